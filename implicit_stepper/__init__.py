@@ -1,0 +1,35 @@
+"""Geometrically implicit contact: rigid bodies whose collision detection and dynamics are one complementarity problem a step.
+
+Importing this package switches JAX to double precision, which contact needs.
+"""
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+import shapes  # noqa: E402  (shapes make no arrays at import, but everything after this line may)
+
+from .certificate import certificate  # noqa: E402
+from .friction import FrictionEllipsoid  # noqa: E402
+from .newton import solve_ncp  # noqa: E402
+from .results import Result, StepError  # noqa: E402
+from .scene import Scene  # noqa: E402
+from .simulate import simulate  # noqa: E402
+from .steppers import GeometricallyImplicit  # noqa: E402
+from .trajectory import Trajectory, load  # noqa: E402
+
+__all__ = [
+    "FrictionEllipsoid",
+    "GeometricallyImplicit",
+    "Result",
+    "Scene",
+    "StepError",
+    "Trajectory",
+    "certificate",
+    "load",
+    "shapes",
+    "simulate",
+    "solve_ncp",
+]
+
+__version__ = "0.1.0"

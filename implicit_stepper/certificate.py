@@ -1,0 +1,107 @@
+"""The certificate of a step: the paper's equations in the paper's form, from the step's result alone.
+
+Nothing here comes from the solver's residual: Chakraborty (10)-(11) is written out with f(a2) and the squared cone, beside
+the momentum balance, the signed gap and the maximum-dissipation defect. Every entry is a violation, dimensionless, zero
+when the equation holds; impulses are measured in max(m g h, p_n), slips in max(g h, sigma), lengths in the scene's length
+and gaps in h sqrt(g L).
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.closest_points import Placed
+
+from . import bodies, contact, ncp, rotation
+from .bodies import State
+from .complementarity import length_of
+from .friction import dissipation_defect
+from .scales import scales
+from .scene import ContactGroup, System
+from .steppers.base import Contacts
+
+
+def certificate(system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+    """Violations by name, of the step of h [s] from `before` to `after`: "momentum" (nb,), all others (nc,) in the order of `Scene.add_contact`."""
+    units = scales(system, h)
+    balance = jax.vmap(bodies.momentum)(system.mass, system.inertia, after.orientation, after.velocity)
+    balance = balance - ncp.applied_momentum(system, before, h)
+    parts = []
+    for group, impulse in zip(system.groups, units.impulse, strict=True):
+        numbers = np.array(group.numbers)
+        record = jax.tree.map(lambda a, numbers=numbers: a[numbers], contacts)
+        motions = ncp.contact_motions(system, after, group)
+        violations, wrenches = jax.vmap(functools.partial(_contact, units))(group, record, impulse, *motions)
+        for i in (0, 1):
+            if group.moving[i]:
+                balance = balance.at[np.array(group.bodies)[:, i]].add(-wrenches[i])
+        parts.append(violations)
+    order = np.argsort([number for group in system.groups for number in group.numbers]).astype(int)
+    joined = {name: jnp.concatenate([part[name] for part in parts])[order] for name in (parts[0] if parts else ())}
+    return {"momentum": jnp.max(jnp.abs(balance / units.momentum), axis=1), **joined}
+
+
+def _contact(units, member: ContactGroup, record: Contacts, impulse, motion_1, motion_2):
+    """Violations () of one contact, and the wrenches of its impulses on its bodies."""
+    first, second = (
+        Placed(theta, slope, m.position, rotation.matrix(m.orientation))
+        for theta, slope, m in (
+            (member.theta_1, member.slope_1, motion_1),
+            (member.theta_2, member.slope_2, motion_2),
+        )
+    )
+    geometry = ncp.ContactGeometry(record.point_1, record.point_2, record.normal, _tangents(record), record.gap)
+    _, v = contact.slip_velocities(geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity)
+    p_n, w, sigma = record.normal_impulse, member.e * v, length_of(member.e * v)
+    on = member.e > 0
+    y = jnp.where(on, record.friction_impulse / jnp.where(on, member.e, 1.0), 0.0)
+    P, V = jnp.maximum(impulse, p_n), jnp.maximum(units.speed, sigma)
+    zeta = (member.mu * p_n) ** 2 - jnp.dot(y, y)
+    f_a2 = jnp.max(first.value(member.pair.first, record.point_2) / first.slope)
+    violations = {
+        "closest points": _closest_points(units, member, record, first, second),
+        "gap": jnp.maximum(-record.gap, 0.0) / units.gap,
+        "normal impulse": jnp.maximum(-p_n, 0.0) / P,
+        "p_n f(a2)": jnp.maximum(jnp.abs(p_n * f_a2) / P, -f_a2) / units.gap,
+        "friction": jnp.max(jnp.abs(member.mu * p_n * w + y * sigma)) / (P * V),
+        "cone": jnp.maximum(-zeta, 0.0) / P**2,
+        "sigma zeta": jnp.abs(sigma * zeta) / (V * P**2),
+        "dissipation": jnp.abs(dissipation_defect(member.mu, p_n, y, w)) / (P * V),
+        "no impulse on an axis without friction": jnp.max(jnp.where(on, 0.0, jnp.abs(record.friction_impulse))) / P,
+    }
+    return violations, contact.wrenches(
+        geometry, motion_1.position, motion_2.position, p_n, record.friction_impulse
+    )
+
+
+def _closest_points(units, member: ContactGroup, record: Contacts, first: Placed, second: Placed):
+    """Chakraborty (9), and (20)-(22) with the signs mended: points on the surfaces, opposite normals along their line."""
+    length, n = units.length, record.normal
+    l1, l2 = record.multipliers_1[: member.pair.first.count], record.multipliers_2[: member.pair.second.count]
+    f = first.value(member.pair.first, record.point_1) / first.slope
+    g = second.value(member.pair.second, record.point_2) / second.slope
+    return jnp.max(
+        jnp.concatenate([
+            jnp.abs(record.point_2 - record.point_1 - record.gap * n) / length,
+            jnp.abs(jnp.dot(n, n) - 1)[None],
+            jnp.abs(l1 @ first.gradient(member.pair.first, record.point_1) - n),
+            jnp.abs(l2 @ second.gradient(member.pair.second, record.point_2) + n),
+            jnp.abs(jnp.max(f))[None] / length,
+            jnp.abs(jnp.max(g))[None] / length,
+            jnp.abs(l1 * first.slope * f) / length,
+            jnp.abs(l2 * second.slope * g) / length,
+            jnp.maximum(-l1 * first.slope, 0.0),
+            jnp.maximum(-l2 * second.slope, 0.0),
+        ])
+    )
+
+
+def _tangents(record: Contacts):
+    """(t, o = n x t), or (t,) in the plane."""
+    if record.normal.shape == (2,):
+        return record.tangent[None]
+    return jnp.stack([record.tangent, jnp.cross(record.normal, record.tangent)])

@@ -1,0 +1,24 @@
+"""`jit` with the compiler options that suit this code: many small kernels, where compile time is part of the user's wait."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+
+
+@functools.cache
+def _options() -> dict | None:
+    """XLA's newer CPU fusion emitters take twice the compile time for the same speed here (docs/benchmarks.md); a
+    compiler that no longer knows the option is used as it is."""
+    options = {"xla_cpu_use_fusion_emitters": False}
+    try:
+        jax.jit(lambda x: x + 1, compiler_options=options).lower(0.0).compile()
+    except Exception:  # the error type for an unknown option differs between jaxlib versions
+        return None
+    return options
+
+
+def jit(function, **keywords):
+    """`jax.jit` with `_options`."""
+    return jax.jit(function, compiler_options=_options(), **keywords)

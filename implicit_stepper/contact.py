@@ -1,0 +1,39 @@
+"""One contact: how impulses at the closest points act on two bodies, and how fast these points slip.
+
+The columns W_n, W_t, W_o, W_r of Chakraborty (1) are kept as two maps that are transposes of each other: `wrenches` takes
+impulses to bodies, `slip_velocities` takes body velocities to the contact. Forces act on body 2 along +n, on body 1 along -n.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from shapes.closest_points import ContactGeometry
+
+from . import rotation
+
+
+def wrenches(geometry: ContactGeometry, centre_1, centre_2, p_n, p_f):
+    """Impulsive wrenches (6,) or (3,) on body 1 and body 2 about their centres.
+
+    p_n () [N s]; p_f = (p_t, p_o [N s], p_r [N m s]), or (p_t,) in the plane. Inertial frame.
+    """
+    d = geometry.n.shape[0]
+    impulse = p_n * geometry.n + p_f[: d - 1] @ geometry.tangents
+    drill = p_f[d - 1] * geometry.n if d == 3 else jnp.zeros(1)
+    on_1 = jnp.concatenate([-impulse, -rotation.moment(geometry.a1 - centre_1, impulse) - drill])
+    on_2 = jnp.concatenate([impulse, rotation.moment(geometry.a2 - centre_2, impulse) + drill])
+    return on_1, on_2
+
+
+def slip_velocities(geometry: ContactGeometry, centre_1, centre_2, velocity_1, velocity_2):
+    """Velocity of body 2 relative to body 1 at the contact: W_n.nu () [m/s] and (v_t, v_o [m/s], v_r [rad/s]), or (v_t,)."""
+    d = geometry.n.shape[0]
+    relative = rotation.point_velocity(velocity_2, geometry.a2 - centre_2) - rotation.point_velocity(
+        velocity_1, geometry.a1 - centre_1
+    )
+    tangential = geometry.tangents @ relative
+    if d == 3:
+        spin = jnp.dot(geometry.n, velocity_2[3:] - velocity_1[3:])
+        tangential = jnp.concatenate([tangential, spin[None]])
+    return jnp.dot(geometry.n, relative), tangential

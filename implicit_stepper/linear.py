@@ -1,0 +1,18 @@
+"""Damped least-squares steps from a Jacobian; how it is stored and factorised stays in here."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import jax.scipy.linalg
+
+
+def damped_step(jacobian, residual, damping):
+    """The dz (n,) that minimises |J dz + F|^2 + damping |dz|^2, for a dense J (n, n) and F (n,).
+
+    By QR of [[J, F], [sqrt(damping) I, 0]]: its last column of R is Q^T (F, 0), so Q is never formed, and a rank-deficient
+    J (an open contact leaves sigma free) gives the shortest step instead of a NaN.
+    """
+    n = residual.shape[0]
+    stacked = jnp.block([[jacobian, residual[:, None]], [jnp.sqrt(damping) * jnp.eye(n), jnp.zeros((n, 1))]])
+    r = jnp.linalg.qr(stacked, mode="r")
+    return -jax.scipy.linalg.solve_triangular(r[:n, :n], r[:n, n])

@@ -1,0 +1,255 @@
+"""The mixed NCP of one time step, Chakraborty (10)-(11): its unknowns, its residual, and the blocks of its Jacobian.
+
+Unknowns are z = [nu of every moving body; per contact the closest-point unknowns, p_n, y, sigma], dimensionless, with the
+scaled friction impulse y = (p_t/e_t, p_o/e_o, p_r/e_r). Two contacts of smooth bodies on one moving body give the paper's
+count, 6 + 2 x 11 = 28. Contacts couple only through the velocities of their bodies: each is a function of its own unknowns
+and those velocities, hence one small dense block of the Jacobian.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.closest_points import ContactGeometry, Placed
+
+from . import bodies, contact, rotation
+from .bodies import State
+from .complementarity import fischer_burmeister
+from .friction import FRICTION_ROWS
+from .scales import Scales, scales
+from .scene import ContactGroup, System
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class StepProblem:
+    """Data of one step of h [s] from `state`. `momentum` (nb, 6 or 3): M(q) nu + p_app at its start [N s, N m s];
+    `references`, per group (nc, d): world directions that orient the tangents where friction has no direction; `friction`:
+    which of `friction.FRICTION_ROWS`."""
+
+    friction: str = dataclasses.field(metadata={"static": True})
+    system: System
+    state: State
+    h: jax.Array
+    momentum: jax.Array
+    references: tuple[jax.Array, ...]
+    scales: Scales
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Motion:
+    """Poses and velocities of bodies: position (..., d), orientation (..., 4 or 1), velocity (..., 6 or 3)."""
+
+    position: jax.Array
+    orientation: jax.Array
+    velocity: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ContactUnknowns:
+    """One contact's unknowns in physical units: closest-point unknowns, p_n [N s], y (k,) [N s], sigma [m/s]."""
+
+    closest: jax.Array
+    p_n: jax.Array
+    y: jax.Array
+    sigma: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """Where things stand in z, and in F(z): static index arrays. `velocity` (nb, 6 or 3); per group, `contacts` (nc, width)
+    and `blocks`: a contact's own indices followed by the velocities of its moving bodies."""
+
+    size: int
+    velocity: np.ndarray
+    contacts: tuple[np.ndarray, ...]
+    blocks: tuple[np.ndarray, ...]
+
+
+def layout(system: System) -> Layout:
+    """Indices of the unknowns; rows have the same ones."""
+    width = 6 if system.dimension == 3 else 3
+    velocity = np.arange(system.body_count * width).reshape(-1, width)
+    start, contacts, blocks = velocity.size, [], []
+    for group in system.groups:
+        shape = (len(group.bodies), group.pair.unknowns + group.e.shape[-1] + 2)
+        contacts.append(start + np.arange(np.prod(shape)).reshape(shape))
+        moving = [velocity[np.array(group.bodies)[:, i]] for i in (0, 1) if group.moving[i]]
+        blocks.append(np.concatenate([contacts[-1], *moving], axis=1))
+        start += int(np.prod(shape))
+    return Layout(start, velocity, tuple(contacts), tuple(blocks))
+
+
+def step_problem(system: System, state: State, h, references, friction: str = "projection") -> StepProblem:
+    """The NCP of a step of h [s] from `state`."""
+    return StepProblem(friction, system, state, h, applied_momentum(system, state, h), references, scales(system, h))
+
+
+def applied_momentum(system: System, state: State, h):
+    """M(q) nu + p_app with p_app = h (m g + wrench), (nb, 6 or 3): the known terms of Chakraborty (10)."""
+    before = jax.vmap(bodies.momentum)(system.mass, system.inertia, state.orientation, state.velocity)
+    loads = jnp.stack([
+        system.wrench[i]
+        if function is None
+        else function(state.time, state.position[i], state.orientation[i], state.velocity[i])
+        for i, function in enumerate(system.wrench_functions)
+    ])
+    weight = system.mass[:, None] * system.gravity
+    return before + h * loads.at[:, : system.dimension].add(weight)
+
+
+def unknown_scale(problem: StepProblem):
+    """Units (N,) of the unknowns."""
+    return jnp.concatenate([problem.scales.velocity.reshape(-1), *(c.reshape(-1) for c in problem.scales.contacts)])
+
+
+def split(group: ContactGroup, unknowns) -> ContactUnknowns:
+    """One contact's unknowns (width,) by name."""
+    n = group.pair.unknowns
+    return ContactUnknowns(unknowns[:n], unknowns[n], unknowns[n + 1 : -1], unknowns[-1])
+
+
+def join(unknowns: ContactUnknowns):
+    """Inverse of `split`."""
+    return jnp.concatenate([unknowns.closest, unknowns.p_n[None], unknowns.y, unknowns.sigma[None]])
+
+
+def contact_motions(system: System, state: State, group: ContactGroup) -> tuple[Motion, Motion]:
+    """Body 1 and body 2 of each contact in `state`, first axis the contacts."""
+    at_rest = jnp.zeros((system.fixed_position.shape[0], state.velocity.shape[1]))
+    everything = Motion(
+        jnp.concatenate([state.position, system.fixed_position]),
+        jnp.concatenate([state.orientation, system.fixed_orientation]),
+        jnp.concatenate([state.velocity, at_rest]),
+    )
+    numbers = np.array(group.bodies)
+    return tuple(jax.tree.map(lambda a, i=i: a[numbers[:, i]], everything) for i in (0, 1))
+
+
+def moved(start: Motion, velocity, h) -> Motion:
+    """One body after a step of h [s] at the end-of-step `velocity`: q + h G nu by the exponential map."""
+    return Motion(*bodies.advance(start.position, start.orientation, velocity, h), velocity)
+
+
+def geometry_rows(member: ContactGroup, closest, reference, length, motion_1: Motion, motion_2: Motion):
+    """Closest-point rows of one contact, `member` of a group as `vmap` hands it over, at its bodies' poses."""
+    r1, r2 = rotation.matrix(motion_1.orientation), rotation.matrix(motion_2.orientation)
+    own = r1 @ member.direction
+    return member.pair.rows(
+        closest,
+        Placed(member.theta_1, member.slope_1, motion_1.position, r1),
+        Placed(member.theta_2, member.slope_2, motion_2.position, r2),
+        jnp.where(jnp.any(member.direction != 0), own, reference),
+        length,
+    )
+
+
+def scaled_slip(member: ContactGroup, geometry: ContactGeometry, motion_1: Motion, motion_2: Motion):
+    """w = (e_t v_t, e_o v_o, e_r v_r), or (e_t v_t,) [m/s]."""
+    _, slip = contact.slip_velocities(
+        geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity
+    )
+    return member.e * slip
+
+
+def contact_rows(problem: StepProblem, member: ContactGroup, u: ContactUnknowns, reference, impulse, motion_1, motion_2):
+    """Rows (width,) of one contact, dimensionless, and the wrenches of its impulses on its two bodies; `impulse` is m g h."""
+    kkt = geometry_rows(member, u.closest, reference, problem.scales.length, motion_1, motion_2)
+    rows = jnp.concatenate([
+        kkt.equations,
+        fischer_burmeister(kkt.multipliers, kkt.slacks),
+        fischer_burmeister(u.p_n / impulse, kkt.geometry.psi / problem.scales.gap)[None],
+        friction_rows(problem, member, u, scaled_slip(member, kkt.geometry, motion_1, motion_2), impulse),
+    ])
+    p_f = member.e * u.y
+    return rows, contact.wrenches(kkt.geometry, motion_1.position, motion_2.position, u.p_n, p_f)
+
+
+def friction_rows(problem: StepProblem, member: ContactGroup, u: ContactUnknowns, w, impulse):
+    """Rows (1 + k,) of maximum dissipation, in the form that the problem names; a semi-axis e_i = 0 gives y_i = 0."""
+    on = member.e > 0
+    y = u.y / impulse
+    rows = FRICTION_ROWS[problem.friction](
+        member.mu * u.p_n / impulse, jnp.where(on, y, 0.0), u.sigma / problem.scales.speed, w / problem.scales.speed
+    )
+    return rows.at[1:].add(jnp.where(on, 0.0, y))
+
+
+def residual(problem: StepProblem, z):
+    """F (N,) at z (N,), both dimensionless: Chakraborty (10)-(11) with complementarity as roots."""
+    where = layout(problem.system)
+    F = jnp.zeros(where.size).at[where.velocity].set(_over_bodies(problem, where, lambda f: f, z))
+    for group, (block, rows) in enumerate(zip(where.blocks, _over_contacts(problem, where, lambda f: f, z), strict=True)):
+        F = F.at[block].add(rows)
+    return F
+
+
+def jacobian(problem: StepProblem, z):
+    """dF/dz (N, N), assembled from one forward-mode block per body and per contact."""
+    where = layout(problem.system)
+    rows, columns = where.velocity[:, :, None], where.velocity[:, None, :]
+    J = jnp.zeros((where.size, where.size)).at[rows, columns].set(_over_bodies(problem, where, jax.jacfwd, z))
+    for index, block in zip(where.blocks, _over_contacts(problem, where, jax.jacfwd, z), strict=True):
+        J = J.at[index[:, :, None], index[:, None, :]].add(block)
+    return J
+
+
+def _over_bodies(problem: StepProblem, where: Layout, transform: Callable, z):
+    """`transform` of each body's momentum balance as a function of its own unknowns."""
+    system, state, units = problem.system, problem.state, problem.scales
+
+    def one(nu, unit, momentum_unit, mass, inertia, position, orientation, momentum):
+        def balance(nu):
+            _, turned = bodies.advance(position, orientation, nu * unit, problem.h)
+            return (bodies.momentum(mass, inertia, turned, nu * unit) - momentum) / momentum_unit
+
+        return transform(balance)(nu)
+
+    return jax.vmap(one)(
+        z[where.velocity], units.velocity, units.momentum, system.mass, system.inertia,
+        state.position, state.orientation, problem.momentum,
+    )  # fmt: skip
+
+
+def _over_contacts(problem: StepProblem, where: Layout, transform: Callable, z):
+    """Per group, `transform` of each contact's rows and of its impulses on its moving bodies, as a function of the unknowns
+    in the contact's block."""
+    results = []
+    for g, group in enumerate(problem.system.groups):
+        width = where.contacts[g].shape[1]
+
+        def one(block, unit, impulse, momentum_units, reference, member, starts, group=group, width=width):
+            def rows_and_impulses(block):
+                physical = block * unit
+                parts = iter(jnp.split(physical[width:], sum(group.moving)))
+                motions = [
+                    moved(start, next(parts), problem.h) if moves else start
+                    for start, moves in zip(starts, group.moving, strict=True)
+                ]
+                u = split(group, physical[:width])
+                rows, wrenches = contact_rows(problem, member, u, reference, impulse, *motions)
+                on_moving = [w for w, moves in zip(wrenches, group.moving, strict=True) if moves]
+                return jnp.concatenate([rows, -jnp.concatenate(on_moving) / momentum_units])
+
+            return transform(rows_and_impulses)(block)
+
+        index = where.blocks[g]
+        results.append(
+            jax.vmap(one)(
+                z[index],
+                unknown_scale(problem)[index],
+                problem.scales.impulse[g],
+                problem.scales.momentum.reshape(-1)[index[:, width:]],
+                problem.references[g],
+                group,
+                contact_motions(problem.system, problem.state, group),
+            )
+        )
+    return results

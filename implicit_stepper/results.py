@@ -1,0 +1,43 @@
+"""Every way a step can end: what it is, why it happens, what to do; and the error that carries what was computed."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Result(enum.IntEnum):
+    """Outcome of a step, carried as an integer array through compiled code. `Result.X.message` explains it."""
+
+    SOLVED = 0
+    NOT_CONVERGED = 1
+    NOT_CERTIFIED = 2
+
+    @property
+    def message(self) -> str:
+        """What happened, why, and what to try."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Result.SOLVED: "the step solved its complementarity problem and passed the certificate.",
+    Result.NOT_CONVERGED: (
+        "no start of the solver's ladder reached the tolerance. Try a smaller `h`, check masses and friction for values "
+        "that are off by orders of magnitude, or raise `max_iterations` of the stepper."
+    ),
+    Result.NOT_CERTIFIED: (
+        "the solver converged, but the step violates the paper's equations by more than the certificate's tolerance. "
+        "Try a smaller `h`, or a smaller `tolerance` of the stepper."
+    ),
+}
+
+
+class StepError(RuntimeError):
+    """A step that is not solved. `result` says how; `trajectory` holds every step before it; `certificate` is a mapping of
+    the violated quantities; `time` [s] is the time at the end of the failed step."""
+
+    def __init__(self, message, *, result, time, trajectory, certificate):
+        super().__init__(message)
+        self.result = result
+        self.time = time
+        self.trajectory = trajectory
+        self.certificate = certificate

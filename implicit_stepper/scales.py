@@ -1,0 +1,66 @@
+"""The units in which the unknowns and rows of a step are measured, so that one tolerance serves all of them.
+
+From the scene's length L [m] and acceleration g [m/s^2] and the step h: velocities in g h, impulses in m g h, moments in
+m g h times the radius of gyration, points in L, gaps in h sqrt(g L). Without them p_n is 1e-2 where the gap is 1e-10.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .scene import ContactGroup, System
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Scales:
+    """length () [m]; speed () = g h [m/s]; gap () [m]; velocity (nb, 6 or 3); momentum (nb, 6 or 3); impulse, per group
+    (nc,) [N s]; contacts, per group (nc, width): the units of the contacts' unknowns."""
+
+    length: jax.Array
+    speed: jax.Array
+    gap: jax.Array
+    velocity: jax.Array
+    momentum: jax.Array
+    impulse: tuple[jax.Array, ...]
+    contacts: tuple[jax.Array, ...]
+
+
+def scales(system: System, h) -> Scales:
+    """The units of a step of h [s]."""
+    speed = system.acceleration * h
+    radius = jnp.sqrt(jnp.trace(system.inertia, axis1=1, axis2=2) / system.mass)[:, None]
+    linear, angular = jnp.ones((1, system.dimension)), jnp.ones((1, system.inertia.shape[-1]))
+    impulse = tuple(_lighter_mass(system, group) * speed for group in system.groups)
+    return Scales(
+        length=system.length,
+        speed=speed,
+        gap=h * jnp.sqrt(system.acceleration * system.length),
+        velocity=speed * jnp.concatenate([linear + 0 * radius, angular / radius], axis=1),
+        momentum=speed * system.mass[:, None] * jnp.concatenate([linear + 0 * radius, angular * radius], axis=1),
+        impulse=impulse,
+        contacts=tuple(_contact_units(system, g, p, speed) for g, p in zip(system.groups, impulse, strict=True)),
+    )
+
+
+def _lighter_mass(system: System, group: ContactGroup):
+    fixed = jnp.full(system.fixed_position.shape[0], jnp.inf)
+    return jnp.min(jnp.concatenate([jnp.asarray(system.mass), fixed])[np.array(group.bodies)], axis=1)
+
+
+def _contact_units(system: System, group: ContactGroup, impulse, speed):
+    """In the order of `ncp.ContactUnknowns`: closest points, p_n, y, sigma."""
+    count = len(group.bodies)
+    closest = group.pair.unknown_scale(system.length)
+    return jnp.concatenate(
+        [
+            jnp.broadcast_to(closest, (count, closest.size)),
+            jnp.broadcast_to(impulse[:, None], (count, 1 + group.e.shape[-1])),
+            jnp.broadcast_to(speed, (count, 1)),
+        ],
+        axis=1,
+    )

@@ -1,0 +1,292 @@
+"""What is simulated: a `Scene` that a user fills and that checks every input, and the immutable `System` made from it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes import Shape
+from shapes.closest_points import PairClass
+from shapes.surface import interior_and_slope
+
+from . import checks
+from .bodies import State
+from .friction import FrictionEllipsoid
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ContactGroup:
+    """Contacts whose shapes have the same classes and whose bodies move alike: one compiled kernel, `vmap`ped over them.
+
+    Static: `pair`; `bodies`, per contact its two body numbers (moving bodies first, then fixed ones); `moving`, whether
+    body 1 and body 2 move; `numbers`, the contacts' places in the order of `Scene.add_contact`. Arrays, first axis the nc
+    contacts: shape parameters `theta_i` (nc, k), `slope_i` (nc, m) and `interior_i` (nc, d) of `shapes.surface`; friction
+    `mu` (nc,), semi-axes `e` (nc, 3) = (e_t, e_o, e_r), or (nc, 1) in the plane; `direction` (nc, d) in the frame of body
+    1, zero where the tangents may be any.
+    """
+
+    pair: PairClass = dataclasses.field(metadata={"static": True})
+    bodies: tuple[tuple[int, int], ...] = dataclasses.field(metadata={"static": True})
+    moving: tuple[bool, bool] = dataclasses.field(metadata={"static": True})
+    numbers: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+    theta_1: jax.Array
+    theta_2: jax.Array
+    slope_1: jax.Array
+    slope_2: jax.Array
+    interior_1: jax.Array
+    interior_2: jax.Array
+    mu: jax.Array
+    e: jax.Array
+    direction: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class System:
+    """Everything that does not change in time. Static: dimension d, names, wrench functions. Arrays, nb moving bodies:
+
+    gravity (d,) [m/s^2]; mass (nb,) [kg]; inertia (nb, 3, 3) or (nb, 1, 1) [kg m^2] in the body frame; wrench (nb, 6) or
+    (nb, 3), constant (force [N], moment [N m]) about the centre of mass in the inertial frame; poses of the nf fixed
+    bodies; `length` [m] and `acceleration` [m/s^2], the scales in which residuals are measured.
+    """
+
+    dimension: int = dataclasses.field(metadata={"static": True})
+    names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+    contact_names: tuple[tuple[str, str], ...] = dataclasses.field(metadata={"static": True})
+    wrench_functions: tuple[Callable | None, ...] = dataclasses.field(metadata={"static": True})
+    gravity: jax.Array
+    mass: jax.Array
+    inertia: jax.Array
+    wrench: jax.Array
+    fixed_position: jax.Array
+    fixed_orientation: jax.Array
+    groups: tuple[ContactGroup, ...]
+    length: jax.Array
+    acceleration: jax.Array
+
+    @property
+    def body_count(self) -> int:
+        """Number nb of moving bodies."""
+        return len(self.wrench_functions)
+
+    @property
+    def contact_count(self) -> int:
+        """Number of contacts over all groups."""
+        return len(self.contact_names)
+
+
+@dataclasses.dataclass(frozen=True)
+class Body:
+    """Handle of a body, as `Scene` returns it. `number` counts moving and fixed bodies apart."""
+
+    name: str
+    number: int
+    fixed: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class _BodySpec:
+    handle: Body
+    shape: Shape
+    position: np.ndarray
+    orientation: np.ndarray
+    velocity: np.ndarray | None = None
+    mass: float | None = None
+    inertia: np.ndarray | None = None
+    wrench: np.ndarray | Callable | None = None
+
+
+class Scene:
+    """Bodies, contacts and loads, checked as they are added. `build()` gives what steppers work on.
+
+    `gravity` (3,) or, with `dimension=2`, (2,) [m/s^2]. `length_scale` [m] and `acceleration_scale` [m/s^2] set what the
+    solver's relative tolerance refers to; by default the largest radius of gyration and the largest load per mass.
+    Raises `ValueError` naming the argument, the value and the remedy.
+    """
+
+    def __init__(
+        self,
+        *,
+        gravity: Sequence[float] = (0.0, 0.0, -9.81),
+        dimension: int = 3,
+        length_scale: float | None = None,
+        acceleration_scale: float | None = None,
+    ):
+        if dimension not in (2, 3):
+            raise ValueError(f"`dimension` = {dimension!r} must be 2 or 3.")
+        self.dimension = dimension
+        self.gravity = checks.vector("gravity", gravity, dimension)
+        self._length_scale = None if length_scale is None else checks.positive("length_scale", length_scale)
+        self._acceleration_scale = (
+            None if acceleration_scale is None else checks.positive("acceleration_scale", acceleration_scale)
+        )
+        self._specs: dict[str, _BodySpec] = {}
+        self._contacts: list[tuple[Body, Body, FrictionEllipsoid]] = []
+
+    def add_body(
+        self,
+        *,
+        name: str,
+        shape: Shape,
+        position: Sequence[float],
+        mass: float | None = None,
+        inertia: float | Sequence | None = None,
+        density: float | None = None,
+        quaternion: Sequence[float] | None = None,
+        angle: float | None = None,
+        velocity: Sequence[float] | None = None,
+        wrench: Sequence[float] | Callable | None = None,
+    ) -> Body:
+        """A moving body whose centre of mass is the origin of its shape's coordinates.
+
+        mass [kg]; inertia: principal moments (3,) or matrix (3, 3) [kg m^2] in the body frame, a number in the plane.
+        What is left out comes from the shape: both from `density` [kg/m^3, kg/m^2 in the plane], inertia from `mass`.
+        position [m], `quaternion` (4,) w first (`angle` [rad] in the plane), velocity (6,) or (3,): linear [m/s] and
+        angular [rad/s] in the inertial frame. wrench: constant (6,) or (3,), force [N] and moment [N m] about the centre
+        of mass in the inertial frame, or a JAX function `wrench(time, position, orientation, velocity)` returning that,
+        evaluated at the start of each step as p_app in Chakraborty (10).
+        """
+        handle, orientation = self._new(name, shape, quaternion, angle, fixed=False)
+        mass, inertia = checks.mass_properties(shape, mass, inertia, density)
+        width = 6 if self.dimension == 3 else 3
+        spec = _BodySpec(
+            handle=handle,
+            shape=shape,
+            position=checks.vector("position", position, self.dimension),
+            orientation=orientation,
+            velocity=checks.vector("velocity", np.zeros(width) if velocity is None else velocity, width),
+            mass=mass,
+            inertia=inertia,
+            wrench=np.zeros(width) if wrench is None else wrench,
+        )
+        if callable(wrench):
+            load = wrench(0.0, jnp.asarray(spec.position), jnp.asarray(orientation), jnp.asarray(spec.velocity))
+            checks.vector("wrench(0, position, orientation, velocity)", load, width)
+        else:
+            spec = dataclasses.replace(spec, wrench=checks.vector("wrench", spec.wrench, width))
+        self._specs[name] = spec
+        return handle
+
+    def add_fixed(
+        self,
+        *,
+        name: str,
+        shape: Shape,
+        position: Sequence[float] | None = None,
+        quaternion: Sequence[float] | None = None,
+        angle: float | None = None,
+    ) -> Body:
+        """A body that never moves: position [m] and `quaternion`, w first (`angle` [rad] in the plane)."""
+        handle, orientation = self._new(name, shape, quaternion, angle, fixed=True)
+        position = np.zeros(self.dimension) if position is None else position
+        position = checks.vector("position", position, self.dimension)
+        self._specs[name] = _BodySpec(handle=handle, shape=shape, position=position, orientation=orientation)
+        return handle
+
+    def add_contact(self, first: Body, second: Body, *, friction: FrictionEllipsoid | float = 0.0) -> int:
+        """Lets two bodies touch; returns the contact's number. Normals point from `first` to `second`.
+
+        `friction` is a `FrictionEllipsoid`, or a number mu for isotropic friction without drilling torque.
+        """
+        for argument, body in (("first", first), ("second", second)):
+            if not isinstance(body, Body):
+                raise ValueError(f"`{argument}` = {body!r} must be a handle returned by add_body or add_fixed.")
+            if body.name not in self._specs or self._specs[body.name].handle != body:
+                raise ValueError(f"`{argument}` = {body.name!r} belongs to another scene.")
+        if first == second:
+            raise ValueError(f"`second` = {second.name!r} is the first body too: a body cannot touch itself.")
+        if first.fixed and second.fixed:
+            raise ValueError(f"{first.name!r} and {second.name!r} are both fixed: their contact would change nothing.")
+        if any({a, b} == {first, second} for a, b, _ in self._contacts):
+            raise ValueError(f"{first.name!r} and {second.name!r} are in contact already: one contact serves a pair.")
+        if not isinstance(friction, FrictionEllipsoid):
+            friction = FrictionEllipsoid(mu=friction)
+        self._contacts.append((first, second, friction))
+        return len(self._contacts) - 1
+
+    def build(self) -> tuple[System, State]:
+        """The immutable system and the initial state. Raises `ValueError` when there is no moving body."""
+        moving = [s for s in self._specs.values() if not s.handle.fixed]
+        fixed = [s for s in self._specs.values() if s.handle.fixed]
+        if not moving:
+            raise ValueError("the scene has no moving body: use add_body.")
+        d = self.dimension
+        state = State(
+            time=np.float64(0.0),
+            position=np.stack([s.position for s in moving]),
+            orientation=np.stack([s.orientation for s in moving]),
+            velocity=np.stack([s.velocity for s in moving]),
+        )
+        mass, inertia = np.array([s.mass for s in moving]), np.stack([s.inertia for s in moving])
+        system = System(
+            dimension=d,
+            names=tuple(s.handle.name for s in moving + fixed),
+            contact_names=tuple((a.name, b.name) for a, b, _ in self._contacts),
+            wrench_functions=tuple(s.wrench if callable(s.wrench) else None for s in moving),
+            gravity=self.gravity,
+            mass=mass,
+            inertia=inertia,
+            wrench=np.stack([np.zeros_like(s.velocity) if callable(s.wrench) else s.wrench for s in moving]),
+            fixed_position=np.stack([s.position for s in fixed]) if fixed else np.zeros((0, d)),
+            fixed_orientation=np.stack([s.orientation for s in fixed]) if fixed else np.zeros((0, 4 if d == 3 else 1)),
+            groups=self._groups(len(moving)),
+            length=np.float64(self._length_scale or np.max(np.sqrt(np.trace(inertia, axis1=1, axis2=2) / mass))),
+            acceleration=np.float64(self._acceleration_scale or self._largest_load(moving)),
+        )
+        return system, state
+
+    def _new(self, name, shape, quaternion, angle, *, fixed) -> tuple[Body, np.ndarray]:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"`name` = {name!r} must be a non-empty string.")
+        if name in self._specs:
+            raise ValueError(f"`name` = {name!r} is taken: every body needs its own.")
+        if not isinstance(shape, Shape):
+            raise ValueError(f"`shape` = {shape!r} must come from `shapes`, for instance shapes.Sphere(1.0).")
+        if shape.dimension != self.dimension:
+            raise ValueError(f"`shape` has dimension {shape.dimension} in a scene of dimension {self.dimension}.")
+        number = sum(s.handle.fixed == fixed for s in self._specs.values())
+        return Body(name, number, fixed), checks.orientation(quaternion, angle, self.dimension)
+
+    def _largest_load(self, moving) -> float:
+        """Largest |gravity| + |force| / m at the start [m/s^2]; 1 without any load, so that tolerances stay absolute."""
+        d, loads = self.dimension, [np.linalg.norm(self.gravity)]
+        for s in moving:
+            load = s.wrench(0.0, s.position, s.orientation, s.velocity) if callable(s.wrench) else s.wrench
+            loads.append(np.linalg.norm(np.asarray(load)[:d]) / s.mass)
+        return max(loads) or 1.0
+
+    def _groups(self, moving_count: int) -> tuple[ContactGroup, ...]:
+        members: dict[tuple, list] = {}
+        for number, (first, second, friction) in enumerate(self._contacts):
+            specs = self._specs[first.name], self._specs[second.name]
+            pair = PairClass(specs[0].shape.shape_class, specs[1].shape.shape_class)
+            members.setdefault((pair, not first.fixed, not second.fixed), []).append((number, specs, friction))
+        groups = []
+        for (pair, *moving), contacts in members.items():
+            surfaces = [[interior_and_slope(spec.shape) for spec in specs] for _, specs, _ in contacts]
+            groups.append(
+                ContactGroup(
+                    pair=pair,
+                    bodies=tuple(
+                        tuple(s.handle.number + (moving_count if s.handle.fixed else 0) for s in specs)
+                        for _, specs, _ in contacts
+                    ),
+                    moving=tuple(moving),
+                    numbers=tuple(number for number, _, _ in contacts),
+                    theta_1=np.stack([specs[0].shape.theta for _, specs, _ in contacts]),
+                    theta_2=np.stack([specs[1].shape.theta for _, specs, _ in contacts]),
+                    slope_1=np.stack([s[0][1] for s in surfaces]),
+                    slope_2=np.stack([s[1][1] for s in surfaces]),
+                    interior_1=np.stack([s[0][0] for s in surfaces]),
+                    interior_2=np.stack([s[1][0] for s in surfaces]),
+                    mu=np.array([float(f.mu) for _, _, f in contacts]),
+                    e=np.array([[f.e_t, f.e_o, f.e_r][: 3 if self.dimension == 3 else 1] for _, _, f in contacts], dtype=float),
+                    direction=np.array([f.direction or np.zeros(3) for _, _, f in contacts])[:, : self.dimension],
+                )
+            )
+        return tuple(groups)

@@ -1,0 +1,74 @@
+"""The protocol of every time-stepper, and what one step returns.
+
+A stepper is a frozen dataclass of settings with `init(system, state) -> memory` (its private warm start) and
+`step(system, state, memory, h) -> StepResult`. Both are pure JAX functions, so they can be jitted, scanned and `vmap`ped;
+h is an argument, so a step can be repeated with a smaller one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Protocol
+
+import jax
+
+from ..bodies import State
+from ..scene import System
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Contacts:
+    """All contacts at the end of a step, in the order of `Scene.add_contact`; d = 3 or 2, k = 3 or 1; inertial frame.
+
+    normal_impulse (nc,) [N s]; friction_impulse (nc, k): p_t, p_o [N s] along `tangent` t and o = n x t, and p_r [N m s]
+    about n; gap (nc,) [m]; slip (nc, k): v_t, v_o [m/s], v_r [rad/s] of body 2 against body 1; sigma (nc,) [m/s], the norm
+    of (e_t v_t, e_o v_o, e_r v_r); point_1, point_2, normal, tangent (nc, d); multipliers_1, multipliers_2 (nc, m): the
+    weights l_j >= 0 with normal = sum l_j grad f_j(point_1) = - sum l_j grad g_j(point_2), Chakraborty (20)-(22), zero for
+    inactive inequalities and beyond a shape's own number of them.
+    """
+
+    normal_impulse: jax.Array
+    friction_impulse: jax.Array
+    gap: jax.Array
+    slip: jax.Array
+    sigma: jax.Array
+    point_1: jax.Array
+    point_2: jax.Array
+    normal: jax.Array
+    tangent: jax.Array
+    multipliers_1: jax.Array
+    multipliers_2: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Stats:
+    """Cost and quality of a step: iterations () (Jacobians, over all starts), residual () (largest |F_i|, dimensionless),
+    rung () (0 where the warm start sufficed, 1 where the cut start was needed)."""
+
+    iterations: jax.Array
+    residual: jax.Array
+    rung: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class StepResult:
+    """What a step returns: the new state, the memory for the next step, contacts, stats and a `results.Result` number ()."""
+
+    state: State
+    memory: Any
+    contacts: Contacts
+    stats: Stats
+    result: jax.Array
+
+
+class Stepper(Protocol):
+    """What `simulate` needs of a time-stepper."""
+
+    def init(self, system: System, state: State) -> Any:
+        """Memory before the first step."""
+
+    def step(self, system: System, state: State, memory: Any, h) -> StepResult:
+        """One step of h [s]."""

@@ -1,0 +1,154 @@
+"""Is {f_j <= 0} a convex body with usable normals? Sampled on its surface; answers with a report or a `ShapeError`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import scipy.optimize
+
+from .compile import Jet, compile_jet
+from .symbols import ShapeError
+
+_DIRECTIONS = 200  # rays cast from the interior point, besides both ways along the axes
+_CHORDS = 2000  # pairs of surface points whose midpoint must be inside
+_FARTHEST = 1e6  # [m] a ray that is still inside here is taken as unbounded
+_FLATTEST = 1e-12  # an interior shallower than this (in f) is taken as empty
+# A body that fails by less than this is convex to sampling accuracy: chords relative to |grad f| times the body's
+# size, curvatures relative to |Hessian|. Round-off leaves 1e-15, an exponent off by 1 % leaves 1e-4.
+_CONVEXITY = 1e-9
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What the samples showed. Points (n, d) [m] in body coordinates."""
+
+    interior_point: np.ndarray
+    surface_points: np.ndarray
+    bounded: bool
+    least_normal: float
+    least_curvature: float
+    worst_chord: float
+
+
+def check(shape_class, theta) -> Report:
+    """Sample the surface of a shape class at theta (k,). Raises `ShapeError` when it is empty, its normals vanish or are
+    infinite, or it is not convex; the message names the point and the value."""
+    jet = compile_jet(shape_class.expressions, shape_class.dimension, shape_class.parameters, backend="numpy")
+    theta, name = np.asarray(theta, dtype=float), shape_class.name
+    interior = interior_point(jet, theta, shape_class.dimension, name)
+    points, bounded = surface_points(jet, theta, interior)
+    if len(points) == 0:
+        raise ShapeError(f"{name} has no surface within {_FARTHEST:g} m of {interior}: its inequalities bound nothing.")
+    least_normal, least_curvature = _check_normals_and_curvature(jet, theta, points, name)
+    return Report(
+        interior_point=interior,
+        surface_points=points,
+        bounded=bounded,
+        least_normal=least_normal,
+        least_curvature=least_curvature,
+        worst_chord=_check_chords(jet, theta, points, name),
+    )
+
+
+def interior_point(jet: Jet, theta, dimension: int, name: str) -> np.ndarray:
+    """A point (d,) with all f_j < 0: the origin if it is one, else the deepest found. Raises `ShapeError` when empty."""
+
+    def depth(point):
+        with np.errstate(all="ignore"):
+            return np.max(jet.value(point, theta))
+
+    origin = np.zeros(dimension)
+    if depth(origin) < -_FLATTEST:
+        return origin
+    # minimise s subject to f_j(x) <= s; s stops at -1, as a half-space has no deepest point
+    start = np.append(origin + 1e-3, 1.0)
+    found = scipy.optimize.minimize(
+        lambda point: point[-1],
+        start,
+        bounds=[(None, None)] * dimension + [(-1.0, None)],
+        constraints={"type": "ineq", "fun": lambda point: point[-1] - jet.value(point[:-1], theta)},
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-14},
+    )
+    point = found.x[:-1]
+    if not np.isfinite(depth(point)) or depth(point) >= -_FLATTEST:
+        raise ShapeError(
+            f"{name} is empty or flat: the deepest point found, {point}, has max f = {depth(point):.3g}, which must be "
+            "negative. Check the signs: the body is where every f_j(x) <= 0."
+        )
+    return point
+
+
+def surface_points(jet: Jet, theta, interior: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Where rays from an interior point (d,) leave the body: points (n, d), and whether every ray left it."""
+    d = len(interior)
+    rng = np.random.default_rng(0)
+    directions = np.concatenate([np.eye(d), -np.eye(d), rng.normal(size=(_DIRECTIONS, d))])
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+
+    def inside(distance):
+        with np.errstate(all="ignore"):
+            return np.max(jet.value(interior + distance[:, None] * directions, theta), axis=-1) < 0
+
+    near, far = np.zeros(len(directions)), np.full(len(directions), 1e-6)
+    while np.any(still := inside(far) & (far < _FARTHEST)):
+        near, far = np.where(still, far, near), np.where(still, 2 * far, far)
+    left = far < _FARTHEST
+    for _ in range(60):
+        middle = (near + far) / 2
+        is_inside = inside(middle)
+        near, far = np.where(is_inside, middle, near), np.where(is_inside, far, middle)
+    return (interior + far[:, None] * directions)[left], bool(np.all(left))
+
+
+def _active(jet: Jet, theta, points) -> tuple[np.ndarray, np.ndarray]:
+    """Which inequality (n, m) bounds the body at each surface point, and the lengths (n, m) of all gradients there."""
+    values = jet.value(points, theta)
+    return values >= np.max(values, axis=1, keepdims=True), np.linalg.norm(jet.gradient(points, theta), axis=-1)
+
+
+def _check_normals_and_curvature(jet: Jet, theta, points, name) -> tuple[float, float]:
+    size = np.max(np.linalg.norm(points - points.mean(axis=0), axis=1))
+    with np.errstate(all="ignore"):
+        active, lengths = _active(jet, theta, points)
+        usable = (lengths > 1e-12 * np.nanmax(lengths)) & (lengths * size > 1e-12) & np.isfinite(lengths)
+        gradients, hessians = jet.gradient(points, theta), jet.hessian(points, theta)
+    for k, j in zip(*np.nonzero(active & ~usable), strict=True):
+        raise ShapeError(
+            f"{name} has no normal at {points[k]}: |grad f| = {lengths[k, j]:.3g} there, which must be positive and "
+            "finite. Write the inequality so that its gradient does not vanish on the surface (f, not f**3)."
+        )
+    least = np.inf
+    for k, j in zip(*np.nonzero(active), strict=True):
+        tangents = np.linalg.svd(gradients[k, j][None, :])[2][1:]
+        magnitude = np.linalg.norm(hessians[k, j])
+        if magnitude == 0.0 or not np.isfinite(magnitude):  # flat, or a ridge of infinite curvature
+            continue
+        curvature = np.linalg.eigvalsh(tangents @ hessians[k, j] @ tangents.T)[0] / magnitude
+        if curvature < -_CONVEXITY:
+            raise ShapeError(
+                f"{name} is not convex: at {points[k]} inequality {j} curves inward, with a tangential Hessian of "
+                f"{curvature:.3g} times its norm. Split the body into convex parts."
+            )
+        least = min(least, curvature)
+    return float(np.min(lengths[active])), float(least)
+
+
+def _check_chords(jet: Jet, theta, points, name) -> float:
+    rng = np.random.default_rng(1)
+    first, second = points[rng.integers(len(points), size=(2, _CHORDS))]
+    middle = (first + second) / 2
+    with np.errstate(all="ignore"):
+        active, lengths = _active(jet, theta, first)
+        slope = np.max(np.where(active, lengths, 0.0), axis=1)
+        outside = np.max(jet.value(middle, theta), axis=1)
+        relative = outside / (slope * np.max(np.linalg.norm(second - first, axis=1)))
+    relative = np.where(np.isnan(relative), np.inf, np.where(outside <= 0, -1.0, relative))
+    worst = int(np.argmax(relative))
+    if relative[worst] > _CONVEXITY:
+        raise ShapeError(
+            f"{name} is not convex: {middle[worst]}, halfway between two of its points, has f = {outside[worst]:.3g} > 0. "
+            "Split the body into convex parts."
+        )
+    return float(relative[worst])
