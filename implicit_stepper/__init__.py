@@ -1,4 +1,4 @@
-"""Geometrically implicit contact: rigid bodies whose collision detection and dynamics are one complementarity problem a step.
+"""Geometrically implicit contact: collision detection and dynamics of rigid bodies as one complementarity problem a step.
 
 Importing this package switches JAX to double precision, which contact needs.
 """

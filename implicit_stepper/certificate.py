@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shapes.closest_points import Placed
+from shapes.closest_points import ContactGeometry, Placed
 
-from . import bodies, contact, ncp, rotation
+from . import bodies, contact, ncp
 from .bodies import State
 from .complementarity import length_of
 from .friction import dissipation_defect
@@ -26,7 +26,10 @@ from .steppers.base import Contacts
 
 
 def certificate(system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
-    """Violations by name, of the step of h [s] from `before` to `after`: "momentum" (nb,), all others (nc,) in the order of `Scene.add_contact`."""
+    """Violations by name, of the step of h [s] from `before` to `after`.
+
+    "momentum" is (nb,), all others (nc,) in the order of `Scene.add_contact`.
+    """
     units = scales(system, h)
     balance = jax.vmap(bodies.momentum)(system.mass, system.inertia, after.orientation, after.velocity)
     balance = balance - ncp.applied_momentum(system, before, h)
@@ -47,14 +50,8 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
 
 def _contact(units, member: ContactGroup, record: Contacts, impulse, motion_1, motion_2):
     """Violations () of one contact, and the wrenches of its impulses on its bodies."""
-    first, second = (
-        Placed(theta, slope, m.position, rotation.matrix(m.orientation))
-        for theta, slope, m in (
-            (member.theta_1, member.slope_1, motion_1),
-            (member.theta_2, member.slope_2, motion_2),
-        )
-    )
-    geometry = ncp.ContactGeometry(record.point_1, record.point_2, record.normal, _tangents(record), record.gap)
+    first, second = ncp.placed(member, motion_1, motion_2)
+    geometry = ContactGeometry(record.point_1, record.point_2, record.normal, _tangents(record), record.gap)
     _, v = contact.slip_velocities(geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity)
     p_n, w, sigma = record.normal_impulse, member.e * v, length_of(member.e * v)
     on = member.e > 0
@@ -66,16 +63,14 @@ def _contact(units, member: ContactGroup, record: Contacts, impulse, motion_1, m
         "closest points": _closest_points(units, member, record, first, second),
         "gap": jnp.maximum(-record.gap, 0.0) / units.gap,
         "normal impulse": jnp.maximum(-p_n, 0.0) / P,
-        "p_n f(a2)": jnp.maximum(jnp.abs(p_n * f_a2) / P, -f_a2) / units.gap,
+        "p_n _|_ f(a2)": jnp.abs(jnp.minimum(p_n / P, f_a2 / units.gap)),
         "friction": jnp.max(jnp.abs(member.mu * p_n * w + y * sigma)) / (P * V),
         "cone": jnp.maximum(-zeta, 0.0) / P**2,
         "sigma zeta": jnp.abs(sigma * zeta) / (V * P**2),
         "dissipation": jnp.abs(dissipation_defect(member.mu, p_n, y, w)) / (P * V),
         "no impulse on an axis without friction": jnp.max(jnp.where(on, 0.0, jnp.abs(record.friction_impulse))) / P,
     }
-    return violations, contact.wrenches(
-        geometry, motion_1.position, motion_2.position, p_n, record.friction_impulse
-    )
+    return violations, contact.wrenches(geometry, motion_1.position, motion_2.position, p_n, record.friction_impulse)
 
 
 def _closest_points(units, member: ContactGroup, record: Contacts, first: Placed, second: Placed):
@@ -85,18 +80,20 @@ def _closest_points(units, member: ContactGroup, record: Contacts, first: Placed
     f = first.value(member.pair.first, record.point_1) / first.slope
     g = second.value(member.pair.second, record.point_2) / second.slope
     return jnp.max(
-        jnp.concatenate([
-            jnp.abs(record.point_2 - record.point_1 - record.gap * n) / length,
-            jnp.abs(jnp.dot(n, n) - 1)[None],
-            jnp.abs(l1 @ first.gradient(member.pair.first, record.point_1) - n),
-            jnp.abs(l2 @ second.gradient(member.pair.second, record.point_2) + n),
-            jnp.abs(jnp.max(f))[None] / length,
-            jnp.abs(jnp.max(g))[None] / length,
-            jnp.abs(l1 * first.slope * f) / length,
-            jnp.abs(l2 * second.slope * g) / length,
-            jnp.maximum(-l1 * first.slope, 0.0),
-            jnp.maximum(-l2 * second.slope, 0.0),
-        ])
+        jnp.concatenate(
+            [
+                jnp.abs(record.point_2 - record.point_1 - record.gap * n) / length,
+                jnp.abs(jnp.dot(n, n) - 1)[None],
+                jnp.abs(l1 @ first.gradient(member.pair.first, record.point_1) - n),
+                jnp.abs(l2 @ second.gradient(member.pair.second, record.point_2) + n),
+                jnp.abs(jnp.max(f))[None] / length,
+                jnp.abs(jnp.max(g))[None] / length,
+                jnp.abs(l1 * first.slope * f) / length,
+                jnp.abs(l2 * second.slope * g) / length,
+                jnp.maximum(-l1 * first.slope, 0.0),
+                jnp.maximum(-l2 * second.slope, 0.0),
+            ]
+        )
     )
 
 

@@ -1,8 +1,8 @@
 """Functions whose roots are complementary: Fischer-Burmeister for numbers and cones, and the natural map of a disc.
 
-Fischer-Burmeister functions take a smoothing `kappa` >= 0: its roots then satisfy a b = kappa^2 instead of a b = 0. At the kinks (a = b = 0, or
-both parts on the boundary of the cone) the derivative is that of the function smoothed by `_KINK`, which lies within
-`_KINK` of Clarke's generalised derivative and never is NaN.
+Fischer-Burmeister functions take a smoothing `kappa` >= 0: their roots then satisfy a b = kappa^2 instead of a b = 0. At
+the kinks (a = b = 0, or both parts on the boundary of the cone) the derivative is that of the function smoothed by
+`_KINK`: never NaN, and an element of Clarke's generalised derivative up to that smoothing.
 """
 
 from __future__ import annotations
@@ -80,10 +80,12 @@ def _square_root(x, s, kappa):
     smaller = determinant / jnp.where(larger > 0, larger, 1.0)
     root_larger, root_smaller = jnp.sqrt(larger), jnp.sqrt(smaller)
     direction = w1 / jnp.where(length > 0, length, 1.0)
-    return jnp.concatenate([
-        (root_larger + root_smaller)[None] / 2,
-        (root_larger - root_smaller) / 2 * direction,
-    ])
+    return jnp.concatenate(
+        [
+            (root_larger + root_smaller)[None] / 2,
+            (root_larger - root_smaller) / 2 * direction,
+        ]
+    )
 
 
 def _determinant(x):

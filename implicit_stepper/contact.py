@@ -1,7 +1,8 @@
 """One contact: how impulses at the closest points act on two bodies, and how fast these points slip.
 
 The columns W_n, W_t, W_o, W_r of Chakraborty (1) are kept as two maps that are transposes of each other: `wrenches` takes
-impulses to bodies, `slip_velocities` takes body velocities to the contact. Forces act on body 2 along +n, on body 1 along -n.
+impulses to bodies, `slip_velocities` takes body velocities to the contact. Impulses act on body 2 as they are written, and
+with the opposite sign on body 1.
 """
 
 from __future__ import annotations

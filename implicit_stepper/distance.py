@@ -1,4 +1,7 @@
-"""Closest points alone, at given poses: the starts of a step, and the gap where nothing else is unknown."""
+"""Closest points alone, at given poses: the starts of a step, and the gap where nothing else is unknown.
+
+Always in the long form of the unknowns (`PairClass.general`), of which the short form is the beginning.
+"""
 
 from __future__ import annotations
 
@@ -7,64 +10,60 @@ import jax.numpy as jnp
 
 from shapes.closest_points import Placed
 
-from . import ncp, rotation
+from . import ncp
 from .complementarity import fischer_burmeister
 from .newton import Solution, newton
 from .scene import ContactGroup
 
 _TOLERANCE = 1e-10
 _ITERATIONS = 60
-_TILTS = 7  # cold starts besides the line of centres
-_TILT = 0.4  # how far they lean from it; enough to leave a ridge or the axis of symmetry
+_TILTS = 11  # cold starts besides the line of centres
+_TILT = 0.5  # how far they lean from it: enough to leave a ridge or an axis of symmetry
 
 
-def closest_points(member: ContactGroup, start, reference, length, motion_1: ncp.Motion, motion_2: ncp.Motion) -> Solution:
-    """Closest-point unknowns of one contact (`Solution.z`, dimensionless in `PairClass.unknown_scale`) from a start in the
-    same units. `length` [m] is the scene's scale, in which the tolerance of 1e-10 is meant."""
-    unit = member.pair.unknown_scale(length)
+def closest_points(member: ContactGroup, start, length, motion_1: ncp.Motion, motion_2: ncp.Motion) -> Solution:
+    """Closest points of one contact from `start`, unknowns of `PairClass.general`; `Solution.z` is the same, in metres.
+
+    `length` [m] is the scene's scale, in which the tolerance of 1e-10 is meant.
+    """
+    pair = member.pair.general
+    unit = pair.unknown_scale(length)
+    placed = ncp.placed(member, motion_1, motion_2)
+    unused = jnp.eye(pair.dimension)[0]  # tangents do not enter the long form
 
     def residual(z):
-        kkt = ncp.geometry_rows(member, z * unit, reference, length, motion_1, motion_2)
+        kkt = pair.rows(z * unit, *placed, unused, length)
         return jnp.concatenate([kkt.equations, fischer_burmeister(kkt.multipliers, kkt.slacks)])
 
-    return newton(residual, jax.jacfwd(residual), start, tolerance=_TOLERANCE, max_iterations=_ITERATIONS)
+    solution = newton(residual, jax.jacfwd(residual), start / unit, tolerance=_TOLERANCE, max_iterations=_ITERATIONS)
+    return Solution(solution.z * unit, solution.residual, solution.iterations, solution.converged)
 
 
 def closest_points_cold(member: ContactGroup, length, motion_1: ncp.Motion, motion_2: ncp.Motion):
-    """Closest-point unknowns (dimensional) of one contact without a hint, and a tangent reference (d,).
+    """Closest-point unknowns (`PairClass.general`) of one contact, without a hint.
 
     Rays from an interior point of each body towards the other, and some tilted ones, are the starts; of the roots the one
     with the largest signed gap is kept. It is unique for bodies apart, and the shallowest found for overlapping ones.
     """
-    placed_1, placed_2 = (
-        Placed(theta, slope, m.position, rotation.matrix(m.orientation))
-        for theta, slope, m in (
-            (member.theta_1, member.slope_1, motion_1),
-            (member.theta_2, member.slope_2, motion_2),
-        )
-    )
-    inside_1 = placed_1.position + placed_1.rotation @ member.interior_1
-    inside_2 = placed_2.position + placed_2.rotation @ member.interior_2
+    pair = member.pair.general
+    first, second = ncp.placed(member, motion_1, motion_2)
+    inside_1 = first.position + first.rotation @ member.interior_1
+    inside_2 = second.position + second.rotation @ member.interior_2
     between = inside_2 - inside_1
     distance = jnp.linalg.norm(between)
-    axis = jnp.where(distance > 0, between / jnp.where(distance > 0, distance, 1.0), jnp.eye(between.size)[-1])
-    unit = member.pair.unknown_scale(length)
+    axis = jnp.where(distance > 0, between / jnp.where(distance > 0, distance, 1.0), jnp.eye(pair.dimension)[-1])
+    psi_at = 3 * pair.dimension
 
     def attempt(tilt):
         direction = (axis + tilt) / jnp.linalg.norm(axis + tilt)
-        reference = jnp.eye(direction.size)[jnp.argmin(jnp.abs(direction))]
-        a1 = _leave(member.pair.first, placed_1, inside_1, direction, length)
-        a2 = _leave(member.pair.second, placed_2, inside_2, -direction, length)
-        start = member.pair.start(a1, a2, placed_1, placed_2)
-        solution = closest_points(member, start / unit, reference, length, motion_1, motion_2)
-        closest = solution.z * unit
-        geometry = ncp.geometry_rows(member, closest, reference, length, motion_1, motion_2).geometry
-        return closest, geometry.tangents[0], jnp.where(solution.converged, geometry.psi, -jnp.inf)
+        a1 = _leave(pair.first, first, inside_1, direction, length)
+        a2 = _leave(pair.second, second, inside_2, -direction, length)
+        solution = closest_points(member, pair.start(a1, a2, first, second), length, motion_1, motion_2)
+        return solution.z, jnp.where(solution.converged, solution.z[psi_at], -jnp.inf)
 
-    tilts = _TILT * jax.random.normal(jax.random.key(0), (_TILTS, axis.size))
-    closest, reference, psi = jax.vmap(attempt)(jnp.concatenate([jnp.zeros((1, axis.size)), tilts]))
-    best = jnp.argmax(psi)
-    return closest[best], reference[best]
+    tilts = _TILT * jax.random.normal(jax.random.key(0), (_TILTS, pair.dimension))
+    closest, psi = jax.vmap(attempt)(jnp.concatenate([jnp.zeros((1, pair.dimension)), tilts]))
+    return closest[jnp.argmax(psi)]
 
 
 def _leave(shape_class, placed: Placed, inside, direction, length):
@@ -77,5 +76,5 @@ def _leave(shape_class, placed: Placed, inside, direction, length):
         is_inside = jnp.max(placed.value(shape_class, inside + middle * direction)) < 0
         return jnp.where(is_inside, middle, near), jnp.where(is_inside, far, middle)
 
-    near, far = jax.lax.fori_loop(0, 50, halve, (jnp.zeros_like(far), far))
+    near, _ = jax.lax.fori_loop(0, 50, halve, (jnp.zeros_like(far), far))
     return inside + near * direction

@@ -41,7 +41,7 @@ class FrictionEllipsoid:
         if self.direction is None:
             if self.e_t != self.e_o:
                 raise ValueError(
-                    f"`e_t` = {self.e_t} differs from `e_o` = {self.e_o}: give `direction`, the t axis in the frame of body 1."
+                    f"`e_t` = {self.e_t} differs from `e_o` = {self.e_o}: give `direction`, the t axis in body 1's frame."
                 )
         else:
             direction = np.asarray(self.direction, dtype=float)

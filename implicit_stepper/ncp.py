@@ -95,12 +95,14 @@ def step_problem(system: System, state: State, h, references, friction: str = "p
 def applied_momentum(system: System, state: State, h):
     """M(q) nu + p_app with p_app = h (m g + wrench), (nb, 6 or 3): the known terms of Chakraborty (10)."""
     before = jax.vmap(bodies.momentum)(system.mass, system.inertia, state.orientation, state.velocity)
-    loads = jnp.stack([
-        system.wrench[i]
-        if function is None
-        else function(state.time, state.position[i], state.orientation[i], state.velocity[i])
-        for i, function in enumerate(system.wrench_functions)
-    ])
+    loads = jnp.stack(
+        [
+            system.wrench[i]
+            if function is None
+            else function(state.time, state.position[i], state.orientation[i], state.velocity[i])
+            for i, function in enumerate(system.wrench_functions)
+        ]
+    )
     weight = system.mass[:, None] * system.gravity
     return before + h * loads.at[:, : system.dimension].add(weight)
 
@@ -108,6 +110,17 @@ def applied_momentum(system: System, state: State, h):
 def unknown_scale(problem: StepProblem):
     """Units (N,) of the unknowns."""
     return jnp.concatenate([problem.scales.velocity.reshape(-1), *(c.reshape(-1) for c in problem.scales.contacts)])
+
+
+def round_off(problem: StepProblem):
+    """What rounding alone leaves in F (): far away and fast bodies have fewer digits for gaps and momenta.
+
+    Velocities are rounded to eps |nu| and points to eps |x|, which a gap measures in `Scales.gap`; the factor 4 is for the
+    few operations in between.
+    """
+    fastest = jnp.max(jnp.abs(problem.state.velocity / problem.scales.velocity))
+    farthest = jnp.max(jnp.abs(problem.state.position)) / problem.scales.gap
+    return 4 * jnp.finfo(float).eps * (fastest + farthest)
 
 
 def split(group: ContactGroup, unknowns) -> ContactUnknowns:
@@ -138,36 +151,39 @@ def moved(start: Motion, velocity, h) -> Motion:
     return Motion(*bodies.advance(start.position, start.orientation, velocity, h), velocity)
 
 
-def geometry_rows(member: ContactGroup, closest, reference, length, motion_1: Motion, motion_2: Motion):
-    """Closest-point rows of one contact, `member` of a group as `vmap` hands it over, at its bodies' poses."""
-    r1, r2 = rotation.matrix(motion_1.orientation), rotation.matrix(motion_2.orientation)
-    own = r1 @ member.direction
-    return member.pair.rows(
-        closest,
-        Placed(member.theta_1, member.slope_1, motion_1.position, r1),
-        Placed(member.theta_2, member.slope_2, motion_2.position, r2),
-        jnp.where(jnp.any(member.direction != 0), own, reference),
-        length,
+def placed(member: ContactGroup, motion_1: Motion, motion_2: Motion) -> tuple[Placed, Placed]:
+    """The two shapes of one contact, `member` of a group as `vmap` hands it over, at their bodies' poses."""
+    return (
+        Placed(member.theta_1, member.slope_1, motion_1.position, rotation.matrix(motion_1.orientation)),
+        Placed(member.theta_2, member.slope_2, motion_2.position, rotation.matrix(motion_2.orientation)),
     )
+
+
+def geometry_rows(member: ContactGroup, closest, reference, length, motion_1: Motion, motion_2: Motion):
+    """Closest-point rows of one contact at its bodies' poses; `reference` (d,) orients the tangents of isotropic friction."""
+    first, second = placed(member, motion_1, motion_2)
+    own = first.rotation @ member.direction
+    reference = jnp.where(jnp.any(member.direction != 0), own, reference)
+    return member.pair.rows(closest, first, second, reference, length)
 
 
 def scaled_slip(member: ContactGroup, geometry: ContactGeometry, motion_1: Motion, motion_2: Motion):
     """w = (e_t v_t, e_o v_o, e_r v_r), or (e_t v_t,) [m/s]."""
-    _, slip = contact.slip_velocities(
-        geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity
-    )
+    _, slip = contact.slip_velocities(geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity)
     return member.e * slip
 
 
 def contact_rows(problem: StepProblem, member: ContactGroup, u: ContactUnknowns, reference, impulse, motion_1, motion_2):
-    """Rows (width,) of one contact, dimensionless, and the wrenches of its impulses on its two bodies; `impulse` is m g h."""
+    """Rows (width,) of one contact, dimensionless, and the wrenches of its impulses on its bodies; `impulse` is m g h."""
     kkt = geometry_rows(member, u.closest, reference, problem.scales.length, motion_1, motion_2)
-    rows = jnp.concatenate([
-        kkt.equations,
-        fischer_burmeister(kkt.multipliers, kkt.slacks),
-        fischer_burmeister(u.p_n / impulse, kkt.geometry.psi / problem.scales.gap)[None],
-        friction_rows(problem, member, u, scaled_slip(member, kkt.geometry, motion_1, motion_2), impulse),
-    ])
+    rows = jnp.concatenate(
+        [
+            kkt.equations,
+            fischer_burmeister(kkt.multipliers, kkt.slacks),
+            fischer_burmeister(u.p_n / impulse, kkt.geometry.psi / problem.scales.gap)[None],
+            friction_rows(problem, member, u, scaled_slip(member, kkt.geometry, motion_1, motion_2), impulse),
+        ]
+    )
     p_f = member.e * u.y
     return rows, contact.wrenches(kkt.geometry, motion_1.position, motion_2.position, u.p_n, p_f)
 
@@ -186,8 +202,8 @@ def residual(problem: StepProblem, z):
     """F (N,) at z (N,), both dimensionless: Chakraborty (10)-(11) with complementarity as roots."""
     where = layout(problem.system)
     F = jnp.zeros(where.size).at[where.velocity].set(_over_bodies(problem, where, lambda f: f, z))
-    for group, (block, rows) in enumerate(zip(where.blocks, _over_contacts(problem, where, lambda f: f, z), strict=True)):
-        F = F.at[block].add(rows)
+    for index, rows in zip(where.blocks, _over_contacts(problem, where, lambda f: f, z), strict=True):
+        F = F.at[index].add(rows)
     return F
 
 

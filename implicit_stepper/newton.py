@@ -43,9 +43,7 @@ class _Iterate:
     iterations: jax.Array
 
 
-def newton(
-    residual: Callable, linearize: Callable, z0, *, tolerance: float = 1e-10, max_iterations: int = 30
-) -> Solution:
+def newton(residual: Callable, linearize: Callable, z0, *, tolerance: float = 1e-10, max_iterations: int = 30) -> Solution:
     """Solve F(z) = 0 for z (n,), dimensionless, from z0.
 
     `residual(z)` is F (n,); `linearize(z)` gives its Jacobian for `linear.damped_step`. `tolerance` bounds max |F_i|;
@@ -92,7 +90,7 @@ def solve_ncp(
     z0 = jnp.asarray(z0, dtype=float)
     complementary = jnp.asarray(complementary)
     if complementary.shape != z0.shape or complementary.dtype != bool:
-        raise ValueError(f"`complementary` must be booleans of shape {z0.shape}, got {complementary.dtype} {complementary.shape}.")
+        raise ValueError(f"`complementary` = {complementary} must be booleans of shape {z0.shape}.")
 
     def residual(z):
         F = function(z)

@@ -266,7 +266,7 @@ class Scene:
             specs = self._specs[first.name], self._specs[second.name]
             pair = PairClass(specs[0].shape.shape_class, specs[1].shape.shape_class)
             members.setdefault((pair, not first.fixed, not second.fixed), []).append((number, specs, friction))
-        groups = []
+        groups, axes = [], 3 if self.dimension == 3 else 1
         for (pair, *moving), contacts in members.items():
             surfaces = [[interior_and_slope(spec.shape) for spec in specs] for _, specs, _ in contacts]
             groups.append(
@@ -285,7 +285,7 @@ class Scene:
                     interior_1=np.stack([s[0][0] for s in surfaces]),
                     interior_2=np.stack([s[1][0] for s in surfaces]),
                     mu=np.array([float(f.mu) for _, _, f in contacts]),
-                    e=np.array([[f.e_t, f.e_o, f.e_r][: 3 if self.dimension == 3 else 1] for _, _, f in contacts], dtype=float),
+                    e=np.array([[f.e_t, f.e_o, f.e_r] for _, _, f in contacts], dtype=float)[:, :axes],
                     direction=np.array([f.direction or np.zeros(3) for _, _, f in contacts])[:, : self.dimension],
                 )
             )

@@ -35,6 +35,7 @@ class _Record:
     result: jax.Array
     certificates: dict[str, jax.Array]
 
+
 def simulate(
     scene: Scene,
     stepper: Stepper,

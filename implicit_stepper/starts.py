@@ -25,9 +25,9 @@ from .scene import ContactGroup, System
 class GroupCuts:
     """Tangent planes of one group's contacts, first axes (round, contact).
 
-    closest: closest-point unknowns; body_1, body_2 (.., d): the points in the frames of their bodies; rate (.., 1 + k, n):
-    W_n.nu and the scaled slips w as linear functions of all velocities nu (n,); speed (..): psi/h - W_n.nu of the trial, so
-    that the plane is W_n.nu + speed >= 0; impulse (.., 1 + k): p_n and y of the last sweep.
+    closest: closest-point unknowns, long form; body_1, body_2 (.., d): the points in the frames of their bodies; rate
+    (.., 1 + k, n): W_n.nu and the scaled slips w as linear functions of all velocities nu (n,); speed (..): psi/h - W_n.nu
+    of the trial, so that the plane is W_n.nu + speed >= 0; impulse (.., 1 + k): p_n and y of the last sweep.
     """
 
     closest: jax.Array
@@ -66,7 +66,7 @@ def no_cuts(problem: ncp.StepProblem, z, rounds: int) -> Cuts:
     groups = []
     for group, index in zip(problem.system.groups, where.contacts, strict=True):
         count, k, d = len(group.bodies), group.e.shape[-1], problem.system.dimension
-        closest = unknowns[index][:, : group.pair.unknowns]
+        closest = jax.vmap(_long_form)(group, unknowns[index], *ncp.contact_motions(problem.system, problem.state, group))
         groups.append(
             GroupCuts(
                 closest=jnp.broadcast_to(closest, (rounds, *closest.shape)),
@@ -80,8 +80,16 @@ def no_cuts(problem: ncp.StepProblem, z, rounds: int) -> Cuts:
     return Cuts(free_velocity(problem), jnp.zeros((), int), tuple(groups))
 
 
+def _long_form(member: ContactGroup, unknowns, motion_1, motion_2):
+    """Long-form closest-point unknowns from a contact's unknowns (width,)."""
+    closest, d = ncp.split(member, unknowns).closest, member.pair.dimension
+    if not member.pair.smooth:
+        return closest
+    return member.pair.general.start(closest[:d], closest[d:], *ncp.placed(member, motion_1, motion_2))
+
+
 def free_velocity(problem: ncp.StepProblem):
-    """Velocities (nb, 6 or 3) at the end of the step without contact; I(Q_next) by fixed-point iteration, as a start needs."""
+    """Velocities (nb, 6 or 3) at the end of the step without contact; I(Q_next) by a few fixed-point iterations."""
     system, state = problem.system, problem.state
 
     def one(mass, inertia, position, orientation, momentum):
@@ -124,14 +132,14 @@ def _end_motions(problem: ncp.StepProblem, group: ContactGroup, velocity):
 def _add_planes(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts, references, cuts: Cuts) -> GroupCuts:
     """Closest points at the trial velocity, from those of the round before, and their tangent planes."""
     system, length = problem.system, problem.scales.length
-    n, unit = cuts.velocity.size, group.pair.unknown_scale(length)
+    n, short = cuts.velocity.size, group.pair.unknowns
     where = ncp.layout(system)
     width = where.velocity.shape[1]
 
     def one(member, closest, reference, motion_1, motion_2):
-        solution = closest_points(member, closest / unit, reference, length, motion_1, motion_2)
-        found = jnp.where(solution.converged, solution.z * unit, closest)
-        geometry = ncp.geometry_rows(member, found, reference, length, motion_1, motion_2).geometry
+        solution = closest_points(member, closest, length, motion_1, motion_2)
+        found = jnp.where(solution.converged, solution.z, closest)
+        geometry = ncp.geometry_rows(member, found[:short], reference, length, motion_1, motion_2).geometry
 
         def rates(nu_1, nu_2):
             normal, slip = contact.slip_velocities(geometry, motion_1.position, motion_2.position, nu_1, nu_2)
@@ -151,9 +159,8 @@ def _add_planes(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts
     for i in (0, 1):
         if group.moving[i]:
             columns = where.velocity[np.array(group.bodies)[:, i]]
-            rate = rate.at[np.arange(len(columns))[:, None, None], np.arange(rate.shape[1])[:, None], columns[:, None, :]].add(
-                pair_rates[i]
-            )
+            contacts, rows = np.arange(len(columns))[:, None, None], np.arange(rate.shape[1])[:, None]
+            rate = rate.at[contacts, rows, columns[:, None, :]].add(pair_rates[i])
     at = cuts.rounds
     return GroupCuts(
         closest=planes.closest.at[at].set(found),
@@ -185,9 +192,9 @@ def _gauss_seidel(problem: ncp.StepProblem, groups: list[GroupCuts], sweeps: int
         return jnp.concatenate([getattr(g, name).reshape(-1, *getattr(g, name).shape[2:]) for g in groups])
 
     rate, speed = flat("rate"), flat("speed")
-    mu = jnp.concatenate([
-        jnp.broadcast_to(g.mu, p.speed.shape).reshape(-1) for g, p in zip(system.groups, groups, strict=True)
-    ])
+    mu = jnp.concatenate(
+        [jnp.broadcast_to(g.mu, p.speed.shape).reshape(-1) for g, p in zip(system.groups, groups, strict=True)]
+    )
     back = response(rate)
     diagonal = jnp.sum(rate * back, axis=-1)
     present = diagonal[:, 0] > 0
@@ -207,9 +214,7 @@ def _gauss_seidel(problem: ncp.StepProblem, groups: list[GroupCuts], sweeps: int
     nu, impulse = jax.lax.fori_loop(0, sweeps * speed.size, relax, (free.reshape(-1), jnp.zeros(rate.shape[:2])))
     sizes = [g.speed.size for g in groups]
     parts = jnp.split(impulse, np.cumsum(sizes)[:-1])
-    groups = [
-        dataclasses.replace(g, impulse=part.reshape(g.impulse.shape)) for g, part in zip(groups, parts, strict=True)
-    ]
+    groups = [dataclasses.replace(g, impulse=part.reshape(g.impulse.shape)) for g, part in zip(groups, parts, strict=True)]
     return nu.reshape(free.shape), groups
 
 
@@ -225,7 +230,7 @@ def _contact_start(problem: ncp.StepProblem, group: ContactGroup, planes: GroupC
             m.position + rotation.matrix(m.orientation) @ (weight @ body)
             for m, body in ((motion_1, body_1), (motion_2, body_2))
         ]
-        closest = closest[latest].at[: 2 * d].set(jnp.concatenate(points))
+        closest = closest[latest].at[: 2 * d].set(jnp.concatenate(points))[: member.pair.unknowns]
         geometry = ncp.geometry_rows(member, closest, reference, problem.scales.length, motion_1, motion_2).geometry
         w = ncp.scaled_slip(member, geometry, motion_1, motion_2)
         return ncp.join(ncp.ContactUnknowns(closest, total[0], total[1 : 1 + k], length_of(w)))
@@ -243,9 +248,12 @@ def cold_memory(system: System, state) -> tuple[list, list]:
         motions = ncp.contact_motions(system, state, group)
 
         def one(member, motion_1, motion_2):
-            closest, reference = closest_points_cold(member, system.length, motion_1, motion_2)
+            closest = closest_points_cold(member, system.length, motion_1, motion_2)[: member.pair.unknowns]
+            reference = jnp.eye(system.dimension)[0]
+            geometry = ncp.geometry_rows(member, closest, reference, system.length, motion_1, motion_2).geometry
             zero = jnp.zeros(())
-            return ncp.join(ncp.ContactUnknowns(closest, zero, jnp.zeros(member.e.shape[-1]), zero)), reference
+            unknowns = ncp.join(ncp.ContactUnknowns(closest, zero, jnp.zeros(member.e.shape[-1]), zero))
+            return unknowns, geometry.tangents[0]
 
         found, reference = jax.vmap(one)(group, *motions)
         unknowns.append(found)

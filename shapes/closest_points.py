@@ -69,10 +69,15 @@ class ClosestPointRows:
 
 @dataclasses.dataclass(frozen=True)
 class PairClass:
-    """Two shape classes whose bodies may touch; the static key by which contacts are grouped."""
+    """Two shape classes whose bodies may touch; the static key by which contacts are grouped.
+
+    `eliminate` asks for the short form of the unknowns where there is one. It is what a step uses, near its last root; the
+    long form, whose multipliers carry the sign of each normal, converges from much farther away.
+    """
 
     first: ShapeClass
     second: ShapeClass
+    eliminate: bool = True
 
     @property
     def dimension(self) -> int:
@@ -81,12 +86,17 @@ class PairClass:
 
     @property
     def smooth(self) -> bool:
-        """One inequality each: n, psi and the multipliers are functions of a1 and a2."""
-        return self.first.count == self.second.count == 1
+        """The short form: one inequality each, so that n, psi and the multipliers are functions of a1 and a2."""
+        return self.eliminate and self.first.count == self.second.count == 1
+
+    @property
+    def general(self) -> PairClass:
+        """The pair with the long form of the unknowns, of which the short form is the beginning."""
+        return dataclasses.replace(self, eliminate=False)
 
     @property
     def unknowns(self) -> int:
-        """Closest-point unknowns: (a1, a2), or (a1, a2, n, psi, l1, l2)."""
+        """Number of closest-point unknowns: (a1, a2), or (a1, a2, n, psi, l1, l2)."""
         d = self.dimension
         return 2 * d if self.smooth else 3 * d + 1 + self.first.count + self.second.count
 
@@ -139,12 +149,14 @@ def _smooth_rows(pair: PairClass, unknowns, first: Placed, second: Placed, refer
     slope_f, slope_g = jnp.linalg.norm(grad_f), jnp.linalg.norm(grad_g)
     n, n2 = grad_f / slope_f, grad_g / slope_g
     tangent = tangents(n, reference)
-    equations = jnp.concatenate([
-        first.value(pair.first, a1) / (slope_f * length),
-        second.value(pair.second, a2) / (slope_g * length),
-        tangent @ (a2 - a1) / length,
-        2 * (tangent @ n2) / (1 - jnp.dot(n, n2)),
-    ])
+    equations = jnp.concatenate(
+        [
+            first.value(pair.first, a1) / (slope_f * length),
+            second.value(pair.second, a2) / (slope_g * length),
+            tangent @ (a2 - a1) / length,
+            2 * (tangent @ n2) / (1 - jnp.dot(n, n2)),
+        ]
+    )
     none = jnp.zeros(0)
     geometry = ContactGeometry(a1, a2, n, tangent, jnp.dot(n, a2 - a1))
     return ClosestPointRows(geometry, equations, none, none, (1 / slope_f)[None], (1 / slope_g)[None])
@@ -157,20 +169,22 @@ def _general_rows(pair: PairClass, unknowns, first: Placed, second: Placed, refe
     """
     d, m1 = pair.dimension, pair.first.count
     a1, a2, n, psi, l1, l2 = jnp.split(unknowns, (d, 2 * d, 3 * d, 3 * d + 1, 3 * d + 1 + m1))
-    equations = jnp.concatenate([
-        (a2 - a1 - psi * n) / length,
-        (jnp.dot(n, n) - 1)[None],
-        (l1 / first.slope) @ first.gradient(pair.first, a1) - n,
-        (l2 / second.slope) @ second.gradient(pair.second, a2) + n,
-    ])
-    slacks = jnp.concatenate([
-        -first.value(pair.first, a1) / (first.slope * length),
-        -second.value(pair.second, a2) / (second.slope * length),
-    ])
-    geometry = ContactGeometry(a1, a2, n, tangents(n, reference), psi[0])
-    return ClosestPointRows(
-        geometry, equations, jnp.concatenate([l1, l2]), slacks, l1 / first.slope, l2 / second.slope
+    equations = jnp.concatenate(
+        [
+            (a2 - a1 - psi * n) / length,
+            (jnp.dot(n, n) - 1)[None],
+            (l1 / first.slope) @ first.gradient(pair.first, a1) - n,
+            (l2 / second.slope) @ second.gradient(pair.second, a2) + n,
+        ]
     )
+    slacks = jnp.concatenate(
+        [
+            -first.value(pair.first, a1) / (first.slope * length),
+            -second.value(pair.second, a2) / (second.slope * length),
+        ]
+    )
+    geometry = ContactGeometry(a1, a2, n, tangents(n, reference), psi[0])
+    return ClosestPointRows(geometry, equations, jnp.concatenate([l1, l2]), slacks, l1 / first.slope, l2 / second.slope)
 
 
 def _outward(shape_class: ShapeClass, placed: Placed, point):

@@ -67,7 +67,7 @@ _BACKENDS = {
 }
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def compile_jet(
     expressions: tuple[sympy.Expr, ...], dimension: int, parameters: tuple[sympy.Symbol, ...], backend: str = "jax"
 ) -> Jet:

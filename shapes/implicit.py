@@ -43,7 +43,7 @@ class ShapeClass:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """A shape class with its parameter values theta (k,), in body coordinates [m]. Made by the library or `ImplicitShape`."""
+    """A shape class with its parameter values theta (k,), in body coordinates; made by the library or `ImplicitShape`."""
 
     shape_class: ShapeClass = dataclasses.field(metadata={"static": True})
     theta: jax.Array

@@ -24,6 +24,7 @@ class AbsPower(sympy.Function):
             return sympy.Integer(1)
         if p.is_Integer and p.is_positive and p % 2 == 0:
             return u**p
+        return None  # stays an AbsPower
 
     def fdiff(self, argindex=1):
         u, p = self.args
@@ -41,6 +42,7 @@ class SignedPower(sympy.Function):
     def eval(cls, u, q):
         if q.is_Integer and q.is_positive and q % 2 == 1:
             return u**q
+        return None  # stays a SignedPower
 
     def fdiff(self, argindex=1):
         u, q = self.args

@@ -42,10 +42,10 @@ class _Attempt:
 class GeometricallyImplicit:
     """Implicit Euler with contact conditions, friction and wrench maps at the end of the step, Chakraborty (10)-(11).
 
-    `tolerance` bounds every residual in the units of `scales` (dimensionless; 1e-8 to 1e-12, round-off is near 1e-13); `max_iterations` bounds the
-    Jacobians of one start; `rounds` the cut starts tried after the warm start, each with `sweeps` Gauss-Seidel sweeps;
-    `friction` is the form of the friction rows: "projection" or "fischer-burmeister", which have the same roots.
-    Raises `ValueError` naming the argument.
+    `tolerance` bounds every residual in the units of `scales` (dimensionless; 1e-8 to 1e-12), on top of `ncp.round_off`;
+    `max_iterations` bounds the Jacobians of one start; `rounds` the cut starts tried after the warm start, each with
+    `sweeps` Gauss-Seidel sweeps; `friction` is the form of the friction rows, "projection" or "fischer-burmeister", which
+    have the same roots. Raises `ValueError` naming the argument.
     """
 
     tolerance: float = 1e-11
@@ -92,7 +92,7 @@ class GeometricallyImplicit:
                 residual,
                 functools.partial(ncp.jacobian, problem),
                 z0,
-                tolerance=self.tolerance,
+                tolerance=self.tolerance + ncp.round_off(problem),
                 max_iterations=self.max_iterations,
             )
             return _Attempt(solution, cuts, carry.number + 1, carry.iterations + solution.iterations)
@@ -127,9 +127,7 @@ class GeometricallyImplicit:
         rung = jnp.minimum(last.number - 1, 1)
         return StepResult(
             state=end,
-            memory=Memory(
-                jnp.stack([unknowns, memory.history[0], memory.history[1]]), tuple(r.tangent for r in records)
-            ),
+            memory=Memory(jnp.stack([unknowns, memory.history[0], memory.history[1]]), tuple(r.tangent for r in records)),
             contacts=_in_user_order(system, records),
             stats=Stats(last.iterations, last.solution.residual, rung),
             result=result,
@@ -141,9 +139,7 @@ def _record(problem: ncp.StepProblem, most, member: ContactGroup, unknowns, refe
     u = ncp.split(member, unknowns)
     kkt = ncp.geometry_rows(member, u.closest, reference, problem.scales.length, motion_1, motion_2)
     geometry = kkt.geometry
-    _, slip = contact.slip_velocities(
-        geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity
-    )
+    _, slip = contact.slip_velocities(geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity)
     w = member.e * slip
     return Contacts(
         normal_impulse=u.p_n,
@@ -166,8 +162,8 @@ def _in_user_order(system: System, records: list[Contacts]) -> Contacts:
         d, k = system.dimension, 3 if system.dimension == 3 else 1
         width = {"friction_impulse": k, "slip": k, "point_1": d, "point_2": d, "normal": d, "tangent": d}
         width |= {"multipliers_1": 0, "multipliers_2": 0}
-        return Contacts(**{
-            f.name: jnp.zeros((0, width[f.name]) if f.name in width else 0) for f in dataclasses.fields(Contacts)
-        })
+        return Contacts(
+            **{f.name: jnp.zeros((0, width[f.name]) if f.name in width else 0) for f in dataclasses.fields(Contacts)}
+        )
     order = jnp.argsort(jnp.array([number for group in system.groups for number in group.numbers]))
     return jax.tree.map(lambda *parts: jnp.concatenate(parts)[order], *records)

@@ -1,0 +1,91 @@
+"""The command `implicit-stepper`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+
+from .paper.reproduce import CASES, reproduce
+
+FAILED, MISUSED = 1, 2  # exit codes: a row is out of tolerance; the command cannot run as it was given
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command with `argv`, by default the process's arguments, and returns its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        out = _writable(Path(arguments.out))
+        jax.config.update("jax_default_device", _device(arguments.device))
+    except (OSError, RuntimeError) as error:
+        print(f"implicit-stepper: {error}", file=sys.stderr)
+        return MISUSED
+    _use_compilation_cache()
+    rows = reproduce(list(CASES) if arguments.case == "all" else [arguments.case], out, quick=arguments.quick)
+    missed = sum(not row.ok for row in rows)
+    checked = sum(row.tolerance is not None for row in rows)
+    print(f"{checked - missed} of {checked} numbers are within tolerance; everything is in {out}")
+    return FAILED if missed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="implicit-stepper", description="Geometrically implicit contact.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser(
+        "reproduce",
+        help="the examples of the paper against their exact solutions",
+        description="Simulates the examples of Chakraborty, Berard, Akella and Trinkle (RSS 2007), compares them with their "
+        "exact solutions and draws the paper's figures. Exit code: 0, or 1 when a number is out of tolerance, 2 when the "
+        "command cannot run.",
+    )
+    command.add_argument("--case", choices=[*CASES, "all"], default="all", help="which example (default: all)")
+    command.add_argument(
+        "--out", default="results", metavar="DIR", help="folder for tables, trajectories, figures (results)"
+    )
+    command.add_argument("--quick", action="store_true", help="fewer steps, no convergence study, no animations")
+    command.add_argument("--device", choices=["cpu", "gpu"], default="cpu", help="where the steps run (default: cpu)")
+    return parser
+
+
+def _writable(folder: Path) -> Path:
+    """`folder`, made if need be. Raises `OSError` that says what to do when nothing can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise OSError(
+            f"cannot write to the folder {str(folder)!r} ({error.strerror}): give another one with --out."
+        ) from error
+    return folder
+
+
+def _device(kind: str) -> jax.Device:
+    """The first device of a kind. Raises `RuntimeError` that says what to do when there is none."""
+    try:
+        return jax.devices(kind)[0]
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"JAX finds no {kind} here: run without --device, or install the driver and 'implicit-stepper[gpu]'."
+        ) from error
+
+
+def _use_compilation_cache() -> None:
+    """Keeps compiled programs between runs, in the user's cache folder, unless JAX was told where or that cannot be."""
+    if jax.config.jax_compilation_cache_dir is not None:
+        return
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = _writable(home / "implicit-stepper")
+    except (OSError, RuntimeError):  # RuntimeError: the user has no home
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
