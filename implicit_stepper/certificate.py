@@ -21,8 +21,8 @@ from .bodies import State
 from .complementarity import length_of
 from .friction import dissipation_defect
 from .scales import scales
-from .scene import ContactGroup, System
 from .steppers.base import Contacts
+from .system import ContactGroup, System
 
 
 def certificate(system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:

@@ -13,7 +13,7 @@ from shapes.closest_points import Placed
 from . import ncp
 from .complementarity import fischer_burmeister
 from .newton import Solution, newton
-from .scene import ContactGroup
+from .system import ContactGroup
 
 _TOLERANCE = 1e-10
 _ITERATIONS = 60

@@ -22,7 +22,7 @@ from .bodies import State
 from .complementarity import fischer_burmeister
 from .friction import FRICTION_ROWS
 from .scales import Scales, scales
-from .scene import ContactGroup, System
+from .system import ContactGroup, System
 
 
 @jax.tree_util.register_dataclass
@@ -160,7 +160,7 @@ def placed(member: ContactGroup, motion_1: Motion, motion_2: Motion) -> tuple[Pl
 
 
 def geometry_rows(member: ContactGroup, closest, reference, length, motion_1: Motion, motion_2: Motion):
-    """Closest-point rows of one contact at its bodies' poses; `reference` (d,) orients the tangents of isotropic friction."""
+    """Closest-point rows of one contact at its bodies' poses; `reference` (d,) orients isotropic friction's tangents."""
     first, second = placed(member, motion_1, motion_2)
     own = first.rotation @ member.direction
     reference = jnp.where(jnp.any(member.direction != 0), own, reference)

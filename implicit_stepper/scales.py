@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .scene import ContactGroup, System
+from .system import ContactGroup, System
 
 
 @jax.tree_util.register_dataclass

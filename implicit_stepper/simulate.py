@@ -17,8 +17,9 @@ from .bodies import State
 from .certificate import certificate
 from .compilation import jit
 from .results import Result, StepError
-from .scene import Scene, System
+from .scene import Scene
 from .steppers.base import Contacts, Stats, Stepper, StepResult
+from .system import System
 from .trajectory import Trajectory
 
 _CHUNK = 128  # steps per compiled call: long enough to hide the call, short enough for progress and early errors

@@ -17,7 +17,7 @@ import numpy as np
 from . import bodies, contact, ncp, rotation
 from .complementarity import length_of, project_to_disc
 from .distance import closest_points, closest_points_cold
-from .scene import ContactGroup, System
+from .system import ContactGroup, System
 
 
 @jax.tree_util.register_dataclass

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import jax
 
 from ..bodies import State
-from ..scene import System
+from ..system import System
 
 
 @jax.tree_util.register_dataclass

@@ -15,7 +15,7 @@ from ..complementarity import length_of
 from ..friction import FRICTION_ROWS
 from ..newton import Solution, newton
 from ..results import Result
-from ..scene import ContactGroup, System
+from ..system import ContactGroup, System
 from .base import Contacts, Stats, StepResult
 
 

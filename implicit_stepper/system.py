@@ -1,0 +1,72 @@
+"""The immutable pytree that steppers work on: bodies, loads, and contacts grouped by the classes of their shapes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+
+from shapes.closest_points import PairClass
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ContactGroup:
+    """Contacts whose shapes have the same classes and whose bodies move alike: one compiled kernel, `vmap`ped over them.
+
+    Static: `pair`; `bodies`, per contact its two body numbers (moving bodies first, then fixed ones); `moving`, whether
+    body 1 and body 2 move; `numbers`, the contacts' places in the order of `Scene.add_contact`. Arrays, first axis the nc
+    contacts: shape parameters `theta_i` (nc, k), `slope_i` (nc, m) and `interior_i` (nc, d) of `shapes.surface`; friction
+    `mu` (nc,), semi-axes `e` (nc, 3) = (e_t, e_o, e_r), or (nc, 1) in the plane; `direction` (nc, d) in the frame of body
+    1, zero where the tangents may be any.
+    """
+
+    pair: PairClass = dataclasses.field(metadata={"static": True})
+    bodies: tuple[tuple[int, int], ...] = dataclasses.field(metadata={"static": True})
+    moving: tuple[bool, bool] = dataclasses.field(metadata={"static": True})
+    numbers: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+    theta_1: jax.Array
+    theta_2: jax.Array
+    slope_1: jax.Array
+    slope_2: jax.Array
+    interior_1: jax.Array
+    interior_2: jax.Array
+    mu: jax.Array
+    e: jax.Array
+    direction: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class System:
+    """Everything that does not change in time. Static: dimension d, names, wrench functions. Arrays, nb moving bodies:
+
+    gravity (d,) [m/s^2]; mass (nb,) [kg]; inertia (nb, 3, 3) or (nb, 1, 1) [kg m^2] in the body frame; wrench (nb, 6) or
+    (nb, 3), constant (force [N], moment [N m]) about the centre of mass in the inertial frame; poses of the nf fixed
+    bodies; `length` [m] and `acceleration` [m/s^2], the scales in which residuals are measured.
+    """
+
+    dimension: int = dataclasses.field(metadata={"static": True})
+    names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+    contact_names: tuple[tuple[str, str], ...] = dataclasses.field(metadata={"static": True})
+    wrench_functions: tuple[Callable | None, ...] = dataclasses.field(metadata={"static": True})
+    gravity: jax.Array
+    mass: jax.Array
+    inertia: jax.Array
+    wrench: jax.Array
+    fixed_position: jax.Array
+    fixed_orientation: jax.Array
+    groups: tuple[ContactGroup, ...]
+    length: jax.Array
+    acceleration: jax.Array
+
+    @property
+    def body_count(self) -> int:
+        """Number nb of moving bodies."""
+        return len(self.wrench_functions)
+
+    @property
+    def contact_count(self) -> int:
+        """Number of contacts over all groups."""
+        return len(self.contact_names)
