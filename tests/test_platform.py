@@ -1,0 +1,44 @@
+"""Canaries: a compiler that miscomputes, a layer that imports upward, a precision that is not double."""
+
+import ast
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import implicit_stepper
+
+ROOT = Path(implicit_stepper.__file__).parents[1]
+
+
+def test_the_compiler_multiplies_small_matrices_right():
+    rng = np.random.default_rng(0)
+    matrix, vector = rng.normal(size=(16385, 3, 3)), rng.normal(size=(16385, 3))
+    ours = jax.jit(jax.vmap(lambda a, v: jnp.sum(a @ v)))(matrix, vector)
+    truth = np.einsum("nij,nj->n", matrix, vector)
+    wrong = int(np.sum(np.abs(np.asarray(ours) - truth) > 1e-12))
+    assert wrong == 0, (
+        f"jax {jax.__version__} silently miscomputes a vmapped 3x3 matrix-vector product followed by a sum on this device "
+        f"({wrong} of 16385 entries; jax issue 39103, seen in 0.10.2): install another version, see pyproject.toml"
+    )
+
+
+def test_double_precision_is_on():
+    assert jnp.zeros(1).dtype == jnp.float64
+
+
+def test_shapes_knows_nothing_of_the_stepper():
+    for path in (ROOT / "shapes").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
+            assert not any(name.startswith("implicit_stepper") for name in names), path
+
+
+def test_importing_the_library_loads_no_picture_library():
+    import subprocess
+    import sys
+
+    code = "import sys, implicit_stepper; print('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
