@@ -1,15 +1,20 @@
-"""Settings of every test: no window for pictures, and one compilation for programs that several tests share."""
+"""Settings of every test: no window for pictures, the same random examples in every run, and one compilation for programs
+that several tests share."""
 
 import os
 
+import jax
+from hypothesis import settings
+
+import implicit_stepper  # noqa: F401  (switches JAX to float64, for tests of `shapes` alone too)
+
 os.environ.setdefault("MPLBACKEND", "Agg")
+settings.register_profile("repeatable", derandomize=True, database=None, deadline=None, max_examples=150)
+settings.load_profile("repeatable")
 
 
 def pytest_configure(config):
-    """Scenes that differ in numbers or names only compile to the same program; keep programs beside pytest's own cache."""
-    import jax
-
-    if config.cache is not None:
-        jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("jax")))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    """Scenes that differ in numbers or names only compile to the same program: keep programs beside pytest's own cache."""
+    jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("jax")))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

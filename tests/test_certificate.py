@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 import implicit_stepper as ist
+from implicit_stepper.compilation import jit
 from implicit_stepper.paper import scenes
 
 H = 0.01
@@ -17,8 +18,8 @@ def sliding_step():
     """Example 3 after .5 s: contact 0 slides, contact 1 sticks."""
     system, state = jax.tree.map(jnp.asarray, scenes.two_spheres().build())
     stepper = ist.GeometricallyImplicit()
-    step = jax.jit(lambda state, memory: stepper.step(system, state, memory, H))
-    memory = jax.jit(stepper.init)(system, state)
+    step = jit(lambda state, memory: stepper.step(system, state, memory, H))
+    memory = jit(stepper.init)(system, state)
     for _ in range(50):
         before = state
         result = step(state, memory)

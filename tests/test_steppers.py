@@ -9,6 +9,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.compilation import jit
 from implicit_stepper.paper import scenes
 
 STEPPER = ist.GeometricallyImplicit()
@@ -16,7 +17,7 @@ STEPPER = ist.GeometricallyImplicit()
 
 def test_steps_by_hand_are_the_simulation():
     system, state = jax.tree.map(jnp.asarray, scenes.spin().build())
-    memory, step = jax.jit(STEPPER.init)(system, state), jax.jit(STEPPER.step)
+    memory, step = jit(STEPPER.init)(system, state), jit(STEPPER.step)
     trajectory = ist.simulate(scenes.spin(), STEPPER, h=0.07, duration=0.35)
     for k in range(5):
         result = step(system, state, memory, 0.07)
@@ -32,7 +33,7 @@ def test_h_may_change_from_step_to_step():
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     scene.add_contact(ball, floor, friction=0.5)
     system, state = jax.tree.map(jnp.asarray, scene.build())
-    memory, step = jax.jit(STEPPER.init)(system, state), jax.jit(STEPPER.step)
+    memory, step = jit(STEPPER.init)(system, state), jit(STEPPER.step)
     z, v = 5.0, 0.0
     for h in (0.01, 0.005, 0.001, 0.01):
         result = step(system, state, memory, h)
@@ -55,7 +56,7 @@ def test_vmap_over_scenes_equals_one_at_a_time():
 
         return jax.lax.scan(step, (start, STEPPER.init(system, start)), None, length=10)[1]
 
-    together, outcome = jax.jit(jax.vmap(run))(spins)
+    together, outcome = jit(jax.vmap(run))(spins)
     assert np.all(outcome == ist.Result.SOLVED)
     slope = 1.962 * 0.07  # closed form, see the spinning sphere of the paper
     by_hand = np.maximum(np.asarray(spins)[:, None] - slope * np.arange(1, 11), 0)

@@ -48,7 +48,7 @@ class GeometricallyImplicit:
     have the same roots. Raises `ValueError` naming the argument.
     """
 
-    tolerance: float = 1e-11
+    tolerance: float = 1e-12
     max_iterations: int = 30
     rounds: int = 8
     sweeps: int = 60

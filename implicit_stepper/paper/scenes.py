@@ -1,0 +1,71 @@
+"""The three examples of Chakraborty, Berard, Akella, Trinkle (RSS 2007), section V, "C" below, as scenes in SI units.
+
+The numbers are the paper's. `exact` states them again on its own, so that a misprint cannot be on both sides.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import shapes
+
+from ..friction import FrictionEllipsoid
+from ..scene import Scene
+
+
+def disc() -> Scene:
+    """Example 1, C section V-A: a unit disc (1 kg, 0.5 kg m^2) that rolls without slip along -x on the line y = 0."""
+    scene = Scene(dimension=2, gravity=(0.0, -9.81))
+    line = scene.add_fixed(name="line", shape=shapes.HalfPlane(normal=(0.0, 1.0)))
+    rolling = scene.add_body(
+        name="disc", shape=shapes.Disc(1.0), mass=1.0, inertia=0.5, position=(0.0, 1.0), velocity=(-3.0, 0.0, 3.0)
+    )
+    scene.add_contact(line, rolling, friction=0.4)
+    return scene
+
+
+def spin() -> Scene:
+    """Example 2, C section V-B: a unit sphere (0.4 kg m^2) that spins about the normal of the plane z = 0.
+
+    C does not state the mass; with 1 kg its spin falls by 1.962 rad/s^2, as C has it.
+    """
+    scene = Scene(gravity=(0.0, 0.0, -9.81))
+    plane = scene.add_fixed(name="plane", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
+    sphere = scene.add_body(
+        name="sphere",
+        shape=shapes.Ellipsoid((1.0, 1.0, 1.0)),
+        mass=1.0,
+        inertia=(0.4, 0.4, 0.4),
+        position=(0.0, 0.0, 1.0),
+        velocity=(0.0, 0.0, 0.0, 0.0, 0.0, 1.962),
+    )
+    scene.add_contact(plane, sphere, friction=FrictionEllipsoid(mu=0.2, e_t=1.0, e_o=1.0, e_r=0.4))
+    return scene
+
+
+def two_spheres() -> Scene:
+    """Example 3, C section V-C: a unit sphere from rest on two fixed ones, under a constant force instead of gravity.
+
+    The spheres are written as ellipsoids, as C does. Contact 0 is the paper's contact 1, with the sphere of radius 10 m.
+    """
+    radii, centres = (10.0, 9.0), np.array([[0.0, 0.0, 0.0], [0.0, 11.4, 0.0]])
+    scene = Scene(gravity=(0.0, 0.0, 0.0))
+    small = scene.add_body(
+        name="small sphere",
+        shape=shapes.Ellipsoid((1.0, 1.0, 1.0)),
+        mass=1.0,
+        inertia=(0.4, 0.4, 0.4),
+        position=_resting_place(centres[1, 1], radii[0] + 1.0, radii[1] + 1.0),
+        wrench=(1.0, 2.6, -9.81, 0.0, 0.0, 0.0),
+    )
+    friction = FrictionEllipsoid(mu=0.2, e_t=1.0, e_o=1.0, e_r=0.3)
+    for number, (radius, centre) in enumerate(zip(radii, centres, strict=True), start=1):
+        shape = shapes.Ellipsoid((radius, radius, radius))
+        scene.add_contact(scene.add_fixed(name=f"sphere {number}", shape=shape, position=centre), small, friction=friction)
+    return scene
+
+
+def _resting_place(apart: float, reach_1: float, reach_2: float) -> np.ndarray:
+    """The point (3,) above the y axis at `reach_1` [m] from the origin and `reach_2` [m] from (0, apart, 0)."""
+    y = (reach_1**2 - reach_2**2 + apart**2) / (2.0 * apart)
+    return np.array([0.0, y, np.sqrt(reach_1**2 - y**2)])

@@ -1,0 +1,176 @@
+"""What a simulation leaves: saved and loaded without a change, energies by a direct formula, loads by two routes."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import shapes
+from implicit_stepper import FrictionEllipsoid, GeometricallyImplicit, Scene, load, simulate
+
+WRENCH = np.array([0.5, -0.2, 1.0, 0.1, 0.0, -0.3])
+
+
+def run(scene, **keywords):
+    return simulate(scene, GeometricallyImplicit(), **{"h": 0.01, "duration": 0.2, **keywords})
+
+
+def thrown_balls(wrench=WRENCH):
+    """An egg and a ball on a floor; only the ball is loaded. One contact starts closed, one open."""
+    scene = Scene()
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    ball = scene.add_body(
+        name="ball", shape=shapes.Sphere(0.5), position=[0, 0, 0.5], mass=2.0, velocity=[1, 0, 0, 0, 1, 2], wrench=wrench
+    )
+    egg = scene.add_body(
+        name="egg",
+        shape=shapes.Ellipsoid((0.3, 0.4, 0.5)),
+        position=[3, 0, 0.8],
+        quaternion=[0.5, 0.5, -0.5, 0.5],
+        mass=1.5,
+        velocity=[0, 0, -1, 5, 1, 2],
+    )
+    for body in (ball, egg):
+        scene.add_contact(floor, body, friction=FrictionEllipsoid(0.3, e_r=0.1))
+    return scene
+
+
+@pytest.fixture(scope="module")
+def spatial():
+    return run(thrown_balls())
+
+
+@pytest.fixture(scope="module")
+def planar():
+    scene = Scene(dimension=2, gravity=(0.0, -9.81))
+    scene.add_body(name="disc", shape=shapes.Disc(0.5), position=[0, 2], angle=0.3, mass=2.0, velocity=[1, 0, 3])
+    return run(scene)
+
+
+def same(a, b):
+    """Equal field by field, arrays bit by bit and with their types."""
+    for field in dataclasses.fields(a):
+        one, other = getattr(a, field.name), getattr(b, field.name)
+        if dataclasses.is_dataclass(one):
+            same(one, other)
+        elif isinstance(one, dict):
+            assert one.keys() == other.keys()
+            for name in one:
+                np.testing.assert_array_equal(one[name], other[name])
+        elif isinstance(one, np.ndarray):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
+        else:
+            assert type(one) is type(other)
+            assert one == other
+
+
+@pytest.mark.parametrize("which", ["spatial", "planar"])
+def test_saving_and_loading_changes_nothing(which, request, tmp_path):
+    trajectory = request.getfixturevalue(which)
+    trajectory.save(tmp_path / "run.npz")
+    same(trajectory, load(tmp_path / "run.npz"))
+
+
+def test_foreign_file_is_refused_by_name(tmp_path):
+    np.savez(tmp_path / "foreign.npz", a=np.zeros(3))
+    with pytest.raises(ValueError, match=r"foreign.npz' has no header: it is not a saved trajectory"):
+        load(tmp_path / "foreign.npz")
+    np.savez(tmp_path / "future.npz", header='{"format": 99}')
+    with pytest.raises(ValueError, match=r"future.npz' has format 99, this version reads 1"):
+        load(tmp_path / "future.npz")
+    with pytest.raises(OSError, match="missing"):
+        load(tmp_path / "missing.npz")
+
+
+def test_arrays_have_their_documented_shapes(spatial, planar):
+    n = len(spatial)
+    assert n == 20
+    np.testing.assert_allclose(spatial.time, 0.01 * np.arange(n + 1), rtol=0, atol=1e-15)
+    assert spatial.position.shape == (n + 1, 2, 3)
+    assert spatial.orientation.shape == (n + 1, 2, 4)
+    assert spatial.velocity.shape == (n + 1, 2, 6)
+    for name in ("normal_impulse", "gap", "sigma"):
+        assert getattr(spatial.contacts, name).shape == (n, 2)
+    for name in ("friction_impulse", "slip", "normal", "tangent", "point_1", "point_2"):
+        assert getattr(spatial.contacts, name).shape == (n, 2, 3)
+    assert spatial.stats.iterations.shape == (n,)
+    assert all(values.shape == (n,) for values in spatial.certificate.values())
+    assert spatial.names == ("ball", "egg")
+    assert spatial.contact_names == (("floor", "ball"), ("floor", "egg"))
+    assert planar.position.shape == (n + 1, 1, 2)
+    assert planar.orientation.shape == (n + 1, 1, 1)
+    assert planar.velocity.shape == (n + 1, 1, 3)
+    assert planar.contacts.normal_impulse.shape == (n, 0)
+
+
+def test_orientation_is_an_angle_in_the_plane_and_a_quaternion_in_space(spatial, planar):
+    np.testing.assert_array_equal(spatial.quaternion, spatial.orientation)
+    np.testing.assert_allclose(planar.angle[:, 0], 0.3 + 3.0 * planar.time, rtol=0, atol=1e-13)  # nothing turns the disc
+    with pytest.raises(AttributeError, match="a spatial trajectory has `quaternion`, not `angle`"):
+        _ = spatial.angle
+    with pytest.raises(AttributeError, match="a planar trajectory has `angle`, not `quaternion`"):
+        _ = planar.quaternion
+
+
+def test_kinetic_energy_is_the_sum_over_bodies(spatial, planar):
+    """m v.v / 2 + w.R I R^T w / 2 with R from scipy; the planar disc has I = m r^2 / 2."""
+    expected = np.zeros(len(spatial) + 1)
+    for b in range(2):
+        R = Rotation.from_quat(np.roll(spatial.quaternion[:, b], -1, axis=1)).as_matrix()
+        v, w = spatial.velocity[:, b, :3], spatial.velocity[:, b, 3:]
+        inertia = R @ spatial.inertia[b] @ R.transpose(0, 2, 1)
+        expected += spatial.mass[b] * np.sum(v**2, axis=1) / 2 + np.sum(w * (inertia @ w[..., None])[..., 0], axis=1) / 2
+    np.testing.assert_allclose(spatial.kinetic_energy(), expected, rtol=1e-14)
+    v, w = planar.velocity[:, 0, :2], planar.velocity[:, 0, 2]
+    np.testing.assert_allclose(planar.kinetic_energy(), np.sum(v**2, axis=1) + 0.25 * w**2 / 2, rtol=1e-14)
+
+
+def test_impulses_and_loads_add_up_to_the_change_of_momentum(spatial):
+    """Linear momentum of each body: m dv = h (m g + force) + p_n n + p_t t + p_o (n x t), from the saved arrays alone."""
+    c = spatial.contacts
+    across = np.cross(c.normal, c.tangent)
+    impulse = c.normal_impulse[..., None] * c.normal
+    impulse = impulse + c.friction_impulse[..., :1] * c.tangent + c.friction_impulse[..., 1:2] * across
+    force = np.stack([WRENCH[:3], np.zeros(3)]) + spatial.mass[:, None] * np.array([0, 0, -9.81])
+    change = spatial.mass[:, None] * np.diff(spatial.velocity[..., :3], axis=0)
+    # the solver's residual of 1e-10 at most, in units of m g h = 0.2 N s
+    np.testing.assert_allclose(change, 0.01 * force + impulse, rtol=0, atol=1e-11)
+
+
+def test_constant_wrench_as_a_function_changes_nothing(spatial):
+    by_function = run(thrown_balls(lambda time, position, orientation, velocity: jnp.asarray(WRENCH)))
+    # each of 20 steps may differ by the solver's tolerance, in units of g h = 0.1 m/s and L = 0.5 m
+    np.testing.assert_allclose(by_function.position, spatial.position, rtol=0, atol=20 * 1e-11)
+    np.testing.assert_allclose(by_function.velocity, spatial.velocity, rtol=0, atol=20 * 1e-11)
+    np.testing.assert_allclose(by_function.contacts.normal_impulse, spatial.contacts.normal_impulse, rtol=0, atol=20 * 1e-11)
+
+
+def test_wrench_function_sees_the_start_of_the_step():
+    """A spring and a clock: v_{n+1} = v_n + h (t_n - x_n), x_{n+1} = x_n + h v_{n+1}, iterated here in numpy."""
+
+    def wrench(time, position, orientation, velocity):
+        return jnp.zeros(6).at[0].set(time - position[0])
+
+    scene = Scene(gravity=(0, 0, 0), acceleration_scale=1.0)
+    scene.add_body(name="ball", shape=shapes.Sphere(0.5), position=[1, 0, 0], mass=1.0, wrench=wrench)
+    trajectory = run(scene, duration=0.5)
+    x, v, h = 1.0, 0.0, 0.01
+    for i in range(len(trajectory)):
+        v = v + h * (i * h - x)
+        x = x + h * v
+        np.testing.assert_allclose(trajectory.position[i + 1, 0], [x, 0, 0], rtol=0, atol=1e-12)
+    assert len(trajectory) == 50
+
+
+@pytest.mark.parametrize(("h", "duration", "steps"), [(0.1, 0.3, 3), (0.1, 0.31, 4), (0.7, 0.1, 1), (0.01, 2.0, 200)])
+def test_duration_is_covered_by_whole_steps(h, duration, steps):
+    """3 steps of 0.1 make 0.3 in spite of round-off; 200 steps need more than one compiled chunk of 128."""
+    scene = Scene(gravity=(0, 0, -1.0))
+    scene.add_body(name="ball", shape=shapes.Sphere(0.5), position=[0, 0, 0], mass=1.0)
+    trajectory = run(scene, h=h, duration=duration)
+    assert len(trajectory) == steps
+    np.testing.assert_allclose(trajectory.time, h * np.arange(steps + 1), rtol=1e-13)
+    np.testing.assert_allclose(trajectory.velocity[:, 0, 2], -h * np.arange(steps + 1), rtol=1e-12)
