@@ -1,0 +1,121 @@
+"""What a step of the paper's example 3 costs, against one evaluation of its residual, measured side by side on one core.
+
+    python benchmarks/step_cost.py
+
+Prints Markdown tables for docs/benchmarks.md: the cost of a step, of the two forms of the friction rows, and of compiling
+with and without the option of `implicit_stepper.compilation`. Every figure is the median of the repeats with its range.
+"""
+
+import dataclasses
+import functools
+import os
+import platform
+import statistics
+import time
+
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import implicit_stepper as ist
+from implicit_stepper import ncp
+from implicit_stepper.compilation import jit
+from implicit_stepper.paper import scenes
+
+REPEATS = 9
+
+
+def seconds(function, *arguments):
+    """Times of REPEATS runs after a first one that compiles."""
+    jax.block_until_ready(function(*arguments))
+    times = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        jax.block_until_ready(function(*arguments))
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def spread(values, form="{:.3g}"):
+    """Median (least to largest)."""
+    return f"{form.format(statistics.median(values))} ({form.format(min(values))} to {form.format(max(values))})"
+
+
+def rollout(stepper, h, steps):
+    """A jitted run of example 3 without certificates: the bare stepper."""
+
+    def step(system, carry, _):
+        result = stepper.step(system, *carry, h)
+        return (result.state, result.memory), (result.stats, result.result)
+
+    def run(system, state, memory):
+        return jax.lax.scan(functools.partial(step, system), (state, memory), None, length=steps)[1]
+
+    return jit(run)
+
+
+def repeated_residual(count):
+    """`count` residual evaluations that depend on each other, so that none can be dropped."""
+
+    def run(problem, z):
+        return jax.lax.fori_loop(0, count, lambda _, z: z + 1e-14 * ncp.residual(problem, z), z)
+
+    return jit(run)
+
+
+def step_table():
+    """Microseconds a step and residual evaluations a step, for both friction forms and three h."""
+    system, state = jax.tree.map(jnp.asarray, scenes.two_spheres().build())
+    print("| friction rows | h [s] | us a step | residual evaluations a step | iterations, mean / max | steps lost |")
+    print("|---|---|---|---|---|---|")
+    for friction in ("projection", "fischer-burmeister"):
+        stepper = ist.GeometricallyImplicit(friction=friction)
+        memory = jit(stepper.init)(system, state)
+        for h in (0.1, 0.01, 0.001):
+            steps = round(4 / h)
+            run = rollout(stepper, h, steps)
+            problem = ncp.step_problem(system, state, h, memory.references, friction)
+            z = memory.history[0] / ncp.unknown_scale(problem)
+            # in turn, so that a drift of the machine's speed falls on both
+            residual = [t / 20_000 for t in seconds(repeated_residual(20_000), problem, z)]
+            cost = [t / steps for t in seconds(run, system, state, memory)]
+            ratios = [c / r for c, r in zip(cost, residual, strict=True)]
+            stats, result = run(system, state, memory)
+            lost = int(np.sum(np.asarray(result) != ist.Result.SOLVED))
+            iterations = np.asarray(stats.iterations)
+            print(
+                f"| {friction} | {h} | {spread([1e6 * c for c in cost])} | {spread(ratios)} | "
+                f"{iterations.mean():.2f} / {iterations.max()} | {lost} of {steps} |"
+            )
+        print(f"| {friction} | - | residual alone: {spread([1e6 * r for r in residual])} | 1 | - | - |")
+
+
+def compile_table():
+    """Seconds to trace and to compile one step of example 3, with and without the emitter option."""
+    system, state = jax.tree.map(jnp.asarray, scenes.two_spheres().build())
+    stepper = ist.GeometricallyImplicit()
+    memory = jit(stepper.init)(system, state)
+    print("| XLA option | trace and lower [s] | compile [s] |")
+    print("|---|---|---|")
+    for name, transform in (("none", jax.jit), ("xla_cpu_use_fusion_emitters=False", jit)):
+        traced, compiled = [], []
+        for number in range(3):
+            fresh = dataclasses.replace(stepper, sweeps=60 + number)  # another program each time, so nothing is cached
+            start = time.perf_counter()
+            lowered = transform(fresh.step).lower(system, state, memory, 0.01)
+            middle = time.perf_counter()
+            lowered.compile()
+            traced.append(middle - start)
+            compiled.append(time.perf_counter() - middle)
+        print(f"| {name} | {spread(traced)} | {spread(compiled)} |")
+
+
+if __name__ == "__main__":
+    print(f"{platform.machine()}, Python {platform.python_version()}, jax {jax.__version__}, {jax.devices()[0].platform}, one core\n")
+    step_table()
+    print()
+    compile_table()
