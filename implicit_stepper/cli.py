@@ -76,6 +76,12 @@ def _device(kind: str) -> jax.Device:
 
 def _use_compilation_cache() -> None:
     """Keeps compiled programs between runs, in the user's cache folder, unless JAX was told where or that cannot be."""
+    # Programs for AVX-512 come back from the cache with a page of warnings each, about preferences that XLA takes for
+    # instructions (jax issue 38445). With AVX2 there are none, and the same digits on more machines. XLA reads its flags
+    # with the first compilation of a process.
+    flags = os.environ.get("XLA_FLAGS", "")
+    if platform.machine() in ("x86_64", "AMD64") and "xla_cpu_max_isa" not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_max_isa=AVX2".strip()
     if jax.config.jax_compilation_cache_dir is not None:
         return
     try:
@@ -86,12 +92,6 @@ def _use_compilation_cache() -> None:
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    # Programs for AVX-512 come back from the cache with a page of warnings each, about preferences that XLA takes for
-    # instructions (jax issue 38445). With AVX2 there are none, and the same digits on more machines. XLA reads its flags
-    # with the first compilation of a process.
-    flags = os.environ.get("XLA_FLAGS", "")
-    if platform.machine() in ("x86_64", "AMD64") and "xla_cpu_max_isa" not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_max_isa=AVX2".strip()
 
 
 if __name__ == "__main__":

@@ -144,7 +144,8 @@ def legend_above(figure: Figure, *axes: Axes) -> None:
     for one in axes or figure.axes:
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=len(found), columnspacing=1.2, handlelength=1.8)
+    layout = {"loc": "outside upper center", "ncols": len(found), "columnspacing": 1.2, "handlelength": 1.8}
+    figure.legend(found.values(), found.keys(), **layout)
 
 
 def _widen(axes: Axes) -> None:

@@ -27,9 +27,7 @@ class AbsPower(sympy.Function):
         return None  # stays an AbsPower
 
     def fdiff(self, argindex=1):
-        u, p = self.args
-        if argindex != 1:
-            raise ShapeError("the exponent of |u|**p must be a number: parameters may not appear in exponents.")
+        u, p = _base_and_exponent(self, argindex)
         return p * SignedPower(u, p - 1)
 
 
@@ -45,10 +43,14 @@ class SignedPower(sympy.Function):
         return None  # stays a SignedPower
 
     def fdiff(self, argindex=1):
-        u, q = self.args
-        if argindex != 1:
-            raise ShapeError("the exponent of |u|**p must be a number: parameters may not appear in exponents.")
+        u, q = _base_and_exponent(self, argindex)
         return q * AbsPower(u, q - 1)
+
+
+def _base_and_exponent(power: sympy.Function, argindex: int):
+    if argindex != 1:
+        raise ShapeError(f"`{power}` has a variable exponent: parameters and coordinates may not appear in exponents.")
+    return power.args
 
 
 def canonical(expression: object, dimension: int, parameters: tuple[sympy.Symbol, ...]) -> sympy.Expr:

@@ -3,6 +3,8 @@
 Where a solution has no closed form an independent method gives it: non-negative least squares, or best responses.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +20,12 @@ TOLERANCE = 1e-10  # of solve_ncp, on the Fischer-Burmeister residual
 
 def all_of(n):
     return np.ones(n, dtype=bool)
+
+
+@functools.cache
+def solver(function, n):
+    """z0 to the solution of 0 <= z _|_ F(z) >= 0, compiled once for all starts."""
+    return jax.jit(lambda z0: solve_ncp(function, z0, all_of(n)))
 
 
 def check_solution(function, solution, complementary):
@@ -56,7 +64,7 @@ FAR = [np.zeros(4), np.full(4, 10.0), np.array([1.0, 2, 3, 4])]
 
 @pytest.mark.parametrize("start", NEAR + FAR, ids=str)
 def test_kojima_shindo_is_solved_at_one_of_its_two_roots(start):
-    solution = solve_ncp(KOJIMA_SHINDO, start, all_of(4))
+    solution = solver(KOJIMA_SHINDO, 4)(start)
     check_solution(KOJIMA_SHINDO, solution, all_of(4))
     # at the first root x3 = F3 = 0, so |z - root| is at most about the residual over the least slope, 1e-10 / 0.1
     assert min(np.max(np.abs(solution.z - root)) for root in (DEGENERATE_ROOT, REGULAR_ROOT)) <= 1e-9
@@ -64,13 +72,13 @@ def test_kojima_shindo_is_solved_at_one_of_its_two_roots(start):
 
 def test_both_roots_of_kojima_shindo_are_found_from_nearby():
     for root in (DEGENERATE_ROOT, REGULAR_ROOT):
-        solution = solve_ncp(KOJIMA_SHINDO, root + 0.05, all_of(4))
+        solution = solver(KOJIMA_SHINDO, 4)(root + 0.05)
         np.testing.assert_allclose(solution.z, root, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("start", NEAR, ids=str)
 def test_josephy_is_solved_at_its_root(start):
-    solution = solve_ncp(JOSEPHY, start, all_of(4))
+    solution = solver(JOSEPHY, 4)(start)
     check_solution(JOSEPHY, solution, all_of(4))
     np.testing.assert_allclose(solution.z, DEGENERATE_ROOT, rtol=0, atol=1e-9)
 
@@ -82,14 +90,14 @@ def billups(x):
 
 @pytest.mark.parametrize("start", [1.0, 2.0, 5.0])
 def test_billups_problem_is_solved_at_its_root(start):
-    solution = solve_ncp(billups, np.array([start]), all_of(1))
+    solution = solver(billups, 1)(np.array([start]))
     check_solution(billups, solution, all_of(1))
     np.testing.assert_allclose(solution.z, [1 + np.sqrt(1.01)], rtol=1e-9)
 
 
 def test_billups_false_root_is_not_taken_for_one():
     """From 0, descent methods stay at the local minimum of the residual; what counts is not to call it a root."""
-    solution = solve_ncp(billups, np.array([0.0]), all_of(1))
+    solution = solver(billups, 1)(np.array([0.0]))
     assert not bool(solution.converged) or abs(solution.z[0] - 1 - np.sqrt(1.01)) <= 1e-9
 
 
@@ -97,7 +105,7 @@ def test_billups_false_root_is_not_taken_for_one():
 def test_convergence_is_claimed_only_at_roots(problem):
     """From anywhere in [0, 10]^4."""
     starts = np.random.default_rng(0).uniform(0, 10, (200, 4)) * np.random.default_rng(1).uniform(0, 1, (200, 1))
-    solutions = jax.jit(jax.vmap(lambda z0: solve_ncp(problem, z0, all_of(4))))(starts)
+    solutions = jax.jit(jax.vmap(solver(problem, 4)))(starts)
     roots = np.array([DEGENERATE_ROOT, REGULAR_ROOT])[: 2 if problem is KOJIMA_SHINDO else 1]
     errors = np.min(np.max(np.abs(solutions.z[:, None] - roots), axis=2), axis=1)
     np.testing.assert_array_equal(solutions.converged, errors <= 1e-9)
@@ -276,7 +284,7 @@ def test_bad_complementary_is_refused_by_name(complementary):
 
 def test_batched_and_compiled_solves_equal_single_ones():
     starts = np.array(NEAR + FAR)
-    solve = jax.jit(lambda z0: solve_ncp(KOJIMA_SHINDO, z0, all_of(4)))
+    solve = solver(KOJIMA_SHINDO, 4)
     batch = jax.jit(jax.vmap(solve))(starts)
     assert np.all(batch.converged)
     for i, start in enumerate(starts):

@@ -99,8 +99,9 @@ def two_spheres_velocities(trajectory: Trajectory) -> Figure:
     axes.set_ylabel("velocity [m/s], [rad/s]")
     _mark_events(axes, answer)
     error = np.abs(trajectory.velocity[:, 0] - velocity)
-    curves = {"$v$ [m/s]": (np.max(error[:, :3], axis=1), BLUE), r"$\omega$ [rad/s]": (np.max(error[:, 3:], axis=1), PURPLE)}
-    _draw_errors(errors, trajectory.time, curves, "largest |error|", (1e-7, 1e2))
+    curves = {"$v$, largest": (np.max(error[:, :3], axis=1), BLUE)}
+    curves[r"$\omega$, largest"] = np.max(error[:, 3:], axis=1), PURPLE
+    _draw_errors(errors, trajectory.time, curves, "|error| [m/s], [rad/s]", (1e-7, 1e2))
     plots.legend_above(figure, figure.axes[0], *figure.axes[2:])
     return figure
 
@@ -150,13 +151,13 @@ def _contact(trajectory: Trajectory, contact: int) -> Figure:
     _mark_events(axes, answer)
 
     contacts, h = trajectory.contacts, trajectory.h
+    slip = np.linalg.norm(contacts.slip[:, contact, :2], axis=1)
     curves = {
-        "$N$ [N]": (contacts.normal_impulse[:, contact] / h - normal, BLUE),
-        "$|F|$ [N]": (plots.friction_length(contacts.friction_impulse[:, contact], friction) / h - length, RED),
-        # of an open contact there is no exact sliding speed
-        "speed [m/s]": (np.where(normal > 0.0, np.linalg.norm(contacts.slip[:, contact, :2], axis=1) - speed, np.nan), GREEN),
+        "$N$": (contacts.normal_impulse[:, contact] / h - normal, BLUE),
+        "$|F|$": (plots.friction_length(contacts.friction_impulse[:, contact], friction) / h - length, RED),
+        "sliding speed": (np.where(normal > 0.0, slip - speed, np.nan), GREEN),  # an open contact has none to compare
     }
-    _draw_errors(errors, time, curves, "|error|", (1e-8, 1e2))
+    _draw_errors(errors, time, curves, "|error| [N], [m/s]", (1e-8, 1e2))
     plots.legend_above(figure, figure.axes[0], *figure.axes[2:])
     return figure
 
@@ -176,15 +177,19 @@ def _draw_components(axes: Axes, trajectory: Trajectory, **style) -> None:
         axes.plot(trajectory.time, component, color=colour, label=name, **style)
 
 
+Curves = Mapping[str, tuple[np.ndarray, str]]  # name to values and colour
+
+
 def _draw_errors(
-    axes: Axes, time, curves: Mapping[str, tuple[np.ndarray, str]], label: str, limits: tuple[float, float], *, marks: bool = False
+    axes: Axes, time: np.ndarray, curves: Curves, label: str, limits: tuple[float, float], *, marks: bool = False
 ) -> None:
     """|error| on a logarithmic scale within `limits`, which leave room above for a legend. `marks`: dots instead of lines,
     for errors that scatter as rounding does."""
     style = {"linestyle": "none", "marker": "o", "markersize": 2.5, "markeredgewidth": 0.0} if marks else {"linewidth": 1.3}
     for name, (values, colour) in curves.items():
         axes.semilogy(time, np.where(values == 0.0, np.nan, np.abs(values)), color=colour, label=name, **style)
-    axes.set(ylabel=label, ylim=limits)
+    axes.set_ylabel(label, fontsize=9.0)
+    axes.set_ylim(limits)
     axes.yaxis.set_major_locator(LogLocator(numticks=4))
     axes.yaxis.set_minor_locator(NullLocator())
     if len(curves) > 1:

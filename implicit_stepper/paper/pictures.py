@@ -1,4 +1,4 @@
-"""Pictures and animations of the scenes of Chakraborty, Berard, Akella, Trinkle (RSS 2007), "C" below. They need matplotlib."""
+"""Pictures and animations of the scenes of Chakraborty, Berard, Akella, Trinkle (RSS 2007), "C" below. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _show(axes: Axes, raster: Raster) -> AxesImage:
 
 
 def _draw_contact(axes: Axes, point, normal) -> None:
-    """A dot at a contact point and an arrow along `normal`, in picture coordinates; one legend entry for all of a picture."""
+    """A dot at a contact point and an arrow along `normal`, in picture coordinates; one legend entry for all of them."""
     labels = axes.get_legend_handles_labels()[1]
     label = "contact point and normal"
     axes.plot(*point, color=RED, marker="o", markersize=4, linewidth=1.4, label="_" if label in labels else label, zorder=3)

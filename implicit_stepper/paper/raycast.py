@@ -1,4 +1,4 @@
-"""Shaded spheres as an image, seen from infinity: what is behind is hidden exactly, which matplotlib's 3-D axes cannot do."""
+"""Shaded spheres as an image, seen from infinity, in which what is behind is hidden: matplotlib's 3-D axes cannot."""
 
 from __future__ import annotations
 
@@ -90,4 +90,4 @@ def _matrix(quaternion) -> np.ndarray:
     """Rotation from body to world (3, 3) of a unit quaternion, w first."""
     w, v = quaternion[0], np.asarray(quaternion[1:])
     cross = np.cross(np.eye(3), v)
-    return np.eye(3) - 2.0 * w * cross + 2.0 * cross @ cross
+    return np.eye(3) + 2.0 * w * cross + 2.0 * cross @ cross

@@ -1,4 +1,4 @@
-"""Runs the examples of Chakraborty, Berard, Akella, Trinkle (RSS 2007), section V, "C" below, and sets them beside `exact`."""
+"""Runs the examples of Chakraborty, Berard, Akella, Trinkle (RSS 2007), section V, "C" below, and compares with `exact`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from . import exact, scenes, table
 from .table import Row, at_least, near, report
 
 STEPPER = GeometricallyImplicit()
-SOLVER = f"solver tolerance {STEPPER.tolerance:.0e} in units of"
+SOLVER = f"room for the solver's {STEPPER.tolerance:.0e} of"
 CERTIFIED = 1e-10  # what `simulate` asks of every step by default, dimensionless
 STUDY = (0.02, 0.01, 0.005, 0.0025)  # steps [s] of the convergence study of example 3
 
@@ -46,8 +46,8 @@ def spin(quick: bool) -> tuple[Trajectory, list[Row]]:
     torque = -force[:, 2]
 
     row = functools.partial(near, "spin", source="exact, C V-B")
-    speed = functools.partial(row, basis=f"{SOLVER} g h = 0.7 m/s, 1 m", tolerance=1e-10)
-    load = functools.partial(row, basis=f"{SOLVER} m g = 9.8 N, 1 m", tolerance=1e-10)
+    speed = functools.partial(row, basis=f"{SOLVER} g h = 0.7 m/s in each of 20 steps", tolerance=1e-10)
+    load = functools.partial(row, basis=f"{SOLVER} m g = 9.8 N, in this step and the one before", tolerance=1e-10)
     return trajectory, [
         speed("w_z falls each step by", "rad/s", fall[0], _farthest(-np.diff(omega[:stop]), fall[0])),
         speed(f"w_z after {stop - 1} steps", "rad/s", answer.spin[stop - 1], omega[stop - 1]),
@@ -70,13 +70,13 @@ def disc(quick: bool) -> tuple[Trajectory, list[Row]]:
     energy = trajectory.kinetic_energy() / answer.kinetic_energy
 
     row = functools.partial(near, "disc", source="exact, C V-A")
-    # A gap is solved to 1e-11 h sqrt(g L); an error of it is a velocity error of 1e-11 sqrt(g L) in this step and the next.
-    load = functools.partial(row, basis=f"{SOLVER} 2 m sqrt(g L) = 5.3 N s, rounded up", tolerance=1e-10)
+    # An error of the gap, over h, is one of the velocity in this step and in the next.
+    load = functools.partial(row, basis=f"{SOLVER} 2 m sqrt(g L) = 5.3 N s", tolerance=1e-10)
     return trajectory, [
         row(f"kinetic energy, largest relative drift in {steps} steps", "1", 0.0, np.max(np.abs(energy - 1.0)), 1e-12,
             basis="10^4 rounding errors of 1.1e-16"),
         row("gap, largest", "m", 0.0, np.max(np.abs(contacts.gap)), 1e-13,
-            basis="a tenth of the solver's first try, 1e-11 h sqrt(g L)"),
+            basis=f"{SOLVER} h sqrt(g L) = 0.026 m"),
         load("normal impulse of a step", "N s", impulse, _farthest(contacts.normal_impulse[:, 0], impulse)),
         load("tangential impulse, largest", "N s", 0.0, np.max(np.abs(contacts.friction_impulse))),
         _unknowns("disc", scene, 10, "C V-A: 9, with a_2y = 0 removed by hand"),
@@ -101,8 +101,8 @@ def two_spheres(quick: bool) -> tuple[Trajectory, list[Row]]:
     rows += _first_order(["x at 3 s", "z at 3 s"], "m", x_exact[::2], x[h][::2], x[h / 2][::2])
     # Both contacts hold the centre on a circle about the y axis: the solver's accuracy, whatever the step.
     row = functools.partial(near, "two-spheres", source="exact, C V-C", tolerance=1e-10)
-    rows.append(row("v_y at 1 s", "m/s", v_exact[1], v[h][1], basis=f"{SOLVER} sqrt(g L) = 3 m/s, rounded up"))
-    rows.append(row("y at 3 s", "m", x_exact[1], x[h][1], basis=f"{SOLVER} L = 1 m, rounded up"))
+    rows.append(row("v_y at 1 s", "m/s", v_exact[1], v[h][1], basis=f"{SOLVER} sqrt(g L) = 3.3 m/s"))
+    rows.append(row("y at 3 s", "m", x_exact[1], x[h][1], basis=f"{SOLVER} h sqrt(g L) = 0.033 m"))
     if not quick:
         rows += _convergence("velocity at 1 s", "m/s", v_exact[:3], {s: value[:3] for s, value in v.items()})
         rows += _convergence("position at 3 s", "m", x_exact, x)
@@ -194,8 +194,8 @@ def _start_forces(trajectory: Trajectory, answer: exact.TwoSpheres) -> list[Row]
 def _events(trajectory: Trajectory, answer: exact.TwoSpheres) -> list[Row]:
     """Each event is in the step that first shows it, and is given the time of this step's end."""
     contacts, h = trajectory.contacts, trajectory.h
-    # Solved to 1e-11, a sticking contact slips by less than 1e-12 m/s, and an open one bears less than 1e-10 N. A slip
-    # passes 1e-9 m/s, growing as 0.75 t^2, and a normal force falls from 1e-8 N, at some N/s, in a fraction of a step.
+    # As solved, a sticking contact slips by less than 1e-12 m/s, and an open one bears less than 1e-10 N. A slip passes
+    # 1e-9 m/s, growing as 0.75 t^2, and a normal force falls from 1e-8 N, at some N/s, in a fraction of a step.
     slips, opens = contacts.sigma > 1e-9, contacts.normal_impulse / h < 1e-8
     seen = {"contact 2 slips": slips[:, 1], "contact 1 opens": opens[:, 0], "contact 2 opens": opens[:, 1]}
     ours = {event: trajectory.time[1:][happened][0] if happened.any() else math.nan for event, happened in seen.items()}
@@ -230,7 +230,7 @@ def _first_order(names: Sequence[str], unit: str, reference, coarse, fine) -> li
 
 
 def _convergence(name: str, unit: str, reference, results: dict[float, np.ndarray]) -> list[Row]:
-    """Order in h of the largest component's error, and of that of 2 r(h/2) - r(h), from which the first-order term is gone."""
+    """Order in h of the largest component's error, and of that of 2 r(h/2) - r(h), which lacks the first-order term."""
     steps = np.array(sorted(results, reverse=True))
     values = np.array([results[h] for h in steps])
     extrapolated = 2.0 * values[1:] - values[:-1]

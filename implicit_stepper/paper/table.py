@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -65,7 +65,7 @@ def lines(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def write_markdown(rows: Iterable[Row], path: str | os.PathLike) -> None:
+def write_markdown(rows: Iterable[Row], path: Path) -> None:
     """Rows as a Markdown table, sources and bases included."""
     header = [field.name for field in dataclasses.fields(Row)]
     body = [
@@ -73,19 +73,19 @@ def write_markdown(rows: Iterable[Row], path: str | os.PathLike) -> None:
         for row in rows
     ]
     text = [header, ["---"] * len(header), *body]
-    with open(path, "w", encoding="utf-8") as file:
+    with path.open("w", encoding="utf-8") as file:
         file.writelines("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in text)
 
 
-def write_csv(rows: Iterable[Row], path: str | os.PathLike) -> None:
+def write_csv(rows: Iterable[Row], path: Path) -> None:
     """Rows with all their digits; an empty cell where there is no number."""
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(field.name for field in dataclasses.fields(Row))
         writer.writerows(dataclasses.astuple(row) for row in rows)
 
 
-def write_trajectory(trajectory: Trajectory, path: str | os.PathLike) -> None:
+def write_trajectory(trajectory: Trajectory, path: Path) -> None:
     """A trajectory as .csv, a line per time, units in the header. Forces are impulses divided by h, so they are means over
     the step that ends at the line's time; the cells of contacts are empty on the first line."""
     d = trajectory.position.shape[-1]
@@ -107,7 +107,7 @@ def write_trajectory(trajectory: Trajectory, path: str | os.PathLike) -> None:
         parts += [contacts.gap[:, i], contacts.slip[:, i], contacts.sigma[:, i]]
         record = np.column_stack(parts)
         columns.append(np.concatenate([np.full((1, record.shape[1]), np.nan), record]))
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(header)
         for line in np.hstack(columns).tolist():
