@@ -20,5 +20,14 @@ def _options() -> dict | None:
 
 
 def jit(function, **keywords):
-    """`jax.jit` with `_options`."""
-    return jax.jit(function, compiler_options=_options(), **keywords)
+    """`jax.jit` with `_options`, which are asked for at the first call: importing the package starts no device."""
+
+    @functools.cache
+    def jitted():
+        return jax.jit(function, compiler_options=_options(), **keywords)
+
+    @functools.wraps(function)
+    def call(*arguments):
+        return jitted()(*arguments)
+
+    return call

@@ -62,7 +62,7 @@ def closest_points_cold(member: ContactGroup, length, motion_1: ncp.Motion, moti
         return solution.z, jnp.where(solution.converged, solution.z[psi_at], -jnp.inf)
 
     tilts = _TILT * jax.random.normal(jax.random.key(0), (_TILTS, pair.dimension))
-    closest, psi = jax.vmap(attempt)(jnp.concatenate([jnp.zeros((1, pair.dimension)), tilts]))
+    closest, psi = jax.lax.map(attempt, jnp.concatenate([jnp.zeros((1, pair.dimension)), tilts]))
     return closest[jnp.argmax(psi)]
 
 

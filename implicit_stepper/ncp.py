@@ -198,6 +198,7 @@ def friction_rows(problem: StepProblem, member: ContactGroup, u: ContactUnknowns
     return rows.at[1:].add(jnp.where(on, 0.0, y))
 
 
+@jax.jit
 def residual(problem: StepProblem, z):
     """F (N,) at z (N,), both dimensionless: Chakraborty (10)-(11) with complementarity as roots."""
     where = layout(problem.system)
