@@ -101,12 +101,12 @@ def compile_table():
     memory = jit(stepper.init)(system, state)
     print("| XLA option | trace and lower [s] | compile [s] |")
     print("|---|---|---|")
-    for name, transform in (("none", jax.jit), ("xla_cpu_use_fusion_emitters=False", jit)):
+    for name, options in (("none", None), ("xla_cpu_use_fusion_emitters=False", {"xla_cpu_use_fusion_emitters": False})):
         traced, compiled = [], []
         for number in range(3):
             fresh = dataclasses.replace(stepper, sweeps=60 + number)  # another program each time, so nothing is cached
             start = time.perf_counter()
-            lowered = transform(fresh.step).lower(system, state, memory, 0.01)
+            lowered = jax.jit(fresh.step, compiler_options=options).lower(system, state, memory, 0.01)
             middle = time.perf_counter()
             lowered.compile()
             traced.append(middle - start)
@@ -115,7 +115,9 @@ def compile_table():
 
 
 if __name__ == "__main__":
-    print(f"{platform.machine()}, Python {platform.python_version()}, jax {jax.__version__}, {jax.devices()[0].platform}, one core\n")
+    print(
+        f"{platform.machine()}, Python {platform.python_version()}, jax {jax.__version__}, {jax.devices()[0].platform}, one core\n"
+    )
     step_table()
     print()
     compile_table()

@@ -1,37 +1,13 @@
-"""Checks of what a user passes in, each with a message that names the argument, the value and the remedy."""
+"""Checks of what a body is given, each with a message that names the argument, the value and the remedy."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from shapes import Shape
+from shapes.arguments import positive, vector
 
 _UNIT = 1e-6  # a quaternion is normalised only when its length is this close to 1
-
-
-def vector(name: str, value, size: int) -> np.ndarray:
-    """`value` as float64 (size,). Refuses float32, other shapes, NaN and infinity."""
-    try:
-        array = np.asarray(value)
-    except Exception as error:
-        raise ValueError(f"`{name}` = {value!r} is not an array of numbers.") from error
-    if array.dtype in (np.float32, np.float16):
-        raise ValueError(f"`{name}` is {array.dtype}: give float64, single precision cannot resolve contact.")
-    if array.dtype.kind not in "fiu":
-        raise ValueError(f"`{name}` = {value!r} must be {size} real numbers.")
-    if array.shape != (size,):
-        raise ValueError(f"`{name}` has shape {array.shape}: it needs {size} numbers, shape ({size},).")
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"`{name}` = {array} has a value that is not finite.")
-    return array.astype(np.float64)
-
-
-def positive(name: str, value) -> float:
-    """`value` as a positive float."""
-    number = vector(name, np.asarray(value)[None] if np.ndim(value) == 0 else value, 1)[0]
-    if number <= 0:
-        raise ValueError(f"`{name}` = {number} must be positive.")
-    return float(number)
 
 
 def orientation(quaternion, angle, dimension: int) -> np.ndarray:
@@ -69,7 +45,7 @@ def mass_properties(shape: Shape, mass, inertia, density) -> tuple[float, np.nda
 
 def _inertia_matrix(inertia, dimension: int) -> np.ndarray:
     if dimension == 2:
-        return np.array([[positive("inertia", inertia)]])
+        return np.array([[positive("inertia", vector("inertia", np.atleast_1d(inertia), 1)[0])]])
     matrix = np.asarray(inertia)
     if matrix.shape == (3,):
         matrix = np.diag(vector("inertia", inertia, 3))

@@ -7,11 +7,12 @@ The law is kept in the scaled impulse y = (p_t/e_t, p_o/e_o, p_r/e_r) [N s] and 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
+
+from shapes.arguments import number, vector
 
 from .complementarity import fischer_burmeister_cone, length_of, natural_disc
 
@@ -33,20 +34,19 @@ class FrictionEllipsoid:
 
     def __post_init__(self):
         for name in ("mu", "e_t", "e_o", "e_r"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float | np.number | np.ndarray) or np.shape(value) or not math.isfinite(value):
-                raise ValueError(f"`{name}` = {value!r} must be one finite number.")
+            value = number(name, getattr(self, name))
             if value < 0:
-                raise ValueError(f"`{name}` = {value!r} is negative: use 0 to switch it off.")
+                raise ValueError(f"`{name}` = {value} is negative: use 0 to switch it off.")
+            object.__setattr__(self, name, value)
         if self.direction is None:
             if self.e_t != self.e_o:
                 raise ValueError(
                     f"`e_t` = {self.e_t} differs from `e_o` = {self.e_o}: give `direction`, the t axis in body 1's frame."
                 )
         else:
-            direction = np.asarray(self.direction, dtype=float)
-            if direction.shape != (3,) or not np.all(np.isfinite(direction)) or not np.any(direction):
-                raise ValueError(f"`direction` = {self.direction!r} must be three finite numbers, not all zero.")
+            direction = vector("direction", self.direction, 3)
+            if not np.any(direction):
+                raise ValueError("`direction` = (0, 0, 0) points nowhere: give the t axis in body 1's frame.")
             object.__setattr__(self, "direction", tuple((direction / np.linalg.norm(direction)).tolist()))
 
 

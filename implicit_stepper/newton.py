@@ -18,6 +18,7 @@ from .linear import damped_step
 
 _GROWTH = 10.0
 _MEMORY = 20
+_PATIENCE = 10  # iterations without a new least |F| after which only descent is taken: free steps may cycle for ever
 _LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
 _FIRST_DAMPING = 1e-10  # after the first refused step
 
@@ -39,6 +40,8 @@ class _Iterate:
     z: jax.Array
     F: jax.Array
     recent: jax.Array
+    least: jax.Array
+    stale: jax.Array
     damping: jax.Array
     iterations: jax.Array
 
@@ -59,11 +62,15 @@ def newton(residual: Callable, linearize: Callable, z0, *, tolerance: float = 1e
         trial = iterate.z + damped_step(linearize(iterate.z), iterate.F, iterate.damping)
         F = residual(trial)
         size = _largest(F)
-        accepted = size < _GROWTH * jnp.max(iterate.recent)  # false for NaN
+        free = size < _GROWTH * jnp.max(iterate.recent)  # false for NaN
+        descends = jnp.dot(F, F) < jnp.dot(iterate.F, iterate.F)
+        accepted = jnp.where(iterate.stale < _PATIENCE, free, descends)
         return _Iterate(
             z=jnp.where(accepted, trial, iterate.z),
             F=jnp.where(accepted, F, iterate.F),
             recent=jnp.where(accepted, jnp.roll(iterate.recent, 1).at[0].set(size), iterate.recent),
+            least=jnp.minimum(iterate.least, jnp.where(accepted, size, jnp.inf)),
+            stale=jnp.where(accepted & (size < iterate.least), 0, iterate.stale + 1),
             damping=jnp.where(
                 accepted,
                 jnp.maximum(iterate.damping / 10, _LEAST_DAMPING),
@@ -73,7 +80,8 @@ def newton(residual: Callable, linearize: Callable, z0, *, tolerance: float = 1e
         )
 
     F0 = residual(z0)
-    start = _Iterate(z0, F0, jnp.full(_MEMORY, _largest(F0)), jnp.asarray(_LEAST_DAMPING, float), jnp.zeros((), int))
+    zero, size = jnp.zeros((), int), _largest(F0)
+    start = _Iterate(z0, F0, jnp.full(_MEMORY, size), size, zero, jnp.asarray(_LEAST_DAMPING, float), zero)
     end = lax.while_loop(proceed, advance, start)
     return Solution(end.z, _largest(end.F), end.iterations, _largest(end.F) <= tolerance)
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shapes import Shape
+from shapes.arguments import positive, vector
 from shapes.closest_points import PairClass
 from shapes.surface import interior_and_slope
 
@@ -18,9 +19,9 @@ from .friction import FrictionEllipsoid
 from .system import ContactGroup, System
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Body:
-    """Handle of a body, as `Scene` returns it. `number` counts moving and fixed bodies apart."""
+    """Handle of a body, as its `Scene` returns it; `number` counts moving and fixed bodies apart. Only itself is equal."""
 
     name: str
     number: int
@@ -42,27 +43,27 @@ class _BodySpec:
 class Scene:
     """Bodies, contacts and loads, checked as they are added. `build()` gives what steppers work on.
 
-    `gravity` (3,) or, with `dimension=2`, (2,) [m/s^2]. `length_scale` [m] and `acceleration_scale` [m/s^2] set what the
-    solver's relative tolerance refers to; by default the largest radius of gyration and the largest load per mass.
+    `gravity` (3,) or, with `dimension=2`, (2,) [m/s^2], by default 9.81 against the last axis. `length_scale` [m] and
+    `acceleration_scale` [m/s^2] set what the solver's relative tolerance refers to; by default the largest radius of
+    gyration and the largest load per mass.
     Raises `ValueError` naming the argument, the value and the remedy.
     """
 
     def __init__(
         self,
         *,
-        gravity: Sequence[float] = (0.0, 0.0, -9.81),
+        gravity: Sequence[float] | None = None,
         dimension: int = 3,
         length_scale: float | None = None,
         acceleration_scale: float | None = None,
     ):
-        if dimension not in (2, 3):
+        if not isinstance(dimension, int) or dimension not in (2, 3):
             raise ValueError(f"`dimension` = {dimension!r} must be 2 or 3.")
         self.dimension = dimension
-        self.gravity = checks.vector("gravity", gravity, dimension)
-        self._length_scale = None if length_scale is None else checks.positive("length_scale", length_scale)
-        self._acceleration_scale = (
-            None if acceleration_scale is None else checks.positive("acceleration_scale", acceleration_scale)
-        )
+        downward = np.eye(dimension)[-1] * -9.81
+        self.gravity = downward if gravity is None else vector("gravity", gravity, dimension)
+        self._length_scale = None if length_scale is None else positive("length_scale", length_scale)
+        self._acceleration_scale = None if acceleration_scale is None else positive("acceleration_scale", acceleration_scale)
         self._specs: dict[str, _BodySpec] = {}
         self._contacts: list[tuple[Body, Body, FrictionEllipsoid]] = []
 
@@ -95,18 +96,23 @@ class Scene:
         spec = _BodySpec(
             handle=handle,
             shape=shape,
-            position=checks.vector("position", position, self.dimension),
+            position=vector("position", position, self.dimension),
             orientation=orientation,
-            velocity=checks.vector("velocity", np.zeros(width) if velocity is None else velocity, width),
+            velocity=vector("velocity", np.zeros(width) if velocity is None else velocity, width),
             mass=mass,
             inertia=inertia,
             wrench=np.zeros(width) if wrench is None else wrench,
         )
         if callable(wrench):
-            load = wrench(0.0, jnp.asarray(spec.position), jnp.asarray(orientation), jnp.asarray(spec.velocity))
-            checks.vector("wrench(0, position, orientation, velocity)", load, width)
+            try:
+                load = wrench(0.0, jnp.asarray(spec.position), jnp.asarray(orientation), jnp.asarray(spec.velocity))
+            except TypeError as error:
+                raise ValueError(
+                    f"`wrench` = {wrench!r} must be a function of (time, position, orientation, velocity): {error}"
+                ) from error
+            vector("wrench(0, position, orientation, velocity)", load, width)
         else:
-            spec = dataclasses.replace(spec, wrench=checks.vector("wrench", spec.wrench, width))
+            spec = dataclasses.replace(spec, wrench=vector("wrench", spec.wrench, width))
         self._specs[name] = spec
         return handle
 
@@ -122,7 +128,7 @@ class Scene:
         """A body that never moves: position [m] and `quaternion`, w first (`angle` [rad] in the plane)."""
         handle, orientation = self._new(name, shape, quaternion, angle, fixed=True)
         position = np.zeros(self.dimension) if position is None else position
-        position = checks.vector("position", position, self.dimension)
+        position = vector("position", position, self.dimension)
         self._specs[name] = _BodySpec(handle=handle, shape=shape, position=position, orientation=orientation)
         return handle
 
@@ -134,7 +140,7 @@ class Scene:
         for argument, body in (("first", first), ("second", second)):
             if not isinstance(body, Body):
                 raise ValueError(f"`{argument}` = {body!r} must be a handle returned by add_body or add_fixed.")
-            if body.name not in self._specs or self._specs[body.name].handle != body:
+            if body.name not in self._specs or self._specs[body.name].handle is not body:
                 raise ValueError(f"`{argument}` = {body.name!r} belongs to another scene.")
         if first == second:
             raise ValueError(f"`second` = {second.name!r} is the first body too: a body cannot touch itself.")
@@ -191,7 +197,7 @@ class Scene:
         return Body(name, number, fixed), checks.orientation(quaternion, angle, self.dimension)
 
     def _largest_load(self, moving) -> float:
-        """Largest |gravity| + |force| / m at the start [m/s^2]; 1 without any load, so that tolerances stay absolute."""
+        """Largest of |gravity| and |force| / m at the start [m/s^2]; 1 without any load: then tolerances are absolute."""
         d, loads = self.dimension, [np.linalg.norm(self.gravity)]
         for s in moving:
             load = s.wrench(0.0, s.position, s.orientation, s.velocity) if callable(s.wrench) else s.wrench

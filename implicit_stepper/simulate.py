@@ -12,7 +12,8 @@ import numpy as np
 from jax import lax
 from tqdm import tqdm
 
-from . import checks
+from shapes.arguments import positive
+
 from .bodies import State
 from .certificate import certificate
 from .compilation import jit
@@ -54,12 +55,14 @@ def simulate(
     `on_failure="return"` that shorter trajectory is returned instead. `progress` shows a bar; by default on terminals only.
     Raises `ValueError` for bad arguments.
     """
-    h, duration = checks.positive("h", h), checks.positive("duration", duration)
-    checks.positive("certificate_tolerance", certificate_tolerance)
+    h, duration = positive("h", h), positive("duration", duration)
+    positive("certificate_tolerance", certificate_tolerance)
     if on_failure not in ("raise", "return"):
         raise ValueError(f"`on_failure` = {on_failure!r} must be 'raise' or 'return'.")
     if not isinstance(scene, Scene):
         raise ValueError(f"`scene` = {scene!r} must be a Scene.")
+    if isinstance(stepper, type) or not isinstance(stepper, Stepper):
+        raise ValueError(f"`stepper` = {stepper!r} must be a stepper, for instance GeometricallyImplicit().")
     count = math.ceil(duration / h - 1e-9)  # 3 steps of 0.1 make 0.3 in spite of round-off
     system, state = jax.tree.map(jnp.asarray, scene.build())
     memory = _init(stepper, system, state)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import zipfile
+from pathlib import Path
 
 import numpy as np
 
@@ -71,30 +73,42 @@ class Trajectory:
             arrays |= {f"{prefix}.{f.name}": getattr(record, f.name) for f in dataclasses.fields(record)}
         arrays |= {f"certificate.{name}": values for name, values in self.certificate.items()}
         header = {"format": _FORMAT, "h": self.h, "names": self.names, "contact_names": self.contact_names}
-        np.savez_compressed(path, header=json.dumps(header), **arrays)
+        with Path(path).open("wb") as file:  # a file, as NumPy would add .npz to a name
+            np.savez_compressed(file, header=json.dumps(header), **arrays)
 
 
 def load(path: str | os.PathLike) -> Trajectory:
-    """Reads what `Trajectory.save` wrote. Raises `ValueError` for another format, `OSError` when it cannot be read."""
-    with np.load(path, allow_pickle=False) as stored:
-        if "header" not in stored:
-            raise ValueError(f"{os.fspath(path)!r} has no header: it is not a saved trajectory.")
-        header = json.loads(str(stored["header"]))
-        if header.get("format") != _FORMAT:
-            raise ValueError(f"{os.fspath(path)!r} has format {header.get('format')}, this version reads {_FORMAT}.")
+    """Reads what `Trajectory.save` wrote. Raises `ValueError` for other files, `OSError` when it cannot be read."""
+    with Path(path).open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError(f"{os.fspath(path)!r} is not an .npz file, so not a saved trajectory.")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as stored:
+            try:
+                return _from_arrays(dict(stored), os.fspath(path))
+            except (KeyError, TypeError, json.JSONDecodeError) as error:
+                raise ValueError(f"{os.fspath(path)!r} is not a saved trajectory: {error!r}.") from error
 
-        def fields(prefix):
-            return {name.removeprefix(prefix): stored[name] for name in stored.files if name.startswith(prefix)}
 
-        return Trajectory(
-            **{name: stored[name] for name in ("time", "position", "orientation", "velocity", "mass", "inertia")},
-            contacts=Contacts(**fields("contacts.")),
-            stats=Stats(**fields("stats.")),
-            certificate=fields("certificate."),
-            h=header["h"],
-            names=tuple(header["names"]),
-            contact_names=tuple(map(tuple, header["contact_names"])),
-        )
+def _from_arrays(stored: dict[str, np.ndarray], path: str) -> Trajectory:
+    if "header" not in stored:
+        raise ValueError(f"{path!r} has no header: it is not a saved trajectory.")
+    header = json.loads(str(stored["header"]))
+    if header["format"] != _FORMAT:
+        raise ValueError(f"{path!r} has format {header['format']}, this version reads {_FORMAT}.")
+
+    def fields(prefix):
+        return {name.removeprefix(prefix): values for name, values in stored.items() if name.startswith(prefix)}
+
+    return Trajectory(
+        **{name: stored[name] for name in ("time", "position", "orientation", "velocity", "mass", "inertia")},
+        contacts=Contacts(**fields("contacts.")),
+        stats=Stats(**fields("stats.")),
+        certificate=fields("certificate."),
+        h=header["h"],
+        names=tuple(header["names"]),
+        contact_names=tuple(map(tuple, header["contact_names"])),
+    )
 
 
 def _rotation_matrices(quaternions):

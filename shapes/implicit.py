@@ -11,8 +11,9 @@ import numpy as np
 import sympy
 
 from . import validity
+from .arguments import number
 from .compile import Jet, compile_jet
-from .symbols import ShapeError, canonical
+from .symbols import COORDINATES, ShapeError, canonical
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,17 +86,17 @@ def ImplicitShape(
     point when it is empty, not convex, or has a zero or infinite normal. Traced parameter values cannot be sampled:
     build the shape once with numbers and change `theta` with `dataclasses.replace`.
     """
-    if isinstance(expressions, sympy.Basic | str):
-        raise ShapeError("`expressions` must be a list of sympy expressions: wrap a single one in [ ].")
+    if not isinstance(expressions, Sequence) or isinstance(expressions, str):
+        raise ShapeError(f"`expressions` = {expressions!r} must be a list of sympy expressions: wrap a single one in [ ].")
     if dimension not in (2, 3):
         raise ShapeError(f"`dimension` = {dimension!r} must be 2 or 3.")
     if len(expressions) == 0:
         raise ShapeError("`expressions` is empty: a shape needs at least one inequality f(x) <= 0.")
     parameters = dict(parameters or {})
     symbols = tuple(parameters)
-    if not all(isinstance(s, sympy.Symbol) for s in symbols):
-        raise ShapeError(f"`parameters` keys must be sympy symbols, got {symbols!r}.")
-    theta = np.array([_number(s, v) for s, v in parameters.items()], dtype=float)
+    if not all(isinstance(s, sympy.Symbol) for s in symbols) or set(symbols) & set(COORDINATES[3]):
+        raise ShapeError(f"`parameters` keys must be sympy symbols other than x, y and z, got {symbols!r}.")
+    theta = np.array([number(str(s), v, error=ShapeError) for s, v in parameters.items()], dtype=float)
     shape = Shape(
         ShapeClass(
             name=name,
@@ -113,8 +114,8 @@ def ImplicitShape(
 
 def Intersection(parts: Sequence[Shape], *, validate: bool = True) -> Shape:
     """The set of points in all `parts`, which share one body frame. Parameters are renamed `name_i` for part i."""
-    if len(parts) < 2:
-        raise ShapeError(f"`parts` has {len(parts)} shape(s): an intersection needs two or more.")
+    if not isinstance(parts, Sequence) or len(parts) < 2:
+        raise ShapeError(f"`parts` = {parts!r} must be a list of two or more shapes.")
     if not all(isinstance(part, Shape) for part in parts):
         raise ShapeError("`parts` must be shapes: wrap your own expressions in ImplicitShape([...]).")
     if len({part.dimension for part in parts}) > 1:
@@ -127,12 +128,3 @@ def Intersection(parts: Sequence[Shape], *, validate: bool = True) -> Shape:
     return ImplicitShape(
         expressions, parameters=parameters, dimension=parts[0].dimension, name="Intersection", validate=validate
     )
-
-
-def _number(symbol, value) -> float:
-    value = np.asarray(value)
-    if value.dtype == np.float32:
-        raise ShapeError(f"parameter `{symbol}` is float32: give float64, contact needs the digits.")
-    if value.shape != () or not np.isfinite(value):
-        raise ShapeError(f"parameter `{symbol}` = {value!r} must be one finite number.")
-    return float(value)

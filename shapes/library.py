@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import sympy
 
+from .arguments import positive, vector
 from .implicit import ImplicitShape, Shape
 from .symbols import AbsPower, ShapeError, x, y, z
 
@@ -16,7 +17,7 @@ from .symbols import AbsPower, ShapeError, x, y, z
 def Sphere(radius: float) -> Shape:
     """Ball |x| <= radius [m]."""
     r = sympy.Symbol("radius", positive=True)
-    (radius,) = _positive("radius", [radius], 1)
+    radius = positive("radius", radius, error=ShapeError)
     return _library("Sphere", [(x**2 + y**2 + z**2) / r**2 - 1], {r: radius}, 3, _ball)
 
 
@@ -61,7 +62,7 @@ def HalfPlane(*, normal: Sequence[float], offset: float = 0.0) -> Shape:
 def Disc(radius: float) -> Shape:
     """Planar |x| <= radius [m], Chakraborty section V-A."""
     r = sympy.Symbol("radius", positive=True)
-    (radius,) = _positive("radius", [radius], 1)
+    radius = positive("radius", radius, error=ShapeError)
     return _library("Disc", [(x**2 + y**2) / r**2 - 1], {r: radius}, 2, _disc)
 
 
@@ -85,10 +86,8 @@ def _library(name, expressions, parameters, dimension, volume_and_inertia=None) 
 
 
 def _half(name, normal, offset, coordinates) -> Shape:
-    normal = np.asarray(normal, dtype=float)
     d = len(coordinates)
-    if normal.shape != (d,) or not np.all(np.isfinite(normal)):
-        raise ShapeError(f"`normal` = {normal} must be {d} finite numbers.")
+    normal = vector("normal", normal, d, error=ShapeError)
     length = np.linalg.norm(normal)
     if abs(length - 1) > 1e-6:
         raise ShapeError(f"`normal` = {normal} has length {length:.6g}: give a unit vector.")
@@ -100,11 +99,9 @@ def _half(name, normal, offset, coordinates) -> Shape:
 
 
 def _positive(name: str, values, count: int) -> list[float]:
-    array = np.asarray(values, dtype=float)
-    if array.shape != (count,):
-        raise ShapeError(f"`{name}` = {values!r} must be {count} number(s).")
-    if not np.all(np.isfinite(array)) or np.any(array <= 0):
-        raise ShapeError(f"`{name}` = {tuple(array.tolist())} must be positive and finite [m].")
+    array = vector(name, values, count, error=ShapeError)
+    if np.any(array <= 0):
+        raise ShapeError(f"`{name}` = {tuple(array.tolist())} must be positive.")
     return array.tolist()
 
 

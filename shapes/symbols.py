@@ -75,6 +75,17 @@ def canonical(expression: object, dimension: int, parameters: tuple[sympy.Symbol
         )
     if not expression.free_symbols & set(coordinates):
         raise ShapeError(f"shape expression `{expression}` does not depend on a coordinate: it bounds nothing.")
+    if expression.has(sympy.I) or expression.is_real is False:
+        raise ShapeError(f"shape expression `{expression}` is not real.")
+    kinks = expression.atoms(sympy.Max, sympy.Min, sympy.sign, sympy.Heaviside, sympy.Piecewise)
+    if kinks:
+        raise ShapeError(
+            f"shape expression `{expression}` has {', '.join(sorted(map(str, kinks)))}, which has no gradient everywhere: "
+            "max(f, g) <= 0 is the list [f, g]."
+        )
+    for power in expression.atoms(sympy.Pow, AbsPower, SignedPower):
+        if power.args[1].free_symbols:
+            _base_and_exponent(power, argindex=2)
     return expression.replace(
         lambda e: e.is_Pow and isinstance(e.base, sympy.Abs), lambda e: AbsPower(e.base.args[0], e.exp)
     ).replace(lambda e: isinstance(e, sympy.Abs), lambda e: AbsPower(e.args[0], sympy.Integer(1)))

@@ -13,7 +13,9 @@ from .symbols import ShapeError
 _DIRECTIONS = 200  # rays cast from the interior point, besides both ways along the axes
 _CHORDS = 2000  # pairs of surface points whose midpoint must be inside
 _FARTHEST = 1e6  # [m] a ray that is still inside here is taken as unbounded
-_FLATTEST = 1e-12  # an interior shallower than this (in f) is taken as empty
+_FLATTEST = 1e-15  # an interior shallower than this (in f) is round-off
+# A gradient that changes by the second factor within the first share of the way inside vanishes or is infinite there.
+_STEP_IN, _STEEPEST = 1e-6, 1e3
 # A body that fails by less than this is convex to sampling accuracy: chords relative to |grad f| times the body's
 # size, curvatures relative to |Hessian|. Round-off leaves 1e-15, an exponent off by 1 % leaves 1e-4.
 _CONVEXITY = 1e-9
@@ -40,7 +42,7 @@ def check(shape_class, theta) -> Report:
     points, bounded = surface_points(jet, theta, interior)
     if len(points) == 0:
         raise ShapeError(f"{name} has no surface within {_FARTHEST:g} m of {interior}: its inequalities bound nothing.")
-    least_normal, least_curvature = _check_normals_and_curvature(jet, theta, points, name)
+    least_normal, least_curvature = _check_normals_and_curvature(jet, theta, interior, points, name)
     return Report(
         interior_point=interior,
         surface_points=points,
@@ -108,12 +110,12 @@ def _active(jet: Jet, theta, points) -> tuple[np.ndarray, np.ndarray]:
     return values >= np.max(values, axis=1, keepdims=True), np.linalg.norm(jet.gradient(points, theta), axis=-1)
 
 
-def _check_normals_and_curvature(jet: Jet, theta, points, name) -> tuple[float, float]:
-    size = np.max(np.linalg.norm(points - points.mean(axis=0), axis=1))
+def _check_normals_and_curvature(jet: Jet, theta, interior, points, name) -> tuple[float, float]:
     with np.errstate(all="ignore"):
         active, lengths = _active(jet, theta, points)
-        usable = (lengths > 1e-12 * np.nanmax(lengths)) & (lengths * size > 1e-12) & np.isfinite(lengths)
         gradients, hessians = jet.gradient(points, theta), jet.hessian(points, theta)
+        nearby = np.linalg.norm(jet.gradient(points + _STEP_IN * (interior - points), theta), axis=-1)
+        usable = (lengths > nearby / _STEEPEST) & (lengths < nearby * _STEEPEST) & np.isfinite(lengths)
     for k, j in zip(*np.nonzero(active & ~usable), strict=True):
         raise ShapeError(
             f"{name} has no normal at {points[k]}: |grad f| = {lengths[k, j]:.3g} there, which must be positive and "

@@ -35,7 +35,9 @@ def test_a_solved_step_is_certified(sliding_step):
     system, before, result = sliding_step
     found = violations(system, before, result.state, result.contacts)
     assert max(found.values()) <= 1e-10
-    assert {"momentum", "closest points", "gap", "p_n _|_ f(a2)", "friction", "cone", "sigma zeta", "dissipation"} <= set(found)
+    assert {"momentum", "closest points", "gap", "p_n _|_ f(a2)", "friction", "cone", "sigma zeta", "dissipation"} <= set(
+        found
+    )
 
 
 # what is changed, by how much, and which equations must notice; the units of docs/model.md give the size to expect

@@ -261,9 +261,9 @@ HALF_SIZES = np.array([0.5, 0.3, 0.2])
 @functools.cache
 def box():
     faces = np.concatenate([np.eye(3), -np.eye(3)])
-    return shapes.Intersection([
-        shapes.HalfSpace(normal=n, offset=o) for n, o in zip(faces, np.tile(HALF_SIZES, 2), strict=True)
-    ])
+    return shapes.Intersection(
+        [shapes.HalfSpace(normal=n, offset=o) for n, o in zip(faces, np.tile(HALF_SIZES, 2), strict=True)]
+    )
 
 
 @functools.cache
@@ -292,9 +292,7 @@ def test_box_and_sphere_match_the_clamped_centre(name, rotation):
     centre = np.array(SPHERE_CENTRES[name])
     closest = np.clip(centre, -HALF_SIZES, HALF_SIZES)
     shift = np.array([0.3, -0.2, 0.5])
-    a1, a2, n, psi, unsolved = cold(
-        box_and("sphere"), motion(shift, rotation), motion(shift + rotation.apply(centre))
-    )
+    a1, a2, n, psi, unsolved = cold(box_and("sphere"), motion(shift, rotation), motion(shift + rotation.apply(centre)))
     assert unsolved <= 1e-10  # the tolerance of `distance.closest_points`; errors below are its size through |psi| >= 0.1
     np.testing.assert_allclose(a1, shift + rotation.apply(closest), rtol=0, atol=1e-9)
     np.testing.assert_allclose(n, rotation.apply(unit(centre - closest)), rtol=0, atol=1e-9)

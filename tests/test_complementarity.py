@@ -28,6 +28,7 @@ STEP = complementarity._STEP  # of the natural map: the roots do not depend on i
 # symmetric cones with x - proj(x - s) for the minimum, Bi, Pan and Chen (2012).
 LEAST, MOST = 2 - np.sqrt(2), 2 + np.sqrt(2)
 
+
 def not_tiny(value):
     """Zero for what would underflow in a fourth power; arguments are dimensionless and stand against 1."""
     return value if abs(value) > 1e-60 else 0.0

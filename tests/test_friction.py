@@ -1,4 +1,4 @@
-"""Chakraborty's friction ellipsoid: the argmax of (4), its Fritz-John form (5), and both residual forms have one solution."""
+"""Chakraborty's friction ellipsoid: the argmax of (4), its Fritz-John form (5) and both residual forms have one solution."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -46,12 +46,14 @@ def kojima(third):
 
     def F(x):
         x1, x2, x3, x4 = x
-        return jnp.stack([
-            3 * x1**2 + 2 * x1 * x2 + 2 * x2**2 + x3 + 3 * x4 - 6,
-            2 * x1**2 + x1 + x2**2 + a * x3 + 2 * x4 - 2,
-            3 * x1**2 + x1 * x2 + 2 * x2**2 + 2 * x3 + b * x4 - c,
-            x1**2 + 3 * x2**2 + 2 * x3 + 3 * x4 - 3,
-        ])
+        return jnp.stack(
+            [
+                3 * x1**2 + 2 * x1 * x2 + 2 * x2**2 + x3 + 3 * x4 - 6,
+                2 * x1**2 + x1 + x2**2 + a * x3 + 2 * x4 - 2,
+                3 * x1**2 + x1 * x2 + 2 * x2**2 + 2 * x3 + b * x4 - c,
+                x1**2 + 3 * x2**2 + 2 * x3 + 3 * x4 - 3,
+            ]
+        )
 
     return F
 
@@ -109,7 +111,7 @@ def test_convergence_is_claimed_only_at_roots(problem):
     roots = np.array([DEGENERATE_ROOT, REGULAR_ROOT])[: 2 if problem is KOJIMA_SHINDO else 1]
     errors = np.min(np.max(np.abs(solutions.z[:, None] - roots), axis=2), axis=1)
     np.testing.assert_array_equal(solutions.converged, errors <= 1e-9)
-    assert np.any(solutions.converged)
+    assert np.mean(solutions.converged) >= 0.95  # free steps alone cycle on Josephy's problem; descent takes over
 
 
 COSTS = np.array([[10, 5, 1.2], [8, 5, 1.1], [6, 5, 1.0], [4, 5, 0.9], [2, 5, 0.8]])  # c, K, beta; Murphy et al. (1982)

@@ -4,6 +4,8 @@ Everything about example 3 is checked from its public positions, velocities and 
 written without the contact frames and maps of the module. Source: C section V; the numbers of spec.md rows 1, 4, 5.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -48,7 +50,8 @@ def dot(a, b):
 def test_rolling_disc_rolls_for_ever():
     time = np.linspace(0.5, 100.0, 50)
     disc = exact.rolling_disc(time)
-    assert disc.position.shape == (50, 2) and disc.velocity.shape == (50, 3)
+    assert disc.position.shape == (50, 2)
+    assert disc.velocity.shape == (50, 3)
     assert np.all(disc.kinetic_energy == 6.75)
     np.testing.assert_allclose(disc.normal_force * 0.01, 0.0981, rtol=1e-15)  # impulse of a step of 0.01 s
     np.testing.assert_array_equal(disc.velocity[:, 0] + disc.velocity[:, 2] * disc.position[:, 1], 0.0)  # no slip
@@ -91,9 +94,7 @@ def test_forces_at_the_start_by_hand(solution):
     acceleration = (1.0 - MU * normal_force[0] * np.linalg.norm(slip)) / (1.0 + INERTIA)
     early = 1e-5
     close(solution.at([early]).velocity[0, :3] / early, [acceleration, 0.0, 0.0], 1e-4)
-    np.testing.assert_allclose(
-        start.friction_force[0, 0], MU * normal_force[0] * slip[0] / np.linalg.norm(slip), rtol=1e-13
-    )
+    np.testing.assert_allclose(start.friction_force[0, 0], MU * normal_force[0] * slip[0] / np.linalg.norm(slip), rtol=1e-13)
 
 
 def test_printed_numbers(solution):
@@ -156,7 +157,7 @@ def test_newton_and_maximum_dissipation(solution):
     """The rate of the velocity, less the applied force and the sliding contact 1, must be the wrench of contact 2."""
     slip, open_1, open_2 = solution.events.values()
     ends = [0.0, slip, open_1, open_2]
-    time = np.concatenate([np.linspace(a + 0.03, b - 0.03, 30) for a, b in zip(ends, ends[1:])])
+    time = np.concatenate([np.linspace(a + 0.03, b - 0.03, 30) for a, b in itertools.pairwise(ends)])
     states = solution.at(time)
     n1, n2 = normals(states)[:, 0], normals(states)[:, 1]
     rate = derivative(lambda t: solution.at(t).velocity, time, 2e-3)
@@ -184,7 +185,7 @@ def test_energy_balance(solution):
     nodes, weights = np.polynomial.legendre.leggauss(40)
     ends = [0.0, *solution.events.values(), 4.0]
     dissipated = 0.0
-    for a, b in zip(ends, ends[1:]):
+    for a, b in itertools.pairwise(ends):
         states = solution.at(0.5 * (a + b) + 0.5 * (b - a) * nodes)
         dissipated += 0.5 * (b - a) * weights @ np.sum(states.friction_norm * states.slip_norm, axis=1)
         end = solution.at([b])

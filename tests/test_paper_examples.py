@@ -45,16 +45,16 @@ def test_spinning_sphere_stops_as_computed_by_hand():
 
 @pytest.fixture(scope="module")
 def two_spheres():
-    return {
-        h: ist.simulate(scenes.two_spheres(), STEPPER, h=h, duration=4.0) for h in (0.02, 0.01, 0.005, 0.0025)
-    }
+    return {h: ist.simulate(scenes.two_spheres(), STEPPER, h=h, duration=4.0) for h in (0.02, 0.01, 0.005, 0.0025)}
 
 
 def order(hs, errors):
     return np.polyfit(np.log(hs), np.log(errors), 1)[0]
 
 
-@pytest.mark.parametrize(("time", "phase"), [(1.0, "one contact sticks"), (2.9, "before slip"), (3.1, "both slide"), (3.5, "one left")])
+@pytest.mark.parametrize(
+    ("time", "phase"), [(1.0, "one contact sticks"), (2.9, "before slip"), (3.1, "both slide"), (3.5, "one left")]
+)
 def test_two_spheres_converge_at_first_order(two_spheres, time, phase):
     truth = exact.two_spheres().at(np.array([time]))
     hs = np.array(sorted(two_spheres))
@@ -120,14 +120,21 @@ def test_planar_disc_is_the_section_of_a_spatial_cylinder():
     line = planar.add_fixed(name="line", shape=shapes.HalfPlane(normal=(0, 1)))
     planar.add_contact(disc, line, friction=0.4)
 
-    cylinder = shapes.Intersection([
-        shapes.ImplicitShape([shapes.x**2 + shapes.y**2 - 1]),
-        shapes.HalfSpace(normal=(0, 0, 1), offset=0.5),
-        shapes.HalfSpace(normal=(0, 0, -1), offset=0.5),
-    ])
+    cylinder = shapes.Intersection(
+        [
+            shapes.ImplicitShape([shapes.x**2 + shapes.y**2 - 1]),
+            shapes.HalfSpace(normal=(0, 0, 1), offset=0.5),
+            shapes.HalfSpace(normal=(0, 0, -1), offset=0.5),
+        ]
+    )
     spatial = ist.Scene(gravity=(0, -9.81, 0))
     body = spatial.add_body(
-        name="cylinder", shape=cylinder, mass=1.0, inertia=(1 / 3, 1 / 3, 0.5), position=(0, 1.3, 0), velocity=(-3, 0, 0, 0, 0, 1)
+        name="cylinder",
+        shape=cylinder,
+        mass=1.0,
+        inertia=(1 / 3, 1 / 3, 0.5),
+        position=(0, 1.3, 0),
+        velocity=(-3, 0, 0, 0, 0, 1),
     )
     floor = spatial.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 1, 0)))
     spatial.add_contact(body, floor, friction=ist.FrictionEllipsoid(mu=0.4))

@@ -106,7 +106,12 @@ def test_anisotropic_friction_turns_with_the_body():
     axes = ist.FrictionEllipsoid(mu=0.3, e_t=1.0, e_o=0.5, direction=(1, 0, 0))
     # a heavy spin inertia keeps the sphere from rolling, so that it slides like a block
     block = scene.add_body(
-        name="block", shape=shapes.Sphere(1.0), mass=1.0, inertia=(1e9, 1e9, 1e9), position=(0, 0, 1), velocity=(2, 2, 0, 0, 0, 0)
+        name="block",
+        shape=shapes.Sphere(1.0),
+        mass=1.0,
+        inertia=(1e9, 1e9, 1e9),
+        position=(0, 0, 1),
+        velocity=(2, 2, 0, 0, 0, 0),
     )
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     scene.add_contact(block, floor, friction=axes)

@@ -195,3 +195,33 @@ def test_duration_is_covered_by_whole_steps(h, duration, steps):
     assert len(trajectory) == steps
     np.testing.assert_allclose(trajectory.time, h * np.arange(steps + 1), rtol=1e-13)
     np.testing.assert_allclose(trajectory.velocity[:, 0, 2], -h * np.arange(steps + 1), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("text.npz", b"time,position\n"),
+        ("empty.npz", b""),
+    ],
+)
+def test_junk_is_refused_by_name(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"{name}' is not an .npz file"):
+        load(tmp_path / name)
+
+
+def test_array_and_broken_header_are_refused(tmp_path):
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    with pytest.raises(ValueError, match="not an .npz file"):
+        load(tmp_path / "array.npy")
+    np.savez(tmp_path / "broken.npz", header="{")
+    with pytest.raises(ValueError, match="broken.npz' is not a saved trajectory"):
+        load(tmp_path / "broken.npz")
+    np.savez(tmp_path / "bare.npz", header='{"format": 1}')
+    with pytest.raises(ValueError, match="bare.npz' is not a saved trajectory"):
+        load(tmp_path / "bare.npz")
+
+
+def test_a_name_without_ending_is_kept(spatial, tmp_path):
+    spatial.save(tmp_path / "run")
+    assert np.array_equal(load(tmp_path / "run").position, spatial.position)

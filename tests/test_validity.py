@@ -11,6 +11,7 @@ import sympy
 
 import shapes
 from shapes import AbsPower, ImplicitShape, ShapeError, x, y, z
+from shapes.symbols import SignedPower
 from shapes.validity import check
 
 r2 = x**2 + y**2 + z**2
@@ -171,3 +172,15 @@ def test_report_of_a_plane_has_no_curvature():
     np.testing.assert_allclose(report.least_normal, 1.0, rtol=1e-15)
     far = np.max(np.abs(report.surface_points))
     np.testing.assert_allclose(report.surface_points @ [0.6, 0.0, 0.8], -3.0, rtol=0, atol=4 * far * np.finfo(float).eps)
+
+
+def test_infinite_normal_is_refused_at_a_surface_point():
+    message, point = refusal([SignedPower(r2 - 1, sympy.Rational(1, 3))])
+    assert "has no normal at" in message
+    np.testing.assert_allclose(np.linalg.norm(point), 1.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("expression", [r2 - 1e-12, 1e-14 * (r2 - 1), 1e8 * (r2 - 1)])
+def test_units_of_an_inequality_do_not_matter(expression):
+    """A ball of a micrometre, and inequalities in odd units, are bodies like others."""
+    assert shapes.ImplicitShape([expression]).shape_class.count == 1

@@ -102,8 +102,8 @@ class TwoSpheres:
         if np.any(time > self.duration):
             raise ValueError(f"`time` must not pass the duration {self.duration} s that was asked for.")
         phases = np.searchsorted([phase.start for phase in self.phases], time, side="right") - 1
-        rows = [observe(self.phases[i], t) for i, t in zip(phases, time)]
-        return TwoSpheresStates(*(np.array(field) for field in zip(*rows)))
+        rows = [observe(self.phases[i], t) for i, t in zip(phases, time, strict=True)]
+        return TwoSpheresStates(*(np.array(field) for field in zip(*rows, strict=True)))
 
 
 def checked_time(time: np.ndarray) -> np.ndarray:
@@ -181,11 +181,11 @@ def solve_contacts(state: np.ndarray, modes: tuple[str, str], directions: np.nda
     maps = [contact_map(contact_frame(i, state[:3])) for i in (0, 1)]
     counts = [ROWS[mode] for mode in modes]  # of constraints, and of unknown forces
     laws = [np.eye(4)[:, :count] for count in counts]  # unknowns to (N, F_t, F_o, F_r)
-    for law, mode, direction in zip(laws, modes, directions):
+    for law, mode, direction in zip(laws, modes, directions, strict=True):
         if mode == SLIDE:
             law[1:, 0] = -MU * ELLIPSOID * direction / np.linalg.norm(direction)
     law = block_diag(*laws)
-    rows = np.concatenate([rows[:count] for rows, count in zip(maps, counts)])
+    rows = np.concatenate([rows[:count] for rows, count in zip(maps, counts, strict=True)])
     columns = np.concatenate(maps).T @ law
     drift = np.concatenate([drift_acceleration(i, state)[:count] for i, count in enumerate(counts)])
     unknowns = np.linalg.solve(rows / MASS @ columns, -drift - rows / MASS @ APPLIED)

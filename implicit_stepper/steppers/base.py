@@ -8,7 +8,7 @@ h is an argument, so a step can be repeated with a smaller one.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 
@@ -64,6 +64,7 @@ class StepResult:
     result: jax.Array
 
 
+@runtime_checkable
 class Stepper(Protocol):
     """What `simulate` needs of a time-stepper."""
 

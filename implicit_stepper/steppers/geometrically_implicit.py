@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import numbers
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .. import bodies, checks, contact, ncp, rotation, starts
+from shapes.arguments import positive
+
+from .. import bodies, contact, ncp, rotation, starts
 from ..bodies import State
 from ..complementarity import length_of
 from ..friction import FRICTION_ROWS
@@ -55,11 +58,12 @@ class GeometricallyImplicit:
     friction: str = "projection"
 
     def __post_init__(self):
-        checks.positive("tolerance", self.tolerance)
+        positive("tolerance", self.tolerance)
         for name in ("max_iterations", "rounds", "sweeps"):
-            if not isinstance(value := getattr(self, name), int) or value < 1:
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"`{name}` = {value!r} must be a positive integer.")
-        if self.friction not in FRICTION_ROWS:
+        if not isinstance(self.friction, str) or self.friction not in FRICTION_ROWS:
             raise ValueError(f"`friction` = {self.friction!r} must be one of {', '.join(FRICTION_ROWS)}.")
 
     def init(self, system: System, state: State) -> Memory:

@@ -1,0 +1,45 @@
+"""Numbers that a user passes in: checked, and refused with a message that names the argument, the value and the remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def vector(name: str, value, size: int, *, error: type[ValueError] = ValueError) -> np.ndarray:
+    """`value` as float64 (size,). Raises `error` for float32, other shapes, NaN, infinity and what is not a real number."""
+    array = _array(name, value, f"must be {size} real numbers", error)
+    if array.shape != (size,):
+        raise error(f"`{name}` has shape {array.shape}: it needs {size} numbers, shape ({size},).")
+    if not np.all(np.isfinite(array)):
+        raise error(f"`{name}` = {array} has a value that is not finite.")
+    return array
+
+
+def number(name: str, value, *, error: type[ValueError] = ValueError) -> float:
+    """`value` as one finite float, with the same refusals."""
+    array = _array(name, value, "must be one finite number", error)
+    if array.shape != ():
+        raise error(f"`{name}` has shape {array.shape}: it must be one finite number.")
+    if not np.isfinite(array):
+        raise error(f"`{name}` = {array} is not finite: it must be one finite number.")
+    return float(array)
+
+
+def positive(name: str, value, *, error: type[ValueError] = ValueError) -> float:
+    """`value` as one positive float."""
+    checked = number(name, value, error=error)
+    if checked <= 0:
+        raise error(f"`{name}` = {checked} must be positive.")
+    return checked
+
+
+def _array(name: str, value, need: str, error: type[ValueError]) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as cause:
+        raise error(f"`{name}` = {value!r} {need}.") from cause
+    if array.dtype in (np.float32, np.float16):
+        raise error(f"`{name}` is {array.dtype}: give float64, single precision cannot resolve contact.")
+    if array.dtype.kind not in "fiu":
+        raise error(f"`{name}` = {value!r} {need}.")
+    return array.astype(np.float64)
