@@ -115,9 +115,8 @@ def compile_table():
 
 
 if __name__ == "__main__":
-    print(
-        f"{platform.machine()}, Python {platform.python_version()}, jax {jax.__version__}, {jax.devices()[0].platform}, one core\n"
-    )
+    device = jax.devices()[0].platform
+    print(f"{platform.machine()}, Python {platform.python_version()}, jax {jax.__version__}, {device}, one core\n")
     step_table()
     print()
     compile_table()

@@ -41,9 +41,11 @@ class GroupCuts:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Cuts:
-    """All planes so far: `velocity` (nb, 6 or 3), the next trial; `rounds` (), how many rounds are filled."""
+    """All planes so far: `velocity` (nb, 6 or 3), the next trial; `free`, that without contact; `rounds` (), how many rounds
+    are filled."""
 
     velocity: jax.Array
+    free: jax.Array
     rounds: jax.Array
     groups: tuple[GroupCuts, ...]
 
@@ -77,7 +79,8 @@ def no_cuts(problem: ncp.StepProblem, z, rounds: int) -> Cuts:
                 impulse=jnp.zeros((rounds, count, 1 + k)),
             )
         )
-    return Cuts(free_velocity(problem), jnp.zeros((), int), tuple(groups))
+    free = free_velocity(problem)
+    return Cuts(free, free, jnp.zeros((), int), tuple(groups))
 
 
 def _long_form(member: ContactGroup, unknowns, motion_1, motion_2):
@@ -112,12 +115,12 @@ def cut_start(problem: ncp.StepProblem, cuts: Cuts, sweeps: int):
         _add_planes(problem, group, planes, reference, cuts)
         for group, planes, reference in zip(system.groups, cuts.groups, problem.references, strict=True)
     ]
-    velocity, groups = _gauss_seidel(problem, groups, sweeps)
+    velocity, groups = _gauss_seidel(problem, cuts.free, groups, sweeps)
     start = [velocity.reshape(-1)]
     for group, planes, reference in zip(system.groups, groups, problem.references, strict=True):
         start.append(_contact_start(problem, group, planes, reference, velocity, cuts.rounds).reshape(-1))
     z = jnp.concatenate(start) / ncp.unknown_scale(problem)
-    return z, Cuts(velocity, cuts.rounds + 1, tuple(groups))
+    return z, Cuts(velocity, cuts.free, cuts.rounds + 1, tuple(groups))
 
 
 def _end_motions(problem: ncp.StepProblem, group: ContactGroup, velocity):
@@ -172,10 +175,9 @@ def _add_planes(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts
     )
 
 
-def _gauss_seidel(problem: ncp.StepProblem, groups: list[GroupCuts], sweeps: int):
+def _gauss_seidel(problem: ncp.StepProblem, free, groups: list[GroupCuts], sweeps: int):
     """Solve 0 <= p_n _|_ W_n.nu + speed >= 0 with projected friction over all planes; empty rounds have zero rates."""
     system = problem.system
-    free = free_velocity(problem)
     _, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(
         problem.state.position, problem.state.orientation, free, problem.h
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import scipy.optimize
 
 from .compile import Jet, compile_jet
 from .symbols import ShapeError
@@ -54,29 +53,34 @@ def check(shape_class, theta) -> Report:
 
 
 def interior_point(jet: Jet, theta, dimension: int, name: str) -> np.ndarray:
-    """A point (d,) with all f_j < 0: the origin if it is one, else the deepest found. Raises `ShapeError` when empty."""
+    """A point (d,) with all f_j < 0: the origin, a point at 1 m on an axis, or else the deepest found.
 
-    def depth(point):
-        with np.errstate(all="ignore"):
-            return np.max(jet.value(point, theta))
+    Raises `ShapeError` when the set is empty or flat.
+    """
+    near = np.concatenate([np.zeros((1, dimension)), np.eye(dimension), -np.eye(dimension)])
+    with np.errstate(all="ignore"):
+        depths = np.max(jet.value(near, theta), axis=1)
+    inside = np.flatnonzero(depths < -_FLATTEST)
+    return near[inside[0]] if len(inside) else _deepest_point(jet, theta, dimension, name)
 
-    origin = np.zeros(dimension)
-    if depth(origin) < -_FLATTEST:
-        return origin
-    # minimise s subject to f_j(x) <= s; s stops at -1, as a half-space has no deepest point
-    start = np.append(origin + 1e-3, 1.0)
+
+def _deepest_point(jet: Jet, theta, dimension: int, name: str) -> np.ndarray:
+    """Minimises s subject to f_j(x) <= s; s stops at -1, as a half-space has no deepest point."""
+    import scipy.optimize  # takes .2 s, which most shapes need not wait for
+
     found = scipy.optimize.minimize(
         lambda point: point[-1],
-        start,
+        np.append(np.full(dimension, 1e-3), 1.0),
         bounds=[(None, None)] * dimension + [(-1.0, None)],
         constraints={"type": "ineq", "fun": lambda point: point[-1] - jet.value(point[:-1], theta)},
         method="SLSQP",
         options={"maxiter": 500, "ftol": 1e-14},
     )
     point = found.x[:-1]
-    if not np.isfinite(depth(point)) or depth(point) >= -_FLATTEST:
+    depth = np.max(jet.value(point, theta))
+    if not depth < -_FLATTEST:
         raise ShapeError(
-            f"{name} is empty or flat: the deepest point found, {point}, has max f = {depth(point):.3g}, which must be "
+            f"{name} is empty or flat: the deepest point found, {point}, has max f = {depth:.3g}, which must be "
             "negative. Check the signs: the body is where every f_j(x) <= 0."
         )
     return point

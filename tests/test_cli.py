@@ -51,7 +51,7 @@ def test_spin_is_reproduced(spin):
     assert {row["ok"] for row in rows} == {"True"}
     assert {row["case"] for row in rows} == {"spin"}
     ours = {row["quantity"]: float(row["ours"]) for row in rows}
-    # spec.md row 4, derived by hand
+    # derived by hand
     assert ours["w_z falls each step by"] == pytest.approx(0.13734, abs=1e-10)
     assert ours["w_z after 14 steps"] == pytest.approx(0.03924, abs=1e-10)
     assert ours["friction torque in the last moving step"] == pytest.approx(0.4 * 0.03924 / 0.07, abs=1e-10)

@@ -1,7 +1,7 @@
 """The exact solutions against numbers derived separately, Newton's law and the friction law.
 
 Everything about example 3 is checked from its public positions, velocities and forces alone; the equations below are
-written without the contact frames and maps of the module. Source: C section V; the numbers of spec.md rows 1, 4, 5.
+written without the contact frames and maps of the module. Source: the paper, section V.
 """
 
 import itertools
@@ -98,7 +98,7 @@ def test_forces_at_the_start_by_hand(solution):
 
 
 def test_printed_numbers(solution):
-    """Each to half a unit of its last printed digit: spec.md row 5."""
+    """Each to half a unit of its last printed digit."""
     events = solution.events
     assert list(events) == ["contact 2 slips", "contact 1 opens", "contact 2 opens"]
     close(list(events.values()), [2.9448068, 3.2132058, 3.7016004], 5e-8)
