@@ -2,6 +2,10 @@
 that several tests share."""
 
 import os
+import platform
+
+if platform.machine() in ("x86_64", "AMD64"):  # as the command line does, for programs that come back from a cache
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa=AVX2".strip()
 
 import jax
 from hypothesis import settings

@@ -27,8 +27,10 @@ def test_spinning_sphere():
 def test_own_shape():
     trajectory = run("own_shape")["trajectory"]
     assert trajectory.contacts.gap.min() >= -1e-12
-    assert np.all(np.diff(trajectory.kinetic_energy()[60:]) <= 5e-2)  # no bounce: energy only swings while it rocks
-    assert trajectory.position[-1, 0, 2] <= 0.5  # no higher than its longest half axis
+    energy = trajectory.kinetic_energy() + 9.81 * trajectory.position[:, 0, 2]  # 1 kg
+    assert np.diff(energy).max() <= 1e-9  # inelastic impacts, friction and implicit Euler only lose energy
+    assert trajectory.position[-1, 0, 2] == pytest.approx(0.25, abs=1e-9)  # it lies flat on its z axis, a/2
+    assert np.abs(trajectory.velocity[-1]).max() <= 1e-9
 
 
 def test_by_hand():
