@@ -19,6 +19,8 @@ settings.load_profile("repeatable")
 
 def pytest_configure(config):
     """Scenes that differ in numbers or names only compile to the same program: keep programs beside pytest's own cache."""
+    if not config.pluginmanager.hasplugin("cacheprovider"):
+        return
     jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("jax")))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
