@@ -20,6 +20,7 @@ class AbsPower(sympy.Function):
 
     @classmethod
     def eval(cls, u, p):
+        """Even powers need no absolute value."""
         if p.is_zero:
             return sympy.Integer(1)
         if p.is_Integer and p.is_positive and p % 2 == 0:
@@ -27,6 +28,7 @@ class AbsPower(sympy.Function):
         return None  # stays an AbsPower
 
     def fdiff(self, argindex=1):
+        """Derivative with respect to u."""
         u, p = _base_and_exponent(self, argindex)
         return p * SignedPower(u, p - 1)
 
@@ -38,11 +40,13 @@ class SignedPower(sympy.Function):
 
     @classmethod
     def eval(cls, u, q):
+        """Odd powers need no sign."""
         if q.is_Integer and q.is_positive and q % 2 == 1:
             return u**q
         return None  # stays a SignedPower
 
     def fdiff(self, argindex=1):
+        """Derivative with respect to u."""
         u, q = _base_and_exponent(self, argindex)
         return q * AbsPower(u, q - 1)
 
