@@ -38,8 +38,8 @@ def test_spinning_sphere_stops_as_computed_by_hand():
     assert np.abs(trajectory.velocity[15:, 0]).max() <= 1e-10
     torque = np.abs(trajectory.contacts.friction_impulse[:, 0, 2]) / h
     assert torque[:14] == pytest.approx(np.full(14, 0.7848), abs=1e-10)
-    assert torque[14] == pytest.approx(0.4 * 0.03924 / h, abs=1e-9)  # what stops the rest: .22423 N m; 1e-10 N m s over h
-    assert np.abs(torque[15:]).max() <= 1e-9
+    assert torque[14] == pytest.approx(0.4 * 0.03924 / h, abs=1e-10)  # what stops the rest: .22423 N m
+    assert np.abs(torque[15:]).max() <= 1e-10
     assert np.abs(trajectory.contacts.friction_impulse[:, 0, :2]).max() <= 1e-10
 
 
@@ -85,7 +85,8 @@ def test_two_spheres_error_is_that_of_the_scheme(two_spheres):
 def test_two_spheres_start_and_slide_on_the_cone(two_spheres):
     trajectory = two_spheres[0.0025]
     force = trajectory.contacts.normal_impulse / trajectory.h
-    assert force[0] == pytest.approx([2.641003631, 8.766902852], abs=10 * 0.0025)  # dN/dt is below 10 N/s
+    before, after = exact.two_spheres().at(np.array([0.0, trajectory.h])).normal_force
+    assert np.all(np.abs(force[0] - before) <= np.abs(after - before))  # the exact forces' change within that step
     for h, run in two_spheres.items():
         e = np.array([1.0, 1.0, 0.3])
         y = np.linalg.norm(run.contacts.friction_impulse / e, axis=-1)

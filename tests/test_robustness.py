@@ -59,7 +59,7 @@ def test_500_perturbations_of_example_3_lose_no_step():
     assert int(jnp.sum(results != ist.Result.SOLVED)) == 0
     assert float(jnp.max(worst)) <= 1e-10
     assert float(jnp.mean(stats.iterations)) <= 5
-    assert int(jnp.sum(stats.rung > 0)) <= 200  # the cut start is for the rare step; 1 was measured
+    assert int(jnp.sum(stats.rung > 0)) <= 20  # the cut start is for the rare step; 2 were measured
 
 
 @pytest.mark.parametrize("friction", [0.0, 0.5, ist.FrictionEllipsoid(mu=0.5, e_r=0.1)])
@@ -106,13 +106,13 @@ def test_rest_stays_at_rest():
     assert np.abs(trajectory.position - trajectory.position[0]).max() <= 1e-12
 
 
-@pytest.mark.parametrize("friction", ["projection", "fischer-burmeister"])
-def test_both_friction_rows_step_alike(friction):
+def test_both_friction_rows_step_alike():
+    """Two residuals with the same roots: a tumbling ellipsoid that lands, slides and rolls ends where it should with both."""
     scene = on_floor(shapes.Ellipsoid((1.0, 0.5, 0.3)), mass=1.0, height=1.0, velocity=(1, 0, 0, 3, 2, 1), friction=0.4)
-    ours = ist.simulate(scene, ist.GeometricallyImplicit(friction=friction), h=0.01, duration=1.0)
-    other = ist.simulate(scene, STEPPER, h=0.01, duration=1.0)
-    # two solvers of one tolerance, over 100 steps whose errors a tumbling body may double a few times
-    assert np.abs(ours.position - other.position).max() <= 1e-8
+    projection = ist.simulate(scene, STEPPER, h=0.01, duration=1.0)
+    cone = ist.simulate(scene, ist.GeometricallyImplicit(friction="fischer-burmeister"), h=0.01, duration=1.0)
+    # 100 steps of 1e-12 h sqrt(g L) = 2e-14 m at most, which tumbling may enlarge a few times
+    assert np.abs(projection.position - cone.position).max() <= 1e-11
 
 
 def test_a_box_of_six_inequalities_finds_its_centre_of_pressure():
