@@ -107,7 +107,7 @@ def test_rest_stays_at_rest():
 
 
 def test_both_friction_rows_step_alike():
-    """Two residuals with the same roots: a tumbling ellipsoid that lands, slides and rolls ends where it should with both."""
+    """Two residuals with the same roots: a tumbling ellipsoid lands, slides and rolls the same with both."""
     scene = on_floor(shapes.Ellipsoid((1.0, 0.5, 0.3)), mass=1.0, height=1.0, velocity=(1, 0, 0, 3, 2, 1), friction=0.4)
     projection = ist.simulate(scene, STEPPER, h=0.01, duration=1.0)
     cone = ist.simulate(scene, ist.GeometricallyImplicit(friction="fischer-burmeister"), h=0.01, duration=1.0)
