@@ -10,6 +10,7 @@ jax.config.update("jax_enable_x64", True)
 import shapes  # noqa: E402  (shapes make no arrays at import, but everything after this line may)
 
 from .certificate import certificate  # noqa: E402
+from .distance import ClosestPoints, closest_points  # noqa: E402
 from .friction import FrictionEllipsoid  # noqa: E402
 from .newton import solve_ncp  # noqa: E402
 from .results import Result, StepError  # noqa: E402
@@ -19,6 +20,7 @@ from .steppers import GeometricallyImplicit  # noqa: E402
 from .trajectory import Trajectory, load  # noqa: E402
 
 __all__ = [
+    "ClosestPoints",
     "FrictionEllipsoid",
     "GeometricallyImplicit",
     "Result",
@@ -26,6 +28,7 @@ __all__ = [
     "StepError",
     "Trajectory",
     "certificate",
+    "closest_points",
     "load",
     "shapes",
     "simulate",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from shapes import Shape
 from shapes.arguments import positive, vector
+from shapes.moments import Moments
 
 _UNIT = 1e-6  # a quaternion is normalised only when its length is this close to 1
 
@@ -25,22 +27,44 @@ def orientation(quaternion, angle, dimension: int) -> np.ndarray:
     return q / length
 
 
-def mass_properties(shape: Shape, mass, inertia, density) -> tuple[float, np.ndarray]:
-    """Mass [kg] and inertia matrix [kg m^2], (3, 3) or (1, 1), from what the user gave and what the shape knows."""
+def pose(name: str, value, dimension: int) -> tuple[jax.Array, jax.Array]:
+    """Position (..., d) and orientation (..., 4 or 1) of a pose (position, quaternion or angle); traced ones unchecked."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        need = "(position, quaternion)" if dimension == 3 else "(position, angle)"
+        raise ValueError(f"`{name}` = {value!r} must be a pair {need}.")
+    position, turn = (jnp.asarray(part) for part in value)
+    turn = turn if dimension == 3 else turn[..., None]
+    for what, array, size in (("position", position, dimension), ("orientation", turn, 4 if dimension == 3 else 1)):
+        if array.shape[-1:] != (size,):
+            raise ValueError(f"`{name}` has a {what} of shape {array.shape}: its last axis must be {size}.")
+        if not isinstance(array, jax.core.Tracer) and not jnp.all(jnp.isfinite(array)):
+            raise ValueError(f"`{name}` has a {what} with a value that is not finite: {array}.")
+    if dimension == 3 and not isinstance(turn, jax.core.Tracer):
+        length = jnp.linalg.norm(turn, axis=-1)
+        if jnp.any(jnp.abs(length - 1) > _UNIT):
+            raise ValueError(f"`{name}` has a quaternion of length {length}: give unit quaternions, w first.")
+    return position.astype(float), turn.astype(float)
+
+
+def mass_properties(moments, mass, inertia, density, centre, dimension: int) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mass [kg], inertia [kg m^2], (3, 3) or (1, 1), about the centre of mass, and that centre (d,) [m] in the body's
+    coordinates, from what the user gave and, by `moments()`, what the shapes know."""
     if density is not None and (mass is not None or inertia is not None):
         raise ValueError(f"`density` = {density} together with `mass` or `inertia`: give one or the other.")
     if density is None and mass is None:
         raise ValueError("`mass` is missing: give mass [kg], or density to take it from the shape.")
     mass = None if mass is None else positive("mass", mass)
     if inertia is not None:
-        return mass, _inertia_matrix(inertia, shape.dimension)
-    closed_form = shape.shape_class.volume_and_inertia
-    if closed_form is None:
-        raise ValueError(f"`inertia` is missing and {shape.shape_class.name} has no closed form for it: give it.")
-    volume, second_moment = (np.asarray(v, dtype=float) for v in closed_form(np.asarray(shape.theta)))
+        centre = np.zeros(dimension) if centre is None else vector("centre_of_mass", centre, dimension)
+        return mass, _inertia_matrix(inertia, dimension), centre
+    if centre is not None:
+        raise ValueError(f"`centre_of_mass` = {centre!r} without `inertia`: both come from the shape, or both from you.")
+    found: Moments = moments()
     if mass is None:
-        mass = positive("density", density) * float(volume)
-    return mass, _inertia_matrix(second_moment * mass / volume, shape.dimension)
+        mass = positive("density", density) * float(found.volume)
+    unit_inertia = np.asarray(found.inertia()) * mass / float(found.volume)
+    given = unit_inertia if dimension == 3 else unit_inertia[0, 0]
+    return mass, _inertia_matrix(given, dimension), np.asarray(found.centre)
 
 
 def _inertia_matrix(inertia, dimension: int) -> np.ndarray:

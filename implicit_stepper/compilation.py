@@ -20,14 +20,17 @@ def _options() -> dict | None:
 
 
 def jit(function, **keywords):
-    """`jax.jit` with `_options`, which are asked for at the first call: importing the package starts no device."""
+    """`jax.jit` with `_options`, which are asked for at the first call: importing the package starts no device.
+
+    Called within another transformation it is plain `jax.jit`: only the outermost program can have options.
+    """
 
     @functools.cache
-    def jitted():
-        return jax.jit(function, compiler_options=_options(), **keywords)
+    def jitted(outermost: bool):
+        return jax.jit(function, compiler_options=_options() if outermost else None, **keywords)
 
     @functools.wraps(function)
     def call(*arguments):
-        return jitted()(*arguments)
+        return jitted(not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)))(*arguments)
 
     return call

@@ -22,7 +22,7 @@ from .bodies import State
 from .complementarity import fischer_burmeister
 from .friction import FRICTION_ROWS
 from .scales import Scales, scales
-from .system import ContactGroup, System
+from .system import ContactGroup, Frame, System
 
 
 @jax.tree_util.register_dataclass
@@ -152,17 +152,25 @@ def moved(start: Motion, velocity, h) -> Motion:
 
 
 def placed(member: ContactGroup, motion_1: Motion, motion_2: Motion) -> tuple[Placed, Placed]:
-    """The two shapes of one contact, `member` of a group as `vmap` hands it over, at their bodies' poses."""
+    """The two shapes of one contact, `member` of a group as `vmap` hands it over, where their bodies are."""
     return (
-        Placed(member.theta_1, member.slope_1, motion_1.position, rotation.matrix(motion_1.orientation)),
-        Placed(member.theta_2, member.slope_2, motion_2.position, rotation.matrix(motion_2.orientation)),
+        Placed(member.theta_1, member.slope_1, *_shape_pose(member.frame_1, motion_1)),
+        Placed(member.theta_2, member.slope_2, *_shape_pose(member.frame_2, motion_2)),
     )
+
+
+def _shape_pose(frame: Frame | None, motion: Motion):
+    """Position and rotation of a shape that sits at `frame` on its body."""
+    turned = rotation.matrix(motion.orientation)
+    if frame is None:
+        return motion.position, turned
+    return motion.position + turned @ frame.position, turned @ frame.rotation
 
 
 def geometry_rows(member: ContactGroup, closest, reference, length, motion_1: Motion, motion_2: Motion):
     """Closest-point rows of one contact at its bodies' poses; `reference` (d,) orients isotropic friction's tangents."""
     first, second = placed(member, motion_1, motion_2)
-    own = first.rotation @ member.direction
+    own = rotation.matrix(motion_1.orientation) @ member.direction
     reference = jnp.where(jnp.any(member.direction != 0), own, reference)
     return member.pair.rows(closest, first, second, reference, length)
 

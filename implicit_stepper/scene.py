@@ -13,10 +13,11 @@ from shapes.arguments import positive, vector
 from shapes.closest_points import PairClass
 from shapes.surface import interior_and_slope
 
-from . import checks
+from . import checks, rotation
 from .bodies import State
 from .friction import FrictionEllipsoid
-from .system import ContactGroup, System
+from .parts import Part, moments, parts
+from .system import ContactGroup, Frame, System
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -31,7 +32,7 @@ class Body:
 @dataclasses.dataclass(frozen=True)
 class _BodySpec:
     handle: Body
-    shape: Shape
+    parts: tuple[Part, ...]
     position: np.ndarray
     orientation: np.ndarray
     velocity: np.ndarray | None = None
@@ -65,38 +66,46 @@ class Scene:
         self._length_scale = None if length_scale is None else positive("length_scale", length_scale)
         self._acceleration_scale = None if acceleration_scale is None else positive("acceleration_scale", acceleration_scale)
         self._specs: dict[str, _BodySpec] = {}
-        self._contacts: list[tuple[Body, Body, FrictionEllipsoid]] = []
+        self._contacts: list[tuple[Body, int, Body, int, FrictionEllipsoid]] = []  # bodies with the numbers of their parts
 
     def add_body(
         self,
         *,
         name: str,
-        shape: Shape,
+        shape: Shape | None = None,
+        shapes: Sequence | None = None,
         position: Sequence[float],
         mass: float | None = None,
         inertia: float | Sequence | None = None,
         density: float | None = None,
+        centre_of_mass: Sequence[float] | None = None,
         quaternion: Sequence[float] | None = None,
         angle: float | None = None,
         velocity: Sequence[float] | None = None,
         wrench: Sequence[float] | Callable | None = None,
     ) -> Body:
-        """A moving body whose centre of mass is the origin of its shape's coordinates.
+        """A moving body: one convex `shape`, or several, `shapes` = [(shape, (position, quaternion)), ...] in its coordinates.
 
-        mass [kg]; inertia: principal moments (3,) or matrix (3, 3) [kg m^2] in the body frame, a number in the plane.
-        What is left out comes from the shape: both from `density` [kg/m^3, kg/m^2 in the plane], inertia from `mass`.
-        position [m], `quaternion` (4,) w first (`angle` [rad] in the plane), velocity (6,) or (3,): linear [m/s] and
-        angular [rad/s] in the inertial frame. wrench: constant (6,) or (3,), force [N] and moment [N m] about the centre
-        of mass in the inertial frame, or a JAX function `wrench(time, position, orientation, velocity)` returning that,
-        evaluated at the start of each step as p_app in Chakraborty (10).
+        `position` [m] and `quaternion` (4,) w first (`angle` [rad] in the plane) place the body's coordinates, which are
+        those of `shape`. velocity (6,) or (3,): linear [m/s] of the centre of mass, and angular [rad/s], inertial frame.
+        mass [kg]; inertia: principal moments (3,) or matrix (3, 3) [kg m^2] about the centre of mass in the body's axes, a
+        number in the plane, with `centre_of_mass` [m] in the body's coordinates, by default their origin. What is left out
+        comes from the shapes: all from `density` [kg/m^3, kg/m^2 in the plane], inertia and centre from `mass`.
+        wrench: constant (6,) or (3,), force [N] and moment [N m] about the centre of mass in the inertial frame, or a JAX
+        function `wrench(time, position, orientation, velocity)` of the centre of mass returning that, evaluated at the start
+        of each step as p_app in Chakraborty (10).
         """
-        handle, orientation = self._new(name, shape, quaternion, angle, fixed=False)
-        mass, inertia = checks.mass_properties(shape, mass, inertia, density)
+        handle, orientation = self._new(name, quaternion, angle, fixed=False)
+        body = parts(shape, shapes, self.dimension, name)
+        mass, inertia, centre = checks.mass_properties(
+            lambda: moments(body), mass, inertia, density, centre_of_mass, self.dimension
+        )
+        position = vector("position", position, self.dimension) + np.asarray(rotation.matrix(orientation)) @ centre
         width = 6 if self.dimension == 3 else 3
         spec = _BodySpec(
             handle=handle,
-            shape=shape,
-            position=vector("position", position, self.dimension),
+            parts=tuple(part.moved(-centre) for part in body),
+            position=position,
             orientation=orientation,
             velocity=vector("velocity", np.zeros(width) if velocity is None else velocity, width),
             mass=mass,
@@ -120,21 +129,25 @@ class Scene:
         self,
         *,
         name: str,
-        shape: Shape,
+        shape: Shape | None = None,
+        shapes: Sequence | None = None,
         position: Sequence[float] | None = None,
         quaternion: Sequence[float] | None = None,
         angle: float | None = None,
     ) -> Body:
-        """A body that never moves: position [m] and `quaternion`, w first (`angle` [rad] in the plane)."""
-        handle, orientation = self._new(name, shape, quaternion, angle, fixed=True)
+        """A body that never moves, of one shape or several as in `add_body`: position [m] and `quaternion`, w first (`angle`
+        [rad] in the plane)."""
+        handle, orientation = self._new(name, quaternion, angle, fixed=True)
         position = np.zeros(self.dimension) if position is None else position
         position = vector("position", position, self.dimension)
-        self._specs[name] = _BodySpec(handle=handle, shape=shape, position=position, orientation=orientation)
+        body = parts(shape, shapes, self.dimension, name)
+        self._specs[name] = _BodySpec(handle=handle, parts=body, position=position, orientation=orientation)
         return handle
 
-    def add_contact(self, first: Body, second: Body, *, friction: FrictionEllipsoid | float = 0.0) -> int:
-        """Lets two bodies touch; returns the contact's number. Normals point from `first` to `second`.
+    def add_contact(self, first: Body, second: Body, *, friction: FrictionEllipsoid | float = 0.0) -> tuple[int, ...]:
+        """Lets two bodies touch; returns the numbers of the contacts, one for each part of `first` with each of `second`.
 
+        Normals point from `first` to `second`.
         `friction` is a `FrictionEllipsoid`, or a number mu for isotropic friction without drilling torque.
         """
         for argument, body in (("first", first), ("second", second)):
@@ -146,12 +159,17 @@ class Scene:
             raise ValueError(f"`second` = {second.name!r} is the first body too: a body cannot touch itself.")
         if first.fixed and second.fixed:
             raise ValueError(f"{first.name!r} and {second.name!r} are both fixed: their contact would change nothing.")
-        if any({a, b} == {first, second} for a, b, _ in self._contacts):
+        if any({a, b} == {first, second} for a, _, b, _, _ in self._contacts):
             raise ValueError(f"{first.name!r} and {second.name!r} are in contact already: one contact serves a pair.")
         if not isinstance(friction, FrictionEllipsoid):
             friction = FrictionEllipsoid(mu=friction)
-        self._contacts.append((first, second, friction))
-        return len(self._contacts) - 1
+        count = len(self._contacts)
+        self._contacts += [
+            (first, i, second, j, friction)
+            for i in range(len(self._specs[first.name].parts))
+            for j in range(len(self._specs[second.name].parts))
+        ]
+        return tuple(range(count, len(self._contacts)))
 
     def build(self) -> tuple[System, State]:
         """The immutable system and the initial state. Raises `ValueError` when there is no moving body."""
@@ -170,7 +188,7 @@ class Scene:
         system = System(
             dimension=d,
             names=tuple(s.handle.name for s in moving + fixed),
-            contact_names=tuple((a.name, b.name) for a, b, _ in self._contacts),
+            contact_names=tuple((self._part_name(a, i), self._part_name(b, j)) for a, i, b, j, _ in self._contacts),
             wrench_functions=tuple(s.wrench if callable(s.wrench) else None for s in moving),
             gravity=self.gravity,
             mass=mass,
@@ -184,15 +202,15 @@ class Scene:
         )
         return system, state
 
-    def _new(self, name, shape, quaternion, angle, *, fixed) -> tuple[Body, np.ndarray]:
+    def _part_name(self, body: Body, number: int) -> str:
+        """The body's name, with the part's number when there are several."""
+        return body.name if len(self._specs[body.name].parts) == 1 else f"{body.name}[{number}]"
+
+    def _new(self, name, quaternion, angle, *, fixed) -> tuple[Body, np.ndarray]:
         if not isinstance(name, str) or not name:
             raise ValueError(f"`name` = {name!r} must be a non-empty string.")
         if name in self._specs:
             raise ValueError(f"`name` = {name!r} is taken: every body needs its own.")
-        if not isinstance(shape, Shape):
-            raise ValueError(f"`shape` = {shape!r} must come from `shapes`, for instance shapes.Sphere(1.0).")
-        if shape.dimension != self.dimension:
-            raise ValueError(f"`shape` has dimension {shape.dimension} in a scene of dimension {self.dimension}.")
         number = sum(s.handle.fixed == fixed for s in self._specs.values())
         return Body(name, number, fixed), checks.orientation(quaternion, angle, self.dimension)
 
@@ -205,32 +223,56 @@ class Scene:
         return max(loads) or 1.0
 
     def _groups(self, moving_count: int) -> tuple[ContactGroup, ...]:
-        members: dict[tuple, list] = {}
-        for number, (first, second, friction) in enumerate(self._contacts):
-            specs = self._specs[first.name], self._specs[second.name]
-            pair = PairClass(specs[0].shape.shape_class, specs[1].shape.shape_class)
-            members.setdefault((pair, not first.fixed, not second.fixed), []).append((number, specs, friction))
-        groups, axes = [], 3 if self.dimension == 3 else 1
-        for (pair, *moving), contacts in members.items():
-            surfaces = [[interior_and_slope(spec.shape) for spec in specs] for _, specs, _ in contacts]
-            groups.append(
-                ContactGroup(
-                    pair=pair,
-                    bodies=tuple(
-                        tuple(s.handle.number + (moving_count if s.handle.fixed else 0) for s in specs)
-                        for _, specs, _ in contacts
-                    ),
-                    moving=tuple(moving),
-                    numbers=tuple(number for number, _, _ in contacts),
-                    theta_1=np.stack([specs[0].shape.theta for _, specs, _ in contacts]),
-                    theta_2=np.stack([specs[1].shape.theta for _, specs, _ in contacts]),
-                    slope_1=np.stack([s[0][1] for s in surfaces]),
-                    slope_2=np.stack([s[1][1] for s in surfaces]),
-                    interior_1=np.stack([s[0][0] for s in surfaces]),
-                    interior_2=np.stack([s[1][0] for s in surfaces]),
-                    mu=np.array([float(f.mu) for _, _, f in contacts]),
-                    e=np.array([[f.e_t, f.e_o, f.e_r] for _, _, f in contacts], dtype=float)[:, :axes],
-                    direction=np.array([f.direction or np.zeros(3) for _, _, f in contacts])[:, : self.dimension],
-                )
+        """Contacts that share the classes of their shapes, which bodies move, and whether shapes sit off their bodies' frames."""
+        members: dict[tuple, list[_Contact]] = {}
+        for number, (first, i, second, j, friction) in enumerate(self._contacts):
+            contact = _Contact(
+                number,
+                tuple(b.number + (moving_count if b.fixed else 0) for b in (first, second)),
+                (self._specs[first.name].parts[i], self._specs[second.name].parts[j]),
+                friction,
             )
-        return tuple(groups)
+            pair = PairClass(*(part.shape.shape_class for part in contact.parts))
+            key = (pair, (not first.fixed, not second.fixed), tuple(map(_off_frame, contact.parts)))
+            members.setdefault(key, []).append(contact)
+        return tuple(_group(*key, contacts, self.dimension) for key, contacts in members.items())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Contact:
+    number: int
+    bodies: tuple[int, int]
+    parts: tuple[Part, Part]
+    friction: FrictionEllipsoid
+
+
+def _off_frame(part: Part) -> bool:
+    return bool(np.any(part.position != 0) or np.any(part.rotation != np.eye(len(part.position))))
+
+
+def _group(pair: PairClass, moving, framed, contacts: list[_Contact], dimension: int) -> ContactGroup:
+    sides = []
+    for i in (0, 1):
+        own = [c.parts[i] for c in contacts]
+        interiors, slopes = zip(*(interior_and_slope(part.shape) for part in own), strict=True)
+        frame = Frame(np.stack([p.position for p in own]), np.stack([p.rotation for p in own])) if framed[i] else None
+        sides.append((np.stack([p.shape.theta for p in own]), np.stack(slopes), np.stack(interiors), frame))
+    theta, slope, interior, frame = zip(*sides, strict=True)
+    friction, axes = [c.friction for c in contacts], 3 if dimension == 3 else 1
+    return ContactGroup(
+        pair=pair,
+        bodies=tuple(c.bodies for c in contacts),
+        moving=moving,
+        numbers=tuple(c.number for c in contacts),
+        theta_1=theta[0],
+        theta_2=theta[1],
+        slope_1=slope[0],
+        slope_2=slope[1],
+        interior_1=interior[0],
+        interior_2=interior[1],
+        mu=np.array([float(f.mu) for f in friction]),
+        e=np.array([[f.e_t, f.e_o, f.e_r] for f in friction], dtype=float)[:, :axes],
+        direction=np.array([f.direction or np.zeros(3) for f in friction])[:, :dimension],
+        frame_1=frame[0],
+        frame_2=frame[1],
+    )

@@ -16,7 +16,7 @@ import numpy as np
 
 from . import bodies, contact, ncp, rotation
 from .complementarity import length_of, project_to_disc
-from .distance import closest_points, closest_points_cold
+from .distance import closest_points_cold, closest_points_from
 from .system import ContactGroup, System
 
 
@@ -135,12 +135,12 @@ def _end_motions(problem: ncp.StepProblem, group: ContactGroup, velocity):
 def _add_planes(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts, references, cuts: Cuts) -> GroupCuts:
     """Closest points at the trial velocity, from those of the round before, and their tangent planes."""
     system, length = problem.system, problem.scales.length
-    n, short = cuts.velocity.size, group.pair.unknowns
+    n, short, d = cuts.velocity.size, group.pair.unknowns, system.dimension
     where = ncp.layout(system)
     width = where.velocity.shape[1]
 
     def one(member, closest, reference, motion_1, motion_2):
-        solution = closest_points(member, closest, length, motion_1, motion_2)
+        solution = closest_points_from(member.pair, closest, *ncp.placed(member, motion_1, motion_2), length)
         found = jnp.where(solution.converged, solution.z, closest)
         geometry = ncp.geometry_rows(member, found[:short], reference, length, motion_1, motion_2).geometry
 
@@ -150,8 +150,8 @@ def _add_planes(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts
 
         zero = jnp.zeros(width)
         rate_1, rate_2 = jax.jacfwd(rates, (0, 1))(zero, zero)
-        body_1 = rotation.matrix(motion_1.orientation).T @ (geometry.a1 - motion_1.position)
-        body_2 = rotation.matrix(motion_2.orientation).T @ (geometry.a2 - motion_2.position)
+        body_1 = rotation.matrix(motion_1.orientation).T @ (found[:d] - motion_1.position)
+        body_2 = rotation.matrix(motion_2.orientation).T @ (found[d : 2 * d] - motion_2.position)
         return found, body_1, body_2, (rate_1, rate_2), geometry.psi / problem.h
 
     latest = planes.closest[jnp.maximum(cuts.rounds - 1, 0)]
@@ -250,7 +250,9 @@ def cold_memory(system: System, state) -> tuple[list, list]:
         motions = ncp.contact_motions(system, state, group)
 
         def one(member, motion_1, motion_2):
-            closest = closest_points_cold(member, system.length, motion_1, motion_2)[: member.pair.unknowns]
+            placed = ncp.placed(member, motion_1, motion_2)
+            closest = closest_points_cold(member.pair, *placed, member.interior_1, member.interior_2, system.length)
+            closest = closest[: member.pair.unknowns]
             reference = jnp.eye(system.dimension)[0]
             geometry = ncp.geometry_rows(member, closest, reference, system.length, motion_1, motion_2).geometry
             zero = jnp.zeros(())

@@ -12,6 +12,16 @@ from shapes.closest_points import PairClass
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
+class Frame:
+    """Where shapes sit on their bodies: position (..., d) [m] from the centre of mass, rotation (..., d, d) from shape
+    coordinates to the body's."""
+
+    position: jax.Array
+    rotation: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
 class ContactGroup:
     """Contacts whose shapes have the same classes and whose bodies move alike: one compiled kernel, `vmap`ped over them.
 
@@ -19,7 +29,8 @@ class ContactGroup:
     body 1 and body 2 move; `numbers`, the contacts' places in the order of `Scene.add_contact`. Arrays, first axis the nc
     contacts: shape parameters `theta_i` (nc, k), `slope_i` (nc, m) and `interior_i` (nc, d) of `shapes.surface`; friction
     `mu` (nc,), semi-axes `e` (nc, 3) = (e_t, e_o, e_r), or (nc, 1) in the plane; `direction` (nc, d) in the frame of body
-    1, zero where the tangents may be any.
+    1, zero where the tangents may be any. `frame_i` is None where all shapes have the frames of their bodies, so that the
+    common case computes nothing.
     """
 
     pair: PairClass = dataclasses.field(metadata={"static": True})
@@ -35,6 +46,8 @@ class ContactGroup:
     mu: jax.Array
     e: jax.Array
     direction: jax.Array
+    frame_1: Frame | None
+    frame_2: Frame | None
 
 
 @jax.tree_util.register_dataclass

@@ -20,7 +20,7 @@ _PARALLEL = 0.1
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Placed:
-    """A shape's parameters theta (k,) at a pose: `position` (d,) [m], `rotation` (d, d) from body to world.
+    """A shape's parameters theta (k,) at a pose: `position` (d,) [m], `rotation` (d, d) from shape to world.
 
     `slope` (m,) is a typical |grad f_j| on the surface [1/m times the unit of f_j]: it only scales residual rows.
     """
@@ -37,6 +37,11 @@ class Placed:
     def gradient(self, shape_class: ShapeClass, point):
         """World gradients (m, d) of f_j at a world point (d,)."""
         return shape_class.jet.gradient(self.rotation.T @ (point - self.position), self.theta) @ self.rotation.T
+
+    def support_point(self, shape_class: ShapeClass, normal):
+        """World point (d,) of the body whose outward normal is `normal` (d,), for classes with a support function."""
+        gradient = shape_class.support_jet.gradient(self.rotation.T @ normal, self.theta)[0]
+        return self.position + self.rotation @ gradient
 
 
 @jax.tree_util.register_dataclass
@@ -73,6 +78,9 @@ class PairClass:
 
     `eliminate` asks for the short form of the unknowns where there is one. It is what a step uses, near its last root; the
     long form, whose multipliers carry the sign of each normal, converges from much farther away.
+
+    Unknown points a1, a2 are those of the bodies' cores {f_j <= 0}; a rounded body's own point lies its radius further along
+    the normal, and the gap is smaller by the radii.
     """
 
     first: ShapeClass
@@ -86,8 +94,9 @@ class PairClass:
 
     @property
     def smooth(self) -> bool:
-        """The short form: one inequality each, so that n, psi and the multipliers are functions of a1 and a2."""
-        return self.eliminate and self.first.count == self.second.count == 1
+        """The short form: one inequality of finite curvature each, so that n, psi, l1 and l2 are functions of a1, a2."""
+        sides = (self.first, self.second)
+        return self.eliminate and all(side.count == 1 and side.support is None for side in sides)
 
     @property
     def general(self) -> PairClass:
@@ -120,7 +129,17 @@ class PairClass:
         l1, n1 = _outward(self.first, first, a1)
         l2, n2 = _outward(self.second, second, a2)
         n = _unit(n1 - n2)
-        return jnp.concatenate([a1, a2, n, jnp.dot(n, a2 - a1)[None], l1, l2])
+        psi = jnp.dot(n, a2 - a1) - self.radii(first, second)
+        return jnp.concatenate([a1, a2, n, psi[None], l1, l2])
+
+    def radii(self, first: Placed, second: Placed):
+        """Sum () [m] of the rounding radii."""
+        return self.first.radius(first.theta) + self.second.radius(second.theta)
+
+    def geometry(self, a1, a2, n, tangent, psi, first: Placed, second: Placed) -> ContactGeometry:
+        """From the points of the cores to those of the bodies."""
+        r1, r2 = self.first.radius(first.theta), self.second.radius(second.theta)
+        return ContactGeometry(a1 + r1 * n, a2 - r2 * n, n, tangent, psi)
 
 
 def tangents(n, reference):
@@ -158,7 +177,8 @@ def _smooth_rows(pair: PairClass, unknowns, first: Placed, second: Placed, refer
         ]
     )
     none = jnp.zeros(0)
-    geometry = ContactGeometry(a1, a2, n, tangent, jnp.dot(n, a2 - a1))
+    psi = jnp.dot(n, a2 - a1) - pair.radii(first, second)
+    geometry = pair.geometry(a1, a2, n, tangent, psi, first, second)
     return ClosestPointRows(geometry, equations, none, none, (1 / slope_f)[None], (1 / slope_g)[None])
 
 
@@ -169,22 +189,32 @@ def _general_rows(pair: PairClass, unknowns, first: Placed, second: Placed, refe
     """
     d, m1 = pair.dimension, pair.first.count
     a1, a2, n, psi, l1, l2 = jnp.split(unknowns, (d, 2 * d, 3 * d, 3 * d + 1, 3 * d + 1 + m1))
+    normal_1, complementary_1 = _side_rows(pair.first, first, a1, l1, n, length)
+    normal_2, complementary_2 = _side_rows(pair.second, second, a2, l2, -n, length)
+    apart = a2 - a1 - (psi + pair.radii(first, second)) * n
+    equations = jnp.concatenate([apart / length, (jnp.dot(n, n) - 1)[None], normal_1, normal_2])
+    multipliers, slacks = (jnp.concatenate(both) for both in zip(complementary_1, complementary_2, strict=True))
+    geometry = pair.geometry(a1, a2, n, tangents(n, reference), psi[0], first, second)
+    return ClosestPointRows(geometry, equations, multipliers, slacks, l1 / first.slope, l2 / second.slope)
+
+
+def _side_rows(shape_class: ShapeClass, placed: Placed, point, weights, outward, length):
+    """That `outward` (d,) is a normal of one body at `point` (d,): equations, and complementary (multipliers, slacks).
+
+    From the inequalities, whose gradients must have finite derivatives; or, where the class has a support function H, as
+    point = grad H(outward), which is as smooth as the inequality is not.
+    """
+    if shape_class.support is None:
+        equations = (weights / placed.slope) @ placed.gradient(shape_class, point) - outward
+        return equations, (weights, -placed.value(shape_class, point) / (placed.slope * length))
+    gradient = placed.gradient(shape_class, point)[0]
     equations = jnp.concatenate(
         [
-            (a2 - a1 - psi * n) / length,
-            (jnp.dot(n, n) - 1)[None],
-            (l1 / first.slope) @ first.gradient(pair.first, a1) - n,
-            (l2 / second.slope) @ second.gradient(pair.second, a2) + n,
+            (point - placed.support_point(shape_class, outward)) / length,
+            weights - placed.slope / jnp.linalg.norm(gradient),
         ]
     )
-    slacks = jnp.concatenate(
-        [
-            -first.value(pair.first, a1) / (first.slope * length),
-            -second.value(pair.second, a2) / (second.slope * length),
-        ]
-    )
-    geometry = ContactGeometry(a1, a2, n, tangents(n, reference), psi[0])
-    return ClosestPointRows(geometry, equations, jnp.concatenate([l1, l2]), slacks, l1 / first.slope, l2 / second.slope)
+    return equations, (jnp.zeros(0), jnp.zeros(0))
 
 
 def _outward(shape_class: ShapeClass, placed: Placed, point):

@@ -1,14 +1,21 @@
-"""Facts about a shape's surface, found by sampling it once: an interior point and typical slopes of the inequalities."""
+"""Facts about a shape that scale and start a search for contact: a point inside, typical slopes, and where rays leave."""
 
 from __future__ import annotations
 
 import functools
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .compile import compile_jet
 from .implicit import Shape, ShapeClass
 from .validity import interior_point, surface_points
+
+_NEAREST, _DOUBLINGS, _HALVINGS = 1e-6, 40, 50  # [m], then up to 1e6 m; to round-off
+_ROUGH_HALVINGS = 8  # enough to be inside and to know a size
+_OVERSHOOT = 1.5  # of the step to a violated inequality, so that a point is reached inside and not on the surface
+_PROJECTIONS = 60
 
 
 def interior_and_slope(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
@@ -23,3 +30,54 @@ def _interior_and_slope(shape_class: ShapeClass, theta: tuple[float, ...]):
     interior = interior_point(jet, theta, shape_class.dimension, shape_class.name)
     points, _ = surface_points(jet, theta, interior)
     return interior, np.median(np.linalg.norm(jet.gradient(points, theta), axis=-1), axis=0)
+
+
+def leave(shape_class: ShapeClass, theta, inside, direction, halvings: int = _HALVINGS):
+    """Distance () [m] from a point `inside` (d,) to where the ray along the unit `direction` leaves {f_j <= 0}, in JAX; 1e6
+    where it never does."""
+
+    def is_inside(distance):
+        return jnp.max(shape_class.jet.value(inside + distance * direction, theta)) < 0
+
+    reaches = _NEAREST * 2.0 ** jnp.arange(_DOUBLINGS)
+    outside = ~jax.vmap(is_inside)(reaches)
+    far = jnp.where(jnp.any(outside), reaches[jnp.argmax(outside)], reaches[-1])
+
+    def halve(_, bounds):
+        near, far = bounds
+        middle = (near + far) / 2
+        inside_still = is_inside(middle)
+        return jnp.where(inside_still, middle, near), jnp.where(inside_still, far, middle)
+
+    return jax.lax.fori_loop(0, halvings, halve, (jnp.where(far > _NEAREST, far / 2, 0.0), far))[0]
+
+
+def rough_interior_and_slope(shape_class: ShapeClass, theta):
+    """Like `interior_and_slope`, in JAX for traced parameters: a point (d,), slopes (m,), and the body's size () [m]."""
+    d = shape_class.dimension
+    near = jnp.concatenate([jnp.zeros((1, d)), jnp.eye(d), -jnp.eye(d)])
+    point = near[jnp.argmin(jnp.max(shape_class.jet.value(near, theta), axis=1))]
+
+    def project(_, point):
+        """Towards and through the most violated inequality."""
+        value, gradient = shape_class.jet.value(point, theta), shape_class.jet.gradient(point, theta)
+        distance = value / jnp.linalg.norm(gradient, axis=1)
+        worst = jnp.argmax(distance)
+        direction = gradient[worst] / jnp.linalg.norm(gradient[worst])
+        return jnp.where(value[worst] < 0, point, point - _OVERSHOOT * jnp.maximum(distance[worst], 0.0) * direction)
+
+    point = jax.lax.fori_loop(0, _PROJECTIONS, project, point)
+    size = jnp.zeros(())
+    for axis in jnp.eye(d):  # to the middle of the chord along each axis in turn
+        ahead, behind = (leave(shape_class, theta, point, sign * axis, _ROUGH_HALVINGS) for sign in (1, -1))
+        bounded = (ahead < 1e5) & (behind < 1e5)
+        point = point + jnp.where(bounded, (ahead - behind) / 2, 0.0) * axis
+        size = jnp.maximum(size, jnp.where(bounded, (ahead + behind) / 2, 0.0))
+    size = jnp.where(size > 0, size, 1e5)  # a half-space is larger than any body near it
+    exits = jnp.stack(
+        [point + sign * leave(shape_class, theta, point, sign * axis) * axis for axis in jnp.eye(d) for sign in (1, -1)]
+    )
+    slopes = jnp.linalg.norm(shape_class.jet.gradient(exits, theta), axis=-1)
+    usable = jnp.isfinite(slopes) & (slopes > 0) & (jnp.max(jnp.abs(exits), axis=1) < 1e5)[:, None]
+    slope = jnp.nanmedian(jnp.where(usable, slopes, jnp.nan), axis=0)
+    return point, jnp.where(jnp.isnan(slope), 1.0, slope), size

@@ -1,0 +1,111 @@
+"""The convex shapes that a body is made of, and where they sit on it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.optimize
+
+from shapes import Shape
+from shapes.compile import compile_jet
+from shapes.moments import Moments, together
+from shapes.surface import interior_and_slope
+
+from . import checks, rotation
+
+_TOUCH = 1e-6  # [m] parts that come this close share a face, and are not apart
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A shape whose coordinates have their origin at `position` (d,) [m] and are turned by `rotation` (d, d)."""
+
+    shape: Shape
+    position: np.ndarray
+    rotation: np.ndarray
+
+    def moved(self, shift) -> Part:
+        """The same part with the origin of the body's coordinates moved by -`shift`."""
+        return dataclasses.replace(self, position=self.position + shift)
+
+
+def parts(shape: Shape | None, shapes: Sequence | None, dimension: int, name: str) -> tuple[Part, ...]:
+    """One part from `shape`, or several from `shapes` = [(shape, (position, quaternion or angle)), ...].
+
+    Raises `ValueError` for what is not a shape or a pose, and for a body that falls apart.
+    """
+    if (shape is None) == (shapes is None):
+        raise ValueError("give either `shape`, or `shapes` = [(shape, (position, quaternion)), ...].")
+    if shapes is None:
+        return (Part(_shape("shape", shape, dimension), np.zeros(dimension), np.eye(dimension)),)
+    if not isinstance(shapes, Sequence) or len(shapes) == 0:
+        raise ValueError(f"`shapes` = {shapes!r} must be a list of (shape, (position, quaternion)).")
+    found = []
+    for i, entry in enumerate(shapes):
+        if not isinstance(entry, tuple | list) or len(entry) != 2:
+            raise ValueError(f"`shapes[{i}]` = {entry!r} must be (shape, (position, quaternion)).")
+        position, orientation = (np.asarray(a) for a in checks.pose(f"shapes[{i}]", entry[1], dimension))
+        turn = np.asarray(rotation.matrix(orientation))
+        found.append(Part(_shape(f"shapes[{i}]", entry[0], dimension), position, turn))
+    _check_connected(found, name)
+    return tuple(found)
+
+
+def moments(body: Sequence[Part]) -> Moments:
+    """Of a whole body of unit density, in its coordinates; where parts overlap they count twice."""
+    return together([part.shape.moments().moved(part.position, part.rotation) for part in body])
+
+
+def _shape(name: str, shape, dimension: int) -> Shape:
+    if not isinstance(shape, Shape):
+        raise ValueError(f"`{name}` = {shape!r} must come from `shapes`, for instance shapes.Sphere(1.0).")
+    if shape.dimension != dimension:
+        raise ValueError(f"`{name}` has dimension {shape.dimension} in a scene of dimension {dimension}.")
+    return shape
+
+
+def _check_connected(body: list[Part], name: str) -> None:
+    """Every part must be reachable from the first one through parts that touch."""
+    reached, waiting = {0}, [0]
+    while waiting:
+        i = waiting.pop()
+        touching = {j for j in range(len(body)) if j not in reached and _touch(body[i], body[j])}
+        reached |= touching
+        waiting += touching
+    apart = [i for i in range(len(body)) if i not in reached]
+    if apart:
+        raise ValueError(
+            f"`shapes` of {name!r}: part {apart[0]} at {body[apart[0]].position} does not touch the rest of the body. "
+            "Check its pose, which is in the body's coordinates [m], or make two bodies."
+        )
+
+
+def _touch(first: Part, second: Part) -> bool:
+    """Whether some point is in both: minimises s subject to f_j <= s for the inequalities of both, from their middle."""
+    d = len(first.position)
+    middle = [p.position + p.rotation @ interior_and_slope(p.shape)[0] for p in (first, second)]
+    heights = [_heights(p) for p in (first, second)]
+
+    def largest(point):
+        return np.concatenate([height(point) for height in heights])
+
+    start = np.mean(middle, axis=0)
+    found = scipy.optimize.minimize(
+        lambda v: v[-1],
+        np.append(start, np.max(largest(start))),
+        jac=lambda v: np.eye(d + 1)[-1],
+        constraints={"type": "ineq", "fun": lambda v: v[-1] - largest(v[:d])},
+        bounds=[(None, None)] * d + [(-1.0, None)],  # a half-space has no deepest point
+        method="SLSQP",
+        options={"maxiter": 300, "ftol": 1e-12},
+    )
+    return bool(np.max(largest(found.x[:d])) <= _TOUCH)
+
+
+def _heights(part: Part):
+    """f_j / |grad f_j|, less the rounding radius, as a function of a point (d,) in the body's coordinates: roughly metres."""
+    of, theta = part.shape.shape_class, np.asarray(part.shape.theta)
+    jet, slope = compile_jet(of.expressions, of.dimension, of.parameters, backend="numpy"), interior_and_slope(part.shape)[1]
+    return lambda point: jet.value(part.rotation.T @ (point - part.position), theta) / slope - of.radius(theta)
