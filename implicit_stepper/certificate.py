@@ -1,7 +1,7 @@
 """The certificate of a step: the paper's equations in the paper's form, from the step's result alone.
 
 Nothing here comes from the solver's residual: Chakraborty (10)-(11) is written out with f(a2) and the squared cone, beside
-the momentum balance, the signed gap and the maximum-dissipation defect. Every entry is a violation, dimensionless, zero
+the momentum balance, the signed gap, the maximum-dissipation defect and a bound on the energy. Every entry is a violation, dimensionless, zero
 when the equation holds; impulses are measured in max(m g h, p_n), slips in max(g h, sigma), lengths in the scene's length
 and gaps in h sqrt(g L).
 """
@@ -19,6 +19,7 @@ from shapes.closest_points import ContactGeometry, Placed
 from . import bodies, contact, ncp
 from .bodies import State
 from .complementarity import length_of
+from .energy import excess_energy
 from .friction import dissipation_defect
 from .scales import scales
 from .steppers.base import Contacts
@@ -28,7 +29,7 @@ from .system import ContactGroup, System
 def certificate(system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
     """Violations by name, of the step of h [s] from `before` to `after`.
 
-    "momentum" is (nb,), all others (nc,) in the order of `Scene.add_contact`.
+    "momentum" is (nb,), "energy" (1,), all others (nc,) in the order of `Scene.add_contact`.
     """
     units = scales(system, h)
     balance = jax.vmap(bodies.momentum)(system.mass, system.inertia, after.orientation, after.velocity)
@@ -45,7 +46,11 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
         parts.append(violations)
     order = np.argsort([number for group in system.groups for number in group.numbers]).astype(int)
     joined = {name: jnp.concatenate([part[name] for part in parts])[order] for name in (parts[0] if parts else ())}
-    return {"momentum": jnp.max(jnp.abs(balance / units.momentum), axis=1), **joined}
+    return {
+        "momentum": jnp.max(jnp.abs(balance / units.momentum), axis=1),
+        "energy": excess_energy(system, before, after, contacts, h)[None],
+        **joined,
+    }
 
 
 def _contact(units, member: ContactGroup, record: Contacts, impulse, motion_1, motion_2):
@@ -58,7 +63,8 @@ def _contact(units, member: ContactGroup, record: Contacts, impulse, motion_1, m
     y = jnp.where(on, record.friction_impulse / jnp.where(on, member.e, 1.0), 0.0)
     P, V = jnp.maximum(impulse, p_n), jnp.maximum(units.speed, sigma)
     zeta = (member.mu * p_n) ** 2 - jnp.dot(y, y)
-    f_a2 = jnp.max(first.value(member.pair.first, record.point_2) / first.slope)
+    core_2 = record.point_2 - member.pair.first.radius(first.theta) * record.normal  # of a rounded body f is the core's
+    f_a2 = jnp.max(first.value(member.pair.first, core_2) / first.slope)
     violations = {
         "closest points": _closest_points(units, member, record, first, second),
         "gap": jnp.maximum(-record.gap, 0.0) / units.gap,
@@ -77,15 +83,17 @@ def _closest_points(units, member: ContactGroup, record: Contacts, first: Placed
     """Chakraborty (9), and (20)-(22) with the signs mended: points on the surfaces, opposite normals along their line."""
     length, n = units.length, record.normal
     l1, l2 = record.multipliers_1[: member.pair.first.count], record.multipliers_2[: member.pair.second.count]
-    f = first.value(member.pair.first, record.point_1) / first.slope
-    g = second.value(member.pair.second, record.point_2) / second.slope
+    core_1 = record.point_1 - member.pair.first.radius(first.theta) * n
+    core_2 = record.point_2 + member.pair.second.radius(second.theta) * n
+    f = first.value(member.pair.first, core_1) / first.slope
+    g = second.value(member.pair.second, core_2) / second.slope
     return jnp.max(
         jnp.concatenate(
             [
                 jnp.abs(record.point_2 - record.point_1 - record.gap * n) / length,
                 jnp.abs(jnp.dot(n, n) - 1)[None],
-                jnp.abs(l1 @ first.gradient(member.pair.first, record.point_1) - n),
-                jnp.abs(l2 @ second.gradient(member.pair.second, record.point_2) + n),
+                jnp.abs(l1 @ first.gradient(member.pair.first, core_1) - n),
+                jnp.abs(l2 @ second.gradient(member.pair.second, core_2) + n),
                 jnp.abs(jnp.max(f))[None] / length,
                 jnp.abs(jnp.max(g))[None] / length,
                 jnp.abs(l1 * first.slope * f) / length,

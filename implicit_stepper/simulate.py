@@ -17,6 +17,7 @@ from shapes.arguments import positive
 from .bodies import State
 from .certificate import certificate
 from .compilation import jit
+from .ladder import Climb, climb
 from .results import Result, StepError
 from .scene import Scene
 from .steppers.base import Contacts, Stats, Stepper, StepResult
@@ -66,22 +67,47 @@ def simulate(
     count = math.ceil(duration / h - 1e-9)  # 3 steps of 0.1 make 0.3 in spite of round-off
     system, state = jax.tree.map(jnp.asarray, scene.build())
     memory = _init(stepper, system, state)
-    start, records, failed = state, [], None
+    start, records, failed, done = state, [], None, 0
     with tqdm(total=count, unit="step", disable=None if progress is None else not progress, leave=False) as bar:
-        for first in range(0, count, _CHUNK):
-            steps = min(_CHUNK, count - first)
-            state, memory, record = _advance(stepper, system, state, memory, h, steps)
-            record = jax.tree.map(lambda a, steps=steps: np.array(a[:steps]), record)
-            bad = _first_bad(record, certificate_tolerance)
-            records.append(jax.tree.map(lambda a, bad=bad: a[:bad], record))
-            bar.update(steps)
-            if bad is not None:
-                failed = jax.tree.map(lambda a, bad=bad: a[bad], record)
-                break
+        while done < count and failed is None:
+            state, memory, record = _chunk(stepper, system, state, memory, h, min(_CHUNK, count - done), certificate_tolerance)
+            solved = len(record.result)
+            if solved < min(_CHUNK, count - done):
+                climbed = climb(stepper, system, state, memory, h, certificate_tolerance)
+                if climbed.solved:
+                    state, memory = climbed.step.state, climbed.step.memory
+                    record = _append(record, climbed)
+                else:
+                    failed = climbed
+            records.append(record)
+            bar.update(len(record.result))
+            done += len(record.result)
     trajectory = _join(system, start, h, records)
     if failed is not None and on_failure == "raise":
-        raise _error(failed, system, certificate_tolerance, trajectory)
+        raise _error(failed, stepper, system, certificate_tolerance, trajectory)
     return trajectory
+
+
+def _chunk(stepper: Stepper, system: System, state: State, memory, h: float, steps: int, tolerance: float):
+    """Up to `steps` certified steps of the first rung: the state and memory after them and their record, with NumPy arrays
+    shorter than `steps` where one failed."""
+    end, memory, record = _advance(stepper, system, state, memory, h, steps)
+    record = jax.tree.map(lambda a: np.array(a[:steps]), record)
+    good = int(np.argmin(np.append(_certified(record, tolerance), False)))
+    if good == steps:
+        return end, memory, record
+    last = int(np.argmax(np.append(record.result != Result.SOLVED, True)))
+    if good > 0:
+        state = jax.tree.map(lambda a: jnp.asarray(a[good - 1]), record.state)
+    if last != good:  # solved but not certified: the loop went on, and the memory with it
+        memory = _init(stepper, system, state)
+    return state, memory, jax.tree.map(lambda a: a[:good], record)
+
+
+def _certified(record: _Record, tolerance: float) -> np.ndarray:
+    """Which steps (n,) are solved and violate nothing by more than `tolerance`."""
+    worst = np.max(np.concatenate([v.reshape(len(v), -1) for v in record.certificates.values()], axis=1), axis=1)
+    return (record.result == Result.SOLVED) & (worst <= tolerance)
 
 
 @functools.partial(jit, static_argnums=0)
@@ -99,35 +125,37 @@ def _step(stepper: Stepper, system: System, state: State, memory, h) -> StepResu
 def _advance(stepper: Stepper, system: System, state: State, memory, h, steps):
     """Up to `steps` <= _CHUNK steps, stopping after one that is not solved; one program for any number of them.
 
-    Returns the last state and memory, and a `_Record` with first axis _CHUNK whose first `steps` entries are filled.
+    Returns the last state; the memory after it or, where it is not solved, before it; and a `_Record` with first axis
+    _CHUNK whose first `steps` entries are filled.
     """
     shapes = jax.eval_shape(_step, stepper, system, state, memory, h)
     empty = (shapes.state, shapes.state, shapes.contacts, shapes.stats, shapes.result)
     empty = jax.tree.map(lambda s: jnp.zeros((_CHUNK, *s.shape), s.dtype), empty)
 
     def proceed(carry):
-        i, _, _, _, going = carry
+        i, _, _, _, _, going = carry
         return (i < steps) & going
 
     def body(carry):
-        i, state, memory, records, _ = carry
+        i, state, memory, _, records, _ = carry
         step = _step(stepper, system, state, memory, h)
         new = (state, step.state, step.contacts, step.stats, step.result)
         records = jax.tree.map(lambda all_, one: all_.at[i].set(one), records, new)
-        return i + 1, step.state, step.memory, records, step.result == Result.SOLVED
+        return i + 1, step.state, step.memory, memory, records, step.result == Result.SOLVED
 
-    start = (jnp.zeros((), int), state, memory, empty, jnp.asarray(True))
-    _, state, memory, (before, after, contacts, stats, result), _ = lax.while_loop(proceed, body, start)
-    certificates = jax.vmap(functools.partial(certificate, system), (0, 0, 0, None))(before, after, contacts, h)
-    return state, memory, _Record(after, contacts, stats, result, certificates)
+    start = (jnp.zeros((), int), state, memory, memory, empty, jnp.asarray(True))
+    _, state, memory, before, records, solved = lax.while_loop(proceed, body, start)
+    starts, ends, contacts, stats, result = records
+    certificates = jax.vmap(functools.partial(certificate, system), (0, 0, 0, None))(starts, ends, contacts, h)
+    memory = jax.tree.map(lambda new, old: jnp.where(solved, new, old), memory, before)
+    return state, memory, _Record(ends, contacts, stats, result, certificates)
 
 
-def _first_bad(record: _Record, tolerance: float) -> int | None:
-    """Index of the first step that is not solved or not certified; marks the latter in `record.result`."""
-    worst = np.max(np.concatenate([v.reshape(len(v), -1) for v in record.certificates.values()], axis=1), axis=1)
-    record.result[(record.result == Result.SOLVED) & ~(worst <= tolerance)] = Result.NOT_CERTIFIED
-    bad = np.flatnonzero(record.result != Result.SOLVED)
-    return int(bad[0]) if len(bad) else None
+def _append(record: _Record, climbed: Climb) -> _Record:
+    """`record` and one more step."""
+    step = climbed.step
+    one = _Record(step.state, step.contacts, step.stats, step.result, climbed.certificate)
+    return jax.tree.map(lambda a, b: np.concatenate([a, np.asarray(b)[None]]), record, one)
 
 
 def _join(system: System, start: State, h: float, records: list[_Record]) -> Trajectory:
@@ -149,18 +177,22 @@ def _join(system: System, start: State, h: float, records: list[_Record]) -> Tra
     )
 
 
-def _error(failed: _Record, system: System, tolerance: float, trajectory: Trajectory) -> StepError:
-    """The exception for a failed step (`failed` without a first axis): when, which contact, by how much, what to try."""
-    result, time = Result(int(failed.result)), float(failed.state.time)
-    violations = {name: v for name, v in failed.certificates.items() if v.size and not np.max(v) <= tolerance}
+def _error(failed: Climb, stepper: Stepper, system: System, tolerance: float, trajectory: Trajectory) -> StepError:
+    """The exception for a step that no rung solved: when, which contact, by how much, what was tried, what to try."""
+    step = failed.step
+    time, result = float(step.state.time), Result(int(step.result))
+    result = Result.NOT_CERTIFIED if result == Result.SOLVED else result
+    violations = {name: np.asarray(v) for name, v in failed.certificate.items() if v.size and not np.max(v) <= tolerance}
     where = []
     for name, values in violations.items():
         worst = int(np.argmax(np.where(np.isnan(values), np.inf, values)))
-        place = system.names[worst] if name == "momentum" else " and ".join(system.contact_names[worst])
+        place = {"momentum": system.names[worst], "energy": "all bodies"}.get(name)
+        place = place or " and ".join(system.contact_names[worst])
         where.append(f"{name} {values[worst]:.2e} at {place}")
+    tried = ", ".join(f"{attempt.name} {attempt.residual:.1e} ({attempt.iterations})" for attempt in failed.attempts)
     message = (
-        f"the step to t = {time:.9g} s failed: {result.message} Solver residual {float(failed.stats.residual):.2e} after "
-        f"{int(failed.stats.iterations)} iterations; violated (allowed {tolerance:.0e}): {'; '.join(where) or 'nothing'}. "
-        f"The {len(trajectory)} steps before it are in the error's `trajectory`."
+        f"the step to t = {time:.9g} s failed: {result.message} Solver residual (iterations) of each start: {tried}; violated "
+        f"after the last one (allowed {tolerance:.0e}): {'; '.join(where) or 'nothing'}. The {len(trajectory)} steps before "
+        "it are in the error's `trajectory`."
     )
     return StepError(message, result=result, time=time, trajectory=trajectory, certificate=violations)

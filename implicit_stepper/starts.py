@@ -1,53 +1,16 @@
-"""Where Newton's method starts: the extrapolated last step and, when that fails, a linearised contact problem with cuts.
-
-A round of the cut start moves the bodies with a trial velocity, asks for the closest points there, and adds one tangent
-plane per contact to all the planes found before. Gauss-Seidel over all of them gives the next trial velocity and, per
-contact, a pressure centre that can lie between several closest points or far from the last one: at a box landing on a face
-the closest points are its corners in turn.
-"""
+"""Where Newton's method starts a step: the extrapolated last roots, free flight, and what is known before the first step."""
 
 from __future__ import annotations
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from . import bodies, contact, ncp, rotation
-from .complementarity import length_of, project_to_disc
-from .distance import closest_points_cold, closest_points_from
+from . import ncp
+from .bodies import State
+from .complementarity import length_of
+from .cuts import end_motions
+from .distance import closest_points_cold
 from .system import ContactGroup, System
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class GroupCuts:
-    """Tangent planes of one group's contacts, first axes (round, contact).
-
-    closest: closest-point unknowns, long form; body_1, body_2 (.., d): the points in the frames of their bodies; rate
-    (.., 1 + k, n): W_n.nu and the scaled slips w as linear functions of all velocities nu (n,); speed (..): psi/h - W_n.nu
-    of the trial, so that the plane is W_n.nu + speed >= 0; impulse (.., 1 + k): p_n and y of the last sweep.
-    """
-
-    closest: jax.Array
-    body_1: jax.Array
-    body_2: jax.Array
-    rate: jax.Array
-    speed: jax.Array
-    impulse: jax.Array
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Cuts:
-    """All planes so far: `velocity` (nb, 6 or 3), the next trial; `free`, that without contact; `rounds` (), how many rounds
-    are filled."""
-
-    velocity: jax.Array
-    free: jax.Array
-    rounds: jax.Array
-    groups: tuple[GroupCuts, ...]
 
 
 def extrapolated(residual, history):
@@ -61,205 +24,51 @@ def extrapolated(residual, history):
     return starts[jnp.argmin(jnp.where(jnp.isnan(sizes), jnp.inf, sizes))]
 
 
-def no_cuts(problem: ncp.StepProblem, z, rounds: int) -> Cuts:
-    """Room for `rounds` rounds of planes; the first trial velocity is that of free flight, the first closest points z's."""
-    where, n = ncp.layout(problem.system), problem.state.velocity.size
-    unknowns = z * ncp.unknown_scale(problem)
-    groups = []
-    for group, index in zip(problem.system.groups, where.contacts, strict=True):
-        count, k, d = len(group.bodies), group.e.shape[-1], problem.system.dimension
-        closest = jax.vmap(_long_form)(group, unknowns[index], *ncp.contact_motions(problem.system, problem.state, group))
-        groups.append(
-            GroupCuts(
-                closest=jnp.broadcast_to(closest, (rounds, *closest.shape)),
-                body_1=jnp.zeros((rounds, count, d)),
-                body_2=jnp.zeros((rounds, count, d)),
-                rate=jnp.zeros((rounds, count, 1 + k, n)),
-                speed=jnp.zeros((rounds, count)),
-                impulse=jnp.zeros((rounds, count, 1 + k)),
-            )
-        )
-    free = free_velocity(problem)
-    return Cuts(free, free, jnp.zeros((), int), tuple(groups))
+def long_forms(problem: ncp.StepProblem, unknowns) -> list:
+    """Per group, the closest-point unknowns (nc, unknowns) in long form of a root (N,) in physical units, before the step."""
+    where = ncp.layout(problem.system)
 
+    def one(member: ContactGroup, unknowns, motion_1, motion_2):
+        closest, d = ncp.split(member, unknowns).closest, member.pair.dimension
+        if not member.pair.smooth:
+            return closest
+        return member.pair.general.start(closest[:d], closest[d:], *ncp.placed(member, motion_1, motion_2))
 
-def _long_form(member: ContactGroup, unknowns, motion_1, motion_2):
-    """Long-form closest-point unknowns from a contact's unknowns (width,)."""
-    closest, d = ncp.split(member, unknowns).closest, member.pair.dimension
-    if not member.pair.smooth:
-        return closest
-    return member.pair.general.start(closest[:d], closest[d:], *ncp.placed(member, motion_1, motion_2))
-
-
-def free_velocity(problem: ncp.StepProblem):
-    """Velocities (nb, 6 or 3) at the end of the step without contact; I(Q_next) by a few fixed-point iterations."""
-    system, state = problem.system, problem.state
-
-    def one(mass, inertia, position, orientation, momentum):
-        d = position.shape[0]
-
-        def sweep(_, velocity):
-            _, turned = bodies.advance(position, orientation, velocity, problem.h)
-            spin = jnp.linalg.solve(bodies.world_inertia(inertia, turned), momentum[d:])
-            return jnp.concatenate([momentum[:d] / mass, spin])
-
-        return jax.lax.fori_loop(0, 5, sweep, jnp.zeros_like(momentum))
-
-    return jax.vmap(one)(system.mass, system.inertia, state.position, state.orientation, problem.momentum)
-
-
-def cut_start(problem: ncp.StepProblem, cuts: Cuts, sweeps: int):
-    """One more round: planes at the trial velocity, Gauss-Seidel over all planes. Returns a start z (N,) and the cuts."""
-    system = problem.system
-    groups = [
-        _add_planes(problem, group, planes, reference, cuts)
-        for group, planes, reference in zip(system.groups, cuts.groups, problem.references, strict=True)
+    return [
+        jax.vmap(one)(group, unknowns[index], *ncp.contact_motions(problem.system, problem.state, group))
+        for group, index in zip(problem.system.groups, where.contacts, strict=True)
     ]
-    velocity, groups = _gauss_seidel(problem, cuts.free, groups, sweeps)
-    start = [velocity.reshape(-1)]
-    for group, planes, reference in zip(system.groups, groups, problem.references, strict=True):
-        start.append(_contact_start(problem, group, planes, reference, velocity, cuts.rounds).reshape(-1))
-    z = jnp.concatenate(start) / ncp.unknown_scale(problem)
-    return z, Cuts(velocity, cuts.free, cuts.rounds + 1, tuple(groups))
 
 
-def _end_motions(problem: ncp.StepProblem, group: ContactGroup, velocity):
-    """Both bodies of each contact at the end of the step for the moving bodies' `velocity` (nb, 6 or 3)."""
-    ends = []
-    for i, start in enumerate(ncp.contact_motions(problem.system, problem.state, group)):
-        speeds = velocity[np.array(group.bodies)[:, i]] if group.moving[i] else start.velocity
-        ends.append(jax.vmap(ncp.moved, (0, 0, None))(start, speeds, problem.h))
-    return ends
+def free_flight(problem: ncp.StepProblem, free):
+    """Unknowns (N,) in physical units without impulses: `free` (nb, 6 or 3) and the closest points there, found cold."""
+    parts = [free.reshape(-1)]
+    for group, references in zip(problem.system.groups, problem.references, strict=True):
+
+        def one(member, reference, motion_1, motion_2):
+            closest, geometry = _cold(member, problem.scales.length, reference, motion_1, motion_2)
+            w = ncp.scaled_slip(member, geometry, motion_1, motion_2)
+            return ncp.join(ncp.ContactUnknowns(closest, jnp.zeros(()), jnp.zeros_like(member.e), length_of(w)))
+
+        parts.append(jax.vmap(one)(group, references, *end_motions(problem, group, free)).reshape(-1))
+    return jnp.concatenate(parts)
 
 
-def _add_planes(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts, references, cuts: Cuts) -> GroupCuts:
-    """Closest points at the trial velocity, from those of the round before, and their tangent planes."""
-    system, length = problem.system, problem.scales.length
-    n, short, d = cuts.velocity.size, group.pair.unknowns, system.dimension
-    where = ncp.layout(system)
-    width = where.velocity.shape[1]
+def cold_contacts(system: System, state: State) -> list:
+    """Per group, of contacts at rest in the closest points of `state`: unknowns (nc, width), tangents t (nc, d), gaps (nc,)."""
 
-    def one(member, closest, reference, motion_1, motion_2):
-        solution = closest_points_from(member.pair, closest, *ncp.placed(member, motion_1, motion_2), length)
-        found = jnp.where(solution.converged, solution.z, closest)
-        geometry = ncp.geometry_rows(member, found[:short], reference, length, motion_1, motion_2).geometry
+    def one(member, motion_1, motion_2):
+        closest, geometry = _cold(member, system.length, jnp.eye(system.dimension)[0], motion_1, motion_2)
+        zero = jnp.zeros(())
+        unknowns = ncp.join(ncp.ContactUnknowns(closest, zero, jnp.zeros_like(member.e), zero))
+        return unknowns, geometry.tangents[0], geometry.psi
 
-        def rates(nu_1, nu_2):
-            normal, slip = contact.slip_velocities(geometry, motion_1.position, motion_2.position, nu_1, nu_2)
-            return jnp.concatenate([normal[None], member.e * slip])
-
-        zero = jnp.zeros(width)
-        rate_1, rate_2 = jax.jacfwd(rates, (0, 1))(zero, zero)
-        body_1 = rotation.matrix(motion_1.orientation).T @ (found[:d] - motion_1.position)
-        body_2 = rotation.matrix(motion_2.orientation).T @ (found[d : 2 * d] - motion_2.position)
-        return found, body_1, body_2, (rate_1, rate_2), geometry.psi / problem.h
-
-    latest = planes.closest[jnp.maximum(cuts.rounds - 1, 0)]
-    found, body_1, body_2, pair_rates, approach = jax.vmap(one)(
-        group, latest, references, *_end_motions(problem, group, cuts.velocity)
-    )
-    rate = jnp.zeros((*planes.rate.shape[1:3], n))
-    for i in (0, 1):
-        if group.moving[i]:
-            columns = where.velocity[np.array(group.bodies)[:, i]]
-            contacts, rows = np.arange(len(columns))[:, None, None], np.arange(rate.shape[1])[:, None]
-            rate = rate.at[contacts, rows, columns[:, None, :]].add(pair_rates[i])
-    at = cuts.rounds
-    return GroupCuts(
-        closest=planes.closest.at[at].set(found),
-        body_1=planes.body_1.at[at].set(body_1),
-        body_2=planes.body_2.at[at].set(body_2),
-        rate=planes.rate.at[at].set(rate),
-        speed=planes.speed.at[at].set(approach - rate[:, 0] @ cuts.velocity.reshape(-1)),
-        impulse=jnp.zeros_like(planes.impulse),
-    )
+    return [jax.vmap(one)(group, *ncp.contact_motions(system, state, group)) for group in system.groups]
 
 
-def _gauss_seidel(problem: ncp.StepProblem, free, groups: list[GroupCuts], sweeps: int):
-    """Solve 0 <= p_n _|_ W_n.nu + speed >= 0 with projected friction over all planes; empty rounds have zero rates."""
-    system = problem.system
-    _, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(
-        problem.state.position, problem.state.orientation, free, problem.h
-    )
-
-    def response(force):
-        """M^-1 of generalised impulses (..., n)."""
-        shaped = force.reshape(*force.shape[:-1], *free.shape)
-        d = system.dimension
-        inertia = jnp.linalg.inv(jax.vmap(bodies.world_inertia)(system.inertia, orientation))
-        spin = jnp.einsum("bij,...bj->...bi", inertia, shaped[..., d:])
-        return jnp.concatenate([shaped[..., :d] / system.mass[:, None], spin], axis=-1).reshape(force.shape)
-
-    def flat(name):
-        return jnp.concatenate([getattr(g, name).reshape(-1, *getattr(g, name).shape[2:]) for g in groups])
-
-    rate, speed = flat("rate"), flat("speed")
-    mu = jnp.concatenate(
-        [jnp.broadcast_to(g.mu, p.speed.shape).reshape(-1) for g, p in zip(system.groups, groups, strict=True)]
-    )
-    back = response(rate)
-    diagonal = jnp.sum(rate * back, axis=-1)
-    present = diagonal[:, 0] > 0
-    normal_diagonal = jnp.where(present, diagonal[:, 0], 1.0)
-    friction_diagonal = jnp.max(diagonal[:, 1:], axis=1)
-    friction_diagonal = jnp.where(friction_diagonal > 0, friction_diagonal, 1.0)
-
-    def relax(i, carry):
-        nu, impulse = carry
-        j = i % speed.size
-        p_n = jnp.maximum(impulse[j, 0] - (rate[j, 0] @ nu + speed[j]) / normal_diagonal[j], 0.0) * present[j]
-        nu = nu + back[j, 0] * (p_n - impulse[j, 0])
-        y = project_to_disc(impulse[j, 1:] - rate[j, 1:] @ nu / friction_diagonal[j], mu[j] * p_n)
-        nu = nu + (y - impulse[j, 1:]) @ back[j, 1:]
-        return nu, impulse.at[j].set(jnp.concatenate([p_n[None], y]))
-
-    nu, impulse = jax.lax.fori_loop(0, sweeps * speed.size, relax, (free.reshape(-1), jnp.zeros(rate.shape[:2])))
-    sizes = [g.speed.size for g in groups]
-    parts = jnp.split(impulse, np.cumsum(sizes)[:-1])
-    groups = [dataclasses.replace(g, impulse=part.reshape(g.impulse.shape)) for g, part in zip(groups, parts, strict=True)]
-    return nu.reshape(free.shape), groups
-
-
-def _contact_start(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts, references, velocity, latest):
-    """Unknowns (nc, width) in physical units: impulses summed over the planes, points at their centre of pressure."""
-    d, k = problem.system.dimension, group.e.shape[-1]
-
-    def one(member, closest, body_1, body_2, impulse, reference, motion_1, motion_2):
-        total = jnp.sum(impulse, axis=0)
-        weight = jnp.where(total[0] > 0, impulse[:, 0], jnp.arange(impulse.shape[0]) == latest)
-        weight = weight / jnp.sum(weight)
-        points = [
-            m.position + rotation.matrix(m.orientation) @ (weight @ body)
-            for m, body in ((motion_1, body_1), (motion_2, body_2))
-        ]
-        closest = closest[latest].at[: 2 * d].set(jnp.concatenate(points))[: member.pair.unknowns]
-        geometry = ncp.geometry_rows(member, closest, reference, problem.scales.length, motion_1, motion_2).geometry
-        w = ncp.scaled_slip(member, geometry, motion_1, motion_2)
-        return ncp.join(ncp.ContactUnknowns(closest, total[0], total[1 : 1 + k], length_of(w)))
-
-    return jax.vmap(one, (0, 1, 1, 1, 1, 0, 0, 0))(
-        group, planes.closest, planes.body_1, planes.body_2, planes.impulse, references,
-        *_end_motions(problem, group, velocity),
-    )  # fmt: skip
-
-
-def cold_memory(system: System, state) -> tuple[list, list]:
-    """Per group: contact unknowns (nc, width) at rest in the closest points of `state`, and tangent references (nc, d)."""
-    unknowns, references = [], []
-    for group in system.groups:
-        motions = ncp.contact_motions(system, state, group)
-
-        def one(member, motion_1, motion_2):
-            placed = ncp.placed(member, motion_1, motion_2)
-            closest = closest_points_cold(member.pair, *placed, member.interior_1, member.interior_2, system.length)
-            closest = closest[: member.pair.unknowns]
-            reference = jnp.eye(system.dimension)[0]
-            geometry = ncp.geometry_rows(member, closest, reference, system.length, motion_1, motion_2).geometry
-            zero = jnp.zeros(())
-            unknowns = ncp.join(ncp.ContactUnknowns(closest, zero, jnp.zeros(member.e.shape[-1]), zero))
-            return unknowns, geometry.tangents[0]
-
-        found, reference = jax.vmap(one)(group, *motions)
-        unknowns.append(found)
-        references.append(reference)
-    return unknowns, references
+def _cold(member: ContactGroup, length, reference, motion_1, motion_2):
+    """Closest-point unknowns of one contact without a hint, in the form that the step uses, and their geometry."""
+    placed = ncp.placed(member, motion_1, motion_2)
+    closest = closest_points_cold(member.pair, *placed, member.interior_1, member.interior_2, length)
+    closest = closest[: member.pair.unknowns]
+    return closest, ncp.geometry_rows(member, closest, reference, length, motion_1, motion_2).geometry

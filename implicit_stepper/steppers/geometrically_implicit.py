@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import numbers
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from shapes.arguments import positive
 
-from .. import bodies, contact, ncp, rotation, starts
+from .. import bodies, contact, energy, ncp, rotation, starts
 from ..bodies import State
 from ..complementarity import length_of
+from ..cuts import cut_start, no_cuts, tilted
 from ..friction import FRICTION_ROWS
 from ..newton import Solution, newton
 from ..results import Result
@@ -26,19 +29,12 @@ from .base import Contacts, Stats, StepResult
 @dataclasses.dataclass(frozen=True)
 class Memory:
     """Warm start: `history` (3, N), the last roots in physical units, the latest first; `references`, per group (nc, d),
-    the last tangents t, so that the friction components of the next step mean the same."""
+    the last tangents t, so that the friction components of the next step mean the same; `gaps` (nc,) [m], in the order of
+    `Scene.add_contact`."""
 
     history: jax.Array
     references: tuple[jax.Array, ...]
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class _Attempt:
-    solution: Solution
-    cuts: starts.Cuts
-    number: jax.Array
-    iterations: jax.Array
+    gaps: jax.Array
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,14 +42,16 @@ class GeometricallyImplicit:
     """Implicit Euler with contact conditions, friction and wrench maps at the end of the step, Chakraborty (10)-(11).
 
     `tolerance` bounds every residual in the units of `scales` (dimensionless; 1e-8 to 1e-12), on top of `ncp.round_off`;
-    `max_iterations` bounds the Jacobians of one start; `rounds` the cut starts tried after the warm start, each with
+    `max_iterations` bounds the Jacobians of one start; `rounds` the starts of the rungs "cuts" and "tilted cuts", each with
     `sweeps` Gauss-Seidel sweeps; `friction` is the form of the friction rows, "projection" or "fischer-burmeister", which
     have the same roots. Raises `ValueError` naming the argument.
     """
 
+    rungs: ClassVar[tuple[str, ...]] = ("warm start", "cuts", "free flight", "tilted cuts")
+
     tolerance: float = 1e-12
     max_iterations: int = 30
-    rounds: int = 8
+    rounds: int = 12
     sweeps: int = 60
     friction: str = "projection"
 
@@ -68,77 +66,103 @@ class GeometricallyImplicit:
 
     def init(self, system: System, state: State) -> Memory:
         """Closest points found without a hint; no impulses."""
-        unknowns, references = starts.cold_memory(system, state)
+        contacts = starts.cold_contacts(system, state)
+        unknowns, references, gaps = zip(*contacts, strict=True) if contacts else ((), (), ())
         z = jnp.concatenate([jnp.asarray(state.velocity).reshape(-1), *(u.reshape(-1) for u in unknowns)])
-        return Memory(jnp.broadcast_to(z, (3, z.size)), tuple(references))
+        gaps = in_user_order(system, jnp.concatenate([*gaps, jnp.zeros(0)]))
+        return Memory(jnp.broadcast_to(z, (3, z.size)), tuple(references), gaps)
 
-    def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
-        """One step of h [s]: the warm start, then the cut starts, until one is solved."""
+    def step(self, system: System, state: State, memory: Memory, h, rung: int = 0) -> StepResult:
+        """One step of h [s] from the start that `rungs[rung]` names; not solved, it says so in its `result`."""
         problem = ncp.step_problem(system, state, h, memory.references, self.friction)
-        unit = ncp.unknown_scale(problem)
+        if rung > 0:
+            return self._climb(problem, memory, rung)
         residual = functools.partial(ncp.residual, problem)
-        warm = starts.extrapolated(residual, memory.history / unit)
-        last = self._climb(problem, residual, warm, memory.history[0] / unit)
-        return self._result(problem, memory, last, last.solution.z * unit)
+        warm = starts.extrapolated(residual, memory.history / ncp.unknown_scale(problem))
+        return self._result(problem, memory, self._newton(problem, warm), rung)
 
-    def _climb(self, problem: ncp.StepProblem, residual, warm, previous) -> _Attempt:
-        """One Newton solve in the compiled program, entered from start after start."""
-        rounds = self.rounds if problem.system.groups else 0
-
-        def attempt(carry: _Attempt) -> _Attempt:
-            z0, cuts = lax.cond(
-                carry.number == 0,
-                lambda cuts: (warm, cuts),
-                lambda cuts: starts.cut_start(problem, cuts, self.sweeps) if rounds else (warm, cuts),
-                carry.cuts,
-            )
-            solution = newton(
-                residual,
-                functools.partial(ncp.jacobian, problem),
-                z0,
-                tolerance=self.tolerance + ncp.round_off(problem),
-                max_iterations=self.max_iterations,
-            )
-            return _Attempt(solution, cuts, carry.number + 1, carry.iterations + solution.iterations)
-
-        zero = jnp.zeros((), int)
-        nothing = Solution(warm, jnp.asarray(jnp.inf, float), zero, jnp.asarray(False))
-        return lax.while_loop(
-            lambda carry: ~carry.solution.converged & (carry.number <= rounds),
-            attempt,
-            _Attempt(nothing, starts.no_cuts(problem, previous, rounds), zero, zero),
+    def _newton(self, problem: ncp.StepProblem, z0) -> Solution:
+        """From z0 (N,), dimensionless."""
+        return newton(
+            functools.partial(ncp.residual, problem),
+            functools.partial(ncp.jacobian, problem),
+            z0,
+            tolerance=self.tolerance + ncp.round_off(problem),
+            max_iterations=self.max_iterations,
         )
 
-    def _result(self, problem: ncp.StepProblem, memory: Memory, last: _Attempt, unknowns) -> StepResult:
-        """State, memory and contacts at the root; unknowns (N,) in physical units."""
+    def _climb(self, problem: ncp.StepProblem, memory: Memory, rung: int) -> StepResult:
+        """One Newton solve in the compiled program, entered from start after start until one is solved and keeps its energy."""
+        free = energy.free_velocity(problem.system, problem.state, problem.momentum, problem.h)
+        count = 1 if self.rungs[rung] == "free flight" else self.rounds
+        closest = starts.long_forms(problem, memory.history[0])
+        unit = ncp.unknown_scale(problem)
+
+        def start(number, cuts):
+            if self.rungs[rung] == "free flight":
+                return starts.free_flight(problem, free) / unit, cuts
+            if self.rungs[rung] == "tilted cuts":
+                cuts = tilted(problem, cuts, number)
+            return cut_start(problem, cuts, self.sweeps)
+
+        def attempt(carry):
+            number, cuts, last, _ = carry
+            z0, cuts = start(number, cuts)
+            result = self._result(problem, memory, self._newton(problem, z0), rung)
+            excess = energy.excess_energy(problem.system, problem.state, result.state, result.contacts, problem.h)
+            iterations = last.stats.iterations + result.stats.iterations
+            result = dataclasses.replace(result, stats=dataclasses.replace(result.stats, iterations=iterations))
+            return number + 1, cuts, result, (result.result == Result.SOLVED) & (excess == 0)
+
+        def unsolved(carry):
+            number, _, _, solved = carry
+            return ~solved & (number < count)
+
+        cuts = no_cuts(problem, closest, free, count)
+        zero = jnp.zeros((), int)
+        unmoved = Solution(memory.history[0] / unit, jnp.asarray(jnp.inf), zero, jnp.asarray(False))
+        nothing = self._result(problem, memory, unmoved, rung)
+        _, _, result, _ = lax.while_loop(unsolved, attempt, (zero, cuts, nothing, jnp.asarray(False)))
+        return result
+
+    def _result(self, problem: ncp.StepProblem, memory: Memory, solution: Solution, rung: int) -> StepResult:
+        """State, memory and contacts at the root."""
         system, state, where = problem.system, problem.state, ncp.layout(problem.system)
+        unknowns = solution.z * ncp.unknown_scale(problem)
         velocity = unknowns[where.velocity]
         position, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(
             state.position, state.orientation, velocity, problem.h
         )
         end = State(state.time + problem.h, position, rotation.unit(orientation), velocity)
-        most = tuple(
-            max((count(g.pair) for g in system.groups), default=0)
-            for count in (lambda pair: pair.first.count, lambda pair: pair.second.count)
-        )
-        records = [
-            jax.vmap(functools.partial(_record, problem, most))(
-                group, unknowns[index], references, *ncp.contact_motions(system, end, group)
-            )
-            for group, index, references in zip(system.groups, where.contacts, memory.references, strict=True)
-        ]
-        result = jnp.where(last.solution.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED))
-        rung = jnp.minimum(last.number - 1, 1)
+        contacts, references = _contacts(problem, unknowns, memory, end)
         return StepResult(
             state=end,
-            memory=Memory(jnp.stack([unknowns, memory.history[0], memory.history[1]]), tuple(r.tangent for r in records)),
-            contacts=_in_user_order(system, records),
-            stats=Stats(last.iterations, last.solution.residual, rung),
-            result=result,
+            memory=Memory(jnp.stack([unknowns, memory.history[0], memory.history[1]]), references, contacts.gap),
+            contacts=contacts,
+            stats=Stats(solution.iterations, solution.residual, jnp.asarray(rung), jnp.asarray(1)),
+            result=jnp.where(solution.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
         )
 
 
-def _record(problem: ncp.StepProblem, most, member: ContactGroup, unknowns, reference, motion_1, motion_2) -> Contacts:
+def _contacts(problem: ncp.StepProblem, unknowns, memory: Memory, end: State) -> tuple[Contacts, tuple]:
+    """The contacts at the end of the step from all unknowns (N,) in physical units, and the tangents of each group."""
+    system, where = problem.system, ncp.layout(problem.system)
+    if not system.groups:
+        return _no_contacts(system.dimension), ()
+    most = tuple(
+        max(count(g.pair) for g in system.groups) for count in (lambda p: p.first.count, lambda p: p.second.count)
+    )
+    records = [
+        jax.vmap(functools.partial(_record, problem, most))(
+            group, unknowns[index], references, *ncp.contact_motions(system, end, group), memory.gaps[np.array(group.numbers)]
+        )
+        for group, index, references in zip(system.groups, where.contacts, memory.references, strict=True)
+    ]
+    joined = jax.tree.map(lambda *parts: in_user_order(system, jnp.concatenate(parts)), *records)
+    return joined, tuple(record.tangent for record in records)
+
+
+def _record(problem: ncp.StepProblem, most, member: ContactGroup, unknowns, reference, motion_1, motion_2, gap_start):
     """One contact at the end of the step, from its unknowns (width,) in physical units; `most` = multipliers to pad to."""
     u = ncp.split(member, unknowns)
     kkt = ncp.geometry_rows(member, u.closest, reference, problem.scales.length, motion_1, motion_2)
@@ -149,6 +173,7 @@ def _record(problem: ncp.StepProblem, most, member: ContactGroup, unknowns, refe
         normal_impulse=u.p_n,
         friction_impulse=member.e * u.y,
         gap=geometry.psi,
+        gap_start=gap_start,
         slip=slip,
         sigma=length_of(w),
         point_1=geometry.a1,
@@ -160,14 +185,16 @@ def _record(problem: ncp.StepProblem, most, member: ContactGroup, unknowns, refe
     )
 
 
-def _in_user_order(system: System, records: list[Contacts]) -> Contacts:
-    """Groups' records joined in the order in which the contacts were added."""
-    if not records:
-        d, k = system.dimension, 3 if system.dimension == 3 else 1
-        width = {"friction_impulse": k, "slip": k, "point_1": d, "point_2": d, "normal": d, "tangent": d}
-        width |= {"multipliers_1": 0, "multipliers_2": 0}
-        return Contacts(
-            **{f.name: jnp.zeros((0, width[f.name]) if f.name in width else 0) for f in dataclasses.fields(Contacts)}
-        )
-    order = jnp.argsort(jnp.array([number for group in system.groups for number in group.numbers]))
-    return jax.tree.map(lambda *parts: jnp.concatenate(parts)[order], *records)
+def _no_contacts(d: int) -> Contacts:
+    k = 3 if d == 3 else 1
+    width = {"friction_impulse": k, "slip": k, "point_1": d, "point_2": d, "normal": d, "tangent": d}
+    width |= {"multipliers_1": 0, "multipliers_2": 0}
+    return Contacts(
+        **{f.name: jnp.zeros((0, width[f.name]) if f.name in width else 0) for f in dataclasses.fields(Contacts)}
+    )
+
+
+def in_user_order(system: System, values):
+    """`values` (nc, ...), group after group, in the order in which the contacts were added."""
+    numbers = [number for group in system.groups for number in group.numbers]
+    return values[np.argsort(numbers).astype(int)]
