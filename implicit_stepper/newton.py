@@ -18,7 +18,7 @@ from .linear import damped_step
 
 _GROWTH = 10.0
 _MEMORY = 20
-_PATIENCE = 10  # iterations without a new least |F| after which only descent is taken: free steps may cycle for ever
+_PATIENCE = 15  # iterations without a new least |F| after which only descent is taken: free steps may cycle for ever
 _LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
 _FIRST_DAMPING = 1e-10  # after the first refused step
 

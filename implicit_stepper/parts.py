@@ -11,7 +11,7 @@ import scipy.optimize
 from shapes import Shape
 from shapes.compile import compile_jet
 from shapes.moments import Moments, together
-from shapes.surface import interior_and_slope
+from shapes.surface import surface
 
 from . import checks, rotation
 
@@ -85,7 +85,7 @@ def _check_connected(body: list[Part], name: str) -> None:
 def _touch(first: Part, second: Part) -> bool:
     """Whether some point is in both: minimises s subject to f_j <= s for the inequalities of both, from their middle."""
     d = len(first.position)
-    middle = [p.position + p.rotation @ interior_and_slope(p.shape)[0] for p in (first, second)]
+    middle = [p.position + p.rotation @ surface(p.shape).interior for p in (first, second)]
     heights = [_heights(p) for p in (first, second)]
 
     def largest(point):
@@ -107,5 +107,5 @@ def _touch(first: Part, second: Part) -> bool:
 def _heights(part: Part):
     """f_j / |grad f_j|, less the rounding radius, as a function of a point (d,) in the body's coordinates: roughly metres."""
     of, theta = part.shape.shape_class, np.asarray(part.shape.theta)
-    jet, slope = compile_jet(of.expressions, of.dimension, of.parameters, backend="numpy"), interior_and_slope(part.shape)[1]
+    jet, slope = compile_jet(of.expressions, of.dimension, of.parameters, backend="numpy"), surface(part.shape).slope
     return lambda point: jet.value(part.rotation.T @ (point - part.position), theta) / slope - of.radius(theta)

@@ -32,12 +32,13 @@ _MESSAGES = {
 
 
 class StepError(RuntimeError):
-    """A step that is not solved. `result` says how; `trajectory` holds every step before it; `certificate` is a mapping of
-    the violated quantities; `time` [s] is the time at the end of the failed step."""
+    """A step that is not solved. `result` says how; `trajectory` holds every step before it and `state` the `State` that the
+    step began in; `certificate` is a mapping of the violated quantities; `time` [s] is the end of the failed step."""
 
-    def __init__(self, message, *, result, time, trajectory, certificate):
+    def __init__(self, message, *, result, time, trajectory, state, certificate):
         super().__init__(message)
         self.result = result
         self.time = time
         self.trajectory = trajectory
+        self.state = state
         self.certificate = certificate

@@ -11,13 +11,18 @@ import numpy as np
 from shapes import Shape
 from shapes.arguments import positive, vector
 from shapes.closest_points import PairClass
-from shapes.surface import interior_and_slope
+from shapes.surface import surface
 
 from . import checks, rotation
 from .bodies import State
 from .friction import FrictionEllipsoid
 from .parts import Part, moments, parts
 from .system import ContactGroup, Frame, System
+
+
+# Up to this sharpness the short form of the closest-point unknowns solves what the long form does, and costs less; beyond
+# it loses starts: docs/decisions/0006-sharp-shapes.md.
+_MILD = 4.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -232,7 +237,8 @@ class Scene:
                 (self._specs[first.name].parts[i], self._specs[second.name].parts[j]),
                 friction,
             )
-            pair = PairClass(*(part.shape.shape_class for part in contact.parts))
+            mild = all(surface(part.shape).sharpness <= _MILD for part in contact.parts)
+            pair = PairClass(*(part.shape.shape_class for part in contact.parts), eliminate=mild)
             key = (pair, (not first.fixed, not second.fixed), tuple(map(_off_frame, contact.parts)))
             members.setdefault(key, []).append(contact)
         return tuple(_group(*key, contacts, self.dimension) for key, contacts in members.items())
@@ -254,10 +260,10 @@ def _group(pair: PairClass, moving, framed, contacts: list[_Contact], dimension:
     sides = []
     for i in (0, 1):
         own = [c.parts[i] for c in contacts]
-        interiors, slopes = zip(*(interior_and_slope(part.shape) for part in own), strict=True)
+        surfaces = [surface(part.shape) for part in own]
         frame = Frame(np.stack([p.position for p in own]), np.stack([p.rotation for p in own])) if framed[i] else None
-        sides.append((np.stack([p.shape.theta for p in own]), np.stack(slopes), np.stack(interiors), frame))
-    theta, slope, interior, frame = zip(*sides, strict=True)
+        sides.append((surfaces, np.stack([p.shape.theta for p in own]), frame))
+    surfaces, theta, frame = zip(*sides, strict=True)
     friction, axes = [c.friction for c in contacts], 3 if dimension == 3 else 1
     return ContactGroup(
         pair=pair,
@@ -266,10 +272,10 @@ def _group(pair: PairClass, moving, framed, contacts: list[_Contact], dimension:
         numbers=tuple(c.number for c in contacts),
         theta_1=theta[0],
         theta_2=theta[1],
-        slope_1=slope[0],
-        slope_2=slope[1],
-        interior_1=interior[0],
-        interior_2=interior[1],
+        slope_1=np.stack([s.slope for s in surfaces[0]]),
+        slope_2=np.stack([s.slope for s in surfaces[1]]),
+        interior_1=np.stack([s.interior for s in surfaces[0]]),
+        interior_2=np.stack([s.interior for s in surfaces[1]]),
         mu=np.array([float(f.mu) for f in friction]),
         e=np.array([[f.e_t, f.e_o, f.e_r] for f in friction], dtype=float)[:, :axes],
         direction=np.array([f.direction or np.zeros(3) for f in friction])[:, :dimension],

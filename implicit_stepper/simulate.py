@@ -47,13 +47,14 @@ def simulate(
     duration: float,
     certificate_tolerance: float = 1e-10,
     on_failure: str = "raise",
+    start: State | None = None,
     progress: bool | None = None,
 ) -> Trajectory:
-    """Steps `scene` from its initial state for at least `duration` [s], in steps of h [s].
+    """Steps `scene` from its initial state, or from `start`, for at least `duration` [s], in steps of h [s].
 
     Every step must converge and pass its certificate within `certificate_tolerance` (dimensionless, see `certificate`;
-    1e-8 to 1e-10). The first that does not raises `StepError`, which carries the trajectory before it; with
-    `on_failure="return"` that shorter trajectory is returned instead. `progress` shows a bar; by default on terminals only.
+    1e-8 to 1e-10); one that does not is solved again by the ladder (`ladder.climb`). If that fails too, `StepError` is
+    raised, which carries the trajectory before it and the state to `start` from; with `on_failure="return"` that shorter trajectory is returned instead. `progress` shows a bar; by default on terminals only.
     Raises `ValueError` for bad arguments.
     """
     h, duration = positive("h", h), positive("duration", duration)
@@ -66,11 +67,14 @@ def simulate(
         raise ValueError(f"`stepper` = {stepper!r} must be a stepper, for instance GeometricallyImplicit().")
     count = math.ceil(duration / h - 1e-9)  # 3 steps of 0.1 make 0.3 in spite of round-off
     system, state = jax.tree.map(jnp.asarray, scene.build())
+    state = state if start is None else _checked(start, state)
     memory = _init(stepper, system, state)
-    start, records, failed, done = state, [], None, 0
+    first, records, failed, done = state, [], None, 0
     with tqdm(total=count, unit="step", disable=None if progress is None else not progress, leave=False) as bar:
         while done < count and failed is None:
-            state, memory, record = _chunk(stepper, system, state, memory, h, min(_CHUNK, count - done), certificate_tolerance)
+            state, memory, record = _chunk(
+                stepper, system, state, memory, h, min(_CHUNK, count - done), certificate_tolerance
+            )
             solved = len(record.result)
             if solved < min(_CHUNK, count - done):
                 climbed = climb(stepper, system, state, memory, h, certificate_tolerance)
@@ -78,14 +82,25 @@ def simulate(
                     state, memory = climbed.step.state, climbed.step.memory
                     record = _append(record, climbed)
                 else:
-                    failed = climbed
+                    failed = climbed, state
             records.append(record)
             bar.update(len(record.result))
             done += len(record.result)
-    trajectory = _join(system, start, h, records)
+    trajectory = _join(system, first, h, records)
     if failed is not None and on_failure == "raise":
-        raise _error(failed, stepper, system, certificate_tolerance, trajectory)
+        raise _error(*failed, system, certificate_tolerance, trajectory)
     return trajectory
+
+
+def _checked(start: State, built: State) -> State:
+    """`start` as arrays, if it has the shapes of the scene's own state and finite values."""
+    if not isinstance(start, State):
+        raise ValueError(f"`start` = {start!r} must be a State, for instance that of a StepError.")
+    for field in dataclasses.fields(State):
+        given, needed = np.asarray(getattr(start, field.name)), np.shape(getattr(built, field.name))
+        if given.shape != needed or not np.all(np.isfinite(given)):
+            raise ValueError(f"`start.{field.name}` has shape {given.shape}: it needs finite numbers of shape {needed}.")
+    return jax.tree.map(lambda a: jnp.asarray(a, float), start)
 
 
 def _chunk(stepper: Stepper, system: System, state: State, memory, h: float, steps: int, tolerance: float):
@@ -177,7 +192,7 @@ def _join(system: System, start: State, h: float, records: list[_Record]) -> Tra
     )
 
 
-def _error(failed: Climb, stepper: Stepper, system: System, tolerance: float, trajectory: Trajectory) -> StepError:
+def _error(failed: Climb, state: State, system: System, tolerance: float, trajectory: Trajectory) -> StepError:
     """The exception for a step that no rung solved: when, which contact, by how much, what was tried, what to try."""
     step = failed.step
     time, result = float(step.state.time), Result(int(step.result))
@@ -191,8 +206,9 @@ def _error(failed: Climb, stepper: Stepper, system: System, tolerance: float, tr
         where.append(f"{name} {values[worst]:.2e} at {place}")
     tried = ", ".join(f"{attempt.name} {attempt.residual:.1e} ({attempt.iterations})" for attempt in failed.attempts)
     message = (
-        f"the step to t = {time:.9g} s failed: {result.message} Solver residual (iterations) of each start: {tried}; violated "
-        f"after the last one (allowed {tolerance:.0e}): {'; '.join(where) or 'nothing'}. The {len(trajectory)} steps before "
-        "it are in the error's `trajectory`."
+        f"the step to t = {time:.9g} s failed: {result.message} Solver residual (iterations) of each start tried after the "
+        f"warm one: {tried}; violated after the last (allowed {tolerance:.0e}): {'; '.join(where) or 'nothing'}. The "
+        f"{len(trajectory)} steps before it are in the error's `trajectory`, the state before it in its `state`."
     )
-    return StepError(message, result=result, time=time, trajectory=trajectory, certificate=violations)
+    state = jax.tree.map(np.asarray, state)
+    return StepError(message, result=result, time=time, trajectory=trajectory, state=state, certificate=violations)

@@ -33,6 +33,24 @@ def positive(name: str, value, *, error: type[ValueError] = ValueError) -> float
     return checked
 
 
+def positives(name: str, value, size: int, *, error: type[ValueError] = ValueError) -> list[float]:
+    """`value` as `size` positive floats."""
+    array = vector(name, value, size, error=error)
+    if np.any(array <= 0):
+        raise error(f"`{name}` = {tuple(array.tolist())} must be positive.")
+    return array.tolist()
+
+
+def points(name: str, value, dimension: int, *, error: type[ValueError] = ValueError) -> np.ndarray:
+    """`value` as float64 (n, dimension), with the refusals of `vector`."""
+    array = _array(name, value, f"must be an array of rows of {dimension} real numbers", error)
+    if array.ndim != 2 or array.shape[1] != dimension or len(array) == 0:
+        raise error(f"`{name}` has shape {array.shape}: it needs rows of {dimension} numbers, shape (n, {dimension}).")
+    for i in np.flatnonzero(~np.all(np.isfinite(array), axis=1)):
+        raise error(f"`{name}`[{i}] = {array[i]} has a value that is not finite.")
+    return array
+
+
 def _array(name: str, value, need: str, error: type[ValueError]) -> np.ndarray:
     try:
         array = np.asarray(value)

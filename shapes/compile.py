@@ -16,6 +16,9 @@ from .symbols import COORDINATES
 # |u|^p with p < 0 appears in derivatives of powers below 2 and is infinite at u = 0, always beside a factor that
 # vanishes there. A floor keeps the product 0 * finite instead of 0 * inf.
 _SMALLEST_BASE = 1e-30
+# A norm is never below this, so that its derivatives exist. Its powers above the first, which are slopes that vanish with
+# it, then do vanish to round-off, and its square is still a normal number.
+_SMALLEST_NORM = 1e-120
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,42 +32,92 @@ class Jet:
     hessian: Callable
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _abs_power(u, p):
-    base = jnp.abs(u)
-    return (jnp.maximum(base, _SMALLEST_BASE) if p < 0 else base) ** p
+def _functions(xp) -> dict[str, Callable]:
+    """What the functions of `symbols` are, by name, in `xp` (numpy or jax.numpy)."""
+
+    def abs_power(u, p):
+        base = xp.abs(u)
+        return (xp.maximum(base, _SMALLEST_BASE) if p < 0 else base) ** p
+
+    def signed_power(u, q):
+        return xp.sign(u) * abs_power(u, q)
+
+    def positive_power(u, p):
+        if p > 0:
+            return xp.maximum(u, 0.0) ** p
+        return xp.where(u > 0, xp.maximum(u, _SMALLEST_BASE) ** p, 0.0)
+
+    def off_zero(u, v):
+        """|u| and |v|, or a point beside u = v = 0, on the line u = v."""
+        u, v = xp.abs(u), xp.abs(v)
+        at_zero = xp.maximum(u, v) < _SMALLEST_NORM
+        return xp.where(at_zero, _SMALLEST_NORM, u), xp.where(at_zero, _SMALLEST_NORM, v)
+
+    def norm(u, v, p):
+        u, v = off_zero(u, v)
+        largest = xp.maximum(u, v)
+        return largest * ((u / largest) ** p + (v / largest) ** p) ** (1 / p)
+
+    def share(u, v, p):
+        return xp.where(u < 0, -1.0, 1.0) * off_zero(u, v)[0] / norm(u, v, p)
+
+    return {
+        "AbsPower": abs_power,
+        "SignedPower": signed_power,
+        "PositivePower": positive_power,
+        "Norm": norm,
+        "Share": share,
+    }
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _signed_power(u, q):
-    return jnp.sign(u) * _abs_power(u, q)
+def _differentiable() -> dict[str, Callable]:
+    """The same for JAX, with the derivatives that `symbols` gives them.
+
+    By the chain rule the slope of |u|^p at u = 0 is a product 0 * sign(0), and of a norm 0 / 0: the rules give the limit.
+    """
+    plain = _functions(jnp)
+    power = functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+    pair = functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+    abs_power, signed_power, positive_power = (power(plain[n]) for n in ("AbsPower", "SignedPower", "PositivePower"))
+    norm, share = (pair(plain[n]) for n in ("Norm", "Share"))
+
+    @abs_power.defjvp
+    def _(p, primals, tangents):
+        return abs_power(*primals, p), p * signed_power(*primals, p - 1) * tangents[0]
+
+    @signed_power.defjvp
+    def _(q, primals, tangents):
+        return signed_power(*primals, q), q * abs_power(*primals, q - 1) * tangents[0]
+
+    @positive_power.defjvp
+    def _(p, primals, tangents):
+        slope = p * positive_power(*primals, p - 1) if p != 0 else 0.0  # a step has slope 0 on both sides
+        return positive_power(*primals, p), slope * tangents[0]
+
+    @norm.defjvp
+    def _(p, primals, tangents):
+        u, v = primals
+        du, dv = tangents
+        return norm(u, v, p), signed_power(share(u, v, p), p - 1) * du + signed_power(share(v, u, p), p - 1) * dv
+
+    @share.defjvp
+    def _(p, primals, tangents):
+        u, v = primals
+        du, dv = tangents
+        first, second = share(u, v, p), share(v, u, p)
+        change = abs_power(second, p) * du - first * signed_power(second, p - 1) * dv
+        return first, change / norm(u, v, p)
+
+    return {
+        "AbsPower": abs_power,
+        "SignedPower": signed_power,
+        "PositivePower": positive_power,
+        "Norm": norm,
+        "Share": share,
+    }
 
 
-# The chain rule |u|^(p-1) sign(u) at u = 0 is a product 0 * sign(0); the rules below give the limit instead.
-@_abs_power.defjvp
-def _abs_power_jvp(p, primals, tangents):
-    (u,), (du,) = primals, tangents
-    return _abs_power(u, p), p * _signed_power(u, p - 1) * du
-
-
-@_signed_power.defjvp
-def _signed_power_jvp(q, primals, tangents):
-    (u,), (du,) = primals, tangents
-    return _signed_power(u, q), q * _abs_power(u, q - 1) * du
-
-
-def _abs_power_numpy(u, p):
-    base = np.abs(u)
-    return (np.maximum(base, _SMALLEST_BASE) if p < 0 else base) ** p
-
-
-_BACKENDS = {
-    "jax": ([{"AbsPower": _abs_power, "SignedPower": _signed_power}, "jax"], jnp),
-    "numpy": (
-        [{"AbsPower": _abs_power_numpy, "SignedPower": lambda u, q: np.sign(u) * _abs_power_numpy(u, q)}, "numpy"],
-        np,
-    ),
-}
+_BACKENDS = {"jax": ([_differentiable(), "jax"], jnp), "numpy": ([_functions(np), "numpy"], np)}
 
 
 @functools.cache

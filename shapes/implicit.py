@@ -20,15 +20,19 @@ from .symbols import COORDINATES, ShapeError, canonical
 class ShapeClass:
     """What all shapes of one kind share; hashable, so that contacts can be grouped by it and compiled once.
 
-    `volume_and_inertia(theta)` gives volume [m^3] (area [m^2] in the plane) and the principal second moments per unit
-    density [m^5] about the origin, for the classes that have a closed form and their centroid at the origin.
+    `closed_form(theta)` gives the `Moments` of the classes that have them in closed form. `support`, for a body whose
+    inequality has infinite curvature somewhere, is its support function H(n), homogeneous of degree 1, written in the
+    coordinate symbols: closest-point rows then use the point grad H(n) instead of the inequality's gradient. `rounded`: the
+    body is {f_j <= 0} grown by a radius, which is the last parameter and appears in no expression.
     """
 
     name: str
     expressions: tuple[sympy.Expr, ...]
     parameters: tuple[sympy.Symbol, ...]
     dimension: int
-    volume_and_inertia: Callable | None = None
+    closed_form: Callable | None = None
+    support: sympy.Expr | None = None
+    rounded: bool = False
 
     @property
     def count(self) -> int:
@@ -39,6 +43,15 @@ class ShapeClass:
     def jet(self) -> Jet:
         """f, gradient and Hessian as JAX functions of a body point (d,) and theta (k,)."""
         return compile_jet(self.expressions, self.dimension, self.parameters)
+
+    @property
+    def support_jet(self) -> Jet:
+        """H, its gradient (1, d) (the body point with that outward normal) and Hessian of a direction (d,)."""
+        return compile_jet((self.support,), self.dimension, self.parameters)
+
+    def radius(self, theta):
+        """Rounding radius () [m], 0 where the body is not rounded."""
+        return theta[-1] if self.rounded else 0.0
 
 
 @jax.tree_util.register_dataclass
@@ -77,7 +90,8 @@ def ImplicitShape(
     parameters: Mapping[sympy.Symbol, float] | None = None,
     dimension: int = 3,
     name: str = "ImplicitShape",
-    volume_and_inertia: Callable | None = None,
+    closed_form: Callable | None = None,
+    support: sympy.Expr | None = None,
     validate: bool = True,
 ) -> Shape:
     """A convex body of your own, {f_j <= 0}, in the symbols `shapes.x, shapes.y, shapes.z` and named parameters.
@@ -103,28 +117,11 @@ def ImplicitShape(
             expressions=tuple(canonical(e, dimension, symbols) for e in expressions),
             parameters=symbols,
             dimension=dimension,
-            volume_and_inertia=volume_and_inertia,
+            closed_form=closed_form,
+            support=support,
         ),
         theta,
     )
     if validate:
         validity.check(shape.shape_class, shape.theta)
     return shape
-
-
-def Intersection(parts: Sequence[Shape], *, validate: bool = True) -> Shape:
-    """The set of points in all `parts`, which share one body frame. Parameters are renamed `name_i` for part i."""
-    if not isinstance(parts, Sequence) or len(parts) < 2:
-        raise ShapeError(f"`parts` = {parts!r} must be a list of two or more shapes.")
-    if not all(isinstance(part, Shape) for part in parts):
-        raise ShapeError("`parts` must be shapes: wrap your own expressions in ImplicitShape([...]).")
-    if len({part.dimension for part in parts}) > 1:
-        raise ShapeError("`parts` mixes planar and spatial shapes.")
-    expressions, parameters = [], {}
-    for i, part in enumerate(parts):
-        renamed = {s: sympy.Symbol(f"{s}_{i}", **s.assumptions0) for s in part.shape_class.parameters}
-        expressions += [e.subs(renamed) for e in part.shape_class.expressions]
-        parameters |= {renamed[s]: v for s, v in zip(part.shape_class.parameters, part.theta, strict=True)}
-    return ImplicitShape(
-        expressions, parameters=parameters, dimension=parts[0].dimension, name="Intersection", validate=validate
-    )

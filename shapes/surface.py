@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .compile import compile_jet
+from .compile import Jet, compile_jet
 from .implicit import Shape, ShapeClass
 from .validity import interior_point, surface_points
 
@@ -18,18 +19,39 @@ _OVERSHOOT = 1.5  # of the step to a violated inequality, so that a point is rea
 _PROJECTIONS = 60
 
 
-def interior_and_slope(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
-    """A point (d,) [m] inside the body, and a typical |grad f_j| (m,) on its surface, by which residual rows are scaled."""
-    return _interior_and_slope(shape.shape_class, tuple(np.asarray(shape.theta, dtype=float).tolist()))
+@dataclasses.dataclass(frozen=True)
+class Surface:
+    """What sampling showed: a point `interior` (d,) [m] inside the body; `slope` (m,), a typical |grad f_j| on the surface, by
+    which residual rows are scaled; `sharpness`, the largest curvature times the typical radius: 1 for a ball, 0 for a
+    half-space, infinite for bodies with edges."""
+
+    interior: np.ndarray
+    slope: np.ndarray
+    sharpness: float
+
+
+def surface(shape: Shape) -> Surface:
+    """Samples a shape's surface, once for each set of parameter values."""
+    return _surface(shape.shape_class, tuple(np.asarray(shape.theta, dtype=float).tolist()))
 
 
 @functools.lru_cache(maxsize=1024)
-def _interior_and_slope(shape_class: ShapeClass, theta: tuple[float, ...]):
+def _surface(shape_class: ShapeClass, theta: tuple[float, ...]) -> Surface:
     theta = np.array(theta)
     jet = compile_jet(shape_class.expressions, shape_class.dimension, shape_class.parameters, backend="numpy")
     interior = interior_point(jet, theta, shape_class.dimension, shape_class.name)
     points, _ = surface_points(jet, theta, interior)
-    return interior, np.median(np.linalg.norm(jet.gradient(points, theta), axis=-1), axis=0)
+    slope = np.median(np.linalg.norm(jet.gradient(points, theta), axis=-1), axis=0)
+    return Surface(interior, slope, _sharpness(jet, theta, interior, points) if shape_class.count == 1 else np.inf)
+
+
+def _sharpness(jet: Jet, theta, interior, points) -> float:
+    gradients, hessians = jet.gradient(points, theta)[:, 0], jet.hessian(points, theta)[:, 0]
+    slopes = np.linalg.norm(gradients, axis=1)
+    normals = gradients / slopes[:, None]
+    tangential = np.eye(len(interior)) - normals[:, :, None] * normals[:, None, :]
+    curvatures = np.linalg.norm(tangential @ hessians @ tangential, ord=2, axis=(1, 2)) / slopes
+    return float(np.max(curvatures) * np.median(np.linalg.norm(points - interior, axis=1)))
 
 
 def leave(shape_class: ShapeClass, theta, inside, direction, halvings: int = _HALVINGS):
@@ -53,7 +75,7 @@ def leave(shape_class: ShapeClass, theta, inside, direction, halvings: int = _HA
 
 
 def rough_interior_and_slope(shape_class: ShapeClass, theta):
-    """Like `interior_and_slope`, in JAX for traced parameters: a point (d,), slopes (m,), and the body's size () [m]."""
+    """Interior and slope like `surface`'s, in JAX for traced parameters, and the body's size () [m]."""
     d = shape_class.dimension
     near = jnp.concatenate([jnp.zeros((1, d)), jnp.eye(d), -jnp.eye(d)])
     point = near[jnp.argmin(jnp.max(shape_class.jet.value(near, theta), axis=1))]

@@ -1,4 +1,4 @@
-"""What a legal shape expression is: coordinates, parameters, and powers of absolute values that stay differentiable."""
+"""What a legal shape expression is: coordinates, parameters, and powers and norms that stay differentiable."""
 
 from __future__ import annotations
 
@@ -51,10 +51,58 @@ class SignedPower(sympy.Function):
         return q * AbsPower(u, q - 1)
 
 
+class PositivePower(sympy.Function):
+    """max(u, 0)^p with derivative p max(u, 0)^(p-1): once differentiable for p > 1, which is what an inequality may use.
+
+    Derivatives reach max(u, 0) at p = 1 and the step, 0 at u = 0, at p = 0.
+    """
+
+    nargs = 2
+
+    def fdiff(self, argindex=1):
+        """Derivative with respect to u."""
+        u, p = _base_and_exponent(self, argindex)
+        return p * PositivePower(u, p - 1)
+
+
+class Norm(sympy.Function):
+    """(|u|^p + |v|^p)^(1/p), p >= 1, whose derivatives neither underflow nor overflow near u = v = 0.
+
+    There, where it has none, they are those of the limit along u = v. As a power of a sum of powers instead, a norm with
+    p = 20 would lose its slope where u and v are below 0.03.
+    """
+
+    nargs = 3
+
+    def fdiff(self, argindex=1):
+        """Derivative with respect to u or v."""
+        u, v, p = _operands_and_exponent(self, argindex)
+        return SignedPower(Share(u, v, p) if argindex == 1 else Share(v, u, p), p - 1)
+
+
+class Share(sympy.Function):
+    """u / Norm(u, v, p), between -1 and 1."""
+
+    nargs = 3
+
+    def fdiff(self, argindex=1):
+        """Derivative with respect to u or v."""
+        u, v, p = _operands_and_exponent(self, argindex)
+        other = Share(v, u, p)
+        slope = AbsPower(other, p) if argindex == 1 else -Share(u, v, p) * SignedPower(other, p - 1)
+        return slope / Norm(u, v, p)
+
+
 def _base_and_exponent(power: sympy.Function, argindex: int):
     if argindex != 1:
         raise ShapeError(f"`{power}` has a variable exponent: parameters and coordinates may not appear in exponents.")
     return power.args
+
+
+def _operands_and_exponent(norm: sympy.Function, argindex: int):
+    if argindex == 3:
+        raise ShapeError(f"`{norm}` has a variable exponent: parameters and coordinates may not appear in exponents.")
+    return norm.args
 
 
 def canonical(expression: object, dimension: int, parameters: tuple[sympy.Symbol, ...]) -> sympy.Expr:
@@ -87,9 +135,15 @@ def canonical(expression: object, dimension: int, parameters: tuple[sympy.Symbol
             f"shape expression `{expression}` has {', '.join(sorted(map(str, kinks)))}, which has no gradient everywhere: "
             "max(f, g) <= 0 is the list [f, g]."
         )
-    for power in expression.atoms(sympy.Pow, AbsPower, SignedPower):
+    for power in expression.atoms(sympy.Pow, AbsPower, SignedPower, PositivePower):
         if power.args[1].free_symbols:
             _base_and_exponent(power, argindex=2)
+    for power in expression.atoms(PositivePower):
+        if not power.args[1] > 1:
+            raise ShapeError(
+                f"`{power}` has exponent {power.args[1]} and no gradient at zero: use an exponent above 1, or, for "
+                "max(f, g) <= 0, the list [f, g]."
+            )
     return expression.replace(
         lambda e: e.is_Pow and isinstance(e.base, sympy.Abs), lambda e: AbsPower(e.base.args[0], e.exp)
     ).replace(lambda e: isinstance(e, sympy.Abs), lambda e: AbsPower(e.args[0], sympy.Integer(1)))

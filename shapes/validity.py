@@ -11,8 +11,10 @@ from .symbols import ShapeError
 
 _DIRECTIONS = 200  # rays cast from the interior point, besides both ways along the axes
 _CHORDS = 2000  # pairs of surface points whose midpoint must be inside
-_FARTHEST = 1e6  # [m] a ray that is still inside here is taken as unbounded
+FARTHEST = 1e6  # [m] a ray that is still inside here is taken as unbounded
 _FLATTEST = 1e-15  # an interior shallower than this (in f) is round-off
+# Contact is solved to 1e-10 of a scene's length: a body ten times as thin, relative to its largest coordinate, is flat.
+FLAT = 1e-9
 # A gradient that changes by the second factor within the first share of the way inside vanishes or is infinite there.
 _STEP_IN, _STEEPEST = 1e-6, 1e3
 # A body that fails by less than this is convex to sampling accuracy: chords relative to |grad f| times the body's
@@ -33,19 +35,24 @@ class Report:
 
 
 def check(shape_class, theta) -> Report:
-    """Sample the surface of a shape class at theta (k,). Raises `ShapeError` when it is empty, its normals vanish or are
-    infinite, or it is not convex; the message names the point and the value."""
+    """Sample the surface of a shape class at theta (k,). Raises `ShapeError` when it is empty or flat, its normals vanish or
+    are infinite, or it is not convex; the message names the point and the value."""
     jet = compile_jet(shape_class.expressions, shape_class.dimension, shape_class.parameters, backend="numpy")
     theta, name = np.asarray(theta, dtype=float), shape_class.name
     interior = interior_point(jet, theta, shape_class.dimension, name)
-    points, bounded = surface_points(jet, theta, interior)
+    directions = _directions(len(interior))
+    lengths = ray_lengths(jet, theta, interior, directions)
+    left = lengths < FARTHEST
+    points = (interior + lengths[:, None] * directions)[left]
     if len(points) == 0:
-        raise ShapeError(f"{name} has no surface within {_FARTHEST:g} m of {interior}: its inequalities bound nothing.")
+        raise ShapeError(f"{name} has no surface within {FARTHEST:g} m of {interior}: its inequalities bound nothing.")
+    within = np.minimum(lengths, 10 * np.max(lengths[left]))  # a sheet without end is not flat for being large
+    _check_thickness(interior + within[:, None] * directions, name)
     least_normal, least_curvature = _check_normals_and_curvature(jet, theta, interior, points, name)
     return Report(
         interior_point=interior,
         surface_points=points,
-        bounded=bounded,
+        bounded=bool(np.all(left)),
         least_normal=least_normal,
         least_curvature=least_curvature,
         worst_chord=_check_chords(jet, theta, points, name),
@@ -88,24 +95,46 @@ def _deepest_point(jet: Jet, theta, dimension: int, name: str) -> np.ndarray:
 
 def surface_points(jet: Jet, theta, interior: np.ndarray) -> tuple[np.ndarray, bool]:
     """Where rays from an interior point (d,) leave the body: points (n, d), and whether every ray left it."""
-    d = len(interior)
-    rng = np.random.default_rng(0)
-    directions = np.concatenate([np.eye(d), -np.eye(d), rng.normal(size=(_DIRECTIONS, d))])
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    directions = _directions(len(interior))
+    lengths = ray_lengths(jet, theta, interior, directions)
+    left = lengths < FARTHEST
+    return (interior + lengths[:, None] * directions)[left], bool(np.all(left))
+
+
+def _directions(dimension: int) -> np.ndarray:
+    random = np.random.default_rng(0).normal(size=(_DIRECTIONS, dimension))
+    directions = np.concatenate([np.eye(dimension), -np.eye(dimension), random])
+    return directions / np.linalg.norm(directions, axis=1, keepdims=True)
+
+
+def ray_lengths(jet: Jet, theta, interior, directions) -> np.ndarray:
+    """How far (n,) [m] rays from an interior point in unit directions (n, d) stay inside, at most `FARTHEST`."""
 
     def inside(distance):
         with np.errstate(all="ignore"):
             return np.max(jet.value(interior + distance[:, None] * directions, theta), axis=-1) < 0
 
     near, far = np.zeros(len(directions)), np.full(len(directions), 1e-6)
-    while np.any(still := inside(far) & (far < _FARTHEST)):
+    while np.any(still := inside(far) & (far < FARTHEST)):
         near, far = np.where(still, far, near), np.where(still, 2 * far, far)
-    left = far < _FARTHEST
+    left = far < FARTHEST
     for _ in range(60):
         middle = (near + far) / 2
         is_inside = inside(middle)
         near, far = np.where(is_inside, middle, near), np.where(is_inside, far, middle)
-    return (interior + far[:, None] * directions)[left], bool(np.all(left))
+    return np.where(left, far, FARTHEST)
+
+
+def _check_thickness(ends, name: str) -> None:
+    """Raises `ShapeError` if the ends of rays (n, d) [m] in all directions lie in one plane."""
+    middle = np.mean(ends, axis=0)
+    across = np.linalg.svd(ends - middle)[2][-1]
+    thickness, reach = np.ptp((ends - middle) @ across), np.max(np.abs(ends))
+    if thickness < FLAT * reach:
+        raise ShapeError(
+            f"{name} is empty or flat: along {across} it is {thickness:.3g} m thick, less than {FLAT:g} of its largest "
+            f"coordinate {reach:.3g} m, which contact cannot resolve."
+        )
 
 
 def _active(jet: Jet, theta, points) -> tuple[np.ndarray, np.ndarray]:

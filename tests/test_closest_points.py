@@ -20,7 +20,7 @@ import shapes
 from implicit_stepper import Scene, ncp
 from implicit_stepper.distance import closest_points_cold
 from shapes.closest_points import PairClass, Placed, tangents
-from shapes.surface import interior_and_slope
+from shapes.surface import surface
 
 EPS = np.finfo(float).eps
 LENGTH = 1.0
@@ -33,7 +33,7 @@ def unit(v):
 
 def placed(shape, position, rotation=None):
     rotation = np.eye(shape.dimension) if rotation is None else rotation
-    return Placed(shape.theta, interior_and_slope(shape)[1], np.asarray(position, float), rotation)
+    return Placed(shape.theta, surface(shape).slope, np.asarray(position, float), rotation)
 
 
 def violation(rows):

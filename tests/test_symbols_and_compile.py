@@ -11,9 +11,9 @@ import pytest
 import sympy
 
 import shapes
-from shapes import AbsPower, ImplicitShape, ShapeError, x, y, z
+from shapes import AbsPower, ImplicitShape, PositivePower, ShapeError, x, y, z
 from shapes.compile import compile_jet
-from shapes.symbols import SignedPower, canonical
+from shapes.symbols import Norm, Share, SignedPower, canonical
 
 r, p = sympy.symbols("r p", positive=True)
 # Values below are sums of a few dozen terms of size <= 10, second derivatives of size <= 100: 50 roundings of 10 eps.
@@ -67,6 +67,9 @@ def test_illegal_expression_is_refused_with_a_remedy(expression, says):
         (([AbsPower(x, r) + y**2 + z**2 - 1],), {"parameters": {r: 4.0}}, "variable exponent"),
         (([abs(x) ** r + y**2 + z**2 - 1],), {"parameters": {r: 4.0}}, "variable exponent"),
         (([AbsPower(x, y) + y**2 + z**2 - 1],), {}, r"`AbsPower\(x, y\)` has a variable exponent: .* may not appear"),
+        (([PositivePower(x, r) - 1],), {"parameters": {r: 4.0}}, "variable exponent"),
+        (([PositivePower(x, 1) - 1],), {}, "has exponent 1 and no gradient at zero: use an exponent above 1, or, .* list"),
+        (([PositivePower(x, sympy.Rational(1, 2)) - 1],), {}, "has exponent 1/2 and no gradient at zero"),
     ],
 )
 def test_illegal_argument_is_refused_by_name(arguments, keywords, says):
@@ -154,6 +157,85 @@ def test_power_below_two_has_an_exact_gradient_and_a_finite_hessian_at_zero():
     assert np.all(np.isfinite(jax.jacfwd(jet.gradient)(origin, theta)))
 
 
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+@pytest.mark.parametrize("u", [-1e200, -2.3, -1e-3, 1e-3, 0.7, 1.9])
+@pytest.mark.parametrize("exponent", [1.1, 1.5, 2, 2.5, 3, 4])
+def test_positive_power_has_the_derivatives_of_its_two_branches(exponent, u, backend):
+    jet = compile_jet((PositivePower(x, sympy.nsimplify(exponent)) + y,), 2, (), backend=backend)
+    point, theta = np.array([u, 0.0]), np.zeros(0)
+    found = [jet.value(point, theta)[0], jet.gradient(point, theta)[0, 0], jet.hessian(point, theta)[0, 0, 0]]
+    p = mpmath.mpf(exponent)
+    expected = [float(c * mpmath.mpf(u) ** (p - k)) if u > 0 else 0.0 for k, c in enumerate((1, p, p * (p - 1)))]
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+@pytest.mark.parametrize("exponent", [1.1, 1.5, 2, 3])
+def test_positive_power_is_finite_and_flat_at_zero(exponent, backend):
+    jet = compile_jet((PositivePower(x, sympy.nsimplify(exponent)),), 2, (), backend=backend)
+    for u in (0.0, -0.0, 5e-324):
+        point, theta = np.array([u, 0.0]), np.zeros(0)
+        np.testing.assert_allclose(jet.value(point, theta), 0.0, atol=1e-300)
+        np.testing.assert_allclose(jet.gradient(point, theta), 0.0, atol=1e-30)
+        assert np.all(np.isfinite(jet.hessian(point, theta)))
+    if backend == "jax":
+        for derivative in (jet.value, jet.gradient, jet.hessian):
+            assert np.all(np.isfinite(jax.jacfwd(derivative)(jnp.zeros(2), np.zeros(0))))
+
+
+def test_derivatives_of_a_squared_positive_part_end_in_a_step():
+    jet = compile_jet((PositivePower(x, 2),), 2, ())
+    for u, curvature in ((-1.0, 0.0), (0.0, 0.0), (1e-300, 2.0), (1.0, 2.0)):
+        point = jnp.array([u, 0.0])
+        assert jet.hessian(point, np.zeros(0))[0, 0, 0] == curvature
+        assert jax.jacfwd(jet.gradient)(point, np.zeros(0))[0, 0, 0] == curvature
+        assert jax.jacfwd(jet.hessian)(point, np.zeros(0))[0, 0, 0, 0] == 0.0
+
+
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+@pytest.mark.parametrize("size", [1.0, 1e-3, 1e-60])
+@pytest.mark.parametrize("exponent", [1.2, 2, 3, 7.5, 40])
+def test_norm_keeps_its_derivatives_at_every_size(exponent, size, backend):
+    """Against 300 digits: u^p underflows long before the norm does."""
+    jet = compile_jet((Norm(x, y, sympy.nsimplify(exponent)),), 2, (), backend=backend)
+    u, v = point = size * np.array([-0.9, 0.4])
+    with mpmath.workdps(300):
+        p, a, b = mpmath.mpf(exponent), abs(mpmath.mpf(u)), abs(mpmath.mpf(v))
+        n = (a**p + b**p) ** (1 / p)
+        slopes = [-((a / n) ** (p - 1)), (b / n) ** (p - 1)]
+        curvature = (p - 1) * (a * b / n**2) ** (p - 2) / n**3
+        hessian = [[curvature * b * b, curvature * a * b], [curvature * a * b, curvature * a * a]]
+        expected = float(n), [float(s) for s in slopes], [[float(c) for c in row] for row in hessian]
+    found = (function(point, np.zeros(0))[0] for function in (jet.value, jet.gradient, jet.hessian))
+    for got, want in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-13)
+
+
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+@pytest.mark.parametrize("exponent", [1.2, 2, 3, 20])
+def test_squared_norm_has_the_hessian_of_the_diagonal_at_zero(exponent, backend):
+    jet = compile_jet((Norm(x, y, sympy.nsimplify(exponent)) ** 2,), 2, (), backend=backend)
+    at_zero = jet.hessian(np.zeros(2), np.zeros(0))
+    np.testing.assert_allclose(at_zero, jet.hessian(np.array([0.3, 0.3]), np.zeros(0)), rtol=1e-14)
+    np.testing.assert_allclose(jet.gradient(np.zeros(2), np.zeros(0)), 0.0, atol=1e-100)
+    np.testing.assert_allclose(jet.value(np.zeros(2), np.zeros(0)), 0.0, atol=1e-200)
+
+
+@pytest.mark.parametrize("function", [Norm, Share])
+def test_norm_and_share_have_the_same_derivatives_in_jax_and_in_sympy(function):
+    jet = compile_jet((function(x - y, x * y, sympy.Rational(7, 2)),), 2, ())
+    for point in np.random.default_rng(1).uniform(-1, 1, (4, 2)):
+        for value, derivative in ((jet.value, jet.gradient), (jet.gradient, jet.hessian)):
+            by_jax = jax.jacfwd(value)(jnp.asarray(point), np.zeros(0))
+            np.testing.assert_allclose(derivative(point, np.zeros(0)), by_jax, rtol=1e-12)
+
+
+def test_norm_refuses_a_variable_exponent():
+    for function in (Norm, Share):
+        with pytest.raises(ShapeError, match="variable exponent"):
+            sympy.diff(function(x, y, p), p)
+
+
 # name: inequalities, parameters, the same functions without sympy
 WRITTEN_TWICE = {
     "ellipsoid": (
@@ -170,6 +252,16 @@ WRITTEN_TWICE = {
         [AbsPower(AbsPower(x, 3) + AbsPower(y, 3), sympy.Rational(4, 3)) + z**4 - 1],
         {},
         lambda q, t: [(jnp.abs(q[0]) ** 3 + jnp.abs(q[1]) ** 3) ** (4 / 3) + q[2] ** 4 - 1],
+    ),
+    "positive parts": (
+        [x**2 + PositivePower(y - r, 2) + PositivePower(-z, sympy.Rational(5, 2)) - 1],
+        {r: 0.3},
+        lambda q, t: [q[0] ** 2 + jnp.maximum(q[1] - t[0], 0) ** 2 + jnp.maximum(-q[2], 0) ** 2.5 - 1],
+    ),
+    "norms": (
+        [Norm(x / r, Norm(y, z, 3), sympy.Rational(5, 2)) - 1],
+        {r: 0.8},
+        lambda q, t: [(jnp.abs(q[0] / t[0]) ** 2.5 + (jnp.abs(q[1]) ** 3 + jnp.abs(q[2]) ** 3) ** (2.5 / 3)) ** 0.4 - 1],
     ),
     "transcendental": (
         [sympy.cosh(x) + sympy.exp(y) + sympy.sqrt(1 + z**2) - r, -z - r],

@@ -10,7 +10,7 @@ import pytest
 import sympy
 
 import shapes
-from shapes import AbsPower, ImplicitShape, ShapeError, x, y, z
+from shapes import AbsPower, ImplicitShape, PositivePower, ShapeError, x, y, z
 from shapes.symbols import SignedPower
 from shapes.validity import check
 
@@ -85,6 +85,34 @@ def test_empty_and_flat_sets_are_refused_at_their_deepest_point(expressions, dep
     np.testing.assert_allclose(value, depth, atol=1e-6)  # the analytic minimum of max f
 
 
+@pytest.mark.parametrize(
+    ("expressions", "thickness"),
+    [
+        ([x**2 + y**2 - 1, z - 5e-13, -z - 5e-13], 1e-12),
+        ([x**2 + y**2 - 1, z - 1e-12, -z], 1e-12),
+        ([(x**2 + y**2) * 1e20 + z**2 - 1], 2e-10),
+        ([r2 - 1, (x - 2) ** 2 + y**2 + z**2 - (1 + 1e-11) ** 2], 1e-11),
+        ([(x - 1000) ** 2 + y**2 + z**2 - 1e-14], 2e-7),
+    ],
+    ids=["plate", "plate beside the origin", "needle", "balls that hardly overlap", "speck far away"],
+)
+def test_bodies_thinner_than_contact_resolves_are_refused(expressions, thickness):
+    message, across = refusal(expressions)
+    assert "is empty or flat: along" in message
+    assert "which contact cannot resolve" in message
+    np.testing.assert_allclose(np.linalg.norm(across), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(float(re.search(r"it is (\S+) m thick", message)[1]), thickness, rtol=0.2)
+
+
+@pytest.mark.parametrize(
+    "expressions",
+    [[x**2 + y**2 - 1, z - 1e-7, -z - 1e-7], [(x**2 + y**2) * 1e12 + z**2 - 1], [z - 5e-4, -z - 5e-4]],
+    ids=["plate", "needle", "sheet without end"],
+)
+def test_thin_bodies_are_accepted(expressions):
+    assert ImplicitShape(expressions).shape_class.count == len(expressions)
+
+
 @pytest.mark.parametrize("expression", [(r2 - 1) ** 3, (r2 - 1) * sympy.Abs(r2 - 1), (r2 - 1) ** 5])
 def test_vanishing_normal_is_refused_at_a_surface_point(expression):
     message, point = refusal([expression])
@@ -131,6 +159,8 @@ OWN = {
     "paraboloid": [x**2 + y**2 - z],
     "catenoid-like cap": [sympy.cosh(x) + sympy.cosh(y) - 3, z - 1, -z],
     "octahedron": [sympy.Abs(x) + sympy.Abs(y) + sympy.Abs(z) - 1],
+    "bullet": [x**2 + y**2 + PositivePower(z, 2) - 1, -z - 1],
+    "cushion": [PositivePower(x - 1, 3) + PositivePower(-x - 1, 3) + y**2 + z**2 - 1],
     "power 1.5": [AbsPower(x, sympy.Rational(3, 2)) + y**2 + z**2 - 1],
     "ball away from the origin": [(x - 5) ** 2 + (y + 7) ** 2 + z**2 - 1],
 }

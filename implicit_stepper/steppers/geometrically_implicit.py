@@ -50,7 +50,7 @@ class GeometricallyImplicit:
     rungs: ClassVar[tuple[str, ...]] = ("warm start", "cuts", "free flight", "tilted cuts")
 
     tolerance: float = 1e-12
-    max_iterations: int = 30
+    max_iterations: int = 40
     rounds: int = 12
     sweeps: int = 60
     friction: str = "projection"
@@ -149,12 +149,14 @@ def _contacts(problem: ncp.StepProblem, unknowns, memory: Memory, end: State) ->
     system, where = problem.system, ncp.layout(problem.system)
     if not system.groups:
         return _no_contacts(system.dimension), ()
-    most = tuple(
-        max(count(g.pair) for g in system.groups) for count in (lambda p: p.first.count, lambda p: p.second.count)
-    )
+    most = tuple(max(count(g.pair) for g in system.groups) for count in (lambda p: p.first.count, lambda p: p.second.count))
     records = [
         jax.vmap(functools.partial(_record, problem, most))(
-            group, unknowns[index], references, *ncp.contact_motions(system, end, group), memory.gaps[np.array(group.numbers)]
+            group,
+            unknowns[index],
+            references,
+            *ncp.contact_motions(system, end, group),
+            memory.gaps[np.array(group.numbers)],
         )
         for group, index, references in zip(system.groups, where.contacts, memory.references, strict=True)
     ]

@@ -1,0 +1,274 @@
+"""A convex body's surface cut into cells, triangles or (in the plane) segments, each on one inequality.
+
+Rays meet the surface in points, whose directions are triangulated. Where two neighbours share no inequality, the point where
+the surface passes from one to the next is added between them; where three neighbours share none, so is the corner.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from .exits import Balanced, spread_directions, zero
+
+_ON = 1e-9  # an inequality this close to its zero set (balanced coordinates) is active
+_SAME = 1e-7  # points closer than this are one
+_MOST_ROUNDS = 40
+_CLEARANCE = 0.5  # least distance of points near edges and corners, as a share of the spacing
+_LEAST_ACROSS = 6  # points along a small face, however small
+_PATTERN, _CLIMBS = 16, 20  # points tried around the best one in a search, which halves its step so many times
+_MOST_BEND = 0.2  # deviation of an edge's curve from its chord, as a share of the chord, that needs no further point
+_NEWTON_STEPS = 12
+_SINGULAR = 1e-10  # least volume of three unit normals that meet in a point
+
+
+@dataclasses.dataclass(frozen=True)
+class Tiling:
+    """Points y (n, d) on the surface in balanced coordinates, and cells (k, d) of point indices, counter-clockwise from outside.
+
+    active (n, m): which inequalities hold with equality at each point. faces (k,): which one a cell lies on.
+    """
+
+    body: Balanced
+    points: np.ndarray
+    active: np.ndarray
+    cells: np.ndarray
+    faces: np.ndarray
+
+    def edges(self) -> tuple[np.ndarray, np.ndarray]:
+        """In space: pairs of points (e, 2) between cells on different inequalities, and those inequalities (e, 2): the first
+        is that of the cell in which the pair is in counter-clockwise order."""
+        ends, sides = _sides(self.cells)
+        faces = self.faces[sides]
+        both = np.all(self.active[ends[:, :, None], faces[:, None, :]], axis=(1, 2))
+        chosen = (faces[:, 0] != faces[:, 1]) & both
+        return ends[chosen], faces[chosen]
+
+
+def tile(body: Balanced, count: int) -> Tiling:
+    """A tiling from about `count` points. What is smaller than their spacing may be missed."""
+    d = body.dimension
+    spacing = 2 * np.pi / count if d == 2 else np.sqrt(4 * np.pi / count)
+    points = body.surface(spread_directions(d, count))
+    points = np.concatenate([points, _hidden(body, points, spacing)])
+    points, active, _ = _refined(body, points, _active_set(body, points))
+    kept = _thinned(points, active, spacing)
+    points, active, cells = _refined(body, points[kept], active[kept])
+    return Tiling(body, points, active, cells, _faces(body, points, active, cells))
+
+
+def with_points(tiling: Tiling, rays) -> Tiling:
+    """With more points, where rays y (n, d) leave the body."""
+    body = tiling.body
+    new = body.surface(rays)
+    new = new[_fresh(tiling.points, new)]
+    points, active = np.concatenate([tiling.points, new]), np.concatenate([tiling.active, _active_set(body, new)])
+    points, active, cells = _refined(body, points, active)
+    return Tiling(body, points, active, cells, _faces(body, points, active, cells))
+
+
+def curve(body: Balanced, s, ends, faces) -> tuple[np.ndarray, np.ndarray]:
+    """Points b(s) (n, 3) on the edge f_i = f_j = 0, above the share s (n,) of the chord between `ends` (n, 2, 3), and db/ds.
+
+    `faces` (n, 2) are (i, j). NaN where Newton's method does not find it near the chord.
+    """
+    chord = ends[:, 1] - ends[:, 0]
+    foot = ends[:, 0] + s[:, None] * chord
+    point, rows = foot.copy(), np.arange(len(s))[:, None]
+    for _ in range(_NEWTON_STEPS):
+        gradients = body.gradient(point)[rows, faces]
+        matrix = np.concatenate([gradients, chord[:, None]], axis=1)
+        off = np.concatenate([body.value(point)[rows, faces], np.sum(chord * (point - foot), axis=1)[:, None]], axis=1)
+        step = _solved(matrix, off)
+        point = point - step
+        if np.all(np.linalg.norm(step, axis=1) < 1e-14):
+            break
+    tangent = np.cross(*np.moveaxis(body.gradient(point)[rows, faces], 1, 0))
+    along = np.sum(chord**2, axis=1) / np.sum(chord * tangent, axis=1)
+    length = np.linalg.norm(chord, axis=1)
+    near = np.linalg.norm(point - foot, axis=1) < length
+    lost = ~near | (np.linalg.norm(step, axis=1) > 1e-9 * length)
+    point[lost] = np.nan
+    return point, along[:, None] * tangent
+
+
+def _hidden(body: Balanced, points, spacing) -> np.ndarray:
+    """Points (k, d) on inequalities that none of `points` is on, found by climbing to where each is nearest to being active."""
+    distances = _distances(body, points)
+    unseen = np.setdiff1d(np.arange(distances.shape[1]), body.active(points))
+    best, pattern = points[np.argmax(distances[:, unseen], axis=0)], spread_directions(body.dimension, _PATTERN)
+    for step in spacing * 0.5 ** np.arange(_CLIMBS if len(unseen) else 0):
+        tried = np.concatenate([best[:, None], best[:, None] + step * pattern], axis=1)
+        tried = body.surface(tried.reshape(-1, body.dimension)).reshape(tried.shape)
+        values = _distances(body, tried.reshape(-1, body.dimension)).reshape(*tried.shape[:2], -1)
+        rows = np.arange(len(unseen))
+        best = tried[rows, np.argmax(values[rows, :, unseen], axis=1)]
+    return best[body.active(best) == unseen]
+
+
+def _refined(body: Balanced, points, active):
+    """The points with those that conforming cells need, and the cells."""
+    for _ in range(_MOST_ROUNDS):
+        cells = cells_around(points)
+        new, new_active = _missing(body, points, active, cells)
+        fresh = _fresh(points, new)
+        if not np.any(fresh):
+            return points, active, cells
+        points, active = np.concatenate([points, new[fresh]]), np.concatenate([active, new_active[fresh]])
+    return points, active, cells_around(points)
+
+
+def _missing(body, points, active, cells):
+    """Points, with their active sets, without which some cell has no inequality of its own."""
+    ends = cells if body.dimension == 2 else _sides(cells)[0]
+    apart = ends[~np.any(active[ends[:, 0]] & active[ends[:, 1]], axis=1)]
+    if body.dimension == 2:
+        return _passages(body, points[apart], active[apart])
+    lone = cells[~np.any(np.all(active[cells], axis=1), axis=1)]
+    if len(lone):
+        corners, found = _corners(body, points, points[lone])
+        if len(corners):
+            return corners, found
+        if len(apart):
+            return _passages(body, points[apart], active[apart])
+        middles = body.surface(np.mean(points[lone], axis=1))
+        return middles, _active_set(body, middles)
+    return _bends(body, Tiling(body, points, active, cells, _faces(body, points, active, cells)))
+
+
+def _bends(body, tiling: Tiling):
+    """The middles of edges whose curves deviate much from their chords."""
+    ends, faces = tiling.edges()
+    first, last = (tiling.points[ends[:, k]] for k in (0, 1))
+    middle, _ = curve(body, np.full(len(ends), 0.5), tiling.points[ends], faces)
+    bend = np.linalg.norm(middle - (first + last) / 2, axis=1) / np.linalg.norm(last - first, axis=1)
+    bent = bend > _MOST_BEND
+    active = _active_set(body, middle[bent])
+    active[np.arange(len(active))[:, None], faces[bent]] = True
+    return middle[bent], active
+
+
+def _passages(body, ends, active):
+    """Where the way over the surface from ends[:, 0] to ends[:, 1] (n, 2, d) leaves the inequalities of its start."""
+
+    def excess(s, rows):
+        rays, own = (1 - s)[:, None] * ends[rows, 0] + s[:, None] * ends[rows, 1], active[rows, 0]
+        # Beyond the exit from the start's own inequalities, so that the excess is smooth where it changes sign.
+        with np.errstate(invalid="ignore"):
+            f = body.value(body.exits(rays, chosen=own)[:, None] * rays)
+        return np.max(np.where(own, -np.inf, f), axis=1)
+
+    n, everywhere = len(ends), np.arange(len(ends))
+    bounds = np.zeros(n), np.ones(n)
+    s = zero(excess, *bounds, *(excess(t, everywhere) for t in bounds)) if n else np.zeros(0)
+    points = body.surface((1 - s)[:, None] * ends[:, 0] + s[:, None] * ends[:, 1])
+    found, f = _active_set(body, points), body.value(points)
+    for candidates in (active[:, 0], ~active[:, 0]):
+        found[everywhere, np.argmax(np.where(candidates, f, -np.inf), axis=1)] = True
+    return points, found
+
+
+def _corners(body, points, vertices):
+    """New corners near triangles (n, 3, 3), of the three inequalities that are nearest to being active at their middles."""
+    middle = body.surface(np.mean(vertices, axis=1))
+    faces, rows = np.argsort(-_distances(body, middle), axis=1)[:, :3], np.arange(len(vertices))[:, None]
+    if faces.shape[1] < 3:
+        return middle[:0], faces[:0] > 0
+    corner = middle.copy()
+    for _ in range(_NEWTON_STEPS):
+        corner = corner - _solved(body.gradient(corner)[rows, faces], body.value(corner)[rows, faces])
+    size = np.max(np.linalg.norm(vertices - middle[:, None], axis=2), axis=1)
+    found = np.linalg.norm(corner - middle, axis=1) < 2 * size
+    found[found] = np.max(_distances(body, corner[found]), axis=1) < _ON
+    corner = corner[found]
+    active = _active_set(body, corner)
+    active[np.arange(len(corner))[:, None], faces[found]] = True
+    fresh = _fresh(points, corner)
+    return corner[fresh], active[fresh]
+
+
+def _active_set(body, points) -> np.ndarray:
+    active = _distances(body, points) > -_ON
+    active[np.arange(len(points)), body.active(points)] = True
+    return active
+
+
+def _distances(body, points) -> np.ndarray:
+    """Of points (n, d) from the zero sets of the inequalities, to first order: (n, m), negative inside."""
+    lengths = np.linalg.norm(body.gradient(points), axis=-1)
+    return body.value(points) / np.maximum(lengths, 1e-300)
+
+
+def _faces(body, points, active, cells) -> np.ndarray:
+    """Which inequality each cell is on: the one at its middle, if its vertices share that, else one that they share."""
+    middle = body.value(body.surface(np.mean(points[cells], axis=1)))
+    shared = np.all(active[cells], axis=1)
+    return np.where(np.any(shared, axis=1), np.argmax(np.where(shared, middle, -np.inf), axis=1), np.argmax(middle, axis=1))
+
+
+def cells_around(points) -> np.ndarray:
+    """Delaunay triangles of the directions of points (n, d), as seen from the origin, or the segments between neighbours."""
+    directions = points / np.linalg.norm(points, axis=1, keepdims=True)
+    if points.shape[1] == 2:
+        order = np.argsort(np.arctan2(directions[:, 1], directions[:, 0]))
+        return np.stack([order, np.roll(order, -1)], axis=1)
+    import scipy.spatial  # takes .2 s, which most shapes need not wait for
+
+    triangles = scipy.spatial.ConvexHull(directions).simplices
+    inward = np.linalg.det(directions[triangles]) < 0
+    triangles[inward] = triangles[inward][:, ::-1]
+    return triangles
+
+
+def _sides(triangles) -> tuple[np.ndarray, np.ndarray]:
+    """Edges (e, 2) of a closed surface, and the triangles (e, 2) that have each in this order and in the other."""
+    ends = np.concatenate([triangles, np.roll(triangles, -1, axis=1), np.roll(triangles, -2, axis=1)])[:, :2]
+    owner = np.tile(np.arange(len(triangles)), 3)
+    forward = ends[:, 0] < ends[:, 1]
+    order_1, order_2 = (np.lexsort(pairs.T) for pairs in (ends[forward], ends[~forward][:, ::-1]))
+    return ends[forward][order_1], np.stack([owner[forward][order_1], owner[~forward][order_2]], axis=1)
+
+
+def distinct(points) -> np.ndarray:
+    """The points (k, d) without repetitions."""
+    return points[_fresh(points[:0], points)]
+
+
+def _fresh(points, new) -> np.ndarray:
+    """Which of the new points (n, d) are neither among `points` nor repeated."""
+    import scipy.spatial
+
+    fresh = np.ones(len(points) + len(new), dtype=bool)
+    pairs = scipy.spatial.cKDTree(np.concatenate([points, new])).query_pairs(_SAME, output_type="ndarray")
+    fresh[pairs[:, 1]] = False  # the second has the larger index
+    return fresh[len(points) :]
+
+
+def _thinned(points, active, spacing) -> np.ndarray:
+    """Points to keep (k,): all corners, those on edges that have none of the same edge and no corner near, and of the others
+    those that have no kept one on an edge near. What is near shrinks with the face, so that small ones survive."""
+    import scipy.spatial
+
+    d, rank = points.shape[1], np.sum(active, axis=1)
+    widths = [np.linalg.norm(np.ptp(points[on], axis=0)) if np.any(on) else np.inf for on in active.T]
+    size = np.min(np.where(active, widths, np.inf), axis=1)
+    near = scipy.spatial.cKDTree(points).query_ball_point(points, _CLEARANCE * np.minimum(spacing, size / _LEAST_ACROSS))
+    kept = rank >= d
+    for i in np.flatnonzero((rank > 1) & (rank < d)):
+        kept[i] = not any(kept[k] and (rank[k] >= d or np.array_equal(active[i], active[k])) for k in near[i])
+    for i in np.flatnonzero(rank == 1):
+        kept[i] = not np.any(kept[near[i]] & (rank[near[i]] > 1))
+    return np.flatnonzero(kept)
+
+
+def _solved(matrix, right) -> np.ndarray:
+    """Solutions (n, d) of n small systems; NaN for singular ones."""
+    lengths = np.linalg.norm(matrix, axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        matrix, right = matrix / lengths, right[..., None] / lengths
+    usable = np.all(np.isfinite(matrix), axis=(1, 2))
+    usable[usable] = np.abs(np.linalg.det(matrix[usable])) > _SINGULAR
+    solution = np.full(right.shape[:2], np.nan)
+    solution[usable] = np.linalg.solve(matrix[usable], right[usable])[..., 0]
+    return solution
