@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import sympy
 
-from . import validity
+from . import mesh, quadrature, validity
 from .arguments import number
 from .compile import Jet, compile_jet
+from .moments import Moments
 from .symbols import COORDINATES, ShapeError, canonical
 
 
@@ -78,6 +79,17 @@ class Shape:
     def hessian(self, point) -> jax.Array:
         """Hessians (m, d, d) at one body point (d,)."""
         return self.shape_class.jet.hessian(jnp.asarray(point), self.theta)
+
+    def moments(self) -> Moments:
+        """Volume, centre and second moments at unit density: in closed form where there is one, else by quadrature to 1e-8
+        (`quadrature.integrate`, which raises `ShapeError` for unbounded bodies)."""
+        if self.shape_class.closed_form is not None:
+            return self.shape_class.closed_form(self.theta)
+        return quadrature.integrate(self.shape_class, self.theta)
+
+    def mesh(self, resolution: int = mesh.RESOLUTION) -> mesh.Mesh | mesh.Outline:
+        """Watertight triangles of the surface for drawing (the outline in the plane); see `mesh.mesh`."""
+        return mesh.mesh(self.shape_class, self.theta, resolution)
 
     def parameters(self) -> dict[str, float]:
         """Parameter values by name."""

@@ -12,7 +12,8 @@ from .rounding import arcs, ordered_around, unit_normals
 from .tiling import Tiling, cells_around, distinct, tile, with_points
 
 RESOLUTION = 16  # subdivisions of an icosahedron's edge that give as many points on a smooth body
-_MOST_TURN, _MOST_HALVINGS = 1.5, 8
+_MOST_TURN = 1.5  # of a smooth face from one point to the next, as a share of the step along an arc
+_MOST_ADDED = 4  # times as many points as without rounding
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +80,8 @@ def _mesh(shape_class, theta: tuple[float, ...], resolution: int) -> Mesh | Outl
 
 def _turned(tiling: Tiling, step: float) -> Tiling:
     """With points added where the normal turns by much more than `step` [rad] from one point to the next on a face."""
-    for _ in range(_MOST_HALVINGS):
+    most = _MOST_ADDED * len(tiling.points)
+    while len(tiling.points) < most:
         ends = np.concatenate([tiling.cells, np.roll(tiling.cells, -1, axis=1)])[:, :2]
         faces, normals = np.tile(tiling.faces, 2), unit_normals(tiling.body, tiling.points)
         turn = np.linalg.norm(normals[ends[:, 0], faces] - normals[ends[:, 1], faces], axis=1)

@@ -34,7 +34,9 @@ def integrate(shape_class, theta) -> Moments:
 @functools.lru_cache(maxsize=1024)
 def _integrate(shape_class, theta: tuple[float, ...]) -> Moments:
     body, radius = balanced(shape_class, theta), float(shape_class.radius(theta))
+    error = np.inf
     for points, rays in _STAGES[body.dimension]:
+        before = error
         tiling = tile(body, points)
         terms, error = _adapted(fans(tiling), radius, rays)
         if radius > 0:
@@ -42,8 +44,10 @@ def _integrate(shape_class, theta: tuple[float, ...]) -> Moments:
             error = max(error, closure(body, terms))
         if error <= TOLERANCE:
             return _moments(body, terms, error)
+        if not error < before / 2:
+            break
     raise ShapeError(
-        f"{shape_class.name}: its volume and inertia were found to a relative error of {error:.1g}, which must be "
+        f"{shape_class.name}: its volume and inertia were found to a relative error of {error:.2g}, which must be "
         f"{TOLERANCE:g}. Give the body its `mass` and `inertia`."
     )
 

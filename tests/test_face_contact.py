@@ -55,7 +55,7 @@ def test_the_box_tips_exactly_when_the_centre_of_pressure_leaves_the_face(height
     """About its edge it starts with (F z - m g a)/(I + m (a^2 + c^2)); below the limit it stays at rest."""
     limit = MASS * G * A / height
     still = run(box_on_floor(friction=4.0, wrench=push(limit * (1 - 1e-6), height)), duration=0.2)
-    assert np.abs(still.velocity).max() <= 1e-12
+    assert np.abs(still.velocity).max() <= 1e-9  # 1e-12 of the solver, and 1e-6 between the pressure and the edge
     assert still.contacts.point_1[-1, 0, 0] == pytest.approx(A * (1 - 1e-6), abs=1e-9)
     excess, h = 1e-3, 1e-3
     tipping = run(box_on_floor(friction=4.0, wrench=push(limit * (1 + excess), height)), h=h, duration=h)
@@ -154,15 +154,18 @@ def test_a_box_falls_over_its_edge_like_a_pendulum():
     exact = scipy.integrate.solve_ivp(
         lambda t, s: [s[1], -slope(s[0]) / edge], (0, duration), [angle, 0.0], rtol=1e-12, atol=1e-12
     ).y[1, -1]
-    errors = []
+    errors, creep = [], []
     for h in (0.01, 0.005, 0.0025):
         trajectory = run(box_on_floor(friction=2.0, **tilted_on_edge(angle)), h=h, duration=duration)
         errors.append(abs(trajectory.velocity[-1, 0, 4] - exact))
-        np.testing.assert_allclose(trajectory.contacts.point_1[:, 0, 0], 0.0, rtol=0, atol=1e-9)  # the edge sticks
+        creep.append(np.abs(trajectory.contacts.point_1[:, 0, 0]).max())
+        assert np.abs(trajectory.contacts.slip[:, 0]).max() <= 1e-9  # the edge sticks
         np.testing.assert_allclose(trajectory.contacts.point_1[:, 0, 1], 0.0, rtol=0, atol=1e-9)  # its middle, by symmetry
-    assert errors[0] <= 0.05
-    assert 1.6 <= errors[0] / errors[1] <= 2.4
-    assert 1.6 <= errors[1] / errors[2] <= 2.4
+    # a point at rest at the end of a step has moved by h^2 omega^2 r/2 in it: first order over all steps
+    for values, largest in ((errors, 0.1), (creep, 1e-3)):
+        assert values[0] <= largest
+        assert 1.6 <= values[0] / values[1] <= 2.4
+        assert 1.6 <= values[1] / values[2] <= 2.4
 
 
 def test_a_rocking_box_loses_energy_at_every_landing_and_comes_to_rest_flat():
@@ -193,43 +196,40 @@ def test_a_cylinder_rolls_on_its_side_without_loss():
 
 
 def test_a_thin_cylinder_rolls_on_its_rim_in_a_circle():
-    """Steady rolling of a disc of radius r, tilted by theta from the floor, with precession W about the vertical and spin s
-    about its axis: the contact is at rest and m, I, W, s, theta satisfy Euler's equations, solved for s with the contact
-    point of a rim of no thickness."""
-    r, theta, precession = 0.4, 1.1, 1.5
+    """Steady rolling of a disc of radius r and half height w: its axis e3 leans by theta, precession W about the vertical,
+    spin s about e3. The rim's lowest point is at rest, and Euler's equations fix s for given W and theta."""
+    r, w, theta, precession = 0.4, 0.02, 1.1, 1.5
     light, axial = MASS * r**2 / 4, MASS * r**2 / 2
+    to_contact = np.array([0.0, -r, -w])  # in e1 (horizontal), e2 (up the slope), e3
 
-    # Axes: e3 the disc's axis, e1 horizontal in its plane, e2 = e3 x e1 up the slope; omega = W k + s e3.
-    # Angular momentum in these axes turns with W k: torque of the contact force (weight and centripetal) about the centre.
-    def unbalanced(spin):
-        up = np.array([0.0, np.sin(theta), np.cos(theta)])  # the vertical in (e1, e2, e3)
+    def motion(spin):
+        up = np.array([0.0, np.sin(theta), np.cos(theta)])
         frame = precession * up
         omega = frame + np.array([0.0, 0.0, spin])
-        to_contact = np.array([0.0, -r, 0.0])
-        velocity = -np.cross(omega, to_contact)
+        return up, frame, omega, -np.cross(omega, to_contact)
+
+    def unbalanced(spin):
+        """Torque of the contact's force, weight and centripetal, less the change of the angular momentum, along e1."""
+        up, frame, omega, velocity = motion(spin)
         force = MASS * np.cross(frame, velocity) + MASS * G * up
-        torque = np.cross(to_contact, force)
-        momentum = np.array([light, light, axial]) * omega
-        return (np.cross(frame, momentum) - torque)[0]
+        return (np.cross(frame, np.array([light, light, axial]) * omega) - np.cross(to_contact, force))[0]
 
     spin = scipy.optimize.brentq(unbalanced, -60, 60)
+    *_, omega, velocity = motion(spin)
     turn = np.array([[1, 0, 0], [0, np.cos(theta), -np.sin(theta)], [0, np.sin(theta), np.cos(theta)]])
-    e1, e2, e3 = turn.T
-    omega = precession * np.array([0, 0, 1]) + spin * e3
-    velocity = -np.cross(omega, -r * e2)
+    body = {
+        "quaternion": about((1, 0, 0), theta),
+        "position": -turn @ to_contact,
+        "velocity": np.concatenate([turn @ velocity, turn @ omega]),
+        "inertia": (light, light, axial),
+    }
     tilts = []
     for h in (0.004, 0.002, 0.001):
-        thin = 1e-6
-        body = {
-            "quaternion": about((1, 0, 0), theta),
-            "position": r * e2 + thin * e3 * np.sign(e3[2]),
-            "velocity": np.concatenate([velocity, omega]),
-            "inertia": (light, light, axial),
-        }
-        trajectory = run(cylinder_on_floor(r, thin, friction=1.0, **body), h=h, duration=0.4)
+        trajectory = run(cylinder_on_floor(r, w, friction=1.0, **body), h=h, duration=0.4)
         axis = np.array([rotation_matrix(q)[:, 2] for q in trajectory.quaternion[:, 0]])
         tilts.append(np.abs(np.arccos(axis[:, 2]) - theta).max())
         assert np.abs(trajectory.contacts.slip[:, 0, :2]).max() <= 1e-9
+        assert np.abs(trajectory.contacts.gap[:, 0]).max() <= 1e-12
     assert tilts[0] <= 0.05
     assert 1.6 <= tilts[0] / tilts[1] <= 2.4
     assert 1.6 <= tilts[1] / tilts[2] <= 2.4
