@@ -1,9 +1,9 @@
 """The certificate of a step: the paper's equations in the paper's form, from the step's result alone.
 
 Nothing here comes from the solver's residual: Chakraborty (10)-(11) is written out with f(a2) and the squared cone, beside
-the momentum balance, the signed gap, the maximum-dissipation defect and a bound on the energy. Every entry is a violation, dimensionless, zero
-when the equation holds; impulses are measured in max(m g h, p_n), slips in max(g h, sigma), lengths in the scene's length
-and gaps in h sqrt(g L).
+the momentum balance, the signed gap, the maximum-dissipation defect and a bound on the energy. Every entry is a violation,
+dimensionless, zero when the equation holds; impulses are measured in max(m g h, p_n), slips in max(g h, sigma), lengths in
+the scene's length and gaps in h sqrt(g L).
 """
 
 from __future__ import annotations

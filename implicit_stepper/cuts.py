@@ -19,7 +19,6 @@ from .complementarity import length_of, project_to_disc
 from .distance import closest_points_from
 from .system import ContactGroup
 
-
 _TILTS = (0.2, 0.5, 0.03)  # [rad]
 
 

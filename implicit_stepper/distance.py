@@ -123,7 +123,7 @@ def _pair_query(pair: PairClass, theta_1, theta_2, pose_1, pose_2) -> ClosestPoi
 
 
 def _active(pair: PairClass, rows):
-    """Which inequalities (m1,), (m2,) carry: those whose multiplier exceeds their slack. With a support function, the one."""
+    """Which inequalities (m1,), (m2,) carry: those whose multiplier exceeds their slack, and one with a support function."""
     carries, parts, at = rows.multipliers > rows.slacks, [], 0
     for side in (pair.first, pair.second):
         count = side.count if side.support is None else 0
@@ -152,7 +152,7 @@ def closest_points_from(pair: PairClass, start, first: Placed, second: Placed, l
 
 
 def closest_points_cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, length):
-    """Long-form closest-point unknowns of one pair, without a hint; `inside_i` (d,) are points inside, in shape coordinates."""
+    """Long-form closest-point unknowns of one pair, without a hint; `inside_i` (d,): points inside, in shape coordinates."""
     general = pair.general
     return _cold(general, first, second, inside_1, inside_2, length, _TOLERANCE) * general.unknown_scale(length)
 

@@ -1,7 +1,7 @@
 """What is tried for a step that its warm start does not solve, or whose solution is not certified.
 
-It runs outside the compiled loop of steps, one compiled program per rung, so the easy steps neither compile nor pay for it:
-the stepper's further rungs in turn, then two steps of half the length, each with the whole ladder.
+It runs outside the compiled loop of steps, as a program of its own, so the easy steps neither compile nor pay for it: the
+stepper's further rungs in turn, then two steps of half the length, each with the whole ladder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Attempt:
 
 @dataclasses.dataclass(frozen=True)
 class Climb:
-    """The last step tried, its certificate (see `certificate`), all attempts, and whether the step is solved and certified."""
+    """The last step tried, its certificate (see `certificate`), all attempts, and whether it is solved and certified."""
 
     step: StepResult
     certificate: dict[str, jax.Array]
@@ -71,10 +71,10 @@ def _climb(stepper: Stepper, system: System, state: State, memory, h, tolerance,
     return Climb(_joined(*halves, len(stepper.rungs), attempts), _worse(*halves), tuple(attempts), True)
 
 
-@functools.partial(jit, static_argnums=(0, 1))
-def _try(stepper: Stepper, rung: int, system: System, state: State, memory, h):
-    """A step from one rung, and its certificate."""
-    step = stepper.step(system, state, memory, h, rung)
+@functools.partial(jit, static_argnums=0)
+def _try(stepper: Stepper, rung, system: System, state: State, memory, h):
+    """A step from one rung, and its certificate; one program for all rungs."""
+    step = stepper.retry(system, state, memory, h, rung)
     return step, certificate(system, state, step.state, step.contacts, h)
 
 

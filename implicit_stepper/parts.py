@@ -105,7 +105,7 @@ def _touch(first: Part, second: Part) -> bool:
 
 
 def _heights(part: Part):
-    """f_j / |grad f_j|, less the rounding radius, as a function of a point (d,) in the body's coordinates: roughly metres."""
+    """f_j / |grad f_j| less the rounding radius, roughly metres, as a function of a point (d,) in the body's coordinates."""
     of, theta = part.shape.shape_class, np.asarray(part.shape.theta)
     jet, slope = compile_jet(of.expressions, of.dimension, of.parameters, backend="numpy"), surface(part.shape).slope
     return lambda point: jet.value(part.rotation.T @ (point - part.position), theta) / slope - of.radius(theta)

@@ -19,7 +19,6 @@ from .friction import FrictionEllipsoid
 from .parts import Part, moments, parts
 from .system import ContactGroup, Frame, System
 
-
 # Up to this sharpness the short form of the closest-point unknowns solves what the long form does, and costs less; beyond
 # it loses starts: docs/decisions/0006-sharp-shapes.md.
 _MILD = 4.0
@@ -89,13 +88,14 @@ class Scene:
         velocity: Sequence[float] | None = None,
         wrench: Sequence[float] | Callable | None = None,
     ) -> Body:
-        """A moving body: one convex `shape`, or several, `shapes` = [(shape, (position, quaternion)), ...] in its coordinates.
+        """A moving body of one convex `shape`, or several: `shapes` = [(shape, (position, quaternion)), ...].
 
         `position` [m] and `quaternion` (4,) w first (`angle` [rad] in the plane) place the body's coordinates, which are
-        those of `shape`. velocity (6,) or (3,): linear [m/s] of the centre of mass, and angular [rad/s], inertial frame.
-        mass [kg]; inertia: principal moments (3,) or matrix (3, 3) [kg m^2] about the centre of mass in the body's axes, a
-        number in the plane, with `centre_of_mass` [m] in the body's coordinates, by default their origin. What is left out
-        comes from the shapes: all from `density` [kg/m^3, kg/m^2 in the plane], inertia and centre from `mass`.
+        those of `shape`, and in which the parts of `shapes` have their poses. velocity (6,) or (3,): linear [m/s] of the
+        centre of mass, and angular [rad/s], inertial frame. mass [kg]; inertia: principal moments (3,) or matrix (3, 3)
+        [kg m^2] about the centre of mass in the body's axes, a number in the plane, with `centre_of_mass` [m] in the body's
+        coordinates, by default their origin. What is left out comes from the shapes: all from `density` [kg/m^3, kg/m^2 in
+        the plane], inertia and centre from `mass`.
         wrench: constant (6,) or (3,), force [N] and moment [N m] about the centre of mass in the inertial frame, or a JAX
         function `wrench(time, position, orientation, velocity)` of the centre of mass returning that, evaluated at the start
         of each step as p_app in Chakraborty (10).
@@ -228,7 +228,7 @@ class Scene:
         return max(loads) or 1.0
 
     def _groups(self, moving_count: int) -> tuple[ContactGroup, ...]:
-        """Contacts that share the classes of their shapes, which bodies move, and whether shapes sit off their bodies' frames."""
+        """Contacts that share the classes of their shapes, which bodies move, and which shapes sit off their bodies' axes."""
         members: dict[tuple, list[_Contact]] = {}
         for number, (first, i, second, j, friction) in enumerate(self._contacts):
             contact = _Contact(

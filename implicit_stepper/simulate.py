@@ -54,8 +54,9 @@ def simulate(
 
     Every step must converge and pass its certificate within `certificate_tolerance` (dimensionless, see `certificate`;
     1e-8 to 1e-10); one that does not is solved again by the ladder (`ladder.climb`). If that fails too, `StepError` is
-    raised, which carries the trajectory before it and the state to `start` from; with `on_failure="return"` that shorter trajectory is returned instead. `progress` shows a bar; by default on terminals only.
-    Raises `ValueError` for bad arguments.
+    raised, which carries the trajectory before it and the state to `start` from; with `on_failure="return"` that shorter
+    trajectory is returned instead. `progress` shows a bar; by default on terminals only. Raises `ValueError` for bad
+    arguments.
     """
     h, duration = positive("h", h), positive("duration", duration)
     positive("certificate_tolerance", certificate_tolerance)

@@ -25,7 +25,7 @@ def extrapolated(residual, history):
 
 
 def long_forms(problem: ncp.StepProblem, unknowns) -> list:
-    """Per group, the closest-point unknowns (nc, unknowns) in long form of a root (N,) in physical units, before the step."""
+    """Per group, the closest-point unknowns (nc, unknowns) of a root (N,) in long form, physical units, before the step."""
     where = ncp.layout(problem.system)
 
     def one(member: ContactGroup, unknowns, motion_1, motion_2):
@@ -55,7 +55,7 @@ def free_flight(problem: ncp.StepProblem, free):
 
 
 def cold_contacts(system: System, state: State) -> list:
-    """Per group, of contacts at rest in the closest points of `state`: unknowns (nc, width), tangents t (nc, d), gaps (nc,)."""
+    """Per group, of contacts at rest in `state` at their closest points: unknowns (nc, width), tangents (nc, d), gaps."""
 
     def one(member, motion_1, motion_2):
         closest, geometry = _cold(member, system.length, jnp.eye(system.dimension)[0], motion_1, motion_2)

@@ -22,12 +22,14 @@ _LEAST_SINE = 0.05  # of the angle between the normals of two faces, for an edge
 class Fans:
     """sides (k, 2, d): the ends of b, apexes (k, d), all y in balanced coordinates; in the plane apexes are not used.
 
-    curved (k,): whether b follows the edge between inequalities `faces` (k, 2) instead of the chord.
+    cell_faces (k,): the inequality that the cell is on. curved (k,): whether b follows the edge between inequalities `faces`
+    (k, 2) instead of the chord.
     """
 
     body: Balanced
     sides: np.ndarray
     apexes: np.ndarray
+    cell_faces: np.ndarray
     curved: np.ndarray
     faces: np.ndarray
 
@@ -63,19 +65,20 @@ def fans(tiling: Tiling) -> Fans:
     """One fan a cell, opposite its curved side; where a cell has several curved sides, three from its middle."""
     body, points = tiling.body, tiling.points
     if body.dimension == 2:
-        straight = np.zeros(len(tiling.cells), dtype=bool)
-        return Fans(body, points[tiling.cells], np.zeros((len(straight), 2)), straight, np.zeros((len(straight), 2), int))
+        none = np.zeros((len(tiling.cells), 2), dtype=int)
+        return Fans(body, points[tiling.cells], none, tiling.faces, np.zeros(len(none), dtype=bool), none)
     curved = _curved_sides(tiling)
-    sides, apexes, faces = [], [], []
-    for cell in tiling.cells.tolist():
+    sides, apexes, own, faces = [], [], [], []
+    for cell, face in zip(tiling.cells.tolist(), tiling.faces.tolist(), strict=True):
         around = [(cell[k], cell[(k + 1) % 3], cell[(k + 2) % 3]) for k in range(3)]
         bent = [side for side in around if side[:2] in curved]
         for first, last, opposite in around if len(bent) > 1 else bent or around[:1]:
             sides.append((first, last))
             apexes.append(np.mean(points[cell], axis=0) if len(bent) > 1 else points[opposite])
+            own.append(face)
             faces.append(curved.get((first, last), (-1, -1)))
     faces = np.array(faces)
-    return Fans(body, points[np.array(sides)], np.array(apexes), faces[:, 0] >= 0, faces)
+    return Fans(body, points[np.array(sides)], np.array(apexes), np.array(own), faces[:, 0] >= 0, faces)
 
 
 def _curved_sides(tiling: Tiling) -> dict[tuple[int, int], tuple[int, int]]:

@@ -17,6 +17,7 @@ from .exits import Balanced
 from .tiling import Tiling, curve
 
 _EDGE_ORDER, _ARC_ORDER, _RIM_ORDER = 12, 12, 24  # Gauss points along an edge, along an arc of normals, along a corner's rim
+_ON = 1e-9  # an inequality this close to its zero set (balanced coordinates) is active
 _LEAST_ANGLE = 1e-9  # [rad] between normals: a smaller edge adds less than round-off
 
 
@@ -25,13 +26,18 @@ def full_angle(dimension: int) -> float:
     return 2 * np.pi * (dimension - 1)
 
 
-def face_terms(body: Balanced, radius: float, y, cone) -> np.ndarray:
-    """Terms (n, c) of the layer over surface points y (n, d), where the cone over the surface element has volume cone / d."""
+def face_terms(body: Balanced, radius: float, y, cone, faces) -> np.ndarray:
+    """Terms (n, c) of the layer over surface points y (n, d), where the cone over the surface element has volume cone / d.
+
+    faces (n,): the inequality to take the normal of, where it is active; on an edge it decides between two.
+    """
     rows, x = np.arange(len(y)), y @ body.axes.T
-    place = body.place(y)
+    place, f = body.place(y), body.value(y)
     with np.errstate(all="ignore"):
-        face = body.active(y)
-        gradient, hessian = (part(place, body.theta)[rows, face] for part in (body.jet.gradient, body.jet.hessian))
+        gradients, hessians = body.jet.gradient(place, body.theta), body.jet.hessian(place, body.theta)
+    on = f[rows, faces] > -_ON * np.linalg.norm(gradients[rows, faces] @ body.axes, axis=1)
+    face = np.where(on, faces, np.argmax(f, axis=1))
+    gradient, hessian = gradients[rows, face], hessians[rows, face]
     slope = np.linalg.norm(gradient, axis=1)
     n = gradient / slope[:, None]
     bent = np.einsum("nij,nj->ni", hessian, n)
@@ -69,8 +75,8 @@ def closure(body: Balanced, terms) -> float:
 def arcs(first, last, shares) -> tuple[np.ndarray, np.ndarray]:
     """Unit vectors (n, q, d) at the `shares` (q,) of the arcs from `first` to `last` (n, d), and the angles (n,) of those."""
     angle = 2 * np.arctan2(np.linalg.norm(last - first, axis=1), np.linalg.norm(last + first, axis=1))
-    angle = np.maximum(angle, _LEAST_ANGLE)
-    a, b = (np.sin(angle[:, None] * s) / np.sin(angle)[:, None] for s in (1 - shares, shares))
+    wide = np.maximum(angle, _LEAST_ANGLE)[:, None]
+    a, b = (np.sin(wide * s) / np.sin(wide) for s in (1 - shares, shares))
     return a[..., None] * first[:, None] + b[..., None] * last[:, None], angle
 
 

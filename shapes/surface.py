@@ -21,8 +21,8 @@ _PROJECTIONS = 60
 
 @dataclasses.dataclass(frozen=True)
 class Surface:
-    """What sampling showed: a point `interior` (d,) [m] inside the body; `slope` (m,), a typical |grad f_j| on the surface, by
-    which residual rows are scaled; `sharpness`, the largest curvature times the typical radius: 1 for a ball, 0 for a
+    """What sampling showed: a point `interior` (d,) [m] inside the body; `slope` (m,), a typical |grad f_j| on the surface,
+    by which residual rows are scaled; `sharpness`, the largest curvature times the typical radius: 1 for a ball, 0 for a
     half-space, infinite for bodies with edges."""
 
     interior: np.ndarray

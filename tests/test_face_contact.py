@@ -76,7 +76,9 @@ def test_a_stack_carries_what_is_above():
     below, names = scene.add_fixed(name="floor", shape=FLOOR), ("low", "middle", "top")
     for i, name in enumerate(names):
         size = np.array([A, B, C]) * (1 - 0.2 * i)
-        body = scene.add_body(name=name, shape=shapes.Box(size), density=10.0, position=(0.02 * i, 0, C + [0, 0.36, 0.64][i]))
+        body = scene.add_body(
+            name=name, shape=shapes.Box(size), density=10.0, position=(0.02 * i, 0, C + [0, 0.36, 0.64][i])
+        )
         scene.add_contact(body, below, friction=0.5)
         below = body
     trajectory = run(scene, duration=0.5)
@@ -103,7 +105,7 @@ def test_the_legs_of_a_table_share_its_weight_alike_and_always_the_same_way():
     trajectory, again = (run(four_legged_table(), duration=0.3) for _ in range(2))
     share = trajectory.mass[0] * G * 0.01 / 4
     np.testing.assert_allclose(trajectory.contacts.normal_impulse[:, :4], share, rtol=1e-9)
-    np.testing.assert_array_equal(trajectory.contacts.normal_impulse[:, 4], 0.0 * trajectory.time[1:])
+    assert np.abs(trajectory.contacts.normal_impulse[:, 4]).max() <= 1e-12 * share  # the top touches nothing
     assert np.array_equal(trajectory.contacts.normal_impulse, again.contacts.normal_impulse)
     assert trajectory.contact_names[0] == ("table[0]", "floor")
 
@@ -137,7 +139,7 @@ def test_the_patch_resists_spinning_by_its_drilling_radius():
 
 
 def tilted_on_edge(angle):
-    """A box that stands on its edge x = a, y = any, z = -c, turned about y by `angle` from lying flat; centre above x = 0."""
+    """A box on its edge x = a, z = -c, which lies at the origin, turned about y by `angle` from lying flat."""
     turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
     x, z = -turn @ np.array([A, -C])
     return {"quaternion": about((0, 1, 0), angle), "position": (x, 0, z)}
@@ -190,7 +192,9 @@ def test_a_cylinder_rolls_on_its_side_without_loss():
     r, v = 0.3, 1.2
     side = {"quaternion": about((1, 0, 0), np.pi / 2), "position": (0, 0, r), "velocity": (v, 0, 0, 0, v / r, 0)}
     trajectory = run(cylinder_on_floor(r, 0.5, **side), duration=5.0)
-    np.testing.assert_allclose(trajectory.velocity, np.broadcast_to(trajectory.velocity[0], trajectory.velocity.shape), atol=1e-10)
+    np.testing.assert_allclose(
+        trajectory.velocity, np.broadcast_to(trajectory.velocity[0], trajectory.velocity.shape), atol=1e-10
+    )
     np.testing.assert_allclose(trajectory.contacts.normal_impulse, MASS * G * 0.01, rtol=1e-9)
     np.testing.assert_allclose(trajectory.contacts.point_1[:, 0, 1], 0.0, rtol=0, atol=1e-9)  # middle of the line
 

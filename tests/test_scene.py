@@ -367,7 +367,7 @@ def test_contacts_are_grouped_by_the_classes_of_their_shapes():
         scene.add_contact(small, large, friction=0.4),
         scene.add_contact(egg, small, friction=0.5),
     ]
-    assert numbers == [0, 1, 2, 3, 4]
+    assert numbers == [(0,), (1,), (2,), (3,), (4,)]
     system, _ = scene.build()
     assert system.names == ("small", "large", "egg", "floor")
     assert system.contact_names == (

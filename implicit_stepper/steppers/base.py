@@ -1,10 +1,10 @@
 """The protocol of every time-stepper, and what one step returns.
 
-A stepper is a frozen dataclass of settings with `init(system, state) -> memory` (its private warm start) and
-`step(system, state, memory, h, rung=0) -> StepResult`. Both are pure JAX functions, so they can be jitted, scanned and
-`vmap`ped; h is an argument, so a step can be repeated with a smaller one. A step that is not solved says so in its `result`;
-`rungs` names the starts that a stepper knows, the cheapest first, and `ladder.climb` tries the others outside the compiled
-loop, where they cost the easy steps nothing.
+A stepper is a frozen dataclass of settings with `init(system, state) -> memory` (its private warm start),
+`step(system, state, memory, h) -> StepResult` and `retry(system, state, memory, h, rung)`. All are pure JAX functions, so
+they can be jitted, scanned and `vmap`ped; h is an argument, so a step can be repeated with a smaller one. A step that is not
+solved says so in its `result`; `rungs` names the starts that a stepper knows, the cheapest first, which is that of `step`.
+`ladder.climb` retries with the others, outside the compiled loop, where they cost the easy steps nothing.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ class Contacts:
     """All contacts at the end of a step, in the order of `Scene.add_contact`; d = 3 or 2, k = 3 or 1; inertial frame.
 
     normal_impulse (nc,) [N s]; friction_impulse (nc, k): p_t, p_o [N s] along `tangent` t and o = n x t, and p_r [N m s]
-    about n; gap (nc,) [m] and gap_start (nc,), that at the start of the step; slip (nc, k): v_t, v_o [m/s], v_r [rad/s] of body 2 against body 1; sigma (nc,) [m/s], the norm
-    of (e_t v_t, e_o v_o, e_r v_r); point_1, point_2, normal, tangent (nc, d); multipliers_1, multipliers_2 (nc, m): the
-    weights l_j >= 0 with normal = sum l_j grad f_j(point_1) = - sum l_j grad g_j(point_2), Chakraborty (20)-(22), zero for
-    inactive inequalities and beyond a shape's own number of them.
+    about n; gap (nc,) [m] and gap_start (nc,), that at the start of the step; slip (nc, k): v_t, v_o [m/s], v_r [rad/s] of
+    body 2 against body 1; sigma (nc,) [m/s], the norm of (e_t v_t, e_o v_o, e_r v_r); point_1, point_2, normal, tangent
+    (nc, d); multipliers_1, multipliers_2 (nc, m): the weights l_j >= 0 with normal = sum l_j grad f_j(point_1) = - sum l_j
+    grad g_j(point_2), Chakraborty (20)-(22), zero for inactive inequalities and beyond a shape's own number of them; of
+    rounded bodies at their cores' points.
     """
 
     normal_impulse: jax.Array
@@ -48,8 +49,8 @@ class Contacts:
 @dataclasses.dataclass(frozen=True)
 class Stats:
     """Cost and quality of a step: iterations () (Jacobians, over all starts and rungs), residual () (largest |F_i|,
-    dimensionless), rung () (which of `Stepper.rungs` solved it; their number where it took sub-steps), substeps () (1, or how
-    many shorter steps were taken in its place)."""
+    dimensionless), rung () (which of `Stepper.rungs` solved it; their number where it took sub-steps), substeps () (1, or
+    how many shorter steps were taken in its place)."""
 
     iterations: jax.Array
     residual: jax.Array
@@ -78,5 +79,8 @@ class Stepper(Protocol):
     def init(self, system: System, state: State) -> Any:
         """Memory before the first step."""
 
-    def step(self, system: System, state: State, memory: Any, h, rung: int = 0) -> StepResult:
-        """One step of h [s] from the start that `rungs[rung]` names."""
+    def step(self, system: System, state: State, memory: Any, h) -> StepResult:
+        """One step of h [s] from the first of `rungs`."""
+
+    def retry(self, system: System, state: State, memory: Any, h, rung) -> StepResult:
+        """The same step from the start that `rungs[rung]` names; `rung` () may be traced."""

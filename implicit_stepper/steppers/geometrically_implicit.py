@@ -24,6 +24,9 @@ from ..results import Result
 from ..system import ContactGroup, System
 from .base import Contacts, Stats, StepResult
 
+_RUNGS = ("warm start", "cuts", "free flight", "tilted cuts")
+_WARM, _CUTS, _, _TILTED = range(len(_RUNGS))
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +50,7 @@ class GeometricallyImplicit:
     have the same roots. Raises `ValueError` naming the argument.
     """
 
-    rungs: ClassVar[tuple[str, ...]] = ("warm start", "cuts", "free flight", "tilted cuts")
+    rungs: ClassVar[tuple[str, ...]] = _RUNGS
 
     tolerance: float = 1e-12
     max_iterations: int = 40
@@ -72,14 +75,44 @@ class GeometricallyImplicit:
         gaps = in_user_order(system, jnp.concatenate([*gaps, jnp.zeros(0)]))
         return Memory(jnp.broadcast_to(z, (3, z.size)), tuple(references), gaps)
 
-    def step(self, system: System, state: State, memory: Memory, h, rung: int = 0) -> StepResult:
-        """One step of h [s] from the start that `rungs[rung]` names; not solved, it says so in its `result`."""
+    def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
+        """One step of h [s] from the warm start; not solved, it says so in its `result`."""
         problem = ncp.step_problem(system, state, h, memory.references, self.friction)
-        if rung > 0:
-            return self._climb(problem, memory, rung)
-        residual = functools.partial(ncp.residual, problem)
-        warm = starts.extrapolated(residual, memory.history / ncp.unknown_scale(problem))
-        return self._result(problem, memory, self._newton(problem, warm), rung)
+        return self._result(problem, memory, self._newton(problem, _warm(problem, memory)))
+
+    def retry(self, system: System, state: State, memory: Memory, h, rung) -> StepResult:
+        """The same step from the starts that `rungs[rung]` names, `rung` () an integer that may be traced: up to `rounds` of
+        them, until one is solved without gaining energy."""
+        problem = ncp.step_problem(system, state, h, memory.references, self.friction)
+        unit = ncp.unknown_scale(problem)
+        free = energy.free_velocity(system, state, problem.momentum, h)
+        cut = (rung == _CUTS) | (rung == _TILTED)
+
+        def other(number, cuts):
+            return jnp.where(rung == _WARM, _warm(problem, memory), starts.free_flight(problem, free) / unit), cuts
+
+        def planes(number, cuts):
+            cuts = jax.tree.map(lambda a, b: jnp.where(rung == _TILTED, a, b), tilted(problem, cuts, number), cuts)
+            return cut_start(problem, cuts, self.sweeps)
+
+        def attempt(carry):
+            number, cuts, last, _ = carry
+            z0, cuts = lax.cond(cut, planes, other, number, cuts)
+            result = self._result(problem, memory, self._newton(problem, z0))
+            excess = energy.excess_energy(system, state, result.state, result.contacts, h)
+            stats = dataclasses.replace(result.stats, iterations=last.stats.iterations + result.stats.iterations, rung=rung)
+            result = dataclasses.replace(result, stats=stats)
+            return number + 1, cuts, result, (result.result == Result.SOLVED) & (excess == 0)
+
+        def unsolved(carry):
+            number, _, _, solved = carry
+            return ~solved & (number < jnp.where(cut, self.rounds, 1))
+
+        rung, zero = jnp.asarray(rung), jnp.zeros((), int)
+        unmoved = Solution(memory.history[0] / unit, jnp.asarray(jnp.inf), zero, jnp.asarray(False))
+        nothing = self._result(problem, memory, unmoved)
+        cuts = no_cuts(problem, starts.long_forms(problem, memory.history[0]), free, self.rounds)
+        return lax.while_loop(unsolved, attempt, (zero, cuts, nothing, jnp.asarray(False)))[2]
 
     def _newton(self, problem: ncp.StepProblem, z0) -> Solution:
         """From z0 (N,), dimensionless."""
@@ -91,43 +124,9 @@ class GeometricallyImplicit:
             max_iterations=self.max_iterations,
         )
 
-    def _climb(self, problem: ncp.StepProblem, memory: Memory, rung: int) -> StepResult:
-        """One Newton solve in the compiled program, entered from start after start until one is solved and keeps its energy."""
-        free = energy.free_velocity(problem.system, problem.state, problem.momentum, problem.h)
-        count = 1 if self.rungs[rung] == "free flight" else self.rounds
-        closest = starts.long_forms(problem, memory.history[0])
-        unit = ncp.unknown_scale(problem)
-
-        def start(number, cuts):
-            if self.rungs[rung] == "free flight":
-                return starts.free_flight(problem, free) / unit, cuts
-            if self.rungs[rung] == "tilted cuts":
-                cuts = tilted(problem, cuts, number)
-            return cut_start(problem, cuts, self.sweeps)
-
-        def attempt(carry):
-            number, cuts, last, _ = carry
-            z0, cuts = start(number, cuts)
-            result = self._result(problem, memory, self._newton(problem, z0), rung)
-            excess = energy.excess_energy(problem.system, problem.state, result.state, result.contacts, problem.h)
-            iterations = last.stats.iterations + result.stats.iterations
-            result = dataclasses.replace(result, stats=dataclasses.replace(result.stats, iterations=iterations))
-            return number + 1, cuts, result, (result.result == Result.SOLVED) & (excess == 0)
-
-        def unsolved(carry):
-            number, _, _, solved = carry
-            return ~solved & (number < count)
-
-        cuts = no_cuts(problem, closest, free, count)
-        zero = jnp.zeros((), int)
-        unmoved = Solution(memory.history[0] / unit, jnp.asarray(jnp.inf), zero, jnp.asarray(False))
-        nothing = self._result(problem, memory, unmoved, rung)
-        _, _, result, _ = lax.while_loop(unsolved, attempt, (zero, cuts, nothing, jnp.asarray(False)))
-        return result
-
-    def _result(self, problem: ncp.StepProblem, memory: Memory, solution: Solution, rung: int) -> StepResult:
+    def _result(self, problem: ncp.StepProblem, memory: Memory, solution: Solution) -> StepResult:
         """State, memory and contacts at the root."""
-        system, state, where = problem.system, problem.state, ncp.layout(problem.system)
+        state, where = problem.state, ncp.layout(problem.system)
         unknowns = solution.z * ncp.unknown_scale(problem)
         velocity = unknowns[where.velocity]
         position, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(
@@ -139,9 +138,15 @@ class GeometricallyImplicit:
             state=end,
             memory=Memory(jnp.stack([unknowns, memory.history[0], memory.history[1]]), references, contacts.gap),
             contacts=contacts,
-            stats=Stats(solution.iterations, solution.residual, jnp.asarray(rung), jnp.asarray(1)),
+            stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),
             result=jnp.where(solution.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
         )
+
+
+def _warm(problem: ncp.StepProblem, memory: Memory):
+    """The best continuation of the last roots (N,), dimensionless."""
+    residual = functools.partial(ncp.residual, problem)
+    return starts.extrapolated(residual, memory.history / ncp.unknown_scale(problem))
 
 
 def _contacts(problem: ncp.StepProblem, unknowns, memory: Memory, end: State) -> tuple[Contacts, tuple]:
