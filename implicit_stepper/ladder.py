@@ -24,7 +24,7 @@ _HALVINGS = 4  # sub-steps of h/16 at the shortest
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """One rung: its `name`, the solver's `residual` and its `iterations`."""
+    """One rung: its `name`, the solver's `residual` and its `iterations`; "h/2" stands for a half step with its own ladder."""
 
     name: str
     residual: float
@@ -63,7 +63,7 @@ def _climb(stepper: Stepper, system: System, state: State, memory, h, tolerance,
     halves = []
     for _ in range(2):
         half = _climb(stepper, system, state, memory, h / 2, tolerance, 0, halvings - 1)
-        attempts += [dataclasses.replace(a, name=f"h/2: {a.name}") for a in half.attempts]
+        attempts.append(Attempt("h/2", half.attempts[-1].residual, sum(a.iterations for a in half.attempts)))
         if not half.solved:
             return Climb(half.step, half.certificate, tuple(attempts), False)
         state, memory = half.step.state, half.step.memory

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from shapes import Shape
+from shapes import Shape, ShapeError
 from shapes.arguments import positive, vector
 from shapes.closest_points import PairClass
+from shapes.mesh import RESOLUTION, Mesh
 from shapes.surface import surface
 
 from . import checks, rotation
@@ -175,6 +176,19 @@ class Scene:
             for j in range(len(self._specs[second.name].parts))
         ]
         return tuple(range(count, len(self._contacts)))
+
+    def meshes(self, resolution: int = RESOLUTION) -> dict[str, list[Mesh]]:
+        """For drawing: per bounded body the meshes of its parts, [m] from its centre of mass in its axes; of fixed bodies in
+        the inertial frame. A body with an unbounded part, as a half-space is, has none."""
+        found = {}
+        for name, spec in self._specs.items():
+            try:
+                own = [p.shape.mesh(resolution).moved(p.position, p.rotation) for p in spec.parts]
+            except ShapeError:
+                continue
+            turned = np.asarray(rotation.matrix(spec.orientation))
+            found[name] = [mesh.moved(spec.position, turned) for mesh in own] if spec.handle.fixed else own
+        return found
 
     def build(self) -> tuple[System, State]:
         """The immutable system and the initial state. Raises `ValueError` when there is no moving body."""

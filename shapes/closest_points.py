@@ -207,14 +207,12 @@ def _side_rows(shape_class: ShapeClass, placed: Placed, point, weights, outward,
     if shape_class.support is None:
         equations = (weights / placed.slope) @ placed.gradient(shape_class, point) - outward
         return equations, (weights, -placed.value(shape_class, point) / (placed.slope * length))
-    gradient = placed.gradient(shape_class, point)[0]
-    equations = jnp.concatenate(
-        [
-            (point - placed.support_point(shape_class, outward)) / length,
-            weights - placed.slope / jnp.linalg.norm(gradient),
-        ]
-    )
-    return equations, (jnp.zeros(0), jnp.zeros(0))
+    # The slope is taken at the point that the normal gives: at `point`, which carries the round-off of world coordinates, a
+    # power below 2 would turn an error of 1e-16 into one of 1e-3 where a coordinate vanishes.
+    own = shape_class.support_jet.gradient(placed.rotation.T @ outward, placed.theta)[0]
+    slope = jnp.linalg.norm(shape_class.jet.gradient(own, placed.theta)[0])
+    apart = (point - placed.position - placed.rotation @ own) / length
+    return jnp.concatenate([apart, weights - placed.slope / slope]), (jnp.zeros(0), jnp.zeros(0))
 
 
 def _outward(shape_class: ShapeClass, placed: Placed, point):

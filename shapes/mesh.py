@@ -8,7 +8,7 @@ import functools
 import numpy as np
 
 from .exits import balanced
-from .rounding import arcs, ordered_around, unit_normals
+from .normals import arcs, spanning, unit_normals
 from .tiling import Tiling, cells_around, distinct, tile, with_points
 
 RESOLUTION = 16  # subdivisions of an icosahedron's edge that give as many points on a smooth body
@@ -106,9 +106,7 @@ def _grown(tiling: Tiling, radius: float, step: float) -> np.ndarray:
         if np.sum(active) >= body.dimension:
             pairs += [(k, fan) for fan in _fan_of_normals(normals[k, active], body.axes @ tiling.points[k], step)]
     for k, (first, last) in pairs:
-        angle = 2 * np.arcsin(min(1.0, np.linalg.norm(last - first) / 2))
-        shares = np.linspace(0, 1, max(2, int(np.ceil(angle / step)) + 1))
-        n = arcs(first[None], last[None], shares)[0][0]
+        n = arcs(first[None], last[None], np.linspace(0, 1, _points_along(first, last, step)))[0][0]
         feet.append(np.broadcast_to(tiling.points[k], n.shape))
         outward.append(n)
     offsets = np.linalg.solve(body.axes, np.concatenate(outward).T).T
@@ -117,15 +115,20 @@ def _grown(tiling: Tiling, radius: float, step: float) -> np.ndarray:
 
 def _fan_of_normals(normals, outward, step) -> list[np.ndarray]:
     """Ends (2, d) of arcs that are about `step` [rad] apart and cover the cone of unit normals (k, d)."""
-    if normals.shape[1] == 2:
-        return [normals[:2]]
-    around = ordered_around(normals, outward)
+    around = spanning(normals, outward)
+    if normals.shape[1] == 2 or not len(around):
+        return [around] if len(around) else []
+    middle = np.sum(around, axis=0) / np.linalg.norm(np.sum(around, axis=0))
     found = []
-    if len(around):
-        middle = np.sum(around, axis=0) / np.linalg.norm(np.sum(around, axis=0))
-        for first, last in zip(around, np.roll(around, -1, axis=0), strict=True):
-            reach = 2 * np.arcsin(min(1.0, max(np.linalg.norm(n - middle) for n in (first, last)) / 2))
-            shares = np.linspace(0, 1, max(2, int(np.ceil(reach / step)) + 1))
-            rows = (arcs(middle[None], n[None], shares)[0][0] for n in (first, last))
-            found += [np.stack(row) for row in zip(*rows, strict=True)]
+    for first, last in zip(around, np.roll(around, -1, axis=0), strict=True):
+        reach = max(_points_along(middle, n, step) for n in (first, last))
+        shares = np.linspace(0, 1, reach)
+        rows = (arcs(middle[None], n[None], shares)[0][0] for n in (first, last))
+        found += [np.stack(row) for row in zip(*rows, strict=True)]
     return found
+
+
+def _points_along(first, last, step) -> int:
+    """How many points, ends included, are at most `step` [rad] apart on the arc between two unit vectors (d,)."""
+    angle = 2 * np.arcsin(min(1.0, np.linalg.norm(last - first) / 2))
+    return max(2, int(np.ceil(angle / step)) + 1)

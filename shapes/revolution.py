@@ -47,21 +47,16 @@ def Frustum(radius_bottom: float, radius_top: float, height: float) -> Shape:
 
 
 def Cone(radius: float, height: float, tip: float = 1e-3) -> Shape:
-    """Cone over a disc of `radius` [m] at negative z, with a rounded tip tip * height below the apex at `height` [m].
+    """Cone over a disc of `radius` [m] at negative z, cut off tip * height below the apex at `height` [m]: a `Frustum`.
 
-    A tip without a normal cannot be in contact with anything along a definite one, so the cone is the hyperboloid
-    r^2(z) = radius^2 (w^2 - tip^2) / (1 - tip^2), w = 1 at the base and 0 at the apex, with 0 < tip < 1. Its radius of
-    curvature at the tip is tip / (1 - tip^2) radius^2 / height, and it is inside the cone with the same base and apex,
-    nowhere deeper than tip * height along z.
+    An apex has no normal to be in contact along. Cut off, it is a small disc, whose rim contact solves like any edge; a
+    rounded tip of the same size has a curvature that Newton's method does not survive. 0 < tip < 1.
     """
-    r, h, t = sympy.symbols("radius height tip", positive=True)
     tip = positive("tip", tip, error=ShapeError)
     if tip >= 1:
-        raise ShapeError(f"`tip` = {tip} must be below 1: it is the share of the height that the rounding takes off.")
-    w = _cone_centre(t) - z / h
-    steep = r / (h * sympy.sqrt(1 - t**2))  # of the asymptotic cone
-    lateral = (sympy.sqrt(x**2 + y**2 + (t * h * steep) ** 2) - h * steep * w) / sympy.sqrt(1 + steep**2)
-    return _solid("Cone", [lateral, (w - 1) * h], {r: radius, h: height, t: tip}, _cone)
+        raise ShapeError(f"`tip` = {tip} must be below 1: it is the share of the height that is cut off.")
+    radius, height = positive("radius", radius, error=ShapeError), positive("height", height, error=ShapeError)
+    return Frustum(radius, tip * radius, (1 - tip) * height)
 
 
 def Lens(radius_1: float, radius_2: float, thickness: float) -> Shape:
@@ -94,11 +89,6 @@ def _solid(name: str, expressions, values, closed_form) -> Shape:
 def _frustum_centre(bottom, top, height):
     """Height of the centre of mass over the bottom."""
     return height / 4 * (bottom**2 + 2 * bottom * top + 3 * top**2) / (bottom**2 + bottom * top + top**2)
-
-
-def _cone_centre(tip):
-    """w of the centre of mass, the height below the apex in heights: 3/4 without rounding."""
-    return 3 * (1 + tip) ** 2 / (4 * (1 + 2 * tip))
 
 
 def _lens(r1, r2, thickness):
@@ -144,13 +134,6 @@ def _frustum(theta):
     slope = (top - bottom) / height
     middle = bottom + slope * low  # radius at z = 0
     return _revolved([middle**2, 2 * middle * slope, slope**2], -low, height - low)
-
-
-def _cone(theta):
-    r, h, tip = theta
-    w = _cone_centre(tip)
-    scale = r**2 / (1 - tip**2)
-    return _revolved([scale * (w**2 - tip**2), -2 * scale * w / h, scale / h**2], -h * (1 - w), h * (w - tip))
 
 
 def _lens_moments(theta):

@@ -5,102 +5,145 @@ is (1 + e1 t + e2 t^2) dt dA on a face with symmetric functions e1, e2 of its cu
 where n sweeps the angle phi and c = -a''.n, and t^2 dt dn on a corner, where n sweeps a solid angle (Steiner's formula).
 
 Terms are int 1, y, y y^T dy in balanced coordinates, then three numbers that tell whether faces, edges and corners are all
-there: the area A, int (x.n) e1 dA and int e_{d-1} dA, completed by edges and corners, of which the second is (d-1) A and the
-third the full angle (Minkowski and Gauss-Bonnet).
+there: the area A, int (x.n) e1 dA and int e_{d-1} dA, all in units of det(axes). Edges and corners complete the second to
+(d-1) A and the third to the full angle (Minkowski and Gauss-Bonnet), and add nothing negative to either.
 """
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
+from .adaptive import gauss, integrate_cubes
 from .exits import Balanced
+from .normals import arcs, cone_integrals, unit_normals
 from .tiling import Tiling, curve
 
-_EDGE_ORDER, _ARC_ORDER, _RIM_ORDER = 12, 12, 24  # Gauss points along an edge, along an arc of normals, along a corner's rim
+_EDGE_ORDERS, _MOST_POINTS = (12, 11), 200_000  # of the two rules along an edge
+_ARC_ORDER = 12  # points along an arc of normals, which are trigonometric functions
 _ON = 1e-9  # an inequality this close to its zero set (balanced coordinates) is active
-_LEAST_ANGLE = 1e-9  # [rad] between normals: a smaller edge adds less than round-off
+_CAUTION = 10.0  # by how much more a lost edge can weigh in the inertia than in the volume
 
 
-def full_angle(dimension: int) -> float:
-    """Of all unit normals: 2 pi or 4 pi."""
-    return 2 * np.pi * (dimension - 1)
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """Of `radius` [m] over a tiled body; height [m] is the least distance of its tangent planes from its centre."""
+
+    tiling: Tiling
+    radius: float
+    height: float
+
+    @staticmethod
+    def over(tiling: Tiling, radius: float) -> Layer:
+        """The layer, with the height found at the tiling's points."""
+        n = unit_normals(tiling.body, tiling.points)
+        heights = np.einsum("nmd,nd->nm", n, tiling.points @ tiling.body.axes.T)
+        return Layer(tiling, radius, float(np.min(heights[tiling.active])))
+
+    @property
+    def body(self) -> Balanced:
+        """The body below."""
+        return self.tiling.body
+
+    def over_faces(self, y, cone, faces) -> np.ndarray:
+        """Terms (n, c) over surface points y (n, d), where the cone below the surface element has volume cone / d.
+
+        faces (n,): the inequality to take the normal of, where it is active; on an edge it decides between two.
+        """
+        body, rows = self.body, np.arange(len(y))
+        place, f = body.place(y), body.value(y)
+        with np.errstate(all="ignore"):
+            gradients, hessians = body.jet.gradient(place, body.theta), body.jet.hessian(place, body.theta)
+        on = f[rows, faces] > -_ON * np.linalg.norm(gradients[rows, faces] @ body.axes, axis=1)
+        face = np.where(on, faces, np.argmax(f, axis=1))
+        gradient, hessian = gradients[rows, face], hessians[rows, face]
+        slope = np.linalg.norm(gradient, axis=1)
+        n = gradient / slope[:, None]
+        bent = np.einsum("nij,nj->ni", hessian, n)
+        along = np.sum(bent * n, axis=1)
+        e1 = (np.trace(hessian, axis1=1, axis2=2) - along) / slope
+        squares = (np.sum(hessian**2, axis=(1, 2)) - 2 * np.sum(bent**2, axis=1) + along**2) / slope**2
+        e2 = (e1**2 - squares) / 2
+        area = cone / np.sum(y @ body.axes.T * n, axis=1)
+        powers = _powers(self.radius, 1) + e1 * _powers(self.radius, 2) + e2 * _powers(self.radius, 3)
+        return self._terms(y, n, area, powers, [area, cone * e1, area * (e1 if body.dimension == 2 else e2)])
+
+    def closed(self, terms, scales) -> tuple[np.ndarray, float]:
+        """The terms (c,) of body and faces with those of edges and corners, and the error that this adds, relative to
+        `scales` (c,)."""
+        d, error = self.body.dimension, 0.0
+        for point, active in zip(self.tiling.points, self.tiling.active, strict=True):
+            if np.sum(active) >= d:
+                terms = terms + self._around_corner(point, unit_normals(self.body, point[None])[0, active])
+        ends, faces = self.tiling.edges() if d == 3 else ((), ())
+        if len(ends):
+
+            def evaluate(owner, lows, highs, nodes):
+                return self._around_edges(ends[owner], faces[owner], lows, highs, nodes)
+
+            around, error = integrate_cubes(evaluate, len(ends), 1, lambda _: scales, _EDGE_ORDERS, _MOST_POINTS)
+            terms = terms + around
+        area, support, angle = terms[-3:]
+        missing = np.array([(d - 1) * area - support, 2 * np.pi * (d - 1) / np.linalg.det(self.body.axes) - angle])
+        return terms, error + float(np.max(np.abs(missing) / scales[-2:]))
+
+    def scales(self, volume: float) -> np.ndarray:
+        """Errors (3,) of area, support and angle that may change the volume and inertia of a body of that volume by their own
+        size, if they are due to edges and corners that are not there."""
+        d = self.body.dimension
+        support = 2 * self.height * volume / self.radius**2 / _CAUTION
+        return np.array([support, support, d * volume / self.radius**d / _CAUTION])
+
+    def _around_edges(self, ends, faces, lows, highs, nodes) -> np.ndarray:
+        """Terms (k, q, c) at the shares lows + nodes (highs - lows) of the edges between points `ends` (k, 2)."""
+        body, count = self.body, len(nodes)
+        width = np.repeat(highs - lows, count)
+        chords, faces = np.repeat(self.tiling.points[ends], count, axis=0), np.repeat(faces, count, axis=0)
+        y, slope = curve(body, np.repeat(lows, count) + np.tile(nodes, len(ends)) * width, chords, faces)
+        rows = np.arange(len(y))[:, None]
+        phi, phi_weights = gauss(_ARC_ORDER)
+        n, angle = arcs(*np.moveaxis(unit_normals(body, y)[rows, faces], 1, 0), phi)
+        tangent = slope @ body.axes.T
+        length = np.linalg.norm(tangent, axis=1)
+        c = -np.sum(_curvature(body, y, faces, tangent / length[:, None])[:, None] * n, axis=-1).ravel()
+        weights = ((width * length * angle)[:, None] * phi_weights).ravel() / np.linalg.det(body.axes)
+        y, n = np.repeat(y, len(phi), axis=0), n.reshape(-1, 3)
+        powers = _powers(self.radius, 2) + c * _powers(self.radius, 3)
+        support = weights * np.sum(y @ body.axes.T * n, axis=1)
+        terms = self._terms(y, n, weights, powers, [0 * weights, support, weights * c])
+        return np.sum(terms.reshape(len(ends), count, len(phi), -1), axis=2)
+
+    def _around_corner(self, y, normals) -> np.ndarray:
+        """Terms (c,) of the sector over a corner y (d,) with unit normals (k, d)."""
+        body = self.body
+        d, x = body.dimension, body.axes @ y
+        angle, first, second = cone_integrals(normals, x)
+        m, mm = np.linalg.solve(body.axes, first), np.linalg.solve(body.axes, np.linalg.solve(body.axes, second).T)
+        zeroth, linear, square = _powers(self.radius, d)[:, 0]
+        support = np.sum(x * first) if d == 2 else 0.0  # on a corner in space (x.n) has no e1 to go with
+        squares = zeroth * angle * np.outer(y, y) + linear * (np.outer(y, m) + np.outer(m, y)) + square * mm
+        moments = [zeroth * angle], zeroth * angle * y + linear * m, squares.ravel()
+        return np.concatenate([*moments, [0.0, support, angle]]) / np.linalg.det(body.axes)
+
+    def _terms(self, y, n, weights, powers, checks) -> np.ndarray:
+        """Terms (q, c) of segments y + t n of weights (q,), where powers (3, q) are int t^k along them, k = 0, 1, 2."""
+        m = np.linalg.solve(self.body.axes, n.T).T
+        zeroth, first, second = weights * powers
+        ym = y[:, :, None] * m[:, None, :]
+        squares = (
+            zeroth[:, None, None] * y[:, :, None] * y[:, None, :]
+            + first[:, None, None] * (ym + np.swapaxes(ym, 1, 2))
+            + second[:, None, None] * m[:, :, None] * m[:, None, :]
+        )
+        moments = [zeroth[:, None], zeroth[:, None] * y + first[:, None] * m, squares.reshape(len(y), y.shape[1] ** 2)]
+        return np.concatenate([*moments, np.stack(checks, axis=1)], axis=1)
 
 
-def face_terms(body: Balanced, radius: float, y, cone, faces) -> np.ndarray:
-    """Terms (n, c) of the layer over surface points y (n, d), where the cone over the surface element has volume cone / d.
-
-    faces (n,): the inequality to take the normal of, where it is active; on an edge it decides between two.
-    """
-    rows, x = np.arange(len(y)), y @ body.axes.T
-    place, f = body.place(y), body.value(y)
-    with np.errstate(all="ignore"):
-        gradients, hessians = body.jet.gradient(place, body.theta), body.jet.hessian(place, body.theta)
-    on = f[rows, faces] > -_ON * np.linalg.norm(gradients[rows, faces] @ body.axes, axis=1)
-    face = np.where(on, faces, np.argmax(f, axis=1))
-    gradient, hessian = gradients[rows, face], hessians[rows, face]
-    slope = np.linalg.norm(gradient, axis=1)
-    n = gradient / slope[:, None]
-    bent = np.einsum("nij,nj->ni", hessian, n)
-    along = np.sum(bent * n, axis=1)
-    e1 = (np.trace(hessian, axis1=1, axis2=2) - along) / slope
-    squares = (np.sum(hessian**2, axis=(1, 2)) - 2 * np.sum(bent**2, axis=1) + along**2) / slope**2
-    e2 = (e1**2 - squares) / 2
-    height = np.sum(x * n, axis=1)
-    area = cone / height
-    powers = [radius ** (k + 1) / (k + 1) + e1 * radius ** (k + 2) / (k + 2) + e2 * radius ** (k + 3) / (k + 3) for k in range(3)]
-    whole = area * (e1 if body.dimension == 2 else e2)
-    return _terms(body, y, n, area, powers, [area, cone * e1, whole])
-
-
-def closing_terms(tiling: Tiling, radius: float) -> np.ndarray:
-    """Terms (c,) of the layer around all edges and corners."""
-    body = tiling.body
-    d, size = body.dimension, 1 + body.dimension + body.dimension**2 + 3
-    total = np.zeros(size)
-    if d == 3:
-        total += _edge_terms(tiling, radius)
-    for point, active in zip(tiling.points, tiling.active, strict=True):
-        if np.sum(active) >= d:
-            total += _corner_terms(body, radius, point, unit_normals(body, point[None])[0, active])
-    return total
-
-
-def closure(body: Balanced, terms) -> float:
-    """By how much, relatively, the terms (c,) of faces, edges and corners miss the integral identities."""
-    area, support, angle = terms[-3:] * np.linalg.det(body.axes)
-    d = body.dimension
-    return float(max(abs(support / ((d - 1) * area) - 1), abs(angle / full_angle(d) - 1)))
-
-
-def arcs(first, last, shares) -> tuple[np.ndarray, np.ndarray]:
-    """Unit vectors (n, q, d) at the `shares` (q,) of the arcs from `first` to `last` (n, d), and the angles (n,) of those."""
-    angle = 2 * np.arctan2(np.linalg.norm(last - first, axis=1), np.linalg.norm(last + first, axis=1))
-    wide = np.maximum(angle, _LEAST_ANGLE)[:, None]
-    a, b = (np.sin(wide * s) / np.sin(wide) for s in (1 - shares, shares))
-    return a[..., None] * first[:, None] + b[..., None] * last[:, None], angle
-
-
-def _edge_terms(tiling: Tiling, radius: float) -> np.ndarray:
-    body = tiling.body
-    ends, faces = tiling.edges()
-    s, s_weights = _gauss(_EDGE_ORDER)
-    phi, phi_weights = _gauss(_ARC_ORDER)
-    chords, faces = np.repeat(tiling.points[ends], len(s), axis=0), np.repeat(faces, len(s), axis=0)
-    y, slope = curve(body, np.tile(s, len(ends)), chords, faces)
-    rows = np.arange(len(y))[:, None]
-    normals = unit_normals(body, y)[rows, faces]
-    n, angle = arcs(normals[:, 0], normals[:, 1], phi)
-    tangent = slope @ body.axes.T
-    length = np.linalg.norm(tangent, axis=1)
-    bend = np.sum(_curvature(body, y, faces, tangent / length[:, None])[:, None] * n, axis=-1)
-    weights = (np.tile(s_weights, len(ends)) * length * angle)[:, None] * phi_weights
-    count = len(phi)
-    y, n, bend, weights = np.repeat(y, count, axis=0), n.reshape(-1, 3), -bend.ravel(), weights.ravel()
-    powers = [radius ** (k + 2) / (k + 2) + bend * radius ** (k + 3) / (k + 3) for k in range(3)]
-    height = np.sum((y @ body.axes.T) * n, axis=1)
-    volume = np.linalg.det(body.axes)
-    weights = weights / volume
-    return np.sum(_terms(body, y, n, weights, powers, [0 * weights, weights * height, weights * bend]), axis=0)
+def _powers(radius: float, order: int) -> np.ndarray:
+    """Integrals (3, 1) of t^(k + order - 1) from 0 to the radius, k = 0, 1, 2."""
+    exponents = np.arange(3)[:, None] + order
+    return radius**exponents / exponents
 
 
 def _curvature(body: Balanced, y, faces, tangent) -> np.ndarray:
@@ -110,78 +153,3 @@ def _curvature(body: Balanced, y, faces, tangent) -> np.ndarray:
     matrix = np.concatenate([gradients, tangent[:, None]], axis=1)
     pull = -np.einsum("nkij,ni,nj->nk", hessians, tangent, tangent)
     return np.linalg.solve(matrix, np.concatenate([pull, np.zeros((len(y), 1))], axis=1)[..., None])[..., 0]
-
-
-def _corner_terms(body: Balanced, radius: float, y, normals) -> np.ndarray:
-    d, x = body.dimension, body.axes @ y
-    n, weights = _cone_rule(normals, x)
-    powers = [np.full(len(n), radius ** (k + d) / (k + d)) for k in range(3)]
-    weights = weights / np.linalg.det(body.axes)
-    places = np.broadcast_to(y, n.shape)
-    support = weights * (n @ x) * (d == 2)  # on a corner in space (x.n) has no e1 to go with
-    return np.sum(_terms(body, places, n, weights, powers, [0 * weights, support, weights]), axis=0)
-
-
-def _cone_rule(normals, outward) -> tuple[np.ndarray, np.ndarray]:
-    """Unit vectors (q, d) and weights (q,) for integrals over the unit vectors in the cone that `normals` (k, d) span.
-
-    In space they are at shares of the arcs from the middle of the cone to points of the arcs around it.
-    """
-    shares, weights = _gauss(_ARC_ORDER)
-    if normals.shape[1] == 2:
-        n, angle = arcs(normals[:1], normals[1:2], shares)
-        return n[0], angle[0] * weights
-    around = ordered_around(normals, outward)
-    if not len(around):
-        return around, np.zeros(0)
-    middle = np.sum(around, axis=0) / np.linalg.norm(np.sum(around, axis=0))
-    fine, fine_weights = _gauss(_RIM_ORDER)
-    rim, angle = arcs(around, np.roll(around, -1, axis=0), fine)
-    pole = np.cross(around, np.roll(around, -1, axis=0)) / np.sin(angle)[:, None]
-    rim, turn = rim.reshape(-1, 3), np.repeat(angle * (pole @ middle), len(fine)) / (1 - (rim.reshape(-1, 3) @ middle) ** 2)
-    n, reach = arcs(np.broadcast_to(middle, rim.shape), rim, shares)
-    heights = np.sin(reach[:, None] * shares) * reach[:, None]
-    elements = (turn * np.tile(fine_weights, len(around)))[:, None] * heights * weights
-    return n.reshape(-1, 3), elements.ravel()
-
-
-def ordered_around(normals, outward) -> np.ndarray:
-    """Those of the unit vectors (k, 3) that span the cone of them all, counter-clockwise around it; none if it is flat.
-
-    All make less than a right angle with `outward` (3,).
-    """
-    import scipy.spatial
-
-    frame = np.linalg.svd(outward[None])[2][1:]
-    if np.linalg.det([outward, *frame]) < 0:
-        frame = frame[::-1]
-    flat = normals @ frame.T / (normals @ outward)[:, None]
-    if np.linalg.matrix_rank(flat - flat[0], tol=_LEAST_ANGLE * np.max(np.abs(flat))) < 2:
-        return normals[:0]
-    return normals[scipy.spatial.ConvexHull(flat).vertices]
-
-
-def unit_normals(body: Balanced, y) -> np.ndarray:
-    """Unit gradients (n, m, d) of the inequalities, in the shape's coordinates, at points y (n, d)."""
-    gradient = body.jet.gradient(body.place(y), body.theta)
-    return gradient / np.linalg.norm(gradient, axis=-1, keepdims=True)
-
-
-def _terms(body: Balanced, y, n, weights, powers, checks) -> np.ndarray:
-    """Terms (q, c) of segments a + t n of weight `weights` (q,), where powers[k] (q,) are int t^k over the segment."""
-    m = np.linalg.solve(body.axes, n.T).T
-    zeroth, first, second = (weights * power for power in powers)
-    ym = y[:, :, None] * m[:, None, :]
-    squares = (
-        zeroth[:, None, None] * y[:, :, None] * y[:, None, :]
-        + first[:, None, None] * (ym + np.swapaxes(ym, 1, 2))
-        + second[:, None, None] * m[:, :, None] * m[:, None, :]
-    )
-    points = zeroth[:, None] * y + first[:, None] * m
-    return np.concatenate([zeroth[:, None], points, squares.reshape(len(y), y.shape[1] ** 2), np.stack(checks, axis=1)], axis=1)
-
-
-def _gauss(order: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Legendre nodes and weights on [0, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(order)
-    return (nodes + 1) / 2, weights / 2

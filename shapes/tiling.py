@@ -20,12 +20,13 @@ _LEAST_ACROSS = 6  # points along a small face, however small
 _PATTERN, _CLIMBS = 16, 20  # points tried around the best one in a search, which halves its step so many times
 _MOST_BEND = 0.2  # deviation of an edge's curve from its chord, as a share of the chord, that needs no further point
 _NEWTON_STEPS = 12
+_SETTLED = 1e-6  # last step, as a share of the chord, of a search that has ended in round-off
 _SINGULAR = 1e-10  # least volume of three unit normals that meet in a point
 
 
 @dataclasses.dataclass(frozen=True)
 class Tiling:
-    """Points y (n, d) on the surface in balanced coordinates, and cells (k, d) of point indices, counter-clockwise from outside.
+    """Points y (n, d) on the surface in balanced coordinates, and cells (k, d) of their indices, counter-clockwise from outside.
 
     active (n, m): which inequalities hold with equality at each point. faces (k,): which one a cell lies on.
     """
@@ -88,13 +89,13 @@ def curve(body: Balanced, s, ends, faces) -> tuple[np.ndarray, np.ndarray]:
     along = np.sum(chord**2, axis=1) / np.sum(chord * tangent, axis=1)
     length = np.linalg.norm(chord, axis=1)
     near = np.linalg.norm(point - foot, axis=1) < length
-    lost = ~near | (np.linalg.norm(step, axis=1) > 1e-9 * length)
+    lost = ~near | (np.linalg.norm(step, axis=1) > _SETTLED * length)
     point[lost] = np.nan
     return point, along[:, None] * tangent
 
 
 def _hidden(body: Balanced, points, spacing) -> np.ndarray:
-    """Points (k, d) on inequalities that none of `points` is on, found by climbing to where each is nearest to being active."""
+    """Points (k, d) on inequalities that none of `points` is on, by climbing to where each is nearest to being active."""
     distances = _distances(body, points)
     unseen = np.setdiff1d(np.arange(distances.shape[1]), body.active(points))
     best, pattern = points[np.argmax(distances[:, unseen], axis=0)], spread_directions(body.dimension, _PATTERN)

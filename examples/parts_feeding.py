@@ -1,0 +1,69 @@
+"""On which face does a part land? 1000 random drops of a prism, the same every time, against its faces' solid angles."""
+
+import numpy as np
+
+import implicit_stepper as ist
+import shapes
+
+HALF_SIZES = np.array([0.02, 0.015, 0.01])  # [m]
+DROPS, SEED = 1000, 0
+FACES = ("long, broad (4 x 3 cm)", "long, narrow (4 x 2 cm)", "small (3 x 2 cm)")  # normal to z, y, x
+
+
+def drop(rng):
+    """A part with a random orientation and spin, its centre 4 cm above a rough table."""
+    scene, quaternion = ist.Scene(), rng.normal(size=4)
+    part = scene.add_body(
+        name="part",
+        shape=shapes.Box(HALF_SIZES),
+        density=2700.0,
+        position=(0, 0, 0.04),
+        quaternion=quaternion / np.linalg.norm(quaternion),
+        velocity=np.concatenate([rng.uniform(-0.2, 0.2, 3), rng.uniform(-5, 5, 3)]),
+    )
+    table = scene.add_fixed(name="table", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    scene.add_contact(part, table, friction=ist.FrictionEllipsoid(mu=0.4, e_r=0.005))
+    return scene
+
+
+def landed(trajectory):
+    """Which of `FACES` is down: the part's axis that is most upright at the end."""
+    w, x, y, z = trajectory.quaternion[-1, 0]
+    upright = np.abs([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)])
+    return 2 - int(np.argmax(upright)), float(np.max(upright))
+
+
+def solid_angle_shares():
+    """Share of all directions that leave the part, from its centre, through each pair of faces."""
+    a, b, c = HALF_SIZES
+    angle = [4 * np.arctan(p * q / (r * np.sqrt(p * p + q * q + r * r))) for p, q, r in ((a, b, c), (a, c, b), (b, c, a))]
+    return 2 * np.array(angle) / (4 * np.pi)
+
+
+def run(drops=DROPS, seed=SEED):
+    """Faces (drops,) that parts land on, and how upright (drops,) they lie there: 1 is flat."""
+    rng = np.random.default_rng(seed)
+    ends = [
+        landed(ist.simulate(drop(rng), ist.GeometricallyImplicit(), h=0.005, duration=0.75, progress=False))
+        for _ in range(drops)
+    ]
+    return tuple(np.array(part) for part in zip(*ends, strict=True))
+
+
+faces, uprightness = run()
+shares = np.bincount(faces, minlength=3) / len(faces)
+
+if __name__ == "__main__":
+    error = np.sqrt(shares * (1 - shares) / len(faces))
+    print("face down                  share [%]   standard error [%]   solid angle [%]")
+    for name, *numbers in zip(FACES, 100 * shares, 100 * error, 100 * solid_angle_shares(), strict=True):
+        print(f"{name:25s} " + " ".join(f"{number:{width}.1f}" for number, width in zip(numbers, (10, 20, 17), strict=True)))
+    from matplotlib.figure import Figure  # needs matplotlib: pip install 'implicit-stepper[plot]'
+
+    figure = Figure(figsize=(6.4, 3.4), layout="constrained")
+    axes, place = figure.subplots(), np.arange(3)
+    axes.bar(place - 0.2, 100 * shares, 0.38, yerr=100 * error, capsize=4, color="#0072B2", label=f"{len(faces)} drops")
+    axes.bar(place + 0.2, 100 * solid_angle_shares(), 0.38, color="#E69F00", label="solid angle of the face")
+    axes.set(xticks=place, xticklabels=FACES, ylabel="share of parts [%]", xlabel="face on the table")
+    axes.legend(frameon=False)
+    figure.savefig("parts_feeding.png", dpi=130)
