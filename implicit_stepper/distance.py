@@ -10,22 +10,24 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from shapes import Shape
 from shapes.closest_points import PairClass, Placed
-from shapes.surface import leave, rough_interior_and_slope
+from shapes.surface import rough_interior_and_slope
 
-from . import checks, rotation
+from . import approach, checks, rotation
 from .compilation import jit
 from .complementarity import fischer_burmeister
 from .newton import Solution, newton
 
 _TOLERANCE = 1e-10
 _ITERATIONS = 60
-_TILTS = 11  # cold starts besides the line of centres
-_TILT = 0.5  # how far they lean from it: enough to leave a ridge or an axis of symmetry
-_QUERY_TOLERANCE = 1e-13  # of the smaller body's size, on top of 16 roundings of the distance
+_STARTS = 12
+_QUERY_TOLERANCE = 1e-13  # of the smaller body's size, on top of what round-off leaves
+# Rounding of a point, relative to the length, is that of its coordinates; of its normal, that times the curvature.
+_ROUND_OFF = 16 * np.finfo(float).eps
 
 
 @jax.tree_util.register_dataclass
@@ -95,11 +97,10 @@ def _pair_query(pair: PairClass, theta_1, theta_2, pose_1, pose_2) -> ClosestPoi
     """One pair; derivatives by the implicit function theorem."""
     inside_1, slope_1, size_1 = rough_interior_and_slope(pair.first, lax.stop_gradient(theta_1))
     inside_2, slope_2, size_2 = rough_interior_and_slope(pair.second, lax.stop_gradient(theta_2))
-    first = Placed(theta_1, slope_1, pose_1[0], rotation.matrix(pose_1[1]))
-    second = Placed(theta_2, slope_2, pose_2[0], rotation.matrix(pose_2[1]))
+    # Seen from body 1, so that bodies far from the origin lose nothing.
+    first = Placed(theta_1, slope_1, jnp.zeros(pair.dimension), rotation.matrix(pose_1[1]))
+    second = Placed(theta_2, slope_2, pose_2[0] - pose_1[0], rotation.matrix(pose_2[1]))
     length = jnp.minimum(size_1, size_2)
-    apart = lax.stop_gradient(jnp.linalg.norm(pose_2[0] - pose_1[0])) / length
-    tolerance = _QUERY_TOLERANCE + 16 * jnp.finfo(float).eps * (1 + apart)
     unit = pair.unknown_scale(length)
 
     def residual(z):
@@ -107,19 +108,20 @@ def _pair_query(pair: PairClass, theta_1, theta_2, pose_1, pose_2) -> ClosestPoi
 
     def solve(_, start):
         frozen = lax.stop_gradient((first, second))
-        return _cold(pair, *frozen, inside_1, inside_2, length, tolerance)
+        return _cold(pair, *frozen, inside_1, inside_2, length, _QUERY_TOLERANCE)
 
     def tangent_solve(linear, right):
         # Points on a common face are free to move: the pseudo-inverse takes the shortest motion.
         jacobian = jax.jacfwd(linear)(jnp.zeros_like(right))
         return jnp.linalg.pinv(jacobian, rtol=1e-10) @ right
 
-    z = lax.custom_root(residual, jnp.zeros(pair.unknowns), solve, tangent_solve)
+    z, tolerance = lax.custom_root(residual, jnp.zeros(pair.unknowns), solve, tangent_solve, has_aux=True)
     rows = pair.rows(z * unit, first, second, jnp.eye(pair.dimension)[0], length)
     left = lax.stop_gradient(jnp.max(jnp.abs(residual(z))))
     active_1, active_2 = _active(pair, rows)
     g = rows.geometry
-    return ClosestPoints(g.psi, g.a1, g.a2, g.n, active_1, active_2, left, left <= tolerance)
+    points = pose_1[0] + g.a1, pose_1[0] + g.a2
+    return ClosestPoints(g.psi, *points, g.n, active_1, active_2, left, left <= tolerance)
 
 
 def _active(pair: PairClass, rows):
@@ -154,7 +156,8 @@ def closest_points_from(pair: PairClass, start, first: Placed, second: Placed, l
 def closest_points_cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, length):
     """Long-form closest-point unknowns of one pair, without a hint; `inside_i` (d,): points inside, in shape coordinates."""
     general = pair.general
-    return _cold(general, first, second, inside_1, inside_2, length, _TOLERANCE) * general.unknown_scale(length)
+    z, _ = _cold(general, first, second, inside_1, inside_2, length, _TOLERANCE)
+    return z * general.unknown_scale(length)
 
 
 @jax.tree_util.register_dataclass
@@ -162,36 +165,53 @@ def closest_points_cold(pair: PairClass, first: Placed, second: Placed, inside_1
 class _Best:
     z: jax.Array
     psi: jax.Array
+    tolerance: jax.Array
     number: jax.Array
 
 
 def _cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, length, tolerance):
-    """Dimensionless unknowns from up to 12 starts: rays from a point inside each body towards the other, then tilted ones.
+    """Dimensionless unknowns, and the tolerance that round-off allows, from up to 12 starts: the bodies as they are, then
+    parted along directions all around.
 
-    The first root with a gap >= 0 is the only one. Overlapping bodies may have several; the largest psi is kept.
+    Where the bodies (the cores of rounded ones) are apart there is one root. Else there may be several; the largest psi is
+    kept.
     """
-    unit = pair.unknown_scale(length)
-    centre_1 = first.position + first.rotation @ inside_1
-    centre_2 = second.position + second.rotation @ inside_2
-    between = centre_2 - centre_1
+    unit, d = pair.unknown_scale(length), pair.dimension
+    between = second.position + second.rotation @ inside_2 - first.position - first.rotation @ inside_1
     distance = jnp.linalg.norm(between)
-    axis = jnp.where(distance > 0, between / jnp.where(distance > 0, distance, 1.0), jnp.eye(pair.dimension)[-1])
-    tilts = _TILT * jax.random.normal(jax.random.key(0), (_TILTS, pair.dimension))
-    tilts = jnp.concatenate([jnp.zeros((1, pair.dimension)), tilts])
-    psi_at = 3 * pair.dimension
+    axis = jnp.where(distance > 0, between / jnp.where(distance > 0, distance, 1.0), jnp.eye(d)[-1])
+    directions = jnp.concatenate([axis[None], _around(d) @ first.rotation.T])
+    reach = jnp.maximum(jnp.linalg.norm(first.position), jnp.linalg.norm(second.position)) / length
+
+    def core_gap(psi):
+        return psi + pair.radii(first, second)
 
     def attempt(best: _Best) -> _Best:
-        direction = axis + tilts[best.number]
-        direction = direction / jnp.linalg.norm(direction)
-        a1 = centre_1 + direction * leave(pair.first, first.theta, inside_1, first.rotation.T @ direction)
-        a2 = centre_2 - direction * leave(pair.second, second.theta, inside_2, -second.rotation.T @ direction)
-        solution = closest_points_from(pair, pair.start(a1, a2, first, second), first, second, length, tolerance)
-        psi = jnp.where(solution.converged, solution.z[psi_at], -jnp.inf)
+        # a parting that is longer than the least depth so far finds nothing better
+        depth = jnp.where(best.number > 0, jnp.maximum(-core_gap(best.psi), 0.0) + length, 0.0)
+        depth = jnp.where(jnp.isfinite(depth), depth, length)
+        where = (first, second, inside_1, inside_2, length)
+        start, bend = approach.start(pair, *where, directions[best.number], depth)
+        allowed = jnp.minimum(tolerance + _ROUND_OFF * (1 + reach) * (1 + bend), _TOLERANCE)
+        solution = closest_points_from(pair, start, first, second, length, allowed)
+        psi = jnp.where(solution.converged, solution.z[3 * d], -jnp.inf)
         # the first start is kept, converged or not, until a better one comes
         better = (psi > best.psi) | (best.number == 0)
-        z = jnp.where(better, solution.z / unit, best.z)
-        return _Best(z, jnp.where(better, psi, best.psi), best.number + 1)
+        new, old = (solution.z / unit, psi, allowed), (best.z, best.psi, best.tolerance)
+        return _Best(*jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old), best.number + 1)
 
-    nothing = _Best(jnp.zeros(pair.unknowns), -jnp.inf * jnp.ones(()), jnp.zeros((), int))
-    found = lax.while_loop(lambda best: (best.psi < -tolerance * length) & (best.number < _TILTS + 1), attempt, nothing)
-    return found.z
+    nothing = _Best(jnp.zeros(pair.unknowns), -jnp.inf * jnp.ones(()), jnp.zeros(()), jnp.zeros((), int))
+    overlap = -_TOLERANCE * length
+    found = lax.while_loop(lambda best: (core_gap(best.psi) < overlap) & (best.number < _STARTS), attempt, nothing)
+    return found.z, found.tolerance
+
+
+def _around(d: int) -> np.ndarray:
+    """`_STARTS` - 1 unit vectors (.., d) spread evenly: on the circle, or along a spiral on the sphere."""
+    steps = np.arange(_STARTS - 1) + 0.5
+    if d == 2:
+        angles = 2 * np.pi * steps / len(steps)
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    heights, angles = 1 - 2 * steps / len(steps), np.pi * (1 + np.sqrt(5)) * steps
+    across = np.sqrt(1 - heights**2)
+    return np.stack([across * np.cos(angles), across * np.sin(angles), heights], axis=1)

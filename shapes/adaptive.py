@@ -22,7 +22,7 @@ def integrate_cubes(
 
     evaluate(owner (k,), lows (k, p), highs (k, p), nodes (q,)) gives the integrand (k, q^p, c) times the panels' volumes, at
     the points of a product rule with `nodes` in [0, 1] on parts of the cubes `owner`. orders: points of both rules along an
-    axis. Ends at an error of `TOLERANCE`, after about `most` points, or when these will not do.
+    axis. Ends at an error of `TOLERANCE` / 2, after about `most` points, or when these will not do.
     """
     owner = np.arange(cubes)
     lows, highs = np.zeros((cubes, dimension)), np.ones((cubes, dimension))
@@ -35,10 +35,10 @@ def integrate_cubes(
         points += len(owner) * orders[0] ** dimension
         # Kinks inside panels converge to second order; what is far from that will not converge either.
         hopeless = points > most / _TRIAL and not error * (points / most) ** 2 < 10 * TOLERANCE
-        if error <= TOLERANCE or points > most or hopeless:
+        if error <= TOLERANCE / 2 or points > most or hopeless:
             return total, error
         order = np.argsort(errors)
-        settled = np.cumsum(errors[order]) <= TOLERANCE / 2
+        settled = np.cumsum(errors[order]) <= TOLERANCE / 4
         kept, split = order[settled], order[~settled]
         parts = _halves(owner[split], lows[split], highs[split])
         new_fine, new_off = _rules(evaluate, *parts, orders)

@@ -10,6 +10,7 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .implicit import ShapeClass
 
@@ -37,11 +38,6 @@ class Placed:
     def gradient(self, shape_class: ShapeClass, point):
         """World gradients (m, d) of f_j at a world point (d,)."""
         return shape_class.jet.gradient(self.rotation.T @ (point - self.position), self.theta) @ self.rotation.T
-
-    def support_point(self, shape_class: ShapeClass, normal):
-        """World point (d,) of the body whose outward normal is `normal` (d,), for classes with a support function."""
-        gradient = shape_class.support_jet.gradient(self.rotation.T @ normal, self.theta)[0]
-        return self.position + self.rotation @ gradient
 
 
 @jax.tree_util.register_dataclass
@@ -202,17 +198,19 @@ def _side_rows(shape_class: ShapeClass, placed: Placed, point, weights, outward,
     """That `outward` (d,) is a normal of one body at `point` (d,): equations, and complementary (multipliers, slacks).
 
     From the inequalities, whose gradients must have finite derivatives; or, where the class has a support function H, as
-    point = grad H(outward), which is as smooth as the inequality is not.
+    point = grad H(outward) + c with c_i at the end of its range to which `outward` points, or in it where it is across:
+    0 <= c + half length _|_ -min(half length - c, outward) >= 0.
     """
     if shape_class.support is None:
         equations = (weights / placed.slope) @ placed.gradient(shape_class, point) - outward
         return equations, (weights, -placed.value(shape_class, point) / (placed.slope * length))
-    # The slope is taken at the point that the normal gives: at `point`, which carries the round-off of world coordinates, a
-    # power below 2 would turn an error of 1e-16 into one of 1e-3 where a coordinate vanishes.
-    own = shape_class.support_jet.gradient(placed.rotation.T @ outward, placed.theta)[0]
-    slope = jnp.linalg.norm(shape_class.jet.gradient(own, placed.theta)[0])
-    apart = (point - placed.position - placed.rotation @ own) / length
-    return jnp.concatenate([apart, weights - placed.slope / slope]), (jnp.zeros(0), jnp.zeros(0))
+    normal, body_point = placed.rotation.T @ outward, placed.rotation.T @ (point - placed.position)
+    c = (body_point - shape_class.support_jet.gradient(normal, placed.theta)[0]) / length
+    steepness = jnp.linalg.norm(placed.gradient(shape_class, point)[0])
+    swept = np.array([i is not None for i in shape_class.sweep[: shape_class.dimension]])
+    equations = jnp.concatenate([c[~swept], weights - placed.slope / steepness])
+    reach = shape_class.half_lengths(placed.theta)[swept] / length
+    return equations, (c[swept] + reach, -jnp.minimum(reach - c[swept], normal[swept]))
 
 
 def _outward(shape_class: ShapeClass, placed: Placed, point):

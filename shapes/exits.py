@@ -109,7 +109,7 @@ def balanced(shape_class, theta) -> Balanced:
 
 
 def spread_directions(dimension: int, count: int) -> np.ndarray:
-    """`count` unit vectors (count, d) spread evenly, none along an axis: corners of a turned polygon or Fibonacci's spiral."""
+    """`count` unit vectors (count, d) spread evenly, none along an axis: of a turned polygon or Fibonacci's spiral."""
     step = np.arange(count) + 0.5
     if dimension == 2:
         angle = 2 * np.pi * step / count + 0.1

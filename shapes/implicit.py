@@ -22,9 +22,10 @@ class ShapeClass:
     """What all shapes of one kind share; hashable, so that contacts can be grouped by it and compiled once.
 
     `closed_form(theta)` gives the `Moments` of the classes that have them in closed form. `support`, for a body whose
-    inequality has infinite curvature somewhere, is its support function H(n), homogeneous of degree 1, written in the
-    coordinate symbols: closest-point rows then use the point grad H(n) instead of the inequality's gradient. `rounded`: the
-    body is {f_j <= 0} grown by a radius, which is the last parameter and appears in no expression.
+    inequality has infinite or jumping curvature somewhere, is the support function H(n), homogeneous of degree 1 and written
+    in the coordinate symbols, of a smoother body which, moved along each coordinate axis by up to the parameter that `sweep`
+    numbers, covers this one: closest-point rows then use the point grad H(n) instead of the inequality's gradient.
+    `rounded`: the body is {f_j <= 0} grown by a radius, which is the last parameter and appears in no expression.
     """
 
     name: str
@@ -33,6 +34,7 @@ class ShapeClass:
     dimension: int
     closed_form: Callable | None = None
     support: sympy.Expr | None = None
+    sweep: tuple[int | None, ...] = (None, None, None)
     rounded: bool = False
 
     @property
@@ -49,6 +51,10 @@ class ShapeClass:
     def support_jet(self) -> Jet:
         """H, its gradient (1, d) (the body point with that outward normal) and Hessian of a direction (d,)."""
         return compile_jet((self.support,), self.dimension, self.parameters)
+
+    def half_lengths(self, theta):
+        """How far (d,) [m] the body of `support` is moved both ways along each axis."""
+        return jnp.stack([jnp.zeros(()) if i is None else theta[i] for i in self.sweep[: self.dimension]])
 
     def radius(self, theta):
         """Rounding radius () [m], 0 where the body is not rounded."""
@@ -104,6 +110,7 @@ def ImplicitShape(
     name: str = "ImplicitShape",
     closed_form: Callable | None = None,
     support: sympy.Expr | None = None,
+    sweep: tuple[int | None, ...] = (None, None, None),
     validate: bool = True,
 ) -> Shape:
     """A convex body of your own, {f_j <= 0}, in the symbols `shapes.x, shapes.y, shapes.z` and named parameters.
@@ -131,6 +138,7 @@ def ImplicitShape(
             dimension=dimension,
             closed_form=closed_form,
             support=support,
+            sweep=sweep,
         ),
         theta,
     )

@@ -55,7 +55,7 @@ def mesh(shape_class, theta, resolution: int = RESOLUTION) -> Mesh | Outline:
 
     Raises `ShapeError` for an unbounded body.
     """
-    if not isinstance(resolution, int) or resolution < 1:
+    if not isinstance(resolution, int | np.integer) or resolution < 1:
         raise ValueError(f"`resolution` = {resolution!r} must be a whole number, 1 or more: 16 suits most drawings.")
     return _mesh(shape_class, tuple(np.asarray(theta, dtype=float).tolist()), resolution)
 
@@ -80,14 +80,13 @@ def _mesh(shape_class, theta: tuple[float, ...], resolution: int) -> Mesh | Outl
 
 def _turned(tiling: Tiling, step: float) -> Tiling:
     """With points added where the normal turns by much more than `step` [rad] from one point to the next on a face."""
-    most = _MOST_ADDED * len(tiling.points)
-    while len(tiling.points) < most:
+    before, most = 0, _MOST_ADDED * len(tiling.points)
+    while before < len(tiling.points) < most:
+        before = len(tiling.points)
         ends = np.concatenate([tiling.cells, np.roll(tiling.cells, -1, axis=1)])[:, :2]
         faces, normals = np.tile(tiling.faces, 2), unit_normals(tiling.body, tiling.points)
         turn = np.linalg.norm(normals[ends[:, 0], faces] - normals[ends[:, 1], faces], axis=1)
         ends = np.unique(np.sort(ends[turn > _MOST_TURN * step], axis=1), axis=0)
-        if not len(ends):
-            break
         tiling = with_points(tiling, np.mean(tiling.points[ends], axis=1))
     return tiling
 

@@ -28,7 +28,9 @@ def Capsule(radius: float, half_length: float) -> Shape:
     """All points within `radius` [m] of the segment |z| <= half_length [m]: one inequality, of continuous slope."""
     r, h = sympy.symbols("radius half_length", positive=True)
     beyond = PositivePower(z - h, 2) + PositivePower(-z - h, 2)
-    return _solid("Capsule", [(x**2 + y**2 + beyond - r**2) / (2 * r)], {r: radius, h: half_length}, _capsule)
+    inequality = (x**2 + y**2 + beyond - r**2) / (2 * r)
+    ball = r * sympy.sqrt(x**2 + y**2 + z**2)  # its support function; the capsule is the ball moved along z
+    return _solid("Capsule", [inequality], {r: radius, h: half_length}, _capsule, support=ball, sweep=(None, None, 1))
 
 
 def Frustum(radius_bottom: float, radius_top: float, height: float) -> Shape:
@@ -78,9 +80,9 @@ def Lens(radius_1: float, radius_2: float, thickness: float) -> Shape:
     return _solid("Lens", [above, below], {r1: radii[0], r2: radii[1], t: thickness}, _lens_moments)
 
 
-def _solid(name: str, expressions, values, closed_form) -> Shape:
+def _solid(name: str, expressions, values, closed_form, **support) -> Shape:
     parameters = {s: positive(str(s), v, error=ShapeError) for s, v in values.items()}
-    return ImplicitShape(expressions, parameters=parameters, name=name, closed_form=closed_form, validate=False)
+    return ImplicitShape(expressions, parameters=parameters, name=name, closed_form=closed_form, validate=False, **support)
 
 
 # Heights below are written once for sympy's symbols and for numbers.

@@ -89,8 +89,8 @@ class Layer:
         return terms, error + float(np.max(np.abs(missing) / scales[-2:]))
 
     def scales(self, volume: float) -> np.ndarray:
-        """Errors (3,) of area, support and angle that may change the volume and inertia of a body of that volume by their own
-        size, if they are due to edges and corners that are not there."""
+        """Errors (3,) of area, support and angle that may change the volume and inertia of a body of that volume by as much
+        as they are, if they are due to edges and corners that are not there."""
         d = self.body.dimension
         support = 2 * self.height * volume / self.radius**2 / _CAUTION
         return np.array([support, support, d * volume / self.radius**d / _CAUTION])

@@ -26,7 +26,7 @@ _SINGULAR = 1e-10  # least volume of three unit normals that meet in a point
 
 @dataclasses.dataclass(frozen=True)
 class Tiling:
-    """Points y (n, d) on the surface in balanced coordinates, and cells (k, d) of their indices, counter-clockwise from outside.
+    """Points y (n, d) on the surface in balanced coordinates; cells (k, d) of their indices, counter-clockwise from outside.
 
     active (n, m): which inequalities hold with equality at each point. faces (k,): which one a cell lies on.
     """
