@@ -154,6 +154,7 @@ class Approach:
     gap: jax.Array
     weights: tuple[jax.Array, jax.Array]
     bend: jax.Array
+    iterations: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -237,6 +238,7 @@ def approach(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2,
         length * jnp.dot(n, first.rotation @ (offset + turn @ y2 - y1)),
         every("weights", end.w, end.c, (safe, safe)),
         sum(every("bend", end.c, end.jets, (safe, safe))),
+        end.iterations,
     )
 
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shapes.closest_points import ContactGeometry, Placed
+from shapes.implicit import ShapeClass
 
 from . import bodies, contact, ncp
 from .bodies import State
@@ -81,28 +82,32 @@ def _contact(units, member: ContactGroup, record: Contacts, impulse, motion_1, m
 
 def _closest_points(units, member: ContactGroup, record: Contacts, first: Placed, second: Placed):
     """Chakraborty (9), and (20)-(22) with the signs mended: points on the surfaces, opposite normals along their line."""
-    length, n = units.length, record.normal
-    l1, l2 = record.multipliers_1[: member.pair.first.count], record.multipliers_2[: member.pair.second.count]
-    core_1 = record.point_1 - member.pair.first.radius(first.theta) * n
-    core_2 = record.point_2 + member.pair.second.radius(second.theta) * n
-    f = first.value(member.pair.first, core_1) / first.slope
-    g = second.value(member.pair.second, core_2) / second.slope
+    n = record.normal
     return jnp.max(
         jnp.concatenate(
             [
-                jnp.abs(record.point_2 - record.point_1 - record.gap * n) / length,
+                jnp.abs(record.point_2 - record.point_1 - record.gap * n) / units.length,
                 jnp.abs(jnp.dot(n, n) - 1)[None],
-                jnp.abs(l1 @ first.gradient(member.pair.first, core_1) - n),
-                jnp.abs(l2 @ second.gradient(member.pair.second, core_2) + n),
-                jnp.abs(jnp.max(f))[None] / length,
-                jnp.abs(jnp.max(g))[None] / length,
-                jnp.abs(l1 * first.slope * f) / length,
-                jnp.abs(l2 * second.slope * g) / length,
-                jnp.maximum(-l1 * first.slope, 0.0),
-                jnp.maximum(-l2 * second.slope, 0.0),
+                _normal_at(member.pair.first, first, record.point_1, n, record.multipliers_1, units.length),
+                _normal_at(member.pair.second, second, record.point_2, -n, record.multipliers_2, units.length),
             ]
         )
     )
+
+
+def _normal_at(shape_class: ShapeClass, placed: Placed, point, outward, multipliers, length):
+    """Violations of: `point` (d,) is on the body, with the unit normal `outward` (d,), by the inequalities' `multipliers`."""
+    core, weights = point - shape_class.radius(placed.theta) * outward, multipliers[: shape_class.count] * placed.slope
+    f = placed.value(shape_class, core) / placed.slope
+    if shape_class.support is None:
+        defect = (weights / placed.slope) @ placed.gradient(shape_class, core) - outward
+    else:  # the gradient has infinite derivatives: the point must be the one farthest along the normal
+        normal, body_point = placed.rotation.T @ outward, placed.rotation.T @ (core - placed.position)
+        c = body_point - shape_class.support_jet.gradient(normal, placed.theta)[0]
+        reach = shape_class.half_lengths(placed.theta)
+        defect = (c - jnp.clip(c + length * normal, -reach, reach)) / length
+    slack = jnp.concatenate([jnp.max(f)[None], weights * f]) / length
+    return jnp.concatenate([jnp.abs(defect), jnp.abs(slack), jnp.maximum(-weights, 0.0)])
 
 
 def _tangents(record: Contacts):

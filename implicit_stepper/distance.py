@@ -128,9 +128,12 @@ def _active(pair: PairClass, rows):
     """Which inequalities (m1,), (m2,) carry: those whose multiplier exceeds their slack, and one with a support function."""
     carries, parts, at = rows.multipliers > rows.slacks, [], 0
     for side in (pair.first, pair.second):
-        count = side.count if side.support is None else 0
-        parts.append(carries[at : at + count] if count else jnp.ones(side.count, bool))
-        at += count
+        if side.support is None:
+            parts.append(carries[at : at + side.count])
+            at += side.count
+        else:
+            parts.append(jnp.ones(side.count, bool))
+            at += sum(i is not None for i in side.sweep[: side.dimension])
     return parts
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .steppers.base import Contacts, Stats
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclasses.dataclass(frozen=True)

@@ -205,10 +205,14 @@ def _side_rows(shape_class: ShapeClass, placed: Placed, point, weights, outward,
         equations = (weights / placed.slope) @ placed.gradient(shape_class, point) - outward
         return equations, (weights, -placed.value(shape_class, point) / (placed.slope * length))
     normal, body_point = placed.rotation.T @ outward, placed.rotation.T @ (point - placed.position)
-    c = (body_point - shape_class.support_jet.gradient(normal, placed.theta)[0]) / length
-    steepness = jnp.linalg.norm(placed.gradient(shape_class, point)[0])
+    own = shape_class.support_jet.gradient(normal, placed.theta)[0]
+    c = (body_point - own) / length
     swept = np.array([i is not None for i in shape_class.sweep[: shape_class.dimension]])
-    equations = jnp.concatenate([c[~swept], weights - placed.slope / steepness])
+    # n = l grad f along the point, whose product with the gradient is smooth where the gradient is not; at the point that the
+    # normal gives, without the round-off of world coordinates, which a power below 2 would turn from 1e-16 into 1e-3.
+    at = jnp.where(swept, body_point, own)
+    radial = jnp.dot(shape_class.jet.gradient(at, placed.theta)[0], at) / placed.slope
+    equations = jnp.concatenate([c[~swept], (weights * radial - jnp.dot(normal, at)) / length])
     reach = shape_class.half_lengths(placed.theta)[swept] / length
     return equations, (c[swept] + reach, -jnp.minimum(reach - c[swept], normal[swept]))
 

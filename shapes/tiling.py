@@ -48,7 +48,7 @@ class Tiling:
 
 
 def tile(body: Balanced, count: int) -> Tiling:
-    """A tiling from about `count` points. What is smaller than their spacing may be missed."""
+    """A tiling from about `count` points. Faces smaller than their spacing are found where their inequality is on no other."""
     d = body.dimension
     spacing = 2 * np.pi / count if d == 2 else np.sqrt(4 * np.pi / count)
     points = body.surface(spread_directions(d, count))
