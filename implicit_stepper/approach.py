@@ -21,8 +21,9 @@ from shapes.closest_points import PairClass, Placed
 from shapes.implicit import ShapeClass
 
 _CENTRING = 0.1  # of the present products l (-f) is what a step aims at
+_HASTE = 10.0  # squared unbalanced force, relative to the products, above which the products must wait for it
 _SHARE = 0.99  # of the way to where a multiplier or slack vanishes
-_LEAST_SLACK = 0.01  # of -f must be left by a step
+_CENTRAL = 0.01  # of the mean product must be left in each, lest steps become short
 _HALVINGS = 12
 _DESCENT = 0.01  # of the descent that the linearised problem promises must be reached
 _ITERATIONS = 60
@@ -87,8 +88,9 @@ class _Inequalities:
     def positive(self, c, dc, jet, dw):
         return c, dc
 
-    def allowed(self, w, dw, jet, steps):
-        return jax.vmap(lambda step: jnp.all(self.value(w + step * dw) < _LEAST_SLACK * jet[0]))(steps)
+    def allowed(self, w, dw, c, dc, steps, least):
+        products = -(c + steps[:, None] * dc) * jax.vmap(lambda step: self.value(w + step * dw))(steps)
+        return jnp.all(products > least[:, None], axis=1)
 
     def weights(self, w, c, force):
         return c / force
@@ -131,7 +133,7 @@ class _Support:
     def positive(self, c, dc, jet, dw):
         return jnp.concatenate([c, 1 - c, jet[0]]), jnp.concatenate([dc, -dc, jet[1] @ dw])
 
-    def allowed(self, w, dw, jet, steps):
+    def allowed(self, w, dw, c, dc, steps, least):
         return jnp.ones(steps.shape, bool)  # every force has its point
 
     def weights(self, w, c, force):
@@ -190,7 +192,8 @@ def approach(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2,
 
     def advance(at: _Iterate) -> _Iterate:
         _, unbalance, products = state(at.w, at.c, at.jets)
-        mu = _CENTRING * jnp.mean(products)
+        sigma = jnp.where(jnp.dot(unbalance, unbalance) > _HASTE * jnp.sum(products), 1.0, _CENTRING)
+        mu = sigma * jnp.mean(products)
         both = (mu, mu)
         steps = every("step", at.w, at.c, at.jets, both)
         off = link.T @ (link @ jnp.concatenate([s.y_off for s in steps])) + jnp.concatenate([s.force_off for s in steps])
@@ -201,7 +204,8 @@ def approach(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2,
         value, slope = (jnp.concatenate(parts) for parts in zip(*every("positive", at.c, dc, at.jets, dw), strict=True))
         reach = jnp.min(jnp.where(slope < 0, -value / jnp.where(slope < 0, slope, -1.0), jnp.inf))
         trials = jnp.minimum(at.longest, _SHARE * reach) * 0.5 ** jnp.arange(_HALVINGS)
-        allowed = jnp.all(jnp.stack(every("allowed", at.w, dw, at.jets, (trials, trials))), axis=0)
+        least = _CENTRAL * jnp.mean(products) * (1 - (1 - sigma) * trials)
+        allowed = jnp.all(jnp.stack(every("allowed", at.w, dw, at.c, dc, (trials, trials), (least, least))), axis=0)
         step = jnp.where(jnp.any(allowed), trials[jnp.argmax(allowed)], 0.0)
         w, c = (tuple(a + step * da for a, da in zip(*of, strict=True)) for of in ((at.w, dw), (at.c, dc)))
         jets = every("jet", w)

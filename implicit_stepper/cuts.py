@@ -87,16 +87,15 @@ def cut_start(problem: ncp.StepProblem, cuts: Cuts, sweeps: int):
     return z, Cuts(velocity, cuts.free, cuts.rounds + 1, tuple(groups))
 
 
-def tilted(problem: ncp.StepProblem, cuts: Cuts, number) -> Cuts:
+def tilted(cuts: Cuts, h, number: int) -> Cuts:
     """The same cuts with a trial velocity that turns every body by a further angle, another one for each `number`.
 
     It shows planes of corners and edges that the trial velocities themselves never reach.
     """
-    d, (count, width) = problem.system.dimension, cuts.velocity.shape
-    angle = jnp.asarray(_TILTS)[number % len(_TILTS)]
-    key = jax.random.fold_in(jax.random.key(0), number)
-    turn = angle * jax.random.uniform(key, (count, width - d), minval=-1.0)
-    return dataclasses.replace(cuts, velocity=cuts.velocity.at[:, d:].add(turn / problem.h))
+    count, width = cuts.velocity.shape
+    turns = 3 if width == 6 else 1
+    angle = _TILTS[number % len(_TILTS)] * np.random.default_rng(number).uniform(-1, 1, (count, turns))
+    return dataclasses.replace(cuts, velocity=cuts.velocity.at[:, -turns:].add(angle / h))
 
 
 def end_motions(problem: ncp.StepProblem, group: ContactGroup, velocity):

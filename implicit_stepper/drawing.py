@@ -1,7 +1,7 @@
 """Pictures of bodies in space, at one time or at several in one picture. They need matplotlib, like `plots`.
 
-    figure = drawing.poses(scene, trajectory, steps=[0, 20, 40])
-    figure.savefig("poses.png")
+figure = drawing.poses(scene, trajectory, steps=[0, 20, 40])
+figure.savefig("poses.png")
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from mpl_toolkits.mplot3d.axes3d import Axes3D
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from . import rotation
 from .plots import COLOURS, styled
@@ -55,7 +55,9 @@ def draw_poses(axes: Axes3D, scene: Scene, trajectory: Trajectory, steps: Sequen
                 colours.append(_lit(faces, 1 - shade * (1 - base)))
     triangles = np.concatenate(corners)
     # one collection, so that all triangles are sorted by depth together
-    axes.add_collection3d(Poly3DCollection(triangles, facecolors=np.concatenate(colours), edgecolors="none", antialiased=False))
+    axes.add_collection3d(
+        Poly3DCollection(triangles, facecolors=np.concatenate(colours), edgecolors="none", antialiased=False)
+    )
     low, high = triangles.min(axis=(0, 1)), triangles.max(axis=(0, 1))
     low, high = low - 0.05 * np.max(high - low), high + 0.05 * np.max(high - low)
     low[2] = max(low[2], min(0.0, triangles[..., 2].min()))

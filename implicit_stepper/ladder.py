@@ -1,22 +1,21 @@
 """What is tried for a step that its warm start does not solve, or whose solution is not certified.
 
-It runs outside the compiled loop of steps, as a program of its own, so the easy steps neither compile nor pay for it: the
-stepper's further rungs in turn, then two steps of half the length, each with the whole ladder.
+The stepper's other starts in turn, each into the same compiled step, then two steps of half the length, each with the whole
+ladder. It runs on the host, so that easy steps neither compile nor pay for it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
+from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from .bodies import State
-from .certificate import certificate
-from .compilation import jit
 from .results import Result
-from .steppers.base import Stepper, StepResult
+from .steppers.base import Stepper
+from .steps import Record, advance
 from .system import System
 
 _HALVINGS = 4  # sub-steps of h/16 at the shortest
@@ -24,7 +23,7 @@ _HALVINGS = 4  # sub-steps of h/16 at the shortest
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """One rung: its `name`, the solver's `residual` and its `iterations`; "h/2" stands for a half step with its own ladder."""
+    """A start: its `name` ("h/2" for a half step with its own ladder), the solver's `residual` and its `iterations`."""
 
     name: str
     residual: float
@@ -33,65 +32,62 @@ class Attempt:
 
 @dataclasses.dataclass(frozen=True)
 class Climb:
-    """The last step tried, its certificate (see `certificate`), all attempts, and whether it is solved and certified."""
+    """The last step tried as a `Record` of one, without its first axis, and the memory after it; all attempts; and whether
+    the step is solved and certified."""
 
-    step: StepResult
-    certificate: dict[str, jax.Array]
+    record: Record
+    memory: Any
     attempts: tuple[Attempt, ...]
     solved: bool
 
 
-def climb(stepper: Stepper, system: System, state: State, memory, h: float, tolerance: float, first: int = 1) -> Climb:
-    """The step of h [s] from `state` by the rungs from `first` on, then by sub-steps; the first certified one is taken.
+def climb(stepper: Stepper, system: System, state: State, memory, h: float, tolerance: float) -> Climb:
+    """The step of h [s] from `state`, by all starts but the warm one, then by sub-steps; the first certified one is taken.
 
-    `Climb.step.stats` has all iterations, the rung, and how many sub-steps stand for the step; their impulses are added up,
-    the rest is that of the last one. Never raises: see `Climb.solved`.
+    `Climb.record.stats` has all iterations, the rung, and how many sub-steps stand for the step; their impulses are added
+    up, the rest is that of the last one. Never raises: see `Climb.solved`.
     """
-    return _climb(stepper, system, state, memory, h, tolerance, first, _HALVINGS)
+    return _climb(stepper, system, state, memory, h, tolerance, _HALVINGS)
 
 
-def _climb(stepper: Stepper, system: System, state: State, memory, h, tolerance, first: int, halvings: int) -> Climb:
+def certified(record: Record, tolerance: float) -> np.ndarray:
+    """Which steps (n,) are solved and violate nothing by more than `tolerance`."""
+    worst = [np.max(np.asarray(v), axis=-1, initial=0.0) for v in record.certificates.values()]
+    return (np.asarray(record.result) == Result.SOLVED) & (np.max(worst, axis=0) <= tolerance)
+
+
+def _climb(stepper: Stepper, system: System, state: State, memory, h, tolerance, halvings: int, warm=()) -> Climb:
+    """`climb`, from the starts `warm` first."""
     attempts = []
-    for rung in range(first, len(stepper.rungs)):
-        step, violations = _try(stepper, rung, system, state, memory, h)
-        attempts.append(Attempt(stepper.rungs[rung], float(step.stats.residual), int(step.stats.iterations)))
-        solved = int(step.result) == Result.SOLVED and _largest(violations) <= tolerance
-        if solved:
-            return Climb(_counted(step, attempts), violations, tuple(attempts), True)
+    for starts in (warm, stepper.restarts(system, state, memory, h)):
+        for name, start in starts:
+            _, after, record = advance(stepper, system, state, start, h, 1)
+            record = jax.tree.map(lambda a: np.array(a[0]), record)
+            attempts.append(Attempt(name, float(record.stats.residual), int(record.stats.iterations)))
+            if certified(record, tolerance):
+                return Climb(_counted(record, attempts, stepper.rungs.index(name)), after, tuple(attempts), True)
     if halvings == 0:
-        return Climb(step, violations, tuple(attempts), False)
+        return Climb(record, memory, tuple(attempts), False)
     halves = []
     for _ in range(2):
-        half = _climb(stepper, system, state, memory, h / 2, tolerance, 0, halvings - 1)
+        first = [(stepper.rungs[0], memory)]
+        half = _climb(stepper, system, state, memory, h / 2, tolerance, halvings - 1, first)
         attempts.append(Attempt("h/2", half.attempts[-1].residual, sum(a.iterations for a in half.attempts)))
         if not half.solved:
-            return Climb(half.step, half.certificate, tuple(attempts), False)
-        state, memory = half.step.state, half.step.memory
-        halves.append(half)
-    return Climb(_joined(*halves, len(stepper.rungs), attempts), _worse(*halves), tuple(attempts), True)
+            return Climb(half.record, memory, tuple(attempts), False)
+        state, memory = half.record.state, half.memory
+        halves.append(half.record)
+    return Climb(_counted(_joined(*halves), attempts, len(stepper.rungs)), memory, tuple(attempts), True)
 
 
-@functools.partial(jit, static_argnums=0)
-def _try(stepper: Stepper, rung, system: System, state: State, memory, h):
-    """A step from one rung, and its certificate; one program for all rungs."""
-    step = stepper.retry(system, state, memory, h, rung)
-    return step, certificate(system, state, step.state, step.contacts, h)
+def _counted(record: Record, attempts: list[Attempt], rung: int) -> Record:
+    """With the iterations of all attempts, and the rung that ended them."""
+    stats = dataclasses.replace(record.stats, iterations=np.array(sum(a.iterations for a in attempts)), rung=np.array(rung))
+    return dataclasses.replace(record, stats=stats)
 
 
-def _largest(violations: dict[str, jax.Array]) -> float:
-    """NaN if any violation is, so that it passes no comparison."""
-    return float(jnp.max(jnp.concatenate([v.reshape(-1) for v in violations.values()])))
-
-
-def _counted(step: StepResult, attempts: list[Attempt]) -> StepResult:
-    """With the iterations of all rungs that were tried."""
-    iterations = jnp.asarray(sum(a.iterations for a in attempts))
-    return dataclasses.replace(step, stats=dataclasses.replace(step.stats, iterations=iterations))
-
-
-def _joined(first: Climb, second: Climb, rung: int, attempts: list[Attempt]) -> StepResult:
-    """Two half steps as one: impulses are those of both."""
-    one, two = first.step, second.step
+def _joined(one: Record, two: Record) -> Record:
+    """Two half steps as one: impulses are those of both, violations the larger ones."""
     contacts = dataclasses.replace(
         two.contacts,
         normal_impulse=one.contacts.normal_impulse + two.contacts.normal_impulse,
@@ -99,14 +95,9 @@ def _joined(first: Climb, second: Climb, rung: int, attempts: list[Attempt]) -> 
         gap_start=one.contacts.gap_start,
     )
     stats = dataclasses.replace(
-        _counted(two, attempts).stats,
-        residual=jnp.maximum(one.stats.residual, two.stats.residual),
-        rung=jnp.asarray(rung),
+        two.stats,
+        residual=np.maximum(one.stats.residual, two.stats.residual),
         substeps=one.stats.substeps + two.stats.substeps,
     )
-    return dataclasses.replace(two, contacts=contacts, stats=stats)
-
-
-def _worse(first: Climb, second: Climb) -> dict[str, jax.Array]:
-    """Of each equation the larger violation of the two half steps."""
-    return jax.tree.map(jnp.maximum, first.certificate, second.certificate)
+    certificates = jax.tree.map(np.maximum, one.certificates, two.certificates)
+    return dataclasses.replace(two, contacts=contacts, stats=stats, certificates=certificates)

@@ -1,4 +1,4 @@
-"""Where Newton's method starts a step: the extrapolated last roots, free flight, and what is known before the first step."""
+"""Where Newton's method starts a step: the extrapolated last roots, and what is known before the first step."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import jax.numpy as jnp
 
 from . import ncp
 from .bodies import State
-from .complementarity import length_of
-from .cuts import end_motions
 from .distance import closest_points_cold
 from .system import ContactGroup, System
 
@@ -40,35 +38,15 @@ def long_forms(problem: ncp.StepProblem, unknowns) -> list:
     ]
 
 
-def free_flight(problem: ncp.StepProblem, free):
-    """Unknowns (N,) in physical units without impulses: `free` (nb, 6 or 3) and the closest points there, found cold."""
-    parts = [free.reshape(-1)]
-    for group, references in zip(problem.system.groups, problem.references, strict=True):
-
-        def one(member, reference, motion_1, motion_2):
-            closest, geometry = _cold(member, problem.scales.length, reference, motion_1, motion_2)
-            w = ncp.scaled_slip(member, geometry, motion_1, motion_2)
-            return ncp.join(ncp.ContactUnknowns(closest, jnp.zeros(()), jnp.zeros_like(member.e), length_of(w)))
-
-        parts.append(jax.vmap(one)(group, references, *end_motions(problem, group, free)).reshape(-1))
-    return jnp.concatenate(parts)
-
-
 def cold_contacts(system: System, state: State) -> list:
     """Per group, of contacts at rest in `state` at their closest points: unknowns (nc, width), tangents (nc, d), gaps."""
 
     def one(member, motion_1, motion_2):
-        closest, geometry = _cold(member, system.length, jnp.eye(system.dimension)[0], motion_1, motion_2)
-        zero = jnp.zeros(())
+        placed = ncp.placed(member, motion_1, motion_2)
+        closest = closest_points_cold(member.pair, *placed, member.interior_1, member.interior_2, system.length)
+        closest, reference, zero = closest[: member.pair.unknowns], jnp.eye(system.dimension)[0], jnp.zeros(())
+        geometry = ncp.geometry_rows(member, closest, reference, system.length, motion_1, motion_2).geometry
         unknowns = ncp.join(ncp.ContactUnknowns(closest, zero, jnp.zeros_like(member.e), zero))
         return unknowns, geometry.tangents[0], geometry.psi
 
     return [jax.vmap(one)(group, *ncp.contact_motions(system, state, group)) for group in system.groups]
-
-
-def _cold(member: ContactGroup, length, reference, motion_1, motion_2):
-    """Closest-point unknowns of one contact without a hint, in the form that the step uses, and their geometry."""
-    placed = ncp.placed(member, motion_1, motion_2)
-    closest = closest_points_cold(member.pair, *placed, member.interior_1, member.interior_2, length)
-    closest = closest[: member.pair.unknowns]
-    return closest, ncp.geometry_rows(member, closest, reference, length, motion_1, motion_2).geometry

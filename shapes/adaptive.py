@@ -12,7 +12,7 @@ import numpy as np
 
 TOLERANCE = 1e-8  # largest relative error of a quadrature
 _PANELS_AT_ONCE = 512
-_TRIAL = 16  # what share of the points tells whether the rest are worth while
+_TRIAL = 1_500_000  # points that tell whether more are worth while
 
 
 def integrate_cubes(
@@ -34,7 +34,7 @@ def integrate_cubes(
         error = float(np.sum(errors))
         points += len(owner) * orders[0] ** dimension
         # Kinks inside panels converge to second order; what is far from that will not converge either.
-        hopeless = points > most / _TRIAL and not error * (points / most) ** 2 < 10 * TOLERANCE
+        hopeless = points > _TRIAL and not error * (points / most) ** 2 < 10 * TOLERANCE
         if error <= TOLERANCE / 2 or points > most or hopeless:
             return total, error
         order = np.argsort(errors)

@@ -15,10 +15,12 @@ from .exits import Balanced, spread_directions, zero
 _ON = 1e-9  # an inequality this close to its zero set (balanced coordinates) is active
 _SAME = 1e-7  # points closer than this are one
 _MOST_ROUNDS = 40
+_MOST_ADDED = 4  # times as many points as there were; faces that touch without an angle never conform
 _CLEARANCE = 0.5  # least distance of points near edges and corners, as a share of the spacing
 _LEAST_ACROSS = 6  # points along a small face, however small
 _PATTERN, _CLIMBS = 16, 20  # points tried around the best one in a search, which halves its step so many times
 _MOST_BEND = 0.2  # deviation of an edge's curve from its chord, as a share of the chord, that needs no further point
+_REACH = 2.0  # in chords, how far a curve may deviate from its own
 _NEWTON_STEPS = 12
 _SETTLED = 1e-6  # last step, as a share of the chord, of a search that has ended in round-off
 _SINGULAR = 1e-10  # least volume of three unit normals that meet in a point
@@ -40,15 +42,20 @@ class Tiling:
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
         """In space: pairs of points (e, 2) between cells on different inequalities, and those inequalities (e, 2): the first
         is that of the cell in which the pair is in counter-clockwise order."""
+        ends, sides = self.edge_sides()
+        return ends, self.faces[sides]
+
+    def edge_sides(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same pairs, and the cells (e, 2) on both sides."""
         ends, sides = _sides(self.cells)
         faces = self.faces[sides]
         both = np.all(self.active[ends[:, :, None], faces[:, None, :]], axis=(1, 2))
         chosen = (faces[:, 0] != faces[:, 1]) & both
-        return ends[chosen], faces[chosen]
+        return ends[chosen], sides[chosen]
 
 
 def tile(body: Balanced, count: int) -> Tiling:
-    """A tiling from about `count` points. Faces smaller than their spacing are found where their inequality is on no other."""
+    """A tiling from about `count` points. Faces below their spacing are found if their inequality is on no other."""
     d = body.dimension
     spacing = 2 * np.pi / count if d == 2 else np.sqrt(4 * np.pi / count)
     points = body.surface(spread_directions(d, count))
@@ -110,11 +117,12 @@ def _hidden(body: Balanced, points, spacing) -> np.ndarray:
 
 def _refined(body: Balanced, points, active):
     """The points with those that conforming cells need, and the cells."""
+    most = _MOST_ADDED * len(points)
     for _ in range(_MOST_ROUNDS):
         cells = cells_around(points)
         new, new_active = _missing(body, points, active, cells)
         fresh = _fresh(points, new)
-        if not np.any(fresh):
+        if not np.any(fresh) or len(points) > most:
             return points, active, cells
         points, active = np.concatenate([points, new[fresh]]), np.concatenate([active, new_active[fresh]])
     return points, active, cells_around(points)
@@ -139,15 +147,24 @@ def _missing(body, points, active, cells):
 
 
 def _bends(body, tiling: Tiling):
-    """The middles of edges whose curves deviate much from their chords."""
-    ends, faces = tiling.edges()
-    first, last = (tiling.points[ends[:, k]] for k in (0, 1))
-    middle, _ = curve(body, np.full(len(ends), 0.5), tiling.points[ends], faces)
-    bend = np.linalg.norm(middle - (first + last) / 2, axis=1) / np.linalg.norm(last - first, axis=1)
-    bent = bend > _MOST_BEND
-    active = _active_set(body, middle[bent])
-    active[np.arange(len(active))[:, None], faces[bent]] = True
-    return middle[bent], active
+    """Points on edges whose curves deviate much from their chords, or are not found: where the way from the chord's middle,
+    at a right angle to it, leaves the face that the middle is on."""
+    ends, sides = tiling.edge_sides()
+    chords, faces = tiling.points[ends], tiling.faces[sides]
+    middle, _ = curve(body, np.full(len(ends), 0.5), chords, faces)
+    length = np.linalg.norm(chords[:, 1] - chords[:, 0], axis=1)
+    bent = ~(np.linalg.norm(middle - np.mean(chords, axis=1), axis=1) <= _MOST_BEND * length)
+    chords, sides, length = chords[bent], sides[bent], length[bent]
+    start = body.surface(np.mean(chords, axis=1))
+    face = body.active(start)
+    centres = np.mean(tiling.points[tiling.cells[sides]], axis=2)
+    beyond = np.where((face == faces[bent, 0])[:, None], centres[:, 1], centres[:, 0])
+    across = np.cross(chords[:, 1] - chords[:, 0], start)
+    across *= np.sign(np.sum(across * (beyond - start), axis=1))[:, None]
+    end = body.surface(start + _REACH * length[:, None] * across / np.linalg.norm(across, axis=1)[:, None])
+    left = body.active(end) != face
+    ways = np.stack([start, end], axis=1)[left]
+    return _passages(body, ways, face[left, None, None] == np.arange(tiling.active.shape[1]) * np.ones((2, 1)))
 
 
 def _passages(body, ends, active):

@@ -227,25 +227,30 @@ def of_meridian(pieces):
     return Moments(volume, np.array([0, 0, first]), np.diag([across, across, along]))
 
 
+def rim(radius, height, rounding, low, high):
+    """Of the meridian: an arc about a rim, between two normals at angles from the horizontal."""
+    return (
+        lambda q: radius + rounding * np.cos(q),
+        lambda q: height + rounding * np.sin(q),
+        lambda q: rounding * np.cos(q),
+        low,
+        high,
+    )
+
+
 @pytest.mark.parametrize("radius", [0.01, 0.5, 3.0])
 def test_rounded_solids_of_revolution(radius):
-    """A cylinder and a half ball, whose rims become parts of a torus."""
-
-    def rim(height, low, high):
-        return (
-            lambda q: 1 + radius * np.cos(q),
-            lambda q: height + radius * np.sin(q),
-            lambda q: radius * np.cos(q),
-            low,
-            high,
-        )
-
+    """A cylinder, a half ball and a cone with a tiny top, whose rims become parts of a torus."""
     wall = (lambda q: 1 + radius, lambda q: q, lambda q: 1.0, -2, 2)
-    cylinder = of_meridian([rim(-2, -np.pi / 2, 0), wall, rim(2, 0, np.pi / 2)])
+    cylinder = of_meridian([rim(1, -2, radius, -np.pi / 2, 0), wall, rim(1, 2, radius, 0, np.pi / 2)])
     assert_found(Rounded(solid(x**2 + y**2 - 1, z - 2, -z - 2), radius), cylinder)
     dome = tuple(lambda q, f=f: (1 + radius) * f(q) for f in (np.cos, np.sin, np.cos))
-    half_ball = of_meridian([rim(0, -np.pi / 2, 0), (*dome, 0, np.pi / 2)])
+    half_ball = of_meridian([rim(1, 0, radius, -np.pi / 2, 0), (*dome, 0, np.pi / 2)])
     assert_found(Rounded(solid(x**2 + y**2 + z**2 - 1, -z), radius), half_ball)
+    offset = radius / np.sqrt(2)
+    slope = (lambda q: 1 - q + offset, lambda q: q + offset, lambda q: 1.0, 0, 0.999)
+    lower, upper = rim(1, 0, radius, -np.pi / 2, np.pi / 4), rim(1e-3, 0.999, radius, np.pi / 4, np.pi / 2)
+    assert_found(Rounded(solid(x**2 + y**2 - (1 - z) ** 2, z - 0.999, -z), radius), of_meridian([lower, slope, upper]))
 
 
 def test_a_rounded_ball_is_a_larger_ball():

@@ -1,15 +1,15 @@
 """The protocol of every time-stepper, and what one step returns.
 
-A stepper is a frozen dataclass of settings with `init(system, state) -> memory` (its private warm start),
-`step(system, state, memory, h) -> StepResult` and `retry(system, state, memory, h, rung)`. All are pure JAX functions, so
-they can be jitted, scanned and `vmap`ped; h is an argument, so a step can be repeated with a smaller one. A step that is not
-solved says so in its `result`; `rungs` names the starts that a stepper knows, the cheapest first, which is that of `step`.
-`ladder.climb` retries with the others, outside the compiled loop, where they cost the easy steps nothing.
+A stepper is a frozen dataclass of settings with `init(system, state) -> memory` (its private warm start) and
+`step(system, state, memory, h) -> StepResult`. Both are pure JAX functions, so they can be jitted, scanned and `vmap`ped; h
+is an argument, so a step can be repeated with a smaller one. A step that is not solved says so in its `result`; `restarts`
+then offers other memories to start the same step from. That runs on the host, outside the compiled loop (see `ladder`).
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
@@ -72,7 +72,7 @@ class StepResult:
 
 @runtime_checkable
 class Stepper(Protocol):
-    """What `simulate` needs of a time-stepper."""
+    """What `simulate` needs of a time-stepper. `rungs` names its starts, the warm one first."""
 
     rungs: ClassVar[tuple[str, ...]]
 
@@ -80,7 +80,7 @@ class Stepper(Protocol):
         """Memory before the first step."""
 
     def step(self, system: System, state: State, memory: Any, h) -> StepResult:
-        """One step of h [s] from the first of `rungs`."""
+        """One step of h [s]."""
 
-    def retry(self, system: System, state: State, memory: Any, h, rung) -> StepResult:
-        """The same step from the start that `rungs[rung]` names; `rung` () may be traced."""
+    def restarts(self, system: System, state: State, memory: Any, h) -> Iterable[tuple[str, Any]]:
+        """Names out of `rungs` and memories from which to try a step again that `step` did not solve, in that order."""

@@ -5,27 +5,25 @@ from __future__ import annotations
 import dataclasses
 import functools
 import numbers
+from collections.abc import Iterator
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from shapes.arguments import positive
 
-from .. import bodies, contact, energy, ncp, rotation, starts
+from .. import bodies, contact, energy, ncp, rotation, starts, steps
 from ..bodies import State
+from ..compilation import jit
 from ..complementarity import length_of
-from ..cuts import cut_start, no_cuts, tilted
+from ..cuts import Cuts, cut_start, no_cuts, tilted
 from ..friction import FRICTION_ROWS
 from ..newton import Solution, newton
 from ..results import Result
 from ..system import ContactGroup, System
 from .base import Contacts, Stats, StepResult
-
-_RUNGS = ("warm start", "cuts", "free flight", "tilted cuts")
-_WARM, _CUTS, _, _TILTED = range(len(_RUNGS))
 
 
 @jax.tree_util.register_dataclass
@@ -50,7 +48,7 @@ class GeometricallyImplicit:
     have the same roots. Raises `ValueError` naming the argument.
     """
 
-    rungs: ClassVar[tuple[str, ...]] = _RUNGS
+    rungs: ClassVar[tuple[str, ...]] = ("warm start", "cuts", "free flight", "tilted cuts")
 
     tolerance: float = 1e-12
     max_iterations: int = 40
@@ -76,53 +74,34 @@ class GeometricallyImplicit:
         return Memory(jnp.broadcast_to(z, (3, z.size)), tuple(references), gaps)
 
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
-        """One step of h [s] from the warm start; not solved, it says so in its `result`."""
-        problem = ncp.step_problem(system, state, h, memory.references, self.friction)
-        return self._result(problem, memory, self._newton(problem, _warm(problem, memory)))
-
-    def retry(self, system: System, state: State, memory: Memory, h, rung) -> StepResult:
-        """The same step from the starts that `rungs[rung]` names, `rung` () an integer that may be traced: up to `rounds` of
-        them, until one is solved without gaining energy."""
-        problem = ncp.step_problem(system, state, h, memory.references, self.friction)
-        unit = ncp.unknown_scale(problem)
-        free = energy.free_velocity(system, state, problem.momentum, h)
-        cut = (rung == _CUTS) | (rung == _TILTED)
-
-        def other(number, cuts):
-            return jnp.where(rung == _WARM, _warm(problem, memory), starts.free_flight(problem, free) / unit), cuts
-
-        def planes(number, cuts):
-            cuts = jax.tree.map(lambda a, b: jnp.where(rung == _TILTED, a, b), tilted(problem, cuts, number), cuts)
-            return cut_start(problem, cuts, self.sweeps)
-
-        def attempt(carry):
-            number, cuts, last, _ = carry
-            z0, cuts = lax.cond(cut, planes, other, number, cuts)
-            result = self._result(problem, memory, self._newton(problem, z0))
-            excess = energy.excess_energy(system, state, result.state, result.contacts, h)
-            stats = dataclasses.replace(result.stats, iterations=last.stats.iterations + result.stats.iterations, rung=rung)
-            result = dataclasses.replace(result, stats=stats)
-            return number + 1, cuts, result, (result.result == Result.SOLVED) & (excess == 0)
-
-        def unsolved(carry):
-            number, _, _, solved = carry
-            return ~solved & (number < jnp.where(cut, self.rounds, 1))
-
-        rung, zero = jnp.asarray(rung), jnp.zeros((), int)
-        unmoved = Solution(memory.history[0] / unit, jnp.asarray(jnp.inf), zero, jnp.asarray(False))
-        nothing = self._result(problem, memory, unmoved)
-        cuts = no_cuts(problem, starts.long_forms(problem, memory.history[0]), free, self.rounds)
-        return lax.while_loop(unsolved, attempt, (zero, cuts, nothing, jnp.asarray(False)))[2]
-
-    def _newton(self, problem: ncp.StepProblem, z0) -> Solution:
-        """From z0 (N,), dimensionless."""
-        return newton(
-            functools.partial(ncp.residual, problem),
+        """One step of h [s] from the best continuation of the last roots; not solved, it says so in its `result`."""
+        problem = self._problem(system, state, memory, h)
+        residual = functools.partial(ncp.residual, problem)
+        solution = newton(
+            residual,
             functools.partial(ncp.jacobian, problem),
-            z0,
+            starts.extrapolated(residual, memory.history / ncp.unknown_scale(problem)),
             tolerance=self.tolerance + ncp.round_off(problem),
             max_iterations=self.max_iterations,
         )
+        return self._result(problem, memory, solution)
+
+    def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
+        """Other starts of the same step, as memories for `step`, computed as they are asked for."""
+        fresh = _no_cuts(self, system, state, memory, h)
+        cuts = fresh
+        for _ in range(self.rounds):
+            start, cuts = _cut(self, system, state, memory, h, cuts)
+            yield "cuts", start
+        deepest = steps.init(self, system, _moved(state, fresh.velocity, h))  # no impulses, closest points without a hint
+        yield "free flight", _starting_at(memory, deepest.history[0])
+        cuts = fresh
+        for number in range(self.rounds):
+            start, cuts = _cut(self, system, state, memory, h, tilted(cuts, h, number))
+            yield "tilted cuts", start
+
+    def _problem(self, system: System, state: State, memory: Memory, h) -> ncp.StepProblem:
+        return ncp.step_problem(system, state, h, memory.references, self.friction)
 
     def _result(self, problem: ncp.StepProblem, memory: Memory, solution: Solution) -> StepResult:
         """State, memory and contacts at the root."""
@@ -143,10 +122,30 @@ class GeometricallyImplicit:
         )
 
 
-def _warm(problem: ncp.StepProblem, memory: Memory):
-    """The best continuation of the last roots (N,), dimensionless."""
-    residual = functools.partial(ncp.residual, problem)
-    return starts.extrapolated(residual, memory.history / ncp.unknown_scale(problem))
+@functools.partial(jit, static_argnums=0)
+def _no_cuts(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h) -> Cuts:
+    problem = stepper._problem(system, state, memory, h)
+    free = energy.free_velocity(system, state, problem.momentum, h)
+    return no_cuts(problem, starts.long_forms(problem, memory.history[0]), free, stepper.rounds)
+
+
+@functools.partial(jit, static_argnums=0)
+def _cut(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h, cuts: Cuts):
+    """One more round of planes: a memory whose every continuation is the start found, and the cuts."""
+    problem = stepper._problem(system, state, memory, h)
+    z, cuts = cut_start(problem, cuts, stepper.sweeps)
+    return _starting_at(memory, z * ncp.unknown_scale(problem)), cuts
+
+
+@jit
+def _moved(state: State, velocity, h) -> State:
+    """Where `velocity` (nb, 6 or 3) leads."""
+    position, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(state.position, state.orientation, velocity, h)
+    return State(state.time, position, orientation, velocity)
+
+
+def _starting_at(memory: Memory, unknowns) -> Memory:
+    return dataclasses.replace(memory, history=jnp.broadcast_to(unknowns, memory.history.shape))
 
 
 def _contacts(problem: ncp.StepProblem, unknowns, memory: Memory, end: State) -> tuple[Contacts, tuple]:
