@@ -16,8 +16,8 @@ from .bodies import State
 from .ladder import Climb, certified, climb
 from .results import Result, StepError
 from .scene import Scene
-from .steppers.base import Stepper
-from .steps import CHUNK, Record, advance, init
+from .steppers.base import Stepper, begin
+from .steps import CHUNK, Record, advance
 from .system import System
 from .trajectory import Trajectory
 
@@ -52,7 +52,7 @@ def simulate(
     count = math.ceil(duration / h - 1e-9)  # 3 steps of 0.1 make 0.3 in spite of round-off
     system, state = jax.tree.map(jnp.asarray, scene.build())
     state = state if start is None else _checked(start, state)
-    memory = init(stepper, system, state)
+    memory = begin(stepper, system, state)
     first, records, failed, done = state, [], None, 0
     with tqdm(total=count, unit="step", disable=None if progress is None else not progress, leave=False) as bar:
         while done < count and failed is None:
@@ -97,7 +97,7 @@ def _chunk(stepper: Stepper, system: System, state: State, memory, h: float, ste
     if good > 0:
         state = jax.tree.map(lambda a: jnp.asarray(a[good - 1]), record.state)
     if last != good:  # solved but not certified: the loop went on, and the memory with it
-        memory = init(stepper, system, state)
+        memory = begin(stepper, system, state)
     return state, memory, jax.tree.map(lambda a: a[:good], record)
 
 

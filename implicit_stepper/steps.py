@@ -1,4 +1,4 @@
-"""Compiled steps: a stepper's beginning, and a loop of its steps with their certificates, one program for any number."""
+"""A compiled loop of steps with their certificates, one program for any number of them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,6 @@ class Record:
     stats: Stats
     result: jax.Array
     certificates: dict[str, jax.Array]
-
-
-@functools.partial(jit, static_argnums=0)
-def init(stepper: Stepper, system: System, state: State):
-    """Memory before the first step."""
-    return stepper.init(system, state)
 
 
 @functools.partial(jit, static_argnums=0)

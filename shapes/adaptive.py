@@ -35,7 +35,7 @@ def integrate_cubes(
         points += len(owner) * orders[0] ** dimension
         # Kinks inside panels converge to second order; what is far from that will not converge either.
         hopeless = points > _TRIAL and not error * (points / most) ** 2 < 10 * TOLERANCE
-        if error <= TOLERANCE / 2 or points > most or hopeless:
+        if error <= TOLERANCE / 2 or points > most or hopeless or not np.isfinite(error):
             return total, error
         order = np.argsort(errors)
         settled = np.cumsum(errors[order]) <= TOLERANCE / 4

@@ -20,7 +20,7 @@ from .exits import Balanced
 from .normals import arcs, cone_integrals, unit_normals
 from .tiling import Tiling, curve
 
-_EDGE_ORDERS, _MOST_POINTS = (12, 11), 200_000  # of the two rules along an edge
+_EDGE_ORDERS, _MOST_POINTS = (12, 11), 20_000  # of the two rules along an edge
 _ARC_ORDER = 12  # points along an arc of normals, which are trigonometric functions
 _ON = 1e-9  # an inequality this close to its zero set (balanced coordinates) is active
 _CAUTION = 10.0  # by how much more a lost edge can weigh in the inertia than in the volume

@@ -9,12 +9,14 @@ then offers other memories to start the same step from. That runs on the host, o
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
 
 from ..bodies import State
+from ..compilation import jit
 from ..system import System
 
 
@@ -84,3 +86,9 @@ class Stepper(Protocol):
 
     def restarts(self, system: System, state: State, memory: Any, h) -> Iterable[tuple[str, Any]]:
         """Names out of `rungs` and memories from which to try a step again that `step` did not solve, in that order."""
+
+
+@functools.partial(jit, static_argnums=0)
+def begin(stepper: Stepper, system: System, state: State) -> Any:
+    """`stepper.init`, compiled."""
+    return stepper.init(system, state)

@@ -14,7 +14,7 @@ import numpy as np
 
 from shapes.arguments import positive
 
-from .. import bodies, contact, energy, ncp, rotation, starts, steps
+from .. import bodies, contact, energy, ncp, rotation, starts
 from ..bodies import State
 from ..compilation import jit
 from ..complementarity import length_of
@@ -23,7 +23,7 @@ from ..friction import FRICTION_ROWS
 from ..newton import Solution, newton
 from ..results import Result
 from ..system import ContactGroup, System
-from .base import Contacts, Stats, StepResult
+from .base import Contacts, Stats, StepResult, begin
 
 
 @jax.tree_util.register_dataclass
@@ -93,7 +93,7 @@ class GeometricallyImplicit:
         for _ in range(self.rounds):
             start, cuts = _cut(self, system, state, memory, h, cuts)
             yield "cuts", start
-        deepest = steps.init(self, system, _moved(state, fresh.velocity, h))  # no impulses, closest points without a hint
+        deepest = begin(self, system, _moved(state, fresh.velocity, h))  # no impulses, closest points without a hint
         yield "free flight", _starting_at(memory, deepest.history[0])
         cuts = fresh
         for number in range(self.rounds):
