@@ -3,6 +3,7 @@
 import runpy
 from pathlib import Path
 
+import matplotlib.image
 import numpy as np
 import pytest
 
@@ -15,8 +16,23 @@ def python_blocks(page):
     return [part.split("```")[0] for part in parts]
 
 
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # examples save pictures where they run
+
+
 def run(name):
     return runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+
+
+def assert_picture(name):
+    """The picture exists and shows something: more than one colour in it."""
+    image = matplotlib.image.imread(f"{name}.png")
+    assert np.std(image[..., :3]) > 0.01
+
+
+def energy(trajectory):
+    return trajectory.kinetic_energy() + 9.81 * trajectory.position[:, :, 2] @ trajectory.mass
 
 
 def test_spinning_sphere():
@@ -42,6 +58,60 @@ def test_by_hand():
 def test_complementarity_problem():
     solution = run("complementarity_problem")["solution"]
     assert solution.z == pytest.approx([4.0, 0.0], abs=1e-10)
+
+
+def test_tumbling_box():
+    result = run("tumbling_box")
+    trajectory, carrying = result["trajectory"], result["carrying"]
+    assert np.diff(energy(trajectory)).max() <= 1e-9 * energy(trajectory)[0]
+    assert np.abs(trajectory.velocity[-1]).max() <= 1e-12
+    assert min(abs(trajectory.position[-1, 0, 2] - half) for half in (0.5, 0.3, 0.2)) <= 1e-12  # on a face
+    assert set(carrying.tolist()) == {0, 1, 2, 3}  # air, face, edge and corner
+    assert_picture("tumbling_box")
+
+
+def test_toppling_cylinder():
+    result = run("toppling_cylinder")
+    trajectory = result["trajectory"]
+    assert np.diff(energy(trajectory)).max() <= 1e-9 * energy(trajectory)[0]
+    assert result["lean"][-1] == pytest.approx(90, abs=1e-6)  # on its side
+    assert trajectory.position[-1, 0, 2] == pytest.approx(0.3, abs=1e-9)
+    speed, spin = trajectory.velocity[-1, 0, :3], trajectory.velocity[-1, 0, 3:]
+    np.testing.assert_allclose(speed, np.cross(spin, [0, 0, 0.3]), atol=1e-9)  # rolling, or at rest
+    assert_picture("toppling_cylinder")
+
+
+def test_lens():
+    result = run("lens")
+    trajectory, on_edge = result["trajectory"], result["on_edge"]
+    assert np.diff(energy(trajectory)).max() <= 1e-9 * energy(trajectory)[0]
+    assert np.any(on_edge)
+    assert not on_edge[-1]  # it ends on a cap
+    assert trajectory.contacts.gap.min() >= -1e-12
+    assert_picture("lens")
+
+
+def test_superquadric():
+    trajectory = run("superquadric")["trajectory"]
+    assert np.diff(energy(trajectory)).max() <= 1e-9 * energy(trajectory)[0]
+    assert trajectory.contacts.gap.min() >= -1e-12
+    assert np.any(trajectory.contacts.normal_impulse[:, 2] > 0)  # they meet
+    assert_picture("superquadric")
+
+
+def test_parts_feeding():
+    result = run("parts_feeding")
+    faces, shares = result["faces"], result["shares"]
+    assert len(faces) == 1000
+    assert result["uprightness"].min() >= 1 - 1e-9  # every part lies flat
+    assert shares[0] > shares[1] > shares[2]  # the broader the face, the likelier
+    again, _ = result["run"](20)
+    assert np.array_equal(again, faces[:20])  # the same for the same seed
+    other, _ = result["run"](20, seed=1)
+    assert not np.array_equal(other, faces[:20])
+    # parts balanced over a random direction through their centre would fall on faces by their solid angles, which add to 1
+    assert result["solid_angle_shares"]().sum() == pytest.approx(1.0, abs=1e-12)
+    assert_picture("parts_feeding")
 
 
 def test_every_example_is_tested():
