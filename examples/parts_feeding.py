@@ -6,6 +6,7 @@ import implicit_stepper as ist
 import shapes
 
 HALF_SIZES = np.array([0.02, 0.015, 0.01])  # [m]
+PART, TABLE = shapes.Box(HALF_SIZES), shapes.HalfSpace(normal=(0, 0, 1))
 DROPS, SEED = 1000, 0
 FACES = ("long, broad (4 x 3 cm)", "long, narrow (4 x 2 cm)", "small (3 x 2 cm)")  # normal to z, y, x
 
@@ -15,13 +16,13 @@ def drop(rng):
     scene, quaternion = ist.Scene(), rng.normal(size=4)
     part = scene.add_body(
         name="part",
-        shape=shapes.Box(HALF_SIZES),
+        shape=PART,
         density=2700.0,
         position=(0, 0, 0.04),
         quaternion=quaternion / np.linalg.norm(quaternion),
         velocity=np.concatenate([rng.uniform(-0.2, 0.2, 3), rng.uniform(-5, 5, 3)]),
     )
-    table = scene.add_fixed(name="table", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    table = scene.add_fixed(name="table", shape=TABLE)
     scene.add_contact(part, table, friction=ist.FrictionEllipsoid(mu=0.4, e_r=0.005))
     return scene
 

@@ -25,7 +25,6 @@ _HASTE = 10.0  # squared unbalanced force, relative to the products, above which
 _SHARE = 0.99  # of the way to where a multiplier or slack vanishes
 _CENTRAL = 0.01  # of the mean product must be left in each, lest steps become short
 _HALVINGS = 12
-_DESCENT = 0.01  # of the descent that the linearised problem promises must be reached
 _ITERATIONS = 60
 _ACCURACY = 1e-9  # of the sum of products and of the forces' balance, where a length is 1
 _FIRST = 0.1  # first products, relative to the squared distance
@@ -165,8 +164,6 @@ class _Iterate:
     w: tuple[jax.Array, jax.Array]
     c: tuple[jax.Array, jax.Array]
     jets: tuple
-    unbalance: jax.Array
-    longest: jax.Array
     iterations: jax.Array
 
 
@@ -203,22 +200,16 @@ def approach(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2,
         dc = every("change", at.c, at.jets, both, dw)
         value, slope = (jnp.concatenate(parts) for parts in zip(*every("positive", at.c, dc, at.jets, dw), strict=True))
         reach = jnp.min(jnp.where(slope < 0, -value / jnp.where(slope < 0, slope, -1.0), jnp.inf))
-        trials = jnp.minimum(at.longest, _SHARE * reach) * 0.5 ** jnp.arange(_HALVINGS)
+        trials = jnp.minimum(1.0, _SHARE * reach) * 0.5 ** jnp.arange(_HALVINGS)
         least = _CENTRAL * jnp.mean(products) * (1 - (1 - sigma) * trials)
         allowed = jnp.all(jnp.stack(every("allowed", at.w, dw, at.c, dc, (trials, trials), (least, least))), axis=0)
         step = jnp.where(jnp.any(allowed), trials[jnp.argmax(allowed)], 0.0)
         w, c = (tuple(a + step * da for a, da in zip(*of, strict=True)) for of in ((at.w, dw), (at.c, dc)))
-        jets = every("jet", w)
-        _, then, products_then = state(w, c, jets)
-        before, after = (jnp.dot(u, u) + jnp.sum((p - mu) ** 2) for u, p in ((unbalance, products), (then, products_then)))
-        better = after <= (1 - _DESCENT * step) ** 2 * before  # false for NaN
-        new, old = (w, c, jets, jnp.linalg.norm(then)), (at.w, at.c, at.jets, at.unbalance)
-        kept = jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old)
-        return _Iterate(*kept, jnp.where(better, jnp.minimum(1.0, 4 * step), step / 4), at.iterations + 1)
+        return _Iterate(w, c, every("jet", w), at.iterations + 1)
 
     def proceed(at: _Iterate):
-        between, _, products = state(at.w, at.c, at.jets)
-        inexact = jnp.sum(products) + at.unbalance > _ACCURACY * jnp.maximum(1.0, jnp.linalg.norm(between))
+        between, unbalance, products = state(at.w, at.c, at.jets)
+        inexact = jnp.sum(products) + jnp.linalg.norm(unbalance) > _ACCURACY * jnp.maximum(1.0, jnp.linalg.norm(between))
         return inexact & (at.iterations < _ITERATIONS)
 
     centres = jnp.concatenate([inside_1, inside_2]) / length
@@ -226,8 +217,7 @@ def approach(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2,
     between = jnp.where(jnp.linalg.norm(between) > _NEAR, between, _NEAR * first.rotation.T @ fallback)
     mu = _FIRST * jnp.dot(between, between)
     w, c = zip(*every("start", tuple(jnp.split(-link.T @ between, 2)), (mu, mu)), strict=True)
-    start = _Iterate(w, c, every("jet", w), jnp.asarray(jnp.inf), jnp.ones(()), jnp.zeros((), int))
-    end = lax.while_loop(proceed, advance, start)
+    end = lax.while_loop(proceed, advance, _Iterate(w, c, every("jet", w), jnp.zeros((), int)))
 
     (y1, force_1), (y2, force_2) = every("look", end.w, end.c, end.jets)
     force = (force_1 - turn @ force_2) / 2

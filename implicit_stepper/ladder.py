@@ -62,7 +62,7 @@ def _climb(stepper: Stepper, system: System, state: State, memory, h, tolerance,
     for starts in (warm, stepper.restarts(system, state, memory, h)):
         for name, start in starts:
             _, after, record = advance(stepper, system, state, start, h, 1)
-            record = jax.tree.map(lambda a: np.array(a[0]), record)
+            record = jax.tree.map(lambda a: np.array(a)[0], record)
             attempts.append(Attempt(name, float(record.stats.residual), int(record.stats.iterations)))
             if certified(record, tolerance):
                 return Climb(_counted(record, attempts, stepper.rungs.index(name)), after, tuple(attempts), True)

@@ -89,7 +89,7 @@ def _chunk(stepper: Stepper, system: System, state: State, memory, h: float, ste
     """Up to `steps` certified steps of the first rung: the state and memory after them and their record, with NumPy arrays
     shorter than `steps` where one failed."""
     end, memory, record = advance(stepper, system, state, memory, h, steps)
-    record = jax.tree.map(lambda a: np.array(a[:steps]), record)
+    record = jax.tree.map(lambda a: np.array(a)[:steps], record)  # NumPy slices: JAX would compile one for every length
     good = int(np.argmin(np.append(certified(record, tolerance), False)))
     if good == steps:
         return end, memory, record

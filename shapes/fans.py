@@ -12,7 +12,8 @@ import dataclasses
 import numpy as np
 
 from .exits import Balanced
-from .tiling import Tiling, curve
+from .features import curve
+from .tiling import Tiling
 
 _PROBES = np.linspace(0, 1, 9)  # shares of a side at which its curve must be found
 _LEAST_SINE = 0.05  # of the angle between the normals of two faces, for an edge between them to be followed

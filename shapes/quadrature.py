@@ -20,7 +20,8 @@ from .symbols import ShapeError
 from .tiling import tile
 
 # Points of a tiling, and rays that may then be cast. A finer tiling sees smaller faces and is seldom needed.
-_STAGES = {2: ((24, 20_000), (400, 1_000_000)), 3: ((92, 1_000_000), (1472, 40_000_000))}
+_STAGES = {2: ((24, 20_000), (400, 1_000_000)), 3: ((92, 1_500_000), (1472, 40_000_000))}
+_LAYER_COST = 4  # of a ray on to which a layer is integrated, in rays without
 _ORDERS = {2: (12, 11), 3: (8, 7)}  # points of the two rules along each parameter
 
 
@@ -47,7 +48,8 @@ def _integrate(shape_class, theta: tuple[float, ...]) -> Moments:
         panels = fans(tiling)
         evaluate = functools.partial(_terms, panels, layer)
         scales = functools.partial(_scales, layer)
-        terms, error = integrate_cubes(evaluate, len(panels.sides), d - 1, scales, _ORDERS[d], rays)
+        most = rays if radius == 0 else rays // _LAYER_COST
+        terms, error = integrate_cubes(evaluate, len(panels.sides), d - 1, scales, _ORDERS[d], most)
         if radius > 0:
             terms, lost = layer.closed(terms, scales(terms))
             error += lost

@@ -17,12 +17,12 @@ import numpy as np
 
 from .adaptive import gauss, integrate_cubes
 from .exits import Balanced
+from .features import ON, curve
 from .normals import arcs, cone_integrals, unit_normals
-from .tiling import Tiling, curve
+from .tiling import Tiling
 
 _EDGE_ORDERS, _MOST_POINTS = (12, 11), 20_000  # of the two rules along an edge
 _ARC_ORDER = 12  # points along an arc of normals, which are trigonometric functions
-_ON = 1e-9  # an inequality this close to its zero set (balanced coordinates) is active
 _CAUTION = 10.0  # by how much more a lost edge can weigh in the inertia than in the volume
 
 
@@ -55,7 +55,7 @@ class Layer:
         place, f = body.place(y), body.value(y)
         with np.errstate(all="ignore"):
             gradients, hessians = body.jet.gradient(place, body.theta), body.jet.hessian(place, body.theta)
-        on = f[rows, faces] > -_ON * np.linalg.norm(gradients[rows, faces] @ body.axes, axis=1)
+        on = f[rows, faces] > -ON * np.linalg.norm(gradients[rows, faces] @ body.axes, axis=1)
         face = np.where(on, faces, np.argmax(f, axis=1))
         gradient, hessian = gradients[rows, face], hessians[rows, face]
         slope = np.linalg.norm(gradient, axis=1)

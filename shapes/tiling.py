@@ -10,9 +10,9 @@ import dataclasses
 
 import numpy as np
 
-from .exits import Balanced, spread_directions, zero
+from .exits import Balanced, spread_directions
+from .features import active_set, corners, curve, passages, signed_distances
 
-_ON = 1e-9  # an inequality this close to its zero set (balanced coordinates) is active
 _SAME = 1e-7  # points closer than this are one
 _MOST_ROUNDS = 40
 _MOST_ADDED = 4  # times as many points as there were; faces that touch without an angle never conform
@@ -21,9 +21,6 @@ _LEAST_ACROSS = 6  # points along a small face, however small
 _PATTERN, _CLIMBS = 16, 20  # points tried around the best one in a search, which halves its step so many times
 _MOST_BEND = 0.2  # deviation of an edge's curve from its chord, as a share of the chord, that needs no further point
 _REACH = 2.0  # in chords, how far a curve may deviate from its own
-_NEWTON_STEPS = 12
-_SETTLED = 1e-6  # last step, as a share of the chord, of a search that has ended in round-off
-_SINGULAR = 1e-10  # least volume of three unit normals that meet in a point
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +57,7 @@ def tile(body: Balanced, count: int) -> Tiling:
     spacing = 2 * np.pi / count if d == 2 else np.sqrt(4 * np.pi / count)
     points = body.surface(spread_directions(d, count))
     points = np.concatenate([points, _hidden(body, points, spacing)])
-    points, active, _ = _refined(body, points, _active_set(body, points))
+    points, active, _ = _refined(body, points, active_set(body, points))
     kept = _thinned(points, active, spacing)
     points, active, cells = _refined(body, points[kept], active[kept])
     return Tiling(body, points, active, cells, _faces(body, points, active, cells))
@@ -71,45 +68,20 @@ def with_points(tiling: Tiling, rays) -> Tiling:
     body = tiling.body
     new = body.surface(rays)
     new = new[_fresh(tiling.points, new)]
-    points, active = np.concatenate([tiling.points, new]), np.concatenate([tiling.active, _active_set(body, new)])
+    points, active = np.concatenate([tiling.points, new]), np.concatenate([tiling.active, active_set(body, new)])
     points, active, cells = _refined(body, points, active)
     return Tiling(body, points, active, cells, _faces(body, points, active, cells))
 
 
-def curve(body: Balanced, s, ends, faces) -> tuple[np.ndarray, np.ndarray]:
-    """Points b(s) (n, 3) on the edge f_i = f_j = 0, above the share s (n,) of the chord between `ends` (n, 2, 3), and db/ds.
-
-    `faces` (n, 2) are (i, j). NaN where Newton's method does not find it near the chord.
-    """
-    chord = ends[:, 1] - ends[:, 0]
-    foot = ends[:, 0] + s[:, None] * chord
-    point, rows = foot.copy(), np.arange(len(s))[:, None]
-    for _ in range(_NEWTON_STEPS):
-        gradients = body.gradient(point)[rows, faces]
-        matrix = np.concatenate([gradients, chord[:, None]], axis=1)
-        off = np.concatenate([body.value(point)[rows, faces], np.sum(chord * (point - foot), axis=1)[:, None]], axis=1)
-        step = _solved(matrix, off)
-        point = point - step
-        if np.all(np.linalg.norm(step, axis=1) < 1e-14):
-            break
-    tangent = np.cross(*np.moveaxis(body.gradient(point)[rows, faces], 1, 0))
-    along = np.sum(chord**2, axis=1) / np.sum(chord * tangent, axis=1)
-    length = np.linalg.norm(chord, axis=1)
-    near = np.linalg.norm(point - foot, axis=1) < length
-    lost = ~near | (np.linalg.norm(step, axis=1) > _SETTLED * length)
-    point[lost] = np.nan
-    return point, along[:, None] * tangent
-
-
 def _hidden(body: Balanced, points, spacing) -> np.ndarray:
     """Points (k, d) on inequalities that none of `points` is on, by climbing to where each is nearest to being active."""
-    distances = _distances(body, points)
+    distances = signed_distances(body, points)
     unseen = np.setdiff1d(np.arange(distances.shape[1]), body.active(points))
     best, pattern = points[np.argmax(distances[:, unseen], axis=0)], spread_directions(body.dimension, _PATTERN)
     for step in spacing * 0.5 ** np.arange(_CLIMBS if len(unseen) else 0):
         tried = np.concatenate([best[:, None], best[:, None] + step * pattern], axis=1)
         tried = body.surface(tried.reshape(-1, body.dimension)).reshape(tried.shape)
-        values = _distances(body, tried.reshape(-1, body.dimension)).reshape(*tried.shape[:2], -1)
+        values = signed_distances(body, tried.reshape(-1, body.dimension)).reshape(*tried.shape[:2], -1)
         rows = np.arange(len(unseen))
         best = tried[rows, np.argmax(values[rows, :, unseen], axis=1)]
     return best[body.active(best) == unseen]
@@ -133,16 +105,17 @@ def _missing(body, points, active, cells):
     ends = cells if body.dimension == 2 else _sides(cells)[0]
     apart = ends[~np.any(active[ends[:, 0]] & active[ends[:, 1]], axis=1)]
     if body.dimension == 2:
-        return _passages(body, points[apart], active[apart])
+        return passages(body, points[apart], active[apart])
     lone = cells[~np.any(np.all(active[cells], axis=1), axis=1)]
     if len(lone):
-        corners, found = _corners(body, points, points[lone])
-        if len(corners):
-            return corners, found
+        found, found_active = corners(body, points[lone])
+        fresh = _fresh(points, found)
+        if np.any(fresh):
+            return found[fresh], found_active[fresh]
         if len(apart):
-            return _passages(body, points[apart], active[apart])
+            return passages(body, points[apart], active[apart])
         middles = body.surface(np.mean(points[lone], axis=1))
-        return middles, _active_set(body, middles)
+        return middles, active_set(body, middles)
     return _bends(body, Tiling(body, points, active, cells, _faces(body, points, active, cells)))
 
 
@@ -164,58 +137,7 @@ def _bends(body, tiling: Tiling):
     end = body.surface(start + _REACH * length[:, None] * across / np.linalg.norm(across, axis=1)[:, None])
     left = body.active(end) != face
     ways = np.stack([start, end], axis=1)[left]
-    return _passages(body, ways, face[left, None, None] == np.arange(tiling.active.shape[1]) * np.ones((2, 1)))
-
-
-def _passages(body, ends, active):
-    """Where the way over the surface from ends[:, 0] to ends[:, 1] (n, 2, d) leaves the inequalities of its start."""
-
-    def excess(s, rows):
-        rays, own = (1 - s)[:, None] * ends[rows, 0] + s[:, None] * ends[rows, 1], active[rows, 0]
-        # Beyond the exit from the start's own inequalities, so that the excess is smooth where it changes sign.
-        with np.errstate(invalid="ignore"):
-            f = body.value(body.exits(rays, chosen=own)[:, None] * rays)
-        return np.max(np.where(own, -np.inf, f), axis=1)
-
-    n, everywhere = len(ends), np.arange(len(ends))
-    bounds = np.zeros(n), np.ones(n)
-    s = zero(excess, *bounds, *(excess(t, everywhere) for t in bounds)) if n else np.zeros(0)
-    points = body.surface((1 - s)[:, None] * ends[:, 0] + s[:, None] * ends[:, 1])
-    found, f = _active_set(body, points), body.value(points)
-    for candidates in (active[:, 0], ~active[:, 0]):
-        found[everywhere, np.argmax(np.where(candidates, f, -np.inf), axis=1)] = True
-    return points, found
-
-
-def _corners(body, points, vertices):
-    """New corners near triangles (n, 3, 3), of the three inequalities that are nearest to being active at their middles."""
-    middle = body.surface(np.mean(vertices, axis=1))
-    faces, rows = np.argsort(-_distances(body, middle), axis=1)[:, :3], np.arange(len(vertices))[:, None]
-    if faces.shape[1] < 3:
-        return middle[:0], faces[:0] > 0
-    corner = middle.copy()
-    for _ in range(_NEWTON_STEPS):
-        corner = corner - _solved(body.gradient(corner)[rows, faces], body.value(corner)[rows, faces])
-    size = np.max(np.linalg.norm(vertices - middle[:, None], axis=2), axis=1)
-    found = np.linalg.norm(corner - middle, axis=1) < 2 * size
-    found[found] = np.max(_distances(body, corner[found]), axis=1) < _ON
-    corner = corner[found]
-    active = _active_set(body, corner)
-    active[np.arange(len(corner))[:, None], faces[found]] = True
-    fresh = _fresh(points, corner)
-    return corner[fresh], active[fresh]
-
-
-def _active_set(body, points) -> np.ndarray:
-    active = _distances(body, points) > -_ON
-    active[np.arange(len(points)), body.active(points)] = True
-    return active
-
-
-def _distances(body, points) -> np.ndarray:
-    """Of points (n, d) from the zero sets of the inequalities, to first order: (n, m), negative inside."""
-    lengths = np.linalg.norm(body.gradient(points), axis=-1)
-    return body.value(points) / np.maximum(lengths, 1e-300)
+    return passages(body, ways, face[left, None, None] == np.arange(tiling.active.shape[1]) * np.ones((2, 1)))
 
 
 def _faces(body, points, active, cells) -> np.ndarray:
@@ -278,15 +200,3 @@ def _thinned(points, active, spacing) -> np.ndarray:
     for i in np.flatnonzero(rank == 1):
         kept[i] = not np.any(kept[near[i]] & (rank[near[i]] > 1))
     return np.flatnonzero(kept)
-
-
-def _solved(matrix, right) -> np.ndarray:
-    """Solutions (n, d) of n small systems; NaN for singular ones."""
-    lengths = np.linalg.norm(matrix, axis=-1, keepdims=True)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        matrix, right = matrix / lengths, right[..., None] / lengths
-    usable = np.all(np.isfinite(matrix), axis=(1, 2))
-    usable[usable] = np.abs(np.linalg.det(matrix[usable])) > _SINGULAR
-    solution = np.full(right.shape[:2], np.nan)
-    solution[usable] = np.linalg.solve(matrix[usable], right[usable])[..., 0]
-    return solution
