@@ -27,4 +27,4 @@ if __name__ == "__main__":
         print(f"{trajectory.time[i]:8.2f} {lean[i]:12.3f} {height:12.6f} {speed[i]:13.6f} {energy[i]:20.6f} {gap:9.1e}")
     from implicit_stepper import drawing  # needs matplotlib: pip install 'implicit-stepper[plot]'
 
-    drawing.poses(scene, trajectory, steps=[0, 60, 90, 400]).savefig("toppling_cylinder.png", dpi=130)
+    drawing.poses(scene, trajectory, steps=[0, 25, 400]).savefig("toppling_cylinder.png", dpi=130)

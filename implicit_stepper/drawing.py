@@ -21,6 +21,8 @@ from .scene import Scene
 from .trajectory import Trajectory
 
 _LIGHT = np.array([-0.35, -0.6, 0.72])
+_PALEST = 0.35  # share of its colour that a body has at the first step
+_APART = 0.15  # of its size that a body must have moved to be drawn again
 _AMBIENT = 0.45  # share of the colour that a face turned away from the light keeps
 
 
@@ -44,12 +46,11 @@ def draw_poses(axes: Axes3D, scene: Scene, trajectory: Trajectory, steps: Sequen
     """See `poses`."""
     meshes = scene.meshes()
     corners, colours = [], []
-    for i, name in enumerate(meshes):
-        shades = np.linspace(0.35, 1.0, len(steps)) if name in trajectory.names and len(steps) > 1 else [1.0]
+    for i, (name, parts) in enumerate(meshes.items()):
         base = np.array(to_rgb(COLOURS[i % len(COLOURS)]))
-        for step, shade in zip(steps, shades, strict=False):
-            for mesh in meshes[name]:
-                placed = mesh.moved(*_pose(trajectory, name, step)) if name in trajectory.names else mesh
+        for (position, turned), shade in _shown(trajectory, name, parts, steps):
+            for mesh in parts:
+                placed = mesh.moved(position, turned)
                 faces = placed.vertices[placed.triangles]
                 corners.append(faces)
                 colours.append(_lit(faces, 1 - shade * (1 - base)))
@@ -68,10 +69,17 @@ def draw_poses(axes: Axes3D, scene: Scene, trajectory: Trajectory, steps: Sequen
         axis.set_major_locator(MaxNLocator(max(2, round(6 * (high - low)[i] / np.max(high - low)))))
 
 
-def _pose(trajectory: Trajectory, name: str, step: int):
-    """Position (3,) and rotation (3, 3) of a moving body."""
-    body = trajectory.names.index(name)
-    return trajectory.position[step, body], np.asarray(rotation.matrix(trajectory.quaternion[step, body]))
+def _shown(trajectory: Trajectory, name: str, parts, steps) -> list:
+    """Poses (position (3,), rotation (3, 3)) of a body and their shades; those that a later one would hide are left out."""
+    if name not in trajectory.names:
+        return [((np.zeros(3), np.eye(3)), 1.0)]
+    body, size = trajectory.names.index(name), np.ptp(np.concatenate([mesh.vertices for mesh in parts]), axis=0).max()
+    kept = []
+    for step, shade in reversed(list(zip(steps, np.linspace(_PALEST, 1.0, len(steps)), strict=True))):
+        pose = trajectory.position[step, body], np.asarray(rotation.matrix(trajectory.quaternion[step, body]))
+        if all(np.linalg.norm(pose[0] - later[0]) > _APART * size for later, _ in kept):
+            kept.append((pose, 1.0 if step == steps[-1] else shade))
+    return kept
 
 
 def _lit(faces, colour):

@@ -1,7 +1,8 @@
 """What is tried for a step that its warm start does not solve, or whose solution is not certified.
 
-The stepper's other starts in turn, each into the same compiled step, then two steps of half the length, each with the whole
-ladder. It runs on the host, so that easy steps neither compile nor pay for it.
+The stepper's other starts in turn, each into the same compiled step; then the best of them that is certified although the
+solver stalled above its own, finer tolerance; then two steps of half the length, each with the whole ladder. It runs on the
+host, so that easy steps neither compile nor pay for it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import numpy as np
 
 from .bodies import State
 from .results import Result
-from .steppers.base import Stepper
+from .steppers.base import Stepper, begin
 from .steps import Record, advance
 from .system import System
 
-_HALVINGS = 4  # sub-steps of h/16 at the shortest
+_HALVINGS = 6  # sub-steps of h/64 at the shortest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,14 +59,22 @@ def certified(record: Record, tolerance: float) -> np.ndarray:
 
 def _climb(stepper: Stepper, system: System, state: State, memory, h, tolerance, halvings: int, warm=()) -> Climb:
     """`climb`, from the starts `warm` first."""
-    attempts = []
+    attempts, spare = [], None
     for starts in (warm, stepper.restarts(system, state, memory, h)):
         for name, start in starts:
             _, after, record = advance(stepper, system, state, start, h, 1)
             record = jax.tree.map(lambda a: np.array(a)[0], record)
             attempts.append(Attempt(name, float(record.stats.residual), int(record.stats.iterations)))
+            rung = stepper.rungs.index(name)
             if certified(record, tolerance):
-                return Climb(_counted(record, attempts, stepper.rungs.index(name)), after, tuple(attempts), True)
+                return Climb(_counted(record, attempts, rung), after, tuple(attempts), True)
+            stalled = dataclasses.replace(record, result=np.array(Result.SOLVED))
+            if certified(stalled, tolerance) and (spare is None or record.stats.residual < spare[0].stats.residual):
+                # `advance` hands back the memory before an unsolved step: the next one starts without a hint
+                spare = stalled, begin(stepper, system, record.state), rung
+    if spare is not None:
+        record, after, rung = spare
+        return Climb(_counted(record, attempts, rung), after, tuple(attempts), True)
     if halvings == 0:
         return Climb(record, memory, tuple(attempts), False)
     halves = []

@@ -12,7 +12,7 @@ import numpy as np
 
 TOLERANCE = 1e-8  # largest relative error of a quadrature
 _PANELS_AT_ONCE = 512
-_TRIAL = 1_500_000  # points that tell whether more are worth while
+_TRIAL = 1_000_000  # points that tell whether more are worth while
 
 
 def integrate_cubes(
@@ -27,12 +27,11 @@ def integrate_cubes(
     owner = np.arange(cubes)
     lows, highs = np.zeros((cubes, dimension)), np.ones((cubes, dimension))
     fine, off = _rules(evaluate, owner, lows, highs, orders)
-    points = 0
+    points = cubes * orders[0] ** dimension
     while True:
         total = np.sum(fine, axis=0)
         errors = np.max(np.abs(off) / scales(total), axis=1)
         error = float(np.sum(errors))
-        points += len(owner) * orders[0] ** dimension
         # Kinks inside panels converge to second order; what is far from that will not converge either.
         hopeless = points > _TRIAL and not error * (points / most) ** 2 < 10 * TOLERANCE
         if error <= TOLERANCE / 2 or points > most or hopeless or not np.isfinite(error):
@@ -42,6 +41,7 @@ def integrate_cubes(
         kept, split = order[settled], order[~settled]
         parts = _halves(owner[split], lows[split], highs[split])
         new_fine, new_off = _rules(evaluate, *parts, orders)
+        points += len(new_fine) * orders[0] ** dimension
         owner, lows, highs = (np.concatenate([old[kept], new]) for old, new in zip((owner, lows, highs), parts, strict=True))
         fine, off = np.concatenate([fine[kept], new_fine]), np.concatenate([off[kept], new_off])
 

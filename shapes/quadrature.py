@@ -20,7 +20,7 @@ from .symbols import ShapeError
 from .tiling import tile
 
 # Points of a tiling, and rays that may then be cast. A finer tiling sees smaller faces and is seldom needed.
-_STAGES = {2: ((24, 20_000), (400, 1_000_000)), 3: ((92, 1_500_000), (1472, 40_000_000))}
+_STAGES = {2: ((24, 20_000), (400, 1_000_000)), 3: ((92, 1_000_000), (1472, 25_000_000))}
 _LAYER_COST = 4  # of a ray on to which a layer is integrated, in rays without
 _ORDERS = {2: (12, 11), 3: (8, 7)}  # points of the two rules along each parameter
 
