@@ -167,12 +167,12 @@ def _shape_pose(frame: Frame | None, motion: Motion):
     return motion.position + turned @ frame.position, turned @ frame.rotation
 
 
-def geometry_rows(member: ContactGroup, closest, reference, length, motion_1: Motion, motion_2: Motion):
+def geometry_rows(member: ContactGroup, closest, reference, length, motion_1: Motion, motion_2: Motion, angle=1.0):
     """Closest-point rows of one contact at its bodies' poses; `reference` (d,) orients isotropic friction's tangents."""
     first, second = placed(member, motion_1, motion_2)
     own = rotation.matrix(motion_1.orientation) @ member.direction
     reference = jnp.where(jnp.any(member.direction != 0), own, reference)
-    return member.pair.rows(closest, first, second, reference, length)
+    return member.pair.rows(closest, first, second, reference, length, angle)
 
 
 def scaled_slip(member: ContactGroup, geometry: ContactGeometry, motion_1: Motion, motion_2: Motion):
@@ -183,7 +183,9 @@ def scaled_slip(member: ContactGroup, geometry: ContactGeometry, motion_1: Motio
 
 def contact_rows(problem: StepProblem, member: ContactGroup, u: ContactUnknowns, reference, impulse, motion_1, motion_2):
     """Rows (width,) of one contact, dimensionless, and the wrenches of its impulses on its bodies; `impulse` is m g h."""
-    kkt = geometry_rows(member, u.closest, reference, problem.scales.gap, motion_1, motion_2)
+    # a normal turns in a step by what moves a point at the scene's length by the unit of gaps
+    angle = problem.scales.gap / problem.scales.length
+    kkt = geometry_rows(member, u.closest, reference, problem.scales.gap, motion_1, motion_2, angle)
     rows = jnp.concatenate(
         [
             kkt.equations,

@@ -113,10 +113,11 @@ class PairClass:
             return points
         return jnp.concatenate([points, jnp.ones(d), jnp.full(1, length), jnp.ones(self.first.count + self.second.count)])
 
-    def rows(self, unknowns, first: Placed, second: Placed, reference, length) -> ClosestPointRows:
-        """The residual at `unknowns`; `reference` (d,) orients the tangents, `length` [m] scales distances."""
+    def rows(self, unknowns, first: Placed, second: Placed, reference, length, angle=1.0) -> ClosestPointRows:
+        """The residual at `unknowns`; `reference` (d,) orients the tangents; `length` [m] and `angle` [rad] are the units of
+        its distances and of its normals."""
         build = _smooth_rows if self.smooth else _general_rows
-        return build(self, unknowns, first, second, reference, length)
+        return build(self, unknowns, first, second, reference, length, angle)
 
     def start(self, a1, a2, first: Placed, second: Placed):
         """Unknowns (unknowns,) that have closest points a1, a2 (d,): the rest follows from the surfaces there."""
@@ -152,7 +153,7 @@ def tangents(n, reference):
     return jnp.stack([t, jnp.cross(n, t)])
 
 
-def _smooth_rows(pair: PairClass, unknowns, first: Placed, second: Placed, reference, length) -> ClosestPointRows:
+def _smooth_rows(pair: PairClass, unknowns, first: Placed, second: Placed, reference, length, angle):
     """f(a1) = 0, g(a2) = 0, a2 - a1 parallel to n, and the two normals opposite.
 
     The last is the stereographic image of the second normal, 2 T n2 / (1 - n.n2): zero at n2 = -n as C(9) asks, and
@@ -169,7 +170,7 @@ def _smooth_rows(pair: PairClass, unknowns, first: Placed, second: Placed, refer
             first.value(pair.first, a1) / (slope_f * length),
             second.value(pair.second, a2) / (slope_g * length),
             tangent @ (a2 - a1) / length,
-            2 * (tangent @ n2) / (1 - jnp.dot(n, n2)),
+            2 * (tangent @ n2) / (1 - jnp.dot(n, n2)) / angle,
         ]
     )
     none = jnp.zeros(0)
@@ -178,15 +179,15 @@ def _smooth_rows(pair: PairClass, unknowns, first: Placed, second: Placed, refer
     return ClosestPointRows(geometry, equations, none, none, (1 / slope_f)[None], (1 / slope_g)[None])
 
 
-def _general_rows(pair: PairClass, unknowns, first: Placed, second: Placed, reference, length) -> ClosestPointRows:
+def _general_rows(pair: PairClass, unknowns, first: Placed, second: Placed, reference, length, angle):
     """a2 - a1 = psi n, |n| = 1, sum l1 grad f = n, sum l2 grad g = -n, and 0 <= l _|_ -f >= 0 for every inequality.
 
     Multipliers are stored as l |grad f| (dimensionless weights of the unit normals).
     """
     d, m1 = pair.dimension, pair.first.count
     a1, a2, n, psi, l1, l2 = jnp.split(unknowns, (d, 2 * d, 3 * d, 3 * d + 1, 3 * d + 1 + m1))
-    normal_1, complementary_1 = _side_rows(pair.first, first, a1, l1, n, length)
-    normal_2, complementary_2 = _side_rows(pair.second, second, a2, l2, -n, length)
+    normal_1, complementary_1 = _side_rows(pair.first, first, a1, l1, n, length, angle)
+    normal_2, complementary_2 = _side_rows(pair.second, second, a2, l2, -n, length, angle)
     apart = a2 - a1 - (psi + pair.radii(first, second)) * n
     equations = jnp.concatenate([apart / length, (jnp.dot(n, n) - 1)[None], normal_1, normal_2])
     multipliers, slacks = (jnp.concatenate(both) for both in zip(complementary_1, complementary_2, strict=True))
@@ -194,7 +195,7 @@ def _general_rows(pair: PairClass, unknowns, first: Placed, second: Placed, refe
     return ClosestPointRows(geometry, equations, multipliers, slacks, l1 / first.slope, l2 / second.slope)
 
 
-def _side_rows(shape_class: ShapeClass, placed: Placed, point, weights, outward, length):
+def _side_rows(shape_class: ShapeClass, placed: Placed, point, weights, outward, length, angle):
     """That `outward` (d,) is a normal of one body at `point` (d,): equations, and complementary (multipliers, slacks).
 
     From the inequalities, whose gradients must have finite derivatives; or, where the class has a support function H, as
@@ -202,8 +203,8 @@ def _side_rows(shape_class: ShapeClass, placed: Placed, point, weights, outward,
     0 <= c + half length _|_ -min(half length - c, outward) >= 0.
     """
     if shape_class.support is None:
-        equations = (weights / placed.slope) @ placed.gradient(shape_class, point) - outward
-        return equations, (weights, -placed.value(shape_class, point) / (placed.slope * length))
+        equations = ((weights / placed.slope) @ placed.gradient(shape_class, point) - outward) / angle
+        return equations, (weights / angle, -placed.value(shape_class, point) / (placed.slope * length))
     normal, body_point = placed.rotation.T @ outward, placed.rotation.T @ (point - placed.position)
     own = shape_class.support_jet.gradient(normal, placed.theta)[0]
     c = (body_point - own) / length
@@ -214,7 +215,7 @@ def _side_rows(shape_class: ShapeClass, placed: Placed, point, weights, outward,
     radial = jnp.dot(shape_class.jet.gradient(at, placed.theta)[0], at) / placed.slope
     equations = jnp.concatenate([c[~swept], (weights * radial - jnp.dot(normal, at)) / length])
     reach = shape_class.half_lengths(placed.theta)[swept] / length
-    return equations, (c[swept] + reach, -jnp.minimum(reach - c[swept], normal[swept]))
+    return equations, (c[swept] + reach, -jnp.minimum(reach - c[swept], normal[swept] / angle))
 
 
 def _outward(shape_class: ShapeClass, placed: Placed, point):
