@@ -6,7 +6,7 @@ no such solution with a normal; body 2 is then shifted away, by `shift`, to wher
 
 A side of the pair is a point y, in the body's coordinates and in lengths, and the force that holds it. With inequalities, y
 is an unknown and the force is sum l grad f, l (-f) = mu. With a support function H, whose point is as smooth as the inequality
-is not, the force w is an unknown, y = inside + (1 - s) grad H(w) and s H(w) = mu. The method follows mu to zero.
+is not, the force w is an unknown, y = inside + (1 - s) grad H(w) and s (H(w) + mu) = mu. The method follows mu to zero.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ from shapes.implicit import ShapeClass
 _CENTRING = 0.1  # of the present products l (-f) is what a step aims at
 _HASTE = 10.0  # squared unbalanced force, relative to the products, above which the products must wait for it
 _SHARE = 0.99  # of the way to where a multiplier or slack vanishes
+_UNEVEN = 0.1  # least product, relative to their mean, below which they are first evened out
 _CENTRAL = 0.01  # of the mean product must be left in each, lest steps become short
+_TURN = 0.3  # [rad] by which the force on a support function turns in a step, lest its point jumps to and fro
 _HALVINGS = 12
 _ITERATIONS = 60
 _ACCURACY = 1e-9  # of the sum of products and of the forces' balance, where a length is 1
+_ROUGH = 1e-4  # sum of products at which bodies that are near are left for a shift
 _FIRST = 0.1  # first products, relative to the squared distance
 _NEAR = 0.05  # lengths between the bodies below which a shift keeps the normal well determined
 _SHIFT = 0.1  # lengths by which they are then parted
@@ -84,7 +87,7 @@ class _Inequalities:
         s, g = -jet[0], jet[1]
         return mu / s - c + c / s * (g @ dw)
 
-    def positive(self, c, dc, jet, dw):
+    def positive(self, w, c, jet, dw, dc):
         return c, dc
 
     def allowed(self, w, dw, c, dc, steps, least):
@@ -113,24 +116,26 @@ class _Support:
         return value - self.inside @ w, gradient - self.inside, hessian
 
     def start(self, force, mu):
-        return force, jnp.minimum(0.5, mu / self.jet(force)[0])
+        return force, mu / (self.jet(force)[0] + mu)
 
     def products(self, c, jet):
-        return c * jet[0]
+        return c * jet[0] / (1 - c)
 
     def look(self, w, c, jet):
         return self.inside + (1 - c[0]) * jet[1][0], w
 
     def step(self, w, c, jet, mu):
         s, H, g = c[0], jet[0][0], jet[1][0]
-        lean = (1 - s) * jet[2][0] + s / H * jnp.outer(g, g)
-        return _Step(lean, (s - mu / H) * g, jnp.eye(w.size), jnp.zeros(w.size))
+        lean = (1 - s) * jet[2][0] + s / (H + mu) * jnp.outer(g, g)
+        return _Step(lean, (s - mu / (H + mu)) * g, jnp.eye(w.size), jnp.zeros(w.size))
 
     def change(self, c, jet, mu, dw):
-        return mu / jet[0] - c - c / jet[0] * (jet[1] @ dw)
+        return (mu - c * (jet[1] @ dw)) / (jet[0] + mu) - c
 
-    def positive(self, c, dc, jet, dw):
-        return jnp.concatenate([c, 1 - c, jet[0]]), jnp.concatenate([dc, -dc, jet[1] @ dw])
+    def positive(self, w, c, jet, dw, dc):
+        size = jnp.linalg.norm(w)
+        turn = jnp.linalg.norm(dw - w * (jnp.dot(w, dw) / size**2))
+        return jnp.concatenate([c, 1 - c, jet[0], _TURN * size[None]]), jnp.concatenate([dc, -dc, jet[1] @ dw, -turn[None]])
 
     def allowed(self, w, dw, c, dc, steps, least):
         return jnp.ones(steps.shape, bool)  # every force has its point
@@ -189,7 +194,8 @@ def approach(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2,
 
     def advance(at: _Iterate) -> _Iterate:
         _, unbalance, products = state(at.w, at.c, at.jets)
-        sigma = jnp.where(jnp.dot(unbalance, unbalance) > _HASTE * jnp.sum(products), 1.0, _CENTRING)
+        rash = jnp.dot(unbalance, unbalance) > _HASTE * jnp.sum(products)
+        sigma = jnp.where(rash | (jnp.min(products) < _UNEVEN * jnp.mean(products)), 1.0, _CENTRING)
         mu = sigma * jnp.mean(products)
         both = (mu, mu)
         steps = every("step", at.w, at.c, at.jets, both)
@@ -198,7 +204,7 @@ def approach(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2,
         matrix = link.T @ (link @ lean) + stiffness + _REGULAR * jnp.eye(2 * d)
         dw = jnp.split(-jnp.linalg.solve(matrix, unbalance + off), 2)
         dc = every("change", at.c, at.jets, both, dw)
-        value, slope = (jnp.concatenate(parts) for parts in zip(*every("positive", at.c, dc, at.jets, dw), strict=True))
+        value, slope = (jnp.concatenate(parts) for parts in zip(*every("positive", at.w, at.c, at.jets, dw, dc), strict=True))
         reach = jnp.min(jnp.where(slope < 0, -value / jnp.where(slope < 0, slope, -1.0), jnp.inf))
         trials = jnp.minimum(1.0, _SHARE * reach) * 0.5 ** jnp.arange(_HALVINGS)
         least = _CENTRAL * jnp.mean(products) * (1 - (1 - sigma) * trials)
@@ -210,7 +216,8 @@ def approach(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2,
     def proceed(at: _Iterate):
         between, unbalance, products = state(at.w, at.c, at.jets)
         inexact = jnp.sum(products) + jnp.linalg.norm(unbalance) > _ACCURACY * jnp.maximum(1.0, jnp.linalg.norm(between))
-        return inexact & (at.iterations < _ITERATIONS)
+        near = (jnp.linalg.norm(between) < _NEAR / 2) & (jnp.sum(products) < _ROUGH)
+        return inexact & ~near & (at.iterations < _ITERATIONS)
 
     centres = jnp.concatenate([inside_1, inside_2]) / length
     between = offset + link @ centres

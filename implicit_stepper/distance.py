@@ -27,6 +27,7 @@ _ITERATIONS = 60
 _STARTS = 12
 _QUERY_TOLERANCE = 1e-13  # of the smaller body's size, on top of what round-off leaves
 # Rounding of a point, relative to the length, is that of its coordinates; of its normal, that times the curvature.
+_STRAY = 0.05  # lengths of gap by which a root may be worse than its start
 _ROUND_OFF = 16 * np.finfo(float).eps
 
 
@@ -197,10 +198,12 @@ def _cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, le
         start, bend = approach.start(pair, *where, directions[best.number], depth)
         allowed = jnp.minimum(tolerance + _ROUND_OFF * (1 + reach) * (1 + bend), _TOLERANCE)
         solution = closest_points_from(pair, start, first, second, length, allowed)
-        psi = jnp.where(solution.converged, solution.z[3 * d], -jnp.inf)
+        # Newton's method may have left for another root, of bodies apart even for one that has them overlap.
+        kept = solution.converged & (solution.z[3 * d] > start[3 * d] - _STRAY * length)
+        psi = jnp.where(kept, solution.z[3 * d], -jnp.inf)
         # the first start is kept, converged or not, until a better one comes
         better = (psi > best.psi) | (best.number == 0)
-        new, old = (solution.z / unit, psi, allowed), (best.z, best.psi, best.tolerance)
+        new, old = (solution.z / unit, psi, jnp.where(kept, allowed, 0.0)), (best.z, best.psi, best.tolerance)
         return _Best(*jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old), best.number + 1)
 
     nothing = _Best(jnp.zeros(pair.unknowns), -jnp.inf * jnp.ones(()), jnp.zeros(()), jnp.zeros((), int))

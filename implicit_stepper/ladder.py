@@ -1,6 +1,6 @@
 """What is tried for a step that its warm start does not solve, or whose solution is not certified.
 
-The stepper's other starts in turn, each into the same compiled step; then the best of them that is certified although the
+The stepper's other starts in turn, each into the same compiled step, and once more without its memory; then the best of them that is certified although the
 solver stalled above its own, finer tolerance; then two steps of half the length, each with the whole ladder. It runs on the
 host, so that easy steps neither compile nor pay for it.
 """
@@ -8,6 +8,7 @@ host, so that easy steps neither compile nor pay for it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -19,7 +20,7 @@ from .steppers.base import Stepper, begin
 from .steps import Record, advance
 from .system import System
 
-_HALVINGS = 6  # sub-steps of h/64 at the shortest
+_HALVINGS = 4  # sub-steps of h/16 at the shortest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +61,7 @@ def certified(record: Record, tolerance: float) -> np.ndarray:
 def _climb(stepper: Stepper, system: System, state: State, memory, h, tolerance, halvings: int, warm=()) -> Climb:
     """`climb`, from the starts `warm` first."""
     attempts, spare = [], None
-    for starts in (warm, stepper.restarts(system, state, memory, h)):
+    for starts in (warm, stepper.restarts(system, state, memory, h), _without_memory(stepper, system, state, h)):
         for name, start in starts:
             _, after, record = advance(stepper, system, state, start, h, 1)
             record = jax.tree.map(lambda a: np.array(a)[0], record)
@@ -87,6 +88,11 @@ def _climb(stepper: Stepper, system: System, state: State, memory, h, tolerance,
         state, memory = half.record.state, half.memory
         halves.append(half.record)
     return Climb(_counted(_joined(*halves), attempts, len(stepper.rungs)), memory, tuple(attempts), True)
+
+
+def _without_memory(stepper: Stepper, system: System, state: State, h) -> Iterator[tuple[str, Any]]:
+    """The stepper's restarts from closest points found without a hint, which may be far from those of the last step."""
+    yield from stepper.restarts(system, state, begin(stepper, system, state), h)
 
 
 def _counted(record: Record, attempts: list[Attempt], rung: int) -> Record:

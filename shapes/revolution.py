@@ -48,11 +48,12 @@ def Frustum(radius_bottom: float, radius_top: float, height: float) -> Shape:
     return _solid("Frustum", [lateral, z + low - h, -z - low], parameters, _frustum)
 
 
-def Cone(radius: float, height: float, tip: float = 1e-3) -> Shape:
+def Cone(radius: float, height: float, tip: float = 0.05) -> Shape:
     """Cone over a disc of `radius` [m] at negative z, cut off tip * height below the apex at `height` [m]: a `Frustum`.
 
     An apex has no normal to be in contact along. Cut off, it is a small disc, whose rim contact solves like any edge; a
-    rounded tip of the same size has a curvature that Newton's method does not survive. 0 < tip < 1.
+    rounded tip of the same size has a curvature that Newton's method does not survive. 0 < tip < 1; a tip of 1e-3 makes a
+    disc on whose rim a body turns many times within a step, which costs many more iterations and at times the step.
     """
     tip = positive("tip", tip, error=ShapeError)
     if tip >= 1:
