@@ -82,9 +82,7 @@ def test_500_perturbations_of_example_3_lose_no_step():
             assert climb.solved, climb.attempts
             climbed += 1
             total += int(climb.record.stats.iterations)
-            state_i, memory_i, more, largest, used = go_on(
-                changed, climb.record.state, climb.memory, steps - done[i] - 1, h
-            )
+            state_i, memory_i, more, largest, used = go_on(changed, climb.record.state, climb.memory, steps - done[i] - 1, h)
             done[i] += 1 + int(more)
             worst, total = max(worst, float(largest)), total + int(used)
     assert np.all(done == steps)

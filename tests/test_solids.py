@@ -219,7 +219,10 @@ def test_cones_have_a_slope_on_the_axis_and_beyond_the_apex(shape):
 def test_cone_is_a_cone_without_its_tip(tip):
     """Same base and slope as the whole cone; its centre of mass is that of the cone less that of the tip."""
     radius, height = 0.5, 0.9
-    assert shapes.Cone(radius, height, tip).parameters() == shapes.Frustum(radius, tip * radius, (1 - tip) * height).parameters()
+    assert (
+        shapes.Cone(radius, height, tip).parameters()
+        == shapes.Frustum(radius, tip * radius, (1 - tip) * height).parameters()
+    )
     whole, lost = height / 4, height * (1 - tip) + tip * height / 4  # centres over the base
     centre = (whole - tip**3 * lost) / (1 - tip**3)
     points = [(radius, -centre), (tip * radius, height * (1 - tip) - centre)]
