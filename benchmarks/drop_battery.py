@@ -27,7 +27,7 @@ GRAVITY = 9.81
 HEIGHT = 1.3  # [m] between the centres of two dropped bodies, more than the largest diameter
 
 
-def dodecahedron_and_more():
+def polytope_of_20_faces():
     """A polytope with 20 faces in random directions."""
     normals = np.random.default_rng(5).normal(size=(20, 3))
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
@@ -64,7 +64,7 @@ FAMILIES = {
     "lens": lambda: shapes.Lens(0.5, 0.5, 0.25),
     "wedge": lambda: shapes.Wedge(0.6, 0.4, 0.3),
     "tetrahedron": lambda: shapes.Polytope(vertices=0.3 * np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])),
-    "polytope, 20 faces": dodecahedron_and_more,
+    "polytope, 20 faces": polytope_of_20_faces,
     "rounded box": lambda: shapes.Rounded(shapes.Box((0.4, 0.2, 0.1)), 0.05),
     "half superquadric": lambda: shapes.cut(superquadric(4), normal=(0, 0, 1), offset=0.0),
     "superquadric 1.2": lambda: superquadric(1.2),

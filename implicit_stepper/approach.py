@@ -1,12 +1,13 @@
 """Where two convex bodies come closest, roughly but from anywhere: a start for Newton's method on the closest-point rows.
 
-The least |a2 - a1|^2 / 2 over points of the bodies is a convex problem: a primal-dual interior-point method goes from a point
-inside each body to its solution in about 13 iterations, whatever the shapes are like. Bodies that touch or overlap have
-no such solution with a normal; body 2 is then shifted away, by `shift`, to where they have one.
+The least |a2 - a1|^2 / 2 over points of the bodies is a convex problem: a primal-dual interior-point method goes from a
+point inside each body to its solution in 10 to 30 iterations, whatever the shapes and wherever they are. Bodies that
+overlap have no solution with a normal; body 2 is then shifted to where they have one.
 
-A side of the pair is a point y, in the body's coordinates and in lengths, and the force that holds it. With inequalities, y
-is an unknown and the force is sum l grad f, l (-f) = mu. With a support function H, whose point is as smooth as the inequality
-is not, the force w is an unknown, y = inside + (1 - s) grad H(w) and s (H(w) + mu) = mu. The method follows mu to zero.
+A side of the pair is a point y, in the body's coordinates and in lengths, and the force that holds it there. With
+inequalities, y is an unknown and the force is sum l grad f, where l (-f) = mu. With a support function H, whose point is as
+smooth as the inequality is not, the force w is an unknown and y = inside + (1 - s) grad H(w), where s (H(w) + mu) = mu. The
+products l (-f) and s H / (1 - s), all mu, go to zero together.
 """
 
 from __future__ import annotations
@@ -20,29 +21,32 @@ from jax import lax
 from shapes.closest_points import PairClass, Placed
 from shapes.implicit import ShapeClass
 
-_CENTRING = 0.1  # of the present products l (-f) is what a step aims at
-_HASTE = 10.0  # squared unbalanced force, relative to the products, above which the products must wait for it
-_SHARE = 0.99  # of the way to where a multiplier or slack vanishes
-_UNEVEN = 0.1  # least product, relative to their mean, below which they are first evened out
-_CENTRAL = 0.01  # of the mean product must be left in each, lest steps become short
-_TURN = 0.3  # [rad] by which the force on a support function turns in a step, lest its point jumps to and fro
-_HALVINGS = 12
+# The interior-point method. Lengths are in units of `length`, forces are lengths.
+_FIRST = 0.1  # products at the start, relative to the squared distance
+_CENTRING = 0.1  # of the present products is what a step aims at, or all of them where
+_HASTE = 10.0  # the squared unbalanced force is more than this times their sum, or
+_UNEVEN = 0.1  # one of them is less than this share of their mean
+_SHARE = 0.99  # of the way to where a multiplier or slack vanishes is the longest step
+_CENTRAL = 0.01  # of the mean product must be left in each
+_HALVINGS = 12  # of a step that leaves less
+_TURN = 0.3  # [rad] by which a step may turn the force on a support function, lest its point jumps to and fro
+_REGULAR = 1e-12  # added to a matrix whose entries are of order 1: parallel faces leave it singular
 _ITERATIONS = 60
-_ACCURACY = 1e-9  # of the sum of products and of the forces' balance, where a length is 1
+_ACCURACY, _BALANCE = 1e-9, 1e-4  # of the products, relative to the squared distance, and of forces relative to it
+_ROUND_OFF = 1e-15  # of a point inside a body
 _ROUGH = 1e-4  # sum of products at which bodies that are near are left for a shift
-_FIRST = 0.1  # first products, relative to the squared distance
-_NEAR = 0.05  # lengths between the bodies below which a shift keeps the normal well determined
-_SHIFT = 0.1  # lengths by which they are then parted
-_BEYOND = 1.1  # times a depth to get bodies apart
-_GROWTH = 4.0  # of a shift that does not
+# Shifts of body 2.
+_TOUCHING = 1e-13  # lengths between bodies below which they have no normal of their own
+_NEAR = 0.05  # lengths between shifted bodies below which they count as not parted
+_SHIFT, _GROWTH = 0.1, 4.0  # lengths of the first shift, and how it grows until it parts the bodies
+_BEYOND = 1.1  # times the depth, and the first shift, is the next once it does
 _ALIGNED = 1e-3  # lengths that a shift may be off the normal
 _ROUNDS = 12
-_REGULAR = 1e-12  # added to a matrix whose entries are of order 1
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class _Step:
+class _Response:
     """Linearisation of one side: y changes by lean @ dw + y_off, the force by stiffness @ dw + force_off."""
 
     lean: jax.Array
@@ -53,7 +57,7 @@ class _Step:
 
 @dataclasses.dataclass(frozen=True)
 class _Inequalities:
-    """Unknowns w = y (d,) and the multipliers c = l (m,); `jet` is f, grad f, Hessian of f in lengths, of slope near 1."""
+    """Unknowns w = y (d,) and c = l (m,); `jet` is f, grad f and the Hessians, of slope near 1."""
 
     shape_class: ShapeClass
     placed: Placed
@@ -75,22 +79,22 @@ class _Inequalities:
     def products(self, c, jet):
         return -c * jet[0]
 
-    def look(self, w, c, jet):
+    def point_and_force(self, w, c, jet):
         return w, c @ jet[1]
 
-    def step(self, w, c, jet, mu):
-        s, g = -jet[0], jet[1]
-        stiffness = jnp.tensordot(c, jet[2], 1) + (g.T * (c / s)) @ g
-        return _Step(jnp.eye(w.size), jnp.zeros(w.size), stiffness, (mu / s - c) @ g)
+    def respond(self, w, c, jet, mu):
+        slack, g = -jet[0], jet[1]
+        stiffness = jnp.tensordot(c, jet[2], 1) + (g.T * (c / slack)) @ g
+        return _Response(jnp.eye(w.size), jnp.zeros(w.size), stiffness, (mu / slack - c) @ g)
 
-    def change(self, c, jet, mu, dw):
-        s, g = -jet[0], jet[1]
-        return mu / s - c + c / s * (g @ dw)
+    def follow(self, c, jet, mu, dw):
+        slack, g = -jet[0], jet[1]
+        return mu / slack - c + c / slack * (g @ dw)
 
     def positive(self, w, c, jet, dw, dc):
         return c, dc
 
-    def allowed(self, w, dw, c, dc, steps, least):
+    def allowed(self, w, c, dw, dc, steps, least):
         products = -(c + steps[:, None] * dc) * jax.vmap(lambda step: self.value(w + step * dw))(steps)
         return jnp.all(products > least[:, None], axis=1)
 
@@ -103,7 +107,7 @@ class _Inequalities:
 
 @dataclasses.dataclass(frozen=True)
 class _Support:
-    """Unknowns w (d,), the force, and the slack c = s (1,), 0 < s < 1; `jet` is H about the inside, its gradient, Hessian."""
+    """Unknowns w (d,), the force, and c = s (1,) in 0..1; `jet` is H about the inside, its gradient and its Hessian."""
 
     shape_class: ShapeClass
     placed: Placed
@@ -121,15 +125,15 @@ class _Support:
     def products(self, c, jet):
         return c * jet[0] / (1 - c)
 
-    def look(self, w, c, jet):
+    def point_and_force(self, w, c, jet):
         return self.inside + (1 - c[0]) * jet[1][0], w
 
-    def step(self, w, c, jet, mu):
+    def respond(self, w, c, jet, mu):
         s, H, g = c[0], jet[0][0], jet[1][0]
         lean = (1 - s) * jet[2][0] + s / (H + mu) * jnp.outer(g, g)
-        return _Step(lean, (s - mu / (H + mu)) * g, jnp.eye(w.size), jnp.zeros(w.size))
+        return _Response(lean, (s - mu / (H + mu)) * g, jnp.eye(w.size), jnp.zeros(w.size))
 
-    def change(self, c, jet, mu, dw):
+    def follow(self, c, jet, mu, dw):
         return (mu - c * (jet[1] @ dw)) / (jet[0] + mu) - c
 
     def positive(self, w, c, jet, dw, dc):
@@ -137,22 +141,28 @@ class _Support:
         turn = jnp.linalg.norm(dw - w * (jnp.dot(w, dw) / size**2))
         return jnp.concatenate([c, 1 - c, jet[0], _TURN * size[None]]), jnp.concatenate([dc, -dc, jet[1] @ dw, -turn[None]])
 
-    def allowed(self, w, dw, c, dc, steps, least):
-        return jnp.ones(steps.shape, bool)  # every force has its point
+    def allowed(self, w, c, dw, dc, steps, least):
+        return jnp.ones(steps.shape, bool)  # every force has a point inside
 
     def weights(self, w, c, force):
         own = self.shape_class.support_jet.gradient(w, self.placed.theta)[0]
         return self.placed.slope / jnp.linalg.norm(self.shape_class.jet.gradient(own, self.placed.theta), axis=1)
 
     def bend(self, c, jet, force):
-        return jnp.zeros(())  # an error of the point leaves the normal as it is
+        return jnp.zeros(())  # the normal does not follow from the point
+
+
+def _side(shape_class: ShapeClass, placed: Placed, inside, length):
+    # The gradient of a swept support function jumps; the inequality of such a body is smooth enough.
+    kind = _Inequalities if shape_class.support is None or any(i is not None for i in shape_class.sweep) else _Support
+    return kind(shape_class, placed, inside / length, length)
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Approach:
-    """Closest points a1, a2 (d,) [m] of the cores, with body 2 where it is, common normal n (d,), gap [m] with body 2
-    shifted, and weights (m1,), (m2,) of the unit normals; bend (): curvature at the points times the length."""
+    """Closest points a1, a2 (d,) [m] of the cores, with body 2 where it is; common normal n (d,); gap [m] with body 2 moved;
+    weights (m1,), (m2,) of the unit normals; bend [rad per length], by how much curvature turns the normals."""
 
     a1: jax.Array
     a2: jax.Array
@@ -160,7 +170,6 @@ class Approach:
     gap: jax.Array
     weights: tuple[jax.Array, jax.Array]
     bend: jax.Array
-    iterations: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -172,10 +181,12 @@ class _Iterate:
     iterations: jax.Array
 
 
-def approach(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, shift, fallback, length) -> Approach:
-    """Rough closest points with body 2 moved by `shift` (d,) [m]; `fallback` (d,) is the normal of concentric bodies.
+def approach(
+    pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, length, shift, enough, fallback
+) -> Approach:
+    """Rough closest points with body 2 moved by `shift` (d,) [m]; only a direction when they are within `enough` lengths.
 
-    `inside_i` (d,) [m] are points inside, in shape coordinates.
+    `inside_i` (d,) [m] are points inside, in shape coordinates, and `fallback` (d,) is the normal if they are one.
     """
     d = pair.dimension
     turn = first.rotation.T @ second.rotation
@@ -183,91 +194,87 @@ def approach(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2,
     link = jnp.concatenate([-jnp.eye(d), turn], axis=1)  # a2 - a1 = offset + link @ (y1, y2), in the coordinates of body 1
     sides = tuple(_side(*of, length) for of in ((pair.first, first, inside_1), (pair.second, second, inside_2)))
 
-    def every(method, *per_side):
-        return tuple(getattr(side, method)(*of) for side, *of in zip(sides, *per_side, strict=True))
+    def both(method, *of_both):
+        """The method of each side, with its part of every argument."""
+        return tuple(getattr(side, method)(*of) for side, *of in zip(sides, *of_both, strict=True))
 
-    def state(w, c, jets):
+    def state(at: _Iterate):
         """Vector a2 - a1 (d,), unbalanced forces (2d,) and products (m1 + m2,)."""
-        points, forces = zip(*every("look", w, c, jets), strict=True)
+        points, forces = zip(*both("point_and_force", at.w, at.c, at.jets), strict=True)
         between = offset + link @ jnp.concatenate(points)
-        return between, link.T @ between + jnp.concatenate(forces), jnp.concatenate(every("products", c, jets))
+        return between, link.T @ between + jnp.concatenate(forces), jnp.concatenate(both("products", at.c, at.jets))
 
     def advance(at: _Iterate) -> _Iterate:
-        _, unbalance, products = state(at.w, at.c, at.jets)
-        rash = jnp.dot(unbalance, unbalance) > _HASTE * jnp.sum(products)
-        sigma = jnp.where(rash | (jnp.min(products) < _UNEVEN * jnp.mean(products)), 1.0, _CENTRING)
-        mu = sigma * jnp.mean(products)
-        both = (mu, mu)
-        steps = every("step", at.w, at.c, at.jets, both)
-        off = link.T @ (link @ jnp.concatenate([s.y_off for s in steps])) + jnp.concatenate([s.force_off for s in steps])
-        lean, stiffness = (jax.scipy.linalg.block_diag(*parts) for parts in zip(*((s.lean, s.stiffness) for s in steps)))
+        _, unbalance, products = state(at)
+        mean = jnp.mean(products)
+        wait = (jnp.dot(unbalance, unbalance) > _HASTE * jnp.sum(products)) | (jnp.min(products) < _UNEVEN * mean)
+        aim = jnp.where(wait, 1.0, _CENTRING)
+        mu = (aim * mean, aim * mean)
+        parts = [
+            [getattr(r, f.name) for r in both("respond", at.w, at.c, at.jets, mu)] for f in dataclasses.fields(_Response)
+        ]
+        lean, stiffness = (jax.scipy.linalg.block_diag(*parts[i]) for i in (0, 2))
+        off = link.T @ (link @ jnp.concatenate(parts[1])) + jnp.concatenate(parts[3])
         matrix = link.T @ (link @ lean) + stiffness + _REGULAR * jnp.eye(2 * d)
-        dw = jnp.split(-jnp.linalg.solve(matrix, unbalance + off), 2)
-        dc = every("change", at.c, at.jets, both, dw)
-        value, slope = (jnp.concatenate(parts) for parts in zip(*every("positive", at.w, at.c, at.jets, dw, dc), strict=True))
+        dw = tuple(jnp.split(-jnp.linalg.solve(matrix, unbalance + off), 2))
+        dc = both("follow", at.c, at.jets, mu, dw)
+        value, slope = (jnp.concatenate(v) for v in zip(*both("positive", at.w, at.c, at.jets, dw, dc), strict=True))
         reach = jnp.min(jnp.where(slope < 0, -value / jnp.where(slope < 0, slope, -1.0), jnp.inf))
-        trials = jnp.minimum(1.0, _SHARE * reach) * 0.5 ** jnp.arange(_HALVINGS)
-        least = _CENTRAL * jnp.mean(products) * (1 - (1 - sigma) * trials)
-        allowed = jnp.all(jnp.stack(every("allowed", at.w, dw, at.c, dc, (trials, trials), (least, least))), axis=0)
-        step = jnp.where(jnp.any(allowed), trials[jnp.argmax(allowed)], 0.0)
-        w, c = (tuple(a + step * da for a, da in zip(*of, strict=True)) for of in ((at.w, dw), (at.c, dc)))
-        return _Iterate(w, c, every("jet", w), at.iterations + 1)
+        steps = jnp.minimum(1.0, _SHARE * reach) * 0.5 ** jnp.arange(_HALVINGS)
+        least = _CENTRAL * mean * (1 - (1 - aim) * steps)
+        allowed = jnp.all(jnp.stack(both("allowed", at.w, at.c, dw, dc, (steps, steps), (least, least))), axis=0)
+        step = jnp.where(jnp.any(allowed), steps[jnp.argmax(allowed)], 0.0)
+        w, c = jax.tree.map(lambda old, change: old + step * change, (at.w, at.c), (dw, dc))
+        return _Iterate(w, c, both("jet", w), at.iterations + 1)
 
     def proceed(at: _Iterate):
-        between, unbalance, products = state(at.w, at.c, at.jets)
-        inexact = jnp.sum(products) + jnp.linalg.norm(unbalance) > _ACCURACY * jnp.maximum(1.0, jnp.linalg.norm(between))
-        near = (jnp.linalg.norm(between) < _NEAR / 2) & (jnp.sum(products) < _ROUGH)
-        return inexact & ~near & (at.iterations < _ITERATIONS)
+        between, unbalance, products = state(at)
+        distance, total = jnp.linalg.norm(between), jnp.sum(products)
+        inexact = total > distance * jnp.maximum(_ACCURACY * jnp.minimum(1.0, distance), _ROUND_OFF)
+        unbalanced = jnp.linalg.norm(unbalance) > jnp.maximum(_BALANCE * distance, _ROUND_OFF)
+        left = (distance < enough) & (total < _ROUGH)
+        return (inexact | unbalanced) & ~left & (at.iterations < _ITERATIONS)
 
-    centres = jnp.concatenate([inside_1, inside_2]) / length
-    between = offset + link @ centres
+    between = offset + link @ jnp.concatenate([inside_1, inside_2]) / length
     between = jnp.where(jnp.linalg.norm(between) > _NEAR, between, _NEAR * first.rotation.T @ fallback)
     mu = _FIRST * jnp.dot(between, between)
-    w, c = zip(*every("start", tuple(jnp.split(-link.T @ between, 2)), (mu, mu)), strict=True)
-    end = lax.while_loop(proceed, advance, _Iterate(w, c, every("jet", w), jnp.zeros((), int)))
+    w, c = zip(*both("start", tuple(jnp.split(-link.T @ between, 2)), (mu, mu)), strict=True)
+    end = lax.while_loop(proceed, advance, _Iterate(w, c, both("jet", w), jnp.zeros((), int)))
 
-    (y1, force_1), (y2, force_2) = every("look", end.w, end.c, end.jets)
-    force = (force_1 - turn @ force_2) / 2
-    size = jnp.linalg.norm(force)
-    has_normal = size > 0
-    safe = jnp.where(has_normal, size, 1.0)
-    n = jnp.where(has_normal, first.rotation @ force / safe, fallback)
+    (y1, force_1), (y2, force_2) = both("point_and_force", end.w, end.c, end.jets)
+    pull = (force_1 - turn @ force_2) / 2
+    size = jnp.linalg.norm(pull)
+    safe = jnp.where(size > 0, size, 1.0)
+    n = jnp.where(size > 0, first.rotation @ pull / safe, fallback)
     return Approach(
-        first.position + first.rotation @ (length * y1),
-        second.position + second.rotation @ (length * y2),
-        n,
-        length * jnp.dot(n, first.rotation @ (offset + turn @ y2 - y1)),
-        every("weights", end.w, end.c, (safe, safe)),
-        sum(every("bend", end.c, end.jets, (safe, safe))),
-        end.iterations,
+        a1=first.position + first.rotation @ (length * y1),
+        a2=second.position + second.rotation @ (length * y2),
+        n=n,
+        gap=length * jnp.dot(n, first.rotation @ (offset + turn @ y2 - y1)),
+        weights=both("weights", end.w, end.c, (safe, safe)),
+        bend=sum(both("bend", end.c, end.jets, (safe, safe))),
     )
 
 
 def start(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, length, direction, depth):
-    """Long-form unknowns near closest points, in metres, and `bend`; for bodies that overlap along a normal near `direction`.
+    """Long-form unknowns near closest points, in metres, and `bend`; of overlapping bodies along a normal near `direction`.
 
-    Body 2 is first shifted by `depth` [m] along the unit `direction` (d,). Wherever that parts the bodies, their normal is a
-    direction along which a shorter shift would: the depth never grows from round to round.
+    Body 2 is shifted by `depth` [m] along the unit `direction` (d,) first. From the normal of bodies so parted, how far they
+    overlap along it follows; that is never more than along the direction of the shift, which the normal replaces.
     """
 
-    def round_(at):
+    def again(at):
         number, shift, *_ = at
-        found = approach(pair, first, second, inside_1, inside_2, shift, direction, length)
+        limit = jnp.where(jnp.any(shift != 0), _NEAR, _TOUCHING)
+        found = approach(pair, first, second, inside_1, inside_2, length, shift, limit / 2, direction)
         along = jnp.dot(shift, found.n)
-        near = found.gap < _NEAR * length
-        aligned = ~near & (jnp.linalg.norm(shift - along * found.n) < _ALIGNED * length)
-        parted = _BEYOND * jnp.maximum(along - found.gap, 0.0)
-        farther = jnp.where(near, _GROWTH * jnp.linalg.norm(shift), parted) + _SHIFT * length
+        parted = found.gap >= limit * length
+        aligned = parted & (jnp.linalg.norm(shift - along * found.n) < _ALIGNED * length)
+        farther = jnp.where(parted, _BEYOND * jnp.maximum(along - found.gap, 0.0), _GROWTH * jnp.linalg.norm(shift))
         psi = jnp.dot(found.n, found.a2 - found.a1) - pair.radii(first, second)
         z = jnp.concatenate([found.a1, found.a2, found.n, psi[None], *found.weights])
-        return number + 1, farther * found.n, aligned, z, found.bend
+        return number + 1, (farther + _SHIFT * length) * found.n, aligned, z, found.bend
 
     nothing = (jnp.zeros((), int), depth * direction, jnp.zeros((), bool), jnp.zeros(pair.unknowns), jnp.zeros(()))
-    *_, z, bend = lax.while_loop(lambda at: (at[0] < _ROUNDS) & ~at[2], round_, nothing)
+    *_, z, bend = lax.while_loop(lambda at: (at[0] < _ROUNDS) & ~at[2], again, nothing)
     return z, bend
-
-
-def _side(shape_class: ShapeClass, placed: Placed, inside, length):
-    # A swept support function has kinks in its gradient; such bodies' inequalities are smooth enough here.
-    kind = _Inequalities if shape_class.support is None or any(i is not None for i in shape_class.sweep) else _Support
-    return kind(shape_class, placed, inside / length, length)

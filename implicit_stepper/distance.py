@@ -26,8 +26,9 @@ _TOLERANCE = 1e-10
 _ITERATIONS = 60
 _STARTS = 12
 _QUERY_TOLERANCE = 1e-13  # of the smaller body's size, on top of what round-off leaves
-# Rounding of a point, relative to the length, is that of its coordinates; of its normal, that times the curvature.
+_ANGLE = 1e3
 _STRAY = 0.05  # lengths of gap by which a root may be worse than its start
+# Rounding of a point, relative to the length, is that of its coordinates; of its normal, that times the curvature.
 _ROUND_OFF = 16 * np.finfo(float).eps
 
 
@@ -81,17 +82,21 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2) -> ClosestPoi
 
 @functools.partial(jit, static_argnums=0)
 def _query(pair: PairClass, theta_1, theta_2, pose_1, pose_2) -> ClosestPoints:
-    """`closest_points` of checked arguments, over the poses' leading axes."""
+    """`closest_points` of checked arguments, over the poses' leading axes.
 
-    def one(position_1, orientation_1, position_2, orientation_2):
-        return _pair_query(pair, theta_1, theta_2, (position_1, orientation_1), (position_2, orientation_2))
+    On a CPU one after the other: overlapping bodies need twelve times the work, which a `vmap` would do for every pose.
+    """
+
+    def one(poses):
+        return _pair_query(pair, theta_1, theta_2, poses[:2], poses[2:])
 
     arrays = (*pose_1, *pose_2)
     batch = jnp.broadcast_shapes(*(a.shape[:-1] for a in arrays))
-    arrays = [jnp.broadcast_to(a, batch + a.shape[-1:]) for a in arrays]
-    for _ in batch:
-        one = jax.vmap(one)
-    return one(*arrays)
+    if not batch:
+        return one(arrays)
+    flat = [jnp.broadcast_to(a, batch + a.shape[-1:]).reshape(-1, a.shape[-1]) for a in arrays]
+    every = functools.partial(lax.map, one) if jax.default_backend() == "cpu" else jax.vmap(one)
+    return jax.tree.map(lambda a: a.reshape(batch + a.shape[1:]), every(flat))
 
 
 def _pair_query(pair: PairClass, theta_1, theta_2, pose_1, pose_2) -> ClosestPoints:
@@ -102,7 +107,7 @@ def _pair_query(pair: PairClass, theta_1, theta_2, pose_1, pose_2) -> ClosestPoi
     first = Placed(theta_1, slope_1, jnp.zeros(pair.dimension), rotation.matrix(pose_1[1]))
     second = Placed(theta_2, slope_2, pose_2[0] - pose_1[0], rotation.matrix(pose_2[1]))
     length = jnp.minimum(size_1, size_2)
-    unit = pair.unknown_scale(length)
+    unit = _unit(pair, length)
 
     def residual(z):
         return _residual(pair, first, second, length, z)
@@ -138,10 +143,18 @@ def _active(pair: PairClass, rows):
     return parts
 
 
+def _unit(pair: PairClass, length):
+    """Units (unknowns,) of the long-form unknowns. That of normals and weights is large: where corners nearly touch, a
+    normal changes residuals by gap / length, which must stand out against the least damping of a Newton step."""
+    d = pair.dimension
+    points, angles = jnp.full(2 * d, length), jnp.full(d, _ANGLE)
+    return jnp.concatenate([points, angles, jnp.full(1, length), jnp.full(pair.first.count + pair.second.count, _ANGLE)])
+
+
 def _residual(pair: PairClass, first: Placed, second: Placed, length, z):
     """Closest-point conditions alone, dimensionless, at dimensionless long-form unknowns z."""
     unused = jnp.eye(pair.dimension)[0]  # tangents do not enter the long form
-    rows = pair.rows(z * pair.unknown_scale(length), first, second, unused, length)
+    rows = pair.rows(z * _unit(pair, length), first, second, unused, length)
     return jnp.concatenate([rows.equations, fischer_burmeister(rows.multipliers, rows.slacks)])
 
 
@@ -151,7 +164,7 @@ def closest_points_from(pair: PairClass, start, first: Placed, second: Placed, l
     `length` [m] is the scale in which the tolerance is meant.
     """
     pair = pair.general
-    unit = pair.unknown_scale(length)
+    unit = _unit(pair, length)
     residual = functools.partial(_residual, pair, first, second, length)
     solution = newton(residual, jax.jacfwd(residual), start / unit, tolerance=tolerance, max_iterations=_ITERATIONS)
     return Solution(solution.z * unit, solution.residual, solution.iterations, solution.converged)
@@ -161,7 +174,7 @@ def closest_points_cold(pair: PairClass, first: Placed, second: Placed, inside_1
     """Long-form closest-point unknowns of one pair, without a hint; `inside_i` (d,): points inside, in shape coordinates."""
     general = pair.general
     z, _ = _cold(general, first, second, inside_1, inside_2, length, _TOLERANCE)
-    return z * general.unknown_scale(length)
+    return z * _unit(general, length)
 
 
 @jax.tree_util.register_dataclass
@@ -180,7 +193,7 @@ def _cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, le
     Where the bodies (the cores of rounded ones) are apart there is one root. Else there may be several; the largest psi is
     kept.
     """
-    unit, d = pair.unknown_scale(length), pair.dimension
+    unit, d = _unit(pair, length), pair.dimension
     between = second.position + second.rotation @ inside_2 - first.position - first.rotation @ inside_1
     distance = jnp.linalg.norm(between)
     axis = jnp.where(distance > 0, between / jnp.where(distance > 0, distance, 1.0), jnp.eye(d)[-1])

@@ -88,17 +88,22 @@ def rough_interior_and_slope(shape_class: ShapeClass, theta):
         direction = gradient[worst] / jnp.linalg.norm(gradient[worst])
         return jnp.where(value[worst] < 0, point, point - _OVERSHOOT * jnp.maximum(distance[worst], 0.0) * direction)
 
-    point = jax.lax.fori_loop(0, _PROJECTIONS, project, point)
-    size = jnp.zeros(())
-    for axis in jnp.eye(d):  # to the middle of the chord along each axis in turn
-        ahead, behind = (leave(shape_class, theta, point, sign * axis, _ROUGH_HALVINGS) for sign in (1, -1))
+    def centre(number, found):
+        """To the middle of the chord along each axis in turn."""
+        point, size = found
+        axis = jnp.eye(d)[number]
+        ahead, behind = jax.vmap(lambda sign: leave(shape_class, theta, point, sign * axis, _ROUGH_HALVINGS))(
+            jnp.array([1.0, -1.0])
+        )
         bounded = (ahead < 1e5) & (behind < 1e5)
         point = point + jnp.where(bounded, (ahead - behind) / 2, 0.0) * axis
-        size = jnp.maximum(size, jnp.where(bounded, (ahead + behind) / 2, 0.0))
+        return point, jnp.maximum(size, jnp.where(bounded, (ahead + behind) / 2, 0.0))
+
+    point = jax.lax.fori_loop(0, _PROJECTIONS, project, point)
+    point, size = jax.lax.fori_loop(0, d, centre, (point, jnp.zeros(())))
     size = jnp.where(size > 0, size, 1e5)  # a half-space is larger than any body near it
-    exits = jnp.stack(
-        [point + sign * leave(shape_class, theta, point, sign * axis) * axis for axis in jnp.eye(d) for sign in (1, -1)]
-    )
+    directions = jnp.concatenate([jnp.eye(d), -jnp.eye(d)])
+    exits = point + jax.vmap(lambda n: leave(shape_class, theta, point, n) * n)(directions)
     slopes = jnp.linalg.norm(shape_class.jet.gradient(exits, theta), axis=-1)
     usable = jnp.isfinite(slopes) & (slopes > 0) & (jnp.max(jnp.abs(exits), axis=1) < 1e5)[:, None]
     slope = jnp.nanmedian(jnp.where(usable, slopes, jnp.nan), axis=0)
