@@ -34,7 +34,7 @@ def made_up(case):
         orientation=orientation / np.linalg.norm(orientation, axis=-1, keepdims=True),
         velocity=random.normal(size=(n + 1, 1, 6 if d == 3 else 3)),
         contacts=Contacts(**contacts),
-        stats=Stats(*np.ones((3, n))),
+        stats=Stats(*np.ones((4, n))),
         certificate={},
         h=h,
         names=("body",),
