@@ -37,11 +37,12 @@ def pose(name: str, value, dimension: int) -> tuple[jax.Array, jax.Array]:
     for what, array, size in (("position", position, dimension), ("orientation", turn, 4 if dimension == 3 else 1)):
         if array.shape[-1:] != (size,):
             raise ValueError(f"`{name}` has a {what} of shape {array.shape}: its last axis must be {size}.")
-        if not isinstance(array, jax.core.Tracer) and not jnp.all(jnp.isfinite(array)):
+        # in NumPy: inside of jit, JAX would trace what it computes from constants too
+        if not isinstance(array, jax.core.Tracer) and not np.all(np.isfinite(np.asarray(array))):
             raise ValueError(f"`{name}` has a {what} with a value that is not finite: {array}.")
     if dimension == 3 and not isinstance(turn, jax.core.Tracer):
-        length = jnp.linalg.norm(turn, axis=-1)
-        if jnp.any(jnp.abs(length - 1) > _UNIT):
+        length = np.linalg.norm(np.asarray(turn), axis=-1)
+        if np.any(np.abs(length - 1) > _UNIT):
             raise ValueError(f"`{name}` has a quaternion of length {length}: give unit quaternions, w first.")
     return position.astype(float), turn.astype(float)
 
