@@ -121,13 +121,13 @@ def _pair_query(pair: PairClass, theta_1, theta_2, pose_1, pose_2) -> ClosestPoi
         jacobian = jax.jacfwd(linear)(jnp.zeros_like(right))
         return jnp.linalg.pinv(jacobian, rtol=1e-10) @ right
 
-    z, tolerance = lax.custom_root(residual, jnp.zeros(pair.unknowns), solve, tangent_solve, has_aux=True)
+    z, psi = lax.custom_root(residual, jnp.zeros(pair.unknowns), solve, tangent_solve, has_aux=True)
     rows = pair.rows(z * unit, first, second, jnp.eye(pair.dimension)[0], length)
     left = lax.stop_gradient(jnp.max(jnp.abs(residual(z))))
     active_1, active_2 = _active(pair, rows)
     g = rows.geometry
     points = pose_1[0] + g.a1, pose_1[0] + g.a2
-    return ClosestPoints(g.psi, *points, g.n, active_1, active_2, left, left <= tolerance)
+    return ClosestPoints(g.psi, *points, g.n, active_1, active_2, left, psi > -jnp.inf)
 
 
 def _active(pair: PairClass, rows):
@@ -182,13 +182,12 @@ def closest_points_cold(pair: PairClass, first: Placed, second: Placed, inside_1
 class _Best:
     z: jax.Array
     psi: jax.Array
-    tolerance: jax.Array
     number: jax.Array
 
 
 def _cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, length, tolerance):
-    """Dimensionless unknowns, and the tolerance that round-off allows, from up to 12 starts: the bodies as they are, then
-    parted along directions all around.
+    """Dimensionless unknowns and their psi, -inf unless they are a root to `tolerance` or to what round-off allows, from up
+    to 12 starts: the bodies as they are, then parted along directions all around.
 
     Where the bodies (the cores of rounded ones) are apart there is one root. Else there may be several; the largest psi is
     kept.
@@ -204,25 +203,25 @@ def _cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, le
         return psi + pair.radii(first, second)
 
     def attempt(best: _Best) -> _Best:
-        # a parting that is longer than the least depth so far finds nothing better
+        # parted by little more than the least depth so far: only a lesser one is of interest
         depth = jnp.where(best.number > 0, jnp.maximum(-core_gap(best.psi), 0.0) + length, 0.0)
         depth = jnp.where(jnp.isfinite(depth), depth, length)
         where = (first, second, inside_1, inside_2, length)
         start, bend = approach.start(pair, *where, directions[best.number], depth)
         allowed = jnp.minimum(tolerance + _ROUND_OFF * (1 + reach) * (1 + bend), _TOLERANCE)
         solution = closest_points_from(pair, start, first, second, length, allowed)
-        # Newton's method may have left for another root, of bodies apart even for one that has them overlap.
+        # Newton's method may have left for a worse root; bodies apart have roots with psi < 0, which are no distance
         kept = solution.converged & (solution.z[3 * d] > start[3 * d] - _STRAY * length)
         psi = jnp.where(kept, solution.z[3 * d], -jnp.inf)
         # the first start is kept, converged or not, until a better one comes
         better = (psi > best.psi) | (best.number == 0)
-        new, old = (solution.z / unit, psi, jnp.where(kept, allowed, 0.0)), (best.z, best.psi, best.tolerance)
+        new, old = (solution.z / unit, psi), (best.z, best.psi)
         return _Best(*jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old), best.number + 1)
 
-    nothing = _Best(jnp.zeros(pair.unknowns), -jnp.inf * jnp.ones(()), jnp.zeros(()), jnp.zeros((), int))
+    nothing = _Best(jnp.zeros(pair.unknowns), -jnp.inf * jnp.ones(()), jnp.zeros((), int))
     overlap = -_TOLERANCE * length
     found = lax.while_loop(lambda best: (core_gap(best.psi) < overlap) & (best.number < _STARTS), attempt, nothing)
-    return found.z, found.tolerance
+    return found.z, found.psi
 
 
 def _around(d: int) -> np.ndarray:

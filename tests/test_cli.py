@@ -130,7 +130,8 @@ def test_failed_step_exits_with_1_and_leaves_what_was_computed(spin, tmp_path, m
     before = ist.load(spin[2] / "spin.npz")
 
     def fail(*_, **__):
-        raise ist.StepError("it failed | why", result=ist.Result.NOT_CONVERGED, time=1.47, trajectory=before, certificate={})
+        how = {"result": ist.Result.NOT_CONVERGED, "time": 1.47, "trajectory": before, "state": None, "certificate": {}}
+        raise ist.StepError("it failed | why", **how)
 
     monkeypatch.setattr(reproduce, "simulate", fail)
     assert cli.main(["reproduce", "--case", "spin", "--out", str(tmp_path)]) == 1

@@ -93,7 +93,9 @@ def test_lens():
 
 def test_superquadric():
     trajectory = run("superquadric")["trajectory"]
-    assert np.diff(energy(trajectory)).max() <= 1e-9 * energy(trajectory)[0]
+    assert energy(trajectory).max() <= (1 + 1e-9) * energy(trajectory)[0]
+    assert np.diff(energy(trajectory)).max() <= 1e-5 * energy(trajectory)[0]  # while it rocks, the error of first order
+    assert trajectory.certificate["energy"].max() == 0.0
     assert trajectory.contacts.gap.min() >= -1e-12
     assert np.any(trajectory.contacts.normal_impulse[:, 2] > 0)  # they meet
     assert_picture("superquadric")

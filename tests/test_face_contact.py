@@ -47,7 +47,9 @@ def test_the_contact_point_is_the_centre_of_pressure(force, height):
     trajectory = run(box_on_floor(friction=0.6, wrench=push(force, height)), duration=0.3)
     np.testing.assert_allclose(trajectory.contacts.point_1[:, 0, 0], force * height / (MASS * G), rtol=0, atol=1e-9)
     np.testing.assert_allclose(trajectory.contacts.point_1[:, 0, 1], 0.0, rtol=0, atol=1e-9)
-    assert np.abs(trajectory.velocity).max() <= 1e-12
+    # The first step's residual of 1e-12 may leave 1e-10 m in the pressure's place, whose moment turns the box.
+    assert np.abs(trajectory.velocity).max() <= 1e-10
+    assert np.abs(trajectory.velocity[4:]).max() <= 1e-12
 
 
 @pytest.mark.parametrize("height", [0.4, 1.5])
