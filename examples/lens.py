@@ -24,7 +24,8 @@ if __name__ == "__main__":
     energy, spin = trajectory.kinetic_energy(), np.linalg.norm(trajectory.velocity[:, 0, 3:], axis=1)
     for i in range(40, 801, 40):
         height, gap = trajectory.position[i, 0, 2], trajectory.contacts.gap[i - 1, 0]
-        print(f"{trajectory.time[i]:8.2f} {height:12.6f} {spin[i]:14.6f} {energy[i]:20.6f} {on_edge[i - 1]!s:>13} {gap:9.1e}")
+        edge = str(on_edge[i - 1])
+        print(f"{trajectory.time[i]:8.2f} {height:12.6f} {spin[i]:14.6f} {energy[i]:20.6f} {edge:>13} {gap:9.1e}")
     from implicit_stepper import drawing  # needs matplotlib: pip install 'implicit-stepper[plot]'
 
     drawing.poses(scene, trajectory, steps=[0, 800]).savefig("lens.png", dpi=130)

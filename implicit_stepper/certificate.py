@@ -96,7 +96,7 @@ def _closest_points(units, member: ContactGroup, record: Contacts, first: Placed
 
 
 def _normal_at(shape_class: ShapeClass, placed: Placed, point, outward, multipliers, length):
-    """Violations of: `point` (d,) is on the body, with the unit normal `outward` (d,), by the inequalities' `multipliers`."""
+    """Violations of: `point` (d,) is on the body, whose unit normal is `outward` (d,) by the `multipliers`."""
     core, weights = point - shape_class.radius(placed.theta) * outward, multipliers[: shape_class.count] * placed.slope
     f = placed.value(shape_class, core) / placed.slope
     if shape_class.support is None:

@@ -1,8 +1,8 @@
 """What is tried for a step that its warm start does not solve, or whose solution is not certified.
 
-The stepper's other starts in turn, each into the same compiled step, and once more without its memory; then the best of them that is certified although the
-solver stalled above its own, finer tolerance; then two steps of half the length, each with the whole ladder. It runs on the
-host, so that easy steps neither compile nor pay for it.
+The stepper's other starts in turn, each into the same compiled step, and once more without its memory; then the best of
+them that is certified although the solver stalled above its own, finer tolerance; then two steps of half the length, each
+with the whole ladder. It runs on the host, so that easy steps neither compile nor pay for it.
 """
 
 from __future__ import annotations

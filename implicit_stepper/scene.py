@@ -242,7 +242,7 @@ class Scene:
         return max(loads) or 1.0
 
     def _groups(self, moving_count: int) -> tuple[ContactGroup, ...]:
-        """Contacts that share the classes of their shapes, which bodies move, and which shapes sit off their bodies' axes."""
+        """Contacts that share the classes of their shapes, which bodies move, and which shapes sit off their axes."""
         members: dict[tuple, list[_Contact]] = {}
         for number, (first, i, second, j, friction) in enumerate(self._contacts):
             contact = _Contact(

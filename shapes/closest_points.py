@@ -209,8 +209,8 @@ def _side_rows(shape_class: ShapeClass, placed: Placed, point, weights, outward,
     own = shape_class.support_jet.gradient(normal, placed.theta)[0]
     c = (body_point - own) / length
     swept = np.array([i is not None for i in shape_class.sweep[: shape_class.dimension]])
-    # n = l grad f along the point, whose product with the gradient is smooth where the gradient is not; at the point that the
-    # normal gives, without the round-off of world coordinates, which a power below 2 would turn from 1e-16 into 1e-3.
+    # n = l grad f along the point, whose product with the gradient is smooth where the gradient is not; at the point that
+    # the normal gives, without the round-off of world coordinates, which a power below 2 would turn from 1e-16 into 1e-3.
     at = jnp.where(swept, body_point, own)
     radial = jnp.dot(shape_class.jet.gradient(at, placed.theta)[0], at) / placed.slope
     equations = jnp.concatenate([c[~swept], (weights * radial - jnp.dot(normal, at)) / length])

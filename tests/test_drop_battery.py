@@ -1,4 +1,4 @@
-"""A fixed slice of benchmarks/drop_battery.py, whose whole run stands in docs/benchmarks.md; and its replay of lost steps."""
+"""A fixed slice of benchmarks/drop_battery.py, whose whole run stands in docs/benchmarks.md, and its replay."""
 
 import dataclasses
 import sys

@@ -208,7 +208,7 @@ def test_substeps_stand_for_a_step_and_are_counted():
 
 
 def test_a_root_with_too_much_energy_is_not_certified():
-    """A fabricated step that throws a resting ball up satisfies no bound of energy; one out of the floor is allowed its work."""
+    """A fabricated step that throws a resting ball up exceeds the bound; one out of the floor is allowed its work."""
     scene = on_floor(shapes.Sphere(1.0), mass=1.0, height=1.0)
     system, state = jax.tree.map(jnp.asarray, scene.build())
     step = jit(STEPPER.step)(system, state, jit(STEPPER.init)(system, state), 0.01)
