@@ -1,4 +1,4 @@
-"""Two rounded boxes (superquadrics of exponent 8) fall on each other: one surface with curved, flat and nearly sharp places."""
+"""Two rounded boxes (superquadrics of exponent 8) fall on each other: curved, flat and nearly sharp places in one."""
 
 import numpy as np
 
