@@ -16,11 +16,12 @@ from .newton import solve_ncp  # noqa: E402
 from .results import Result, StepError  # noqa: E402
 from .scene import Scene  # noqa: E402
 from .simulate import simulate  # noqa: E402
-from .steppers import GeometricallyImplicit  # noqa: E402
+from .steppers import ConeComplementarity, GeometricallyImplicit  # noqa: E402
 from .trajectory import Trajectory, load  # noqa: E402
 
 __all__ = [
     "ClosestPoints",
+    "ConeComplementarity",
     "FrictionEllipsoid",
     "GeometricallyImplicit",
     "Result",

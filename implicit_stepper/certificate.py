@@ -22,8 +22,8 @@ from .bodies import State
 from .complementarity import length_of
 from .energy import excess_energy
 from .friction import dissipation_defect
+from .records import Contacts
 from .scales import scales
-from .steppers.base import Contacts
 from .system import ContactGroup, System
 
 

@@ -1,6 +1,8 @@
-"""Checks of what a body is given, each with a message that names the argument, the value and the remedy."""
+"""Checks of what bodies and steppers are given, each with a message that names the argument, the value and the remedy."""
 
 from __future__ import annotations
+
+import numbers
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,19 @@ from shapes.arguments import positive, vector
 from shapes.moments import Moments
 
 _UNIT = 1e-6  # a quaternion is normalised only when its length is this close to 1
+
+
+def count(name: str, value) -> int:
+    """A positive integer."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"`{name}` = {value!r} must be a positive integer.")
+    return int(value)
+
+
+def one_of(name: str, value, choices) -> None:
+    """`value` is one of `choices`."""
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+        raise ValueError(f"`{name}` = {value!r} must be one of {', '.join(map(str, choices))}.")
 
 
 def orientation(quaternion, angle, dimension: int) -> np.ndarray:

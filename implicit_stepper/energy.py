@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from . import bodies, ncp
 from .bodies import State
-from .steppers.base import Contacts
+from .records import Contacts
 from .system import System
 
 # A spurious root once had 4.9 times the energy; over 9800 sampled steps of fast bodies the ratio stayed below 1.009.

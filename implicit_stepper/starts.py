@@ -38,15 +38,26 @@ def long_forms(problem: ncp.StepProblem, unknowns) -> list:
     ]
 
 
-def cold_contacts(system: System, state: State) -> list:
-    """Per group, of contacts at rest in `state` at their closest points: unknowns (nc, width), tangents (nc, d), gaps."""
+def cold_closest(system: System, state: State) -> list:
+    """Per group, closest-point unknowns (nc, unknowns) in long form, without a hint."""
 
     def one(member, motion_1, motion_2):
         placed = ncp.placed(member, motion_1, motion_2)
-        closest = closest_points_cold(member.pair, *placed, member.interior_1, member.interior_2, system.length)
+        return closest_points_cold(member.pair, *placed, member.interior_1, member.interior_2, system.length)
+
+    return [jax.vmap(one)(group, *ncp.contact_motions(system, state, group)) for group in system.groups]
+
+
+def cold_contacts(system: System, state: State) -> list:
+    """Per group, of contacts at rest in `state` at their closest points: unknowns (nc, width), tangents (nc, d), gaps."""
+
+    def one(member, closest, motion_1, motion_2):
         closest, reference, zero = closest[: member.pair.unknowns], jnp.eye(system.dimension)[0], jnp.zeros(())
         geometry = ncp.geometry_rows(member, closest, reference, system.length, motion_1, motion_2).geometry
         unknowns = ncp.join(ncp.ContactUnknowns(closest, zero, jnp.zeros_like(member.e), zero))
         return unknowns, geometry.tangents[0], geometry.psi
 
-    return [jax.vmap(one)(group, *ncp.contact_motions(system, state, group)) for group in system.groups]
+    return [
+        jax.vmap(one)(group, closest, *ncp.contact_motions(system, state, group))
+        for group, closest in zip(system.groups, cold_closest(system, state), strict=True)
+    ]

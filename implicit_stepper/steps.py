@@ -10,10 +10,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from .bodies import State
-from .certificate import certificate
 from .compilation import jit
+from .records import Contacts, Stats, StepResult
 from .results import Result
-from .steppers.base import Contacts, Stats, Stepper, StepResult
+from .steppers.base import Stepper
 from .system import System
 
 CHUNK = 128  # steps per compiled call: long enough to hide the call, short enough for progress and early errors
@@ -56,7 +56,7 @@ def advance(stepper: Stepper, system: System, state: State, memory, h, steps):
     start = (jnp.zeros((), int), state, memory, memory, empty, jnp.asarray(True))
     _, state, memory, before, records, solved = lax.while_loop(proceed, body, start)
     starts, ends, contacts, stats, result = records
-    certificates = jax.vmap(functools.partial(certificate, system), (0, 0, 0, None))(starts, ends, contacts, h)
+    certificates = jax.vmap(functools.partial(stepper.certificate, system), (0, 0, 0, None))(starts, ends, contacts, h)
     memory = jax.tree.map(lambda new, old: jnp.where(solved, new, old), memory, before)
     return state, memory, Record(ends, contacts, stats, result, certificates)
 

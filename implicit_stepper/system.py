@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 import jax
+import numpy as np
 
 from shapes.closest_points import PairClass
 
@@ -83,3 +84,15 @@ class System:
     def contact_count(self) -> int:
         """Number of contacts over all groups."""
         return len(self.contact_names)
+
+
+def in_user_order(system: System, values):
+    """`values` (nc, ...), group after group, in the order in which the contacts were added."""
+    numbers = [number for group in system.groups for number in group.numbers]
+    return values[np.argsort(numbers).astype(int)]
+
+
+def contact_bodies(system: System) -> np.ndarray:
+    """The two body numbers (nc, 2) of every contact, in the order of `Scene.add_contact`; `body_count` if fixed."""
+    bodies = np.array([pair for group in system.groups for pair in group.bodies], dtype=int).reshape(-1, 2)
+    return np.minimum(in_user_order(system, bodies), system.body_count)

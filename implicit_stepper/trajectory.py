@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .steppers.base import Contacts, Stats
+from .records import Contacts, Stats
 
 _FORMAT = 2
 
@@ -21,7 +21,7 @@ class Trajectory:
 
     time (n + 1,); position (n + 1, nb, d); orientation (n + 1, nb, 4), unit quaternions with w first, or (n + 1, nb, 1)
     angles; velocity (n + 1, nb, 6 or 3), (linear, angular). `contacts` and `stats` have a first axis of n: entry i belongs
-    to the end of step i, time[i + 1] (see `steppers.base.Contacts` for names, units and frames). `certificate`: the largest
+    to the end of step i, time[i + 1] (see `records.Contacts` for names, units and frames). `certificate`: the largest
     violation of each equation, by name, (n,), dimensionless. `h` [s]; `names` of the bodies and `contact_names`, pairs;
     mass (nb,) and inertia (nb, 3, 3) or (nb, 1, 1) in the body frames.
     """

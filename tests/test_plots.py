@@ -10,7 +10,7 @@ import implicit_stepper as ist
 from implicit_stepper import plots, rotation
 from implicit_stepper.paper import figures, pictures, raycast
 from implicit_stepper.paper.raycast import Ball, Camera, Raster
-from implicit_stepper.steppers import Contacts, Stats
+from implicit_stepper.records import Contacts, Stats
 
 STEPS = {"spin": (0.07, 20), "disc": (0.01, 300), "two-spheres": (0.1, 40)}
 

@@ -1,6 +1,7 @@
 """Time-steppers, all under the protocol of `base`."""
 
-from .base import Contacts, Stats, Stepper, StepResult
+from .base import Stepper
+from .cone_complementarity import ConeComplementarity
 from .geometrically_implicit import GeometricallyImplicit
 
-__all__ = ["Contacts", "GeometricallyImplicit", "Stats", "StepResult", "Stepper"]
+__all__ = ["ConeComplementarity", "GeometricallyImplicit", "Stepper"]

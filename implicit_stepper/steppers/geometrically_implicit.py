@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import numbers
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -14,16 +13,18 @@ import numpy as np
 
 from shapes.arguments import positive
 
-from .. import bodies, contact, energy, ncp, rotation, starts
+from .. import bodies, checks, contact, energy, ncp, rotation, starts
 from ..bodies import State
+from ..certificate import certificate
 from ..compilation import jit
 from ..complementarity import length_of
 from ..cuts import Cuts, cut_start, no_cuts, tilted
 from ..friction import FRICTION_ROWS
 from ..newton import Solution, newton
+from ..records import Contacts, Stats, StepResult
 from ..results import Result
-from ..system import ContactGroup, System
-from .base import Contacts, Stats, StepResult, begin
+from ..system import ContactGroup, System, in_user_order
+from .base import begin
 
 
 @jax.tree_util.register_dataclass
@@ -59,11 +60,8 @@ class GeometricallyImplicit:
     def __post_init__(self):
         positive("tolerance", self.tolerance)
         for name in ("max_iterations", "rounds", "sweeps"):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"`{name}` = {value!r} must be a positive integer.")
-        if not isinstance(self.friction, str) or self.friction not in FRICTION_ROWS:
-            raise ValueError(f"`friction` = {self.friction!r} must be one of {', '.join(FRICTION_ROWS)}.")
+            checks.count(name, getattr(self, name))
+        checks.one_of("friction", self.friction, FRICTION_ROWS)
 
     def init(self, system: System, state: State) -> Memory:
         """Closest points found without a hint; no impulses."""
@@ -85,6 +83,10 @@ class GeometricallyImplicit:
             max_iterations=self.max_iterations,
         )
         return self._result(problem, memory, solution)
+
+    def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+        """`certificate.certificate`: the paper's equations, and a bound on the energy."""
+        return certificate(system, before, after, contacts, h)
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
         """Other starts of the same step, as memories for `step`, computed as they are asked for."""
@@ -198,9 +200,3 @@ def _no_contacts(d: int) -> Contacts:
     return Contacts(
         **{f.name: jnp.zeros((0, width[f.name]) if f.name in width else 0) for f in dataclasses.fields(Contacts)}
     )
-
-
-def in_user_order(system: System, values):
-    """`values` (nc, ...), group after group, in the order in which the contacts were added."""
-    numbers = [number for group in system.groups for number in group.numbers]
-    return values[np.argsort(numbers).astype(int)]

@@ -1,0 +1,66 @@
+"""What one step of any time-stepper returns."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+
+from .bodies import State
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Contacts:
+    """All contacts at the end of a step, in the order of `Scene.add_contact`; d = 3 or 2, k = 3 or 1; inertial frame.
+
+    normal_impulse (nc,) [N s]; friction_impulse (nc, k): p_t, p_o [N s] along `tangent` t and o = n x t, and p_r [N m s]
+    about n; gap (nc,) [m] and gap_start (nc,), that at the start of the step; slip (nc, k): v_t, v_o [m/s], v_r [rad/s] of
+    body 2 against body 1; sigma (nc,) [m/s], the norm of (e_t v_t, e_o v_o, e_r v_r); point_1, point_2, normal, tangent
+    (nc, d); multipliers_1, multipliers_2 (nc, m): the weights l_j >= 0 with normal = sum l_j grad f_j(point_1) = - sum l_j
+    grad g_j(point_2), Chakraborty (20)-(22), zero for inactive inequalities and beyond a shape's own number of them; of
+    rounded bodies at their cores' points.
+
+    Points, normals, tangents, multipliers and slips belong to the configuration in which the stepper writes its contact
+    equations: the end of the step for `GeometricallyImplicit`, the start for those that ask for contacts beforehand. `gap`
+    is always that at the end.
+    """
+
+    normal_impulse: jax.Array
+    friction_impulse: jax.Array
+    gap: jax.Array
+    gap_start: jax.Array
+    slip: jax.Array
+    sigma: jax.Array
+    point_1: jax.Array
+    point_2: jax.Array
+    normal: jax.Array
+    tangent: jax.Array
+    multipliers_1: jax.Array
+    multipliers_2: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Stats:
+    """Cost and quality of a step: iterations () (Jacobians, over all starts and rungs), residual () (largest |F_i|,
+    dimensionless), rung () (which of `Stepper.rungs` solved it; their number where it took sub-steps), substeps () (1, or
+    how many shorter steps were taken in its place)."""
+
+    iterations: jax.Array
+    residual: jax.Array
+    rung: jax.Array
+    substeps: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class StepResult:
+    """What a step returns: the new state, the memory for the next step, contacts, stats and a `results.Result` number ()."""
+
+    state: State
+    memory: Any
+    contacts: Contacts
+    stats: Stats
+    result: jax.Array

@@ -1,0 +1,180 @@
+"""The cone complementarity time-stepper of Negrut, Serban and Tasora (2017), and the problem that it relaxes."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from shapes.arguments import positive
+
+from .. import nearby
+from ..bodies import State
+from ..checks import count, one_of
+from ..compilation import jit
+from ..complementarity import fischer_burmeister, natural_disc
+from ..cone_solvers import GRADIENT_METHODS, ConeSolution, gauss_seidel
+from ..nearby import Nearby, Rows
+from ..newton import newton
+from ..records import Contacts, Stats, StepResult
+from ..results import Result
+from ..scales import scales
+from ..system import System, contact_bodies
+
+SOLVERS = (*GRADIENT_METHODS, "gauss-seidel")
+_OPEN = 1e9  # times g h: the speed at which a contact beyond `delta` seems to part
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """`nearby`: closest points in the present state; `guess`, per group, where the search for those at the end of the step
+    begins; `impulses` (nc, 1 + k) of the last step."""
+
+    nearby: Nearby
+    guess: tuple[jax.Array, ...]
+    impulses: jax.Array
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConeComplementarity:
+    """Half-implicit symplectic Euler with contacts from the start of the step, Negrut (5)-(12).
+
+    With `relaxed` the gap condition is psi/h + v_n - mu |w| >= 0, so that impulses solve a convex problem: a sliding contact
+    drifts to the gap mu h |w|. Without, it is (5) as it stands, solved by Newton's method. Contacts with psi > `delta` [m]
+    carry nothing. Overlap is undone at psi/h, at most at `recovery_speed` [m/s]. `solver` is "apgd",
+    "barzilai-borwein" or "gauss-seidel"; `tolerance` bounds the distance of an impulse from its projection, in m g h;
+    `max_iterations` those of a step. Raises `ValueError` naming the argument.
+    """
+
+    rungs: ClassVar[tuple[str, ...]] = ("warm start", "closest points without a hint")
+
+    relaxed: bool = True
+    solver: str = "apgd"
+    delta: float = float("inf")
+    recovery_speed: float = float("inf")
+    tolerance: float = 1e-12
+    max_iterations: int = 20_000
+
+    def __post_init__(self):
+        one_of("solver", self.solver, SOLVERS)
+        one_of("relaxed", self.relaxed, (True, False))
+        for name in ("tolerance", *(n for n in ("delta", "recovery_speed") if getattr(self, n) != float("inf"))):
+            positive(name, getattr(self, name))
+        count("max_iterations", self.max_iterations)
+
+    def init(self, system: System, state: State) -> Memory:
+        """Closest points found without a hint; no impulses."""
+        here = nearby.cold(system, state)
+        return Memory(here, here.closest, jnp.zeros((system.contact_count, 4 if system.dimension == 3 else 2)))
+
+    def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
+        """One step of h [s]."""
+        here, mass = memory.nearby, nearby.mass_matrices(system, state)
+        rows = nearby.linear_rows(system, state, here.geometry)
+        free = nearby.free_velocity(system, state, mass, h)
+        solution = self._solve(system, here, rows, jnp.linalg.inv(mass), free, memory.impulses, h)
+        given = rows.momenta(solution.gamma, system.body_count)
+        velocity = free + jnp.linalg.solve(mass, given[..., None])[..., 0]
+        after = nearby.moved(system, state, velocity, h)
+        there = nearby.find(system, after, memory.guess, here.geometry.tangents[:, 0])
+        return StepResult(
+            state=after,
+            memory=Memory(there, there.closest, solution.gamma),
+            contacts=nearby.record(here, rows, solution.gamma, velocity, there.geometry.psi),
+            stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),
+            result=jnp.where(solution.converged & there.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
+        )
+
+    def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
+        """Once more, with the closest points at the end of the step found without a hint."""
+        yield self.rungs[1], _found_again(self, system, state, memory, h)
+
+    def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+        """Violations of Negrut (5a) and of the cone complementarity, dimensionless, from the step's result alone."""
+        geometry = nearby.geometry_of(contacts)
+        rows, mass = nearby.linear_rows(system, before, geometry), nearby.mass_matrices(system, before)
+        unit, speed = _units(system, h)
+        gamma = nearby.impulses_of(contacts, rows)
+        free = nearby.free_velocity(system, before, mass, h)
+        balance = jnp.einsum("bij,bj->bi", mass, after.velocity - free) - rows.momenta(gamma, system.body_count)
+        d = (rows.scaled(after.velocity)).at[:, 0].add(self._bias(contacts.gap_start, h)) / speed
+        active, mu = contacts.gap_start <= self.delta, nearby.of_contacts(system, "mu")
+        gamma, size = gamma / unit, jnp.linalg.norm(d[:, 1:], axis=1)
+        room = d[:, 0] - (mu * size if self.relaxed else 0.0)
+        largest = jnp.maximum(1.0, gamma[:, 0])
+        dissipated = jnp.sum(gamma[:, 1:] * d[:, 1:], axis=1) + mu * gamma[:, 0] * size
+        return {
+            "momentum": jnp.max(jnp.abs(balance / scales(system, h).momentum), axis=1),
+            "cone": jnp.maximum(jnp.linalg.norm(gamma[:, 1:], axis=1) - mu * gamma[:, 0], 0.0) / largest,
+            "dual cone": jnp.where(active, jnp.maximum(-room, 0.0), 0.0),
+            "complementarity": jnp.abs(gamma[:, 0] * room) / largest**2,
+            "dissipation": jnp.abs(dissipated) / largest**2,
+        }
+
+    def _bias(self, psi, h):
+        """What is added to v_n (nc,) [m/s]."""
+        return jnp.maximum(psi / h, -self.recovery_speed)
+
+    def _solve(self, system: System, here: Nearby, rows: Rows, inverse, free, start, h) -> ConeSolution:
+        """Impulses (nc, 1 + k) [N s]."""
+        unit, speed = _units(system, h)
+        mu, active = nearby.of_contacts(system, "mu"), here.geometry.psi <= self.delta
+        r = rows.scaled(free).at[:, 0].add(self._bias(here.geometry.psi, h)) / speed
+
+        def product(gamma):
+            given = jnp.where(active[:, None], gamma, 0.0) * unit
+            change = jnp.einsum("bij,bj->bi", inverse, rows.momenta(given, system.body_count))
+            return rows.scaled(change) / speed
+
+        r = r.at[:, 0].add(jnp.where(active, 0.0, _OPEN))
+        arguments = (r, mu, start / unit, self.tolerance, self.max_iterations)
+        if not system.groups:
+            solution = ConeSolution(start, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
+        elif self.solver == "gauss-seidel":
+            solution = gauss_seidel(*_sides(system, rows, inverse, unit / speed), *arguments)
+        else:
+            solution = GRADIENT_METHODS[self.solver](product, *arguments)
+        if not self.relaxed and system.groups:
+            solution = _unrelaxed(product, r, mu, solution, self.tolerance)
+        return dataclasses.replace(solution, gamma=solution.gamma * unit)
+
+
+def _unrelaxed(product, r, mu, start: ConeSolution, tolerance) -> ConeSolution:
+    """Negrut (5) without the relaxation: 0 <= p_n _|_ psi/h + v_n >= 0 with maximum dissipation, from the relaxed answer."""
+    shape = start.gamma.shape
+
+    def residual(z):
+        gamma = z.reshape(shape)
+        d = product(gamma) + r
+        normal = fischer_burmeister(gamma[:, 0], d[:, 0])
+        friction = jax.vmap(natural_disc)(gamma[:, 1:], d[:, 1:], jnp.maximum(mu * gamma[:, 0], 0.0))
+        return jnp.concatenate([normal[:, None], friction], axis=1).reshape(-1)
+
+    end = newton(residual, jax.jacfwd(residual), start.gamma.reshape(-1), tolerance=tolerance, max_iterations=60)
+    return ConeSolution(end.z.reshape(shape), end.residual, start.iterations + end.iterations, end.converged)
+
+
+def _units(system: System, h):
+    """Impulse [N s] and speed [m/s] in which the problem is dimensionless; one for all contacts keeps it symmetric."""
+    speed = system.acceleration * h
+    return jnp.min(jnp.asarray(system.mass)) * speed, speed
+
+
+def _sides(system: System, rows: Rows, inverse, scale):
+    """The arguments of `gauss_seidel` that belong to bodies."""
+    numbers = contact_bodies(system)
+    weights = jnp.concatenate([jnp.ones_like(rows.e[:, :1]), rows.e], axis=1)[:, None, :, None]
+    on = jnp.stack([rows.on_1, rows.on_2], axis=1) * weights
+    inverse = jnp.concatenate([inverse, jnp.zeros((1, *inverse.shape[1:]))]) * scale
+    return on, jnp.einsum("cswv,csrv->cswr", inverse[numbers], on), numbers, system.body_count
+
+
+@functools.partial(jit, static_argnums=0)
+def _found_again(stepper: ConeComplementarity, system: System, state: State, memory: Memory, h) -> Memory:
+    after = stepper.step(system, state, memory, h).state
+    return dataclasses.replace(memory, guess=nearby.cold(system, after).closest)
