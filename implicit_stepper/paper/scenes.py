@@ -1,9 +1,12 @@
-"""The three examples of Chakraborty, Berard, Akella, Trinkle (RSS 2007), section V, "C" below, as scenes in SI units.
+"""The three examples of Chakraborty, Berard, Akella, Trinkle (RSS 2007), section V, "C" below, as scenes in SI units; and the
+sliding block and the pile on which other methods are compared.
 
-The numbers are the paper's. `exact` states them again on its own, so that a misprint cannot be on both sides.
+The numbers of the examples are the paper's. `exact` states them again on its own, so that a misprint cannot be on both sides.
 """
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 
@@ -62,6 +65,52 @@ def two_spheres() -> Scene:
     for number, (radius, centre) in enumerate(zip(radii, centres, strict=True), start=1):
         shape = shapes.Ellipsoid((radius, radius, radius))
         scene.add_contact(scene.add_fixed(name=f"sphere {number}", shape=shape, position=centre), small, friction=friction)
+    return scene
+
+
+def block(*, speed: float = 6.0, mu: float = 0.5, gap: float = 0.0, fall: float = 0.0) -> Scene:
+    """A block of 1 kg that slides along x on the plane z = 0 at `speed` [m/s], `gap` [m] above it, falling at `fall` [m/s].
+
+    It is a sphere whose inertia keeps it from turning: one contact point, in which no moment matters.
+    """
+    scene = Scene(gravity=(0.0, 0.0, -9.81), length_scale=1.0)
+    plane = scene.add_fixed(name="plane", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
+    sliding = scene.add_body(
+        name="block",
+        shape=shapes.Sphere(0.5),
+        mass=1.0,
+        inertia=(1e12, 1e12, 1e12),
+        position=(0.0, 0.0, 0.5 + gap),
+        velocity=(speed, 0.0, -fall, 0.0, 0.0, 0.0),
+    )
+    scene.add_contact(plane, sliding, friction=mu)
+    return scene
+
+
+def pile(side: int, layers: int, *, mu: float = 0.3) -> Scene:
+    """`layers` of side x side unit spheres of 1 kg in a cubic lattice at rest on the plane z = 0, neighbours in contact.
+
+    Each column carries itself: between neighbours of a layer impulses are zero.
+    """
+    scene = Scene(gravity=(0.0, 0.0, -9.81))
+    plane = scene.add_fixed(name="plane", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
+    places = list(itertools.product(range(side), range(side), range(layers)))
+    balls = {
+        place: scene.add_body(
+            name="ball {} {} {}".format(*place),
+            shape=shapes.Sphere(1.0),
+            mass=1.0,
+            position=2.0 * np.array(place) + (0.0, 0.0, 1.0),
+        )
+        for place in places
+    }
+    for place in places:
+        if place[2] == 0:
+            scene.add_contact(plane, balls[place], friction=mu)
+        for step in np.eye(3, dtype=int):
+            neighbour = tuple((np.array(place) + step).tolist())
+            if neighbour in balls:
+                scene.add_contact(balls[place], balls[neighbour], friction=mu)
     return scene
 
 
