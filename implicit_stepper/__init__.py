@@ -10,26 +10,34 @@ jax.config.update("jax_enable_x64", True)
 import shapes  # noqa: E402  (shapes make no arrays at import, but everything after this line may)
 
 from .certificate import certificate  # noqa: E402
+from .compare import Comparison, compare  # noqa: E402
+from .compliance import Compliance  # noqa: E402
 from .distance import ClosestPoints, closest_points  # noqa: E402
 from .friction import FrictionEllipsoid  # noqa: E402
 from .newton import solve_ncp  # noqa: E402
 from .results import Result, StepError  # noqa: E402
 from .scene import Scene  # noqa: E402
 from .simulate import simulate  # noqa: E402
-from .steppers import ConeComplementarity, GeometricallyImplicit  # noqa: E402
+from .steppers import ClosedFormGap, ConeComplementarity, Convex, GeometricallyImplicit, Linearized  # noqa: E402
 from .trajectory import Trajectory, load  # noqa: E402
 
 __all__ = [
+    "ClosedFormGap",
     "ClosestPoints",
+    "Comparison",
+    "Compliance",
     "ConeComplementarity",
+    "Convex",
     "FrictionEllipsoid",
     "GeometricallyImplicit",
+    "Linearized",
     "Result",
     "Scene",
     "StepError",
     "Trajectory",
     "certificate",
     "closest_points",
+    "compare",
     "load",
     "shapes",
     "simulate",

@@ -20,6 +20,7 @@ from shapes.implicit import ShapeClass
 from . import bodies, contact, ncp
 from .bodies import State
 from .complementarity import length_of
+from .compliance import gap_unit, shifted_gap
 from .energy import excess_energy
 from .friction import dissipation_defect
 from .records import Contacts
@@ -40,7 +41,7 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
         numbers = np.array(group.numbers)
         record = jax.tree.map(lambda a, numbers=numbers: a[numbers], contacts)
         motions = ncp.contact_motions(system, after, group)
-        violations, wrenches = jax.vmap(functools.partial(_contact, units))(group, record, impulse, *motions)
+        violations, wrenches = jax.vmap(functools.partial(_contact, units, h))(group, record, impulse, *motions)
         for i in (0, 1):
             if group.moving[i]:
                 balance = balance.at[np.array(group.bodies)[:, i]].add(-wrenches[i])
@@ -54,11 +55,11 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
     }
 
 
-def _contact(units, member: ContactGroup, record: Contacts, impulse, motion_1, motion_2):
+def _contact(units, h, member: ContactGroup, record: Contacts, impulse, motion_1, motion_2):
     """Violations () of one contact, and the wrenches of its impulses on its bodies."""
     first, second = ncp.placed(member, motion_1, motion_2)
     geometry = ContactGeometry(record.point_1, record.point_2, record.normal, _tangents(record), record.gap)
-    _, v = contact.slip_velocities(geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity)
+    v_n, v = contact.slip_velocities(geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity)
     p_n, w, sigma = record.normal_impulse, member.e * v, length_of(member.e * v)
     on = member.e > 0
     y = jnp.where(on, record.friction_impulse / jnp.where(on, member.e, 1.0), 0.0)
@@ -66,11 +67,14 @@ def _contact(units, member: ContactGroup, record: Contacts, impulse, motion_1, m
     zeta = (member.mu * p_n) ** 2 - jnp.dot(y, y)
     core_2 = record.point_2 - member.pair.first.radius(first.theta) * record.normal  # of a rounded body f is the core's
     f_a2 = jnp.max(first.value(member.pair.first, core_2) / first.slope)
+    # a compliant law holds for the gap itself, of which f(a2) has only the sign
+    gap = shifted_gap(member, record.gap, v_n, p_n, h)
+    room, unit = f_a2 if member.compliance is None else gap, gap_unit(member, units.gap, units.speed, impulse, h)
     violations = {
         "closest points": _closest_points(units, member, record, first, second),
-        "gap": jnp.maximum(-record.gap, 0.0) / units.gap,
+        "gap": jnp.maximum(-gap, 0.0) / unit,
         "normal impulse": jnp.maximum(-p_n, 0.0) / P,
-        "p_n _|_ f(a2)": jnp.abs(jnp.minimum(p_n / P, f_a2 / units.gap)),
+        "p_n _|_ f(a2)": jnp.abs(jnp.minimum(p_n / P, room / unit)),
         "friction": jnp.max(jnp.abs(member.mu * p_n * w + y * sigma)) / (P * V),
         "cone": jnp.maximum(-zeta, 0.0) / P**2,
         "sigma zeta": jnp.abs(sigma * zeta) / (V * P**2),

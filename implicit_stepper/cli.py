@@ -11,7 +11,9 @@ from pathlib import Path
 
 import jax
 
+from . import command_compare
 from .paper.reproduce import CASES, reproduce
+from .results import StepError
 
 FAILED, MISUSED = 1, 2  # exit codes: a row is out of tolerance; the command cannot run as it was given
 
@@ -24,13 +26,24 @@ def main(argv: list[str] | None = None) -> int:
         _use_compilation_cache()
         jax.config.update("jax_default_device", _device(arguments.device))
     except (OSError, RuntimeError) as error:
-        print(f"implicit-stepper: {error}", file=sys.stderr)
-        return MISUSED
+        return _misused(error)
+    if arguments.command == "compare":
+        try:
+            command_compare.run(arguments, out)
+        except (ValueError, StepError) as error:
+            return _misused(error)
+        print(f"everything is in {out}")
+        return 0
     rows = reproduce(list(CASES) if arguments.case == "all" else [arguments.case], out, quick=arguments.quick)
     missed = sum(not row.ok for row in rows)
     checked = sum(row.tolerance is not None for row in rows)
     print(f"{checked - missed} of {checked} numbers are within tolerance; everything is in {out}")
     return FAILED if missed else 0
+
+
+def _misused(error: Exception) -> int:
+    print(f"implicit-stepper: {error}", file=sys.stderr)
+    return MISUSED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--quick", action="store_true", help="fewer steps, no convergence study, no animations")
     command.add_argument("--device", choices=["cpu", "gpu"], default="cpu", help="where the steps run (default: cpu)")
+    command_compare.add_parser(commands)
     return parser
 
 

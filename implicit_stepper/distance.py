@@ -170,6 +170,27 @@ def closest_points_from(pair: PairClass, start, first: Placed, second: Placed, l
     return Solution(solution.z * unit, solution.residual, solution.iterations, solution.converged)
 
 
+def closest_points_query(pair: PairClass, unknowns, first: Placed, second: Placed, length):
+    """A `PairClass.query` that solves the closest-point conditions, from `unknowns`, by Newton's method of its own; its
+    derivatives are those of the implicit function theorem."""
+    plain, unit = dataclasses.replace(pair, query=None), pair.unknown_scale(length)
+
+    def conditions(z, first, second):
+        rows = plain.rows(z * unit, first, second, jnp.eye(pair.dimension)[0], length)
+        return jnp.concatenate([rows.equations, fischer_burmeister(rows.multipliers, rows.slacks)])
+
+    def solve(_, start):
+        frozen = lax.stop_gradient((first, second))
+        residual = functools.partial(conditions, first=frozen[0], second=frozen[1])
+        return newton(residual, jax.jacfwd(residual), start, tolerance=_QUERY_TOLERANCE, max_iterations=_ITERATIONS).z
+
+    def tangent_solve(linear, right):
+        return jnp.linalg.solve(jax.jacfwd(linear)(jnp.zeros_like(right)), right)
+
+    start = lax.stop_gradient(unknowns / unit)
+    return unit * lax.custom_root(functools.partial(conditions, first=first, second=second), start, solve, tangent_solve)
+
+
 def closest_points_cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, length):
     """Long-form closest-point unknowns of one pair, without a hint; `inside_i` (d,): points inside, in shape coordinates."""
     general = pair.general

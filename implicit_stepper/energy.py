@@ -45,7 +45,8 @@ def kinetic_energy(system: System, orientation, velocity):
 def excess_energy(system: System, before: State, after: State, contacts: Contacts, h):
     """How far a step's kinetic energy exceeds 1.05 times that of free flight, in units of m g L (), >= 0.
 
-    Bodies that overlap at the start part with depth/h, which costs the work p_n depth/h.
+    Bodies that overlap at the start part with depth/h, which costs the work p_n depth/h. A compliant contact parts them
+    less far, and gives back less than that.
     """
     free = free_velocity(system, before, ncp.applied_momentum(system, before, h), h)
     _, turned = jax.vmap(bodies.advance, (0, 0, 0, None))(before.position, before.orientation, free, h)

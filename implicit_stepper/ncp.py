@@ -20,6 +20,7 @@ from shapes.closest_points import ContactGeometry, Placed
 from . import bodies, contact, rotation
 from .bodies import State
 from .complementarity import fischer_burmeister
+from .compliance import gap_unit, shifted_gap
 from .friction import FRICTION_ROWS
 from .scales import Scales, scales
 from .system import ContactGroup, Frame, System
@@ -190,12 +191,24 @@ def contact_rows(problem: StepProblem, member: ContactGroup, u: ContactUnknowns,
         [
             kkt.equations,
             fischer_burmeister(kkt.multipliers, kkt.slacks),
-            fischer_burmeister(u.p_n / impulse, kkt.geometry.psi / problem.scales.gap)[None],
+            gap_row(problem, member, u, kkt.geometry, impulse, motion_1, motion_2)[None],
             friction_rows(problem, member, u, scaled_slip(member, kkt.geometry, motion_1, motion_2), impulse),
         ]
     )
     p_f = member.e * u.y
     return rows, contact.wrenches(kkt.geometry, motion_1.position, motion_2.position, u.p_n, p_f)
+
+
+def gap_row(problem: StepProblem, member: ContactGroup, u: ContactUnknowns, geometry, impulse, motion_1, motion_2):
+    """Row () of 0 <= p_n _|_ psi >= 0, or of the compliant law in its place."""
+    psi, unit = geometry.psi, problem.scales.gap
+    if member.compliance is not None:
+        v_n, _ = contact.slip_velocities(
+            geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity
+        )
+        psi = shifted_gap(member, psi, v_n, u.p_n, problem.h)
+        unit = gap_unit(member, unit, problem.scales.speed, impulse, problem.h)
+    return fischer_burmeister(u.p_n / impulse, psi / unit)
 
 
 def friction_rows(problem: StepProblem, member: ContactGroup, u: ContactUnknowns, w, impulse):

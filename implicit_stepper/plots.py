@@ -19,6 +19,7 @@ from .trajectory import Trajectory
 # Okabe and Ito's colours, told apart with any kind of colour vision and, by lightness, mostly in grey.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
+_COLUMNS = 4  # of a legend above a figure
 _OPEN = 1e-9  # of the largest normal force of a contact: below this the solver's zero, and nothing slides
 STYLE = {
     "font.size": 10.0,
@@ -144,7 +145,7 @@ def legend_above(figure: Figure, *axes: Axes) -> None:
     for one in axes or figure.axes:
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    layout = {"loc": "outside upper center", "ncols": len(found), "columnspacing": 1.2, "handlelength": 1.8}
+    layout = {"loc": "outside upper center", "ncols": min(len(found), _COLUMNS), "columnspacing": 1.2, "handlelength": 1.8}
     figure.legend(found.values(), found.keys(), **layout)
 
 

@@ -10,19 +10,15 @@ import numpy as np
 
 from shapes import Shape, ShapeError
 from shapes.arguments import positive, vector
-from shapes.closest_points import PairClass
 from shapes.mesh import RESOLUTION, Mesh
-from shapes.surface import surface
 
 from . import checks, rotation
 from .bodies import State
+from .compliance import Compliance
 from .friction import FrictionEllipsoid
+from .groups import PartContact, grouped
 from .parts import Part, moments, parts
-from .system import ContactGroup, Frame, System
-
-# Up to this sharpness the short form of the closest-point unknowns solves what the long form does, and costs less; beyond
-# it loses starts: docs/decisions/0006-sharp-shapes.md.
-_MILD = 4.0
+from .system import System
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,7 +67,8 @@ class Scene:
         self._length_scale = None if length_scale is None else positive("length_scale", length_scale)
         self._acceleration_scale = None if acceleration_scale is None else positive("acceleration_scale", acceleration_scale)
         self._specs: dict[str, _BodySpec] = {}
-        self._contacts: list[tuple[Body, int, Body, int, FrictionEllipsoid]] = []  # bodies with the numbers of their parts
+        # bodies with the numbers of their parts, and the laws of their contact
+        self._contacts: list[tuple[Body, int, Body, int, FrictionEllipsoid, Compliance | None]] = []
 
     def add_body(
         self,
@@ -99,7 +96,7 @@ class Scene:
         the plane], inertia and centre from `mass`.
         wrench: constant (6,) or (3,), force [N] and moment [N m] about the centre of mass in the inertial frame, or a JAX
         function `wrench(time, position, orientation, velocity)` of the centre of mass returning that, evaluated at the start
-        of each step as p_app in Chakraborty (10).
+        of each step as p_app in Chakraborty (10), by `Convex` where its scheme does.
         """
         handle, orientation = self._new(name, quaternion, angle, fixed=False)
         body = parts(shape, shapes, self.dimension, name)
@@ -150,11 +147,19 @@ class Scene:
         self._specs[name] = _BodySpec(handle=handle, parts=body, position=position, orientation=orientation)
         return handle
 
-    def add_contact(self, first: Body, second: Body, *, friction: FrictionEllipsoid | float = 0.0) -> tuple[int, ...]:
+    def add_contact(
+        self,
+        first: Body,
+        second: Body,
+        *,
+        friction: FrictionEllipsoid | float = 0.0,
+        compliance: Compliance | None = None,
+    ) -> tuple[int, ...]:
         """Lets two bodies touch; returns the numbers of the contacts, one for each part of `first` with each of `second`.
 
         Normals point from `first` to `second`.
-        `friction` is a `FrictionEllipsoid`, or a number mu for isotropic friction without drilling torque.
+        `friction` is a `FrictionEllipsoid`, or a number mu for isotropic friction without drilling torque. With a
+        `compliance` the bodies overlap under load; without, they are rigid.
         """
         for argument, body in (("first", first), ("second", second)):
             if not isinstance(body, Body):
@@ -165,13 +170,15 @@ class Scene:
             raise ValueError(f"`second` = {second.name!r} is the first body too: a body cannot touch itself.")
         if first.fixed and second.fixed:
             raise ValueError(f"{first.name!r} and {second.name!r} are both fixed: their contact would change nothing.")
-        if any({a, b} == {first, second} for a, _, b, _, _ in self._contacts):
+        if any({a, b} == {first, second} for a, _, b, *_ in self._contacts):
             raise ValueError(f"{first.name!r} and {second.name!r} are in contact already: one contact serves a pair.")
         if not isinstance(friction, FrictionEllipsoid):
             friction = FrictionEllipsoid(mu=friction)
+        if compliance is not None and not isinstance(compliance, Compliance):
+            raise ValueError(f"`compliance` = {compliance!r} must be a Compliance(stiffness=...), or None if rigid.")
         count = len(self._contacts)
         self._contacts += [
-            (first, i, second, j, friction)
+            (first, i, second, j, friction, compliance)
             for i in range(len(self._specs[first.name].parts))
             for j in range(len(self._specs[second.name].parts))
         ]
@@ -207,7 +214,7 @@ class Scene:
         system = System(
             dimension=d,
             names=tuple(s.handle.name for s in moving + fixed),
-            contact_names=tuple((self._part_name(a, i), self._part_name(b, j)) for a, i, b, j, _ in self._contacts),
+            contact_names=tuple((self._part_name(a, i), self._part_name(b, j)) for a, i, b, j, *_ in self._contacts),
             wrench_functions=tuple(s.wrench if callable(s.wrench) else None for s in moving),
             gravity=self.gravity,
             mass=mass,
@@ -215,7 +222,7 @@ class Scene:
             wrench=np.stack([np.zeros_like(s.velocity) if callable(s.wrench) else s.wrench for s in moving]),
             fixed_position=np.stack([s.position for s in fixed]) if fixed else np.zeros((0, d)),
             fixed_orientation=np.stack([s.orientation for s in fixed]) if fixed else np.zeros((0, 4 if d == 3 else 1)),
-            groups=self._groups(len(moving)),
+            groups=grouped(self._part_contacts(len(moving)), d),
             length=np.float64(self._length_scale or np.max(np.sqrt(np.trace(inertia, axis1=1, axis2=2) / mass))),
             acceleration=np.float64(self._acceleration_scale or self._largest_load(moving)),
         )
@@ -241,58 +248,15 @@ class Scene:
             loads.append(np.linalg.norm(np.asarray(load)[:d]) / s.mass)
         return max(loads) or 1.0
 
-    def _groups(self, moving_count: int) -> tuple[ContactGroup, ...]:
-        """Contacts that share the classes of their shapes, which bodies move, and which shapes sit off their axes."""
-        members: dict[tuple, list[_Contact]] = {}
-        for number, (first, i, second, j, friction) in enumerate(self._contacts):
-            contact = _Contact(
+    def _part_contacts(self, moving_count: int) -> list[PartContact]:
+        """The contacts as they were added, with the numbers of their bodies."""
+        return [
+            PartContact(
                 number,
                 tuple(b.number + (moving_count if b.fixed else 0) for b in (first, second)),
+                (not first.fixed, not second.fixed),
                 (self._specs[first.name].parts[i], self._specs[second.name].parts[j]),
-                friction,
+                *laws,
             )
-            mild = all(surface(part.shape).sharpness <= _MILD for part in contact.parts)
-            pair = PairClass(*(part.shape.shape_class for part in contact.parts), eliminate=mild)
-            key = (pair, (not first.fixed, not second.fixed), tuple(map(_off_frame, contact.parts)))
-            members.setdefault(key, []).append(contact)
-        return tuple(_group(*key, contacts, self.dimension) for key, contacts in members.items())
-
-
-@dataclasses.dataclass(frozen=True)
-class _Contact:
-    number: int
-    bodies: tuple[int, int]
-    parts: tuple[Part, Part]
-    friction: FrictionEllipsoid
-
-
-def _off_frame(part: Part) -> bool:
-    return bool(np.any(part.position != 0) or np.any(part.rotation != np.eye(len(part.position))))
-
-
-def _group(pair: PairClass, moving, framed, contacts: list[_Contact], dimension: int) -> ContactGroup:
-    sides = []
-    for i in (0, 1):
-        own = [c.parts[i] for c in contacts]
-        surfaces = [surface(part.shape) for part in own]
-        frame = Frame(np.stack([p.position for p in own]), np.stack([p.rotation for p in own])) if framed[i] else None
-        sides.append((surfaces, np.stack([p.shape.theta for p in own]), frame))
-    surfaces, theta, frame = zip(*sides, strict=True)
-    friction, axes = [c.friction for c in contacts], 3 if dimension == 3 else 1
-    return ContactGroup(
-        pair=pair,
-        bodies=tuple(c.bodies for c in contacts),
-        moving=moving,
-        numbers=tuple(c.number for c in contacts),
-        theta_1=theta[0],
-        theta_2=theta[1],
-        slope_1=np.stack([s.slope for s in surfaces[0]]),
-        slope_2=np.stack([s.slope for s in surfaces[1]]),
-        interior_1=np.stack([s.interior for s in surfaces[0]]),
-        interior_2=np.stack([s.interior for s in surfaces[1]]),
-        mu=np.array([float(f.mu) for f in friction]),
-        e=np.array([[f.e_t, f.e_o, f.e_r] for f in friction], dtype=float)[:, :axes],
-        direction=np.array([f.direction or np.zeros(3) for f in friction])[:, :dimension],
-        frame_1=frame[0],
-        frame_2=frame[1],
-    )
+            for number, (first, i, second, j, *laws) in enumerate(self._contacts)
+        ]

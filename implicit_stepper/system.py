@@ -30,8 +30,9 @@ class ContactGroup:
     body 1 and body 2 move; `numbers`, the contacts' places in the order of `Scene.add_contact`. Arrays, first axis the nc
     contacts: shape parameters `theta_i` (nc, k), `slope_i` (nc, m) and `interior_i` (nc, d) of `shapes.surface`; friction
     `mu` (nc,), semi-axes `e` (nc, 3) = (e_t, e_o, e_r), or (nc, 1) in the plane; `direction` (nc, d) in the frame of body
-    1, zero where the tangents may be any. `frame_i` is None where all shapes have the frames of their bodies, so that the
-    common case computes nothing.
+    1, zero where the tangents may be any; `compliance` (nc,) = 1/k [m/N] and `dissipation_time` (nc,) [s]. `frame_i` is
+    None where all shapes have the frames of their bodies, and the compliance where contacts are rigid, so that the common
+    case computes nothing.
     """
 
     pair: PairClass = dataclasses.field(metadata={"static": True})
@@ -49,6 +50,8 @@ class ContactGroup:
     direction: jax.Array
     frame_1: Frame | None
     frame_2: Frame | None
+    compliance: jax.Array | None
+    dissipation_time: jax.Array | None
 
 
 @jax.tree_util.register_dataclass
@@ -96,3 +99,9 @@ def contact_bodies(system: System) -> np.ndarray:
     """The two body numbers (nc, 2) of every contact, in the order of `Scene.add_contact`; `body_count` if fixed."""
     bodies = np.array([pair for group in system.groups for pair in group.bodies], dtype=int).reshape(-1, 2)
     return np.minimum(in_user_order(system, bodies), system.body_count)
+
+
+def with_queries(system: System, query: Callable[[PairClass], Callable]) -> System:
+    """The same with closest points by function call: `query` names the function for a pair, see `PairClass`."""
+    groups = [dataclasses.replace(g, pair=dataclasses.replace(g.pair, query=query(g.pair))) for g in system.groups]
+    return dataclasses.replace(system, groups=tuple(groups))

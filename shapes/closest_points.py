@@ -7,6 +7,7 @@ the unit normal n from body 1 to body 2, so that they also hold, and stay differ
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -77,11 +78,15 @@ class PairClass:
 
     Unknown points a1, a2 are those of the bodies' cores {f_j <= 0}; a rounded body's own point lies its radius further along
     the normal, and the gap is smaller by the radii.
+
+    With `query(pair, unknowns, first, second, length)` the geometry is that at the unknowns which this function finds, and
+    the equations merely ask the unknowns to be those: a gap by function call instead of by equations.
     """
 
     first: ShapeClass
     second: ShapeClass
     eliminate: bool = True
+    query: Callable | None = None
 
     @property
     def dimension(self) -> int:
@@ -97,7 +102,7 @@ class PairClass:
     @property
     def general(self) -> PairClass:
         """The pair with the long form of the unknowns, of which the short form is the beginning."""
-        return dataclasses.replace(self, eliminate=False)
+        return dataclasses.replace(self, eliminate=False, query=None)
 
     @property
     def unknowns(self) -> int:
@@ -117,7 +122,12 @@ class PairClass:
         """The residual at `unknowns`; `reference` (d,) orients the tangents; `length` [m] and `angle` [rad] are the units of
         its distances and of its normals."""
         build = _smooth_rows if self.smooth else _general_rows
-        return build(self, unknowns, first, second, reference, length, angle)
+        if self.query is None:
+            return build(self, unknowns, first, second, reference, length, angle)
+        found = self.query(self, unknowns, first, second, length)
+        rows = build(self, found, first, second, reference, length, angle)
+        away, none = (unknowns - found) / self.unknown_scale(length), jnp.zeros(0)
+        return dataclasses.replace(rows, equations=away, multipliers=none, slacks=none)
 
     def start(self, a1, a2, first: Placed, second: Placed):
         """Unknowns (unknowns,) that have closest points a1, a2 (d,): the rest follows from the surfaces there."""

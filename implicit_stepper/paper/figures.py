@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,18 +18,20 @@ from .. import plots
 from ..friction import FrictionEllipsoid
 from ..plots import BLUE, COLOURS, GREEN, ORANGE, PURPLE, RED, SKY
 from ..trajectory import Trajectory
-from . import exact, pictures
+from . import exact, exact_polygon, pictures, polygon
+from .polygon import Study
 
 DOTS_PER_INCH = 200
 EXACT = {"color": "black", "linewidth": 0.9, "linestyle": (0, (2, 2))}
 
 
-def draw(case: str, trajectory: Trajectory, folder: Path, *, animate: bool) -> list[Path]:
-    """Saves every figure of a case in `folder`, with `animate` its animation too, and returns their paths."""
+def draw(case: str, trajectory: Trajectory, *others: Study, folder: Path, animate: bool) -> list[Path]:
+    """Saves every figure of a case in `folder`, with `animate` its animation too, and returns their paths. `others`: what
+    a case of `COMPARISONS` compares its trajectory with."""
     paths = []
-    for name, figure in FIGURES[case].items():
+    for name, figure in (FIGURES | COMPARISONS)[case].items():
         paths.append(folder / f"{name}.png")
-        figure(trajectory).savefig(paths[-1], dpi=DOTS_PER_INCH)
+        figure(trajectory, *others).savefig(paths[-1], dpi=DOTS_PER_INCH)
     if animate and case in pictures.ANIMATIONS:
         paths.append(folder / f"{case}.gif")
         pictures.ANIMATIONS[case](trajectory, paths[-1])
@@ -48,6 +51,28 @@ def disc_energy(trajectory: Trajectory, others: Mapping[str, tuple[np.ndarray, n
     drift = np.abs(trajectory.kinetic_energy() / answer - 1.0)
     _draw_errors(errors, trajectory.time, {"": (drift, BLUE)}, "relative error [1]", (1e-17, 1e-12), marks=True)
     plots.legend_above(figure, figure.axes[0], *figure.axes[2:])
+    return figure
+
+
+@plots.styled
+def polygon_sides(trajectory: Trajectory, study: Study) -> Figure:
+    """C figure 1 (a): kinetic energy of the rolling disc, ours, and of polygons with ever more sides."""
+    figure, axes = _energies(trajectory, {f"{n} sides": run for n, run in study.by_sides.items()})
+    time = trajectory.time
+    axes.plot(time, exact_polygon.after_linearisation(time, polygon.H), **EXACT, label="many sides, closed form")
+    axes.set_ylim(0.0, 7.5)
+    figure.legend(loc="outside upper center", ncols=4)
+    return figure
+
+
+@plots.styled
+def polygon_steps(trajectory: Trajectory, study: Study) -> Figure:
+    """C figure 1 (b): that of the polygon with the most sides, in ever shorter steps."""
+    figure, axes = _energies(trajectory, {f"{1000 * h:g} ms": run for h, run in study.by_step.items()})
+    time = trajectory.time
+    axes.plot(time, exact_polygon.after_collisions(time, max(study.by_sides)), **EXACT, label="$h$ to 0, closed form")
+    axes.set_ylim(3.5, 7.0)
+    figure.legend(loc="outside upper center", ncols=5)
     return figure
 
 
@@ -130,6 +155,22 @@ FIGURES = {
         "figure-8-two-spheres-contact-2": contact_2,
     },
 }
+
+COMPARISONS = {
+    "polygons": {"figure-1a-polygon-sides": polygon_sides, "figure-1b-polygon-steps": polygon_steps},
+}
+
+
+def _energies(trajectory: Trajectory, polygons: Mapping[str, Trajectory]) -> tuple[Figure, Axes]:
+    """Kinetic energies through time, ours on top; a figure and its axes."""
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(trajectory.time, trajectory.kinetic_energy(), color=BLUE, linewidth=2.4, label="ours, implicit disc")
+    shades = np.linspace(0.85, 0.3, len(polygons))  # light to dark, from the coarsest to the finest
+    for (name, run), shade in zip(polygons.items(), shades, strict=True):
+        axes.plot(run.time, run.kinetic_energy(), color=matplotlib.colormaps["inferno"](shade), linewidth=1.2, label=name)
+    axes.set(xlabel="time [s]", ylabel="kinetic energy [J]")
+    return figure, axes
 
 
 @plots.styled

@@ -16,7 +16,7 @@ from ..scene import Scene
 from ..simulate import simulate
 from ..steppers import GeometricallyImplicit
 from ..trajectory import Trajectory
-from . import exact, scenes, table
+from . import exact, exact_polygon, polygon, scenes, table
 from .table import Row, at_least, near, report
 
 STEPPER = GeometricallyImplicit()
@@ -27,10 +27,10 @@ STUDY = (0.02, 0.01, 0.005, 0.0025)  # steps [s] of the convergence study of exa
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """An example: `run(quick)` simulates it and compares."""
+    """An example: `run(quick)` simulates it and compares. What it returns besides belongs to its figures."""
 
     title: str
-    run: Callable[[bool], tuple[Trajectory, list[Row]]]
+    run: Callable[[bool], tuple[Trajectory, list[Row], *tuple[polygon.Study, ...]]]
 
 
 def spin(quick: bool) -> tuple[Trajectory, list[Row]]:
@@ -84,6 +84,40 @@ def disc(quick: bool) -> tuple[Trajectory, list[Row]]:
     ]  # fmt: skip
 
 
+def polygons(quick: bool) -> tuple[Trajectory, list[Row], polygon.Study]:
+    """Example 1 again, with the disc as a regular polygon and linearised gaps; the trajectory is ours, of the disc."""
+    trajectory = simulate(scenes.disc(), STEPPER, h=polygon.H, duration=polygon.DURATION)
+    study = polygon.study(quick)
+    by_sides = {n: run.kinetic_energy()[-1] for n, run in study.by_sides.items()}
+    by_step = {h: run.kinetic_energy()[-1] / exact_polygon.ENERGY for h, run in study.by_step.items()}
+    most, (coarse, fine) = max(by_sides), list(by_step)[-2:]
+    floor = exact_polygon.after_linearisation(polygon.DURATION, polygon.H)
+    limit = exact_polygon.after_collisions(polygon.DURATION, most) / exact_polygon.ENERGY
+    off = np.pi / (most * exact_polygon.SPIN * polygon.H)  # half the angle between corners, in that of the braking point
+    runs = [*study.by_sides.values(), *study.by_step.values()]
+
+    name, end = "kinetic energy", f"after {polygon.DURATION:g} s"
+    row, least = functools.partial(near, "polygons"), functools.partial(at_least, "polygons", tolerance=0)
+    return trajectory, [
+        least(f"{name} {end}, from {', '.join(map(str, by_sides))} sides to the next, h = {polygon.H:g} s, least gain", "J",
+              0.0, float(np.min(np.diff(list(by_sides.values())))), source="C figure 1 (a)", basis="an order"),
+        least(f"{name} {end}, ours above the best polygon", "J", 0.0,
+              float(trajectory.kinetic_energy()[-1] - max(by_sides.values())), source="C figure 1 (a)", basis="an order"),
+        row(f"{name} {end}, {most} sides, h = {polygon.H:g} s: the floor that h sets", "J", float(floor), by_sides[most],
+            float(off * (exact_polygon.ENERGY - floor)), source="closed form, many sides",
+            basis="half the distance of corners, of the arm at which the line brakes"),
+        row(f"relative {name} {end}, {most} sides, h = {fine:g} s", "1", limit, by_step[fine], 0.01 * limit,
+            source="closed form, h to 0", basis="1 %"),
+        row(f"its extrapolation 2 r({fine:g} s) - r({coarse:g} s)", "1", limit, 2.0 * by_step[fine] - by_step[coarse],
+            0.01 * (1.0 - limit), source="closed form, h to 0", basis="1 % of the loss"),
+        *(report("polygons", f"loss of {name}, {most} sides, h = {h:g} s, in that of h to 0", "1", (1 - r) / (1 - limit))
+          for h, r in by_step.items()),
+        row("violation of the LCP, largest of any step", "1", 0.0,
+            max(float(np.max(v)) for run in runs for v in run.certificate.values()), CERTIFIED,
+            source="Stewart and Trinkle (1996)", basis="the certificate's tolerance"),
+    ], study  # fmt: skip
+
+
 def two_spheres(quick: bool) -> tuple[Trajectory, list[Row]]:
     """Example 3: 4 s in steps of 0.01 s, and again in steps of 0.005 s to see the size of a first-order error. If not
     `quick`, in all steps of `STUDY` to see the order, and in the 0.1 s of Tzitzouris and Pang."""
@@ -114,6 +148,7 @@ def two_spheres(quick: bool) -> tuple[Trajectory, list[Row]]:
 CASES = {
     "spin": Case("sphere spinning on a plane (C example 2)", spin),
     "disc": Case("disc rolling on a line (C example 1)", disc),
+    "polygons": Case("disc rolling as a polygon under an LCP (C figure 1)", polygons),
     "two-spheres": Case("sphere on two spheres (C example 3)", two_spheres),
 }
 
@@ -129,7 +164,7 @@ def reproduce(names: Sequence[str], out: Path, *, quick: bool) -> list[Row]:
         case = CASES[name]
         print(f"{name}: {case.title}", flush=True)
         try:
-            trajectory, found = case.run(quick)
+            trajectory, found, *others = case.run(quick)
         except StepError as error:
             trajectory, found = error.trajectory, [near(name, "steps lost", "1", 0, 1, 0, source="", basis=str(error))]
             print(error)
@@ -140,11 +175,11 @@ def reproduce(names: Sequence[str], out: Path, *, quick: bool) -> list[Row]:
         table.write_markdown(rows, out / "table.md")
         table.write_csv(rows, out / "table.csv")
         if len(found) > 1:
-            _draw(name, trajectory, out, animate=not quick)
+            _draw(name, trajectory, *others, out=out, animate=not quick)
     return rows
 
 
-def _draw(name: str, trajectory: Trajectory, out: Path, *, animate: bool) -> None:
+def _draw(name: str, trajectory: Trajectory, *others: polygon.Study, out: Path, animate: bool) -> None:
     """The figures of a case; importing matplotlib takes a second, so it waits until the rows are printed."""
     try:
         from . import figures
@@ -153,7 +188,7 @@ def _draw(name: str, trajectory: Trajectory, out: Path, *, animate: bool) -> Non
             raise
         print("  no figures: matplotlib is not installed. To get them: pip install 'implicit-stepper[plot]'", flush=True)
         return
-    paths = figures.draw(name, trajectory, out, animate=animate)
+    paths = figures.draw(name, trajectory, *others, folder=out, animate=animate)
     print("  figures:", ", ".join(path.name for path in paths), flush=True)
 
 

@@ -1,12 +1,13 @@
-"""The three examples of Chakraborty, Berard, Akella, Trinkle (RSS 2007), section V, "C" below, as scenes in SI units; and the
-sliding block and the pile on which other methods are compared.
+"""The three examples of Chakraborty, Berard, Akella, Trinkle (RSS 2007), section V, "C" below, as scenes in SI units.
 
-The numbers of the examples are the paper's. `exact` states them again on its own, so that a misprint cannot be on both sides.
+The numbers are the paper's. `exact` states them again on its own, so that a misprint cannot be on both sides. The sliding
+block and the pile are for comparing methods.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 
@@ -46,16 +47,18 @@ def spin() -> Scene:
     return scene
 
 
-def two_spheres() -> Scene:
+def two_spheres(shape: Callable[[float], shapes.Shape] | None = None) -> Scene:
     """Example 3, C section V-C: a unit sphere from rest on two fixed ones, under a constant force instead of gravity.
 
-    The spheres are written as ellipsoids, as C does. Contact 0 is the paper's contact 1, with the sphere of radius 10 m.
+    The spheres are written as ellipsoids, as C does, or as `shape(radius)`. Contact 0 is the paper's contact 1, with the
+    sphere of radius 10 m.
     """
+    shape = shape or (lambda radius: shapes.Ellipsoid((radius, radius, radius)))
     radii, centres = (10.0, 9.0), np.array([[0.0, 0.0, 0.0], [0.0, 11.4, 0.0]])
     scene = Scene(gravity=(0.0, 0.0, 0.0))
     small = scene.add_body(
         name="small sphere",
-        shape=shapes.Ellipsoid((1.0, 1.0, 1.0)),
+        shape=shape(1.0),
         mass=1.0,
         inertia=(0.4, 0.4, 0.4),
         position=_resting_place(centres[1, 1], radii[0] + 1.0, radii[1] + 1.0),
@@ -63,8 +66,8 @@ def two_spheres() -> Scene:
     )
     friction = FrictionEllipsoid(mu=0.2, e_t=1.0, e_o=1.0, e_r=0.3)
     for number, (radius, centre) in enumerate(zip(radii, centres, strict=True), start=1):
-        shape = shapes.Ellipsoid((radius, radius, radius))
-        scene.add_contact(scene.add_fixed(name=f"sphere {number}", shape=shape, position=centre), small, friction=friction)
+        large = scene.add_fixed(name=f"sphere {number}", shape=shape(radius), position=centre)
+        scene.add_contact(large, small, friction=friction)
     return scene
 
 

@@ -1,7 +1,10 @@
 """Time-steppers, all under the protocol of `base`."""
 
 from .base import Stepper
+from .closed_form_gap import ClosedFormGap
 from .cone_complementarity import ConeComplementarity
+from .convex import Convex
 from .geometrically_implicit import GeometricallyImplicit
+from .linearized import Linearized
 
-__all__ = ["ConeComplementarity", "GeometricallyImplicit", "Stepper"]
+__all__ = ["ClosedFormGap", "ConeComplementarity", "Convex", "GeometricallyImplicit", "Linearized", "Stepper"]

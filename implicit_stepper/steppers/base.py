@@ -36,6 +36,10 @@ class Stepper(Protocol):
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """Violations by name, each an array over bodies or contacts, dimensionless, zero when its equation holds."""
 
+    def predicted_gap(self, contacts: Contacts, mu, h) -> jax.Array:
+        """The gap (..., nc) [m] at which the stepper's own equations hold contacts that carry, to first order in h: 0 where
+        they are exact. `mu` (nc,)."""
+
     def restarts(self, system: System, state: State, memory: Any, h) -> Iterable[tuple[str, Any]]:
         """Names out of `rungs` and memories from which to try a step again that `step` did not solve, in that order."""
 

@@ -116,6 +116,10 @@ class ConeComplementarity:
             "dissipation": jnp.abs(dissipated) / largest**2,
         }
 
+    def predicted_gap(self, contacts: Contacts, mu, h):
+        """mu h |w|: the relaxation asks psi/h + v_n = mu |w| of a contact that carries."""
+        return mu * h * contacts.sigma if self.relaxed else jnp.zeros_like(contacts.gap)
+
     def _bias(self, psi, h):
         """What is added to v_n (nc,) [m/s]."""
         return jnp.maximum(psi / h, -self.recovery_speed)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shapes.arguments import positive
+from shapes.closest_points import PairClass
 
 from .. import bodies, checks, contact, energy, ncp, rotation, starts
 from ..bodies import State
@@ -19,11 +20,12 @@ from ..certificate import certificate
 from ..compilation import jit
 from ..complementarity import length_of
 from ..cuts import Cuts, cut_start, no_cuts, tilted
+from ..distance import closest_points_query
 from ..friction import FRICTION_ROWS
 from ..newton import Solution, newton
 from ..records import Contacts, Stats, StepResult
 from ..results import Result
-from ..system import ContactGroup, System, in_user_order
+from ..system import ContactGroup, System, in_user_order, with_queries
 from .base import begin
 
 
@@ -46,7 +48,9 @@ class GeometricallyImplicit:
     `tolerance` bounds every residual in the units of `scales` (dimensionless; 1e-8 to 1e-12), on top of `ncp.round_off`;
     `max_iterations` bounds the Jacobians of one start; `rounds` the starts of the rungs "cuts" and "tilted cuts", each with
     `sweeps` Gauss-Seidel sweeps; `friction` is the form of the friction rows, "projection" or "fischer-burmeister", which
-    have the same roots. Raises `ValueError` naming the argument.
+    have the same roots. With `gap="in_ncp"` closest points are unknowns of the problem; with "query" its residual calls a
+    closest-point solver, as a stepper with collision detection outside does; that serves bodies of one smooth inequality
+    each. Raises `ValueError` naming the argument.
     """
 
     rungs: ClassVar[tuple[str, ...]] = ("warm start", "cuts", "free flight", "tilted cuts")
@@ -56,12 +60,14 @@ class GeometricallyImplicit:
     rounds: int = 12
     sweeps: int = 60
     friction: str = "projection"
+    gap: str = "in_ncp"
 
     def __post_init__(self):
         positive("tolerance", self.tolerance)
         for name in ("max_iterations", "rounds", "sweeps"):
             checks.count(name, getattr(self, name))
         checks.one_of("friction", self.friction, FRICTION_ROWS)
+        checks.one_of("gap", self.gap, ("in_ncp", "query"))
 
     def init(self, system: System, state: State) -> Memory:
         """Closest points found without a hint; no impulses."""
@@ -88,6 +94,10 @@ class GeometricallyImplicit:
         """`certificate.certificate`: the paper's equations, and a bound on the energy."""
         return certificate(system, before, after, contacts, h)
 
+    def predicted_gap(self, contacts: Contacts, mu, h):
+        """0: the gap is closed at the end of the step."""
+        return jnp.zeros_like(contacts.gap)
+
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
         """Other starts of the same step, as memories for `step`, computed as they are asked for."""
         fresh = _no_cuts(self, system, state, memory, h)
@@ -103,6 +113,8 @@ class GeometricallyImplicit:
             yield "tilted cuts", start
 
     def _problem(self, system: System, state: State, memory: Memory, h) -> ncp.StepProblem:
+        if self.gap == "query":
+            system = with_queries(system, _query)
         return ncp.step_problem(system, state, h, memory.references, self.friction)
 
     def _result(self, problem: ncp.StepProblem, memory: Memory, solution: Solution) -> StepResult:
@@ -122,6 +134,17 @@ class GeometricallyImplicit:
             stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),
             result=jnp.where(solution.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
         )
+
+
+def _query(pair: PairClass):
+    """Raises `ValueError` for bodies with faces: their closest points are not unique, and only the moment balance, which a
+    query does not see, finds the centre of pressure."""
+    if max(pair.first.count, pair.second.count) > 1:
+        raise ValueError(
+            f'`gap` = "query" cannot treat {pair.first.name} and {pair.second.name}: it needs bodies of one '
+            'inequality each. Use gap="in_ncp".'
+        )
+    return closest_points_query
 
 
 @functools.partial(jit, static_argnums=0)

@@ -1,0 +1,67 @@
+"""The scenes on which `implicit-stepper compare` runs by name, with their exact solutions, and the methods by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+import shapes
+
+from ..compare import Reference
+from ..scene import Scene
+from ..steppers import ClosedFormGap, ConeComplementarity, Convex, GeometricallyImplicit, Linearized
+from ..steppers.base import Stepper
+from . import exact, scenes
+
+GRAVITY = 9.81
+
+METHODS: Mapping[str, Stepper] = {
+    "implicit": GeometricallyImplicit(),
+    "implicit-query": GeometricallyImplicit(gap="query"),
+    "closed-form": ClosedFormGap(),
+    "ncp": ConeComplementarity(relaxed=False),
+    "ccp": ConeComplementarity(),
+    "lcp": Linearized(),
+    "convex": Convex(),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A scene, its exact positions and velocities, and the `duration` [s] and steps `h` [s] of its comparison."""
+
+    scene: Callable[[], Scene]
+    reference: Reference
+    duration: float
+    h: tuple[float, ...]
+
+
+def sliding_block(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of `scenes.block()`: 6 m/s, braked by mu g = .5 g until it stops."""
+    speed, brake = 6.0, 0.5 * GRAVITY
+    moving = np.minimum(time, speed / brake)
+    position, velocity = np.zeros((len(time), 1, 3)), np.zeros((len(time), 1, 6))
+    position[:, 0, 0], position[:, 0, 2] = speed * moving - brake * moving**2 / 2, 0.5
+    velocity[:, 0, 0] = speed - brake * moving
+    return position, velocity
+
+
+def rolling_disc(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of `scenes.disc()`."""
+    answer = exact.rolling_disc(time)
+    return answer.position[:, None], answer.velocity[:, None]
+
+
+def two_spheres(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of `scenes.two_spheres()`, to 4 s."""
+    states = exact.two_spheres(4.0).at(np.minimum(time, 4.0))  # the last time may differ from 4 by round-off
+    return states.position[:, None], states.velocity[:, None]
+
+
+CASES: Mapping[str, Case] = {
+    "two-spheres": Case(lambda: scenes.two_spheres(shapes.Sphere), two_spheres, 4.0, (0.04, 0.02, 0.01)),
+    "block": Case(scenes.block, sliding_block, 1.5, (0.02, 0.01, 0.005)),
+    "disc": Case(scenes.disc, rolling_disc, 1.0, (0.02, 0.01, 0.005)),
+}

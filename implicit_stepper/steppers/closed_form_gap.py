@@ -1,0 +1,126 @@
+"""Implicit steps with the gap in closed form, after Tzitzouris and Pang, for the shapes that have one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from shapes.closed_form import CLOSED_FORMS
+from shapes.closest_points import PairClass
+
+from ..bodies import State
+from ..certificate import certificate
+from ..checks import one_of
+from ..records import Contacts, StepResult
+from ..scales import scales
+from ..system import System, with_queries
+from .geometrically_implicit import GeometricallyImplicit, Memory
+
+_BISECTIONS = 50  # of the part of a step after which a contact closes
+_LEAST = 1e-9  # of a step: a shorter part is not taken
+_OPEN = 1e-6  # times the units of gaps and impulses: what a closed contact's gap, or an open one's impulse, stays below
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClosedFormGap:
+    """Chakraborty (10) with closest points from formulas: spheres, discs and planes, and what `gaps` adds.
+
+    `gaps` holds entries (name of shape class 1, name of shape class 2, function), the function as `PairClass.query` wants
+    it. With `land` a step in which a contact closes is cut where it closes, and the rest of it follows: two sub-steps.
+    `solver` has the settings of the Newton method. Raises `ValueError` naming the argument; `init` does for a pair without
+    a closed form.
+    """
+
+    rungs: ClassVar[tuple[str, ...]] = GeometricallyImplicit.rungs
+
+    gaps: tuple[tuple[str, str, Callable], ...] = ()
+    land: bool = False
+    solver: GeometricallyImplicit = GeometricallyImplicit()
+
+    def __post_init__(self):
+        one_of("land", self.land, (True, False))
+        for entry in self.gaps:
+            if len(entry) != 3 or not callable(entry[2]):
+                raise ValueError(f"`gaps` has the entry {entry!r}: each is (class name, class name, function).")
+
+    def init(self, system: System, state: State) -> Memory:
+        """Raises `ValueError` for a pair without a closed form."""
+        self._closed(system)
+        return self.solver.init(system, state)
+
+    def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
+        """One step of h [s], or two that add up to it."""
+        closed = self._closed(system)
+        whole = self.solver.step(closed, state, memory, h)
+        if not self.land or not system.groups:
+            return whole
+        return lax.cond(_arrivals(closed, whole, h), lambda: self._landing(closed, state, memory, h, whole), lambda: whole)
+
+    def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
+        """Those of the Newton method."""
+        return self.solver.restarts(self._closed(system), state, memory, h)
+
+    def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+        """`certificate.certificate`; with `land` only what holds for a whole step, not for each of its parts."""
+        violations = certificate(system, before, after, contacts, h)
+        whole = ("closest points", "gap", "normal impulse")
+        return {name: value for name, value in violations.items() if not self.land or name in whole}
+
+    def predicted_gap(self, contacts: Contacts, mu, h):
+        """0: the gap is closed at the end of the step."""
+        return jnp.zeros_like(contacts.gap)
+
+    def _closed(self, system: System) -> System:
+        return with_queries(system, self._formula)
+
+    def _formula(self, pair: PairClass) -> Callable:
+        names = (pair.first.name, pair.second.name)
+        known = CLOSED_FORMS | {entry[:2]: entry[2] for entry in self.gaps}
+        if names not in known:
+            raise ValueError(
+                f"there is no closed form for the gap of {names[0]} and {names[1]}: give one in `gaps`, or use "
+                "GeometricallyImplicit, ConeComplementarity, Linearized or Convex, which need none."
+            )
+        return known[names]
+
+    def _landing(self, closed: System, state: State, memory: Memory, h, whole: StepResult) -> StepResult:
+        """A step to just before the first contact closes, and one for the rest."""
+
+        def halve(_, bracket):
+            low, high = bracket
+            middle = (low + high) / 2
+            closes = _arrivals(closed, self.solver.step(closed, state, memory, middle * h), middle * h)
+            return jnp.where(closes, low, middle), jnp.where(closes, middle, high)
+
+        part, _ = lax.fori_loop(0, _BISECTIONS, halve, (jnp.zeros(()), jnp.ones(())))
+
+        def both():
+            first = self.solver.step(closed, state, memory, part * h)
+            second = self.solver.step(closed, first.state, first.memory, (1 - part) * h)
+            total = jax.tree.map(lambda a, b: a + b, first.stats, second.stats)
+            contacts = dataclasses.replace(
+                second.contacts,
+                normal_impulse=first.contacts.normal_impulse + second.contacts.normal_impulse,
+                friction_impulse=first.contacts.friction_impulse + second.contacts.friction_impulse,
+                gap_start=first.contacts.gap_start,
+            )
+            stats = dataclasses.replace(
+                total, residual=jnp.maximum(first.stats.residual, second.stats.residual), rung=second.stats.rung
+            )
+            result = jnp.maximum(first.result, second.result)
+            return dataclasses.replace(second, contacts=contacts, stats=stats, result=result)
+
+        return lax.cond((part > _LEAST) & (part < 1 - _LEAST), both, lambda: whole)
+
+
+def _arrivals(system: System, step: StepResult, h):
+    """Whether a contact that was open at the start carries an impulse at the end ()."""
+    units = scales(system, h)
+    opened = step.contacts.gap_start > _OPEN * units.gap
+    carries = step.contacts.normal_impulse > _OPEN * jnp.min(system.mass) * units.speed
+    return jnp.any(opened & carries)

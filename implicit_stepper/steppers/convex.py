@@ -1,0 +1,174 @@
+"""The two-stage theta method of Castro et al.: free motion first, then contact, convex as in SAP or as an exact NCP."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from shapes.arguments import positive
+
+from .. import nearby
+from ..bodies import State
+from ..checks import count, one_of
+from ..compilation import jit
+from ..complementarity import length_of
+from ..convex_contact import ContactSolution, Law, delassus_estimates, minimise, unconvexified
+from ..nearby import Nearby, Rows
+from ..records import Contacts, Stats, StepResult
+from ..results import Result
+from ..scales import scales
+from ..system import System, in_user_order
+from ..theta_method import SCHEMES, FreeMotion, Theta, free_motion, mixed, momentum_residual
+
+APPROXIMATIONS = ("convex", "ncp")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """`nearby`: closest points in the present state; `guess`, per group, where the search for those at the end of the step
+    begins."""
+
+    nearby: Nearby
+    guess: tuple[jax.Array, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Convex:
+    """theta method with contacts from the start of the step, S (6)-(14): A (v - v*) = J^T gamma about the free motion v*.
+
+    `scheme` is "explicit", "symplectic" or "implicit" Euler, or "midpoint". With the `approximation` "convex" contacts have
+    the laws of `convex_contact`: a sliding one glides at a gap near (h + tau) mu |w|. Rigid ones, and those stiffer than
+    that, get the compliance at which a contact on its own oscillates with the period `beta` h; sticking ones creep by
+    `sigma_s` w_i y, w_i being the contact's response to impulses. With "ncp" they have S (7) with the gap psi + h v_n,
+    exactly, by Newton's method. `tolerance` bounds what is left of the gradient or of the NCP, dimensionless (1e-12 to
+    1e-10); `max_iterations` its Jacobians.
+
+    Contacts bound the velocity at the end of a step. It alone moves the bodies with the symplectic and the implicit scheme;
+    midpoint overlaps by up to h |v_n| / 2 in an impact, explicit by h |v_n|. Raises `ValueError` naming the argument.
+    """
+
+    rungs: ClassVar[tuple[str, ...]] = ("warm start", "closest points without a hint")
+
+    scheme: str = "midpoint"
+    approximation: str = "convex"
+    sigma_s: float = 1e-3
+    beta: float = 1.0
+    tolerance: float = 1e-11
+    max_iterations: int = 100
+
+    def __post_init__(self):
+        one_of("scheme", self.scheme, SCHEMES)
+        one_of("approximation", self.approximation, APPROXIMATIONS)
+        for name in ("sigma_s", "beta", "tolerance"):
+            positive(name, getattr(self, name))
+        count("max_iterations", self.max_iterations)
+
+    def init(self, system: System, state: State) -> Memory:
+        """Closest points found without a hint."""
+        here = nearby.cold(system, state)
+        return Memory(here, here.closest)
+
+    def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
+        """One step of h [s]."""
+        here = memory.nearby
+        rows = nearby.linear_rows(system, state, here.geometry)
+        free = free_motion(self._theta, system, state, h)
+        solution = self._solve(system, state, here, rows, free, h)
+        given = rows.momenta(solution.gamma, system.body_count)
+        velocity = free.velocity + jnp.linalg.solve(free.A, given[..., None])[..., 0]
+        after = nearby.moved(system, state, mixed(self._theta.vq, state, velocity), h)
+        there = nearby.find(system, after, memory.guess, here.geometry.tangents[:, 0])
+        solved = free.converged & solution.converged & there.converged
+        return StepResult(
+            state=dataclasses.replace(after, velocity=velocity),
+            memory=Memory(there, there.closest),
+            contacts=nearby.record(here, rows, solution.gamma, velocity, there.geometry.psi),
+            stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),
+            result=jnp.where(solved, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
+        )
+
+    def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
+        """Once more, with the closest points at the end of the step found without a hint."""
+        yield self.rungs[1], _found_again(self, system, state, memory, h)
+
+    def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+        """Violations of S (8), (13) and the update of positions, together as "momentum", and of the contacts' laws as cone
+        complementarity, dimensionless, from the step's result alone; impulses in max(m g h, p_n), velocities likewise."""
+        units, (unit, speed) = scales(system, h), _units(system, h)
+        rows = nearby.linear_rows(system, before, nearby.geometry_of(contacts))
+        free, gamma = free_motion(self._theta, system, before, h), nearby.impulses_of(contacts, rows)
+        unfree = momentum_residual(self._theta, system, before, h, free.velocity)
+        balance = jnp.einsum("bij,bj->bi", free.A, after.velocity - free.velocity)
+        balance = jnp.abs(balance - rows.momenta(gamma, system.body_count)) + jnp.abs(unfree)
+        law = self._law(system, rows, free, contacts.gap_start, h, regularised=self.approximation == "convex")
+        largest = jnp.maximum(1.0, gamma[:, :1] / unit)
+        d = law.excess(rows.scaled(after.velocity), gamma) / (speed * largest)
+        gamma = gamma / (unit * largest)
+        size, mu = jax.vmap(length_of)(d[:, 1:]), law.mu
+        room = d[:, 0] - (mu * size if self.approximation == "convex" else 0.0)
+        there = nearby.moved(system, before, mixed(self._theta.vq, before, after.velocity), h)
+        turned = system.length * jnp.abs(after.orientation - there.orientation)
+        strayed = jnp.concatenate([jnp.abs(after.position - there.position), turned], axis=1)
+        return {
+            "momentum": jnp.max(jnp.concatenate([balance / units.momentum, strayed / units.gap], axis=1), axis=1),
+            "cone": jnp.maximum(jax.vmap(length_of)(gamma[:, 1:]) - mu * gamma[:, 0], 0.0),
+            "dual cone": jnp.maximum(-room, 0.0),
+            "complementarity": jnp.abs(gamma[:, 0] * room),
+            "dissipation": jnp.abs(jnp.sum(gamma[:, 1:] * d[:, 1:], axis=1) + mu * gamma[:, 0] * size),
+        }
+
+    def predicted_gap(self, contacts: Contacts, mu, h):
+        """mu h |w|, of rigid contacts: the dual cone asks psi/h + v_n = mu |w| of one that carries, up to R_n p_n."""
+        return mu * h * contacts.sigma if self.approximation == "convex" else jnp.zeros_like(contacts.gap)
+
+    @property
+    def _theta(self) -> Theta:
+        return SCHEMES[self.scheme]
+
+    def _law(self, system: System, rows: Rows, free: FreeMotion, psi, h, *, regularised: bool) -> Law:
+        """The laws of all contacts, whose gaps were psi (nc,) at the start of the step."""
+        compliance, tau = (_of_contacts(system, name) for name in ("compliance", "dissipation_time"))
+        R_n, R_t = compliance / (h * (h + tau)), jnp.zeros_like(tau)
+        if regularised:
+            w = delassus_estimates(rows, free.A)
+            R_n, R_t = jnp.maximum(R_n, (self.beta / (2 * jnp.pi)) ** 2 * w), self.sigma_s * w
+        return Law(-psi / (h + tau), R_n, R_t, nearby.of_contacts(system, "mu"))
+
+    def _solve(self, system: System, state: State, here: Nearby, rows: Rows, free: FreeMotion, h) -> ContactSolution:
+        """Impulses (nc, 1 + k) [N s]."""
+        u_free, psi = rows.scaled(free.velocity), here.geometry.psi
+        if not system.groups:
+            return ContactSolution(u_free, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
+        law = self._law(system, rows, free, psi, h, regularised=True)
+        limits = self.tolerance, self.max_iterations
+        start, unit = state.velocity - free.velocity, scales(system, h).momentum
+        solution = minimise(free.A, rows, law, u_free, start, unit, *limits)
+        if self.approximation == "convex":
+            return solution
+        law = self._law(system, rows, free, psi, h, regularised=False)
+        return unconvexified(free.A, rows, law, u_free, solution, _units(system, h), *limits)
+
+
+def _of_contacts(system: System, name: str):
+    """Compliances or dissipation times (nc,) in the order of `Scene.add_contact`, zero where contacts are rigid."""
+    parts = [getattr(group, name) for group in system.groups]
+    parts = [jnp.zeros(len(g.numbers)) if part is None else part for g, part in zip(system.groups, parts, strict=True)]
+    return in_user_order(system, jnp.concatenate(parts)) if parts else jnp.zeros(0)
+
+
+def _units(system: System, h):
+    """Impulse [N s] and speed [m/s] in which contact is dimensionless."""
+    speed = system.acceleration * h
+    return jnp.min(jnp.asarray(system.mass)) * speed, speed
+
+
+@functools.partial(jit, static_argnums=0)
+def _found_again(stepper: Convex, system: System, state: State, memory: Memory, h) -> Memory:
+    after = stepper.step(system, state, memory, h).state
+    return dataclasses.replace(memory, guess=nearby.cold(system, after).closest)

@@ -1,0 +1,178 @@
+"""The time-stepper of Stewart and Trinkle (1996): linearised gaps and polyhedral friction cones, one LCP a step."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.arguments import positive
+
+from .. import nearby
+from ..bodies import State
+from ..checks import count
+from ..compilation import jit
+from ..lemke import lemke
+from ..nearby import Nearby, Rows
+from ..records import Contacts, Stats, StepResult
+from ..results import Result
+from ..scales import scales
+from ..system import System
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """`nearby`: closest points in the present state; `guess`, per group, where the search for those at the end of the step
+    begins."""
+
+    nearby: Nearby
+    guess: tuple[jax.Array, ...]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Impulses:
+    """gamma (nc, 1 + k) = (p_n, y) [N s]; residual (), largest |min(z_i, w_i)| of the LCP in m g h and g h; `pivots` ();
+    `solved` ()."""
+
+    gamma: jax.Array
+    residual: jax.Array
+    pivots: jax.Array
+    solved: jax.Array
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Linearized:
+    """Half-implicit symplectic Euler with contacts from the start of the step, W the rows there, Stewart and Trinkle (1996):
+
+        M (nu_next - nu) = h f + sum W_n p_n + W_f D beta
+        0 <= p_n     _|_  psi/h + W_n^T nu_next >= 0          the gap at the end, as W_n has it
+        0 <= beta    _|_  D^T w + lambda >= 0                 w = (e_t v_t, e_o v_o, e_r v_r), at the end
+        0 <= lambda  _|_  mu p_n - sum beta >= 0
+
+    The columns of D are `facets` >= 3 unit vectors at equal angles in the tangent plane, from t on, and, for the torque
+    about the normal, the two unit vectors +-r: the friction cone is a bipyramid within Chakraborty's ellipsoid, and sliding
+    contacts brake with directions of D only. In the plane D is (1, -1), and the cone exact. Lemke's method solves the LCP in
+    at most `max_pivots` pivots; `tolerance` bounds its violation, dimensionless. Raises `ValueError` naming the argument.
+    """
+
+    rungs: ClassVar[tuple[str, ...]] = ("warm start", "closest points without a hint")
+
+    facets: int = 8
+    tolerance: float = 1e-10
+    max_pivots: int = 10_000
+
+    def __post_init__(self):
+        if count("facets", self.facets) < 3:
+            raise ValueError(f"`facets` = {self.facets} must be 3 or more: fewer do not enclose a direction.")
+        positive("tolerance", self.tolerance)
+        count("max_pivots", self.max_pivots)
+
+    def init(self, system: System, state: State) -> Memory:
+        """Closest points found without a hint."""
+        here = nearby.cold(system, state)
+        return Memory(here, here.closest)
+
+    def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
+        """One step of h [s]."""
+        here, mass = memory.nearby, nearby.mass_matrices(system, state)
+        rows = nearby.linear_rows(system, state, here.geometry)
+        free = nearby.free_velocity(system, state, mass, h)
+        found = self.impulses(system, rows, here.geometry.psi, mass, free, h)
+        velocity = free + jnp.linalg.solve(mass, rows.momenta(found.gamma, system.body_count)[..., None])[..., 0]
+        after = nearby.moved(system, state, velocity, h)
+        there = nearby.find(system, after, memory.guess, here.geometry.tangents[:, 0])
+        return StepResult(
+            state=after,
+            memory=Memory(there, there.closest),
+            contacts=nearby.record(here, rows, found.gamma, velocity, there.geometry.psi),
+            stats=Stats(found.pivots, found.residual, jnp.asarray(0), jnp.asarray(1)),
+            result=jnp.where(found.solved & there.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
+        )
+
+    def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
+        """Once more, with the closest points at the end of the step found without a hint."""
+        yield self.rungs[1], _found_again(self, system, state, memory, h)
+
+    def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+        """Violations of the equations above, dimensionless, from the step's result alone. "dissipation" is that of
+        y.w = -mu p_n lambda, which beta and lambda that solve the last two rows make, and only they."""
+        geometry = nearby.geometry_of(contacts)
+        rows, mass = nearby.linear_rows(system, before, geometry), nearby.mass_matrices(system, before)
+        (unit, speed), scale = _units(system, h), scales(system, h)
+        gamma = nearby.impulses_of(contacts, rows)
+        free = nearby.free_velocity(system, before, mass, h)
+        balance = jnp.einsum("bij,bj->bi", mass, after.velocity - free) - rows.momenta(gamma, system.body_count)
+        v = rows.scaled(after.velocity)
+        gap, w = (contacts.gap_start + h * v[:, 0]) / scale.gap, v[:, 1:] / speed
+        gamma, mu = gamma / unit, nearby.of_contacts(system, "mu")
+        p_n, y = gamma[:, 0], gamma[:, 1:]
+        largest = jnp.maximum(1.0, p_n)
+        slowest = jnp.max(-w @ self._directions(system.dimension).T, axis=1, initial=0.0)  # lambda
+        return {
+            "momentum": jnp.max(jnp.abs(balance / scale.momentum), axis=1),
+            "pull": jnp.maximum(-p_n, 0.0) / largest,
+            "linearised gap": jnp.maximum(-gap, 0.0),
+            "complementarity": jnp.abs(p_n * gap) / largest**2,
+            "cone": jnp.maximum(self._gauge(y) - mu * p_n, 0.0) / largest,
+            "dissipation": jnp.abs(jnp.sum(y * w, axis=1) + mu * p_n * slowest) / largest**2,
+        }
+
+    def predicted_gap(self, contacts: Contacts, mu, h):
+        """0: what the linearised gap leaves is of second order in h."""
+        return jnp.zeros_like(contacts.gap)
+
+    def impulses(self, system: System, rows: Rows, psi, mass, free, h) -> Impulses:
+        """Impulses at contacts with gaps psi (nc,) [m] and `rows` that give the `free` velocity (nb, 6 or 3) its end."""
+        nc, (unit, speed) = len(psi), _units(system, h)
+        D = self._directions(system.dimension)
+        to_pyramid = jax.scipy.linalg.block_diag(jnp.ones((1, 1)), D)  # of (v_n, w)
+        columns = jnp.einsum("fr,crbv->cfbv", to_pyramid, jax.jacfwd(rows.scaled)(jnp.zeros_like(free)))
+        inverse = jnp.linalg.inv(mass) * (unit / speed)
+        size = 2 + len(D)
+        M = jnp.zeros((nc, size, nc, size))
+        M = M.at[:, :-1, :, :-1].set(jnp.einsum("cfbv,bvw,dgbw->cfdg", columns, inverse, columns))
+        each = np.arange(nc)
+        M = M.at[each, 1:-1, each, -1].set(1.0)
+        M = M.at[each, -1, each, 0].set(nearby.of_contacts(system, "mu"))
+        M = M.at[each, -1, each, 1:-1].set(-1.0)
+        q = jnp.pad(rows.scaled(free) @ to_pyramid.T, ((0, 0), (0, 1))).at[:, 0].add(psi / h) / speed
+        M, q = M.reshape(nc * size, nc * size), q.reshape(-1)
+        solution = lemke(M, q, tolerance=self.tolerance, max_pivots=self.max_pivots)
+        residual = jnp.max(jnp.abs(jnp.minimum(solution.z, M @ solution.z + q)), initial=0.0)
+        gamma = solution.z.reshape(nc, size)[:, :-1] @ to_pyramid * unit
+        return Impulses(gamma, residual, solution.pivots, solution.solved)
+
+    def _directions(self, dimension: int):
+        """Columns of D, as rows (m, k)."""
+        if dimension == 2:
+            return jnp.array([[1.0], [-1.0]])
+        angle = 2 * np.pi * np.arange(self.facets) / self.facets
+        around = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
+        return jnp.asarray(np.concatenate([around, [[0, 0, 1.0], [0, 0, -1.0]]]))
+
+    def _gauge(self, y):
+        """Least sum of beta >= 0 with D beta = y (nc, k): friction is in the cone where it is at most mu p_n."""
+        if y.shape[1] == 1:
+            return jnp.abs(y[:, 0])
+        angle = np.pi * (2 * np.arange(self.facets) + 1) / self.facets  # of the outward normals of the polygon's edges
+        normals = jnp.asarray(np.stack([np.cos(angle), np.sin(angle)]) / np.cos(np.pi / self.facets))
+        return jnp.max(y[:, :2] @ normals, axis=1, initial=0.0) + jnp.abs(y[:, 2])
+
+
+def _units(system: System, h):
+    """Impulse [N s] and speed [m/s] in which the problem is dimensionless."""
+    speed = system.acceleration * h
+    return jnp.min(jnp.asarray(system.mass)) * speed, speed
+
+
+@functools.partial(jit, static_argnums=0)
+def _found_again(stepper: Linearized, system: System, state: State, memory: Memory, h) -> Memory:
+    after = stepper.step(system, state, memory, h).state
+    return dataclasses.replace(memory, guess=nearby.cold(system, after).closest)
