@@ -18,7 +18,7 @@ from .newton import solve_ncp  # noqa: E402
 from .results import Result, StepError  # noqa: E402
 from .scene import Scene  # noqa: E402
 from .simulate import simulate  # noqa: E402
-from .steppers import ClosedFormGap, ConeComplementarity, Convex, GeometricallyImplicit, Linearized  # noqa: E402
+from .steppers import ClosedFormGap, ConeComplementarity, Convex, Explicit, GeometricallyImplicit, Linearized  # noqa: E402
 from .trajectory import Trajectory, load  # noqa: E402
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Compliance",
     "ConeComplementarity",
     "Convex",
+    "Explicit",
     "FrictionEllipsoid",
     "GeometricallyImplicit",
     "Linearized",

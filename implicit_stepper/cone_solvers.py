@@ -15,7 +15,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .complementarity import length_of
+from .complementarity import fischer_burmeister, length_of, natural_disc
+from .newton import newton
 
 _RECENT = 10  # objective values of which Barzilai-Borwein steps stay below the largest
 _SUFFICIENT = 1e-4  # of the first-order decrease
@@ -179,6 +180,24 @@ def gauss_seidel(on, back, bodies, body_count: int, r, mu, start, tolerance, max
     u = jnp.zeros((body_count + 1, on.shape[-1])).at[bodies].add(jnp.einsum("cswr,cr->csw", back, gamma))
     gamma, _, residual, iterations = lax.while_loop(proceed, sweep, (gamma, u, jnp.asarray(jnp.inf), jnp.zeros((), int)))
     return ConeSolution(gamma, residual, iterations, residual <= tolerance)
+
+
+def coulomb(product: Callable, r, mu, start: ConeSolution, tolerance, max_iterations: int = 60) -> ConeSolution:
+    """The problem that the cone relaxes, by Newton's method from its answer: 0 <= p_n _|_ d_n >= 0 with maximum dissipation,
+    Negrut (5) without the term mu |v_T|. Iterations are added up."""
+    shape = start.gamma.shape
+
+    def residual(z):
+        gamma = z.reshape(shape)
+        d = product(gamma) + r
+        normal = fischer_burmeister(gamma[:, 0], d[:, 0])
+        friction = jax.vmap(natural_disc)(gamma[:, 1:], d[:, 1:], jnp.maximum(mu * gamma[:, 0], 0.0))
+        return jnp.concatenate([normal[:, None], friction], axis=1).reshape(-1)
+
+    end = newton(
+        residual, jax.jacfwd(residual), start.gamma.reshape(-1), tolerance=tolerance, max_iterations=max_iterations
+    )
+    return ConeSolution(end.z.reshape(shape), end.residual, start.iterations + end.iterations, end.converged)
 
 
 def _best_start(product: Callable, r, mu, start):

@@ -11,7 +11,7 @@ import shapes
 
 from ..compare import Reference
 from ..scene import Scene
-from ..steppers import ClosedFormGap, ConeComplementarity, Convex, GeometricallyImplicit, Linearized
+from ..steppers import ClosedFormGap, ConeComplementarity, Convex, Explicit, GeometricallyImplicit, Linearized
 from ..steppers.base import Stepper
 from . import exact, scenes
 
@@ -24,6 +24,7 @@ METHODS: Mapping[str, Stepper] = {
     "ncp": ConeComplementarity(relaxed=False),
     "ccp": ConeComplementarity(),
     "lcp": Linearized(),
+    "explicit": Explicit(),
     "convex": Convex(),
 }
 

@@ -90,12 +90,13 @@ def block(*, speed: float = 6.0, mu: float = 0.5, gap: float = 0.0, fall: float 
     return scene
 
 
-def pile(side: int, layers: int, *, mu: float = 0.3) -> Scene:
+def pile(side: int, layers: int, *, mu: float = 0.3, tilt: float = 0.0) -> Scene:
     """`layers` of side x side unit spheres of 1 kg in a cubic lattice at rest on the plane z = 0, neighbours in contact.
 
-    Each column carries itself: between neighbours of a layer impulses are zero.
+    Each column carries itself: between neighbours of a layer impulses are zero. With a `tilt` [rad] of gravity towards x
+    the lattice slides and shears.
     """
-    scene = Scene(gravity=(0.0, 0.0, -9.81))
+    scene = Scene(gravity=9.81 * np.array([np.sin(tilt), 0.0, -np.cos(tilt)]))
     plane = scene.add_fixed(name="plane", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
     places = list(itertools.product(range(side), range(side), range(layers)))
     balls = {

@@ -4,7 +4,8 @@ from .base import Stepper
 from .closed_form_gap import ClosedFormGap
 from .cone_complementarity import ConeComplementarity
 from .convex import Convex
+from .explicit import Explicit
 from .geometrically_implicit import GeometricallyImplicit
 from .linearized import Linearized
 
-__all__ = ["ClosedFormGap", "ConeComplementarity", "Convex", "GeometricallyImplicit", "Linearized", "Stepper"]
+__all__ = ["ClosedFormGap", "ConeComplementarity", "Convex", "Explicit", "GeometricallyImplicit", "Linearized", "Stepper"]

@@ -16,10 +16,8 @@ from .. import nearby
 from ..bodies import State
 from ..checks import count, one_of
 from ..compilation import jit
-from ..complementarity import fischer_burmeister, natural_disc
-from ..cone_solvers import GRADIENT_METHODS, ConeSolution, gauss_seidel
+from ..cone_solvers import GRADIENT_METHODS, ConeSolution, coulomb, gauss_seidel
 from ..nearby import Nearby, Rows
-from ..newton import newton
 from ..records import Contacts, Stats, StepResult
 from ..results import Result
 from ..scales import scales
@@ -144,23 +142,8 @@ class ConeComplementarity:
         else:
             solution = GRADIENT_METHODS[self.solver](product, *arguments)
         if not self.relaxed and system.groups:
-            solution = _unrelaxed(product, r, mu, solution, self.tolerance)
+            solution = coulomb(product, r, mu, solution, self.tolerance)
         return dataclasses.replace(solution, gamma=solution.gamma * unit)
-
-
-def _unrelaxed(product, r, mu, start: ConeSolution, tolerance) -> ConeSolution:
-    """Negrut (5) without the relaxation: 0 <= p_n _|_ psi/h + v_n >= 0 with maximum dissipation, from the relaxed answer."""
-    shape = start.gamma.shape
-
-    def residual(z):
-        gamma = z.reshape(shape)
-        d = product(gamma) + r
-        normal = fischer_burmeister(gamma[:, 0], d[:, 0])
-        friction = jax.vmap(natural_disc)(gamma[:, 1:], d[:, 1:], jnp.maximum(mu * gamma[:, 0], 0.0))
-        return jnp.concatenate([normal[:, None], friction], axis=1).reshape(-1)
-
-    end = newton(residual, jax.jacfwd(residual), start.gamma.reshape(-1), tolerance=tolerance, max_iterations=60)
-    return ConeSolution(end.z.reshape(shape), end.residual, start.iterations + end.iterations, end.converged)
 
 
 def _units(system: System, h):
