@@ -3,12 +3,11 @@
     K = {(p_n, y): |y| <= mu p_n} contains gamma, its dual contains d = N gamma + r, and gamma.d = 0:
 
 the optimality conditions of min gamma.N gamma / 2 + r.gamma over K. All three methods need N only as a product. Arguments
-are dimensionless.
+are dimensionless; the residual of an answer is max |gamma - proj_K(gamma - d)|.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
 import jax
@@ -16,22 +15,12 @@ import jax.numpy as jnp
 from jax import lax
 
 from .complementarity import fischer_burmeister, length_of, natural_disc
+from .nearby import Impulses
 from .newton import newton
 
 _RECENT = 10  # objective values of which Barzilai-Borwein steps stay below the largest
 _SUFFICIENT = 1e-4  # of the first-order decrease
 _GROWTH, _DECAY = 2.0, 0.9  # of the estimate of the largest eigenvalue
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class ConeSolution:
-    """gamma (nc, 1 + k); residual (), max |gamma - proj_K(gamma - d)|; iterations (); converged ()."""
-
-    gamma: jax.Array
-    residual: jax.Array
-    iterations: jax.Array
-    converged: jax.Array
 
 
 def project(gamma, mu):
@@ -48,7 +37,7 @@ def _measure(gamma, d, mu):
     return jnp.max(jnp.abs(gamma - jax.vmap(project)(gamma - d, mu)), initial=0.0)
 
 
-def apgd(product: Callable, r, mu, start, tolerance, max_iterations) -> ConeSolution:
+def apgd(product: Callable, r, mu, start, tolerance, max_iterations) -> Impulses:
     """Accelerated projected gradient descent with adaptive restart, Mazhar et al. (2015); `product(gamma)` is N gamma."""
     cone = jax.vmap(project)
 
@@ -101,10 +90,10 @@ def apgd(product: Callable, r, mu, start, tolerance, max_iterations) -> ConeSolu
         "iterations": jnp.zeros((), int),
     }
     end = lax.while_loop(proceed, advance, first)
-    return ConeSolution(end["gamma"], end["residual"], end["iterations"], end["residual"] <= tolerance)
+    return Impulses(end["gamma"], end["residual"], end["iterations"], end["residual"] <= tolerance)
 
 
-def barzilai_borwein(product: Callable, r, mu, start, tolerance, max_iterations) -> ConeSolution:
+def barzilai_borwein(product: Callable, r, mu, start, tolerance, max_iterations) -> Impulses:
     """Spectral projected gradient with a non-monotone line search, Birgin, Martinez and Raydan (2000)."""
     cone = jax.vmap(project)
 
@@ -144,10 +133,10 @@ def barzilai_borwein(product: Callable, r, mu, start, tolerance, max_iterations)
         "iterations": jnp.zeros((), int),
     }
     end = lax.while_loop(proceed, advance, first)
-    return ConeSolution(end["gamma"], end["residual"], end["iterations"], end["residual"] <= tolerance)
+    return Impulses(end["gamma"], end["residual"], end["iterations"], end["residual"] <= tolerance)
 
 
-def gauss_seidel(on, back, bodies, body_count: int, r, mu, start, tolerance, max_iterations) -> ConeSolution:
+def gauss_seidel(on, back, bodies, body_count: int, r, mu, start, tolerance, max_iterations) -> Impulses:
     """Projected block Gauss-Seidel, Tasora and Anitescu (2010): contact after contact, one projected gradient step in its
     own block of N.
 
@@ -179,10 +168,10 @@ def gauss_seidel(on, back, bodies, body_count: int, r, mu, start, tolerance, max
     gamma = jax.vmap(project)(start, mu)
     u = jnp.zeros((body_count + 1, on.shape[-1])).at[bodies].add(jnp.einsum("cswr,cr->csw", back, gamma))
     gamma, _, residual, iterations = lax.while_loop(proceed, sweep, (gamma, u, jnp.asarray(jnp.inf), jnp.zeros((), int)))
-    return ConeSolution(gamma, residual, iterations, residual <= tolerance)
+    return Impulses(gamma, residual, iterations, residual <= tolerance)
 
 
-def coulomb(product: Callable, r, mu, start: ConeSolution, tolerance, max_iterations: int = 60) -> ConeSolution:
+def coulomb(product: Callable, r, mu, start: Impulses, tolerance, max_iterations: int = 60) -> Impulses:
     """The problem that the cone relaxes, by Newton's method from its answer: 0 <= p_n _|_ d_n >= 0 with maximum dissipation,
     Negrut (5) without the term mu |v_T|. Iterations are added up."""
     shape = start.gamma.shape
@@ -197,7 +186,7 @@ def coulomb(product: Callable, r, mu, start: ConeSolution, tolerance, max_iterat
     end = newton(
         residual, jax.jacfwd(residual), start.gamma.reshape(-1), tolerance=tolerance, max_iterations=max_iterations
     )
-    return ConeSolution(end.z.reshape(shape), end.residual, start.iterations + end.iterations, end.converged)
+    return Impulses(end.z.reshape(shape), end.residual, start.iterations + end.iterations, end.converged)
 
 
 def _best_start(product: Callable, r, mu, start):

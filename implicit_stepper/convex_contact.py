@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 
 from .complementarity import fischer_burmeister, length_of, natural_disc
-from .nearby import Rows
+from .nearby import Impulses, Rows
 from .newton import newton
 
 _EXACT = 1e-12  # of the slope that a line search leaves, relative to the first
@@ -49,17 +49,6 @@ class Law:
         return jax.vmap(_impulse)(u, self.vhat, self.R_n, self.R_t, self.mu)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class ContactSolution:
-    """gamma (nc, 1 + k) [N s]; residual (), dimensionless; iterations (); converged ()."""
-
-    gamma: jax.Array
-    residual: jax.Array
-    iterations: jax.Array
-    converged: jax.Array
-
-
 def _impulse(u, vhat, R_n, R_t, mu):
     """One contact's projection, in its three regions: sticking, sliding, open."""
     y_n, y_t = (vhat - u[0]) / R_n, -u[1:] / R_t
@@ -81,7 +70,7 @@ def delassus_estimates(rows: Rows, A):
     return jnp.linalg.norm(W, axis=(1, 2)) / jnp.sum(weights > 0, axis=1)
 
 
-def minimise(A, rows: Rows, law: Law, u_free, start, momentum_unit, tolerance, max_iterations) -> ContactSolution:
+def minimise(A, rows: Rows, law: Law, u_free, start, momentum_unit, tolerance, max_iterations) -> Impulses:
     """The minimum by Newton's method with an exact line search, from `start` (nb, 6 or 3), a guess of v - v*, or from zero
     if that has the lower objective; u_free (nc, 1 + k) are the scaled contact velocities of v*.
 
@@ -116,12 +105,12 @@ def minimise(A, rows: Rows, law: Law, u_free, start, momentum_unit, tolerance, m
 
     start = jnp.where(_objective(A, rows, law, u_free, start) < _objective(A, rows, law, u_free, 0 * start), start, 0.0)
     end, _, residual, iterations = lax.while_loop(proceed, advance, (start, *gradient(start), jnp.zeros((), int)))
-    return ContactSolution(law.impulses(u_free + rows.scaled(end)), residual, iterations, residual <= tolerance)
+    return Impulses(law.impulses(u_free + rows.scaled(end)), residual, iterations, residual <= tolerance)
 
 
 def unconvexified(
-    A, rows: Rows, law: Law, u_free, start: ContactSolution, units, tolerance, max_iterations
-) -> ContactSolution:
+    A, rows: Rows, law: Law, u_free, start: Impulses, units, tolerance, max_iterations
+) -> Impulses:
     """Coulomb's law as it is, 0 <= p_n _|_ u_n - vhat + R_n p_n >= 0 with maximum dissipation, S (7), (13), from the
     convex answer; `units`: an impulse [N s] and a speed [m/s], in which `tolerance` bounds the residual."""
     impulse, speed = units
@@ -144,7 +133,7 @@ def unconvexified(
         max_iterations=max_iterations,
     )
     gamma = end.z.reshape(shape) * impulse
-    return ContactSolution(gamma, end.residual, start.iterations + end.iterations, end.converged)
+    return Impulses(gamma, end.residual, start.iterations + end.iterations, end.converged)
 
 
 def _objective(A, rows: Rows, law: Law, u_free, change):

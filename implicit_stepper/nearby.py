@@ -19,7 +19,6 @@ from .bodies import State
 from .complementarity import length_of
 from .distance import closest_points_from
 from .records import Contacts
-from .starts import cold_closest
 from .system import ContactGroup, System, contact_bodies, in_user_order
 
 _TOLERANCE = 1e-12  # of closest points, in the scene's length
@@ -73,13 +72,20 @@ class Rows:
         return np.array(self.bodies, int).reshape(-1, 2).T
 
 
-def cold(system: System, state: State) -> Nearby:
-    """Closest points in `state`, without a hint."""
-    return find(system, state, tuple(cold_closest(system, state)))
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Impulses:
+    """What a contact solver leaves: gamma (nc, 1 + k) = (p_n, y) [N s, or dimensionless]; residual (), dimensionless;
+    iterations (); converged ()."""
+
+    gamma: jax.Array
+    residual: jax.Array
+    iterations: jax.Array
+    converged: jax.Array
 
 
 def find(system: System, state: State, closest, references=None) -> Nearby:
-    """Closest points in `state` from those of a state nearby, `closest` of its `Nearby`; `references` (nc, d), in the order
+    """Closest points in `state` from `closest`, those of a state nearby or of `starts.cold_closest`; `references` (nc, d), in the order
     of `Scene.add_contact`, orient the tangents of isotropic friction."""
     if not system.groups:
         return _none(system)

@@ -48,8 +48,8 @@ def cold_closest(system: System, state: State) -> list:
     return [jax.vmap(one)(group, *ncp.contact_motions(system, state, group)) for group in system.groups]
 
 
-def cold_contacts(system: System, state: State) -> list:
-    """Per group, of contacts at rest in `state` at their closest points: unknowns (nc, width), tangents (nc, d), gaps."""
+def resting_contacts(system: System, state: State, closest) -> list:
+    """Per group, of contacts at rest in `state` at their `closest` points: unknowns (nc, width), tangents (nc, d), gaps."""
 
     def one(member, closest, motion_1, motion_2):
         closest, reference, zero = closest[: member.pair.unknowns], jnp.eye(system.dimension)[0], jnp.zeros(())
@@ -59,5 +59,5 @@ def cold_contacts(system: System, state: State) -> list:
 
     return [
         jax.vmap(one)(group, closest, *ncp.contact_motions(system, state, group))
-        for group, closest in zip(system.groups, cold_closest(system, state), strict=True)
+        for group, closest in zip(system.groups, closest, strict=True)
     ]

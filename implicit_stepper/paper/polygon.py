@@ -90,7 +90,7 @@ class RollingPolygon:
         if count("sides", self.sides) < CORNERS:
             raise ValueError(f"`sides` = {self.sides} must be {CORNERS} or more.")
 
-    def init(self, system: System, state: State) -> tuple:
+    def init(self, system: System, state: State, closest: tuple | None = None) -> tuple:
         """Nothing: Lemke's method starts from nothing."""
         return ()
 
@@ -109,8 +109,8 @@ class RollingPolygon:
             state=after,
             memory=memory,
             contacts=nearby.record(here, rows, found.gamma, velocity, gap),
-            stats=Stats(found.pivots, found.residual, jnp.asarray(0), jnp.asarray(1)),
-            result=jnp.where(found.solved, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
+            stats=Stats(found.iterations, found.residual, jnp.asarray(0), jnp.asarray(1)),
+            result=jnp.where(found.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
         )
 
     def restarts(self, system: System, state: State, memory: tuple, h) -> Iterator[tuple[str, Any]]:

@@ -18,6 +18,7 @@ import jax
 from ..bodies import State
 from ..compilation import jit
 from ..records import Contacts, StepResult
+from ..starts import cold_closest
 from ..system import System
 
 
@@ -27,8 +28,8 @@ class Stepper(Protocol):
 
     rungs: ClassVar[tuple[str, ...]]
 
-    def init(self, system: System, state: State) -> Any:
-        """Memory before the first step."""
+    def init(self, system: System, state: State, closest: tuple | None = None) -> Any:
+        """Memory before the first step. `closest`: what `closest_points` finds, or None to find it here."""
 
     def step(self, system: System, state: State, memory: Any, h) -> StepResult:
         """One step of h [s]."""
@@ -44,7 +45,17 @@ class Stepper(Protocol):
         """Names out of `rungs` and memories from which to try a step again that `step` did not solve, in that order."""
 
 
-@functools.partial(jit, static_argnums=0)
 def begin(stepper: Stepper, system: System, state: State) -> Any:
-    """`stepper.init`, compiled."""
-    return stepper.init(system, state)
+    """`stepper.init`, compiled, with closest points from a program that all steppers share: it takes the longest."""
+    return _init(stepper, system, state, closest_points(system, state))
+
+
+@functools.partial(jit, static_argnums=0)
+def _init(stepper: Stepper, system: System, state: State, closest) -> Any:
+    return stepper.init(system, state, closest)
+
+
+@jit
+def closest_points(system: System, state: State) -> tuple:
+    """Per group, closest-point unknowns (nc, unknowns) in long form, found without a hint."""
+    return tuple(cold_closest(system, state))

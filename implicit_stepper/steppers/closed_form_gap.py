@@ -48,10 +48,10 @@ class ClosedFormGap:
             if len(entry) != 3 or not callable(entry[2]):
                 raise ValueError(f"`gaps` has the entry {entry!r}: each is (class name, class name, function).")
 
-    def init(self, system: System, state: State) -> Memory:
+    def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
         """Raises `ValueError` for a pair without a closed form."""
         self._closed(system)
-        return self.solver.init(system, state)
+        return self.solver.init(system, state, closest)
 
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s], or two that add up to it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -15,27 +14,16 @@ from shapes.arguments import positive
 from .. import nearby
 from ..bodies import State
 from ..checks import count, one_of
-from ..compilation import jit
-from ..cone_solvers import GRADIENT_METHODS, ConeSolution, coulomb, gauss_seidel
-from ..nearby import Nearby, Rows
-from ..records import Contacts, Stats, StepResult
-from ..results import Result
+from ..cone_solvers import GRADIENT_METHODS, coulomb, gauss_seidel
+from ..nearby import Impulses, Nearby, Rows
+from ..records import Contacts, StepResult
 from ..scales import scales
 from ..system import System, contact_bodies
+from . import asking
+from .asking import Memory
 
 SOLVERS = (*GRADIENT_METHODS, "gauss-seidel")
 _OPEN = 1e9  # times g h: the speed at which a contact beyond `delta` seems to part
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Memory:
-    """`nearby`: closest points in the present state; `guess`, per group, where the search for those at the end of the step
-    begins; `impulses` (nc, 1 + k) of the last step."""
-
-    nearby: Nearby
-    guess: tuple[jax.Array, ...]
-    impulses: jax.Array
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +37,7 @@ class ConeComplementarity:
     `max_iterations` those of a step. Raises `ValueError` naming the argument.
     """
 
-    rungs: ClassVar[tuple[str, ...]] = ("warm start", "closest points without a hint")
+    rungs: ClassVar[tuple[str, ...]] = asking.RUNGS
 
     relaxed: bool = True
     solver: str = "apgd"
@@ -65,38 +53,30 @@ class ConeComplementarity:
             positive(name, getattr(self, name))
         count("max_iterations", self.max_iterations)
 
-    def init(self, system: System, state: State) -> Memory:
-        """Closest points found without a hint; no impulses."""
-        here = nearby.cold(system, state)
-        return Memory(here, here.closest, jnp.zeros((system.contact_count, 4 if system.dimension == 3 else 2)))
+    def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
+        """No impulses. Raises `ValueError` for compliant contacts."""
+        asking.refuse_compliance(system)
+        return asking.begin(system, state, closest)
 
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s]."""
         here, mass = memory.nearby, nearby.mass_matrices(system, state)
         rows = nearby.linear_rows(system, state, here.geometry)
         free = nearby.free_velocity(system, state, mass, h)
-        solution = self._solve(system, here, rows, jnp.linalg.inv(mass), free, memory.impulses, h)
-        given = rows.momenta(solution.gamma, system.body_count)
+        impulses = self._solve(system, here, rows, jnp.linalg.inv(mass), free, memory.impulses, h)
+        given = rows.momenta(impulses.gamma, system.body_count)
         velocity = free + jnp.linalg.solve(mass, given[..., None])[..., 0]
-        after = nearby.moved(system, state, velocity, h)
-        there = nearby.find(system, after, memory.guess, here.geometry.tangents[:, 0])
-        return StepResult(
-            state=after,
-            memory=Memory(there, there.closest, solution.gamma),
-            contacts=nearby.record(here, rows, solution.gamma, velocity, there.geometry.psi),
-            stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),
-            result=jnp.where(solution.converged & there.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
-        )
+        return asking.finish(system, memory, here, rows, impulses, nearby.moved(system, state, velocity, h))
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
-        """Once more, with the closest points at the end of the step found without a hint."""
-        yield self.rungs[1], _found_again(self, system, state, memory, h)
+        """`asking.again`."""
+        return asking.again(self, system, state, memory, h)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """Violations of Negrut (5a) and of the cone complementarity, dimensionless, from the step's result alone."""
         geometry = nearby.geometry_of(contacts)
         rows, mass = nearby.linear_rows(system, before, geometry), nearby.mass_matrices(system, before)
-        unit, speed = _units(system, h)
+        unit, speed = asking.units(system, h)
         gamma = nearby.impulses_of(contacts, rows)
         free = nearby.free_velocity(system, before, mass, h)
         balance = jnp.einsum("bij,bj->bi", mass, after.velocity - free) - rows.momenta(gamma, system.body_count)
@@ -122,9 +102,9 @@ class ConeComplementarity:
         """What is added to v_n (nc,) [m/s]."""
         return jnp.maximum(psi / h, -self.recovery_speed)
 
-    def _solve(self, system: System, here: Nearby, rows: Rows, inverse, free, start, h) -> ConeSolution:
+    def _solve(self, system: System, here: Nearby, rows: Rows, inverse, free, start, h) -> Impulses:
         """Impulses (nc, 1 + k) [N s]."""
-        unit, speed = _units(system, h)
+        unit, speed = asking.units(system, h)
         mu, active = nearby.of_contacts(system, "mu"), here.geometry.psi <= self.delta
         r = rows.scaled(free).at[:, 0].add(self._bias(here.geometry.psi, h)) / speed
 
@@ -136,7 +116,7 @@ class ConeComplementarity:
         r = r.at[:, 0].add(jnp.where(active, 0.0, _OPEN))
         arguments = (r, mu, start / unit, self.tolerance, self.max_iterations)
         if not system.groups:
-            solution = ConeSolution(start, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
+            solution = Impulses(start / unit, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
         elif self.solver == "gauss-seidel":
             solution = gauss_seidel(*_sides(system, rows, inverse, unit / speed), *arguments)
         else:
@@ -146,12 +126,6 @@ class ConeComplementarity:
         return dataclasses.replace(solution, gamma=solution.gamma * unit)
 
 
-def _units(system: System, h):
-    """Impulse [N s] and speed [m/s] in which the problem is dimensionless; one for all contacts keeps it symmetric."""
-    speed = system.acceleration * h
-    return jnp.min(jnp.asarray(system.mass)) * speed, speed
-
-
 def _sides(system: System, rows: Rows, inverse, scale):
     """The arguments of `gauss_seidel` that belong to bodies."""
     numbers = contact_bodies(system)
@@ -159,9 +133,3 @@ def _sides(system: System, rows: Rows, inverse, scale):
     on = jnp.stack([rows.on_1, rows.on_2], axis=1) * weights
     inverse = jnp.concatenate([inverse, jnp.zeros((1, *inverse.shape[1:]))]) * scale
     return on, jnp.einsum("cswv,csrv->cswr", inverse[numbers], on), numbers, system.body_count
-
-
-@functools.partial(jit, static_argnums=0)
-def _found_again(stepper: ConeComplementarity, system: System, state: State, memory: Memory, h) -> Memory:
-    after = stepper.step(system, state, memory, h).state
-    return dataclasses.replace(memory, guess=nearby.cold(system, after).closest)

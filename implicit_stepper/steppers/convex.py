@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -15,27 +14,17 @@ from shapes.arguments import positive
 from .. import nearby
 from ..bodies import State
 from ..checks import count, one_of
-from ..compilation import jit
 from ..complementarity import length_of
-from ..convex_contact import ContactSolution, Law, delassus_estimates, minimise, unconvexified
-from ..nearby import Nearby, Rows
-from ..records import Contacts, Stats, StepResult
-from ..results import Result
+from ..convex_contact import Law, delassus_estimates, minimise, unconvexified
+from ..nearby import Impulses, Nearby, Rows
+from ..records import Contacts, StepResult
 from ..scales import scales
 from ..system import System, in_user_order
 from ..theta_method import SCHEMES, FreeMotion, Theta, free_motion, mixed, momentum_residual
+from . import asking
+from .asking import Memory
 
 APPROXIMATIONS = ("convex", "ncp")
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Memory:
-    """`nearby`: closest points in the present state; `guess`, per group, where the search for those at the end of the step
-    begins."""
-
-    nearby: Nearby
-    guess: tuple[jax.Array, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,7 +42,7 @@ class Convex:
     midpoint overlaps by up to h |v_n| / 2 in an impact, explicit by h |v_n|. Raises `ValueError` naming the argument.
     """
 
-    rungs: ClassVar[tuple[str, ...]] = ("warm start", "closest points without a hint")
+    rungs: ClassVar[tuple[str, ...]] = asking.RUNGS
 
     scheme: str = "midpoint"
     approximation: str = "convex"
@@ -69,38 +58,30 @@ class Convex:
             positive(name, getattr(self, name))
         count("max_iterations", self.max_iterations)
 
-    def init(self, system: System, state: State) -> Memory:
-        """Closest points found without a hint."""
-        here = nearby.cold(system, state)
-        return Memory(here, here.closest)
+    def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
+        """No impulses."""
+        return asking.begin(system, state, closest)
 
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s]."""
         here = memory.nearby
         rows = nearby.linear_rows(system, state, here.geometry)
         free = free_motion(self._theta, system, state, h)
-        solution = self._solve(system, state, here, rows, free, h)
-        given = rows.momenta(solution.gamma, system.body_count)
+        impulses = self._solve(system, state, here, rows, free, h)
+        impulses = dataclasses.replace(impulses, converged=impulses.converged & free.converged)
+        given = rows.momenta(impulses.gamma, system.body_count)
         velocity = free.velocity + jnp.linalg.solve(free.A, given[..., None])[..., 0]
         after = nearby.moved(system, state, mixed(self._theta.vq, state, velocity), h)
-        there = nearby.find(system, after, memory.guess, here.geometry.tangents[:, 0])
-        solved = free.converged & solution.converged & there.converged
-        return StepResult(
-            state=dataclasses.replace(after, velocity=velocity),
-            memory=Memory(there, there.closest),
-            contacts=nearby.record(here, rows, solution.gamma, velocity, there.geometry.psi),
-            stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),
-            result=jnp.where(solved, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
-        )
+        return asking.finish(system, memory, here, rows, impulses, dataclasses.replace(after, velocity=velocity))
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
-        """Once more, with the closest points at the end of the step found without a hint."""
-        yield self.rungs[1], _found_again(self, system, state, memory, h)
+        """`asking.again`."""
+        return asking.again(self, system, state, memory, h)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """Violations of S (8), (13) and the update of positions, together as "momentum", and of the contacts' laws as cone
         complementarity, dimensionless, from the step's result alone; impulses in max(m g h, p_n), velocities likewise."""
-        units, (unit, speed) = scales(system, h), _units(system, h)
+        units, (unit, speed) = scales(system, h), asking.units(system, h)
         rows = nearby.linear_rows(system, before, nearby.geometry_of(contacts))
         free, gamma = free_motion(self._theta, system, before, h), nearby.impulses_of(contacts, rows)
         unfree = momentum_residual(self._theta, system, before, h, free.velocity)
@@ -140,11 +121,11 @@ class Convex:
             R_n, R_t = jnp.maximum(R_n, (self.beta / (2 * jnp.pi)) ** 2 * w), self.sigma_s * w
         return Law(-psi / (h + tau), R_n, R_t, nearby.of_contacts(system, "mu"))
 
-    def _solve(self, system: System, state: State, here: Nearby, rows: Rows, free: FreeMotion, h) -> ContactSolution:
+    def _solve(self, system: System, state: State, here: Nearby, rows: Rows, free: FreeMotion, h) -> Impulses:
         """Impulses (nc, 1 + k) [N s]."""
         u_free, psi = rows.scaled(free.velocity), here.geometry.psi
         if not system.groups:
-            return ContactSolution(u_free, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
+            return Impulses(u_free, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
         law = self._law(system, rows, free, psi, h, regularised=True)
         limits = self.tolerance, self.max_iterations
         start, unit = state.velocity - free.velocity, scales(system, h).momentum
@@ -152,7 +133,7 @@ class Convex:
         if self.approximation == "convex":
             return solution
         law = self._law(system, rows, free, psi, h, regularised=False)
-        return unconvexified(free.A, rows, law, u_free, solution, _units(system, h), *limits)
+        return unconvexified(free.A, rows, law, u_free, solution, asking.units(system, h), *limits)
 
 
 def _of_contacts(system: System, name: str):
@@ -160,15 +141,3 @@ def _of_contacts(system: System, name: str):
     parts = [getattr(group, name) for group in system.groups]
     parts = [jnp.zeros(len(g.numbers)) if part is None else part for g, part in zip(system.groups, parts, strict=True)]
     return in_user_order(system, jnp.concatenate(parts)) if parts else jnp.zeros(0)
-
-
-def _units(system: System, h):
-    """Impulse [N s] and speed [m/s] in which contact is dimensionless."""
-    speed = system.acceleration * h
-    return jnp.min(jnp.asarray(system.mass)) * speed, speed
-
-
-@functools.partial(jit, static_argnums=0)
-def _found_again(stepper: Convex, system: System, state: State, memory: Memory, h) -> Memory:
-    after = stepper.step(system, state, memory, h).state
-    return dataclasses.replace(memory, guess=nearby.cold(system, after).closest)

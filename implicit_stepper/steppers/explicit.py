@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -16,28 +15,17 @@ from shapes.arguments import positive
 from .. import ncp, nearby
 from ..bodies import State
 from ..checks import count
-from ..compilation import jit
 from ..complementarity import length_of
-from ..cone_solvers import ConeSolution, apgd, coulomb
+from ..cone_solvers import apgd, coulomb
 from ..contact_kinematics import predicted, smooth
-from ..nearby import Nearby
-from ..records import Contacts, Stats, StepResult
-from ..results import Result
+from ..nearby import Impulses, Nearby
+from ..records import Contacts, StepResult
 from ..scales import scales
 from ..system import System, in_user_order
+from . import asking
+from .asking import Memory
 
 _OPEN = 1e9  # times g h: the speed at which a contact that is open seems to part
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Memory:
-    """`nearby`: closest points in the present state; `guess`, per group, where the search for those at the end of the step
-    begins; `impulses` (nc, 1 + k) of the last step."""
-
-    nearby: Nearby
-    guess: tuple[jax.Array, ...]
-    impulses: jax.Array
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,7 +38,7 @@ class Explicit:
     start Newton's method. Raises `ValueError` naming the argument; `init` does for other bodies.
     """
 
-    rungs: ClassVar[tuple[str, ...]] = ("warm start", "closest points without a hint")
+    rungs: ClassVar[tuple[str, ...]] = asking.RUNGS
 
     tolerance: float = 1e-12
     max_iterations: int = 300
@@ -59,8 +47,9 @@ class Explicit:
         positive("tolerance", self.tolerance)
         count("max_iterations", self.max_iterations)
 
-    def init(self, system: System, state: State) -> Memory:
-        """Closest points found without a hint. Raises `ValueError` for bodies with edges, faces or infinite curvature."""
+    def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
+        """No impulses. Raises `ValueError` for bodies with edges, faces or infinite curvature, and compliant contacts."""
+        asking.refuse_compliance(system)
         for group in system.groups:
             sides = (group.pair.first, group.pair.second)
             if not smooth(sides):
@@ -68,8 +57,7 @@ class Explicit:
                     f"Montana's equations need bodies of one smooth inequality, not {sides[0].name} and {sides[1].name}: "
                     "use GeometricallyImplicit, ConeComplementarity, Linearized or Convex."
                 )
-        here = nearby.cold(system, state)
-        return Memory(here, here.closest, jnp.zeros((system.contact_count, 4 if system.dimension == 3 else 2)))
+        return asking.begin(system, state, closest)
 
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s]."""
@@ -79,24 +67,14 @@ class Explicit:
         rows, mass = nearby.linear_rows(system, after, ahead.geometry), nearby.mass_matrices(system, after)
         free = jnp.linalg.solve(mass, momentum[..., None])[..., 0]
         closed = jnp.minimum(here.geometry.psi, ahead.geometry.psi) <= self.tolerance * system.length
-        unit = jnp.min(system.mass) * system.acceleration * h
-        solution = self._solve(system, rows, mass, free, closed, memory.impulses / unit, h)
-        given = rows.momenta(solution.gamma * unit, system.body_count)
+        impulses = self._solve(system, rows, mass, free, closed, memory.impulses, h)
+        given = rows.momenta(impulses.gamma, system.body_count)
         velocity = free + jnp.linalg.solve(mass, given[..., None])[..., 0]
-        after = dataclasses.replace(after, velocity=velocity)
-        there = nearby.find(system, after, memory.guess, ahead.geometry.tangents[:, 0])
-        contacts = nearby.record(ahead, rows, solution.gamma * unit, velocity, there.geometry.psi)
-        return StepResult(
-            state=after,
-            memory=Memory(there, there.closest, solution.gamma * unit),
-            contacts=dataclasses.replace(contacts, gap_start=here.geometry.psi),
-            stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),
-            result=jnp.where(solution.converged & there.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
-        )
+        return asking.finish(system, memory, ahead, rows, impulses, dataclasses.replace(after, velocity=velocity))
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
-        """Once more, with the closest points at the end of the step found without a hint."""
-        yield self.rungs[1], _found_again(self, system, state, memory, h)
+        """`asking.again`."""
+        return asking.again(self, system, state, memory, h)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """Violations of the balance of momentum and of Coulomb's law at contacts that carry, in the predicted frames,
@@ -105,8 +83,7 @@ class Explicit:
         gamma = nearby.impulses_of(contacts, rows)
         balance = jnp.einsum("bij,bj->bi", mass, after.velocity) - ncp.applied_momentum(system, before, h)
         balance = balance - rows.momenta(gamma, system.body_count)
-        speed = system.acceleration * h
-        unit, mu = jnp.min(system.mass) * speed, nearby.of_contacts(system, "mu")
+        (unit, speed), mu = asking.units(system, h), nearby.of_contacts(system, "mu")
         largest = jnp.maximum(1.0, gamma[:, :1] / unit)
         d, gamma = rows.scaled(after.velocity) / (speed * largest), gamma / (unit * largest)
         size = jax.vmap(length_of)
@@ -122,20 +99,20 @@ class Explicit:
         """0: what the gap is besides is the drift of the scheme."""
         return jnp.zeros_like(contacts.gap)
 
-    def _solve(self, system: System, rows: nearby.Rows, mass, free, closed, start, h) -> ConeSolution:
-        """Impulses (nc, 1 + k), dimensionless."""
+    def _solve(self, system: System, rows: nearby.Rows, mass, free, closed, start, h) -> Impulses:
+        """Impulses (nc, 1 + k) [N s] of contacts that are `closed` (nc,)."""
         if not system.groups:
-            return ConeSolution(start, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
-        speed = system.acceleration * h
-        unit, mu = jnp.min(system.mass) * speed, nearby.of_contacts(system, "mu")
+            return Impulses(start, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
+        (unit, speed), mu = asking.units(system, h), nearby.of_contacts(system, "mu")
         r = (rows.scaled(free) / speed).at[:, 0].add(jnp.where(closed, 0.0, _OPEN))
 
         def product(gamma):
             given = rows.momenta(jnp.where(closed[:, None], gamma, 0.0) * unit, system.body_count)
             return rows.scaled(jnp.linalg.solve(mass, given[..., None])[..., 0]) / speed
 
-        near = apgd(product, r, mu, start, self.tolerance, self.max_iterations)
-        return coulomb(product, r, mu, near, self.tolerance)
+        near = apgd(product, r, mu, start / unit, self.tolerance, self.max_iterations)
+        found = coulomb(product, r, mu, near, self.tolerance)
+        return dataclasses.replace(found, gamma=found.gamma * unit)
 
 
 def _ahead(system: System, state: State, here: Nearby, h):
@@ -147,9 +124,3 @@ def _ahead(system: System, state: State, here: Nearby, h):
         own = jax.tree.map(lambda a, group=group: a[np.array(group.numbers)], here.geometry)
         parts.append(jax.vmap(predicted, (0, 0, 0, 0, None))(group, own, *ncp.contact_motions(system, state, group), h))
     return jax.tree.map(lambda *of_groups: in_user_order(system, jnp.concatenate(of_groups)), *parts)
-
-
-@functools.partial(jit, static_argnums=0)
-def _found_again(stepper: Explicit, system: System, state: State, memory: Memory, h) -> Memory:
-    after = stepper.step(system, state, memory, h).state
-    return dataclasses.replace(memory, guess=nearby.cold(system, after).closest)

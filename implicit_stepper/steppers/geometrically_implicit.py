@@ -69,9 +69,10 @@ class GeometricallyImplicit:
         checks.one_of("friction", self.friction, FRICTION_ROWS)
         checks.one_of("gap", self.gap, ("in_ncp", "query"))
 
-    def init(self, system: System, state: State) -> Memory:
-        """Closest points found without a hint; no impulses."""
-        contacts = starts.cold_contacts(system, state)
+    def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
+        """No impulses, at `closest` points, by default found without a hint."""
+        closest = starts.cold_closest(system, state) if closest is None else closest
+        contacts = starts.resting_contacts(system, state, closest)
         unknowns, references, gaps = zip(*contacts, strict=True) if contacts else ((), (), ())
         z = jnp.concatenate([jnp.asarray(state.velocity).reshape(-1), *(u.reshape(-1) for u in unknowns)])
         gaps = in_user_order(system, jnp.concatenate([*gaps, jnp.zeros(0)]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -16,35 +15,13 @@ from shapes.arguments import positive
 from .. import nearby
 from ..bodies import State
 from ..checks import count
-from ..compilation import jit
 from ..lemke import lemke
-from ..nearby import Nearby, Rows
-from ..records import Contacts, Stats, StepResult
-from ..results import Result
+from ..nearby import Impulses, Rows
+from ..records import Contacts, StepResult
 from ..scales import scales
 from ..system import System
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Memory:
-    """`nearby`: closest points in the present state; `guess`, per group, where the search for those at the end of the step
-    begins."""
-
-    nearby: Nearby
-    guess: tuple[jax.Array, ...]
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Impulses:
-    """gamma (nc, 1 + k) = (p_n, y) [N s]; residual (), largest |min(z_i, w_i)| of the LCP in m g h and g h; `pivots` ();
-    `solved` ()."""
-
-    gamma: jax.Array
-    residual: jax.Array
-    pivots: jax.Array
-    solved: jax.Array
+from . import asking
+from .asking import Memory
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,7 +39,7 @@ class Linearized:
     at most `max_pivots` pivots; `tolerance` bounds its violation, dimensionless. Raises `ValueError` naming the argument.
     """
 
-    rungs: ClassVar[tuple[str, ...]] = ("warm start", "closest points without a hint")
+    rungs: ClassVar[tuple[str, ...]] = asking.RUNGS
 
     facets: int = 8
     tolerance: float = 1e-10
@@ -74,38 +51,30 @@ class Linearized:
         positive("tolerance", self.tolerance)
         count("max_pivots", self.max_pivots)
 
-    def init(self, system: System, state: State) -> Memory:
-        """Closest points found without a hint."""
-        here = nearby.cold(system, state)
-        return Memory(here, here.closest)
+    def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
+        """No impulses. Raises `ValueError` for compliant contacts."""
+        asking.refuse_compliance(system)
+        return asking.begin(system, state, closest)
 
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s]."""
         here, mass = memory.nearby, nearby.mass_matrices(system, state)
         rows = nearby.linear_rows(system, state, here.geometry)
         free = nearby.free_velocity(system, state, mass, h)
-        found = self.impulses(system, rows, here.geometry.psi, mass, free, h)
-        velocity = free + jnp.linalg.solve(mass, rows.momenta(found.gamma, system.body_count)[..., None])[..., 0]
-        after = nearby.moved(system, state, velocity, h)
-        there = nearby.find(system, after, memory.guess, here.geometry.tangents[:, 0])
-        return StepResult(
-            state=after,
-            memory=Memory(there, there.closest),
-            contacts=nearby.record(here, rows, found.gamma, velocity, there.geometry.psi),
-            stats=Stats(found.pivots, found.residual, jnp.asarray(0), jnp.asarray(1)),
-            result=jnp.where(found.solved & there.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
-        )
+        impulses = self.impulses(system, rows, here.geometry.psi, mass, free, h)
+        velocity = free + jnp.linalg.solve(mass, rows.momenta(impulses.gamma, system.body_count)[..., None])[..., 0]
+        return asking.finish(system, memory, here, rows, impulses, nearby.moved(system, state, velocity, h))
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
-        """Once more, with the closest points at the end of the step found without a hint."""
-        yield self.rungs[1], _found_again(self, system, state, memory, h)
+        """`asking.again`."""
+        return asking.again(self, system, state, memory, h)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """Violations of the equations above, dimensionless, from the step's result alone. "dissipation" is that of
         y.w = -mu p_n lambda, which beta and lambda that solve the last two rows make, and only they."""
         geometry = nearby.geometry_of(contacts)
         rows, mass = nearby.linear_rows(system, before, geometry), nearby.mass_matrices(system, before)
-        (unit, speed), scale = _units(system, h), scales(system, h)
+        (unit, speed), scale = asking.units(system, h), scales(system, h)
         gamma = nearby.impulses_of(contacts, rows)
         free = nearby.free_velocity(system, before, mass, h)
         balance = jnp.einsum("bij,bj->bi", mass, after.velocity - free) - rows.momenta(gamma, system.body_count)
@@ -129,8 +98,8 @@ class Linearized:
         return jnp.zeros_like(contacts.gap)
 
     def impulses(self, system: System, rows: Rows, psi, mass, free, h) -> Impulses:
-        """Impulses at contacts with gaps psi (nc,) [m] and `rows` that give the `free` velocity (nb, 6 or 3) its end."""
-        nc, (unit, speed) = len(psi), _units(system, h)
+        """Impulses [N s] at contacts with gaps psi (nc,) [m] and `rows` for bodies of `free` velocity (nb, 6 or 3)."""
+        nc, (unit, speed) = len(psi), asking.units(system, h)
         D = self._directions(system.dimension)
         to_pyramid = jax.scipy.linalg.block_diag(jnp.ones((1, 1)), D)  # of (v_n, w)
         columns = jnp.einsum("fr,crbv->cfbv", to_pyramid, jax.jacfwd(rows.scaled)(jnp.zeros_like(free)))
@@ -164,15 +133,3 @@ class Linearized:
         angle = np.pi * (2 * np.arange(self.facets) + 1) / self.facets  # of the outward normals of the polygon's edges
         normals = jnp.asarray(np.stack([np.cos(angle), np.sin(angle)]) / np.cos(np.pi / self.facets))
         return jnp.max(y[:, :2] @ normals, axis=1, initial=0.0) + jnp.abs(y[:, 2])
-
-
-def _units(system: System, h):
-    """Impulse [N s] and speed [m/s] in which the problem is dimensionless."""
-    speed = system.acceleration * h
-    return jnp.min(jnp.asarray(system.mass)) * speed, speed
-
-
-@functools.partial(jit, static_argnums=0)
-def _found_again(stepper: Linearized, system: System, state: State, memory: Memory, h) -> Memory:
-    after = stepper.step(system, state, memory, h).state
-    return dataclasses.replace(memory, guess=nearby.cold(system, after).closest)
