@@ -85,8 +85,8 @@ class Impulses:
 
 
 def find(system: System, state: State, closest, references=None) -> Nearby:
-    """Closest points in `state` from `closest`, those of a state nearby or of `starts.cold_closest`; `references` (nc, d), in the order
-    of `Scene.add_contact`, orient the tangents of isotropic friction."""
+    """Closest points in `state` from `closest`, those of a state nearby or of `starts.cold_closest`; `references` (nc, d),
+    in the order of `Scene.add_contact`, orient the tangents of isotropic friction."""
     if not system.groups:
         return _none(system)
     count, d = system.contact_count, system.dimension
