@@ -24,6 +24,7 @@ import shapes
 from implicit_stepper.bodies import State
 
 GRAVITY = 9.81
+RUNGS = len(ist.GeometricallyImplicit.rungs) + 1  # and sub-steps
 HEIGHT = 1.3  # [m] between the centres of two dropped bodies, more than the largest diameter
 
 
@@ -84,7 +85,7 @@ class Tally:
 
     steps: int = 0
     seconds: list = dataclasses.field(default_factory=list)
-    rungs: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(5, int))
+    rungs: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(RUNGS, int))
     substeps: int = 0
     iterations: list = dataclasses.field(default_factory=list)
     residual: float = 0.0
@@ -97,7 +98,7 @@ class Tally:
         stats = trajectory.stats
         self.steps += len(trajectory)
         self.seconds.append(seconds / len(trajectory))
-        self.rungs += np.bincount(stats.rung, minlength=5)
+        self.rungs += np.bincount(stats.rung, minlength=RUNGS)
         self.substeps += int(np.sum(stats.substeps > 1))
         self.iterations.append(stats.iterations)
         self.residual = max(self.residual, np.max(stats.residual, initial=0.0))
@@ -116,7 +117,7 @@ class Tally:
 
 
 HEADER = (
-    "| body, onto | steps | lost | solved on rung 0 / 1 / 2 / 3 / sub-steps | rung 0 [%] | Jacobians, mean / 99 % | "
+    "| body, onto | steps | lost | solved on rung 0 / 1 / 2 / 3 / 4 / sub-steps | rung 0 [%] | Jacobians, mean / 99 % | "
     "worst residual | worst penetration [m] | energy gained, relative | ms a step, median |\n|" + "---|" * 10
 )
 

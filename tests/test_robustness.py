@@ -155,7 +155,7 @@ def test_a_lost_step_is_an_error_that_carries_everything_before_it():
     assert len(error.trajectory) > 0
     assert error.time == pytest.approx(error.trajectory.time[-1] + 0.01)
     assert np.all(np.isfinite(error.trajectory.position))
-    for part in ("body and floor", "smaller `h`", "cuts ", "free flight ", "tilted cuts ", "h/2 "):
+    for part in ("body and floor", "smaller `h`", "cuts ", "free flight ", "tilted cuts ", "patient cuts ", "h/2 "):
         assert part in str(error)
     kept = ist.simulate(scene, weak, h=0.01, duration=1.0, on_failure="return")
     assert np.array_equal(kept.position, error.trajectory.position)

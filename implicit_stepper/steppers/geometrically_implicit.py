@@ -28,6 +28,8 @@ from ..results import Result
 from ..system import ContactGroup, System, in_user_order, with_queries
 from .base import begin
 
+_PATIENCE = 5  # times as many iterations for the last rung
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -46,14 +48,14 @@ class GeometricallyImplicit:
     """Implicit Euler with contact conditions, friction and wrench maps at the end of the step, Chakraborty (10)-(11).
 
     `tolerance` bounds every residual in the units of `scales` (dimensionless; 1e-8 to 1e-12), on top of `ncp.round_off`;
-    `max_iterations` bounds the Jacobians of one start; `rounds` the starts of the rungs "cuts" and "tilted cuts", each with
+    `max_iterations` bounds the Jacobians of one start; `rounds` the starts of the rungs with cuts, each with
     `sweeps` Gauss-Seidel sweeps; `friction` is the form of the friction rows, "projection" or "fischer-burmeister", which
     have the same roots. With `gap="in_ncp"` closest points are unknowns of the problem; with "query" its residual calls a
     closest-point solver, as a stepper with collision detection outside does; that serves bodies of one smooth inequality
     each. Raises `ValueError` naming the argument.
     """
 
-    rungs: ClassVar[tuple[str, ...]] = ("warm start", "cuts", "free flight", "tilted cuts")
+    rungs: ClassVar[tuple[str, ...]] = ("warm start", "cuts", "free flight", "tilted cuts", "patient cuts")
 
     tolerance: float = 1e-12
     max_iterations: int = 40
@@ -112,6 +114,11 @@ class GeometricallyImplicit:
         for number in range(self.rounds):
             start, cuts = _cut(self, system, state, memory, h, tilted(cuts, h, number))
             yield "tilted cuts", start
+        # nearly sharp edges on flat ground make Newton's method slow, but not diverge
+        patient, cuts = dataclasses.replace(self, max_iterations=_PATIENCE * self.max_iterations), fresh
+        for _ in range(self.rounds):
+            start, cuts = _cut(self, system, state, memory, h, cuts)
+            yield "patient cuts", _starting_at(memory, _stepped(patient, system, state, start, h).memory.history[0])
 
     def _problem(self, system: System, state: State, memory: Memory, h) -> ncp.StepProblem:
         if self.gap == "query":
@@ -146,6 +153,11 @@ def _query(pair: PairClass):
             'inequality each. Use gap="in_ncp".'
         )
     return closest_points_query
+
+
+@functools.partial(jit, static_argnums=0)
+def _stepped(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h) -> StepResult:
+    return stepper.step(system, state, memory, h)
 
 
 @functools.partial(jit, static_argnums=0)
