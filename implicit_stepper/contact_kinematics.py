@@ -74,5 +74,3 @@ def _turned(velocity, n):
 def smooth(member_classes: tuple[ShapeClass, ShapeClass]) -> bool:
     """Whether both bodies have one inequality of finite curvature and no rounding: what these equations need."""
     return all(side.count == 1 and side.support is None and not side.rounded for side in member_classes)
-
-

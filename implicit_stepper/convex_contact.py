@@ -108,9 +108,7 @@ def minimise(A, rows: Rows, law: Law, u_free, start, momentum_unit, tolerance, m
     return Impulses(law.impulses(u_free + rows.scaled(end)), residual, iterations, residual <= tolerance)
 
 
-def unconvexified(
-    A, rows: Rows, law: Law, u_free, start: Impulses, units, tolerance, max_iterations
-) -> Impulses:
+def unconvexified(A, rows: Rows, law: Law, u_free, start: Impulses, units, tolerance, max_iterations) -> Impulses:
     """Coulomb's law as it is, 0 <= p_n _|_ u_n - vhat + R_n p_n >= 0 with maximum dissipation, S (7), (13), from the
     convex answer; `units`: an impulse [N s] and a speed [m/s], in which `tolerance` bounds the residual."""
     impulse, speed = units

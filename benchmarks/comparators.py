@@ -1,0 +1,52 @@
+"""What a step costs under every method: example 3, side by side, and cone complementarity on a pile of 931 contacts.
+
+    python benchmarks/comparators.py
+
+Prints the Markdown table of docs/benchmarks.md; times are of compiled steps, methods in turn.
+"""
+
+import os
+import time
+
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+
+import numpy as np
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.paper import scenes
+from implicit_stepper.paper.comparisons import METHODS
+
+H, DURATION, REPEATS = 0.01, 4.0, 9
+PILE = (7, 7, 0.005, 20)  # side, layers, h [s], steps
+
+
+def main():
+    """Both tables."""
+    scene = scenes.two_spheres(shapes.Sphere)
+    seconds = {name: [] for name in METHODS}
+    for repeat in range(REPEATS + 1):
+        for name, stepper in METHODS.items():
+            start = time.perf_counter()
+            run = ist.simulate(scene, stepper, h=H, duration=DURATION, progress=False)
+            if repeat:  # the first compiles
+                seconds[name].append((time.perf_counter() - start) / len(run))
+    print("| method, example 3 | us a step, median (range) | ratio to implicit, median of pairs |\n|---|---|---|")
+    for name, values in seconds.items():
+        us, ratio = 1e6 * np.array(values), np.median(np.array(values) / np.array(seconds["implicit"]))
+        print(f"| {name} | {np.median(us):.0f} ({us.min():.0f} to {us.max():.0f}) | {ratio:.2f} |", flush=True)
+    side, layers, h, steps = PILE
+    print("\n| pile of 343 balls, 931 contacts | s a step | iterations a step | residual |\n|---|---|---|---|")
+    for tilt in (0.0, 0.6):
+        stepper = ist.ConeComplementarity(tolerance=1e-8)
+        pile = scenes.pile(side, layers, tilt=tilt)
+        ist.simulate(pile, stepper, h=h, duration=h, progress=False, certificate_tolerance=1e-5)
+        start = time.perf_counter()
+        run = ist.simulate(pile, stepper, h=h, duration=steps * h, progress=False, certificate_tolerance=1e-5)
+        cost = (time.perf_counter() - start) / steps
+        how = "at rest" if tilt == 0 else "sheared"
+        print(f"| {how} | {cost:.2f} | {run.stats.iterations.mean():.0f} | {run.stats.residual.max():.0e} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
