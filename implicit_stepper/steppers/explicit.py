@@ -41,7 +41,7 @@ class Explicit:
     rungs: ClassVar[tuple[str, ...]] = asking.RUNGS
 
     tolerance: float = 1e-12
-    max_iterations: int = 300
+    max_iterations: int = 50
 
     def __post_init__(self):
         positive("tolerance", self.tolerance)
