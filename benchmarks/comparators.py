@@ -1,4 +1,4 @@
-"""What a step costs under every method: example 3, side by side, and cone complementarity on a pile of 931 contacts.
+"""What a step costs under every method: example 3, side by side, and cone complementarity on a pile of 1064 contacts.
 
     python benchmarks/comparators.py
 
@@ -18,7 +18,7 @@ from implicit_stepper.paper import scenes
 from implicit_stepper.paper.comparisons import METHODS
 
 H, DURATION, REPEATS = 0.01, 4.0, 9
-PILE = (7, 7, 0.005, 20)  # side, layers, h [s], steps
+PILE = (7, 8, 0.005, 20)  # side, layers, h [s], steps
 
 
 def main():
@@ -36,7 +36,7 @@ def main():
         us, ratio = 1e6 * np.array(values), np.median(np.array(values) / np.array(seconds["implicit"]))
         print(f"| {name} | {np.median(us):.0f} ({us.min():.0f} to {us.max():.0f}) | {ratio:.2f} |", flush=True)
     side, layers, h, steps = PILE
-    print("\n| pile of 343 balls, 931 contacts | s a step | iterations a step | residual |\n|---|---|---|---|")
+    print("\n| pile of 392 balls, 1064 contacts | s a step | iterations a step | residual |\n|---|---|---|---|")
     for tilt in (0.0, 0.6):
         stepper = ist.ConeComplementarity(tolerance=1e-8)
         pile = scenes.pile(side, layers, tilt=tilt)

@@ -148,10 +148,10 @@ def test_all_solvers_find_what_a_conic_solver_finds(name):
 
 
 def test_accelerated_descent_solves_a_thousand_contacts():
-    """A pile of 343 balls, 931 contacts, at rest: each column carries itself."""
-    side, layers, h = 7, 7, 0.005
+    """A pile of 392 balls, 1064 contacts, at rest: each column carries itself."""
+    side, layers, h = 7, 8, 0.005
     trajectory = run(scenes.pile(side, layers), ist.ConeComplementarity(tolerance=1e-9), h=h, certificate_tolerance=1e-6)
-    assert len(trajectory.contact_names) == 931
+    assert len(trajectory.contact_names) == 1064
     assert trajectory.stats.residual[0] <= 1e-9
     assert np.abs(trajectory.velocity).max() <= 1e-8
     below = {pair[1]: p for pair, p in zip(trajectory.contact_names, trajectory.contacts.normal_impulse[0], strict=True)
