@@ -65,43 +65,54 @@ class _Inequalities:
     length: jax.Array
 
     def value(self, w):
+        """f_j (m,) in lengths."""
         return self.shape_class.jet.value(w * self.length, self.placed.theta) / (self.placed.slope * self.length)
 
     def jet(self, w):
+        """What the other methods need of the surface at w."""
         x, slope = w * self.length, self.placed.slope[:, None]
         gradient = self.shape_class.jet.gradient(x, self.placed.theta) / slope
         hessian = self.shape_class.jet.hessian(x, self.placed.theta) * (self.length / slope[:, None])
         return self.value(w), gradient, hessian
 
     def start(self, _, mu):
+        """w and c on the central path with products mu, given the force (d,) that the other body exerts."""
         return self.inside, mu / -self.value(self.inside)
 
     def products(self, c, jet):
+        """Products (m,) or (1,), which vanish at the solution."""
         return -c * jet[0]
 
     def point_and_force(self, w, c, jet):
+        """y and force (d,), both in the body's coordinates and in lengths."""
         return w, c @ jet[1]
 
     def respond(self, w, c, jet, mu):
+        """The linearised relation of y and force that keeps the products at mu."""
         slack, g = -jet[0], jet[1]
         stiffness = jnp.tensordot(c, jet[2], 1) + (g.T * (c / slack)) @ g
         return _Response(jnp.eye(w.size), jnp.zeros(w.size), stiffness, (mu / slack - c) @ g)
 
     def follow(self, c, jet, mu, dw):
+        """How c changes with w by dw when the products go to mu."""
         slack, g = -jet[0], jet[1]
         return mu / slack - c + c / slack * (g @ dw)
 
     def positive(self, w, c, jet, dw, dc):
+        """What must stay positive along a step, and how fast it changes."""
         return c, dc
 
     def allowed(self, w, c, dw, dc, steps, least):
+        """Which `steps` (n,) leave every product above `least` (n,)."""
         products = -(c + steps[:, None] * dc) * jax.vmap(lambda step: self.value(w + step * dw))(steps)
         return jnp.all(products > least[:, None], axis=1)
 
     def weights(self, w, c, force):
+        """Weights (m,) of the unit normals that make the unit normal, given the size of the force."""
         return c / force
 
     def bend(self, c, jet, force):
+        """How much curvature turns the normal () [rad per length]."""
         return jnp.linalg.norm(jnp.tensordot(c / force, jet[2], 1))
 
 
@@ -115,40 +126,50 @@ class _Support:
     length: jax.Array
 
     def jet(self, w):
+        """What the other methods need of the surface at w."""
         of = self.shape_class.support_jet
         value, gradient, hessian = (part(w, self.placed.theta) / self.length for part in (of.value, of.gradient, of.hessian))
         return value - self.inside @ w, gradient - self.inside, hessian
 
     def start(self, force, mu):
+        """w and c on the central path with products mu, given the force (d,) that the other body exerts."""
         return force, mu / (self.jet(force)[0] + mu)
 
     def products(self, c, jet):
+        """Products (m,) or (1,), which vanish at the solution."""
         return c * jet[0] / (1 - c)
 
     def point_and_force(self, w, c, jet):
+        """y and force (d,), both in the body's coordinates and in lengths."""
         return self.inside + (1 - c[0]) * jet[1][0], w
 
     def respond(self, w, c, jet, mu):
+        """The linearised relation of y and force that keeps the products at mu."""
         s, H, g = c[0], jet[0][0], jet[1][0]
         lean = (1 - s) * jet[2][0] + s / (H + mu) * jnp.outer(g, g)
         return _Response(lean, (s - mu / (H + mu)) * g, jnp.eye(w.size), jnp.zeros(w.size))
 
     def follow(self, c, jet, mu, dw):
+        """How c changes with w by dw when the products go to mu."""
         return (mu - c * (jet[1] @ dw)) / (jet[0] + mu) - c
 
     def positive(self, w, c, jet, dw, dc):
+        """What must stay positive along a step, and how fast it changes."""
         size = jnp.linalg.norm(w)
         turn = jnp.linalg.norm(dw - w * (jnp.dot(w, dw) / size**2))
         return jnp.concatenate([c, 1 - c, jet[0], _TURN * size[None]]), jnp.concatenate([dc, -dc, jet[1] @ dw, -turn[None]])
 
     def allowed(self, w, c, dw, dc, steps, least):
+        """Which `steps` (n,) leave every product above `least` (n,)."""
         return jnp.ones(steps.shape, bool)  # every force has a point inside
 
     def weights(self, w, c, force):
+        """Weights (m,) of the unit normals that make the unit normal, given the size of the force."""
         own = self.shape_class.support_jet.gradient(w, self.placed.theta)[0]
         return self.placed.slope / jnp.linalg.norm(self.shape_class.jet.gradient(own, self.placed.theta), axis=1)
 
     def bend(self, c, jet, force):
+        """How much curvature turns the normal () [rad per length]."""
         return jnp.zeros(())  # the normal does not follow from the point
 
 
