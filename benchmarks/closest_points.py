@@ -125,6 +125,8 @@ def at_gaps(ask, count, seed, least=1e-8):
     turns_1, turns_2, directions, rng = random_poses(count, seed)
     gap = 10 ** rng.uniform(np.log10(least), 1, count)
     first = ask(turns_1, turns_2, APART * directions)
+    if not np.all(first.converged):
+        raise RuntimeError(f"{np.sum(~first.converged)} of {count} pairs {APART} m apart were not found.")
     between = APART * directions + first.normal * (gap - first.distance)[:, None]
     return turns_1, turns_2, between, gap
 

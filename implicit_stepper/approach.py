@@ -27,6 +27,7 @@ _CENTRING = 0.1  # of the present products is what a step aims at, or all of the
 _HASTE = 10.0  # the squared unbalanced force is more than this times their sum, or
 _UNEVEN = 0.1  # one of them is less than this share of their mean
 _SHARE = 0.99  # of the way to where a multiplier or slack vanishes is the longest step
+_LONGEST = 1.0  # lengths by which a step may move a point: deep inside a body of high powers nothing holds it
 _CENTRAL = 0.01  # of the mean product must be left in each
 _HALVINGS = 12  # of a step that leaves less
 _TURN = 0.3  # [rad] by which a step may turn the force on a support function, lest its point jumps to and fro
@@ -100,7 +101,7 @@ class _Inequalities:
 
     def positive(self, w, c, jet, dw, dc):
         """What must stay positive along a step, and how fast it changes."""
-        return c, dc
+        return jnp.append(c, _LONGEST), jnp.append(dc, -jnp.linalg.norm(dw))
 
     def allowed(self, w, c, dw, dc, steps, least):
         """Which `steps` (n,) leave every product above `least` (n,)."""
