@@ -182,7 +182,9 @@ def closest_points_query(pair: PairClass, unknowns, first: Placed, second: Place
     def solve(_, start):
         frozen = lax.stop_gradient((first, second))
         residual = functools.partial(conditions, first=frozen[0], second=frozen[1])
-        return newton(residual, jax.jacfwd(residual), start, tolerance=_QUERY_TOLERANCE, max_iterations=_ITERATIONS).z
+        farthest = jnp.max(jnp.abs(jnp.concatenate([p.position for p in frozen]))) / length
+        tolerance = _QUERY_TOLERANCE + _ROUND_OFF * farthest
+        return newton(residual, jax.jacfwd(residual), start, tolerance=tolerance, max_iterations=_ITERATIONS).z
 
     def tangent_solve(linear, right):
         return jnp.linalg.solve(jax.jacfwd(linear)(jnp.zeros_like(right)), right)
