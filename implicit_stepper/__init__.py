@@ -18,7 +18,15 @@ from .newton import solve_ncp  # noqa: E402
 from .results import Result, StepError  # noqa: E402
 from .scene import Scene  # noqa: E402
 from .simulate import simulate  # noqa: E402
-from .steppers import ClosedFormGap, ConeComplementarity, Convex, Explicit, GeometricallyImplicit, Linearized  # noqa: E402
+from .steppers import (  # noqa: E402
+    ClosedFormGap,
+    ConeComplementarity,
+    Convex,
+    Explicit,
+    GeometricallyImplicit,
+    Linearized,
+    RadauContact,
+)
 from .trajectory import Trajectory, load  # noqa: E402
 
 __all__ = [
@@ -32,6 +40,7 @@ __all__ = [
     "FrictionEllipsoid",
     "GeometricallyImplicit",
     "Linearized",
+    "RadauContact",
     "Result",
     "Scene",
     "StepError",

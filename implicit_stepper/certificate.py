@@ -41,7 +41,7 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
         numbers = np.array(group.numbers)
         record = jax.tree.map(lambda a, numbers=numbers: a[numbers], contacts)
         motions = ncp.contact_motions(system, after, group)
-        violations, wrenches = jax.vmap(functools.partial(_contact, units, h))(group, record, impulse, *motions)
+        violations, wrenches = jax.vmap(functools.partial(contact_violations, units, h))(group, record, impulse, *motions)
         for i in (0, 1):
             if group.moving[i]:
                 balance = balance.at[np.array(group.bodies)[:, i]].add(-wrenches[i])
@@ -55,10 +55,10 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
     }
 
 
-def _contact(units, h, member: ContactGroup, record: Contacts, impulse, motion_1, motion_2):
+def contact_violations(units, h, member: ContactGroup, record: Contacts, impulse, motion_1, motion_2):
     """Violations () of one contact, and the wrenches of its impulses on its bodies."""
     first, second = ncp.placed(member, motion_1, motion_2)
-    geometry = ContactGeometry(record.point_1, record.point_2, record.normal, _tangents(record), record.gap)
+    geometry = geometry_of(record)
     v_n, v = contact.slip_velocities(geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity)
     p_n, w, sigma = record.normal_impulse, member.e * v, length_of(member.e * v)
     on = member.e > 0
@@ -114,8 +114,8 @@ def _normal_at(shape_class: ShapeClass, placed: Placed, point, outward, multipli
     return jnp.concatenate([jnp.abs(defect), jnp.abs(slack), jnp.maximum(-weights, 0.0)])
 
 
-def _tangents(record: Contacts):
-    """(t, o = n x t), or (t,) in the plane."""
-    if record.normal.shape == (2,):
-        return record.tangent[None]
-    return jnp.stack([record.tangent, jnp.cross(record.normal, record.tangent)])
+def geometry_of(record: Contacts) -> ContactGeometry:
+    """What a record of one contact says of it, at the end of the step."""
+    n, t = record.normal, record.tangent
+    tangents = t[None] if n.shape == (2,) else jnp.stack([t, jnp.cross(n, t)])
+    return ContactGeometry(record.point_1, record.point_2, n, tangents, record.gap)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 _KINK = 1e-12
 # Step of the natural map. Its roots do not depend on it; near the inverse of the response of a rolling sphere's contact
 # point to a unit impulse, 1/(1/m + r^2/I) = 0.29 m, Newton crosses from stick to slip most directly.
-_STEP = 0.3
+STEP = 0.3
 
 
 @jax.custom_jvp
@@ -105,12 +105,12 @@ def _product(x, y):
 
 
 def natural_disc(y, w, radius):
-    """y - proj(y - r w) onto {|y| <= radius}, r = `_STEP`: zero iff y maximises -w.y over the disc (k,); radius >= 0.
+    """y - proj(y - r w) onto {|y| <= radius}, r = `STEP`: zero iff y maximises -w.y over the disc (k,); radius >= 0.
 
     The same roots as the cone function, without the multiplier |w|. Where y sticks inside the disc the row is r w itself,
     linear, so that statically indeterminate friction keeps Newton's fast convergence.
     """
-    return y - project_to_disc(y - _STEP * w, radius)
+    return y - project_to_disc(y - STEP * w, radius)
 
 
 def project_to_disc(y, radius):

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from .bodies import State
 
@@ -24,7 +25,7 @@ class Contacts:
 
     Points, normals, tangents, multipliers and slips belong to the configuration in which the stepper writes its contact
     equations: the end of the step for `GeometricallyImplicit`, the start for those that ask for contacts beforehand. `gap`
-    is always that at the end.
+    is always that at the end. `stages`: what a method of several stages leaves inside the step.
     """
 
     normal_impulse: jax.Array
@@ -39,6 +40,20 @@ class Contacts:
     tangent: jax.Array
     multipliers_1: jax.Array
     multipliers_2: jax.Array
+    stages: Stages | None = None
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Stages:
+    """Inside a step of s stages: rates U_i (s, nb, 6 or 3) of x [m/s] and of the rotation vector from the start [rad/s];
+    velocity V_i (s, nb, 6 or 3); eta (s, nc) [N s]; `contacts` with one more axis s in front, their impulses h times the
+    forces at the stage."""
+
+    rates: jax.Array
+    velocity: jax.Array
+    eta: jax.Array
+    contacts: Contacts
 
 
 @jax.tree_util.register_dataclass
@@ -64,3 +79,12 @@ class StepResult:
     contacts: Contacts
     stats: Stats
     result: jax.Array
+
+
+def no_contacts(d: int) -> Contacts:
+    """Of a scene of dimension d without contacts."""
+    k = 3 if d == 3 else 1
+    width = {"friction_impulse": k, "slip": k, "point_1": d, "point_2": d, "normal": d, "tangent": d}
+    width |= {"multipliers_1": 0, "multipliers_2": 0}
+    names = [f.name for f in dataclasses.fields(Contacts) if f.name != "stages"]
+    return Contacts(**{name: jnp.zeros((0, width[name]) if name in width else 0) for name in names})

@@ -78,3 +78,16 @@ def point_velocity(velocity, r):
     if d == 2:
         return linear + angular[0] * jnp.stack([-r[1], r[0]])
     return linear + jnp.cross(angular, r)
+
+
+def angular_velocity(turn, rate):
+    """Angular velocity (3,) or (1,) in the inertial frame of exp(turn) Q while `turn` changes at `rate`: dexp(turn) rate."""
+    if turn.shape == (1,):
+        return rate
+    squared = jnp.dot(turn, turn)
+    small = squared < _SERIES
+    angle = jnp.sqrt(jnp.where(small, 1.0, squared))
+    cosine = jnp.where(small, 0.5 * (1 - squared / 12 * (1 - squared / 30)), (1 - jnp.cos(angle)) / angle**2)
+    sine = jnp.where(small, (1 - squared / 20 * (1 - squared / 42)) / 6, (angle - jnp.sin(angle)) / angle**3)
+    across = jnp.cross(turn, rate)
+    return rate + cosine * across + sine * jnp.cross(turn, across)

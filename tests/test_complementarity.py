@@ -23,7 +23,7 @@ cone_slopes = jax.jit(jax.jacfwd(complementarity.fischer_burmeister_cone, (0, 1)
 disc_slopes = jax.jit(jax.jacfwd(complementarity.natural_disc, (0, 1)))
 
 EPS = np.finfo(float).eps
-STEP = complementarity._STEP  # of the natural map: the roots do not depend on it, bounds do
+STEP = complementarity.STEP  # of the natural map: the roots do not depend on it, bounds do
 # fischer_burmeister is |phi| <= (2 + sqrt 2) |min(a, b)| and >= (2 - sqrt 2) |min(a, b)|, Tseng (1996); the same holds for
 # symmetric cones with x - proj(x - s) for the minimum, Bi, Pan and Chen (2012).
 LEAST, MOST = 2 - np.sqrt(2), 2 + np.sqrt(2)

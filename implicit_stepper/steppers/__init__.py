@@ -7,5 +7,15 @@ from .convex import Convex
 from .explicit import Explicit
 from .geometrically_implicit import GeometricallyImplicit
 from .linearized import Linearized
+from .radau_contact import RadauContact
 
-__all__ = ["ClosedFormGap", "ConeComplementarity", "Convex", "Explicit", "GeometricallyImplicit", "Linearized", "Stepper"]
+__all__ = [
+    "ClosedFormGap",
+    "ConeComplementarity",
+    "Convex",
+    "Explicit",
+    "GeometricallyImplicit",
+    "Linearized",
+    "RadauContact",
+    "Stepper",
+]

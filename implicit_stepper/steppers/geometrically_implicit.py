@@ -23,7 +23,7 @@ from ..cuts import Cuts, cut_start, no_cuts, tilted
 from ..distance import closest_points_query
 from ..friction import FRICTION_ROWS
 from ..newton import Solution, newton
-from ..records import Contacts, Stats, StepResult
+from ..records import Contacts, Stats, StepResult, no_contacts
 from ..results import Result
 from ..system import ContactGroup, System, in_user_order, with_queries
 from .base import begin
@@ -36,11 +36,12 @@ _PATIENCE = 5  # times as many iterations for the last rung
 class Memory:
     """Warm start: `history` (3, N), the last roots in physical units, the latest first; `references`, per group (nc, d),
     the last tangents t, so that the friction components of the next step mean the same; `gaps` (nc,) [m], in the order of
-    `Scene.add_contact`."""
+    `Scene.add_contact`; `inverse` (N, N), that of a recent Jacobian, dimensionless, or zeros."""
 
     history: jax.Array
     references: tuple[jax.Array, ...]
     gaps: jax.Array
+    inverse: jax.Array
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,18 +79,21 @@ class GeometricallyImplicit:
         unknowns, references, gaps = zip(*contacts, strict=True) if contacts else ((), (), ())
         z = jnp.concatenate([jnp.asarray(state.velocity).reshape(-1), *(u.reshape(-1) for u in unknowns)])
         gaps = in_user_order(system, jnp.concatenate([*gaps, jnp.zeros(0)]))
-        return Memory(jnp.broadcast_to(z, (3, z.size)), tuple(references), gaps)
+        return Memory(jnp.broadcast_to(z, (3, z.size)), tuple(references), gaps, jnp.zeros((z.size, z.size)))
 
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s] from the best continuation of the last roots; not solved, it says so in its `result`."""
         problem = self._problem(system, state, memory, h)
         residual = functools.partial(ncp.residual, problem)
+        z0, F0 = starts.extrapolated(residual, memory.history / ncp.unknown_scale(problem))
         solution = newton(
             residual,
             functools.partial(ncp.jacobian, problem),
-            starts.extrapolated(residual, memory.history / ncp.unknown_scale(problem)),
+            z0,
+            F0=F0,
             tolerance=self.tolerance + ncp.round_off(problem),
             max_iterations=self.max_iterations,
+            kept=memory.inverse,
         )
         return self._result(problem, memory, solution)
 
@@ -137,7 +141,9 @@ class GeometricallyImplicit:
         contacts, references = _contacts(problem, unknowns, memory, end)
         return StepResult(
             state=end,
-            memory=Memory(jnp.stack([unknowns, memory.history[0], memory.history[1]]), references, contacts.gap),
+            memory=Memory(
+                jnp.stack([unknowns, memory.history[0], memory.history[1]]), references, contacts.gap, solution.inverse
+            ),
             contacts=contacts,
             stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),
             result=jnp.where(solution.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
@@ -183,14 +189,15 @@ def _moved(state: State, velocity, h) -> State:
 
 
 def _starting_at(memory: Memory, unknowns) -> Memory:
-    return dataclasses.replace(memory, history=jnp.broadcast_to(unknowns, memory.history.shape))
+    history = jnp.broadcast_to(unknowns, memory.history.shape)
+    return dataclasses.replace(memory, history=history, inverse=jnp.zeros_like(memory.inverse))
 
 
 def _contacts(problem: ncp.StepProblem, unknowns, memory: Memory, end: State) -> tuple[Contacts, tuple]:
     """The contacts at the end of the step from all unknowns (N,) in physical units, and the tangents of each group."""
     system, where = problem.system, ncp.layout(problem.system)
     if not system.groups:
-        return _no_contacts(system.dimension), ()
+        return no_contacts(system.dimension), ()
     most = tuple(max(count(g.pair) for g in system.groups) for count in (lambda p: p.first.count, lambda p: p.second.count))
     records = [
         jax.vmap(functools.partial(_record, problem, most))(
@@ -226,13 +233,4 @@ def _record(problem: ncp.StepProblem, most, member: ContactGroup, unknowns, refe
         tangent=geometry.tangents[0],
         multipliers_1=jnp.pad(kkt.l1, (0, most[0] - kkt.l1.size)),
         multipliers_2=jnp.pad(kkt.l2, (0, most[1] - kkt.l2.size)),
-    )
-
-
-def _no_contacts(d: int) -> Contacts:
-    k = 3 if d == 3 else 1
-    width = {"friction_impulse": k, "slip": k, "point_1": d, "point_2": d, "normal": d, "tangent": d}
-    width |= {"multipliers_1": 0, "multipliers_2": 0}
-    return Contacts(
-        **{f.name: jnp.zeros((0, width[f.name]) if f.name in width else 0) for f in dataclasses.fields(Contacts)}
     )

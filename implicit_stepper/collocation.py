@@ -1,0 +1,62 @@
+"""Radau IIA collocation with 1, 2 or 3 stages: nodes, Butcher matrix, and the polynomials through the stages.
+
+Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.5: s stages, stiffly accurate (the last stage is
+the end of the step), L-stable, of order 2 s - 1. One stage is implicit Euler.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.polynomial import Polynomial
+
+_NODES = {
+    1: (1.0,),
+    2: (1 / 3, 1.0),
+    3: ((4 - np.sqrt(6)) / 10, (4 + np.sqrt(6)) / 10, 1.0),
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Collocation:
+    """c (s,); A (s, s); `at_start` (s,): the stage polynomial's weights at 0, before the first node; `powers` (s, s): of
+    the Lagrange polynomials l_j the coefficient of theta^k, row j."""
+
+    c: np.ndarray
+    A: np.ndarray
+    at_start: np.ndarray
+    powers: np.ndarray
+
+    @property
+    def stages(self) -> int:
+        """Number s of stages."""
+        return len(self.c)
+
+    def basis(self, theta):
+        """l_j(theta) (..., s): the polynomial through stage values v_j is sum_j l_j v_j."""
+        theta = jnp.asarray(theta)[..., None]
+        return theta ** np.arange(self.stages) @ self.powers.T
+
+    def integrals(self, theta):
+        """Integrals (..., s) of l_j from 0 to theta: the change over that part of a step, of what has the rates v_j."""
+        theta = jnp.asarray(theta)[..., None]
+        k = np.arange(1, self.stages + 1)
+        return theta**k @ (self.powers / k).T
+
+
+@functools.cache
+def radau(stages: int) -> Collocation:
+    """The method with that many stages."""
+    c = np.array(_NODES[stages])
+    powers = np.array([_lagrange(c, j).coef for j in range(stages)])
+    A = np.array([[_lagrange(c, j).integ()(end) for j in range(stages)] for end in c])
+    return Collocation(c, A, powers[:, 0], powers)
+
+
+def _lagrange(c: np.ndarray, j: int) -> Polynomial:
+    """The polynomial that is 1 at node j and 0 at the others."""
+    others = np.delete(c, j)
+    return Polynomial.fromroots(others) / np.prod(c[j] - others) if len(others) else Polynomial([1.0])

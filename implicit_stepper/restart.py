@@ -1,0 +1,108 @@
+"""What changes at once where motion is not smooth: velocities at an impact, and forces after any event.
+
+Both are the contact NCP of a step at fixed poses: with h -> 0, M (V+ - V-) = sum_c W_c^T P_c with 0 <= P_n _|_ W_n V+ >= 0
+and the friction law with V+; and over a short time under the loads, which leaves the forces with which motion goes on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import nearby, ncp
+from .bodies import State
+from .cone_solvers import apgd, coulomb
+from .nearby import Impulses, Nearby, Rows
+from .system import ContactGroup, System
+
+_OPEN = 1e6  # rate of opening, in units of the speed, of contacts that do not touch
+_TOUCHING = 1e-8  # of the scene's length: gaps that are closed
+_SHORT = 1e-6  # of sqrt(L / g): the time over which forces act that motion goes on with
+_TOLERANCE, _START_ITERATIONS = 1e-12, 200
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Forces:
+    """Contacts in one state. Per group: `unknowns` (nc, width + 1) as `stages` has them, with forces [N]; tangents
+    `references` (nc, d); scaled `slips` (nc, k) [m/s]. `gaps` (nc,) [m] in the order of `Scene.add_contact`."""
+
+    unknowns: tuple[jax.Array, ...]
+    references: tuple[jax.Array, ...]
+    slips: tuple[jax.Array, ...]
+    gaps: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Impact:
+    """`state` after it; `impulses` (nc, 1 + k) = (p_n, p_t, p_o, p_r) [N s, N m s]; whether it was solved; `closest`, per group
+    the closest points in long form."""
+
+    state: State
+    impulses: jax.Array
+    converged: jax.Array
+    closest: tuple[jax.Array, ...]
+
+
+def impact(system: System, state: State, closest, references=None) -> Impact:
+    """Velocities after what touches in `state` has met, perfectly inelastic; `closest` and `references` as in `nearby.find`."""
+    here = nearby.find(system, state, closest, references)
+    rows, mass = nearby.linear_rows(system, state, here.geometry), nearby.mass_matrices(system, state)
+    approach = jnp.max(-rows.scaled(state.velocity)[:, 0], where=_touching(system, here), initial=0.0)
+    fastest = jnp.max(jnp.abs(rows.scaled(state.velocity)), initial=0.0)
+    unit = jnp.where(fastest > 0, fastest, 1.0)
+    solution, gamma = _solve(system, here, rows, mass, state.velocity, unit, 0.0)
+    change = jnp.linalg.solve(mass, rows.momenta(gamma, system.body_count)[..., None])[..., 0]
+    # where nothing approaches there is no impact, not even one of round-off
+    hits = approach > 1e-12 * unit
+    velocity = state.velocity + jnp.where(hits, change, 0.0)
+    impulses = jnp.where(hits, jnp.concatenate([gamma[:, :1], rows.e * gamma[:, 1:]], axis=1), 0.0)
+    converged = here.converged & (solution.converged | ~hits)
+    return Impact(dataclasses.replace(state, velocity=velocity), impulses, converged, here.closest)
+
+
+def forces(system: System, state: State, closest, references=None) -> Forces:
+    """The forces under which motion goes on from `state`; a first guess, whether or not it was solved."""
+    here = nearby.find(system, state, closest, references)
+    rows, mass = nearby.linear_rows(system, state, here.geometry), nearby.mass_matrices(system, state)
+    h = _SHORT * jnp.sqrt(system.length / system.acceleration)
+    free = nearby.free_velocity(system, state, mass, h)
+    _, gamma = _solve(system, here, rows, mass, free, system.acceleration * h, h)
+    gamma, scaled = gamma / h, rows.scaled(state.velocity)
+    unknowns, references, slips = [], [], []
+    for group, long in zip(system.groups, here.closest, strict=True):
+        numbers = np.array(group.numbers)
+        w = scaled[numbers, 1:]
+        columns = (long[:, : group.pair.unknowns], gamma[numbers], jnp.linalg.norm(w, axis=1)[:, None], 0 * w[:, :1])
+        unknowns.append(jnp.concatenate(columns, axis=1))
+        references.append(here.geometry.tangents[numbers, 0])
+        slips.append(w)
+    return Forces(tuple(unknowns), tuple(references), tuple(slips), here.geometry.psi)
+
+
+def _touching(system: System, here: Nearby):
+    return here.geometry.psi <= _TOUCHING * system.length
+
+
+def _solve(system: System, here: Nearby, rows: Rows, mass, velocity, speed, h) -> tuple[Impulses, jax.Array]:
+    """The NCP in units of `speed` [m/s] from the contact-free `velocity`, and gamma (nc, 1 + k) [N s]; h = 0 at an impact."""
+    if not system.groups:
+        nothing = jnp.zeros((0, 1 + rows.e.shape[1]))
+        return Impulses(nothing, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True)), nothing
+    mu, unit, inverse = nearby.of_contacts(system, "mu"), jnp.min(jnp.asarray(system.mass)) * speed, jnp.linalg.inv(mass)
+    touching = _touching(system, here)
+
+    def product(gamma):
+        given = jnp.where(touching[:, None], gamma, 0.0) * unit
+        change = jnp.einsum("bij,bj->bi", inverse, rows.momenta(given, system.body_count))
+        return rows.scaled(change) / speed
+
+    r = rows.scaled(velocity) / speed
+    r = r.at[:, 0].set(jnp.where(touching, r[:, 0], _OPEN))
+    start = apgd(product, r, mu, jnp.zeros_like(r), _TOLERANCE, _START_ITERATIONS)
+    solution = coulomb(product, r, mu, start, _TOLERANCE)
+    return solution, solution.gamma * unit

@@ -1,0 +1,73 @@
+"""The certificate of a step of several stages: the paper's equations at every stage, from what the step recorded."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import bodies, contact, ncp, stages
+from .bodies import State
+from .certificate import contact_violations, geometry_of
+from .collocation import radau
+from .energy import excess_energy
+from .records import Contacts
+from .scales import scales
+from .system import System
+
+
+def stage_certificate(system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+    """Violations by name, the largest over the stages, of the step of h [s] from `before` to `after`; see `certificate`.
+
+    "momentum" holds the balance of `stages`; "rates", that T_i and V_i differ by sum_c M^-1 W_n^T eta_c; "impact", that the
+    end's velocity is the last stage's, but for what the contacts' impulses exceed those of the stages; all (nb,).
+    """
+    units, own = scales(system, h), contacts.stages
+    s = len(own.rates)
+    problem = stages.stage_problem(system, before, h, (), s, "projection")
+    at = stages.motion(problem, own.rates)
+    over = jax.vmap(jax.vmap(bodies.momentum), (None, None, 0, 0))
+    momenta = over(system.mass, system.inertia, at.orientation, own.velocity)
+    shift = over(system.mass, system.inertia, at.orientation, at.velocity) - momenta
+    jump = jax.vmap(bodies.momentum)(system.mass, system.inertia, at.orientation[-1], after.velocity - own.velocity[-1])
+    at = dataclasses.replace(at, velocity=own.velocity)
+    share, pushed, parts = radau(s).A[-1], problem.h * stages.loads(problem, at), []
+    extra = contacts.normal_impulse - share @ own.contacts.normal_impulse
+    extra_friction = contacts.friction_impulse - jnp.einsum("i,ick->ck", share, own.contacts.friction_impulse)
+    for group, impulse in zip(system.groups, units.impulse, strict=True):
+        numbers = np.array(group.numbers)
+        record = jax.tree.map(lambda a, numbers=numbers: a[:, numbers], own.contacts)
+        motions = jax.vmap(lambda m, group=group: ncp.contact_motions(system, m, group))(at)
+        one = jax.vmap(functools.partial(contact_violations, units, h))
+        violations, wrenches = jax.vmap(one, (None, 0, None, 0, 0))(group, record, impulse, *motions)
+        eta = own.eta[:, numbers]
+        pushed = pushed + stages.on_bodies(system, group, wrenches)
+        shift = shift - stages.on_bodies(
+            system, group, jax.vmap(_wrenches)(record, motions, eta, jnp.zeros_like(record.slip))
+        )
+        last, ends = jax.tree.map(lambda a: a[-1:], (record, motions))
+        hit = jax.vmap(_wrenches)(last, ends, extra[None, numbers], extra_friction[None, numbers])
+        jump = jump - stages.on_bodies(system, group, hit)[0]
+        parts.append(violations)
+    balance = momenta - problem.momentum - jnp.einsum("ij,jbw->ibw", radau(s).A, pushed)
+    order = np.argsort([number for group in system.groups for number in group.numbers]).astype(int)
+    joined = {
+        name: jnp.concatenate([part[name] for part in parts], axis=1)[:, order] for name in (parts[0] if parts else ())
+    }
+    return {
+        "momentum": jnp.max(jnp.abs(balance / units.momentum), axis=(0, 2)),
+        "rates": jnp.max(jnp.abs(shift / units.momentum), axis=(0, 2)),
+        "impact": jnp.max(jnp.abs(jump) / jnp.maximum(units.momentum, jnp.abs(momenta[-1])), axis=1),
+        "energy": excess_energy(system, before, after, contacts, h)[None],
+        **{name: jnp.max(values, axis=0) for name, values in joined.items()},
+    }
+
+
+@jax.vmap
+def _wrenches(record: Contacts, motions, p_n, p_f):
+    """Of impulses along the record's normal and tangents, on body 1 and body 2 of a contact."""
+    centres = [m.position for m in motions]
+    return contact.wrenches(geometry_of(record), *centres, p_n, p_f)

@@ -1,0 +1,187 @@
+"""Radau IIA with the whole contact NCP at every stage: order five with hard contact, and one stage is the paper's scheme."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.arguments import positive
+
+from .. import checks, ncp, restart, rotation, stages
+from ..bodies import State
+from ..collocation import radau
+from ..complementarity import length_of
+from ..friction import FRICTION_ROWS
+from ..newton import Solution, newton
+from ..records import Contacts, Stages, Stats, StepResult
+from ..results import Result
+from ..stage_certificate import stage_certificate
+from ..stages import Point, StageProblem
+from ..starts import cold_closest
+from ..system import ContactGroup, System, in_user_order
+from .geometrically_implicit import GeometricallyImplicit
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Warm start: `rates` (s, nb, 6 or 3) and, per group, `contacts` (s, nc, width + 1), the last stages' unknowns with
+    forces [N] in place of impulses; `h` [s] of that step; `references`, per group (nc, d), the last tangents t; `slips`, per
+    group (nc, k), the last scaled slips w [m/s]; `gaps` (nc,) [m], in the order of `Scene.add_contact`."""
+
+    rates: jax.Array
+    contacts: tuple[jax.Array, ...]
+    h: jax.Array
+    references: tuple[jax.Array, ...]
+    slips: tuple[jax.Array, ...]
+    gaps: jax.Array
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RadauContact:
+    """`stages` 3, 2 or 1: order 5, 3 or 1 in position and velocity as long as no contact changes its mode, see `stages`.
+
+    With `simulate(..., h=h)` steps have one length; those that an impact falls into are not solved, and refused. With
+    `simulate(..., tol=tol)` h is chosen and steps end on events: see `adaptive`. `tolerance` bounds every residual
+    (dimensionless; 1e-8 to 1e-12), on top of what round-off leaves; `max_iterations` the Jacobians of a start; `friction` as in
+    `GeometricallyImplicit`, which is what `stages=1` is. Raises `ValueError` naming the argument.
+    """
+
+    rungs: ClassVar[tuple[str, ...]] = ("warm start", "forces at the start", *GeometricallyImplicit.rungs[1:])
+
+    stages: int = 3
+    tolerance: float = 1e-12
+    max_iterations: int = 40
+    friction: str = "projection"
+
+    def __post_init__(self):
+        checks.one_of("stages", self.stages, (1, 2, 3))
+        positive("tolerance", self.tolerance)
+        checks.count("max_iterations", self.max_iterations)
+        checks.one_of("friction", self.friction, FRICTION_ROWS)
+
+    @property
+    def one_stage(self) -> GeometricallyImplicit:
+        """The method of one stage with the same settings."""
+        return GeometricallyImplicit(tolerance=self.tolerance, max_iterations=self.max_iterations, friction=self.friction)
+
+    @property
+    def divisible(self) -> bool:
+        """Whether shorter steps may stand for one: several stages leave a polynomial inside the step that they would not."""
+        return self.stages == 1
+
+    def init(self, system: System, state: State, closest: tuple | None = None) -> Any:
+        """Constant velocities, and the forces that contacts need in `state`, in all stages."""
+        if self.stages == 1:
+            return self.one_stage.init(system, state, closest)
+        closest = tuple(cold_closest(system, state)) if closest is None else closest
+        return constant(self.stages, system, state, restart.forces(system, state, closest))
+
+    def step(self, system: System, state: State, memory: Any, h) -> StepResult:
+        """One step of h [s] from the continuation of the last stages' polynomials; not solved, it says so in its `result`."""
+        if self.stages == 1:
+            return self.one_stage.step(system, state, memory, h)
+        problem = stages.stage_problem(system, state, h, memory.references, self.stages, self.friction)
+        return result(problem, memory, self.solve(problem, memory))
+
+    def solve(self, problem: StageProblem, memory: Memory) -> Solution:
+        """The stages' unknowns, dimensionless."""
+        residual = functools.partial(stages.residual, problem)
+        tolerance = self.tolerance + round_off(problem)
+        start = best_start(problem, memory, residual)
+        return newton(residual, jax.jacfwd(residual), start, tolerance=tolerance, max_iterations=self.max_iterations)
+
+    def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+        """The paper's equations at every stage, and a bound on the energy."""
+        if self.stages == 1:
+            return self.one_stage.certificate(system, before, after, contacts, h)
+        return stage_certificate(system, before, after, contacts, h)
+
+    def predicted_gap(self, contacts: Contacts, mu, h):
+        """0: the gap is closed at the end of the step."""
+        return jnp.zeros_like(contacts.gap)
+
+    def restarts(self, system: System, state: State, memory: Any, h) -> Iterator[tuple[str, Any]]:
+        """Other starts of the same step."""
+        if self.stages == 1:
+            yield from self.one_stage.restarts(system, state, memory, h)
+        else:
+            closest = tuple(stages.long_forms(system, state, memory.contacts))
+            yield self.rungs[1], constant(self.stages, system, state, restart.forces(system, state, closest))
+
+
+def round_off(problem: StageProblem):
+    """What rounding alone leaves in F: momenta and gaps of far and fast bodies have fewer digits, as in `ncp.round_off`."""
+    return ncp.round_off(problem)
+
+
+def constant(count: int, system: System, state: State, found: restart.Forces) -> Memory:
+    """Memory of a motion that goes on as in `state`, under the forces `found` there."""
+    return Memory(
+        rates=jnp.broadcast_to(state.velocity, (count, *state.velocity.shape)),
+        contacts=tuple(jnp.broadcast_to(u, (count, *u.shape)) for u in found.unknowns),
+        h=jnp.ones(()),
+        references=found.references,
+        slips=found.slips,
+        gaps=found.gaps,
+    )
+
+
+def per_time(group: ContactGroup, h):
+    """Factors (width + 1,) that turn a contact's unknowns in a step of h [s] into those of `Memory`: impulses into forces."""
+    n, k = group.pair.unknowns, group.e.shape[-1]
+    return jnp.concatenate([jnp.ones(n), jnp.full(1 + k, 1 / h), jnp.ones(2)])
+
+
+def at_fractions(problem: StageProblem, memory: Memory, weights):
+    """Unknowns (N,), physical, whose stage i has the values sum_j weights[i, j] of the last stages j."""
+    parts = [jnp.einsum("ij,jbw->ibw", weights, memory.rates).reshape(-1)]
+    for group, values in zip(problem.system.groups, memory.contacts, strict=True):
+        parts.append((jnp.einsum("ij,jcw->icw", weights, values) / per_time(group, problem.h)).reshape(-1))
+    return jnp.concatenate(parts)
+
+
+def best_start(problem: StageProblem, memory: Memory, residual):
+    """The better of the last stages' polynomials, continued, and of their end, dimensionless."""
+    method = radau(problem.stages)
+    ahead = method.basis(1 + method.c * problem.h / memory.h)
+    still = np.zeros((problem.stages, problem.stages))
+    still[:, -1] = 1.0
+    starts = jnp.stack([at_fractions(problem, memory, weights) for weights in (ahead, still)]) / stages.unknown_scale(
+        problem
+    )
+    sizes = jnp.max(jnp.abs(jax.vmap(residual)(starts)), axis=1)
+    return starts[jnp.argmin(jnp.where(jnp.isnan(sizes), jnp.inf, sizes))]
+
+
+def result(problem: StageProblem, memory: Memory, solution: Solution) -> StepResult:
+    """State, memory and contacts at the root."""
+    system, state, where = problem.system, problem.state, stages.layout(problem.system, problem.stages)
+    unknowns = solution.z * stages.unknown_scale(problem)
+    at, _, found = stages.points(problem, unknowns)
+    end = State(state.time + problem.h, at.position[-1], rotation.unit(at.orientation[-1]), at.velocity[-1])
+    rates = unknowns[where.rates]
+    contacts = stages.records(problem, found, memory.gaps, rates, at.velocity)
+    after = Memory(
+        rates=rates,
+        contacts=tuple(
+            unknowns[index] * per_time(group, problem.h) for index, group in zip(where.contacts, system.groups, strict=True)
+        ),
+        h=problem.h,
+        references=tuple(p.kkt.geometry.tangents[-1, :, 0] for p in found),
+        slips=tuple(p.w[-1] for p in found),
+        gaps=contacts.gap,
+    )
+    return StepResult(
+        state=end,
+        memory=after,
+        contacts=contacts,
+        stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),
+        result=jnp.where(solution.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
+    )
