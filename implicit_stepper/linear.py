@@ -16,3 +16,14 @@ def damped_step(jacobian, residual, damping):
     stacked = jnp.block([[jacobian, residual[:, None]], [jnp.sqrt(damping) * jnp.eye(n), jnp.zeros((n, 1))]])
     r = jnp.linalg.qr(stacked, mode="r")
     return -jax.scipy.linalg.solve_triangular(r[:n, :n], r[:n, n])
+
+
+def damped_inverse(jacobian, damping):
+    """The B (n, n) with `damped_step(J, F, damping)` = -B F for every F: (J^T J + damping I)^-1 J^T.
+
+    By the same factorisation, with the identity in the place of F.
+    """
+    n = jacobian.shape[0]
+    one = jnp.eye(n)
+    r = jnp.linalg.qr(jnp.block([[jacobian, one], [jnp.sqrt(damping) * one, jnp.zeros((n, n))]]), mode="r")
+    return jax.scipy.linalg.solve_triangular(r[:n, :n], r[:n, n:])

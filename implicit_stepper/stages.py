@@ -28,8 +28,8 @@ from . import bodies, contact, ncp, rotation
 from .bodies import State
 from .collocation import radau
 from .complementarity import STEP, fischer_burmeister, length_of
-from .nearby import most_multipliers
 from .ncp import ContactUnknowns, Motion
+from .nearby import most_multipliers
 from .records import Contacts, Stages, no_contacts
 from .scales import Scales, scales
 from .system import ContactGroup, System, in_user_order

@@ -12,14 +12,17 @@ from .system import ContactGroup, System
 
 
 def extrapolated(residual, history):
-    """The best of the last root, its linear and its quadratic continuation; `history` (3, N), the latest first.
+    """The best of the last root, its linear and its quadratic continuation, and its residual; `history` (3, N), the latest
+    first.
 
     A residual costs a small fraction of a Jacobian, so trying three starts is nearly free.
     """
     z0, z1, z2 = history
     starts = jnp.stack([z0, 2 * z0 - z1, 3 * (z0 - z1) + z2])
-    sizes = jnp.max(jnp.abs(jax.vmap(residual)(starts)), axis=1)
-    return starts[jnp.argmin(jnp.where(jnp.isnan(sizes), jnp.inf, sizes))]
+    F = jax.vmap(residual)(starts)
+    sizes = jnp.max(jnp.abs(F), axis=1)
+    best = jnp.argmin(jnp.where(jnp.isnan(sizes), jnp.inf, sizes))
+    return starts[best], F[best]
 
 
 def long_forms(problem: ncp.StepProblem, unknowns) -> list:

@@ -16,15 +16,14 @@ from shapes.arguments import positive
 from .. import checks, ncp, restart, rotation, stages
 from ..bodies import State
 from ..collocation import radau
-from ..complementarity import length_of
 from ..friction import FRICTION_ROWS
 from ..newton import Solution, newton
-from ..records import Contacts, Stages, Stats, StepResult
+from ..records import Contacts, Stats, StepResult
 from ..results import Result
 from ..stage_certificate import stage_certificate
-from ..stages import Point, StageProblem
+from ..stages import StageProblem
 from ..starts import cold_closest
-from ..system import ContactGroup, System, in_user_order
+from ..system import ContactGroup, System
 from .geometrically_implicit import GeometricallyImplicit
 
 
@@ -87,15 +86,7 @@ class RadauContact:
         """One step of h [s] from the continuation of the last stages' polynomials; not solved, it says so in its `result`."""
         if self.stages == 1:
             return self.one_stage.step(system, state, memory, h)
-        problem = stages.stage_problem(system, state, h, memory.references, self.stages, self.friction)
-        return result(problem, memory, self.solve(problem, memory))
-
-    def solve(self, problem: StageProblem, memory: Memory) -> Solution:
-        """The stages' unknowns, dimensionless."""
-        residual = functools.partial(stages.residual, problem)
-        tolerance = self.tolerance + round_off(problem)
-        start = best_start(problem, memory, residual)
-        return newton(residual, jax.jacfwd(residual), start, tolerance=tolerance, max_iterations=self.max_iterations)
+        return attempt(self, system, state, memory, h)[0]
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """The paper's equations at every stage, and a bound on the energy."""
@@ -114,6 +105,36 @@ class RadauContact:
         else:
             closest = tuple(stages.long_forms(system, state, memory.contacts))
             yield self.rungs[1], constant(self.stages, system, state, restart.forces(system, state, closest))
+
+
+def attempt(stepper: RadauContact, system: System, state: State, memory: Memory, h) -> tuple[StepResult, Modes, jax.Array]:
+    """A step of h [s]; the modes at its stages; and how far the stages' velocities miss the start (see `missed_start`)."""
+    problem = stages.stage_problem(system, state, h, memory.references, stepper.stages, stepper.friction)
+    residual = functools.partial(stages.residual, problem)
+    solution = newton(
+        residual,
+        jax.jacfwd(residual),
+        best_start(problem, memory, residual),
+        tolerance=stepper.tolerance + round_off(problem),
+        max_iterations=stepper.max_iterations,
+    )
+    step = result(problem, memory, solution)
+    _, _, found = stages.points(problem, solution.z * stages.unknown_scale(problem))
+    return step, stages.modes_of(problem, found), missed_start(problem, step.contacts.stages.velocity)
+
+
+def modes_at_end(stepper: RadauContact, system: System, state: State, memory: Memory) -> Modes:
+    """Of all contacts in `state`, as the last stage of `memory` has them."""
+    h = jnp.sqrt(system.length / system.acceleration)
+    problem = stages.stage_problem(system, state, h, memory.references, stepper.stages, stepper.friction)
+    here = dataclasses.replace(memory, rates=0 * memory.rates)
+    found = stages.points(problem, at_fractions(problem, here, np.eye(stepper.stages)))[2]
+    return jax.tree.map(lambda a: a[-1], stages.modes_of(problem, found))
+
+
+def missed_start(problem: StageProblem, velocity):
+    """V_n - sum_i l_i(0) V_i (nb, 6 or 3): how far the polynomial of the stages' `velocity` misses that at the start."""
+    return problem.state.velocity - jnp.einsum("i,ibw->bw", radau(problem.stages).at_start, velocity)
 
 
 def round_off(problem: StageProblem):
@@ -160,27 +181,32 @@ def best_start(problem: StageProblem, memory: Memory, residual):
     return starts[jnp.argmin(jnp.where(jnp.isnan(sizes), jnp.inf, sizes))]
 
 
-def result(problem: StageProblem, memory: Memory, solution: Solution) -> StepResult:
-    """State, memory and contacts at the root."""
-    system, state, where = problem.system, problem.state, stages.layout(problem.system, problem.stages)
-    unknowns = solution.z * stages.unknown_scale(problem)
-    at, _, found = stages.points(problem, unknowns)
-    end = State(state.time + problem.h, at.position[-1], rotation.unit(at.orientation[-1]), at.velocity[-1])
-    rates = unknowns[where.rates]
-    contacts = stages.records(problem, found, memory.gaps, rates, at.velocity)
-    after = Memory(
-        rates=rates,
+def memory_after(problem: StageProblem, unknowns, memory: Memory) -> Memory:
+    """Memory of the stages' `unknowns` (N,), physical; the gaps stay those before the step."""
+    where = stages.layout(problem.system, problem.stages)
+    _, _, found = stages.points(problem, unknowns)
+    return Memory(
+        rates=unknowns[where.rates],
         contacts=tuple(
-            unknowns[index] * per_time(group, problem.h) for index, group in zip(where.contacts, system.groups, strict=True)
+            unknowns[index] * per_time(group, problem.h)
+            for index, group in zip(where.contacts, problem.system.groups, strict=True)
         ),
         h=problem.h,
         references=tuple(p.kkt.geometry.tangents[-1, :, 0] for p in found),
         slips=tuple(p.w[-1] for p in found),
-        gaps=contacts.gap,
+        gaps=memory.gaps,
     )
+
+
+def result(problem: StageProblem, memory: Memory, solution: Solution) -> StepResult:
+    """State, memory and contacts at the root."""
+    state, where = problem.state, stages.layout(problem.system, problem.stages)
+    unknowns = solution.z * stages.unknown_scale(problem)
+    at, _, found = stages.points(problem, unknowns)
+    contacts = stages.records(problem, found, memory.gaps, unknowns[where.rates], at.velocity)
     return StepResult(
-        state=end,
-        memory=after,
+        state=State(state.time + problem.h, at.position[-1], rotation.unit(at.orientation[-1]), at.velocity[-1]),
+        memory=dataclasses.replace(memory_after(problem, unknowns, memory), gaps=contacts.gap),
         contacts=contacts,
         stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),
         result=jnp.where(solution.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),

@@ -1,0 +1,231 @@
+"""A run with error control that ends its steps on events: the host's part, from event to event.
+
+Between events `smooth_steps.advance` goes on alone. Where a contact changes its mode, `landing.land` ends a step exactly there,
+`restart.impact` gives bodies that meet their new velocities, `restart.forces` the forces with which motion goes on. What cannot
+be landed on is crossed by shorter steps, which the error estimate judges, and at last by the paper's step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import landing, restart, stages
+from .bodies import State
+from .compilation import jit
+from .error_control import Tolerance, next_step, ratio
+from .events import event_of, found_events
+from .ladder import climb
+from .records import Stages
+from .results import Result
+from .smooth_steps import Limits, Point, Reason, Taken, advance
+from .stages import Modes
+from .steps import Record
+from .steppers import radau_contact
+from .steppers.base import begin, closest_points
+from .steppers.radau_contact import Memory, RadauContact
+from .system import System, in_user_order
+
+_SHORTEST = 1e-9  # of sqrt(L / g): shorter steps have no digits left
+_FIRST = 1e-2  # of sqrt(L / g): the first step to try
+_SHORTER = 0.25  # a step that could be neither taken nor landed
+_LANDINGS = 4  # until no other event is earlier
+_LENIENT = 3  # such attempts before a change of modes within a step is accepted
+_PER_UNIT = 20_000  # solves per sqrt(L / g): more are a cascade of events without end
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What a run leaves: the `first` state, after an impact if it began with one; `steps`, NumPy arrays with a first axis; `events`, (time [s], contact, kind); `counts` of solves by kind;
+    and, where it stopped early, `failure`: why, and the `state` it stopped in."""
+
+    first: State
+    steps: Taken
+    events: list[tuple[float, int, str]]
+    counts: dict[str, int]
+    failure: str
+    state: State
+
+
+@functools.partial(jit, static_argnums=0)
+def _land(stepper: RadauContact, system: System, point: Point, tolerance: Tolerance, start, h):
+    """`landing.land`, and its error estimate over what is allowed."""
+    found = landing.land(stepper, system, point.state, point.memory, point.modes, h)
+    return found, ratio(system, tolerance, stepper.stages, point.state, start, found.missed, found.h)
+
+
+@functools.partial(jit, static_argnums=0)
+def _resume(stepper: RadauContact, system: System, state: State, closest, references):
+    """Velocities after an impact in `state`, if there is one, its impulses (nc, 1 + k), whether it was solved; the memory with
+    which motion goes on; and a guess of its modes."""
+    hit = restart.impact(system, state, closest, references)
+    memory = radau_contact.constant(stepper.stages, system, hit.state, restart.forces(system, hit.state, hit.closest, references))
+    return hit.state, hit.impulses, hit.converged, memory, radau_contact.modes_at_end(stepper, system, hit.state, memory)
+
+
+@jit
+def _here(system: System, state: State, memory: Memory):
+    """Closest points and tangents of `memory`, as `_resume` asks for them."""
+    references = jnp.concatenate([*memory.references, jnp.zeros((0, system.dimension))])
+    return tuple(stages.long_forms(system, state, memory.contacts)), in_user_order(system, references)
+
+
+def run(stepper: RadauContact, system: System, state: State, tolerance: Tolerance, ends, step_tolerance, report) -> Run:
+    """From `state` to the last of `ends` [s], times at which a step must end; `step_tolerance` certifies the paper's steps;
+    `report(time)` is called as the run goes on."""
+    driver = _Driver(stepper, system, state, tolerance, step_tolerance)
+    for end in ends:
+        driver.to(end, report)
+        if driver.failure:
+            break
+        driver.resume()
+    return driver.left()
+
+
+class _Driver:
+    """The state of a run: the present `Point`, and what was left so far."""
+
+    def __init__(self, stepper: RadauContact, system: System, state: State, tolerance: Tolerance, step_tolerance: float):
+        self.stepper, self.system, self.tolerance, self.step_tolerance = stepper, system, tolerance, step_tolerance
+        self.unit = float(np.sqrt(system.length / system.acceleration))  # [s]
+        self.start = state.position
+        self.taken: list[Taken] = []
+        self.landed: list[tuple[float, int, str]] = []
+        self.hits: list[tuple[int, np.ndarray, np.ndarray]] = []
+        self.counts = dict.fromkeys(("solves", "inaccurate", "landings", "impacts", "one-stage steps"), 0)
+        self.failure = ""
+        references = jnp.broadcast_to(jnp.eye(system.dimension)[0], (system.contact_count, system.dimension))
+        state, impulses, solved, memory, modes = _resume(stepper, system, state, closest_points(system, state), references)
+        self.first = state
+        self._count_impact(impulses, solved, state)
+        self.point = Point(state, memory, modes, jnp.asarray(False), jnp.asarray(_FIRST * self.unit))
+
+    def to(self, end: float, report) -> None:
+        """Steps until `end` [s], or until nothing helps."""
+        limits = Limits(self.tolerance, self.start, jnp.asarray(end), jnp.asarray(_SHORTEST * self.unit), jnp.asarray(False))
+        allowed = self.counts["solves"] + _PER_UNIT * max((end - float(self.first.time)) / self.unit, 1.0)
+        attempts = 0
+        while not self.failure:
+            self.point, records, count, reason, solves, refused = advance(self.stepper, self.system, self.point, limits)
+            count, reason = int(count), Reason(int(reason))
+            self.counts["solves"] += int(solves)
+            self.counts["inaccurate"] += int(refused)
+            if count:
+                self.taken.append(jax.tree.map(lambda a, count=count: np.asarray(a)[:count], records))
+                attempts, limits = 0, dataclasses.replace(limits, lenient=jnp.asarray(False))
+            report(float(self.point.state.time))
+            if reason == Reason.END:
+                return
+            if self.counts["solves"] > allowed:
+                self.failure = (
+                    f"more than {_PER_UNIT} problems were solved for every {self.unit:.3g} s: events follow each other without "
+                    "end. Look at the last events; a larger `tol`, or a fixed `h` with GeometricallyImplicit, steps over them."
+                )
+            elif reason == Reason.TOO_SHORT:
+                self._one_stage_step(end)
+            elif reason != Reason.FULL and not (bool(self.point.known) and self._land(end)):
+                attempts += 1
+                self._shorten(_SHORTER * float(self.point.h))
+                limits = dataclasses.replace(limits, lenient=jnp.asarray(attempts >= _LENIENT))
+                if float(self.point.h) < _SHORTEST * self.unit:
+                    self._one_stage_step(end)
+
+    def resume(self) -> None:
+        """Goes on from the present state with forces found anew, after an impact if bodies meet in it."""
+        closest, references = _here(self.system, self.point.state, self.point.memory)
+        state, impulses, solved, memory, _ = _resume(self.stepper, self.system, self.point.state, closest, references)
+        self._count_impact(impulses, solved, state)
+        self.point = dataclasses.replace(self.point, state=state, memory=memory, known=jnp.asarray(False))
+
+    def left(self) -> Run:
+        """The run as it is now."""
+        if not self.taken:
+            raise ValueError(self.failure)
+        steps = with_impacts(jax.tree.map(lambda *parts: np.concatenate(parts), *self.taken), self.hits)
+        events = found_events(self.system, self.first, steps, self.landed)
+        return Run(self.first, steps, events, self.counts, self.failure, self.point.state)
+
+    def _count_impact(self, impulses, solved, state: State) -> None:
+        """Notes an impact at the end of the steps so far."""
+        impulses = np.asarray(impulses)
+        if not bool(solved):
+            self.failure = "the impact was not solved. Check masses and friction for values that are off by orders of magnitude."
+        if np.any(impulses[:, 0] > 0):
+            self.counts["impacts"] += 1
+            self.hits.append((self._length(), np.asarray(state.velocity), impulses))
+
+    def _land(self, end: float) -> bool:
+        """Ends a step on the first event within the step that was tried last; or learns that it is too long. Whether either."""
+        h = self.point.h
+        for _ in range(_LANDINGS):
+            found, size = _land(self.stepper, self.system, self.point, self.tolerance, self.start, h)
+            self.counts["landings"] += 1
+            if not (int(found.step.result) == Result.SOLVED and float(size) < np.inf):
+                return False
+            if float(size) > 1:
+                self._shorten(float(next_step(self.stepper.stages, found.h, size)))
+                return True
+            h = found.h
+            if not bool(found.earlier):
+                break
+        else:
+            return False
+        step = found.step
+        one = Taken(step.state, step.contacts, step.stats, self.point.modes, found.h)
+        self.taken.append(jax.tree.map(lambda a: np.asarray(a)[None], one))
+        self.landed.append(event_of(self.system, self.point.modes, float(step.state.time), int(found.event)))
+        self.point = dataclasses.replace(self.point, state=step.state, memory=step.memory)
+        self.resume()
+        return True
+
+    def _one_stage_step(self, end: float) -> None:
+        """A step of the paper's scheme, as long as its error allows: it crosses what no smooth step can."""
+        tolerance = min(float(self.tolerance.position) / float(self.system.length), float(self.tolerance.angle))
+        h = min(self.unit * np.sqrt(2 * tolerance), end - float(self.point.state.time))
+        one, state = self.stepper.one_stage, self.point.state
+        climbed = climb(one, self.system, state, begin(one, self.system, state), h, self.step_tolerance)
+        self.counts["one-stage steps"] += 1
+        if not climbed.solved:
+            self.failure = "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
+            return
+        self.taken.append(_as_stages(self.stepper.stages, climbed.record, self.point.modes, h))
+        state = jax.tree.map(jnp.asarray, climbed.record.state)
+        self.point = dataclasses.replace(self.point, state=state, h=jnp.asarray(h))
+        self.resume()
+
+    def _shorten(self, h: float) -> None:
+        self.point = dataclasses.replace(self.point, h=jnp.asarray(h))
+
+    def _length(self) -> int:
+        return sum(len(taken.h) for taken in self.taken)
+
+
+def with_impacts(steps: Taken, hits) -> Taken:
+    """`steps` with the impacts at their ends: (how many steps came before it, velocity (nb, 6 or 3) after it, impulses)."""
+    velocity, normal, friction = (
+        np.array(a) for a in (steps.state.velocity, steps.contacts.normal_impulse, steps.contacts.friction_impulse)
+    )
+    for count, after, impulses in hits:
+        if count > 0:
+            velocity[count - 1] = after
+            normal[count - 1] += impulses[:, 0]
+            friction[count - 1] += impulses[:, 1:]
+    state = dataclasses.replace(steps.state, velocity=velocity)
+    contacts = dataclasses.replace(steps.contacts, normal_impulse=normal, friction_impulse=friction)
+    return dataclasses.replace(steps, state=state, contacts=contacts)
+
+
+def _as_stages(count: int, record: Record, modes: Modes, h: float) -> Taken:
+    """A step of one stage in the form of several: constant rates and forces."""
+    contacts, velocity = record.contacts, np.asarray(record.state.velocity)
+
+    def repeated(a):
+        return np.broadcast_to(a, (count, *np.shape(a)))
+
+    own = Stages(repeated(velocity), repeated(velocity), repeated(0 * contacts.gap), jax.tree.map(repeated, contacts))
+    one = Taken(record.state, dataclasses.replace(contacts, stages=own), record.stats, modes, np.asarray(h))
+    return jax.tree.map(lambda a: np.asarray(a)[None], one)

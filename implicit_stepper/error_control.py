@@ -1,0 +1,75 @@
+"""How large a step may be: the free error estimate of the stages, against tolerances with units.
+
+d = V_n - sum_i l_i(0) V_i is how far the stage polynomial, carried back to the start, misses the start's velocity: O(h^s). The
+step is as accurate as it needs to be where gamma h |d| is at most tol^((s + 1)/(2 s)), as its own error is of order 2 s.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from shapes.arguments import number
+
+from .bodies import State
+from .collocation import radau
+from .system import System
+
+LEAST, LARGEST = 1e-12, 1e-1
+_GAMMA = {1: 0.5, 2: 0.25, 3: 0.275}
+_SAFETY, _SHRINK, _GROW = 0.9, 0.1, 5.0
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """Errors to aim for: `relative` to how far a body has gone, plus `position` [m]; `angle` [rad]. Each in [1e-12, 1e-1]
+    (`position` in units of the scene's length). Velocities follow, with errors of the same size per sqrt(L/g).
+
+    A number tol stands for Tolerance(relative=tol, position=tol L, angle=tol). Raises `ValueError` naming the argument.
+    """
+
+    relative: float
+    position: float | None = None
+    angle: float | None = None
+
+    def __post_init__(self):
+        if not isinstance(self.relative, float | int):
+            return  # a leaf of a pytree in traced code
+        for name in ("relative", "position", "angle"):
+            value = getattr(self, name)
+            if value is not None and not LEAST <= number(name, value) <= LARGEST:
+                raise ValueError(f"`{name}` = {value} of the tolerance must be between {LEAST:g} and {LARGEST:g}.")
+
+
+def resolved(tol: float | Tolerance, system: System) -> Tolerance:
+    """With all parts in SI units, as floats. Raises `ValueError` for a number out of range."""
+    if not isinstance(tol, Tolerance):
+        value = number("tol", tol)
+        if not LEAST <= value <= LARGEST:
+            raise ValueError(f"`tol` = {value} must be between {LEAST:g} and {LARGEST:g}: 1e-8 is a good start.")
+        tol = Tolerance(value)
+    length = float(system.length)
+    return Tolerance(
+        jnp.asarray(tol.relative, float),
+        jnp.asarray(tol.relative * length if tol.position is None else tol.position, float),
+        jnp.asarray(tol.relative if tol.angle is None else tol.angle, float),
+    )
+
+
+def ratio(system: System, tolerance: Tolerance, stages: int, state: State, start, defect, h):
+    """Estimate over what is allowed, (), accepted up to 1; `start` (nb, d): where the bodies were at first; `defect` (nb, 6 or
+    3) [m/s, rad/s]."""
+    d, power = system.dimension, (stages + 1) / (2 * stages)
+    gone = jnp.linalg.norm(state.position - start, axis=1)
+    position = (tolerance.position + tolerance.relative * gone) / system.length
+    linear = jnp.linalg.norm(defect[:, :d], axis=1) / (system.length * position**power)
+    angular = jnp.linalg.norm(defect[:, d:], axis=1) / tolerance.angle**power
+    return _GAMMA[stages] * h * jnp.maximum(jnp.max(linear), jnp.max(angular))
+
+
+def next_step(stages: int, h, ratio):
+    """h [s] that would have a ratio of 1, within bounds."""
+    return h * jnp.clip(_SAFETY * jnp.maximum(ratio, 1e-30) ** (-1 / (stages + 1)), _SHRINK, _GROW)

@@ -1,0 +1,57 @@
+"""The events of a run: when which contact opened or closed, began to slide or to stick, or passed to another face or edge."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .bodies import State
+from .smooth_steps import Taken
+from .stages import Modes
+from .system import System
+
+Event = tuple[float, int, str]  # time [s], number of the contact, kind
+_SAME = 1e-12  # relative: times of one event
+
+
+def event_of(system: System, modes: Modes, time: float, margin: int) -> Event:
+    """The event at which the half of `modes` is left whose number `stages.margins` counts."""
+    for g, group in enumerate(system.groups):
+        width = 2 + np.shape(modes.active[g])[-1]
+        if margin < len(group.numbers) * width:
+            contact, which = divmod(margin, width)
+            if which == 0:
+                kind = "opens" if bool(modes.touching[g][contact]) else "closes"
+            elif which == 1:
+                kind = "slips" if bool(modes.sticking[g][contact]) else "sticks"
+            else:
+                kind = "moves"
+            return time, group.numbers[contact], kind
+        margin -= len(group.numbers) * width
+    raise ValueError(f"`margin` = {margin} is not that of a contact.")
+
+
+def found_events(system: System, first: State, steps: Taken, landed: list[Event]) -> list[Event]:
+    """All events in the order of time: changes of modes between steps, and those `landed` on that changed none."""
+    starts = np.concatenate([[np.asarray(first.time)], steps.state.time[:-1]])
+    events = []
+    for g, group in enumerate(system.groups):
+        touching, sticking, active = steps.modes.touching[g], steps.modes.sticking[g], steps.modes.active[g]
+        for i in range(1, len(starts)):
+            for c, number in enumerate(group.numbers):
+                before, after = touching[i - 1, c], touching[i, c]
+                if before != after:
+                    kind = "closes" if after else "opens"
+                elif not after:
+                    continue
+                elif sticking[i - 1, c] != sticking[i, c]:
+                    kind = "sticks" if sticking[i, c] else "slips"
+                elif np.any(active[i - 1, c] != active[i, c]):
+                    kind = "moves"
+                else:
+                    continue
+                events.append((float(starts[i]), number, kind))
+    known = [(time, contact) for time, contact, _ in events]
+    for time, contact, kind in landed:
+        if not any(contact == other and abs(time - t) <= _SAME * max(abs(time), 1.0) for t, other in known):
+            events.append((time, contact, kind))
+    return sorted(events)
