@@ -18,7 +18,7 @@ from . import landing, restart, stages
 from .bodies import State
 from .compilation import jit
 from .error_control import Tolerance, next_step, ratio
-from .events import event_of, found_events
+from .events import Event, event_of, found_events
 from .ladder import climb
 from .records import Stages
 from .results import Result
@@ -40,15 +40,16 @@ _PER_UNIT = 20_000  # solves per sqrt(L / g): more are a cascade of events witho
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What a run leaves: the `first` state, after an impact if it began with one; `steps`, NumPy arrays with a first axis; `events`, (time [s], contact, kind); `counts` of solves by kind;
-    and, where it stopped early, `failure`: why, and the `state` it stopped in."""
+    """What a run leaves: the `first` state, after an impact if it began with one; `steps`, NumPy arrays with a first axis;
+    `events`; `one_stage`, the certificates of steps of the paper's scheme by their number; `counts` of solves by kind; and why it
+    stopped early, if it did."""
 
     first: State
     steps: Taken
-    events: list[tuple[float, int, str]]
+    events: list[Event]
+    one_stage: dict[int, dict[str, np.ndarray]]
     counts: dict[str, int]
     failure: str
-    state: State
 
 
 @functools.partial(jit, static_argnums=0)
@@ -94,7 +95,8 @@ class _Driver:
         self.unit = float(np.sqrt(system.length / system.acceleration))  # [s]
         self.start = state.position
         self.taken: list[Taken] = []
-        self.landed: list[tuple[float, int, str]] = []
+        self.landed: list[Event] = []
+        self.one_stage: dict[int, dict[str, np.ndarray]] = {}
         self.hits: list[tuple[int, np.ndarray, np.ndarray]] = []
         self.counts = dict.fromkeys(("solves", "inaccurate", "landings", "impacts", "one-stage steps"), 0)
         self.failure = ""
@@ -147,7 +149,7 @@ class _Driver:
             raise ValueError(self.failure)
         steps = with_impacts(jax.tree.map(lambda *parts: np.concatenate(parts), *self.taken), self.hits)
         events = found_events(self.system, self.first, steps, self.landed)
-        return Run(self.first, steps, events, self.counts, self.failure, self.point.state)
+        return Run(self.first, steps, events, self.one_stage, self.counts, self.failure)
 
     def _count_impact(self, impulses, solved, state: State) -> None:
         """Notes an impact at the end of the steps so far."""
@@ -192,6 +194,7 @@ class _Driver:
         if not climbed.solved:
             self.failure = "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
             return
+        self.one_stage[self._length()] = climbed.record.certificates
         self.taken.append(_as_stages(self.stepper.stages, climbed.record, self.point.modes, h))
         state = jax.tree.map(jnp.asarray, climbed.record.state)
         self.point = dataclasses.replace(self.point, state=state, h=jnp.asarray(h))

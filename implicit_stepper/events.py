@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .bodies import State
@@ -9,8 +11,16 @@ from .smooth_steps import Taken
 from .stages import Modes
 from .system import System
 
-Event = tuple[float, int, str]  # time [s], number of the contact, kind
 _SAME = 1e-12  # relative: times of one event
+
+
+class Event(NamedTuple):
+    """At `time` [s], `contact`, in the order of `Scene.add_contact`, "opens", "closes", "slips", "sticks" or "moves": to
+    another face or edge."""
+
+    time: float
+    contact: int
+    kind: str
 
 
 def event_of(system: System, modes: Modes, time: float, margin: int) -> Event:
@@ -25,7 +35,7 @@ def event_of(system: System, modes: Modes, time: float, margin: int) -> Event:
                 kind = "slips" if bool(modes.sticking[g][contact]) else "sticks"
             else:
                 kind = "moves"
-            return time, group.numbers[contact], kind
+            return Event(time, group.numbers[contact], kind)
         margin -= len(group.numbers) * width
     raise ValueError(f"`margin` = {margin} is not that of a contact.")
 
@@ -49,9 +59,6 @@ def found_events(system: System, first: State, steps: Taken, landed: list[Event]
                     kind = "moves"
                 else:
                     continue
-                events.append((float(starts[i]), number, kind))
-    known = [(time, contact) for time, contact, _ in events]
-    for time, contact, kind in landed:
-        if not any(contact == other and abs(time - t) <= _SAME * max(abs(time), 1.0) for t, other in known):
-            events.append((time, contact, kind))
-    return sorted(events)
+                events.append(Event(float(starts[i]), number, kind))
+    silent = [e for e in landed if not any(e.contact == o.contact and abs(e.time - o.time) <= _SAME * max(e.time, 1) for o in events)]
+    return sorted(events + silent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +13,13 @@ from tqdm import tqdm
 
 from shapes.arguments import positive
 
+from . import adaptive, chosen_steps
 from .bodies import State
+from .error_control import Tolerance, resolved
 from .ladder import Climb, certified, climb
 from .results import Result, StepError
 from .scene import Scene
+from .steppers import RadauContact
 from .steppers.base import Stepper, begin
 from .steps import CHUNK, Record, advance
 from .system import System
@@ -26,14 +30,18 @@ def simulate(
     scene: Scene,
     stepper: Stepper,
     *,
-    h: float,
+    h: float | None = None,
+    tol: float | Tolerance | None = None,
     duration: float,
+    switches: Sequence[float] = (),
     certificate_tolerance: float = 1e-10,
     on_failure: str = "raise",
     start: State | None = None,
     progress: bool | None = None,
 ) -> Trajectory:
-    """Steps `scene` from its initial state, or from `start`, for at least `duration` [s], in steps of h [s].
+    """Steps `scene` from its initial state, or from `start`, for at least `duration` [s], in steps of h [s]; or, where the
+    stepper can, in steps that keep the error near `tol` and end on every event and at `duration` (see `error_control.Tolerance`
+    and `adaptive`). `switches` [s]: times at which loads jump; adaptive steps end there.
 
     Every step must converge and pass its certificate within `certificate_tolerance` (dimensionless, see `certificate`;
     1e-8 to 1e-10); one that does not is solved again by the ladder (`ladder.climb`). If that fails too, `StepError` is
@@ -41,7 +49,9 @@ def simulate(
     trajectory is returned instead. `progress` shows a bar; by default on terminals only. Raises `ValueError` for bad
     arguments.
     """
-    h, duration = positive("h", h), positive("duration", duration)
+    if (h is None) == (tol is None):
+        raise ValueError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
+    duration = positive("duration", duration)
     positive("certificate_tolerance", certificate_tolerance)
     if on_failure not in ("raise", "return"):
         raise ValueError(f"`on_failure` = {on_failure!r} must be 'raise' or 'return'.")
@@ -49,6 +59,11 @@ def simulate(
         raise ValueError(f"`scene` = {scene!r} must be a Scene.")
     if isinstance(stepper, type) or not isinstance(stepper, Stepper):
         raise ValueError(f"`stepper` = {stepper!r} must be a stepper, for instance GeometricallyImplicit().")
+    if tol is not None:
+        return _adaptive(scene, stepper, tol, duration, switches, certificate_tolerance, on_failure, start, progress)
+    if len(switches):
+        raise ValueError(f"`switches` = {switches!r} are for chosen steps: with a fixed `h`, loads are taken at each step's start.")
+    h = positive("h", h)
     count = math.ceil(duration / h - 1e-9)  # 3 steps of 0.1 make 0.3 in spite of round-off
     system, state = jax.tree.map(jnp.asarray, scene.build())
     state = state if start is None else _checked(start, state)
@@ -72,6 +87,21 @@ def simulate(
     if failed is not None and on_failure == "raise":
         raise _error(*failed, h, system, certificate_tolerance, trajectory)
     return trajectory
+
+
+def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, start, progress) -> Trajectory:
+    """`simulate` with chosen steps."""
+    if not isinstance(stepper, RadauContact) or stepper.stages == 1:
+        raise ValueError(
+            f"`stepper` = {stepper!r} has no error estimate to choose steps by: use RadauContact() of 2 or 3 stages, or give `h`."
+        )
+    system, state = jax.tree.map(jnp.asarray, scene.build())
+    state = state if start is None else _checked(start, state)
+    begun, allowed = float(state.time), resolved(tol, system)
+    ends = chosen_steps.stops(system, state, begun + duration, switches)
+    with tqdm(total=duration, unit="s", disable=None if progress is None else not progress, leave=False) as bar:
+        run = adaptive.run(stepper, system, state, allowed, ends, tolerance, lambda time: bar.update(time - begun - bar.n))
+    return chosen_steps.trajectory(stepper, system, run, tolerance, on_failure)
 
 
 def _checked(start: State, built: State) -> State:

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from .records import Contacts, Stats
+from . import dense
+from .bodies import State
+from .events import Event
+from .records import Contacts, Stages, Stats
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +27,9 @@ class Trajectory:
     to the end of step i, time[i + 1] (see `records.Contacts` for names, units and frames). `certificate`: the largest
     violation of each equation, by name, (n,), dimensionless. `h` [s]; `names` of the bodies and `contact_names`, pairs;
     mass (nb,) and inertia (nb, 3, 3) or (nb, 1, 1) in the body frames.
+
+    Of chosen steps, `h` is (n,), `events` lists what happened to contacts when, and `counts` the problems solved, by kind: see
+    `adaptive`.
     """
 
     time: np.ndarray
@@ -33,11 +39,13 @@ class Trajectory:
     contacts: Contacts
     stats: Stats
     certificate: dict[str, np.ndarray]
-    h: float
+    h: float | np.ndarray
     names: tuple[str, ...]
     contact_names: tuple[tuple[str, str], ...]
     mass: np.ndarray
     inertia: np.ndarray
+    events: tuple[Event, ...] = ()
+    counts: dict[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def quaternion(self) -> np.ndarray:
@@ -66,13 +74,21 @@ class Trajectory:
         spin = np.einsum("tbi,bij,tbj->t", angular, self.inertia, angular)
         return (np.einsum("b,tbi,tbi->t", self.mass, linear, linear) + spin) / 2
 
+    def at(self, time) -> State:
+        """Between the steps, from the polynomials of `RadauContact`: bodies at `time` (m,) [s], a `State` with that first axis;
+        of an error O(h^(s + 1)) for s stages. At an impact: after it. Raises `ValueError` for times outside the run, and for
+        steppers that leave no polynomials."""
+        if self.contacts.stages is None:
+            raise ValueError("the stepper left nothing between its steps: use RadauContact() for `at`, or the arrays of the steps.")
+        return dense.at(self, np.asarray(time, dtype=float))
+
     def save(self, path: str | os.PathLike) -> None:
         """Writes .npz: one array per field (`contacts.gap`, ...) and a JSON header with h, names and the format number."""
         arrays = {name: getattr(self, name) for name in ("time", "position", "orientation", "velocity", "mass", "inertia")}
-        for prefix, record in (("contacts", self.contacts), ("stats", self.stats)):
-            arrays |= {f"{prefix}.{f.name}": getattr(record, f.name) for f in dataclasses.fields(record)}
+        arrays |= _flat("contacts", self.contacts) | _flat("stats", self.stats)
         arrays |= {f"certificate.{name}": values for name, values in self.certificate.items()}
-        header = {"format": _FORMAT, "h": self.h, "names": self.names, "contact_names": self.contact_names}
+        header = {"format": _FORMAT, "h": np.asarray(self.h).tolist(), "names": self.names, "contact_names": self.contact_names}
+        header |= {"events": self.events, "counts": self.counts}
         with Path(path).open("wb") as file:  # a file, as NumPy would add .npz to a name
             np.savez_compressed(file, header=json.dumps(header), **arrays)
 
@@ -100,15 +116,40 @@ def _from_arrays(stored: dict[str, np.ndarray], path: str) -> Trajectory:
     def fields(prefix):
         return {name.removeprefix(prefix): values for name, values in stored.items() if name.startswith(prefix)}
 
+    inside = fields("contacts.stages.")
+    at_stages = Contacts(**_own(inside, "contacts.")) if inside else None
+    stages = Stages(**_own(inside, ""), contacts=at_stages) if inside else None
+    h = header["h"]
+
     return Trajectory(
         **{name: stored[name] for name in ("time", "position", "orientation", "velocity", "mass", "inertia")},
-        contacts=Contacts(**fields("contacts.")),
+        contacts=Contacts(**_own(fields("contacts."), ""), stages=stages),
         stats=Stats(**fields("stats.")),
         certificate=fields("certificate."),
-        h=header["h"],
+        h=h if isinstance(h, float) else np.array(h),
         names=tuple(header["names"]),
         contact_names=tuple(map(tuple, header["contact_names"])),
+        events=tuple(Event(*event) for event in header["events"]),
+        counts=header["counts"],
     )
+
+
+def _flat(prefix: str, record) -> dict[str, np.ndarray]:
+    """The arrays of a record by name, and of records in it, as "outer.inner.name"."""
+    found = {}
+    for field in dataclasses.fields(record):
+        value, name = getattr(record, field.name), f"{prefix}.{field.name}"
+        if dataclasses.is_dataclass(value):
+            found |= _flat(name, value)
+        elif value is not None:
+            found[name] = value
+    return found
+
+
+def _own(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """Those with a name of `prefix` and one more word."""
+    names = {name: name.removeprefix(prefix) for name in arrays if name.startswith(prefix)}
+    return {short: arrays[name] for name, short in names.items() if "." not in short}
 
 
 def _rotation_matrices(quaternions):

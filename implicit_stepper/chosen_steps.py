@@ -1,0 +1,137 @@
+"""`simulate` with chosen steps: when they must end, their certificate, and the trajectory that they make."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.arguments import vector
+
+from .adaptive import Run
+from .bodies import State
+from .compilation import jit
+from .results import Result, StepError
+from .smooth_steps import CHUNK
+from .steppers.radau_contact import RadauContact
+from .system import System
+from .trajectory import Trajectory
+
+_SAMPLES, _SUSPECTS, _HALVINGS = 2048, 4, 40  # in time, in search of jumps of a load
+_JUMP = 1e-6  # of a load's range, over a time of 2^-40 of a sample: no continuous load does
+
+
+def stops(system: System, state: State, end: float, switches: Sequence[float]) -> list[float]:
+    """Times [s] after that of `state` at which a step must end, in order; `end` is the last. Raises `ValueError` for switches
+    that are no times, and for loads that jump at others."""
+    times = vector("switches", switches, len(switches)) if len(switches) else np.zeros(0)
+    start = float(state.time)
+    for i, function in enumerate(system.wrench_functions):
+        if function is not None:
+            at = functools.partial(_load, function, state.position[i], state.orientation[i], state.velocity[i])
+            jump = _jump(jax.vmap(at), start, end, times)
+            if jump is not None:
+                raise ValueError(
+                    f"the wrench of {system.names[i]!r} jumps at t = {jump:.9g} s: give `switches`=[{jump:.9g}, ...], so that "
+                    "steps end there, or make it continuous."
+                )
+    return [*sorted({float(t) for t in times if start < t < end}), end]
+
+
+def _load(function: Callable, position, orientation, velocity, time):
+    return function(time, position, orientation, velocity)
+
+
+def _jump(function: Callable, start: float, end: float, known: np.ndarray) -> float | None:
+    """A time [s] at which `function` jumps, of times (n,), other than those `known`."""
+    edges = np.union1d(np.linspace(start, end, _SAMPLES), known)
+    nudge = 1e-12 * max(abs(start), abs(end))  # a known jump is at the edge of an interval, on one of its two sides
+    left, right = edges[:-1] + nudge, edges[1:] - nudge
+    values = np.asarray(function(jnp.asarray(np.concatenate([left, right]))))
+    change = np.max(np.abs(values[len(left) :] - values[: len(left)]), axis=1)
+    worst = np.argsort(change)[-_SUSPECTS:]
+    left, right = left[worst], right[worst]
+    for _ in range(_HALVINGS):
+        middle = (left + right) / 2
+        low, mid, high = (np.asarray(function(jnp.asarray(t))) for t in (left, middle, right))
+        first = np.max(np.abs(mid - low), axis=1) > np.max(np.abs(high - mid), axis=1)
+        left, right = np.where(first, left, middle), np.where(first, middle, right)
+    last = np.max(np.abs(np.asarray(function(jnp.asarray(right))) - np.asarray(function(jnp.asarray(left)))), axis=1)
+    found = int(np.argmax(last))
+    return float(right[found]) if last[found] > _JUMP * np.ptp(values) > 0 else None
+
+
+@functools.partial(jit, static_argnums=0)
+def _certificates(stepper: RadauContact, system: System, starts: State, ends: State, contacts, h):
+    return jax.vmap(functools.partial(stepper.certificate, system))(starts, ends, contacts, h)
+
+
+def certificates(stepper: RadauContact, system: System, run: Run) -> dict[str, np.ndarray]:
+    """Violations by name of all steps, each an array (n, bodies or contacts)."""
+    states = _states(run)
+    starts, ends = (jax.tree.map(lambda a, part=part: a[part], states) for part in (slice(-1), slice(1, None)))
+    parts = []
+    for first in range(0, len(run.steps.h), CHUNK):
+        index = np.minimum(np.arange(first, first + CHUNK), len(run.steps.h) - 1)  # one program for any number of steps
+        chunk = jax.tree.map(lambda a, index=index: a[index], (starts, ends, run.steps.contacts, run.steps.h))
+        parts.append(jax.tree.map(np.array, _certificates(stepper, system, *chunk)))
+    found = jax.tree.map(lambda *a: np.concatenate(a)[: len(run.steps.h)], *parts)
+    for step, own in run.one_stage.items():  # these have equations of their own
+        for name in found:
+            found[name][step] = own.get(name, 0.0)
+    return found
+
+
+def _states(run: Run) -> State:
+    """All states (n + 1,), from the first."""
+    return jax.tree.map(lambda first, rest: np.concatenate([np.asarray(first)[None], rest]), run.first, run.steps.state)
+
+
+def trajectory(stepper: RadauContact, system: System, run: Run, tolerance: float, on_failure: str) -> Trajectory:
+    """The trajectory of `run`, up to the first step that is not certified. Raises `StepError` where it stopped early."""
+    found = certificates(stepper, system, run)
+    worst = np.max([np.max(v, axis=1, initial=0.0) for v in found.values()], axis=0)
+    good = int(np.argmin(np.append(worst <= tolerance, False)))
+    steps, states = (jax.tree.map(lambda a, n=n: a[:n], t) for t, n in ((run.steps, good), (_states(run), good + 1)))
+    end = float(states.time[-1])
+    made = Trajectory(
+        time=states.time,
+        position=states.position,
+        orientation=states.orientation,
+        velocity=states.velocity,
+        contacts=steps.contacts,
+        stats=steps.stats,
+        certificate={name: np.max(v[:good], axis=1, initial=0.0) for name, v in found.items()},
+        h=steps.h,
+        names=system.names[: system.body_count],
+        contact_names=system.contact_names,
+        mass=np.asarray(system.mass),
+        inertia=np.asarray(system.inertia),
+        events=tuple(event for event in run.events if event.time <= end),
+        counts=run.counts,
+    )
+    certified = good == len(worst)
+    if (run.failure or not certified) and on_failure == "raise":
+        raise _error(made, run, {} if certified else {name: v[good] for name, v in found.items()}, tolerance)
+    return made
+
+
+def _error(made: Trajectory, run: Run, violations: dict, tolerance: float) -> StepError:
+    time = float(made.time[-1])
+    violated = {name: values for name, values in violations.items() if np.max(values, initial=0.0) > tolerance}
+    what = "; ".join(f"{name} {np.max(values):.2e} (allowed {tolerance:.0e})" for name, values in violated.items())
+    last = ", ".join(f"contact {e.contact} {e.kind} at {e.time:.9g} s" for e in made.events[-3:])
+    state = State(made.time[-1], made.position[-1], made.orientation[-1], made.velocity[-1])
+    return StepError(
+        f"the run stopped at t = {time:.9g} s: {run.failure or Result.NOT_CERTIFIED.message} {what} Last events: {last or 'none'}. "
+        f"The {len(made)} steps before are in the error's `trajectory`, the state after them in its `state`.",
+        result=Result.NOT_CERTIFIED if violated else Result.NOT_CONVERGED,
+        time=time,
+        trajectory=made,
+        state=state,
+        certificate=violated,
+    )
