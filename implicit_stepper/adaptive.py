@@ -1,7 +1,6 @@
 """A run with error control that ends its steps on events: the host's part, from event to event.
 
-Between events `smooth_steps.advance` goes on alone. Where a contact changes its mode, `landing.land` ends a step exactly there,
-`restart.impact` gives bodies that meet their new velocities, `restart.forces` the forces with which motion goes on. What cannot
+`smooth_steps.advance` takes steps up to an event and ends one exactly there; `restart.impact` gives bodies that meet their new velocities, `restart.forces` the forces with which motion goes on. What cannot
 be landed on is crossed by shorter steps, which the error estimate judges, and at last by the paper's step.
 """
 
@@ -14,27 +13,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import landing, restart, stages
+from . import restart, stages
 from .bodies import State
 from .compilation import jit
-from .error_control import Tolerance, next_step, ratio
+from .error_control import Tolerance
 from .events import Event, event_of, found_events
 from .ladder import climb
 from .records import Stages
-from .results import Result
 from .smooth_steps import Limits, Point, Reason, Taken, advance
 from .stages import Modes
-from .steps import Record
 from .steppers import radau_contact
 from .steppers.base import begin, closest_points
 from .steppers.radau_contact import Memory, RadauContact
+from .steps import Record
 from .system import System, in_user_order
 
 _SHORTEST = 1e-9  # of sqrt(L / g): shorter steps have no digits left
 _FIRST = 1e-2  # of sqrt(L / g): the first step to try
-_SHORTER = 0.25  # a step that could be neither taken nor landed
-_LANDINGS = 4  # until no other event is earlier
-_LENIENT = 3  # such attempts before a change of modes within a step is accepted
 _PER_UNIT = 20_000  # solves per sqrt(L / g): more are a cascade of events without end
 
 
@@ -53,18 +48,13 @@ class Run:
 
 
 @functools.partial(jit, static_argnums=0)
-def _land(stepper: RadauContact, system: System, point: Point, tolerance: Tolerance, start, h):
-    """`landing.land`, and its error estimate over what is allowed."""
-    found = landing.land(stepper, system, point.state, point.memory, point.modes, h)
-    return found, ratio(system, tolerance, stepper.stages, point.state, start, found.missed, found.h)
-
-
-@functools.partial(jit, static_argnums=0)
 def _resume(stepper: RadauContact, system: System, state: State, closest, references):
     """Velocities after an impact in `state`, if there is one, its impulses (nc, 1 + k), whether it was solved; the memory with
     which motion goes on; and a guess of its modes."""
     hit = restart.impact(system, state, closest, references)
-    memory = radau_contact.constant(stepper.stages, system, hit.state, restart.forces(system, hit.state, hit.closest, references))
+    memory = radau_contact.constant(
+        stepper.stages, system, hit.state, restart.forces(system, hit.state, hit.closest, references)
+    )
     return hit.state, hit.impulses, hit.converged, memory, radau_contact.modes_at_end(stepper, system, hit.state, memory)
 
 
@@ -108,33 +98,29 @@ class _Driver:
 
     def to(self, end: float, report) -> None:
         """Steps until `end` [s], or until nothing helps."""
-        limits = Limits(self.tolerance, self.start, jnp.asarray(end), jnp.asarray(_SHORTEST * self.unit), jnp.asarray(False))
-        allowed = self.counts["solves"] + _PER_UNIT * max((end - float(self.first.time)) / self.unit, 1.0)
-        attempts = 0
+        most = int(_PER_UNIT * max((end - float(self.point.state.time)) / self.unit, 1.0))
+        limits = Limits(self.tolerance, self.start, jnp.asarray(end), jnp.asarray(_SHORTEST * self.unit), jnp.asarray(most))
+        before = self.counts["solves"]
         while not self.failure:
-            self.point, records, count, reason, solves, refused = advance(self.stepper, self.system, self.point, limits)
+            self.point, records, count, reason, event, counts = advance(self.stepper, self.system, self.point, limits)
             count, reason = int(count), Reason(int(reason))
-            self.counts["solves"] += int(solves)
-            self.counts["inaccurate"] += int(refused)
+            for name in ("solves", "inaccurate", "landings"):
+                self.counts[name] += int(getattr(counts, name))
             if count:
                 self.taken.append(jax.tree.map(lambda a, count=count: np.asarray(a)[:count], records))
-                attempts, limits = 0, dataclasses.replace(limits, lenient=jnp.asarray(False))
             report(float(self.point.state.time))
             if reason == Reason.END:
                 return
-            if self.counts["solves"] > allowed:
+            if self.counts["solves"] - before >= most:
                 self.failure = (
                     f"more than {_PER_UNIT} problems were solved for every {self.unit:.3g} s: events follow each other without "
                     "end. Look at the last events; a larger `tol`, or a fixed `h` with GeometricallyImplicit, steps over them."
                 )
             elif reason == Reason.TOO_SHORT:
                 self._one_stage_step(end)
-            elif reason != Reason.FULL and not (bool(self.point.known) and self._land(end)):
-                attempts += 1
-                self._shorten(_SHORTER * float(self.point.h))
-                limits = dataclasses.replace(limits, lenient=jnp.asarray(attempts >= _LENIENT))
-                if float(self.point.h) < _SHORTEST * self.unit:
-                    self._one_stage_step(end)
+            elif reason == Reason.EVENT:
+                self.landed.append(event_of(self.system, self.point.modes, float(self.point.state.time), int(event)))
+                self.resume()
 
     def resume(self) -> None:
         """Goes on from the present state with forces found anew, after an impact if bodies meet in it."""
@@ -155,34 +141,12 @@ class _Driver:
         """Notes an impact at the end of the steps so far."""
         impulses = np.asarray(impulses)
         if not bool(solved):
-            self.failure = "the impact was not solved. Check masses and friction for values that are off by orders of magnitude."
+            self.failure = (
+                "the impact was not solved. Check masses and friction for values that are off by orders of magnitude."
+            )
         if np.any(impulses[:, 0] > 0):
             self.counts["impacts"] += 1
             self.hits.append((self._length(), np.asarray(state.velocity), impulses))
-
-    def _land(self, end: float) -> bool:
-        """Ends a step on the first event within the step that was tried last; or learns that it is too long. Whether either."""
-        h = self.point.h
-        for _ in range(_LANDINGS):
-            found, size = _land(self.stepper, self.system, self.point, self.tolerance, self.start, h)
-            self.counts["landings"] += 1
-            if not (int(found.step.result) == Result.SOLVED and float(size) < np.inf):
-                return False
-            if float(size) > 1:
-                self._shorten(float(next_step(self.stepper.stages, found.h, size)))
-                return True
-            h = found.h
-            if not bool(found.earlier):
-                break
-        else:
-            return False
-        step = found.step
-        one = Taken(step.state, step.contacts, step.stats, self.point.modes, found.h)
-        self.taken.append(jax.tree.map(lambda a: np.asarray(a)[None], one))
-        self.landed.append(event_of(self.system, self.point.modes, float(step.state.time), int(found.event)))
-        self.point = dataclasses.replace(self.point, state=step.state, memory=step.memory)
-        self.resume()
-        return True
 
     def _one_stage_step(self, end: float) -> None:
         """A step of the paper's scheme, as long as its error allows: it crosses what no smooth step can."""
@@ -192,16 +156,15 @@ class _Driver:
         climbed = climb(one, self.system, state, begin(one, self.system, state), h, self.step_tolerance)
         self.counts["one-stage steps"] += 1
         if not climbed.solved:
-            self.failure = "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
+            self.failure = (
+                "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
+            )
             return
         self.one_stage[self._length()] = climbed.record.certificates
         self.taken.append(_as_stages(self.stepper.stages, climbed.record, self.point.modes, h))
         state = jax.tree.map(jnp.asarray, climbed.record.state)
         self.point = dataclasses.replace(self.point, state=state, h=jnp.asarray(h))
         self.resume()
-
-    def _shorten(self, h: float) -> None:
-        self.point = dataclasses.replace(self.point, h=jnp.asarray(h))
 
     def _length(self) -> int:
         return sum(len(taken.h) for taken in self.taken)

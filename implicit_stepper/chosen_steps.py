@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 
@@ -21,6 +20,7 @@ from .steppers.radau_contact import RadauContact
 from .system import System
 from .trajectory import Trajectory
 
+_ROUNDINGS = 64  # errors of rounding that a violation gathers
 _SAMPLES, _SUSPECTS, _HALVINGS = 2048, 4, 40  # in time, in search of jumps of a load
 _JUMP = 1e-6  # of a load's range, over a time of 2^-40 of a sample: no continuous load does
 
@@ -91,11 +91,21 @@ def _states(run: Run) -> State:
     return jax.tree.map(lambda first, rest: np.concatenate([np.asarray(first)[None], rest]), run.first, run.steps.state)
 
 
+def _rounding(system: System, run: Run) -> np.ndarray:
+    """What rounding alone leaves in the certificates (n,): the units of speeds and gaps shrink with h, but not their digits."""
+    states, h = _states(run), run.steps.h
+    speed, gap = system.acceleration * h, np.sqrt(system.acceleration * system.length) * h
+    fastest = np.max(np.abs(states.velocity[:-1]), axis=(1, 2)) + speed
+    farthest = np.max(np.abs(states.position[:-1]), axis=(1, 2)) + system.length
+    return _ROUNDINGS * np.finfo(float).eps * np.asarray(fastest / speed + farthest / gap)
+
+
 def trajectory(stepper: RadauContact, system: System, run: Run, tolerance: float, on_failure: str) -> Trajectory:
     """The trajectory of `run`, up to the first step that is not certified. Raises `StepError` where it stopped early."""
     found = certificates(stepper, system, run)
     worst = np.max([np.max(v, axis=1, initial=0.0) for v in found.values()], axis=0)
-    good = int(np.argmin(np.append(worst <= tolerance, False)))
+    allowed = tolerance + _rounding(system, run)
+    good = int(np.argmin(np.append(worst <= allowed, False)))
     steps, states = (jax.tree.map(lambda a, n=n: a[:n], t) for t, n in ((run.steps, good), (_states(run), good + 1)))
     end = float(states.time[-1])
     made = Trajectory(
@@ -116,7 +126,12 @@ def trajectory(stepper: RadauContact, system: System, run: Run, tolerance: float
     )
     certified = good == len(worst)
     if (run.failure or not certified) and on_failure == "raise":
-        raise _error(made, run, {} if certified else {name: v[good] for name, v in found.items()}, tolerance)
+        raise _error(
+            made,
+            run,
+            {} if certified else {name: v[good] for name, v in found.items()},
+            allowed[good - (good == len(worst))],
+        )
     return made
 
 

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from shapes.arguments import number
 
 from .bodies import State
-from .collocation import radau
 from .system import System
 
 LEAST, LARGEST = 1e-12, 1e-1

@@ -60,5 +60,9 @@ def found_events(system: System, first: State, steps: Taken, landed: list[Event]
                 else:
                     continue
                 events.append(Event(float(starts[i]), number, kind))
-    silent = [e for e in landed if not any(e.contact == o.contact and abs(e.time - o.time) <= _SAME * max(e.time, 1) for o in events)]
+    silent = [
+        e
+        for e in landed
+        if not any(e.contact == o.contact and abs(e.time - o.time) <= _SAME * max(e.time, 1) for o in events)
+    ]
     return sorted(events + silent)

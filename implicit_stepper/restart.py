@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import nearby, ncp
+from . import nearby
 from .bodies import State
 from .cone_solvers import apgd, coulomb
 from .nearby import Impulses, Nearby, Rows
-from .system import ContactGroup, System
+from .system import System
 
 _OPEN = 1e6  # rate of opening, in units of the speed, of contacts that do not touch
 _TOUCHING = 1e-8  # of the scene's length: gaps that are closed

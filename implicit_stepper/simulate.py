@@ -62,7 +62,9 @@ def simulate(
     if tol is not None:
         return _adaptive(scene, stepper, tol, duration, switches, certificate_tolerance, on_failure, start, progress)
     if len(switches):
-        raise ValueError(f"`switches` = {switches!r} are for chosen steps: with a fixed `h`, loads are taken at each step's start.")
+        raise ValueError(
+            f"`switches` = {switches!r} are for chosen steps: with a fixed `h`, loads are taken at each step's start."
+        )
     h = positive("h", h)
     count = math.ceil(duration / h - 1e-9)  # 3 steps of 0.1 make 0.3 in spite of round-off
     system, state = jax.tree.map(jnp.asarray, scene.build())

@@ -1,4 +1,10 @@
-"""A compiled loop of steps with error control, for as long as no contact changes its mode."""
+"""A compiled loop of steps with error control, each solved as it stands, until a contact changes its mode: then to that event.
+
+Where a contact changes its mode within a step, the polynomials of the step have a kink to cross and lose their order. So the
+step is solved again with every complementarity replaced by the half that held at its start (`HELD`); the first of these halves
+to be left is found on its polynomials; and the step is solved once more so that it ends exactly there (`LANDING`), h being one
+more unknown. All three are one program: see `radau_contact.Task`.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +17,43 @@ import jax.numpy as jnp
 from jax import lax
 
 from .bodies import State
+from .collocation import radau
 from .compilation import jit
 from .error_control import Tolerance, next_step, ratio
 from .records import Contacts, Stats
 from .results import Result
 from .stages import Modes
 from .steppers import radau_contact
-from .steppers.radau_contact import Memory, RadauContact
+from .steppers.radau_contact import Attempt, Memory, RadauContact, Task
 from .system import System
 
 CHUNK = 64  # steps per compiled call
 _LESS, _MUCH_LESS = 0.9, 0.25  # by which a refused step is shortened at least, and one whose modes are unclear
 _GOING = -1
+_EARLY = 0.1  # of a step: an event before is looked for again in a step this much shorter, whose polynomials are exact enough
+_SAMPLES = 64  # of a step's polynomials, in search of the first half that is left
+_LEFT = 1e-9  # by how much a half must be violated to count as left, in the units of the rows
+_TREMBLE = 1e-6  # by how much another may be at the event: the polynomials of forces have a lower order
+_APPROACH = 0.75  # of the way to an event is one step, so that the last one is short, and its forces exact
+_SHORT = 0.5  # of the last step: one that needs no such approach
+_LENIENT = 3  # failed landings before a change of modes within a step is accepted, if the step is accurate all the same
 
 
 class Reason(enum.IntEnum):
-    """Why the loop returned: at the end of its time; its records are full; a contact changed its mode within the step that
-    was tried; that step was not solved; the step that would be accurate is too short."""
+    """Why the loop returned: at the end of its time; its records are full; at an event; or the step that would do is too short."""
 
     END = 0
     FULL = 1
-    SWITCH = 2
-    UNSOLVED = 3
-    TOO_SHORT = 4
+    EVENT = 2
+    TOO_SHORT = 3
+
+
+class Kind(enum.IntEnum):
+    """How a step is solved."""
+
+    FREE = 0
+    HELD = 1
+    LANDING = 2
 
 
 @jax.tree_util.register_dataclass
@@ -64,78 +84,175 @@ class Taken:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a run holds to: `tolerance`; `start` (nb, d), the bodies' first positions; `end` [s]; `shortest` h [s]; `lenient`:
-    whether a step may contain a change of modes, if it is accurate all the same."""
+    """What a run holds to: `tolerance`; `start` (nb, d), the bodies' first positions; `end` [s]; `shortest` h [s]; `solves`, the
+    largest number of problems."""
 
     tolerance: Tolerance
     start: jax.Array
     end: jax.Array
     shortest: jax.Array
-    lenient: jax.Array
+    solves: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """Problems solved, with modes free or held; steps refused as inaccurate; landings tried; and of these, failed since the last
+    step that was taken."""
+
+    solves: jax.Array
+    inaccurate: jax.Array
+    landings: jax.Array
+    failed: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _Try:
+    """What is tried next: `kind` (), with step `h` [s], towards `event` (), from `hint` (see `Task`); `approached`: whether the
+    way to the event was cut short."""
+
+    kind: jax.Array
+    h: jax.Array
+    event: jax.Array
+    hint: Memory
+    approached: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _Carry:
+    point: Point
+    plan: _Try
+    records: Taken
+    count: jax.Array
+    last: jax.Array
+    counts: Counts
+    reason: jax.Array
 
 
 @functools.partial(jit, static_argnums=0)
 def advance(stepper: RadauContact, system: System, point: Point, limits: Limits):
-    """Steps from `point`: the point reached, whose h is the one tried last where the reason is a step that was not taken;
-    `Taken` with a first axis of CHUNK, and how many of them are filled; the `Reason`; how many problems were solved, and how
-    many steps refused as too inaccurate."""
-    shapes = jax.eval_shape(functools.partial(_attempt, stepper), system, point, limits, point.h)[0]
-    empty = jax.tree.map(lambda s: jnp.zeros((CHUNK, *s.shape), s.dtype), shapes)
+    """Steps from `point`: the point reached; `Taken` with a first axis of CHUNK, and how many of them are filled; the `Reason`, and
+    the number of the margin that vanishes at an event (see `stages.margins`); `Counts`."""
+    zero, no = jnp.zeros((), int), jnp.asarray(False)
+    plan = _free(point, limits, point.h, no)
+    shapes = jax.eval_shape(functools.partial(_attempt, stepper), system, point, plan)
+    empty = Taken(shapes.step.state, shapes.step.contacts, shapes.step.stats, point.modes, point.h)
+    empty = jax.tree.map(lambda s: jnp.zeros((CHUNK, *jnp.shape(s)), s.dtype), empty)
+    start = _Carry(point, plan, empty, zero, jnp.asarray(jnp.inf), Counts(zero, zero, zero, zero), zero + _GOING)
+    body = functools.partial(_next, stepper, system, limits)
+    end = lax.while_loop(lambda carry: carry.reason == _GOING, body, start)
+    return end.point, end.records, end.count, end.reason, end.plan.event, end.counts
 
-    def proceed(carry):
-        return carry["reason"] == _GOING
 
-    def body(carry):
-        point, n = carry["point"], carry["count"]
-        left = limits.end - point.state.time
-        h = jnp.where(left < 1.01 * point.h, left, jnp.where(left < 2 * point.h, left / 2, point.h))
-        taken, memory, uniform, size, slopes = _attempt(stepper, system, point, limits, h)
-        solved = taken.stats.residual < jnp.inf
-        same = uniform & (~point.known | _equal(point.modes, taken.modes))
-        fine = solved & (size <= 1)
-        accept = fine & (same | (limits.lenient & (slopes <= 1)))
-        unclear = fine & ~accept & ~point.known  # the modes after an event: short enough a step has the same at all stages
-        wanted = next_step(stepper.stages, h, size)
-        wanted = jnp.where(accept, jnp.where(h < point.h, jnp.maximum(wanted, point.h), wanted), jnp.minimum(wanted, _LESS * h))
-        wanted = jnp.where(unclear | (accept & ~same), jnp.minimum(wanted, _MUCH_LESS * h), wanted)
-        reason = jnp.select(
-            [~solved, accept & (h >= left), n + accept == CHUNK, ~accept & (wanted < limits.shortest), fine & ~accept & ~unclear],
-            [int(r) for r in (Reason.UNSOLVED, Reason.END, Reason.FULL, Reason.TOO_SHORT, Reason.SWITCH)],
-            _GOING,
-        )
-        wanted = jnp.where(jnp.isin(reason, jnp.array([Reason.UNSOLVED, Reason.SWITCH])), h, wanted)
-        new = Point(taken.state, memory, taken.modes, jnp.asarray(True), wanted)
-        old = dataclasses.replace(point, h=wanted)
-        return {
-            "point": jax.tree.map(lambda a, b: jnp.where(accept, a, b), new, old),
-            # what is not accepted is overwritten by the next attempt
-            "records": jax.tree.map(lambda all_, one: all_.at[n].set(one), carry["records"], taken),
-            "count": n + accept,
-            "reason": reason,
-            "solves": carry["solves"] + 1,
-            "refused": carry["refused"] + (solved & ~fine),
-        }
-
-    zero = jnp.zeros((), int)
-    first = {"point": point, "records": empty, "count": zero, "reason": zero + _GOING, "solves": zero, "refused": zero}
-    last = lax.while_loop(proceed, body, first)
-    return tuple(last[name] for name in ("point", "records", "count", "reason", "solves", "refused"))
+def _free(point: Point, limits: Limits, h, approached) -> _Try:
+    """An ordinary step of about `h` [s], that leaves no crumbs before the end."""
+    left = limits.end - point.state.time
+    h = jnp.where(left < 1.01 * h, left, jnp.where(left < 2 * h, left / 2, h))
+    return _Try(jnp.asarray(int(Kind.FREE)), h, jnp.asarray(-1), point.memory, approached)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _attempt(stepper: RadauContact, system: System, point: Point, limits: Limits, h):
-    """A step of h [s]: `Taken`, with an infinite residual where it is not solved; memory; whether all stages have the same
-    modes; the error estimate over what is allowed, and the same for a step that ends contact or sticking, at which forces are
-    continuous and only their slopes are not."""
-    state, memory = point.state, point.memory
-    step, modes, missed = radau_contact.attempt(stepper, system, state, memory, h)
-    last = jax.tree.map(lambda a: a[-1], modes)
-    uniform = _equal(jax.tree.map(lambda a: jnp.broadcast_to(a[-1], a.shape), modes), modes)
-    uniform &= _equal(modes.touching, modes.pressed)
-    estimate = functools.partial(ratio, system, limits.tolerance, stepper.stages, state, limits.start, missed)
-    stats = dataclasses.replace(step.stats, residual=jnp.where(step.result == Result.SOLVED, step.stats.residual, jnp.inf))
-    taken = Taken(step.state, step.contacts, stats, last, h)
-    return taken, step.memory, uniform, estimate(h), estimate(jnp.sqrt(system.length / system.acceleration))
+def _attempt(stepper: RadauContact, system: System, point: Point, plan: _Try) -> Attempt:
+    offset = jnp.where(plan.kind == Kind.LANDING, 0.0, 1.0)
+    task = Task(plan.h, point.modes, plan.kind != Kind.FREE, plan.event, plan.hint, offset)
+    return radau_contact.attempt(stepper, system, point.state, point.memory, task)
+
+
+def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) -> _Carry:
+    """One more problem solved, and what follows from it."""
+    point, plan, counts = carry.point, carry.plan, carry.counts
+    tried = _attempt(stepper, system, point, plan)
+    step, h = tried.step, tried.h
+    estimate = functools.partial(ratio, system, limits.tolerance, stepper.stages, point.state, limits.start, tried.missed)
+    size, slopes = estimate(h), estimate(jnp.sqrt(system.length / system.acceleration))
+    solved, fine = step.result == Result.SOLVED, size <= 1
+    free, held, landing = (plan.kind == kind for kind in Kind)
+
+    last = jax.tree.map(lambda a: a[-1], tried.modes)
+    uniform = _equal(jax.tree.map(lambda a: jnp.broadcast_to(a[-1], a.shape), tried.modes), tried.modes)
+    same = uniform & _equal(last.touching, last.pressed) & (~point.known | _equal(point.modes, last))
+    # forces are continuous where contact or sticking ends; only their slopes are not, which the estimate must see
+    lenient = (counts.failed >= _LENIENT) & (slopes <= 1)
+    event, theta = _first_left(stepper.stages, tried.margins)
+    earlier = _others_left(tried.margins[-1], plan.event)
+    here = solved & landing & (h > 0) & (h <= 1.5 * plan.h)
+
+    takes = solved & fine & free & (same | lenient)
+    lands = here & fine & ~earlier
+    refused = solved & ~fine & (free | here)
+    unclear = solved & fine & free & ~takes & ~point.known  # the modes after an event: a short step has one set of them
+    switches = free & point.known & ~takes & ~refused
+    finds = held & solved & (event >= 0) & (theta >= _EARLY)
+    searches = held & solved & (event >= 0) & (theta < _EARLY)
+    near = plan.approached | (theta * h <= _SHORT * carry.last)
+    again = here & fine & earlier
+    fails = ~(takes | lands | refused | unclear | switches | finds | searches | again)
+
+    wanted = next_step(stepper.stages, h, size)
+    full = jnp.where(h < point.h, jnp.maximum(wanted, point.h), wanted)
+    wanted = jnp.select(
+        [takes & same, takes, refused, unclear | fails, finds & ~near],
+        [full, _MUCH_LESS * h, jnp.minimum(wanted, _LESS * h), _MUCH_LESS * plan.h, _APPROACH * theta * h],
+        point.h,
+    )
+    reached = Point(
+        step.state, step.memory, jax.tree.map(lambda a, b: jnp.where(landing, a, b), point.modes, last), takes, wanted
+    )
+    accepts = takes | lands
+    point = jax.tree.map(lambda a, b: jnp.where(accepts, a, b), reached, dataclasses.replace(point, h=wanted))
+    one = Taken(step.state, step.contacts, step.stats, reached.modes, h)
+    counts = Counts(
+        counts.solves + 1,
+        counts.inaccurate + refused,
+        counts.landings + landing,
+        jnp.where(accepts, 0, counts.failed + (fails & ~free)),
+    )
+    reason = jnp.select(
+        [lands, takes & (plan.h >= limits.end - carry.point.state.time), carry.count + accepts == CHUNK],
+        [int(Reason.EVENT), int(Reason.END), int(Reason.FULL)],
+        _GOING,
+    )
+    ordinary = _free(point, limits, wanted, (finds & ~near) | (plan.approached & ~accepts))
+    shorter = jnp.where(searches, _EARLY * h, h)
+    hold = dataclasses.replace(plan, kind=jnp.asarray(int(Kind.HELD)), h=shorter, event=jnp.asarray(-1), hint=point.memory)
+    land = _Try(jnp.asarray(int(Kind.LANDING)), theta * h, event, step.memory, plan.approached)
+    choices = [(switches | again | searches, hold), (finds & near, land)]
+    following = ordinary
+    for chosen, other in choices:
+        following = jax.tree.map(lambda a, b, chosen=chosen: jnp.where(chosen, a, b), other, following)
+    following = jax.tree.map(lambda a, b: jnp.where(lands, a, b), plan, following)  # keeps the event's number
+    stuck = ~accepts & ((following.h < limits.shortest) | (counts.solves >= limits.solves))
+    return _Carry(
+        point=point,
+        plan=following,
+        # what is not accepted is overwritten by the next attempt
+        records=jax.tree.map(lambda all_, new: all_.at[carry.count].set(new), carry.records, one),
+        count=carry.count + accepts,
+        last=jnp.where(takes, h, carry.last),
+        counts=counts,
+        reason=jnp.where(stuck, int(Reason.TOO_SHORT), reason),
+    )
+
+
+def _others_left(margins, event):
+    """Whether any of `margins` (n,) but that of number `event` is left."""
+    return jnp.any((margins < -_TREMBLE) & (jnp.arange(margins.size) != event))
+
+
+def _first_left(count: int, margins):
+    """The number of the margin (s, n) that falls below zero first, or -1, and the fraction theta of the step at which."""
+    if margins.shape[1] == 0:
+        return jnp.asarray(-1), jnp.ones(())
+    theta = jnp.arange(_SAMPLES + 1) / _SAMPLES
+    values = radau(count).basis(theta) @ margins
+    left = values[1:] < -_LEFT
+    when = jnp.where(jnp.any(left, axis=0), jnp.argmax(left, axis=0), _SAMPLES)
+    event = jnp.argmin(when)
+    before, after = (values[jnp.minimum(when[event] + i, _SAMPLES), event] for i in (0, 1))
+    share = jnp.clip(before / jnp.where(before > after, before - after, 1.0), 0.0, 1.0)
+    return jnp.where(when[event] < _SAMPLES, event, -1), (when[event] + share) / _SAMPLES
 
 
 def _equal(one, other):

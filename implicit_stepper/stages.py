@@ -34,6 +34,9 @@ from .records import Contacts, Stages, no_contacts
 from .scales import Scales, scales
 from .system import ContactGroup, System, in_user_order
 
+_NEVER = 1e9  # a margin that is not left
+_SLIDES = 1e-6  # of g h: a slip that has a direction
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +57,8 @@ class StageProblem:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Modes:
-    """Which half of each complementarity holds, per group: `touching` and `pressed` (nc,), that psi = 0 and that its rate is;
-    `sticking` (nc,); `active` (nc, pairs), that the inequality carries the normal. With more axes in front: of stages."""
+    """Which half of each complementarity holds, per group: `touching` and `pressed` (nc,), that psi = 0 and that its rate
+    is; `sticking` (nc,); `active` (nc, pairs), that the inequality carries the normal. With more axes in front: of stages."""
 
     touching: tuple[jax.Array, ...]
     pressed: tuple[jax.Array, ...]
@@ -77,8 +80,8 @@ class Held(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A group's contacts at every stage, all fields with the axes (s, nc): its unknowns, closest-point rows, eta [N s], the
-    motions of both bodies (with V_i), slip v and scaled slip w [m/s], normal velocity v_n [m/s], and scale of impulses [N s]."""
+    """A group's contacts at every stage, all fields with the axes (s, nc): unknowns, closest-point rows, eta [N s], the
+    motions of both bodies (with V_i), slip v and scaled slip w [m/s], normal velocity v_n [m/s], unit of impulses [N s]."""
 
     u: ContactUnknowns
     kkt: ClosestPointRows
@@ -206,26 +209,26 @@ def on_bodies(system: System, group: ContactGroup, wrenches):
     return total
 
 
-def residual(problem: StageProblem, z, modes: Modes | None = None):
-    """F (N,) at z (N,), both dimensionless. With `modes` every complementarity is the equation of the half that they name."""
+def residual(problem: StageProblem, z, modes: Modes, held):
+    """F (N,) at z (N,), both dimensionless, and the contacts there. Where `held` (), complementarities are the equations of the
+    halves that `modes` name."""
     system, where = problem.system, layout(problem.system, problem.stages)
     at, momenta, found = points(problem, z * unknown_scale(problem))
     pushed = problem.h * loads(problem, at)
     F = jnp.zeros(where.size)
     for g, (index, group, point) in enumerate(zip(where.contacts, system.groups, found, strict=True)):
-        held = None if modes is None else modes.of(g)
 
-        def rows(member, point, held):
-            return contact_rows(problem, member, point, held)
+        def rows(member, point, named):
+            return contact_rows(problem, member, point, named, held)
 
         def push(member, point):
             centres = [m.position for m in point.motions]
             return contact.wrenches(point.kkt.geometry, *centres, point.u.p_n, member.e * point.u.y)
 
-        F = F.at[index].set(jax.vmap(jax.vmap(rows), (None, 0, None))(group, point, held))
+        F = F.at[index].set(jax.vmap(jax.vmap(rows), (None, 0, None))(group, point, modes.of(g)))
         pushed = pushed + on_bodies(system, group, jax.vmap(jax.vmap(push), (None, 0))(group, point))
     balance = momenta - problem.momentum - jnp.einsum("ij,jbw->ibw", radau(problem.stages).A, pushed)
-    return F.at[where.rates].set(balance / problem.scales.momentum)
+    return F.at[where.rates].set(balance / problem.scales.momentum), found
 
 
 def loads(problem: StageProblem, at: Motion):
@@ -242,18 +245,19 @@ def loads(problem: StageProblem, at: Motion):
     return jnp.stack(columns, axis=1).at[..., : system.dimension].add(weight)
 
 
-def contact_rows(problem: StageProblem, member: ContactGroup, point: Point, held: Held | None):
-    """Rows (width + 1,) of one contact at one stage."""
-    u, kkt, units = point.u, point.kkt, problem.scales
-    pairs = complementary(problem, member, point)
-    if held is None:
-        halves = [fischer_burmeister(a, b) for a, b in pairs]
-        friction = ncp.friction_rows(problem, member, u, point.w, point.impulse)
-    else:
-        halves = [jnp.where(on, b, a) for (a, b), on in zip(pairs, (held.active, held.touching, held.pressed), strict=True)]
-        friction = _held_friction(problem, member, u, point.w, point.impulse, held.sticking)
+def contact_rows(problem: StageProblem, member: ContactGroup, point: Point, named: Held, held):
+    """Rows (width + 1,) of one contact at one stage; see `residual`."""
+    u = point.u
+    halves = [
+        jnp.where(held, jnp.where(on, b, a), fischer_burmeister(a, b))
+        for (a, b), on in zip(
+            complementary(problem, member, point), (named.active, named.touching, named.pressed), strict=True
+        )
+    ]
+    free = ncp.friction_rows(problem, member, u, point.w, point.impulse)
+    fixed = _held_friction(problem, member, u, point.w, point.impulse, named.sticking)
     active, touching, pressed = halves
-    return jnp.concatenate([kkt.equations, active, pressed[None], friction, touching[None]])
+    return jnp.concatenate([point.kkt.equations, active, pressed[None], jnp.where(held, fixed, free), touching[None]])
 
 
 def complementary(problem: StageProblem, member: ContactGroup, point: Point):
@@ -282,44 +286,47 @@ def modes_of(problem: StageProblem, found: list[Point]) -> Modes:
     """The halves that hold in a solution, at every stage; without friction a contact slides."""
 
     def one(member, point):
-        (l, slack), (p, gap), (force, rate) = complementary(problem, member, point)
+        (weights, slacks), (p, gap), (force, rate) = complementary(problem, member, point)
         on, speed = member.e > 0, problem.scales.speed
         along = jnp.where(on, point.u.y / point.impulse, 0.0) - STEP * point.w / speed
         radius = member.mu * force
-        return Held(p > gap, force > rate, (jnp.dot(along, along) <= radius**2) & (radius > 0), l > slack)
+        return Held(p > gap, force > rate, (jnp.dot(along, along) <= radius**2) & (radius > 0), weights > slacks)
 
     each = [jax.vmap(jax.vmap(one), (None, 0))(group, p) for group, p in zip(problem.system.groups, found, strict=True)]
     return Modes(*(tuple(parts) for parts in zip(*each, strict=True))) if each else Modes((), (), (), ())
 
 
-def margins(problem: StageProblem, found: list[Point], modes: Modes, ahead: tuple[jax.Array, ...]):
-    """How far (s, nc (3 + pairs)) every held half is from being left, dimensionless, >= 0 while it is not: per contact gap or
-    force, cone or slip along `ahead` (nc, k), the direction at the start, and the inequalities' multipliers or slacks."""
+def margins(problem: StageProblem, found: list[Point], modes: Modes, slips):
+    """How far (s, n) every half that `modes` name is from being left, dimensionless, >= 0 while it is not: per contact gap or
+    force; cone, or slip along its direction at the start, that of `slips` (nc, k); the inequalities' multipliers or slacks."""
     parts = []
     for g, (group, point) in enumerate(zip(problem.system.groups, found, strict=True)):
+        ahead = jax.vmap(_direction, (0, 0, None))(slips[g], point.w[0], problem.scales.speed)
 
         def one(member, point, held, ahead):
-            (l, slack), (_, gap), (force, _) = complementary(problem, member, point)
+            (weights, slacks), (_, gap), (force, _) = complementary(problem, member, point)
             y = jnp.where(member.e > 0, point.u.y / point.impulse, 0.0)
             slip = jnp.dot(point.w, ahead) / problem.scales.speed
             friction = jnp.where(held.sticking, member.mu * force - length_of(y), slip)
-            rubs = held.touching & (member.mu > 0)
-            return jnp.concatenate(
-                [
-                    jnp.where(held.touching, force, gap)[None],
-                    jnp.where(rubs, friction, jnp.inf)[None],
-                    jnp.where(held.active, l, slack),
-                ]
-            )
+            normal = jnp.where(held.touching, force, gap)
+            # without contact or friction there is nothing to slip or stick
+            rubs = jnp.where(held.touching & (member.mu > 0), friction, _NEVER)
+            return jnp.concatenate([normal[None], rubs[None], jnp.where(held.active, weights, slacks)])
 
         over = jax.vmap(jax.vmap(one), (None, 0, None, None))
-        parts.append(over(group, point, modes.of(g), ahead[g]).reshape(problem.stages, -1))
-    return jnp.concatenate(parts, axis=1) if parts else jnp.zeros((problem.stages, 0))
+        parts.append(over(group, point, modes.of(g), ahead).reshape(problem.stages, -1))
+    return jnp.concatenate([*parts, jnp.zeros((problem.stages, 0))], axis=1)
+
+
+def _direction(start, first, speed):
+    """Unit vector (k,) along the slip at the start, or where there is none yet, along that at the first stage."""
+    slip = jax.lax.stop_gradient(jnp.where(length_of(start) > _SLIDES * speed, start, first))
+    return slip / jnp.maximum(length_of(slip), 1e-300)
 
 
 def records(problem: StageProblem, found: list[Point], gaps, rates, velocity) -> Contacts:
     """The contacts at the end of the step with its impulses, and those at the stages; `gaps` (nc,) at its start."""
-    system, s, k = problem.system, problem.stages, 3 if problem.system.dimension == 3 else 1
+    system, s = problem.system, problem.stages
     if not system.groups:
         return _no_contacts(system, rates, velocity)
     most = most_multipliers(system)

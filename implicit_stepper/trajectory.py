@@ -79,7 +79,9 @@ class Trajectory:
         of an error O(h^(s + 1)) for s stages. At an impact: after it. Raises `ValueError` for times outside the run, and for
         steppers that leave no polynomials."""
         if self.contacts.stages is None:
-            raise ValueError("the stepper left nothing between its steps: use RadauContact() for `at`, or the arrays of the steps.")
+            raise ValueError(
+                "the stepper left nothing between its steps: use RadauContact() for `at`, or the arrays of the steps."
+            )
         return dense.at(self, np.asarray(time, dtype=float))
 
     def save(self, path: str | os.PathLike) -> None:
@@ -87,7 +89,12 @@ class Trajectory:
         arrays = {name: getattr(self, name) for name in ("time", "position", "orientation", "velocity", "mass", "inertia")}
         arrays |= _flat("contacts", self.contacts) | _flat("stats", self.stats)
         arrays |= {f"certificate.{name}": values for name, values in self.certificate.items()}
-        header = {"format": _FORMAT, "h": np.asarray(self.h).tolist(), "names": self.names, "contact_names": self.contact_names}
+        header = {
+            "format": _FORMAT,
+            "h": np.asarray(self.h).tolist(),
+            "names": self.names,
+            "contact_names": self.contact_names,
+        }
         header |= {"events": self.events, "counts": self.counts}
         with Path(path).open("wb") as file:  # a file, as NumPy would add .npz to a name
             np.savez_compressed(file, header=json.dumps(header), **arrays)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -17,11 +16,12 @@ from .. import checks, ncp, restart, rotation, stages
 from ..bodies import State
 from ..collocation import radau
 from ..friction import FRICTION_ROWS
-from ..newton import Solution, newton
+from ..kept_newton import kept_newton
+from ..newton import Solution
 from ..records import Contacts, Stats, StepResult
 from ..results import Result
 from ..stage_certificate import stage_certificate
-from ..stages import StageProblem
+from ..stages import Modes, StageProblem
 from ..starts import cold_closest
 from ..system import ContactGroup, System
 from .geometrically_implicit import GeometricallyImplicit
@@ -86,7 +86,7 @@ class RadauContact:
         """One step of h [s] from the continuation of the last stages' polynomials; not solved, it says so in its `result`."""
         if self.stages == 1:
             return self.one_stage.step(system, state, memory, h)
-        return attempt(self, system, state, memory, h)[0]
+        return attempt(self, system, state, memory, free_task(self, system, state, memory, h)).step
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """The paper's equations at every stage, and a bound on the energy."""
@@ -107,20 +107,83 @@ class RadauContact:
             yield self.rungs[1], constant(self.stages, system, state, restart.forces(system, state, closest))
 
 
-def attempt(stepper: RadauContact, system: System, state: State, memory: Memory, h) -> tuple[StepResult, Modes, jax.Array]:
-    """A step of h [s]; the modes at its stages; and how far the stages' velocities miss the start (see `missed_start`)."""
-    problem = stages.stage_problem(system, state, h, memory.references, stepper.stages, stepper.friction)
-    residual = functools.partial(stages.residual, problem)
-    solution = newton(
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """How to solve a step: of `h` [s]; with the `modes` as equations where it is `held` (); with h such that the margin of
+    number `event` () vanishes at its end, unless that is -1; from the polynomials of `hint` at `offset` () + c h / hint.h."""
+
+    h: jax.Array
+    modes: Modes
+    held: jax.Array
+    event: jax.Array
+    hint: Memory
+    offset: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """A step of h [s] that was tried; the `modes` at its stages; the `margins` (s, n) of the task's modes; `missed` (nb, 6 or
+    3) [m/s, rad/s], V_n - sum_i l_i(0) V_i: how far the polynomial of the stages' velocities misses the start."""
+
+    step: StepResult
+    h: jax.Array
+    modes: Modes
+    margins: jax.Array
+    missed: jax.Array
+
+
+def attempt(stepper: RadauContact, system: System, state: State, memory: Memory, task: Task) -> Attempt:
+    """The step from `state`, after `memory`, that `task` asks for."""
+    whole = stages.stage_problem(system, state, task.h, memory.references, stepper.stages, stepper.friction)
+
+    def cut(z):
+        return dataclasses.replace(whole, h=z[-1] * task.h)
+
+    def residual(z):
+        F, found = stages.residual(cut(z), z[:-1], task.modes, task.held)
+        margins = jnp.append(stages.margins(cut(z), found, task.modes, memory.slips)[-1], z[-1] - 1)
+        return jnp.append(F, margins[task.event])
+
+    start, F = _best_start(whole, task, residual)
+    solution = kept_newton(
         residual,
         jax.jacfwd(residual),
-        best_start(problem, memory, residual),
-        tolerance=stepper.tolerance + round_off(problem),
+        start,
+        F,
+        tolerance=stepper.tolerance + ncp.round_off(whole),
         max_iterations=stepper.max_iterations,
     )
-    step = result(problem, memory, solution)
-    _, _, found = stages.points(problem, solution.z * stages.unknown_scale(problem))
-    return step, stages.modes_of(problem, found), missed_start(problem, step.contacts.stages.velocity)
+    problem, unknowns = cut(solution.z), solution.z[:-1] * stages.unknown_scale(whole)
+    at, _, found = stages.points(problem, unknowns)
+    step = _result(problem, memory, solution, unknowns, at, found)
+    return Attempt(
+        step=step,
+        h=problem.h,
+        modes=stages.modes_of(problem, found),
+        margins=stages.margins(problem, found, task.modes, memory.slips),
+        missed=state.velocity - jnp.einsum("i,ibw->bw", radau(stepper.stages).at_start, at.velocity),
+    )
+
+
+def _best_start(problem: StageProblem, task: Task, residual):
+    """The better of the hint's polynomials and of their end, dimensionless, with h; and its residual."""
+    method, s = radau(problem.stages), problem.stages
+    ahead = method.basis(task.offset + method.c * problem.h / task.hint.h)
+    weights = jnp.stack([ahead, jnp.zeros((s, s)).at[:, -1].set(1.0)])
+    units = stages.unknown_scale(problem)
+    starts = jax.vmap(lambda w: jnp.append(_at_fractions(problem, task.hint, w) / units, 1.0))(weights)
+    F = jax.vmap(residual)(starts)
+    sizes = jnp.max(jnp.abs(F), axis=1)
+    best = jnp.argmin(jnp.where(jnp.isnan(sizes), jnp.inf, sizes))
+    return starts[best], F[best]
+
+
+def free_task(stepper: RadauContact, system: System, state: State, memory: Memory, h) -> Task:
+    """A step of h [s] in which contacts may do what they like."""
+    modes = modes_at_end(stepper, system, state, memory)
+    return Task(jnp.asarray(h), modes, jnp.asarray(False), jnp.asarray(-1), memory, jnp.ones(()))
 
 
 def modes_at_end(stepper: RadauContact, system: System, state: State, memory: Memory) -> Modes:
@@ -128,18 +191,8 @@ def modes_at_end(stepper: RadauContact, system: System, state: State, memory: Me
     h = jnp.sqrt(system.length / system.acceleration)
     problem = stages.stage_problem(system, state, h, memory.references, stepper.stages, stepper.friction)
     here = dataclasses.replace(memory, rates=0 * memory.rates)
-    found = stages.points(problem, at_fractions(problem, here, np.eye(stepper.stages)))[2]
+    found = stages.points(problem, _at_fractions(problem, here, np.eye(stepper.stages)))[2]
     return jax.tree.map(lambda a: a[-1], stages.modes_of(problem, found))
-
-
-def missed_start(problem: StageProblem, velocity):
-    """V_n - sum_i l_i(0) V_i (nb, 6 or 3): how far the polynomial of the stages' `velocity` misses that at the start."""
-    return problem.state.velocity - jnp.einsum("i,ibw->bw", radau(problem.stages).at_start, velocity)
-
-
-def round_off(problem: StageProblem):
-    """What rounding alone leaves in F: momenta and gaps of far and fast bodies have fewer digits, as in `ncp.round_off`."""
-    return ncp.round_off(problem)
 
 
 def constant(count: int, system: System, state: State, found: restart.Forces) -> Memory:
@@ -154,59 +207,38 @@ def constant(count: int, system: System, state: State, found: restart.Forces) ->
     )
 
 
-def per_time(group: ContactGroup, h):
+def _per_time(group: ContactGroup, h):
     """Factors (width + 1,) that turn a contact's unknowns in a step of h [s] into those of `Memory`: impulses into forces."""
     n, k = group.pair.unknowns, group.e.shape[-1]
     return jnp.concatenate([jnp.ones(n), jnp.full(1 + k, 1 / h), jnp.ones(2)])
 
 
-def at_fractions(problem: StageProblem, memory: Memory, weights):
+def _at_fractions(problem: StageProblem, memory: Memory, weights):
     """Unknowns (N,), physical, whose stage i has the values sum_j weights[i, j] of the last stages j."""
     parts = [jnp.einsum("ij,jbw->ibw", weights, memory.rates).reshape(-1)]
     for group, values in zip(problem.system.groups, memory.contacts, strict=True):
-        parts.append((jnp.einsum("ij,jcw->icw", weights, values) / per_time(group, problem.h)).reshape(-1))
+        parts.append((jnp.einsum("ij,jcw->icw", weights, values) / _per_time(group, problem.h)).reshape(-1))
     return jnp.concatenate(parts)
 
 
-def best_start(problem: StageProblem, memory: Memory, residual):
-    """The better of the last stages' polynomials, continued, and of their end, dimensionless."""
-    method = radau(problem.stages)
-    ahead = method.basis(1 + method.c * problem.h / memory.h)
-    still = np.zeros((problem.stages, problem.stages))
-    still[:, -1] = 1.0
-    starts = jnp.stack([at_fractions(problem, memory, weights) for weights in (ahead, still)]) / stages.unknown_scale(
-        problem
-    )
-    sizes = jnp.max(jnp.abs(jax.vmap(residual)(starts)), axis=1)
-    return starts[jnp.argmin(jnp.where(jnp.isnan(sizes), jnp.inf, sizes))]
-
-
-def memory_after(problem: StageProblem, unknowns, memory: Memory) -> Memory:
-    """Memory of the stages' `unknowns` (N,), physical; the gaps stay those before the step."""
-    where = stages.layout(problem.system, problem.stages)
-    _, _, found = stages.points(problem, unknowns)
-    return Memory(
+def _result(problem: StageProblem, memory: Memory, solution: Solution, unknowns, at, found) -> StepResult:
+    """State, memory and contacts at the root: `unknowns` (N,), physical, with what `stages.points` finds there."""
+    state, where = problem.state, stages.layout(problem.system, problem.stages)
+    contacts = stages.records(problem, found, memory.gaps, unknowns[where.rates], at.velocity)
+    after = Memory(
         rates=unknowns[where.rates],
         contacts=tuple(
-            unknowns[index] * per_time(group, problem.h)
+            unknowns[index] * _per_time(group, problem.h)
             for index, group in zip(where.contacts, problem.system.groups, strict=True)
         ),
         h=problem.h,
         references=tuple(p.kkt.geometry.tangents[-1, :, 0] for p in found),
         slips=tuple(p.w[-1] for p in found),
-        gaps=memory.gaps,
+        gaps=contacts.gap,
     )
-
-
-def result(problem: StageProblem, memory: Memory, solution: Solution) -> StepResult:
-    """State, memory and contacts at the root."""
-    state, where = problem.state, stages.layout(problem.system, problem.stages)
-    unknowns = solution.z * stages.unknown_scale(problem)
-    at, _, found = stages.points(problem, unknowns)
-    contacts = stages.records(problem, found, memory.gaps, unknowns[where.rates], at.velocity)
     return StepResult(
         state=State(state.time + problem.h, at.position[-1], rotation.unit(at.orientation[-1]), at.velocity[-1]),
-        memory=dataclasses.replace(memory_after(problem, unknowns, memory), gaps=contacts.gap),
+        memory=after,
         contacts=contacts,
         stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),
         result=jnp.where(solution.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
