@@ -30,7 +30,7 @@ from .system import System, in_user_order
 
 _SHORTEST = 1e-9  # of sqrt(L / g): shorter steps have no digits left
 _FIRST = 1e-2  # of sqrt(L / g): the first step to try
-_PER_UNIT = 20_000  # solves per sqrt(L / g): more are a cascade of events without end
+_PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events without end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,7 @@ def _resume(stepper: RadauContact, system: System, state: State, closest, refere
     """Velocities after an impact in `state`, if there is one, its impulses (nc, 1 + k), whether it was solved; the memory with
     which motion goes on; and a guess of its modes."""
     hit = restart.impact(system, state, closest, references)
-    memory = radau_contact.constant(
+    memory = radau_contact.steady(
         stepper.stages, system, hit.state, restart.forces(system, hit.state, hit.closest, references)
     )
     return hit.state, hit.impulses, hit.converged, memory, radau_contact.modes_at_end(stepper, system, hit.state, memory)

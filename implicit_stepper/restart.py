@@ -28,12 +28,15 @@ _TOLERANCE, _START_ITERATIONS = 1e-12, 200
 @dataclasses.dataclass(frozen=True)
 class Forces:
     """Contacts in one state. Per group: `unknowns` (nc, width + 1) as `stages` has them, with forces [N]; tangents
-    `references` (nc, d); scaled `slips` (nc, k) [m/s]. `gaps` (nc,) [m] in the order of `Scene.add_contact`."""
+    `references` (nc, d); scaled `slips` (nc, k) [m/s]. `gaps` (nc,) [m] in the order of `Scene.add_contact`; `acceleration` (nb, 6 or
+    3) under them, and the time `h` [s] over which they were found."""
 
     unknowns: tuple[jax.Array, ...]
     references: tuple[jax.Array, ...]
     slips: tuple[jax.Array, ...]
     gaps: jax.Array
+    acceleration: jax.Array
+    h: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -72,6 +75,7 @@ def forces(system: System, state: State, closest, references=None) -> Forces:
     h = _SHORT * jnp.sqrt(system.length / system.acceleration)
     free = nearby.free_velocity(system, state, mass, h)
     _, gamma = _solve(system, here, rows, mass, free, system.acceleration * h, h)
+    after = free + jnp.linalg.solve(mass, rows.momenta(gamma, system.body_count)[..., None])[..., 0]
     gamma, scaled = gamma / h, rows.scaled(state.velocity)
     unknowns, references, slips = [], [], []
     for group, long in zip(system.groups, here.closest, strict=True):
@@ -81,7 +85,7 @@ def forces(system: System, state: State, closest, references=None) -> Forces:
         unknowns.append(jnp.concatenate(columns, axis=1))
         references.append(here.geometry.tangents[numbers, 0])
         slips.append(w)
-    return Forces(tuple(unknowns), tuple(references), tuple(slips), here.geometry.psi)
+    return Forces(tuple(unknowns), tuple(references), tuple(slips), here.geometry.psi, (after - state.velocity) / h, h)
 
 
 def _touching(system: System, here: Nearby):

@@ -36,6 +36,7 @@ _LEFT = 1e-9  # by how much a half must be violated to count as left, in the uni
 _TREMBLE = 1e-6  # by how much another may be at the event: the polynomials of forces have a lower order
 _APPROACH = 0.75  # of the way to an event is one step, so that the last one is short, and its forces exact
 _SHORT = 0.5  # of the last step: one that needs no such approach
+_PATIENCE = 4  # Jacobians
 _LENIENT = 3  # failed landings before a change of modes within a step is accepted, if the step is accurate all the same
 
 
@@ -156,7 +157,9 @@ def _free(point: Point, limits: Limits, h, approached) -> _Try:
 @functools.partial(jax.jit, static_argnums=0)
 def _attempt(stepper: RadauContact, system: System, point: Point, plan: _Try) -> Attempt:
     offset = jnp.where(plan.kind == Kind.LANDING, 0.0, 1.0)
-    task = Task(plan.h, point.modes, plan.kind != Kind.FREE, plan.event, plan.hint, offset)
+    # within known modes Newton's method is fast, or else a mode changes
+    patience = jnp.where(point.known & (plan.kind == Kind.FREE), _PATIENCE, stepper.max_iterations)
+    task = Task(plan.h, point.modes, plan.kind != Kind.FREE, plan.event, plan.hint, offset, patience)
     return radau_contact.attempt(stepper, system, point.state, point.memory, task)
 
 

@@ -28,13 +28,15 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     units, own = scales(system, h), contacts.stages
     s = len(own.rates)
     problem = stages.stage_problem(system, before, h, (), s, "projection")
-    at = stages.motion(problem, own.rates)
+    change = h * jnp.einsum("ij,jbw->ibw", radau(s).A, own.rates)
+    at = jax.vmap(functools.partial(stages.motion, problem))(own.rates, change)
     over = jax.vmap(jax.vmap(bodies.momentum), (None, None, 0, 0))
     momenta = over(system.mass, system.inertia, at.orientation, own.velocity)
     shift = over(system.mass, system.inertia, at.orientation, at.velocity) - momenta
     jump = jax.vmap(bodies.momentum)(system.mass, system.inertia, at.orientation[-1], after.velocity - own.velocity[-1])
     at = dataclasses.replace(at, velocity=own.velocity)
-    share, pushed, parts = radau(s).A[-1], problem.h * stages.loads(problem, at), []
+    times = stages.times(problem)
+    share, pushed, parts = radau(s).A[-1], h * jax.vmap(functools.partial(stages.loads, problem))(times, at), []
     extra = contacts.normal_impulse - share @ own.contacts.normal_impulse
     extra_friction = contacts.friction_impulse - jnp.einsum("i,ick->ck", share, own.contacts.friction_impulse)
     for group, impulse in zip(system.groups, units.impulse, strict=True):
@@ -43,14 +45,12 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
         motions = jax.vmap(lambda m, group=group: ncp.contact_motions(system, m, group))(at)
         one = jax.vmap(functools.partial(contact_violations, units, h))
         violations, wrenches = jax.vmap(one, (None, 0, None, 0, 0))(group, record, impulse, *motions)
-        eta = own.eta[:, numbers]
-        pushed = pushed + stages.on_bodies(system, group, wrenches)
-        shift = shift - stages.on_bodies(
-            system, group, jax.vmap(_wrenches)(record, motions, eta, jnp.zeros_like(record.slip))
-        )
-        last, ends = jax.tree.map(lambda a: a[-1:], (record, motions))
-        hit = jax.vmap(_wrenches)(last, ends, extra[None, numbers], extra_friction[None, numbers])
-        jump = jump - stages.on_bodies(system, group, hit)[0]
+        total = functools.partial(stages.on_bodies, system, group)
+        pushed = pushed + jax.vmap(total)(wrenches)
+        none = jnp.zeros_like(record.slip)
+        shift = shift - jax.vmap(total)(jax.vmap(_wrenches)(record, motions, own.eta[:, numbers], none))
+        last, ends = jax.tree.map(lambda a: a[-1], (record, motions))
+        jump = jump - total(_wrenches(last, ends, extra[numbers], extra_friction[numbers]))
         parts.append(violations)
     balance = momenta - problem.momentum - jnp.einsum("ij,jbw->ibw", radau(s).A, pushed)
     order = np.argsort([number for group in system.groups for number in group.numbers]).astype(int)

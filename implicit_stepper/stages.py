@@ -7,7 +7,7 @@ more scalar eta a contact that keeps gap and gap rate at zero together, as Gear,
     pi_i = M(Q_i) T_i - sum_c W_n^T eta_c,i        V_i = M(Q_i)^-1 pi_i
 
     momentum    pi_i - pi = sum_j A_ij (h f_j + sum_c W_c(q_j)^T p_c,j)       p_c,j = h times the contact force
-    position    0 <= p_n,i + eta_i _|_ psi_i >= 0          velocity   0 <= p_n,i _|_ W_n V_i + psi_i / h >= 0
+    position    0 <= p_n,i + eta_i _|_ psi_i >= 0          velocity   0 <= p_n,i _|_ W_n V_i + psi_i+ / h >= 0
 
 and the closest-point rows and the friction law of `ncp` with q_i and V_i. V_i is explicit in the unknowns, which keeps them
 few. Without eta, one stage would be the paper's step, which `ncp` has.
@@ -34,6 +34,8 @@ from .records import Contacts, Stages, no_contacts
 from .scales import Scales, scales
 from .system import ContactGroup, System, in_user_order
 
+_BEFORE = 1e-14  # of a step: at its end, loads are those before it
+_ROUNDINGS = 64  # errors of rounding in a gap
 _NEVER = 1e9  # a margin that is not left
 _SLIDES = 1e-6  # of g h: a slip that has a direction
 
@@ -42,7 +44,8 @@ _SLIDES = 1e-6  # of g h: a slip that has a direction
 @dataclasses.dataclass(frozen=True)
 class StageProblem:
     """Data of one step of h [s] with `stages` stages from `state`; the rest as in `ncp.StepProblem`, but `momentum` is that
-    of `state` alone: loads act at the stages. `scales` may be those of another step."""
+    of `state` alone: loads act at the stages. `scales` may be those of another step. `noise` [m]: what rounding makes of a
+    closed gap, which divided by h would disturb the rows of speeds."""
 
     stages: int = dataclasses.field(metadata={"static": True})
     friction: str = dataclasses.field(metadata={"static": True})
@@ -52,6 +55,7 @@ class StageProblem:
     momentum: jax.Array
     references: tuple[jax.Array, ...]
     scales: Scales
+    noise: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -80,8 +84,8 @@ class Held(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A group's contacts at every stage, all fields with the axes (s, nc): unknowns, closest-point rows, eta [N s], the
-    motions of both bodies (with V_i), slip v and scaled slip w [m/s], normal velocity v_n [m/s], unit of impulses [N s]."""
+    """A group's contacts at one stage, all fields with the axis (nc,): unknowns, closest-point rows, eta [N s], the motions
+    of both bodies (with V_i), slip v and scaled slip w [m/s], normal velocity v_n [m/s], unit of impulses [N s]."""
 
     u: ContactUnknowns
     kkt: ClosestPointRows
@@ -93,156 +97,217 @@ class Point(NamedTuple):
     impulse: jax.Array
 
 
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """Where things stand in z and F(z): `rates` (s, nb, 6 or 3), and per group `contacts` (s, nc, width + 1), a contact's
-    unknowns as in `ncp` followed by eta."""
+class Stage(NamedTuple):
+    """The unknowns of a stage, physical: rates U_i (nb, 6 or 3); per group, `contacts` (nc, width + 1), a contact's unknowns as
+    in `ncp` followed by eta; with the time [s] and the `change` D_i (nb, 6 or 3) that the rates of all stages give."""
 
-    size: int
-    rates: np.ndarray
-    contacts: tuple[np.ndarray, ...]
+    time: jax.Array
+    rates: jax.Array
+    change: jax.Array
+    contacts: tuple[jax.Array, ...]
 
 
-def layout(system: System, stages: int) -> Layout:
-    """Indices of the unknowns; rows have the same ones."""
-    width = 6 if system.dimension == 3 else 3
-    rates = np.arange(stages * system.body_count * width).reshape(stages, -1, width)
-    start, contacts = rates.size, []
-    for group in system.groups:
-        shape = (stages, len(group.bodies), group.pair.unknowns + group.e.shape[-1] + 3)
-        contacts.append(start + np.arange(np.prod(shape)).reshape(shape))
-        start += int(np.prod(shape))
-    return Layout(start, rates, tuple(contacts))
+class At(NamedTuple):
+    """What a stage's unknowns say: the `motion` of all bodies, with V_i; T_i and pi_i (nb, 6 or 3); the contacts, per group."""
+
+    motion: Motion
+    rates: jax.Array
+    momenta: jax.Array
+    points: tuple[Point, ...]
 
 
 def stage_problem(system: System, state: State, h, references, stages: int, friction: str) -> StageProblem:
     """The NCP of a step of h [s] from `state`."""
     momentum = jax.vmap(bodies.momentum)(system.mass, system.inertia, state.orientation, state.velocity)
-    return StageProblem(stages, friction, system, state, h, momentum, references, scales(system, h))
+    everywhere = jnp.concatenate([state.position, system.fixed_position])
+    noise = _ROUNDINGS * jnp.finfo(float).eps * (jnp.max(jnp.abs(everywhere)) + system.length)
+    return StageProblem(stages, friction, system, state, h, momentum, references, scales(system, h), noise)
+
+
+def stage_size(system: System) -> int:
+    """Number of unknowns of a stage; z and F(z) have one stage after another."""
+    width = 6 if system.dimension == 3 else 3
+    return system.body_count * width + sum(len(g.bodies) * _width(g) for g in system.groups)
+
+
+def _width(group: ContactGroup) -> int:
+    return group.pair.unknowns + group.e.shape[-1] + 3
+
+
+def split_stages(problem: StageProblem, unknowns) -> Stage:
+    """All stages, with an axis (s,) in front, of `unknowns` (s n,), physical."""
+    system, method = problem.system, radau(problem.stages)
+    parts, start = [], 0
+    each = unknowns.reshape(problem.stages, -1)
+    for shape in (problem.momentum.shape, *((len(g.bodies), _width(g)) for g in system.groups)):
+        size = shape[0] * shape[1]
+        parts.append(each[:, start : start + size].reshape(-1, *shape))
+        start += size
+    change = problem.h * jnp.einsum("ij,jbw->ibw", method.A, parts[0])
+    return Stage(times(problem), parts[0], change, tuple(parts[1:]))
+
+
+def times(problem: StageProblem):
+    """Times (s,) [s] at which the stages see their loads: one that jumps at the end of the step, as it was before."""
+    return problem.state.time + problem.h * radau(problem.stages).c * (1 - _BEFORE)
+
+
+def join_stages(rates, contacts):
+    """Inverse of `split_stages`, from arrays with an axis (s,) in front."""
+    return jnp.concatenate([a.reshape(len(rates), -1) for a in (rates, *contacts)], axis=1).reshape(-1)
 
 
 def unknown_scale(problem: StageProblem):
-    """Units (N,) of the unknowns."""
-    units, s = problem.scales, problem.stages
-    parts = [jnp.broadcast_to(units.velocity, (s, *units.velocity.shape)).reshape(-1)]
-    for contacts, impulse in zip(units.contacts, units.impulse, strict=True):
-        own = jnp.concatenate([contacts, impulse[:, None]], axis=1)
-        parts.append(jnp.broadcast_to(own, (s, *own.shape)).reshape(-1))
-    return jnp.concatenate(parts)
+    """Units (s n,) of the unknowns."""
+    units = problem.scales
+    contacts = [
+        jnp.concatenate([own, impulse[:, None]], axis=1).reshape(-1)
+        for own, impulse in zip(units.contacts, units.impulse, strict=True)
+    ]
+    return jnp.tile(jnp.concatenate([units.velocity.reshape(-1), *contacts]), problem.stages)
 
 
-def motion(problem: StageProblem, rates):
-    """Poses and T_i (s, nb, ...) of all bodies at the stages with `rates` U (s, nb, 6 or 3)."""
-    state, d, method = problem.state, problem.system.dimension, radau(problem.stages)
-    change = problem.h * jnp.einsum("ij,jbw->ibw", method.A, rates)
-    turn = change[..., d:]
-    over_bodies = jax.vmap(rotation.advance)
-    orientation = jax.vmap(over_bodies, (None, 0))(state.orientation, turn)
-    spin = jax.vmap(jax.vmap(rotation.angular_velocity))(turn, rates[..., d:])
-    return Motion(state.position + change[..., :d], orientation, jnp.concatenate([rates[..., :d], spin], axis=-1))
+def motion(problem: StageProblem, rates, change) -> Motion:
+    """Poses of all bodies at a stage after the `change` (nb, 6 or 3), and T_i as their velocity."""
+    d = problem.system.dimension
+    orientation = jax.vmap(rotation.advance)(problem.state.orientation, change[:, d:])
+    spin = jax.vmap(rotation.angular_velocity)(change[:, d:], rates[:, d:])
+    return Motion(
+        problem.state.position + change[:, :d], orientation, jnp.concatenate([rates[:, :d], spin], axis=1)
+    )
 
 
-def points(problem: StageProblem, unknowns) -> tuple[Motion, jax.Array, list[Point]]:
-    """Motion of all bodies at the stages, with V_i; momenta pi_i (s, nb, 6 or 3); and the contacts of each group."""
-    system, where = problem.system, layout(problem.system, problem.stages)
-    at = motion(problem, unknowns[where.rates])
-    over = jax.vmap(jax.vmap(bodies.momentum), (None, None, 0, 0))
-    momenta = over(system.mass, system.inertia, at.orientation, at.velocity)
+def at_stage(problem: StageProblem, stage: Stage) -> At:
+    """Where bodies and contacts are, and how fast, at one stage."""
+    system = problem.system
+    moving = motion(problem, stage.rates, stage.change)
+    momenta = jax.vmap(bodies.momentum)(system.mass, system.inertia, moving.orientation, moving.velocity)
     found = []
-    for index, group, references in zip(where.contacts, system.groups, problem.references, strict=True):
-        motions = jax.vmap(lambda m, group=group: ncp.contact_motions(system, m, group))(at)
+    for group, unknowns, references in zip(system.groups, stage.contacts, problem.references, strict=True):
 
         def geometry(member, unknowns, reference, motion_1, motion_2):
             u = ncp.split(member, unknowns[:-1])
             angle = problem.scales.gap / problem.scales.length
             kkt = ncp.geometry_rows(member, u.closest, reference, problem.scales.gap, motion_1, motion_2, angle)
-            none = jnp.zeros(member.e.shape)
-            return (u, kkt, unknowns[-1]), contact.wrenches(
-                kkt.geometry, motion_1.position, motion_2.position, unknowns[-1], none
-            )
+            centres, none = (motion_1.position, motion_2.position), jnp.zeros(member.e.shape)
+            return (u, kkt, unknowns[-1]), contact.wrenches(kkt.geometry, *centres, unknowns[-1], none)
 
-        (u, kkt, eta), wrenches = _over(geometry)(group, unknowns[index], references, *motions)
+        own, wrenches = jax.vmap(geometry)(group, unknowns, references, *ncp.contact_motions(system, moving, group))
         momenta = momenta - on_bodies(system, group, wrenches)
-        found.append((u, kkt, eta))
-    at = dataclasses.replace(at, velocity=_velocity(system, at.orientation, momenta))
-    return (
-        at,
-        momenta,
-        [_point(problem, at, *entry) for entry in zip(system.groups, found, problem.scales.impulse, strict=True)],
-    )
+        found.append(own)
+    there = dataclasses.replace(moving, velocity=_velocity(system, moving.orientation, momenta))
+    entries = zip(system.groups, found, problem.scales.impulse, strict=True)
+    return At(there, moving.velocity, momenta, tuple(_point(system, there, *entry) for entry in entries))
 
 
-def _point(problem: StageProblem, at: Motion, group: ContactGroup, found, impulse) -> Point:
+def _point(system: System, at: Motion, group: ContactGroup, found, impulse) -> Point:
     u, kkt, eta = found
-    motions = jax.vmap(lambda m: ncp.contact_motions(problem.system, m, group))(at)
+    motions = ncp.contact_motions(system, at, group)
 
     def slip(member, geometry, motion_1, motion_2):
-        v_n, v = contact.slip_velocities(
-            geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity
-        )
+        centres, velocities = (motion_1.position, motion_2.position), (motion_1.velocity, motion_2.velocity)
+        v_n, v = contact.slip_velocities(geometry, *centres, *velocities)
         return v, member.e * v, v_n
 
-    v, w, v_n = jax.vmap(jax.vmap(slip), (None, 0, 0, 0))(group, kkt.geometry, *motions)
-    return Point(u, kkt, eta, motions, v, w, v_n, jnp.broadcast_to(impulse, v_n.shape))
+    return Point(u, kkt, eta, motions, *jax.vmap(slip)(group, kkt.geometry, *motions), impulse)
 
 
 def _velocity(system: System, orientation, momenta):
-    """M(Q)^-1 pi (s, nb, 6 or 3)."""
+    """M(Q)^-1 pi (nb, 6 or 3)."""
     d = system.dimension
-    inverse = jnp.linalg.inv(system.inertia)
-    over = jax.vmap(jax.vmap(bodies.world_inertia), (None, 0))
-    spin = jnp.einsum("sbij,sbj->sbi", over(inverse, orientation), momenta[..., d:])
-    return jnp.concatenate([momenta[..., :d] / system.mass[:, None], spin], axis=-1)
-
-
-def _over(function):
-    """Over stages and contacts: arguments are a group, its unknowns, references, and motions."""
-    return jax.vmap(jax.vmap(function), (None, 0, None, 0, 0))
+    inverse = jax.vmap(bodies.world_inertia)(jnp.linalg.inv(system.inertia), orientation)
+    spin = jnp.einsum("bij,bj->bi", inverse, momenta[:, d:])
+    return jnp.concatenate([momenta[:, :d] / system.mass[:, None], spin], axis=1)
 
 
 def on_bodies(system: System, group: ContactGroup, wrenches):
-    """Sum (s, nb, 6 or 3) of what acts on body 1 and body 2 of each contact, two (s, nc, 6 or 3)."""
-    total = jnp.zeros((wrenches[0].shape[0], system.body_count, wrenches[0].shape[-1]))
+    """Sum (nb, 6 or 3) of what acts on body 1 and body 2 of each contact, two (nc, 6 or 3)."""
+    total = jnp.zeros((system.body_count, wrenches[0].shape[-1]))
     for i in (0, 1):
         if group.moving[i]:
-            total = total.at[:, np.array(group.bodies)[:, i]].add(wrenches[i])
+            total = total.at[np.array(group.bodies)[:, i]].add(wrenches[i])
     return total
 
 
-def residual(problem: StageProblem, z, modes: Modes, held):
-    """F (N,) at z (N,), both dimensionless, and the contacts there. Where `held` (), complementarities are the equations of the
-    halves that `modes` name."""
-    system, where = problem.system, layout(problem.system, problem.stages)
-    at, momenta, found = points(problem, z * unknown_scale(problem))
-    pushed = problem.h * loads(problem, at)
-    F = jnp.zeros(where.size)
-    for g, (index, group, point) in enumerate(zip(where.contacts, system.groups, found, strict=True)):
+def _rows(problem: StageProblem, stage: Stage, at: At, modes: Modes, held):
+    """Of one stage: rows (n,), the first of them pi_i - pi; and what pushes the bodies (nb, 6 or 3) [N s, N m s] in h."""
+    system = problem.system
+    pushed = problem.h * loads(problem, stage.time, at.motion)
+    rows = [((at.momenta - problem.momentum) / problem.scales.momentum).reshape(-1)]
+    for g, (group, point) in enumerate(zip(system.groups, at.points, strict=True)):
 
-        def rows(member, point, named):
-            return contact_rows(problem, member, point, named, held)
-
-        def push(member, point):
+        def one(member, point, named):
             centres = [m.position for m in point.motions]
-            return contact.wrenches(point.kkt.geometry, *centres, point.u.p_n, member.e * point.u.y)
+            wrenches = contact.wrenches(point.kkt.geometry, *centres, point.u.p_n, member.e * point.u.y)
+            return contact_rows(problem, member, point, named, held), wrenches
 
-        F = F.at[index].set(jax.vmap(jax.vmap(rows), (None, 0, None))(group, point, modes.of(g)))
-        pushed = pushed + on_bodies(system, group, jax.vmap(jax.vmap(push), (None, 0))(group, point))
-    balance = momenta - problem.momentum - jnp.einsum("ij,jbw->ibw", radau(problem.stages).A, pushed)
-    return F.at[where.rates].set(balance / problem.scales.momentum), found
+        own, wrenches = jax.vmap(one)(group, point, modes.of(g))
+        pushed = pushed + on_bodies(system, group, wrenches)
+        rows.append(own.reshape(-1))
+    return jnp.concatenate(rows), pushed
 
 
-def loads(problem: StageProblem, at: Motion):
-    """Gravity and wrenches (s, nb, 6 or 3) [N, N m] at the stages."""
-    system, c = problem.system, radau(problem.stages).c
-    columns = []
-    for i, function in enumerate(system.wrench_functions):
-        if function is None:
-            columns.append(jnp.broadcast_to(system.wrench[i], (len(c), system.wrench.shape[1])))
-        else:
-            times = problem.state.time + problem.h * c
-            columns.append(jax.vmap(function)(times, at.position[:, i], at.orientation[:, i], at.velocity[:, i]))
-    weight = system.mass[:, None] * system.gravity
-    return jnp.stack(columns, axis=1).at[..., : system.dimension].add(weight)
+def residual(problem: StageProblem, z, modes: Modes, held) -> tuple[jax.Array, At]:
+    """F (s n,) at z (s n,), both dimensionless, and what the unknowns say, with an axis (s,) in front. Where `held` (),
+    complementarities are the equations of the halves that `modes` name."""
+    stages = split_stages(problem, z * unknown_scale(problem))
+    ats = jax.vmap(lambda stage: at_stage(problem, stage))(stages)
+    rows, pushed = jax.vmap(lambda stage, at: _rows(problem, stage, at, modes, held))(stages, ats)
+    pushed = jnp.einsum("ij,jbw->ibw", radau(problem.stages).A, pushed) / problem.scales.momentum
+    count = problem.momentum.size
+    return rows.at[:, :count].add(-pushed.reshape(problem.stages, count)).reshape(-1), ats
+
+
+def jacobian(problem: StageProblem, z, modes: Modes, held, slips):
+    """dF/dz (s n, s n), and the derivatives (margins, s n) of the last stage's margins, see `margins`.
+
+    Stages depend on each other only through the changes D_i and through what pushes the bodies, both linear: so each stage is
+    differentiated alone, by its own unknowns and by D_i.
+    """
+    s, A, b = problem.stages, radau(problem.stages).A, problem.momentum.size
+    units = unknown_scale(problem)
+    stages, own = split_stages(problem, z * units), z.reshape(s, -1)
+    ahead = _ahead(problem, at_stage(problem, jax.tree.map(lambda a: a[0], stages)), slips)
+
+    def local(own, change, time):
+        unknowns = own * units[: own.size]
+        start = b
+        contacts = []
+        for group in problem.system.groups:
+            size = len(group.bodies) * _width(group)
+            contacts.append(unknowns[start : start + size].reshape(-1, _width(group)))
+            start += size
+        stage = Stage(time, unknowns[:b].reshape(problem.momentum.shape), change, tuple(contacts))
+        at = at_stage(problem, stage)
+        rows, pushed = _rows(problem, stage, at, modes, held)
+        return rows, (pushed / problem.scales.momentum).reshape(-1), margins_at(problem, at, modes, ahead)
+
+    both = jax.vmap(jax.jacfwd(local, (0, 1)))(own, stages.change, stages.time)
+    (R, R_D), (P, P_D), (M, M_D) = both
+    turn = problem.h * A[:, :, None] * units[:b]  # dD_i/dU_j in dimensionless rates
+
+    def through_change(derivative):
+        """(s, k, s, b): of what has this `derivative` (s, k, nb, 6 or 3) by D_i."""
+        return jnp.einsum("ikb,ijb->ikjb", derivative.reshape(*derivative.shape[:2], b), turn)
+
+    def coupled(local, by_change):
+        """(s, k, s, n)."""
+        full = jnp.einsum("ikn,ij->ikjn", local, np.eye(s))
+        return full.at[..., :b].add(through_change(by_change))
+
+    J = coupled(R, R_D)
+    J = J.at[:, :b].add(-jnp.einsum("il,lkjn->ikjn", A, coupled(P, P_D)))
+    return J.reshape(z.size, z.size), coupled(M, M_D)[-1].reshape(-1, z.size)
+
+
+def loads(problem: StageProblem, time, at: Motion):
+    """Gravity and wrenches (nb, 6 or 3) [N, N m] at one stage."""
+    system = problem.system
+    rows = [
+        system.wrench[i] if function is None else function(time, at.position[i], at.orientation[i], at.velocity[i])
+        for i, function in enumerate(system.wrench_functions)
+    ]
+    return jnp.stack(rows).at[:, : system.dimension].add(system.mass[:, None] * system.gravity)
 
 
 def contact_rows(problem: StageProblem, member: ContactGroup, point: Point, named: Held, held):
@@ -267,7 +332,7 @@ def complementary(problem: StageProblem, member: ContactGroup, point: Point):
     return (
         (point.kkt.multipliers, point.kkt.slacks),
         (p_n + point.eta / point.impulse, psi / units.gap),
-        (p_n, (point.v_n + psi / problem.h) / units.speed),
+        (p_n, (point.v_n + jnp.maximum(psi - problem.noise, 0.0) / problem.h) / units.speed),
     )
 
 
@@ -282,7 +347,7 @@ def _held_friction(problem: StageProblem, member: ContactGroup, u: ContactUnknow
     return jnp.concatenate([(u.sigma / speed - length_of(w))[None], rows])
 
 
-def modes_of(problem: StageProblem, found: list[Point]) -> Modes:
+def modes_of(problem: StageProblem, ats: At) -> Modes:
     """The halves that hold in a solution, at every stage; without friction a contact slides."""
 
     def one(member, point):
@@ -292,30 +357,46 @@ def modes_of(problem: StageProblem, found: list[Point]) -> Modes:
         radius = member.mu * force
         return Held(p > gap, force > rate, (jnp.dot(along, along) <= radius**2) & (radius > 0), weights > slacks)
 
-    each = [jax.vmap(jax.vmap(one), (None, 0))(group, p) for group, p in zip(problem.system.groups, found, strict=True)]
+    def stage(at):
+        return [jax.vmap(one)(group, point) for group, point in zip(problem.system.groups, at.points, strict=True)]
+
+    each = jax.vmap(stage)(ats)
     return Modes(*(tuple(parts) for parts in zip(*each, strict=True))) if each else Modes((), (), (), ())
 
 
-def margins(problem: StageProblem, found: list[Point], modes: Modes, slips):
+def margins(problem: StageProblem, ats: At, modes: Modes, slips):
     """How far (s, n) every half that `modes` name is from being left, dimensionless, >= 0 while it is not: per contact gap or
     force; cone, or slip along its direction at the start, that of `slips` (nc, k); the inequalities' multipliers or slacks."""
-    parts = []
-    for g, (group, point) in enumerate(zip(problem.system.groups, found, strict=True)):
-        ahead = jax.vmap(_direction, (0, 0, None))(slips[g], point.w[0], problem.scales.speed)
+    ahead = _ahead(problem, jax.tree.map(lambda a: a[0], ats), slips)
+    return jax.vmap(lambda at: margins_at(problem, at, modes, ahead))(ats)
 
-        def one(member, point, held, ahead):
-            (weights, slacks), (_, gap), (force, _) = complementary(problem, member, point)
-            y = jnp.where(member.e > 0, point.u.y / point.impulse, 0.0)
-            slip = jnp.dot(point.w, ahead) / problem.scales.speed
-            friction = jnp.where(held.sticking, member.mu * force - length_of(y), slip)
-            normal = jnp.where(held.touching, force, gap)
-            # without contact or friction there is nothing to slip or stick
-            rubs = jnp.where(held.touching & (member.mu > 0), friction, _NEVER)
-            return jnp.concatenate([normal[None], rubs[None], jnp.where(held.active, weights, slacks)])
 
-        over = jax.vmap(jax.vmap(one), (None, 0, None, None))
-        parts.append(over(group, point, modes.of(g), ahead).reshape(problem.stages, -1))
-    return jnp.concatenate([*parts, jnp.zeros((problem.stages, 0))], axis=1)
+def margins_at(problem: StageProblem, at: At, modes: Modes, ahead):
+    """`margins` (n,) of one stage; `ahead` (nc, k), per group, the slips' directions."""
+
+    def one(member, point, held, ahead):
+        (weights, slacks), (_, gap), (force, _) = complementary(problem, member, point)
+        y = jnp.where(member.e > 0, point.u.y / point.impulse, 0.0)
+        slip = jnp.dot(point.w, ahead) / problem.scales.speed
+        friction = jnp.where(held.sticking, member.mu * force - length_of(y), slip)
+        normal = jnp.where(held.touching, force, gap)
+        # without contact or friction there is nothing to slip or stick
+        rubs = jnp.where(held.touching & (member.mu > 0), friction, _NEVER)
+        return jnp.concatenate([normal[None], rubs[None], jnp.where(held.active, weights, slacks)])
+
+    parts = [
+        jax.vmap(one)(group, point, modes.of(g), ahead[g]).reshape(-1)
+        for g, (group, point) in enumerate(zip(problem.system.groups, at.points, strict=True))
+    ]
+    return jnp.concatenate([*parts, jnp.zeros(0)])
+
+
+def _ahead(problem: StageProblem, first: At, slips) -> tuple[jax.Array, ...]:
+    """Directions (nc, k) per group of `slips` at the start, or of those at the `first` stage."""
+    return tuple(
+        jax.vmap(_direction, (0, 0, None))(start, point.w, problem.scales.speed)
+        for start, point in zip(slips, first.points, strict=True)
+    )
 
 
 def _direction(start, first, speed):
@@ -324,14 +405,14 @@ def _direction(start, first, speed):
     return slip / jnp.maximum(length_of(slip), 1e-300)
 
 
-def records(problem: StageProblem, found: list[Point], gaps, rates, velocity) -> Contacts:
+def records(problem: StageProblem, ats: At, gaps, rates) -> Contacts:
     """The contacts at the end of the step with its impulses, and those at the stages; `gaps` (nc,) at its start."""
-    system, s = problem.system, problem.stages
+    system, s, velocity = problem.system, problem.stages, ats.motion.velocity
     if not system.groups:
         return _no_contacts(system, rates, velocity)
     most = most_multipliers(system)
     parts = []
-    for group, point in zip(system.groups, found, strict=True):
+    for group, point in zip(system.groups, ats.points, strict=True):
         kkt = point.kkt
         own = Contacts(
             normal_impulse=point.u.p_n,

@@ -13,7 +13,7 @@ from ..compare import Reference
 from ..scene import Scene
 from ..steppers import ClosedFormGap, ConeComplementarity, Convex, Explicit, GeometricallyImplicit, Linearized
 from ..steppers.base import Stepper
-from . import exact, scenes
+from . import exact, exact_rolling, scenes
 
 GRAVITY = 9.81
 
@@ -61,8 +61,32 @@ def two_spheres(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return states.position[:, None], states.velocity[:, None]
 
 
+def wobbling_ellipsoid(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of `scenes.wobbling_ellipsoid()`, to 2 s."""
+    return _rolling(exact_rolling.wobbling_ellipsoid(), time)
+
+
+def tumbling_superquadric(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of `scenes.tumbling_superquadric()`, to 1.4 s."""
+    return _rolling(exact_rolling.tumbling_superquadric(), time)
+
+
+def landing_ball(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of `scenes.landing_ball()`."""
+    position, velocity = exact_rolling.landing_ball().at(time)
+    return position[:, None], velocity[:, None]
+
+
+def _rolling(motion: exact_rolling.Motion, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    states = motion.at(np.minimum(time, motion.duration))  # the last time may differ from it by round-off
+    return states.position[:, None], states.velocity[:, None]
+
+
 CASES: Mapping[str, Case] = {
     "two-spheres": Case(lambda: scenes.two_spheres(shapes.Sphere), two_spheres, 4.0, (0.04, 0.02, 0.01)),
     "block": Case(scenes.block, sliding_block, 1.5, (0.02, 0.01, 0.005)),
     "disc": Case(scenes.disc, rolling_disc, 1.0, (0.02, 0.01, 0.005)),
+    "ellipsoid": Case(scenes.wobbling_ellipsoid, wobbling_ellipsoid, 2.0, (0.01, 0.005, 0.0025)),
+    "ball": Case(scenes.landing_ball, landing_ball, 1.2, (0.02, 0.01, 0.005)),
+    "superquadric": Case(scenes.tumbling_superquadric, tumbling_superquadric, 1.4, (0.01, 0.005, 0.0025)),
 }

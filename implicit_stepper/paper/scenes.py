@@ -1,18 +1,20 @@
 """The three examples of Chakraborty, Berard, Akella, Trinkle (RSS 2007), section V, "C" below, as scenes in SI units.
 
-The numbers are the paper's. `exact` states them again on its own, so that a misprint cannot be on both sides. The sliding
-block and the pile are for comparing methods.
+The numbers are the paper's. `exact` states them again on its own, so that a misprint cannot be on both sides; so does
+`exact_rolling` those of the ellipsoid, the superquadric and the ball. These, the sliding block and the pile are for
+comparing methods.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 import shapes
 
+from .. import rotation
 from ..friction import FrictionEllipsoid
 from ..scene import Scene
 
@@ -90,6 +92,41 @@ def block(*, speed: float = 6.0, mu: float = 0.5, gap: float = 0.0, fall: float 
     return scene
 
 
+def wobbling_ellipsoid(*, mu: float = 1.0) -> Scene:
+    """A tilted ellipsoid of 1 kg, semi-axes .5, .4 and .3 m, that rolls on the plane z = 0 and wobbles.
+
+    It needs mu above .29 to roll. With mu = 0 it starts at no speed along the plane instead.
+    """
+    axes, exponent = (0.5, 0.4, 0.3), 2.0
+    return _rolling(shapes.Ellipsoid(axes), axes, exponent, (0.9, 0.3, 0.2, 0.1), (1.0, 2.0, 3.0), mu)
+
+
+def tumbling_superquadric() -> Scene:
+    """A superquadric of exponent 4 and 1 kg, semi-axes .4, .35 and .3 m, that rolls with mu = 1 on a rounded corner.
+
+    From 1.55 s on it would come near a direction in which it is flat.
+    """
+    axes, exponent = (0.4, 0.35, 0.3), 4.0
+    shape = shapes.Superquadric(axes, epsilon=(2.0 / exponent, 2.0 / exponent))
+    return _rolling(shape, axes, exponent, (0.22, -0.5, 0.37, 0.0), (1.95, 1.8, 4.45), 1.0)
+
+
+def landing_ball() -> Scene:
+    """A solid ball of 1 kg and .25 m, thrown with spin from .5 m above the plane z = 0: it lands, slides, and rolls."""
+    scene = Scene(gravity=(0.0, 0.0, -9.81))
+    plane = scene.add_fixed(name="plane", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
+    ball = scene.add_body(
+        name="ball",
+        shape=shapes.Sphere(0.25),
+        mass=1.0,
+        inertia=(0.025, 0.025, 0.025),
+        position=(0.0, 0.0, 0.75),
+        velocity=(3.0, 1.0, 0.0, 2.0, -4.0, 5.0),
+    )
+    scene.add_contact(plane, ball, friction=0.2)
+    return scene
+
+
 def pile(side: int, layers: int, *, mu: float = 0.3, tilt: float = 0.0) -> Scene:
     """`layers` of side x side unit spheres of 1 kg in a cubic lattice at rest on the plane z = 0, neighbours in contact.
 
@@ -116,6 +153,40 @@ def pile(side: int, layers: int, *, mu: float = 0.3, tilt: float = 0.0) -> Scene
             if neighbour in balls:
                 scene.add_contact(balls[place], balls[neighbour], friction=mu)
     return scene
+
+
+def _rolling(
+    shape: shapes.Shape,
+    axes: Sequence[float],
+    exponent: float,
+    quaternion: Sequence[float],
+    spin: Sequence[float],
+    mu: float,
+) -> Scene:
+    """A homogeneous superquadric of 1 kg on the plane z = 0 that starts to roll; with mu = 0, only to turn."""
+    scene = Scene(gravity=(0.0, 0.0, -9.81))
+    plane = scene.add_fixed(name="plane", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
+    quaternion = np.array(quaternion) / np.linalg.norm(quaternion)
+    arm = _lowest_point(axes, exponent, np.asarray(rotation.matrix(quaternion)))
+    linear = np.cross(arm, spin)  # the contact point is at rest
+    body = scene.add_body(
+        name="body",
+        shape=shape,
+        mass=1.0,
+        position=(0.0, 0.0, -arm[2]),
+        quaternion=quaternion,
+        velocity=(*(linear if mu > 0 else linear * (0.0, 0.0, 1.0)), *spin),
+    )
+    scene.add_contact(plane, body, friction=mu)
+    return scene
+
+
+def _lowest_point(axes: Sequence[float], exponent: float, turned: np.ndarray) -> np.ndarray:
+    """The point (3,) of |x/a|^p + |y/b|^p + |z/c|^p <= 1, turned by the matrix `turned` (3, 3), that is lowest."""
+    down = -turned[2] * axes  # in units of the semi-axes
+    dual = exponent / (exponent - 1.0)
+    size = np.sum(np.abs(down) ** dual) ** (1.0 / dual)
+    return turned @ (np.sign(down) * (np.abs(down) / size) ** (dual - 1.0) * axes)
 
 
 def _resting_place(apart: float, reach_1: float, reach_2: float) -> np.ndarray:

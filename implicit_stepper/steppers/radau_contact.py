@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from .. import checks, ncp, restart, rotation, stages
 from ..bodies import State
 from ..collocation import radau
 from ..friction import FRICTION_ROWS
-from ..kept_newton import kept_newton
+from ..kept_newton import Factors, kept_newton, no_factors
 from ..newton import Solution
 from ..records import Contacts, Stats, StepResult
 from ..results import Result
@@ -32,7 +33,8 @@ from .geometrically_implicit import GeometricallyImplicit
 class Memory:
     """Warm start: `rates` (s, nb, 6 or 3) and, per group, `contacts` (s, nc, width + 1), the last stages' unknowns with
     forces [N] in place of impulses; `h` [s] of that step; `references`, per group (nc, d), the last tangents t; `slips`, per
-    group (nc, k), the last scaled slips w [m/s]; `gaps` (nc,) [m], in the order of `Scene.add_contact`."""
+    group (nc, k), the last scaled slips w [m/s]; `gaps` (nc,) [m], in the order of `Scene.add_contact`;
+    `factors` of a Jacobian, which may be those of a step of another length."""
 
     rates: jax.Array
     contacts: tuple[jax.Array, ...]
@@ -40,6 +42,7 @@ class Memory:
     references: tuple[jax.Array, ...]
     slips: tuple[jax.Array, ...]
     gaps: jax.Array
+    factors: Factors
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,11 +79,11 @@ class RadauContact:
         return self.stages == 1
 
     def init(self, system: System, state: State, closest: tuple | None = None) -> Any:
-        """Constant velocities, and the forces that contacts need in `state`, in all stages."""
+        """The forces that contacts need in `state`, and constant accelerations."""
         if self.stages == 1:
             return self.one_stage.init(system, state, closest)
         closest = tuple(cold_closest(system, state)) if closest is None else closest
-        return constant(self.stages, system, state, restart.forces(system, state, closest))
+        return steady(self.stages, system, state, restart.forces(system, state, closest))
 
     def step(self, system: System, state: State, memory: Any, h) -> StepResult:
         """One step of h [s] from the continuation of the last stages' polynomials; not solved, it says so in its `result`."""
@@ -104,14 +107,15 @@ class RadauContact:
             yield from self.one_stage.restarts(system, state, memory, h)
         else:
             closest = tuple(stages.long_forms(system, state, memory.contacts))
-            yield self.rungs[1], constant(self.stages, system, state, restart.forces(system, state, closest))
+            yield self.rungs[1], steady(self.stages, system, state, restart.forces(system, state, closest))
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Task:
     """How to solve a step: of `h` [s]; with the `modes` as equations where it is `held` (); with h such that the margin of
-    number `event` () vanishes at its end, unless that is -1; from the polynomials of `hint` at `offset` () + c h / hint.h."""
+    number `event` () vanishes at its end, unless that is -1; from the polynomials of `hint` at `offset` () + c h / hint.h;
+    with at most `patience` () Jacobians."""
 
     h: jax.Array
     modes: Modes
@@ -119,6 +123,7 @@ class Task:
     event: jax.Array
     hint: Memory
     offset: jax.Array
+    patience: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -142,28 +147,35 @@ def attempt(stepper: RadauContact, system: System, state: State, memory: Memory,
         return dataclasses.replace(whole, h=z[-1] * task.h)
 
     def residual(z):
-        F, found = stages.residual(cut(z), z[:-1], task.modes, task.held)
-        margins = jnp.append(stages.margins(cut(z), found, task.modes, memory.slips)[-1], z[-1] - 1)
-        return jnp.append(F, margins[task.event])
+        F, ats = stages.residual(cut(z), z[:-1], task.modes, task.held)
+        margins = stages.margins(cut(z), ats, task.modes, memory.slips)[-1]
+        return jnp.append(F, jnp.append(margins, z[-1] - 1)[task.event])
+
+    def linearize(z):
+        J, margins = stages.jacobian(cut(z), z[:-1], task.modes, task.held, memory.slips)
+        _, by_h = jax.jvp(residual, (z,), (jnp.zeros_like(z).at[-1].set(1.0),))
+        last = jnp.concatenate([margins, jnp.zeros((1, J.shape[1]))])[task.event]
+        return jnp.concatenate([jnp.concatenate([J, last[None]]), by_h[:, None]], axis=1)
 
     start, F = _best_start(whole, task, residual)
-    solution = kept_newton(
+    solution, factors = kept_newton(
         residual,
-        jax.jacfwd(residual),
+        linearize,
         start,
         F,
+        dataclasses.replace(memory.factors, valid=memory.factors.valid & ~task.held),
         tolerance=stepper.tolerance + ncp.round_off(whole),
-        max_iterations=stepper.max_iterations,
+        max_iterations=task.patience,
     )
     problem, unknowns = cut(solution.z), solution.z[:-1] * stages.unknown_scale(whole)
-    at, _, found = stages.points(problem, unknowns)
-    step = _result(problem, memory, solution, unknowns, at, found)
+    _, ats = stages.residual(problem, solution.z[:-1], task.modes, task.held)
+    step = _result(problem, memory, solution, factors, stages.split_stages(problem, unknowns), ats)
     return Attempt(
         step=step,
         h=problem.h,
-        modes=stages.modes_of(problem, found),
-        margins=stages.margins(problem, found, task.modes, memory.slips),
-        missed=state.velocity - jnp.einsum("i,ibw->bw", radau(stepper.stages).at_start, at.velocity),
+        modes=stages.modes_of(problem, ats),
+        margins=stages.margins(problem, ats, task.modes, memory.slips),
+        missed=state.velocity - jnp.einsum("i,ibw->bw", radau(stepper.stages).at_start, ats.motion.velocity),
     )
 
 
@@ -183,7 +195,7 @@ def _best_start(problem: StageProblem, task: Task, residual):
 def free_task(stepper: RadauContact, system: System, state: State, memory: Memory, h) -> Task:
     """A step of h [s] in which contacts may do what they like."""
     modes = modes_at_end(stepper, system, state, memory)
-    return Task(jnp.asarray(h), modes, jnp.asarray(False), jnp.asarray(-1), memory, jnp.ones(()))
+    return Task(jnp.asarray(h), modes, jnp.asarray(False), jnp.asarray(-1), memory, jnp.ones(()), jnp.asarray(stepper.max_iterations))
 
 
 def modes_at_end(stepper: RadauContact, system: System, state: State, memory: Memory) -> Modes:
@@ -191,19 +203,22 @@ def modes_at_end(stepper: RadauContact, system: System, state: State, memory: Me
     h = jnp.sqrt(system.length / system.acceleration)
     problem = stages.stage_problem(system, state, h, memory.references, stepper.stages, stepper.friction)
     here = dataclasses.replace(memory, rates=0 * memory.rates)
-    found = stages.points(problem, _at_fractions(problem, here, np.eye(stepper.stages)))[2]
-    return jax.tree.map(lambda a: a[-1], stages.modes_of(problem, found))
+    own = stages.split_stages(problem, _at_fractions(problem, here, np.eye(stepper.stages)))
+    ats = jax.vmap(functools.partial(stages.at_stage, problem))(own)
+    return jax.tree.map(lambda a: a[-1], stages.modes_of(problem, ats))
 
 
-def constant(count: int, system: System, state: State, found: restart.Forces) -> Memory:
-    """Memory of a motion that goes on as in `state`, under the forces `found` there."""
+def steady(count: int, system: System, state: State, found: restart.Forces) -> Memory:
+    """Memory of a motion that goes on from `state` under the constant forces `found` there."""
+    back = found.h * (radau(count).c - 1)  # the memory's polynomials end now
     return Memory(
-        rates=jnp.broadcast_to(state.velocity, (count, *state.velocity.shape)),
+        rates=state.velocity + back[:, None, None] * found.acceleration,
         contacts=tuple(jnp.broadcast_to(u, (count, *u.shape)) for u in found.unknowns),
-        h=jnp.ones(()),
+        h=found.h,
         references=found.references,
         slips=found.slips,
         gaps=found.gaps,
+        factors=no_factors(count * stages.stage_size(system) + 1),
     )
 
 
@@ -214,30 +229,29 @@ def _per_time(group: ContactGroup, h):
 
 
 def _at_fractions(problem: StageProblem, memory: Memory, weights):
-    """Unknowns (N,), physical, whose stage i has the values sum_j weights[i, j] of the last stages j."""
-    parts = [jnp.einsum("ij,jbw->ibw", weights, memory.rates).reshape(-1)]
-    for group, values in zip(problem.system.groups, memory.contacts, strict=True):
-        parts.append((jnp.einsum("ij,jcw->icw", weights, values) / _per_time(group, problem.h)).reshape(-1))
-    return jnp.concatenate(parts)
+    """Unknowns (s n,), physical, whose stage i has the values sum_j weights[i, j] of the last stages j."""
+    contacts = [
+        jnp.einsum("ij,jcw->icw", weights, values) / _per_time(group, problem.h)
+        for group, values in zip(problem.system.groups, memory.contacts, strict=True)
+    ]
+    return stages.join_stages(jnp.einsum("ij,jbw->ibw", weights, memory.rates), contacts)
 
 
-def _result(problem: StageProblem, memory: Memory, solution: Solution, unknowns, at, found) -> StepResult:
-    """State, memory and contacts at the root: `unknowns` (N,), physical, with what `stages.points` finds there."""
-    state, where = problem.state, stages.layout(problem.system, problem.stages)
-    contacts = stages.records(problem, found, memory.gaps, unknowns[where.rates], at.velocity)
+def _result(problem: StageProblem, memory: Memory, solution: Solution, factors: Factors, own, ats) -> StepResult:
+    """State, memory and contacts at the root: its stages `own` and what they say, `ats`."""
+    state, last = problem.state, jax.tree.map(lambda a: a[-1], ats.motion)
+    contacts = stages.records(problem, ats, memory.gaps, own.rates)
     after = Memory(
-        rates=unknowns[where.rates],
-        contacts=tuple(
-            unknowns[index] * _per_time(group, problem.h)
-            for index, group in zip(where.contacts, problem.system.groups, strict=True)
-        ),
+        rates=own.rates,
+        contacts=tuple(u * _per_time(g, problem.h) for u, g in zip(own.contacts, problem.system.groups, strict=True)),
         h=problem.h,
-        references=tuple(p.kkt.geometry.tangents[-1, :, 0] for p in found),
-        slips=tuple(p.w[-1] for p in found),
+        references=tuple(p.kkt.geometry.tangents[-1, :, 0] for p in ats.points),
+        slips=tuple(p.w[-1] for p in ats.points),
         gaps=contacts.gap,
+        factors=factors,
     )
     return StepResult(
-        state=State(state.time + problem.h, at.position[-1], rotation.unit(at.orientation[-1]), at.velocity[-1]),
+        state=State(state.time + problem.h, last.position, rotation.unit(last.orientation), last.velocity),
         memory=after,
         contacts=contacts,
         stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),
