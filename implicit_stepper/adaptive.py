@@ -30,6 +30,8 @@ from .system import System, in_user_order
 
 _SHORTEST = 1e-9  # of sqrt(L / g): shorter steps have no digits left
 _FIRST = 1e-2  # of sqrt(L / g): the first step to try
+_SHORT = 1e-2  # of sqrt(tol L / g): steps of one stage at an event, of no weight in the error
+_ROUNDINGS = 64  # errors of rounding that a violation gathers
 _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events without end
 
 
@@ -91,10 +93,14 @@ class _Driver:
         self.counts = dict.fromkeys(("solves", "inaccurate", "landings", "impacts", "one-stage steps"), 0)
         self.failure = ""
         references = jnp.broadcast_to(jnp.eye(system.dimension)[0], (system.contact_count, system.dimension))
-        state, impulses, solved, memory, modes = _resume(stepper, system, state, closest_points(system, state), references)
-        self.first = state
-        self._count_impact(impulses, solved, state)
-        self.point = Point(state, memory, modes, jnp.asarray(False), jnp.asarray(_FIRST * self.unit))
+        self.faces = any(max(g.pair.first.count, g.pair.second.count) > 1 for g in system.groups)
+        after, impulses, solved, memory, modes = _resume(stepper, system, state, closest_points(system, state), references)
+        self.first = state if self.faces else after
+        self.point = Point(self.first, memory, modes, jnp.asarray(False), jnp.asarray(_FIRST * self.unit))
+        if self.faces:
+            self.resume()
+        else:
+            self._count_impact(impulses, solved, after)
 
     def to(self, end: float, report) -> None:
         """Steps until `end` [s], or until nothing helps."""
@@ -117,13 +123,25 @@ class _Driver:
                     "end. Look at the last events; a larger `tol`, or a fixed `h` with GeometricallyImplicit, steps over them."
                 )
             elif reason == Reason.TOO_SHORT:
-                self._one_stage_step(end)
+                self._cross(end)
             elif reason == Reason.EVENT:
                 self.landed.append(event_of(self.system, self.point.modes, float(self.point.state.time), int(event)))
                 self.resume()
 
     def resume(self) -> None:
-        """Goes on from the present state with forces found anew, after an impact if bodies meet in it."""
+        """Goes on from the present state with forces found anew, after an impact if bodies meet in it.
+
+        Where bodies meet in faces or edges, one point of each does not say where the impulses act: there, two steps of the paper's
+        scheme find the centres of pressure, the first through an impact, the second the forces after it."""
+        if self.faces:
+            h = _SHORT * self.unit * np.sqrt(self._relative())
+            memory = None
+            for _ in range(2):
+                before, memory = self.point.state, self._one_stage_step(h, memory)
+            if not self.failure:
+                found = radau_contact.after_one_stage(self.stepper, self.system, before, self.point.state, memory, h)
+                self.point = dataclasses.replace(self.point, memory=found, known=jnp.asarray(False))
+            return
         closest, references = _here(self.system, self.point.state, self.point.memory)
         state, impulses, solved, memory, _ = _resume(self.stepper, self.system, self.point.state, closest, references)
         self._count_impact(impulses, solved, state)
@@ -148,26 +166,46 @@ class _Driver:
             self.counts["impacts"] += 1
             self.hits.append((self._length(), np.asarray(state.velocity), impulses))
 
-    def _one_stage_step(self, end: float) -> None:
+    def _cross(self, end: float) -> None:
         """A step of the paper's scheme, as long as its error allows: it crosses what no smooth step can."""
-        tolerance = min(float(self.tolerance.position) / float(self.system.length), float(self.tolerance.angle))
-        h = min(self.unit * np.sqrt(2 * tolerance), end - float(self.point.state.time))
+        h = min(self.unit * np.sqrt(2 * self._relative()), end - float(self.point.state.time))
+        self._one_stage_step(h, None)
+        self.point = dataclasses.replace(self.point, h=jnp.asarray(h))
+        if not self.failure:
+            self.resume()
+
+    def _one_stage_step(self, h: float, memory):
+        """One step of the paper's scheme from the present point, by its whole ladder; its memory."""
         one, state = self.stepper.one_stage, self.point.state
-        climbed = climb(one, self.system, state, begin(one, self.system, state), h, self.step_tolerance)
+        memory = begin(one, self.system, state) if memory is None else memory
+        allowed = self.step_tolerance + rounding(self.system, state.position, state.velocity, h)
+        climbed = climb(one, self.system, state, memory, h, allowed)
         self.counts["one-stage steps"] += 1
         if not climbed.solved:
             self.failure = (
                 "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
             )
-            return
+            return memory
         self.one_stage[self._length()] = climbed.record.certificates
         self.taken.append(_as_stages(self.stepper.stages, climbed.record, self.point.modes, h))
-        state = jax.tree.map(jnp.asarray, climbed.record.state)
-        self.point = dataclasses.replace(self.point, state=state, h=jnp.asarray(h))
-        self.resume()
+        self.point = dataclasses.replace(self.point, state=jax.tree.map(jnp.asarray, climbed.record.state))
+        return climbed.memory
+
+    def _relative(self) -> float:
+        """The tolerance as a fraction of the scene's length."""
+        return min(float(self.tolerance.position) / float(self.system.length), float(self.tolerance.angle))
 
     def _length(self) -> int:
         return sum(len(taken.h) for taken in self.taken)
+
+
+def rounding(system: System, position, velocity, h):
+    """What rounding alone leaves in a certificate of a step of h [s]: the units of speeds and gaps shrink with h, but not their
+    digits. `position` and `velocity` (..., nb, :)."""
+    speed, gap = system.acceleration * h, np.sqrt(system.acceleration * system.length) * h
+    fastest = np.max(np.abs(velocity), axis=(-2, -1)) + speed
+    farthest = np.max(np.abs(position), axis=(-2, -1)) + system.length
+    return _ROUNDINGS * np.finfo(float).eps * np.asarray(fastest / speed + farthest / gap)
 
 
 def with_impacts(steps: Taken, hits) -> Taken:

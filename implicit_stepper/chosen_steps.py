@@ -11,7 +11,7 @@ import numpy as np
 
 from shapes.arguments import vector
 
-from .adaptive import Run
+from .adaptive import Run, rounding
 from .bodies import State
 from .compilation import jit
 from .results import Result, StepError
@@ -20,7 +20,6 @@ from .steppers.radau_contact import RadauContact
 from .system import System
 from .trajectory import Trajectory
 
-_ROUNDINGS = 64  # errors of rounding that a violation gathers
 _SAMPLES, _SUSPECTS, _HALVINGS = 2048, 4, 40  # in time, in search of jumps of a load
 _JUMP = 1e-6  # of a load's range, over a time of 2^-40 of a sample: no continuous load does
 
@@ -91,22 +90,14 @@ def _states(run: Run) -> State:
     return jax.tree.map(lambda first, rest: np.concatenate([np.asarray(first)[None], rest]), run.first, run.steps.state)
 
 
-def _rounding(system: System, run: Run) -> np.ndarray:
-    """What rounding alone leaves in the certificates (n,): the units of speeds and gaps shrink with h, but not their digits."""
-    states, h = _states(run), run.steps.h
-    speed, gap = system.acceleration * h, np.sqrt(system.acceleration * system.length) * h
-    fastest = np.max(np.abs(states.velocity[:-1]), axis=(1, 2)) + speed
-    farthest = np.max(np.abs(states.position[:-1]), axis=(1, 2)) + system.length
-    return _ROUNDINGS * np.finfo(float).eps * np.asarray(fastest / speed + farthest / gap)
-
-
 def trajectory(stepper: RadauContact, system: System, run: Run, tolerance: float, on_failure: str) -> Trajectory:
     """The trajectory of `run`, up to the first step that is not certified. Raises `StepError` where it stopped early."""
     found = certificates(stepper, system, run)
     worst = np.max([np.max(v, axis=1, initial=0.0) for v in found.values()], axis=0)
-    allowed = tolerance + _rounding(system, run)
+    states = _states(run)
+    allowed = tolerance + rounding(system, states.position[:-1], states.velocity[:-1], run.steps.h)
     good = int(np.argmin(np.append(worst <= allowed, False)))
-    steps, states = (jax.tree.map(lambda a, n=n: a[:n], t) for t, n in ((run.steps, good), (_states(run), good + 1)))
+    steps, states = (jax.tree.map(lambda a, n=n: a[:n], t) for t, n in ((run.steps, good), (states, good + 1)))
     end = float(states.time[-1])
     made = Trajectory(
         time=states.time,

@@ -7,7 +7,7 @@ more scalar eta a contact that keeps gap and gap rate at zero together, as Gear,
     pi_i = M(Q_i) T_i - sum_c W_n^T eta_c,i        V_i = M(Q_i)^-1 pi_i
 
     momentum    pi_i - pi = sum_j A_ij (h f_j + sum_c W_c(q_j)^T p_c,j)       p_c,j = h times the contact force
-    position    0 <= p_n,i + eta_i _|_ psi_i >= 0          velocity   0 <= p_n,i _|_ W_n V_i + psi_i+ / h >= 0
+    position    0 <= p_n,i + eta_i _|_ psi_i >= 0          velocity   0 <= p_n,i _|_ W_n V_i + 100 psi_i+ / h >= 0
 
 and the closest-point rows and the friction law of `ncp` with q_i and V_i. V_i is explicit in the unknowns, which keeps them
 few. Without eta, one stage would be the paper's step, which `ncp` has.
@@ -36,6 +36,7 @@ from .system import ContactGroup, System, in_user_order
 
 _BEFORE = 1e-14  # of a step: at its end, loads are those before it
 _ROUNDINGS = 64  # errors of rounding in a gap
+_OPEN = 100.0  # gaps that close more slowly than in h over this leave the rate of the gap alone
 _NEVER = 1e9  # a margin that is not left
 _SLIDES = 1e-6  # of g h: a slip that has a direction
 
@@ -313,11 +314,11 @@ def loads(problem: StageProblem, time, at: Motion):
 def contact_rows(problem: StageProblem, member: ContactGroup, point: Point, named: Held, held):
     """Rows (width + 1,) of one contact at one stage; see `residual`."""
     u = point.u
+    named_halves = (named.active, named.touching, named.pressed)
+    holds = (held & named.touching, held, held)  # where bodies are apart, their closest points may wander over edges
     halves = [
-        jnp.where(held, jnp.where(on, b, a), fischer_burmeister(a, b))
-        for (a, b), on in zip(
-            complementary(problem, member, point), (named.active, named.touching, named.pressed), strict=True
-        )
+        jnp.where(fixed, jnp.where(on, b, a), fischer_burmeister(a, b))
+        for (a, b), on, fixed in zip(complementary(problem, member, point), named_halves, holds, strict=True)
     ]
     free = ncp.friction_rows(problem, member, u, point.w, point.impulse)
     fixed = _held_friction(problem, member, u, point.w, point.impulse, named.sticking)
@@ -332,7 +333,7 @@ def complementary(problem: StageProblem, member: ContactGroup, point: Point):
     return (
         (point.kkt.multipliers, point.kkt.slacks),
         (p_n + point.eta / point.impulse, psi / units.gap),
-        (p_n, (point.v_n + jnp.maximum(psi - problem.noise, 0.0) / problem.h) / units.speed),
+        (p_n, (point.v_n + _OPEN * jnp.maximum(psi - problem.noise, 0.0) / problem.h) / units.speed),
     )
 
 
@@ -355,7 +356,9 @@ def modes_of(problem: StageProblem, ats: At) -> Modes:
         on, speed = member.e > 0, problem.scales.speed
         along = jnp.where(on, point.u.y / point.impulse, 0.0) - STEP * point.w / speed
         radius = member.mu * force
-        return Held(p > gap, force > rate, (jnp.dot(along, along) <= radius**2) & (radius > 0), weights > slacks)
+        touching = p > gap
+        sticking = touching & (jnp.dot(along, along) <= radius**2) & (radius > 0)
+        return Held(touching, force > rate, sticking, touching & (weights > slacks))
 
     def stage(at):
         return [jax.vmap(one)(group, point) for group, point in zip(problem.system.groups, at.points, strict=True)]
@@ -382,7 +385,8 @@ def margins_at(problem: StageProblem, at: At, modes: Modes, ahead):
         normal = jnp.where(held.touching, force, gap)
         # without contact or friction there is nothing to slip or stick
         rubs = jnp.where(held.touching & (member.mu > 0), friction, _NEVER)
-        return jnp.concatenate([normal[None], rubs[None], jnp.where(held.active, weights, slacks)])
+        own = jnp.where(held.touching, jnp.where(held.active, weights, slacks), _NEVER)
+        return jnp.concatenate([normal[None], rubs[None], own])
 
     parts = [
         jax.vmap(one)(group, point, modes.of(g), ahead[g]).reshape(-1)
