@@ -30,8 +30,10 @@ from .system import System, in_user_order
 
 _SHORTEST = 1e-9  # of sqrt(L / g): shorter steps have no digits left
 _FIRST = 1e-2  # of sqrt(L / g): the first step to try
-_SHORT = 1e-2  # of sqrt(tol L / g): steps of one stage at an event, of no weight in the error
+# of sqrt(tol L / g): steps of one stage at an event; those up to 1 are of no weight in the error, longer ones are counted
+_SHORT = (1e-2, 1e-1, 1.0, 10.0, 100.0)
 _ROUNDINGS = 64  # errors of rounding that a violation gathers
+_LADDER = 50  # problems that a step of one stage counts as
 _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events without end
 
 
@@ -90,7 +92,7 @@ class _Driver:
         self.landed: list[Event] = []
         self.one_stage: dict[int, dict[str, np.ndarray]] = {}
         self.hits: list[tuple[int, np.ndarray, np.ndarray]] = []
-        self.counts = dict.fromkeys(("solves", "inaccurate", "landings", "impacts", "one-stage steps"), 0)
+        self.counts = dict.fromkeys(("solves", "inaccurate", "landings", "impacts", "one-stage steps", "coarse steps"), 0)
         self.failure = ""
         references = jnp.broadcast_to(jnp.eye(system.dimension)[0], (system.contact_count, system.dimension))
         self.faces = any(max(g.pair.first.count, g.pair.second.count) > 1 for g in system.groups)
@@ -106,7 +108,7 @@ class _Driver:
         """Steps until `end` [s], or until nothing helps."""
         most = int(_PER_UNIT * max((end - float(self.point.state.time)) / self.unit, 1.0))
         limits = Limits(self.tolerance, self.start, jnp.asarray(end), jnp.asarray(_SHORTEST * self.unit), jnp.asarray(most))
-        before = self.counts["solves"]
+        before = self._work()
         while not self.failure:
             self.point, records, count, reason, event, counts = advance(self.stepper, self.system, self.point, limits)
             count, reason = int(count), Reason(int(reason))
@@ -117,7 +119,7 @@ class _Driver:
             report(float(self.point.state.time))
             if reason == Reason.END:
                 return
-            if self.counts["solves"] - before >= most:
+            if self._work() - before >= most:
                 self.failure = (
                     f"more than {_PER_UNIT} problems were solved for every {self.unit:.3g} s: events follow each other without "
                     "end. Look at the last events; a larger `tol`, or a fixed `h` with GeometricallyImplicit, steps over them."
@@ -134,10 +136,9 @@ class _Driver:
         Where bodies meet in faces or edges, one point of each does not say where the impulses act: there, two steps of the paper's
         scheme find the centres of pressure, the first through an impact, the second the forces after it."""
         if self.faces:
-            h = _SHORT * self.unit * np.sqrt(self._relative())
-            memory = None
-            for _ in range(2):
-                before, memory = self.point.state, self._one_stage_step(h, memory)
+            memory, h = self._one_stage_step(None)
+            before = self.point.state
+            memory, h = self._one_stage_step(memory)
             if not self.failure:
                 found = radau_contact.after_one_stage(self.stepper, self.system, before, self.point.state, memory, h)
                 self.point = dataclasses.replace(self.point, memory=found, known=jnp.asarray(False))
@@ -168,28 +169,34 @@ class _Driver:
 
     def _cross(self, end: float) -> None:
         """A step of the paper's scheme, as long as its error allows: it crosses what no smooth step can."""
-        h = min(self.unit * np.sqrt(2 * self._relative()), end - float(self.point.state.time))
-        self._one_stage_step(h, None)
+        h = self.unit * np.sqrt(self._relative())
+        self._one_stage_step(None, [min(k * h, end - float(self.point.state.time)) for k in _SHORT[2:]])
         self.point = dataclasses.replace(self.point, h=jnp.asarray(h))
         if not self.failure:
             self.resume()
 
-    def _one_stage_step(self, h: float, memory):
-        """One step of the paper's scheme from the present point, by its whole ladder; its memory."""
+    def _one_stage_step(self, memory, sizes=None):
+        """One step of the paper's scheme from the present point, by its whole ladder, of the first of `sizes` [s] that is solved:
+        its memory and h."""
         one, state = self.stepper.one_stage, self.point.state
         memory = begin(one, self.system, state) if memory is None else memory
-        allowed = self.step_tolerance + rounding(self.system, state.position, state.velocity, h)
-        climbed = climb(one, self.system, state, memory, h, allowed)
-        self.counts["one-stage steps"] += 1
-        if not climbed.solved:
-            self.failure = (
-                "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
-            )
-            return memory
-        self.one_stage[self._length()] = climbed.record.certificates
-        self.taken.append(_as_stages(self.stepper.stages, climbed.record, self.point.modes, h))
-        self.point = dataclasses.replace(self.point, state=jax.tree.map(jnp.asarray, climbed.record.state))
-        return climbed.memory
+        sizes = self.unit * np.sqrt(self._relative()) * np.array(_SHORT) if sizes is None else sizes
+        for h in sizes:
+            allowed = self.step_tolerance + rounding(self.system, state.position, state.velocity, h)
+            climbed = climb(one, self.system, state, memory, h, allowed)
+            self.counts["one-stage steps"] += 1
+            if climbed.solved:
+                self.counts["coarse steps"] += h > 1.5 * self.unit * np.sqrt(self._relative())
+                self.one_stage[self._length()] = climbed.record.certificates
+                self.taken.append(_as_stages(self.stepper.stages, climbed.record, self.point.modes, h))
+                self.point = dataclasses.replace(self.point, state=jax.tree.map(jnp.asarray, climbed.record.state))
+                return climbed.memory, h
+        self.failure = "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
+        return memory, h
+
+    def _work(self) -> int:
+        """Problems solved, a step of one stage with its ladder counted as many."""
+        return self.counts["solves"] + _LADDER * self.counts["one-stage steps"]
 
     def _relative(self) -> float:
         """The tolerance as a fraction of the scene's length."""

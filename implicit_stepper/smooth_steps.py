@@ -32,8 +32,7 @@ _LESS, _MUCH_LESS = 0.9, 0.25  # by which a refused step is shortened at least, 
 _GOING = -1
 _EARLY = 0.1  # of a step: an event before is looked for again in a step this much shorter, whose polynomials are exact enough
 _SAMPLES = 64  # of a step's polynomials, in search of the first half that is left
-_LEFT = 1e-9  # by how much a half must be violated to count as left, in the units of the rows
-_TREMBLE = 1e-6  # by how much another may be at the event: the polynomials of forces have a lower order
+_LEFT = 5e-11  # by how much a half must be violated to count as left, in the units of the rows: less than certificates see
 _APPROACH = 0.75  # of the way to an event is one step, so that the last one is short, and its forces exact
 _SHORT = 0.5  # of the last step: one that needs no such approach
 _PATIENCE = 4  # Jacobians
@@ -179,7 +178,7 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     # forces are continuous where contact or sticking ends; only their slopes are not, which the estimate must see
     lenient = (counts.failed >= _LENIENT) & (slopes <= 1)
     event, theta = _first_left(stepper.stages, tried.margins)
-    earlier = _others_left(tried.margins[-1], plan.event)
+    earlier = _others_left(tried.margins, plan.event)
     here = solved & landing & (h > 0) & (h <= 1.5 * plan.h)
 
     takes = solved & fine & free & (same | lenient)
@@ -240,8 +239,8 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
 
 
 def _others_left(margins, event):
-    """Whether any of `margins` (n,) but that of number `event` is left."""
-    return jnp.any((margins < -_TREMBLE) & (jnp.arange(margins.size) != event))
+    """Whether any of `margins` (s, n) but that of number `event` is left."""
+    return jnp.any((margins < -_LEFT) & (jnp.arange(margins.shape[1]) != event))
 
 
 def _first_left(count: int, margins):
