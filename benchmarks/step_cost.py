@@ -8,6 +8,7 @@ with and without the option of `implicit_stepper.compilation`. Every figure is t
 
 import dataclasses
 import functools
+import itertools
 import os
 import platform
 import statistics
@@ -68,12 +69,15 @@ def repeated_residual(count):
 
 
 def step_table():
-    """Microseconds a step and residual evaluations a step, for both friction forms and three h."""
+    """Microseconds a step and residual evaluations a step, for both friction forms, two tolerances and three h."""
     system, state = jax.tree.map(jnp.asarray, scenes.two_spheres().build())
-    print("| friction rows | h [s] | us a step | residual evaluations a step | iterations, mean / max | steps lost |")
-    print("|---|---|---|---|---|---|")
-    for friction in ("projection", "fischer-burmeister"):
-        stepper = ist.GeometricallyImplicit(friction=friction)
+    print(
+        "| friction rows | tolerance | h [s] | us a step | residual evaluations a step | Jacobians, mean / max | "
+        "steps with any [%] | steps lost |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for friction, tolerance in itertools.product(("projection", "fischer-burmeister"), (1e-10, 1e-12)):
+        stepper = ist.GeometricallyImplicit(friction=friction, tolerance=tolerance)
         memory = jit(stepper.init)(system, state)
         for h in (0.1, 0.01, 0.001):
             steps = round(4 / h)
@@ -88,10 +92,10 @@ def step_table():
             lost = int(np.sum(np.asarray(result) != ist.Result.SOLVED))
             iterations = np.asarray(stats.iterations)
             print(
-                f"| {friction} | {h} | {spread([1e6 * c for c in cost])} | {spread(ratios)} | "
-                f"{iterations.mean():.2f} / {iterations.max()} | {lost} of {steps} |"
+                f"| {friction} | {tolerance} | {h} | {spread([1e6 * c for c in cost])} | {spread(ratios)} | "
+                f"{iterations.mean():.2f} / {iterations.max()} | {100 * np.mean(iterations > 0):.2g} | {lost} of {steps} |"
             )
-        print(f"| {friction} | - | residual alone: {spread([1e6 * r for r in residual])} | 1 | - | - |")
+        print(f"| {friction} | - | - | residual alone: {spread([1e6 * r for r in residual])} | 1 | - | - | - |")
 
 
 def compile_table():

@@ -27,7 +27,7 @@ _FIRST_DAMPING = 1e-10  # after the first refused step
 _KEPT_DAMPING = 1e-8  # of a kept inverse: directions that J hardly sees are left alone, for they will have turned
 _CONTRACTION = 0.3  # chord iterations that reduce |F| by less cost more than a Jacobian
 _OVERSHOOT = 10.0  # times the bound of chord iterations: the first ones shift |F| from row to row
-_QUICK = 6  # chord iterations; after more the inverse is renewed
+_QUICK = 8  # chord iterations; after more the inverse is renewed
 
 
 @jax.tree_util.register_dataclass

@@ -1,4 +1,4 @@
-"""`solve_ncp` on standard complementarity problems with known solutions, and `damped_step` against numpy.
+"""`solve_ncp` on standard problems with known solutions, `damped_step` against numpy, and chord iterations.
 
 Where a solution has no closed form an independent method gives it: non-negative least squares, or best responses.
 """
@@ -12,7 +12,8 @@ import pytest
 import scipy.optimize
 
 from implicit_stepper import solve_ncp
-from implicit_stepper.linear import damped_step
+from implicit_stepper.linear import damped_inverse, damped_step
+from implicit_stepper.newton import chord, newton
 
 EPS = np.finfo(float).eps
 TOLERANCE = 1e-10  # of solve_ncp, on the Fischer-Burmeister residual
@@ -324,3 +325,87 @@ def test_damped_step_of_a_consistent_singular_system_is_the_shortest_solution():
     # what the damping of 1e-12 changes, and rounding of F over sqrt(damping) in the null space
     tolerance = (1e-12 / least**2 + 20 * EPS * np.linalg.norm(J) / 1e-6) * np.linalg.norm(shortest)
     np.testing.assert_allclose(damped_step(J, F, 1e-12), shortest, rtol=0, atol=tolerance)
+
+
+def test_damped_inverse_gives_every_damped_step():
+    rng = np.random.default_rng(0)
+    J = rng.normal(size=(7, 5)) @ rng.normal(size=(5, 7))
+    B = damped_inverse(J, 1e-6)
+    for F in rng.normal(size=(3, 7)):
+        # a condition of |J| / 1e-3 and a least singular value of 1e-3, see the test before the last
+        np.testing.assert_allclose(-B @ F, damped_step(J, F, 1e-6), rtol=0, atol=20 * EPS * np.linalg.norm(J) / 1e-6)
+
+
+# --- chord iterations with a kept inverse -----------------------------------------------------------
+
+
+def curved(shift):
+    """A smooth F with a root that moves with `shift`, and a Jacobian that changes with z."""
+    return lambda z: jnp.stack([z[0] + 0.1 * z[1] ** 2, z[1] + 0.1 * z[0] * z[1], z[2] + 0.1 * jnp.sin(z[0])]) - shift
+
+
+@functools.cache
+def kept_solver():
+    """(shift, z0, kept) to `newton` on `curved`, and how many chord iterations it began with."""
+
+    def solve(shift, z0, kept):
+        F = curved(shift)
+        return newton(F, jax.jacfwd(F), z0, tolerance=TOLERANCE, kept=kept), chord(F, z0, F(z0), kept, TOLERANCE)
+
+    return jax.jit(solve)
+
+
+def test_the_next_problem_of_a_kind_needs_no_jacobian():
+    first, (*_, tried) = kept_solver()(jnp.ones(3), jnp.ones(3), jnp.zeros((3, 3)))
+    assert bool(first.converged)
+    assert int(first.iterations) > 0
+    assert int(tried) == 0  # zeros are no inverse
+    second, (z, F, solved, count) = kept_solver()(jnp.full(3, 1.001), first.z, first.inverse)
+    assert bool(second.converged & solved)
+    assert int(second.iterations) == 0
+    assert 2 <= int(count) <= 8
+    np.testing.assert_array_equal(second.z, z)
+    np.testing.assert_array_equal(second.inverse, first.inverse)
+    # one correction more than the tolerance asks for: far below it
+    assert second.residual == np.max(np.abs(F)) <= 1e-2 * TOLERANCE
+
+
+def test_a_start_within_the_tolerance_is_still_corrected():
+    first, _ = kept_solver()(jnp.ones(3), jnp.ones(3), jnp.zeros((3, 3)))
+    again, (*_, count) = kept_solver()(jnp.ones(3), first.z + 0.5 * TOLERANCE, first.inverse)
+    assert int(again.iterations) == 0
+    assert int(count) == 1
+    np.testing.assert_allclose(again.z, first.z, rtol=0, atol=1e-2 * TOLERANCE)
+
+
+@pytest.mark.parametrize("factor", [-1.0, 0.05, 1e3, np.nan, 0.0], ids=str)
+def test_a_bad_inverse_changes_nothing_but_the_cost(factor):
+    """It diverges, crawls, throws far, is not a number or is none: Newton's method then has the start to itself."""
+    z0 = jnp.array([2.0, -1.0, 0.5])
+    F = curved(jnp.ones(3))
+    alone = newton(F, jax.jacfwd(F), z0, tolerance=TOLERANCE)
+    solution, (_, _, solved, count) = kept_solver()(jnp.ones(3), z0, factor * jnp.eye(3))
+    assert not bool(solved)
+    assert int(count) <= 5
+    assert int(solution.iterations) == int(alone.iterations) > 0
+    np.testing.assert_allclose(solution.z, alone.z, rtol=0, atol=20 * EPS)
+    np.testing.assert_allclose(solution.inverse @ jax.jacfwd(F)(alone.z), np.eye(3), rtol=0, atol=1e-3)  # renewed
+
+
+def test_a_slow_inverse_solves_once_and_is_renewed():
+    """Contraction by a quarter: within the bound, but more than eight iterations from 1e-1 to 1e-10."""
+    F = curved(jnp.zeros(3))
+    z0 = jnp.full(3, 0.1)
+    solution, (_, _, solved, count) = kept_solver()(jnp.zeros(3), z0, 0.75 * jnp.eye(3))
+    assert bool(solved & solution.converged)
+    assert int(count) > 8
+    assert int(solution.iterations) == 1
+    np.testing.assert_allclose(solution.inverse @ jax.jacfwd(F)(solution.z), np.eye(3), rtol=0, atol=1e-7)
+
+
+def test_infinite_residuals_end_chord_iterations():
+    """No bound holds an infinite |F|, and the iteration must not go on for ever under an infinite bound."""
+    infinite = jnp.full(2, jnp.inf)
+    _, _, solved, count = chord(lambda z: infinite, jnp.ones(2), infinite, jnp.eye(2), TOLERANCE)
+    assert not bool(solved)
+    assert int(count) == 1

@@ -185,7 +185,7 @@ def _best_start(problem: StageProblem, task: Task, residual):
     ahead = method.basis(task.offset + method.c * problem.h / task.hint.h)
     weights = jnp.stack([ahead, jnp.zeros((s, s)).at[:, -1].set(1.0)])
     units = stages.unknown_scale(problem)
-    starts = jax.vmap(lambda w: jnp.append(_at_fractions(problem, task.hint, w) / units, 1.0))(weights)
+    starts = jax.vmap(lambda w: jnp.append(at_fractions(problem, task.hint, w) / units, 1.0))(weights)
     F = jax.vmap(residual)(starts)
     sizes = jnp.max(jnp.abs(F), axis=1)
     best = jnp.argmin(jnp.where(jnp.isnan(sizes), jnp.inf, sizes))
@@ -203,7 +203,7 @@ def modes_at_end(stepper: RadauContact, system: System, state: State, memory: Me
     h = jnp.sqrt(system.length / system.acceleration)
     problem = stages.stage_problem(system, state, h, memory.references, stepper.stages, stepper.friction)
     here = dataclasses.replace(memory, rates=0 * memory.rates)
-    own = stages.split_stages(problem, _at_fractions(problem, here, np.eye(stepper.stages)))
+    own = stages.split_stages(problem, at_fractions(problem, here, np.eye(stepper.stages)))
     ats = jax.vmap(functools.partial(stages.at_stage, problem))(own)
     return jax.tree.map(lambda a: a[-1], stages.modes_of(problem, ats))
 
@@ -244,7 +244,7 @@ def _per_time(group: ContactGroup, h):
     return jnp.concatenate([jnp.ones(n), jnp.full(1 + k, 1 / h), jnp.ones(2)])
 
 
-def _at_fractions(problem: StageProblem, memory: Memory, weights):
+def at_fractions(problem: StageProblem, memory: Memory, weights):
     """Unknowns (s n,), physical, whose stage i has the values sum_j weights[i, j] of the last stages j."""
     contacts = [
         jnp.einsum("ij,jcw->icw", weights, values) / _per_time(group, problem.h)

@@ -1,0 +1,193 @@
+"""RadauContact on example 3 against its event-driven integration: orders, gaps, chosen steps, events, what lies between steps."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper import error_control, stages
+from implicit_stepper.paper import exact, scenes
+from implicit_stepper.steppers import radau_contact
+from implicit_stepper.steppers.base import begin
+
+EXACT = exact.two_spheres(4.0)
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return scenes.two_spheres(shapes.Sphere)
+
+
+@functools.cache
+def smooth_run(stages_, h):
+    """[0, 2.9] s, on which no contact changes its mode, and the exact states at its nodes."""
+    run = ist.simulate(scenes.two_spheres(shapes.Sphere), ist.RadauContact(stages=stages_), h=h, duration=2.9)
+    return run, EXACT.at(run.time)
+
+
+@functools.cache
+def chosen(tol):
+    return ist.simulate(scenes.two_spheres(shapes.Sphere), ist.RadauContact(), tol=tol, duration=4.0)
+
+
+def errors(run, states):
+    return {
+        "position": np.max(np.linalg.norm(run.position[:, 0] - states.position, axis=1)),
+        "velocity": np.max(np.linalg.norm(run.velocity[:, 0] - states.velocity, axis=1)),
+        # forces of the last stages, at the ends of steps; those at the start belong to no step
+        "force": np.max(
+            np.abs(run.contacts.stages.contacts.normal_impulse[:, -1] / np.diff(run.time)[:, None] - states.normal_force[1:])
+        ),
+    }
+
+
+# A number of the next order enters the slope between two step sizes in the ratio of the two: measured within .05.
+@pytest.mark.parametrize(("count", "sizes", "orders"), [(3, (0.1, 0.05), (5, 5, 3)), (2, (0.05, 0.025), (3, 3, 2))])
+def test_orders_on_the_smooth_part(count, sizes, orders):
+    coarse, fine = (errors(*smooth_run(count, h)) for h in sizes)
+    for name, order in zip(("position", "velocity", "force"), orders, strict=True):
+        assert np.log2(coarse[name] / fine[name]) == pytest.approx(order, abs=0.2), name
+
+
+def test_error_gap_and_certificate_at_a_tenth_of_a_second():
+    run, states = smooth_run(3, 0.1)
+    assert errors(run, states)["position"] <= 1e-8
+    assert np.max(np.abs(run.contacts.gap)) <= 1e-13
+    assert max(np.max(values) for values in run.certificate.values()) <= 1e-10
+
+
+def test_one_stage_is_the_papers_scheme_to_the_last_bit(scene):
+    one = ist.simulate(scene, ist.RadauContact(stages=1), h=0.02, duration=0.4)
+    paper = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.02, duration=0.4)
+    for name in ("position", "orientation", "velocity"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(paper, name))
+
+
+def test_chosen_steps_reach_their_tolerance_and_find_the_events():
+    run = chosen(1e-8)
+    states = EXACT.at(run.time)
+    error = np.linalg.norm(run.position[:, 0] - states.position, axis=1)
+    assert np.max(error[run.time <= 3.0]) <= 1e-8
+    assert error[-1] <= 1e-7
+    assert [(event.contact, event.kind) for event in run.events] == [(1, "slips"), (0, "opens"), (1, "opens")]
+    times = [event.time for event in run.events]
+    for time, name, allowed in zip(times, EXACT.events, (1e-7, 1e-5, 1e-5), strict=True):
+        assert time == pytest.approx(EXACT.events[name], abs=allowed), name
+    stage = run.contacts.stages.contacts
+    closed = stage.normal_impulse[:, -1] > 1e-12  # N s: more than rounding
+    assert np.max(np.abs(run.contacts.gap[closed])) <= 1e-13
+    assert run.counts["one-stage steps"] == 0
+    assert run.time[-1] == pytest.approx(4.0, abs=1e-15)
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-6, 1e-8])
+def test_tolerance_means_the_error(tol):
+    """Within a factor of 10, relative to the scene's length and the way, also between the steps."""
+    time = np.linspace(0.0, 4.0, 401)
+    positions = EXACT.at(time).position
+    error = np.linalg.norm(chosen(tol).at(time).position[:, 0] - positions, axis=1)
+    scale = np.sqrt(0.4) + np.linalg.norm(positions - positions[0], axis=1)  # radius of gyration [m], and the way
+    assert np.max(error / scale) <= 10 * tol
+
+
+def test_between_steps_the_order_is_four():
+    time = np.linspace(0.0, 2.9, 777)
+    exactly = EXACT.at(time)
+    error = [np.max(np.abs(smooth_run(3, h)[0].at(time).position[:, 0] - exactly.position)) for h in (0.1, 0.05)]
+    assert np.log2(error[0] / error[1]) >= 3.8
+    run = smooth_run(3, 0.1)[0]
+    at_nodes = run.at(run.time)
+    np.testing.assert_allclose(at_nodes.position, run.position, atol=1e-14)
+    np.testing.assert_allclose(at_nodes.velocity, run.velocity, atol=1e-13)
+    np.testing.assert_allclose(np.abs(np.sum(at_nodes.orientation * run.orientation, axis=-1)), 1.0, atol=1e-14)
+
+
+def test_saved_and_loaded(tmp_path):
+    run = chosen(1e-6)
+    run.save(tmp_path / "run.npz")
+    again = ist.load(tmp_path / "run.npz")
+    assert again.events == run.events
+    assert again.counts == run.counts
+    np.testing.assert_array_equal(again.h, run.h)
+    np.testing.assert_array_equal(again.at([1.23]).position, run.at([1.23]).position)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_jacobian_is_the_derivative_of_the_residual(scene, held):
+    system, state = jax.tree.map(jnp.asarray, scene.build())
+    stepper = ist.RadauContact()
+    memory = begin(stepper, system, state)
+    task = radau_contact.free_task(stepper, system, state, memory, 0.05)
+    problem = stages.stage_problem(system, state, 0.05, memory.references, 3, "projection")
+    z = jnp.asarray(np.random.default_rng(1).normal(size=3 * stages.stage_size(system)) * 0.01)
+    z = z + radau_contact.at_fractions(problem, memory, jnp.eye(3)) / stages.unknown_scale(problem)
+
+    def whole(z):
+        F, ats = stages.residual(problem, z, task.modes, jnp.asarray(held))
+        return F, stages.margins(problem, ats, task.modes, memory.slips)[-1]
+
+    F_z, margins_z = jax.jit(jax.jacfwd(whole))(z)
+    J, M = jax.jit(lambda z: stages.jacobian(problem, z, task.modes, jnp.asarray(held), memory.slips))(z)
+    np.testing.assert_allclose(J, F_z, atol=1e-12 * np.max(np.abs(F_z)))
+    np.testing.assert_allclose(M, margins_z, atol=1e-12)
+
+
+def test_certificate_sees_what_is_disturbed(scene):
+    """Every recorded quantity of a step that matters, changed by a little, is a violation by as much."""
+    system, state = jax.tree.map(jnp.asarray, scene.build())
+    stepper = ist.RadauContact()
+    step = jax.jit(functools.partial(stepper.step, system))(state, begin(stepper, system, state), 0.05)
+    certificate = jax.jit(functools.partial(stepper.certificate, system, state, h=0.05))
+
+    def worst(contacts, after=step.state):
+        return max(float(np.max(v)) for v in certificate(after, contacts).values())
+
+    own = step.contacts.stages
+    assert worst(step.contacts) <= 1e-10
+    for name in ("rates", "velocity", "eta"):
+        other = dataclasses.replace(own, **{name: getattr(own, name) + 1e-6})
+        assert worst(dataclasses.replace(step.contacts, stages=other)) >= 1e-7, name
+    for name in ("normal_impulse", "friction_impulse", "gap", "point_1", "normal"):
+        contacts = dataclasses.replace(own.contacts, **{name: getattr(own.contacts, name) + 1e-6})
+        assert worst(dataclasses.replace(step.contacts, stages=dataclasses.replace(own, contacts=contacts))) >= 1e-7, name
+    assert worst(step.contacts, dataclasses.replace(step.state, velocity=step.state.velocity + 1e-6)) >= 1e-7
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"tol": 1e-8, "h": 0.01}, "one of them"),
+        ({}, "one of them"),
+        ({"tol": 1e-13}, "between 1e-12 and 0.1"),
+        ({"tol": 0.2}, "between 1e-12 and 0.1"),
+        ({"tol": float("nan")}, "tol"),
+        ({"h": 0.01, "switches": [0.5]}, "chosen steps"),
+        ({"tol": 1e-8, "switches": [float("inf")]}, "switches"),
+    ],
+)
+def test_bad_input_is_refused_with_the_remedy(scene, keywords, message):
+    with pytest.raises(ValueError, match=message):
+        ist.simulate(scene, ist.RadauContact(), duration=1.0, **keywords)
+
+
+@pytest.mark.parametrize("stepper", [ist.GeometricallyImplicit(), ist.RadauContact(stages=1)])
+def test_steppers_without_an_estimate_cannot_choose(scene, stepper):
+    with pytest.raises(ValueError, match="no error estimate"):
+        ist.simulate(scene, stepper, tol=1e-6, duration=1.0)
+
+
+@pytest.mark.parametrize(("name", "value"), [("stages", 4), ("stages", 0), ("tolerance", -1.0), ("friction", "dry")])
+def test_bad_settings_are_refused_by_name(name, value):
+    with pytest.raises(ValueError, match=name):
+        ist.RadauContact(**{name: value})
+
+
+@pytest.mark.parametrize("part", ["relative", "position", "angle"])
+def test_tolerances_out_of_range_are_refused_by_name(part):
+    with pytest.raises(ValueError, match=part):
+        error_control.Tolerance(**{"relative": 1e-6, part: 1.0})
