@@ -1,6 +1,6 @@
 """A run with error control that ends its steps on events: the host's part, from event to event.
 
-`smooth_steps.advance` takes steps up to an event and ends one exactly there; `restart.impact` gives bodies that meet their new velocities, `restart.forces` the forces with which motion goes on. What cannot
+`smooth_steps.advance` takes steps up to an event and ends one exactly there; `restart.meet` gives bodies that meet their new velocities and the forces with which motion goes on. What cannot
 be landed on is crossed by shorter steps, which the error estimate judges, and at last by the paper's step.
 """
 
@@ -55,10 +55,8 @@ class Run:
 def _resume(stepper: RadauContact, system: System, state: State, closest, references):
     """Velocities after an impact in `state`, if there is one, its impulses (nc, 1 + k), whether it was solved; the memory with
     which motion goes on; and a guess of its modes."""
-    hit = restart.impact(system, state, closest, references)
-    memory = radau_contact.steady(
-        stepper.stages, system, hit.state, restart.forces(system, hit.state, hit.closest, references)
-    )
+    hit, found = restart.meet(system, state, closest, references)
+    memory = radau_contact.steady(stepper.stages, system, hit.state, found)
     return hit.state, hit.impulses, hit.converged, memory, radau_contact.modes_at_end(stepper, system, hit.state, memory)
 
 
@@ -98,7 +96,7 @@ class _Driver:
         self.faces = any(max(g.pair.first.count, g.pair.second.count) > 1 for g in system.groups)
         after, impulses, solved, memory, modes = _resume(stepper, system, state, closest_points(system, state), references)
         self.first = state if self.faces else after
-        self.point = Point(self.first, memory, modes, jnp.asarray(False), jnp.asarray(_FIRST * self.unit))
+        self.point = Point(self.first, memory, modes, jnp.asarray(False), jnp.asarray(_FIRST * self.unit, float))
         if self.faces:
             self.resume()
         else:
@@ -107,7 +105,7 @@ class _Driver:
     def to(self, end: float, report) -> None:
         """Steps until `end` [s], or until nothing helps."""
         most = int(_PER_UNIT * max((end - float(self.point.state.time)) / self.unit, 1.0))
-        limits = Limits(self.tolerance, self.start, jnp.asarray(end), jnp.asarray(_SHORTEST * self.unit), jnp.asarray(most))
+        limits = Limits(self.tolerance, self.start, jnp.asarray(end, float), jnp.asarray(_SHORTEST * self.unit, float), jnp.asarray(most))
         before = self._work()
         while not self.failure:
             self.point, records, count, reason, event, counts = advance(self.stepper, self.system, self.point, limits)
@@ -171,7 +169,7 @@ class _Driver:
         """A step of the paper's scheme, as long as its error allows: it crosses what no smooth step can."""
         h = self.unit * np.sqrt(self._relative())
         self._one_stage_step(None, [min(k * h, end - float(self.point.state.time)) for k in _SHORT[2:]])
-        self.point = dataclasses.replace(self.point, h=jnp.asarray(h))
+        self.point = dataclasses.replace(self.point, h=jnp.asarray(h, float))
         if not self.failure:
             self.resume()
 
@@ -186,7 +184,7 @@ class _Driver:
             climbed = climb(one, self.system, state, memory, h, allowed)
             self.counts["one-stage steps"] += 1
             if climbed.solved:
-                self.counts["coarse steps"] += h > 1.5 * self.unit * np.sqrt(self._relative())
+                self.counts["coarse steps"] += int(h > 1.5 * self.unit * np.sqrt(self._relative()))
                 self.one_stage[self._length()] = climbed.record.certificates
                 self.taken.append(_as_stages(self.stepper.stages, climbed.record, self.point.modes, h))
                 self.point = dataclasses.replace(self.point, state=jax.tree.map(jnp.asarray, climbed.record.state))

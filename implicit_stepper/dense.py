@@ -21,7 +21,8 @@ def at(trajectory: Trajectory, time: np.ndarray) -> State:
     """See `Trajectory.at`."""
     time = np.atleast_1d(time)
     nodes = trajectory.time
-    outside = ~((time >= nodes[0]) & (time <= nodes[-1]))  # true of NaN
+    slack = 1e-12 * max(1.0, abs(nodes[-1]))  # of rounding
+    outside = ~((time >= nodes[0] - slack) & (time <= nodes[-1] + slack))  # true of NaN
     if np.any(outside):
         raise ValueError(f"`time` = {time[outside][0]} s is outside the run, {nodes[0]:.9g} s to {nodes[-1]:.9g} s.")
     step = np.clip(np.searchsorted(nodes, time, side="right") - 1, 0, len(nodes) - 2)
@@ -34,7 +35,7 @@ def at(trajectory: Trajectory, time: np.ndarray) -> State:
     velocities = np.concatenate([trajectory.velocity[step][:, None], own.velocity[step]], axis=1)
     weights = _through_start(method.c, theta)
     velocity = np.einsum("ms,msbw->mbw", weights, velocities)
-    at_node = (time == nodes[-1])[:, None, None]  # the last one may follow an impact
+    at_node = (time >= nodes[-1])[:, None, None]  # the last one may follow an impact
     velocity = np.where(at_node, trajectory.velocity[-1], velocity)
     return State(time, trajectory.position[step] + change[..., :d], np.asarray(turned), velocity)
 

@@ -11,7 +11,7 @@ from .smooth_steps import Taken
 from .stages import Modes
 from .system import System
 
-_SAME = 1e-12  # relative: times of one event
+_SAME = 1e-5  # [s]: times of one event; steps of one stage may lie between its landing and its change of modes
 
 
 class Event(NamedTuple):
@@ -60,9 +60,6 @@ def found_events(system: System, first: State, steps: Taken, landed: list[Event]
                 else:
                     continue
                 events.append(Event(float(starts[i]), number, kind))
-    silent = [
-        e
-        for e in landed
-        if not any(e.contact == o.contact and abs(e.time - o.time) <= _SAME * max(e.time, 1) for o in events)
-    ]
-    return sorted(events + silent)
+    # one that was landed on and changed a mode is known twice, and more exactly from its landing
+    twice = [any(e[1:] == other[1:] and abs(e.time - other.time) <= _SAME for other in landed) for e in events]
+    return sorted(landed + [event for event, known in zip(events, twice, strict=True) if not known])

@@ -13,7 +13,7 @@ from jax import lax
 from .linear import damped_step
 from .newton import Solution
 
-_CONTRACTION = 0.2  # by which max |F| must fall with kept factors, every time
+_CONTRACTION = 0.4  # by which max |F| must fall with kept factors, every time
 _OVERSHOOT = 2.0  # but for the first time: rows of slips that vanish, |w|, take one correction longer
 _PATIENCE = 10  # factorisations before steps are damped
 _GROWTH, _MEMORY, _LEAST_DAMPING, _FIRST_DAMPING = 10.0, 20, 1e-12, 1e-10  # as in `newton`
@@ -37,18 +37,30 @@ def no_factors(n: int) -> Factors:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Iterate:
-    """`factors` of a Jacobian, which are renewed unless they are valid; `damped`: whether the kept ones were given up; `within`: whether `z` was
-    within the tolerance before its last correction; `bound`: what max |F| must stay below."""
+    """`damped`: whether kept factors were given up; `within`: whether z was within the tolerance before its last correction."""
 
     z: jax.Array
     F: jax.Array
     factors: Factors
     damped: jax.Array
     within: jax.Array
-    bound: jax.Array
     recent: jax.Array
     damping: jax.Array
     jacobians: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _Chord:
+    """Corrections with one Jacobian: the next goes to z + dz and is taken if max |F| is below `bound` there; how many were."""
+
+    z: jax.Array
+    F: jax.Array
+    dz: jax.Array
+    bound: jax.Array
+    taken: jax.Array
+    within: jax.Array
+    going: jax.Array
 
 
 def kept_newton(
@@ -58,7 +70,7 @@ def kept_newton(
     Jacobian (n, n), of which at most `max_iterations` are used. Also returns the last factors. Never raises: see
     `Solution.converged`.
 
-    Where max |F| does not fall like `_CONTRACTION`^k, the factorisation is renewed; after `_PATIENCE` of them, or where |F| grows by
+    Where max |F| does not fall by `_CONTRACTION`, the factorisation is renewed; after `_PATIENCE` of them, or where |F| grows by
     more than non-monotone steps may, the damped steps of `newton` begin at z0. What is within the tolerance is corrected once more.
     """
 
@@ -66,47 +78,55 @@ def kept_newton(
         return ~iterate.within & (iterate.jacobians < max_iterations)
 
     def advance(iterate):
-        renew = iterate.damped | ~iterate.factors.valid
+        damped, renew = iterate.damped, iterate.damped | ~iterate.factors.valid
 
         def renewed():
             jacobian = linearize(iterate.z)
-            dz = lax.cond(
-                iterate.damped,
-                lambda: damped_step(jacobian, iterate.F, iterate.damping),
-                lambda: jnp.zeros_like(iterate.z),
-            )
             lu, _, order = lax.linalg.lu(jacobian)
+            dz = lax.cond(
+                damped, lambda: damped_step(jacobian, iterate.F, iterate.damping), lambda: jnp.zeros_like(iterate.z)
+            )
             return Factors(lu, order, jnp.asarray(True)), dz
 
         factors, dz = lax.cond(renew, renewed, lambda: (iterate.factors, jnp.zeros_like(iterate.z)))
-        dz = jnp.where(iterate.damped, dz, -_solve(factors, iterate.F))
-        trial = iterate.z + dz
-        F = residual(trial)
-        size, before = _largest(F), _largest(iterate.F)
-        within = (before <= tolerance) & (size <= tolerance)
-        contracts = (size < iterate.bound) | (size <= tolerance)
-        accepted = jnp.where(renew, size < _GROWTH * jnp.max(iterate.recent), contracts)  # false for NaN
-        gives_up = ~iterate.damped & renew & (~accepted | (iterate.jacobians >= _PATIENCE))
-        z, F = jnp.where(accepted, trial, iterate.z), jnp.where(accepted, F, iterate.F)
-        damping = jnp.where(
-            accepted, jnp.maximum(iterate.damping / 10, _LEAST_DAMPING), jnp.maximum(iterate.damping * 10, _FIRST_DAMPING)
-        )
-        recent = jnp.where(accepted, jnp.roll(iterate.recent, 1).at[0].set(size), iterate.recent)
+        dz = jnp.where(damped, dz, -_solve(factors, iterate.F))
+
+        def correct(chord):
+            z = chord.z + chord.dz
+            F = residual(z)
+            size, before = _largest(F), _largest(chord.F)
+            taken = (size < chord.bound) | (size <= tolerance)  # false for NaN
+            within = (before <= tolerance) & (size <= tolerance)
+            return _Chord(
+                z=jnp.where(taken, z, chord.z),
+                F=jnp.where(taken, F, chord.F),
+                dz=-_solve(factors, F),
+                bound=_CONTRACTION * size,
+                taken=chord.taken + taken,
+                within=within,
+                going=taken & ~within & ~damped,
+            )
+
+        zero, no = jnp.zeros((), int), jnp.asarray(False)
+        bound = jnp.where(renew, _GROWTH * jnp.max(iterate.recent), _OVERSHOOT * _largest(iterate.F))
+        start = _Chord(iterate.z, iterate.F, dz, bound, zero, no, jnp.asarray(True))
+        chord = lax.while_loop(lambda chord: chord.going, correct, start)
+        accepted, jacobians = chord.taken > 0, iterate.jacobians + renew
+        gives_up = ~damped & renew & ~chord.within & (~accepted | (jacobians >= _PATIENCE))
+        lower, higher = jnp.maximum(iterate.damping / 10, _LEAST_DAMPING), jnp.maximum(iterate.damping * 10, _FIRST_DAMPING)
         return _Iterate(
-            z=jnp.where(gives_up, z0, z),
-            F=jnp.where(gives_up, F0, F),
-            factors=dataclasses.replace(factors, valid=contracts),
-            damped=iterate.damped | gives_up,
-            within=within,
-            bound=jnp.where(contracts & ~renew, _CONTRACTION * iterate.bound, _OVERSHOOT * jnp.where(accepted, size, before)),
-            recent=recent,
-            damping=jnp.where(iterate.damped, damping, iterate.damping),
-            jacobians=iterate.jacobians + renew,
+            z=jnp.where(gives_up, z0, chord.z),
+            F=jnp.where(gives_up, F0, chord.F),
+            factors=dataclasses.replace(factors, valid=chord.within),
+            damped=damped | gives_up,
+            within=chord.within,
+            recent=jnp.where(accepted, jnp.roll(iterate.recent, 1).at[0].set(_largest(chord.F)), iterate.recent),
+            damping=jnp.where(damped, jnp.where(accepted, lower, higher), iterate.damping),
+            jacobians=jacobians,
         )
 
-    no, damping = jnp.asarray(False), jnp.asarray(_LEAST_DAMPING, float)
-    size = _largest(F0)
-    start = _Iterate(z0, F0, factors, no, no, _OVERSHOOT * size, jnp.full(_MEMORY, size), damping, jnp.zeros((), int))
+    no, damping, recent = jnp.asarray(False), jnp.asarray(_LEAST_DAMPING, float), jnp.full(_MEMORY, _largest(F0))
+    start = _Iterate(z0, F0, factors, no, no, recent, damping, jnp.zeros((), int))
     end = lax.while_loop(proceed, advance, start)
     solution = Solution(end.z, _largest(end.F), end.jacobians, _largest(end.F) <= tolerance)
     return solution, dataclasses.replace(end.factors, valid=end.factors.valid & ~end.damped)

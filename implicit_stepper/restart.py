@@ -11,6 +11,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from . import nearby
 from .bodies import State
@@ -21,6 +22,7 @@ from .system import System
 _OPEN = 1e6  # rate of opening, in units of the speed, of contacts that do not touch
 _TOUCHING = 1e-8  # of the scene's length: gaps that are closed
 _SHORT = 1e-6  # of sqrt(L / g): the time over which forces act that motion goes on with
+_AT_REST = 1e-12  # of the fastest speed at a contact
 _TOLERANCE, _START_ITERATIONS = 1e-12, 200
 
 
@@ -42,42 +44,42 @@ class Forces:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Impact:
-    """`state` after it; `impulses` (nc, 1 + k) = (p_n, p_t, p_o, p_r) [N s, N m s]; whether it was solved; `closest`, per group
-    the closest points in long form."""
+    """`state` after it; `impulses` (nc, 1 + k) = (p_n, p_t, p_o, p_r) [N s, N m s]; whether it was solved."""
 
     state: State
     impulses: jax.Array
     converged: jax.Array
-    closest: tuple[jax.Array, ...]
 
 
-def impact(system: System, state: State, closest, references=None) -> Impact:
-    """Velocities after what touches in `state` has met, perfectly inelastic; `closest` and `references` as in `nearby.find`."""
-    here = nearby.find(system, state, closest, references)
-    rows, mass = nearby.linear_rows(system, state, here.geometry), nearby.mass_matrices(system, state)
-    approach = jnp.max(-rows.scaled(state.velocity)[:, 0], where=_touching(system, here), initial=0.0)
-    fastest = jnp.max(jnp.abs(rows.scaled(state.velocity)), initial=0.0)
-    unit = jnp.where(fastest > 0, fastest, 1.0)
-    solution, gamma = _solve(system, here, rows, mass, state.velocity, unit, 0.0)
-    change = jnp.linalg.solve(mass, rows.momenta(gamma, system.body_count)[..., None])[..., 0]
-    # where nothing approaches there is no impact, not even one of round-off
-    hits = approach > 1e-12 * unit
-    velocity = state.velocity + jnp.where(hits, change, 0.0)
-    impulses = jnp.where(hits, jnp.concatenate([gamma[:, :1], rows.e * gamma[:, 1:]], axis=1), 0.0)
-    converged = here.converged & (solution.converged | ~hits)
-    return Impact(dataclasses.replace(state, velocity=velocity), impulses, converged, here.closest)
-
-
-def forces(system: System, state: State, closest, references=None) -> Forces:
-    """The forces under which motion goes on from `state`; a first guess, whether or not it was solved."""
+def meet(system: System, state: State, closest, references=None) -> tuple[Impact, Forces]:
+    """Velocities after what touches in `state` has met, perfectly inelastic, and the forces under which motion goes on, a first
+    guess whether or not they were solved; `closest` and `references` as in `nearby.find`."""
     here = nearby.find(system, state, closest, references)
     rows, mass = nearby.linear_rows(system, state, here.geometry), nearby.mass_matrices(system, state)
     h = _SHORT * jnp.sqrt(system.length / system.acceleration)
-    free = nearby.free_velocity(system, state, mass, h)
-    _, gamma = _solve(system, here, rows, mass, free, system.acceleration * h, h)
-    after = free + jnp.linalg.solve(mass, rows.momenta(gamma, system.body_count)[..., None])[..., 0]
-    gamma, scaled = gamma / h, rows.scaled(state.velocity)
-    unknowns, references, slips = [], [], []
+    fastest = jnp.max(jnp.abs(rows.scaled(state.velocity)), initial=0.0)
+    fastest = jnp.where(fastest > 0, fastest, 1.0)
+    approach = jnp.max(-rows.scaled(state.velocity)[:, 0], where=_touching(system, here), initial=0.0)
+    hits = approach > _AT_REST * fastest  # what only round-off moves does not meet
+
+    def solve(velocity, which):
+        """An impact, or a short time under the loads: as one loop, which is compiled once."""
+        falls = nearby.free_velocity(system, dataclasses.replace(state, velocity=velocity), mass, h)
+        free, speed = jnp.where(which == 0, velocity, falls), jnp.where(which == 0, fastest, system.acceleration * h)
+        solution, gamma = _solve(system, here, rows, mass, free, speed)
+        gamma = jnp.where((which == 0) & ~hits, 0.0, gamma)
+        after = free + jnp.linalg.solve(mass, rows.momenta(gamma, system.body_count)[..., None])[..., 0]
+        return jnp.where(which == 0, after, velocity), (gamma, after, solution.converged)
+
+    velocity, (gamma, after, converged) = lax.scan(solve, state.velocity, np.arange(2))
+    impulses = jnp.concatenate([gamma[0, :, :1], rows.e * gamma[0, :, 1:]], axis=1)
+    moving = dataclasses.replace(state, velocity=velocity)
+    impact = Impact(moving, impulses, here.converged & (converged[0] | ~hits))
+    return impact, _forces(system, here, rows, gamma[1] / h, velocity, (after[1] - velocity) / h, h)
+
+
+def _forces(system: System, here: Nearby, rows: Rows, gamma, velocity, acceleration, h) -> Forces:
+    scaled, unknowns, references, slips = rows.scaled(velocity), [], [], []
     for group, long in zip(system.groups, here.closest, strict=True):
         numbers = np.array(group.numbers)
         w = scaled[numbers, 1:]
@@ -85,15 +87,15 @@ def forces(system: System, state: State, closest, references=None) -> Forces:
         unknowns.append(jnp.concatenate(columns, axis=1))
         references.append(here.geometry.tangents[numbers, 0])
         slips.append(w)
-    return Forces(tuple(unknowns), tuple(references), tuple(slips), here.geometry.psi, (after - state.velocity) / h, h)
+    return Forces(tuple(unknowns), tuple(references), tuple(slips), here.geometry.psi, acceleration, h)
 
 
 def _touching(system: System, here: Nearby):
     return here.geometry.psi <= _TOUCHING * system.length
 
 
-def _solve(system: System, here: Nearby, rows: Rows, mass, velocity, speed, h) -> tuple[Impulses, jax.Array]:
-    """The NCP in units of `speed` [m/s] from the contact-free `velocity`, and gamma (nc, 1 + k) [N s]; h = 0 at an impact."""
+def _solve(system: System, here: Nearby, rows: Rows, mass, velocity, speed) -> tuple[Impulses, jax.Array]:
+    """The NCP in units of `speed` [m/s] from the contact-free `velocity`, and gamma (nc, 1 + k) [N s]."""
     if not system.groups:
         nothing = jnp.zeros((0, 1 + rows.e.shape[1]))
         return Impulses(nothing, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True)), nothing

@@ -20,6 +20,7 @@ from .bodies import State
 from .collocation import radau
 from .compilation import jit
 from .error_control import Tolerance, next_step, ratio
+from .kept_newton import Factors, no_factors
 from .records import Contacts, Stats
 from .results import Result
 from .stages import Modes
@@ -124,6 +125,7 @@ class _Try:
 class _Carry:
     point: Point
     plan: _Try
+    factors: Factors
     records: Taken
     count: jax.Array
     last: jax.Array
@@ -137,10 +139,11 @@ def advance(stepper: RadauContact, system: System, point: Point, limits: Limits)
     the number of the margin that vanishes at an event (see `stages.margins`); `Counts`."""
     zero, no = jnp.zeros((), int), jnp.asarray(False)
     plan = _free(point, limits, point.h, no)
-    shapes = jax.eval_shape(functools.partial(_attempt, stepper), system, point, plan)
+    factors = no_factors(radau_contact.unknown_count(stepper, system))
+    shapes, _ = jax.eval_shape(functools.partial(_attempt, stepper), system, point, plan, factors)
     empty = Taken(shapes.step.state, shapes.step.contacts, shapes.step.stats, point.modes, point.h)
     empty = jax.tree.map(lambda s: jnp.zeros((CHUNK, *jnp.shape(s)), s.dtype), empty)
-    start = _Carry(point, plan, empty, zero, jnp.asarray(jnp.inf), Counts(zero, zero, zero, zero), zero + _GOING)
+    start = _Carry(point, plan, factors, empty, zero, jnp.asarray(jnp.inf), Counts(zero, zero, zero, zero), zero + _GOING)
     body = functools.partial(_next, stepper, system, limits)
     end = lax.while_loop(lambda carry: carry.reason == _GOING, body, start)
     return end.point, end.records, end.count, end.reason, end.plan.event, end.counts
@@ -154,18 +157,19 @@ def _free(point: Point, limits: Limits, h, approached) -> _Try:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _attempt(stepper: RadauContact, system: System, point: Point, plan: _Try) -> Attempt:
+def _attempt(stepper: RadauContact, system: System, point: Point, plan: _Try, factors: Factors) -> tuple[Attempt, Factors]:
     offset = jnp.where(plan.kind == Kind.LANDING, 0.0, 1.0)
     # within known modes Newton's method is fast, or else a mode changes
     patience = jnp.where(point.known & (plan.kind == Kind.FREE), _PATIENCE, stepper.max_iterations)
     task = Task(plan.h, point.modes, plan.kind != Kind.FREE, plan.event, plan.hint, offset, patience)
-    return radau_contact.attempt(stepper, system, point.state, point.memory, task)
+    factors = dataclasses.replace(factors, valid=factors.valid & (plan.kind == Kind.FREE))
+    return radau_contact.attempt(stepper, system, point.state, point.memory, task, factors)
 
 
 def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) -> _Carry:
     """One more problem solved, and what follows from it."""
     point, plan, counts = carry.point, carry.plan, carry.counts
-    tried = _attempt(stepper, system, point, plan)
+    tried, factors = _attempt(stepper, system, point, plan, carry.factors)
     step, h = tried.step, tried.h
     estimate = functools.partial(ratio, system, limits.tolerance, stepper.stages, point.state, limits.start, tried.missed)
     size, slopes = estimate(h), estimate(jnp.sqrt(system.length / system.acceleration))
@@ -229,6 +233,8 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     return _Carry(
         point=point,
         plan=following,
+        # those of a held step are of other equations
+        factors=dataclasses.replace(factors, valid=factors.valid & free),
         # what is not accepted is overwritten by the next attempt
         records=jax.tree.map(lambda all_, new: all_.at[carry.count].set(new), carry.records, one),
         count=carry.count + accepts,

@@ -33,8 +33,7 @@ from .geometrically_implicit import GeometricallyImplicit
 class Memory:
     """Warm start: `rates` (s, nb, 6 or 3) and, per group, `contacts` (s, nc, width + 1), the last stages' unknowns with
     forces [N] in place of impulses; `h` [s] of that step; `references`, per group (nc, d), the last tangents t; `slips`, per
-    group (nc, k), the last scaled slips w [m/s]; `gaps` (nc,) [m], in the order of `Scene.add_contact`;
-    `factors` of a Jacobian, which may be those of a step of another length."""
+    group (nc, k), the last scaled slips w [m/s]; `gaps` (nc,) [m], in the order of `Scene.add_contact`."""
 
     rates: jax.Array
     contacts: tuple[jax.Array, ...]
@@ -42,7 +41,6 @@ class Memory:
     references: tuple[jax.Array, ...]
     slips: tuple[jax.Array, ...]
     gaps: jax.Array
-    factors: Factors
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,13 +81,14 @@ class RadauContact:
         if self.stages == 1:
             return self.one_stage.init(system, state, closest)
         closest = tuple(cold_closest(system, state)) if closest is None else closest
-        return steady(self.stages, system, state, restart.forces(system, state, closest))
+        return steady(self.stages, system, state, restart.meet(system, state, closest)[1])
 
     def step(self, system: System, state: State, memory: Any, h) -> StepResult:
         """One step of h [s] from the continuation of the last stages' polynomials; not solved, it says so in its `result`."""
         if self.stages == 1:
             return self.one_stage.step(system, state, memory, h)
-        return attempt(self, system, state, memory, free_task(self, system, state, memory, h)).step
+        task = free_task(self, system, state, memory, h)
+        return attempt(self, system, state, memory, task, no_factors(unknown_count(self, system)))[0].step
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """The paper's equations at every stage, and a bound on the energy."""
@@ -107,7 +106,7 @@ class RadauContact:
             yield from self.one_stage.restarts(system, state, memory, h)
         else:
             closest = tuple(stages.long_forms(system, state, memory.contacts))
-            yield self.rungs[1], steady(self.stages, system, state, restart.forces(system, state, closest))
+            yield self.rungs[1], steady(self.stages, system, state, restart.meet(system, state, closest)[1])
 
 
 @jax.tree_util.register_dataclass
@@ -139,8 +138,11 @@ class Attempt:
     missed: jax.Array
 
 
-def attempt(stepper: RadauContact, system: System, state: State, memory: Memory, task: Task) -> Attempt:
-    """The step from `state`, after `memory`, that `task` asks for."""
+def attempt(
+    stepper: RadauContact, system: System, state: State, memory: Memory, task: Task, factors: Factors
+) -> tuple[Attempt, Factors]:
+    """The step from `state`, after `memory`, that `task` asks for, beginning with the `factors` of a Jacobian of another step;
+    and the last ones."""
     whole = stages.stage_problem(system, state, task.h, memory.references, stepper.stages, stepper.friction)
 
     def cut(z):
@@ -163,20 +165,21 @@ def attempt(stepper: RadauContact, system: System, state: State, memory: Memory,
         linearize,
         start,
         F,
-        dataclasses.replace(memory.factors, valid=memory.factors.valid & ~task.held),
+        factors,
         tolerance=stepper.tolerance + ncp.round_off(whole),
         max_iterations=task.patience,
     )
     problem, unknowns = cut(solution.z), solution.z[:-1] * stages.unknown_scale(whole)
     _, ats = stages.residual(problem, solution.z[:-1], task.modes, task.held)
-    step = _result(problem, memory, solution, factors, stages.split_stages(problem, unknowns), ats)
-    return Attempt(
+    step = _result(problem, memory, solution, stages.split_stages(problem, unknowns), ats)
+    tried = Attempt(
         step=step,
         h=problem.h,
         modes=stages.modes_of(problem, ats),
         margins=stages.margins(problem, ats, task.modes, memory.slips),
         missed=state.velocity - jnp.einsum("i,ibw->bw", radau(stepper.stages).at_start, ats.motion.velocity),
     )
+    return tried, factors
 
 
 def _best_start(problem: StageProblem, task: Task, residual):
@@ -190,6 +193,11 @@ def _best_start(problem: StageProblem, task: Task, residual):
     sizes = jnp.max(jnp.abs(F), axis=1)
     best = jnp.argmin(jnp.where(jnp.isnan(sizes), jnp.inf, sizes))
     return starts[best], F[best]
+
+
+def unknown_count(stepper: RadauContact, system: System) -> int:
+    """Of a step: those of the stages, and h."""
+    return stepper.stages * stages.stage_size(system) + 1
 
 
 def free_task(stepper: RadauContact, system: System, state: State, memory: Memory, h) -> Task:
@@ -218,7 +226,6 @@ def steady(count: int, system: System, state: State, found: restart.Forces) -> M
         references=found.references,
         slips=found.slips,
         gaps=found.gaps,
-        factors=no_factors(count * stages.stage_size(system) + 1),
     )
 
 
@@ -253,7 +260,7 @@ def at_fractions(problem: StageProblem, memory: Memory, weights):
     return stages.join_stages(jnp.einsum("ij,jbw->ibw", weights, memory.rates), contacts)
 
 
-def _result(problem: StageProblem, memory: Memory, solution: Solution, factors: Factors, own, ats) -> StepResult:
+def _result(problem: StageProblem, memory: Memory, solution: Solution, own, ats) -> StepResult:
     """State, memory and contacts at the root: its stages `own` and what they say, `ats`."""
     state, last = problem.state, jax.tree.map(lambda a: a[-1], ats.motion)
     contacts = stages.records(problem, ats, memory.gaps, own.rates)
@@ -264,7 +271,6 @@ def _result(problem: StageProblem, memory: Memory, solution: Solution, factors: 
         references=tuple(p.kkt.geometry.tangents[-1, :, 0] for p in ats.points),
         slips=tuple(p.w[-1] for p in ats.points),
         gaps=contacts.gap,
-        factors=factors,
     )
     return StepResult(
         state=State(state.time + problem.h, last.position, rotation.unit(last.orientation), last.velocity),
