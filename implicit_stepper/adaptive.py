@@ -1,8 +1,8 @@
 """A run with error control that ends its steps on events: the host's part, from event to event.
 
-`smooth_steps.advance` takes steps up to an event and ends one exactly there; `restart.meet` gives bodies that meet their new velocities and the forces with which motion goes on. What cannot
-be landed on is crossed by shorter steps, which the error estimate judges, and at last by the paper's step.
-"""
+`smooth_steps.advance` takes steps up to an event and ends one exactly there; `restart.meet` gives bodies that meet their
+new velocities and the forces with which motion goes on. What cannot be landed on is crossed by shorter steps, which the
+error estimate judges, and at last by the paper's step."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events withou
 @dataclasses.dataclass(frozen=True)
 class Run:
     """What a run leaves: the `first` state, after an impact if it began with one; `steps`, NumPy arrays with a first axis;
-    `events`; `one_stage`, the certificates of steps of the paper's scheme by their number; `counts` of solves by kind; and why it
-    stopped early, if it did."""
+    `events`; `one_stage`, the certificates of steps of the paper's scheme by their number; `counts` of solves by kind; and
+    why it stopped early, if it did."""
 
     first: State
     steps: Taken
@@ -53,8 +53,8 @@ class Run:
 
 @functools.partial(jit, static_argnums=0)
 def _resume(stepper: RadauContact, system: System, state: State, closest, references):
-    """Velocities after an impact in `state`, if there is one, its impulses (nc, 1 + k), whether it was solved; the memory with
-    which motion goes on; and a guess of its modes."""
+    """Velocities after an impact in `state`, if there is one, its impulses (nc, 1 + k), whether it was solved; the memory
+    with which motion goes on; and a guess of its modes."""
     hit, found = restart.meet(system, state, closest, references)
     memory = radau_contact.steady(stepper.stages, system, hit.state, found)
     return hit.state, hit.impulses, hit.converged, memory, radau_contact.modes_at_end(stepper, system, hit.state, memory)
@@ -105,7 +105,8 @@ class _Driver:
     def to(self, end: float, report) -> None:
         """Steps until `end` [s], or until nothing helps."""
         most = int(_PER_UNIT * max((end - float(self.point.state.time)) / self.unit, 1.0))
-        limits = Limits(self.tolerance, self.start, jnp.asarray(end, float), jnp.asarray(_SHORTEST * self.unit, float), jnp.asarray(most))
+        shortest = jnp.asarray(_SHORTEST * self.unit, float)
+        limits = Limits(self.tolerance, self.start, jnp.asarray(end, float), shortest, jnp.asarray(most))
         before = self._work()
         while not self.failure:
             self.point, records, count, reason, event, counts = advance(self.stepper, self.system, self.point, limits)
@@ -119,8 +120,9 @@ class _Driver:
                 return
             if self._work() - before >= most:
                 self.failure = (
-                    f"more than {_PER_UNIT} problems were solved for every {self.unit:.3g} s: events follow each other without "
-                    "end. Look at the last events; a larger `tol`, or a fixed `h` with GeometricallyImplicit, steps over them."
+                    f"more than {_PER_UNIT} problems were solved for every {self.unit:.3g} s: events follow each other "
+                    "without end. Look at the last ones; a larger `tol`, or GeometricallyImplicit with a fixed `h`, steps over "
+                    "them."
                 )
             elif reason == Reason.TOO_SHORT:
                 self._cross(end)
@@ -131,8 +133,8 @@ class _Driver:
     def resume(self) -> None:
         """Goes on from the present state with forces found anew, after an impact if bodies meet in it.
 
-        Where bodies meet in faces or edges, one point of each does not say where the impulses act: there, two steps of the paper's
-        scheme find the centres of pressure, the first through an impact, the second the forces after it."""
+        Where bodies meet in faces or edges, one point of each does not say where the impulses act: there, two steps of the
+        paper's scheme find the centres of pressure, the first through an impact, the second the forces after it."""
         if self.faces:
             memory, h = self._one_stage_step(None)
             before = self.point.state
@@ -174,8 +176,8 @@ class _Driver:
             self.resume()
 
     def _one_stage_step(self, memory, sizes=None):
-        """One step of the paper's scheme from the present point, by its whole ladder, of the first of `sizes` [s] that is solved:
-        its memory and h."""
+        """One step of the paper's scheme from the present point, by its whole ladder, of the first of `sizes` [s] that is
+        solved: its memory and h."""
         one, state = self.stepper.one_stage, self.point.state
         memory = begin(one, self.system, state) if memory is None else memory
         sizes = self.unit * np.sqrt(self._relative()) * np.array(_SHORT) if sizes is None else sizes
@@ -189,7 +191,9 @@ class _Driver:
                 self.taken.append(_as_stages(self.stepper.stages, climbed.record, self.point.modes, h))
                 self.point = dataclasses.replace(self.point, state=jax.tree.map(jnp.asarray, climbed.record.state))
                 return climbed.memory, h
-        self.failure = "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
+        self.failure = (
+            "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
+        )
         return memory, h
 
     def _work(self) -> int:
@@ -205,8 +209,8 @@ class _Driver:
 
 
 def rounding(system: System, position, velocity, h):
-    """What rounding alone leaves in a certificate of a step of h [s]: the units of speeds and gaps shrink with h, but not their
-    digits. `position` and `velocity` (..., nb, :)."""
+    """What rounding alone leaves in a certificate of a step of h [s]: the units of speeds and gaps shrink with h, but not
+    their digits. `position` and `velocity` (..., nb, :)."""
     speed, gap = system.acceleration * h, np.sqrt(system.acceleration * system.length) * h
     fastest = np.max(np.abs(velocity), axis=(-2, -1)) + speed
     farthest = np.max(np.abs(position), axis=(-2, -1)) + system.length

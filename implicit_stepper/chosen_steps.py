@@ -25,8 +25,8 @@ _JUMP = 1e-6  # of a load's range, over a time of 2^-40 of a sample: no continuo
 
 
 def stops(system: System, state: State, end: float, switches: Sequence[float]) -> list[float]:
-    """Times [s] after that of `state` at which a step must end, in order; `end` is the last. Raises `ValueError` for switches
-    that are no times, and for loads that jump at others."""
+    """Times [s] after that of `state` at which a step must end, in order; `end` is the last. Raises `ValueError` for
+    switches that are no times, and for loads that jump at others."""
     times = vector("switches", switches, len(switches)) if len(switches) else np.zeros(0)
     start = float(state.time)
     for i, function in enumerate(system.wrench_functions):
@@ -35,8 +35,8 @@ def stops(system: System, state: State, end: float, switches: Sequence[float]) -
             jump = _jump(jax.vmap(at), start, end, times)
             if jump is not None:
                 raise ValueError(
-                    f"the wrench of {system.names[i]!r} jumps at t = {jump:.9g} s: give `switches`=[{jump:.9g}, ...], so that "
-                    "steps end there, or make it continuous."
+                    f"the wrench of {system.names[i]!r} jumps at t = {jump:.9g} s: give `switches`=[{jump:.9g}, ...], so "
+                    "that steps end there, or make it continuous."
                 )
     return [*sorted({float(t) for t in times if start < t < end}), end]
 
@@ -133,7 +133,8 @@ def _error(made: Trajectory, run: Run, violations: dict, tolerance: float) -> St
     last = ", ".join(f"contact {e.contact} {e.kind} at {e.time:.9g} s" for e in made.events[-3:])
     state = State(made.time[-1], made.position[-1], made.orientation[-1], made.velocity[-1])
     return StepError(
-        f"the run stopped at t = {time:.9g} s: {run.failure or Result.NOT_CERTIFIED.message} {what} Last events: {last or 'none'}. "
+        f"the run stopped at t = {time:.9g} s: {run.failure or Result.NOT_CERTIFIED.message} {what} Last events: "
+        f"{last or 'none'}. "
         f"The {len(made)} steps before are in the error's `trajectory`, the state after them in its `state`.",
         result=Result.NOT_CERTIFIED if violated else Result.NOT_CONVERGED,
         time=time,

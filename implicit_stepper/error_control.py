@@ -60,8 +60,8 @@ def resolved(tol: float | Tolerance, system: System) -> Tolerance:
 
 
 def ratio(system: System, tolerance: Tolerance, stages: int, state: State, start, defect, h):
-    """Estimate over what is allowed, (), accepted up to 1; `start` (nb, d): where the bodies were at first; `defect` (nb, 6 or
-    3) [m/s, rad/s]."""
+    """Estimate over what is allowed, (), accepted up to 1; `start` (nb, d): where the bodies were at first; `defect` (nb, 6
+    or 3) [m/s, rad/s]."""
     d, power = system.dimension, (stages + 1) / (2 * stages - 1)
     gone = jnp.linalg.norm(state.position - start, axis=1)
     position = (tolerance.position + tolerance.relative * gone) / system.length

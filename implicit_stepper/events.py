@@ -1,4 +1,5 @@
-"""The events of a run: when which contact opened or closed, began to slide or to stick, or passed to another face or edge."""
+"""The events of a run: when which contact opened or closed, began to slide or to stick, or passed to another face or
+edge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Newton's method for large smooth problems: one factorisation for as long as it contracts, and damped steps where it fails."""
+"""Newton's method for large smooth problems: one factorisation for as long as it contracts, and damped steps where it
+fails."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def no_factors(n: int) -> Factors:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Iterate:
-    """`damped`: whether kept factors were given up; `within`: whether z was within the tolerance before its last correction."""
+    """`damped`: whether kept factors were given up; `within`: whether z was within the tolerance before its last
+    correction."""
 
     z: jax.Array
     F: jax.Array
@@ -52,7 +54,8 @@ class _Iterate:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Chord:
-    """Corrections with one Jacobian: the next goes to z + dz and is taken if max |F| is below `bound` there; how many were."""
+    """Corrections with one Jacobian: the next goes to z + dz and is taken if max |F| is below `bound` there; how many
+    were."""
 
     z: jax.Array
     F: jax.Array
@@ -66,13 +69,13 @@ class _Chord:
 def kept_newton(
     residual: Callable, linearize: Callable, z0, F0, factors: Factors, *, tolerance: float, max_iterations: int
 ) -> tuple[Solution, Factors]:
-    """Solve F(z) = 0 for z (n,) from z0 with F0 = F(z0), beginning with the `factors` of a similar problem; `linearize(z)` is the
-    Jacobian (n, n), of which at most `max_iterations` are used. Also returns the last factors. Never raises: see
+    """Solve F(z) = 0 for z (n,) from z0 with F0 = F(z0), beginning with the `factors` of a similar problem; `linearize(z)`
+    is the Jacobian (n, n), of which at most `max_iterations` are used. Also returns the last factors. Never raises: see
     `Solution.converged`.
 
-    Where max |F| does not fall by `_CONTRACTION`, the factorisation is renewed; after `_PATIENCE` of them, or where |F| grows by
-    more than non-monotone steps may, the damped steps of `newton` begin at z0. What is within the tolerance is corrected once more.
-    """
+    Where max |F| does not fall by `_CONTRACTION`, the factorisation is renewed; after `_PATIENCE` of them, or where |F|
+    grows by more than non-monotone steps may, the damped steps of `newton` begin at z0. What is within the tolerance is
+    corrected once more."""
 
     def proceed(iterate):
         return ~iterate.within & (iterate.jacobians < max_iterations)

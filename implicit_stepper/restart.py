@@ -30,8 +30,8 @@ _TOLERANCE, _START_ITERATIONS = 1e-12, 200
 @dataclasses.dataclass(frozen=True)
 class Forces:
     """Contacts in one state. Per group: `unknowns` (nc, width + 1) as `stages` has them, with forces [N]; tangents
-    `references` (nc, d); scaled `slips` (nc, k) [m/s]. `gaps` (nc,) [m] in the order of `Scene.add_contact`; `acceleration` (nb, 6 or
-    3) under them, and the time `h` [s] over which they were found."""
+    `references` (nc, d); scaled `slips` (nc, k) [m/s]. `gaps` (nc,) [m] in the order of `Scene.add_contact`; `acceleration`
+    (nb, 6 or 3) under them, and the time `h` [s] over which they were found."""
 
     unknowns: tuple[jax.Array, ...]
     references: tuple[jax.Array, ...]
@@ -52,8 +52,8 @@ class Impact:
 
 
 def meet(system: System, state: State, closest, references=None) -> tuple[Impact, Forces]:
-    """Velocities after what touches in `state` has met, perfectly inelastic, and the forces under which motion goes on, a first
-    guess whether or not they were solved; `closest` and `references` as in `nearby.find`."""
+    """Velocities after what touches in `state` has met, perfectly inelastic, and the forces under which motion goes on, a
+    first guess whether or not they were solved; `closest` and `references` as in `nearby.find`."""
     here = nearby.find(system, state, closest, references)
     rows, mass = nearby.linear_rows(system, state, here.geometry), nearby.mass_matrices(system, state)
     h = _SHORT * jnp.sqrt(system.length / system.acceleration)

@@ -40,8 +40,8 @@ def simulate(
     progress: bool | None = None,
 ) -> Trajectory:
     """Steps `scene` from its initial state, or from `start`, for at least `duration` [s], in steps of h [s]; or, where the
-    stepper can, in steps that keep the error near `tol` and end on every event and at `duration` (see `error_control.Tolerance`
-    and `adaptive`). `switches` [s]: times at which loads jump; adaptive steps end there.
+    stepper can, in steps that keep the error near `tol` and end on every event and at `duration` (see
+    `error_control.Tolerance` and `adaptive`). `switches` [s]: times at which loads jump; adaptive steps end there.
 
     Every step must converge and pass its certificate within `certificate_tolerance` (dimensionless, see `certificate`;
     1e-8 to 1e-10); one that does not is solved again by the ladder (`ladder.climb`). If that fails too, `StepError` is
@@ -95,7 +95,8 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
     """`simulate` with chosen steps."""
     if not isinstance(stepper, RadauContact) or stepper.stages == 1:
         raise ValueError(
-            f"`stepper` = {stepper!r} has no error estimate to choose steps by: use RadauContact() of 2 or 3 stages, or give `h`."
+            f"`stepper` = {stepper!r} has no error estimate to choose steps by: use RadauContact() of 2 or 3 "
+            "stages, or give `h`."
         )
     system, state = jax.tree.map(jnp.asarray, scene.build())
     state = state if start is None else _checked(start, state)

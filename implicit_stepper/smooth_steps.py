@@ -1,10 +1,10 @@
-"""A compiled loop of steps with error control, each solved as it stands, until a contact changes its mode: then to that event.
+"""A compiled loop of steps with error control, each solved as it stands, until a contact changes its mode: then to that
+event.
 
-Where a contact changes its mode within a step, the polynomials of the step have a kink to cross and lose their order. So the
-step is solved again with every complementarity replaced by the half that held at its start (`HELD`); the first of these halves
-to be left is found on its polynomials; and the step is solved once more so that it ends exactly there (`LANDING`), h being one
-more unknown. All three are one program: see `radau_contact.Task`.
-"""
+Where a contact changes its mode within a step, the polynomials of the step have a kink to cross and lose their order. So
+the step is solved again with every complementarity replaced by the half that held at its start (`HELD`); the first of these
+halves to be left is found on its polynomials; and the step is solved once more so that it ends exactly there (`LANDING`), h
+being one more unknown. All three are one program: see `radau_contact.Task`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from .system import System
 CHUNK = 64  # steps per compiled call
 _LESS, _MUCH_LESS = 0.9, 0.25  # by which a refused step is shortened at least, and one whose modes are unclear
 _GOING = -1
-_EARLY = 0.1  # of a step: an event before is looked for again in a step this much shorter, whose polynomials are exact enough
+# of a step: an event before it is looked for again in a step this much shorter, whose polynomials are exact enough
+_EARLY = 0.1
 _SAMPLES = 64  # of a step's polynomials, in search of the first half that is left
 _LEFT = 5e-11  # by how much a half must be violated to count as left, in the units of the rows: less than certificates see
 _APPROACH = 0.75  # of the way to an event is one step, so that the last one is short, and its forces exact
@@ -41,7 +42,8 @@ _LENIENT = 3  # failed landings before a change of modes within a step is accept
 
 
 class Reason(enum.IntEnum):
-    """Why the loop returned: at the end of its time; its records are full; at an event; or the step that would do is too short."""
+    """Why the loop returned: at the end of its time; its records are full; at an event; or the step that would do is too
+    short."""
 
     END = 0
     FULL = 1
@@ -85,8 +87,8 @@ class Taken:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a run holds to: `tolerance`; `start` (nb, d), the bodies' first positions; `end` [s]; `shortest` h [s]; `solves`, the
-    largest number of problems."""
+    """What a run holds to: `tolerance`; `start` (nb, d), the bodies' first positions; `end` [s]; `shortest` h [s];
+    `solves`, the largest number of problems."""
 
     tolerance: Tolerance
     start: jax.Array
@@ -98,8 +100,8 @@ class Limits:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """Problems solved, with modes free or held; steps refused as inaccurate; landings tried; and of these, failed since the last
-    step that was taken."""
+    """Problems solved, with modes free or held; steps refused as inaccurate; landings tried; and of these, failed since the
+    last step that was taken."""
 
     solves: jax.Array
     inaccurate: jax.Array
@@ -110,8 +112,8 @@ class Counts:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Try:
-    """What is tried next: `kind` (), with step `h` [s], towards `event` (), from `hint` (see `Task`); `approached`: whether the
-    way to the event was cut short."""
+    """What is tried next: `kind` (), with step `h` [s], towards `event` (), from `hint` (see `Task`); `approached`: whether
+    the way to the event was cut short."""
 
     kind: jax.Array
     h: jax.Array
@@ -135,8 +137,8 @@ class _Carry:
 
 @functools.partial(jit, static_argnums=0)
 def advance(stepper: RadauContact, system: System, point: Point, limits: Limits):
-    """Steps from `point`: the point reached; `Taken` with a first axis of CHUNK, and how many of them are filled; the `Reason`, and
-    the number of the margin that vanishes at an event (see `stages.margins`); `Counts`."""
+    """Steps from `point`: the point reached; `Taken` with a first axis of CHUNK, and how many of them are filled; the
+    `Reason`, and the number of the margin that vanishes at an event (see `stages.margins`); `Counts`."""
     zero, no = jnp.zeros((), int), jnp.asarray(False)
     plan = _free(point, limits, point.h, no)
     factors = no_factors(radau_contact.unknown_count(stepper, system))

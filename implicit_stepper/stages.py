@@ -63,7 +63,8 @@ class StageProblem:
 @dataclasses.dataclass(frozen=True)
 class Modes:
     """Which half of each complementarity holds, per group: `touching` and `pressed` (nc,), that psi = 0 and that its rate
-    is; `sticking` (nc,); `active` (nc, pairs), that the inequality carries the normal. With more axes in front: of stages."""
+    is; `sticking` (nc,); `active` (nc, pairs), that the inequality carries the normal. With more axes in front: of
+    stages."""
 
     touching: tuple[jax.Array, ...]
     pressed: tuple[jax.Array, ...]
@@ -99,8 +100,9 @@ class Point(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """The unknowns of a stage, physical: rates U_i (nb, 6 or 3); per group, `contacts` (nc, width + 1), a contact's unknowns as
-    in `ncp` followed by eta; with the time [s] and the `change` D_i (nb, 6 or 3) that the rates of all stages give."""
+    """The unknowns of a stage, physical: rates U_i (nb, 6 or 3); per group, `contacts` (nc, width + 1), a contact's
+    unknowns as in `ncp` followed by eta; with the time [s] and the `change` D_i (nb, 6 or 3) that the rates of all stages
+    give."""
 
     time: jax.Array
     rates: jax.Array
@@ -109,7 +111,8 @@ class Stage(NamedTuple):
 
 
 class At(NamedTuple):
-    """What a stage's unknowns say: the `motion` of all bodies, with V_i; T_i and pi_i (nb, 6 or 3); the contacts, per group."""
+    """What a stage's unknowns say: the `motion` of all bodies, with V_i; T_i and pi_i (nb, 6 or 3); the contacts, per
+    group."""
 
     motion: Motion
     rates: jax.Array
@@ -173,9 +176,7 @@ def motion(problem: StageProblem, rates, change) -> Motion:
     d = problem.system.dimension
     orientation = jax.vmap(rotation.advance)(problem.state.orientation, change[:, d:])
     spin = jax.vmap(rotation.angular_velocity)(change[:, d:], rates[:, d:])
-    return Motion(
-        problem.state.position + change[:, :d], orientation, jnp.concatenate([rates[:, :d], spin], axis=1)
-    )
+    return Motion(problem.state.position + change[:, :d], orientation, jnp.concatenate([rates[:, :d], spin], axis=1))
 
 
 def at_stage(problem: StageProblem, stage: Stage) -> At:
@@ -262,9 +263,8 @@ def residual(problem: StageProblem, z, modes: Modes, held) -> tuple[jax.Array, A
 def jacobian(problem: StageProblem, z, modes: Modes, held, slips):
     """dF/dz (s n, s n), and the derivatives (margins, s n) of the last stage's margins, see `margins`.
 
-    Stages depend on each other only through the changes D_i and through what pushes the bodies, both linear: so each stage is
-    differentiated alone, by its own unknowns and by D_i.
-    """
+    Stages depend on each other only through the changes D_i and through what pushes the bodies, both linear: so each stage
+    is differentiated alone, by its own unknowns and by D_i."""
     s, A, b = problem.stages, radau(problem.stages).A, problem.momentum.size
     units = unknown_scale(problem)
     stages, own = split_stages(problem, z * units), z.reshape(s, -1)
@@ -368,8 +368,9 @@ def modes_of(problem: StageProblem, ats: At) -> Modes:
 
 
 def margins(problem: StageProblem, ats: At, modes: Modes, slips):
-    """How far (s, n) every half that `modes` name is from being left, dimensionless, >= 0 while it is not: per contact gap or
-    force; cone, or slip along its direction at the start, that of `slips` (nc, k); the inequalities' multipliers or slacks."""
+    """How far (s, n) every half that `modes` name is from being left, dimensionless, >= 0 while it is not: per contact gap
+    or force; cone, or slip along its direction at the start, that of `slips` (nc, k); the inequalities' multipliers or
+    slacks."""
     ahead = _ahead(problem, jax.tree.map(lambda a: a[0], ats), slips)
     return jax.vmap(lambda at: margins_at(problem, at, modes, ahead))(ats)
 

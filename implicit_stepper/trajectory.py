@@ -28,9 +28,8 @@ class Trajectory:
     violation of each equation, by name, (n,), dimensionless. `h` [s]; `names` of the bodies and `contact_names`, pairs;
     mass (nb,) and inertia (nb, 3, 3) or (nb, 1, 1) in the body frames.
 
-    Of chosen steps, `h` is (n,), `events` lists what happened to contacts when, and `counts` the problems solved, by kind: see
-    `adaptive`.
-    """
+    Of chosen steps, `h` is (n,), `events` lists what happened to contacts when, and `counts` the problems solved, by kind:
+    see `adaptive`."""
 
     time: np.ndarray
     position: np.ndarray
@@ -75,9 +74,9 @@ class Trajectory:
         return (np.einsum("b,tbi,tbi->t", self.mass, linear, linear) + spin) / 2
 
     def at(self, time) -> State:
-        """Between the steps, from the polynomials of `RadauContact`: bodies at `time` (m,) [s], a `State` with that first axis;
-        of an error O(h^(s + 1)) for s stages. At an impact: after it. Raises `ValueError` for times outside the run, and for
-        steppers that leave no polynomials."""
+        """Between the steps, from the polynomials of `RadauContact`: bodies at `time` (m,) [s], a `State` with that first
+        axis; of an error O(h^(s + 1)) for s stages. At an impact: after it. Raises `ValueError` for times outside the run,
+        and for steppers that leave no polynomials."""
         if self.contacts.stages is None:
             raise ValueError(
                 "the stepper left nothing between its steps: use RadauContact() for `at`, or the arrays of the steps."

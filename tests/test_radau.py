@@ -1,4 +1,5 @@
-"""RadauContact on example 3 against its event-driven integration: orders, gaps, chosen steps, events, what lies between steps."""
+"""RadauContact on example 3 against its event-driven integration: orders, gaps, chosen steps, events, what lies between
+steps."""
 
 import dataclasses
 import functools
@@ -117,8 +118,7 @@ def test_saved_and_loaded(tmp_path):
     np.testing.assert_array_equal(again.at([1.23]).position, run.at([1.23]).position)
 
 
-@pytest.mark.parametrize("held", [False, True])
-def test_jacobian_is_the_derivative_of_the_residual(scene, held):
+def test_jacobian_is_the_derivative_of_the_residual(scene):
     system, state = jax.tree.map(jnp.asarray, scene.build())
     stepper = ist.RadauContact()
     memory = begin(stepper, system, state)
@@ -127,14 +127,15 @@ def test_jacobian_is_the_derivative_of_the_residual(scene, held):
     z = jnp.asarray(np.random.default_rng(1).normal(size=3 * stages.stage_size(system)) * 0.01)
     z = z + radau_contact.at_fractions(problem, memory, jnp.eye(3)) / stages.unknown_scale(problem)
 
-    def whole(z):
-        F, ats = stages.residual(problem, z, task.modes, jnp.asarray(held))
+    def whole(z, held):
+        F, ats = stages.residual(problem, z, task.modes, held)
         return F, stages.margins(problem, ats, task.modes, memory.slips)[-1]
 
-    F_z, margins_z = jax.jit(jax.jacfwd(whole))(z)
-    J, M = jax.jit(lambda z: stages.jacobian(problem, z, task.modes, jnp.asarray(held), memory.slips))(z)
-    np.testing.assert_allclose(J, F_z, atol=1e-12 * np.max(np.abs(F_z)))
-    np.testing.assert_allclose(M, margins_z, atol=1e-12)
+    derivative = jax.jit(jax.jacfwd(whole))
+    ours = jax.jit(lambda z, held: stages.jacobian(problem, z, task.modes, held, memory.slips))
+    for held in (jnp.asarray(False), jnp.asarray(True)):
+        for found, expected in zip(ours(z, held), derivative(z, held), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-12 * np.max(np.abs(expected)))
 
 
 def test_certificate_sees_what_is_disturbed(scene):

@@ -49,9 +49,8 @@ class RadauContact:
 
     With `simulate(..., h=h)` steps have one length; those that an impact falls into are not solved, and refused. With
     `simulate(..., tol=tol)` h is chosen and steps end on events: see `adaptive`. `tolerance` bounds every residual
-    (dimensionless; 1e-8 to 1e-12), on top of what round-off leaves; `max_iterations` the Jacobians of a start; `friction` as in
-    `GeometricallyImplicit`, which is what `stages=1` is. Raises `ValueError` naming the argument.
-    """
+    (dimensionless; 1e-8 to 1e-12), on top of what round-off leaves; `max_iterations` the Jacobians of a start; `friction`
+    as in `GeometricallyImplicit`, which is what `stages=1` is. Raises `ValueError` naming the argument."""
 
     rungs: ClassVar[tuple[str, ...]] = ("warm start", "forces at the start", *GeometricallyImplicit.rungs[1:])
 
@@ -84,7 +83,8 @@ class RadauContact:
         return steady(self.stages, system, state, restart.meet(system, state, closest)[1])
 
     def step(self, system: System, state: State, memory: Any, h) -> StepResult:
-        """One step of h [s] from the continuation of the last stages' polynomials; not solved, it says so in its `result`."""
+        """One step of h [s] from the continuation of the last stages' polynomials; not solved, it says so in its
+        `result`."""
         if self.stages == 1:
             return self.one_stage.step(system, state, memory, h)
         task = free_task(self, system, state, memory, h)
@@ -128,8 +128,8 @@ class Task:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """A step of h [s] that was tried; the `modes` at its stages; the `margins` (s, n) of the task's modes; `missed` (nb, 6 or
-    3) [m/s, rad/s], V_n - sum_i l_i(0) V_i: how far the polynomial of the stages' velocities misses the start."""
+    """A step of h [s] that was tried; the `modes` at its stages; the `margins` (s, n) of the task's modes; `missed` (nb, 6
+    or 3) [m/s, rad/s], V_n - sum_i l_i(0) V_i: how far the polynomial of the stages' velocities misses the start."""
 
     step: StepResult
     h: jax.Array
@@ -141,8 +141,8 @@ class Attempt:
 def attempt(
     stepper: RadauContact, system: System, state: State, memory: Memory, task: Task, factors: Factors
 ) -> tuple[Attempt, Factors]:
-    """The step from `state`, after `memory`, that `task` asks for, beginning with the `factors` of a Jacobian of another step;
-    and the last ones."""
+    """The step from `state`, after `memory`, that `task` asks for, beginning with the `factors` of a Jacobian of another
+    step; and the last ones."""
     whole = stages.stage_problem(system, state, task.h, memory.references, stepper.stages, stepper.friction)
 
     def cut(z):
@@ -203,7 +203,8 @@ def unknown_count(stepper: RadauContact, system: System) -> int:
 def free_task(stepper: RadauContact, system: System, state: State, memory: Memory, h) -> Task:
     """A step of h [s] in which contacts may do what they like."""
     modes = modes_at_end(stepper, system, state, memory)
-    return Task(jnp.asarray(h), modes, jnp.asarray(False), jnp.asarray(-1), memory, jnp.ones(()), jnp.asarray(stepper.max_iterations))
+    most = jnp.asarray(stepper.max_iterations)
+    return Task(jnp.asarray(h), modes, jnp.asarray(False), jnp.asarray(-1), memory, jnp.ones(()), most)
 
 
 def modes_at_end(stepper: RadauContact, system: System, state: State, memory: Memory) -> Modes:
@@ -246,7 +247,8 @@ def after_one_stage(stepper: RadauContact, system: System, before: State, after:
 
 
 def _per_time(group: ContactGroup, h):
-    """Factors (width + 1,) that turn a contact's unknowns in a step of h [s] into those of `Memory`: impulses into forces."""
+    """Factors (width + 1,) that turn a contact's unknowns in a step of h [s] into those of `Memory`: impulses into
+    forces."""
     n, k = group.pair.unknowns, group.e.shape[-1]
     return jnp.concatenate([jnp.ones(n), jnp.full(1 + k, 1 / h), jnp.ones(2)])
 

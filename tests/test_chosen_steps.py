@@ -1,0 +1,152 @@
+"""Chosen steps and fixed ones of RadauContact on scenes with closed forms and reduced equations: landing, sliding,
+rolling."""
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.kept_newton import kept_newton, no_factors
+from implicit_stepper.paper import exact_rolling, scenes
+from implicit_stepper.rotation import advance, angular_velocity
+
+G = 9.81
+
+
+def test_ball_lands_slides_and_rolls_at_the_exact_times():
+    landing = exact_rolling.landing_ball()
+    run = ist.simulate(scenes.landing_ball(), ist.RadauContact(), tol=1e-8, duration=1.2)
+    assert [event.kind for event in run.events] == ["closes", "sticks"]
+    assert run.events[0].time == pytest.approx(landing.lands, abs=1e-12)
+    assert run.events[1].time == pytest.approx(landing.rolls, abs=1e-9)
+    time = np.linspace(0.0, 1.2, 301)
+    position, velocity = landing.at(time)
+    found = run.at(time)
+    np.testing.assert_allclose(found.position.reshape(position.shape), position, atol=1e-9)
+    away = np.min(np.abs(time[:, None] - [event.time for event in run.events]), axis=1) > 1e-6  # velocities jump there
+    np.testing.assert_allclose(found.velocity.reshape(velocity.shape)[away], velocity[away], atol=1e-9)
+    assert run.counts["impacts"] >= 1
+    # the impulse of the impact is in the contact's, so that momentum is kept over every step
+    weight = -G * np.diff(run.time) * run.mass[0]
+    change = np.diff(run.velocity[:, 0, 2]) * run.mass[0]
+    np.testing.assert_allclose(run.contacts.normal_impulse[:, 0] + weight, change, atol=1e-10)
+
+
+def test_spinning_sphere_stops_exactly():
+    run = ist.simulate(scenes.spin(), ist.RadauContact(), tol=1e-8, duration=1.3)
+    assert [event.kind for event in run.events] == ["sticks"]
+    assert run.events[0].time == pytest.approx(1.0, abs=1e-9)
+    np.testing.assert_allclose(run.velocity[-1], 0.0, atol=1e-12)
+
+
+def test_rolling_ellipsoid_has_order_five():
+    """Position, orientation and velocity, against the reduced equations of rolling without slip."""
+    motion = exact_rolling.wobbling_ellipsoid(1.0)
+    errors = []
+    for h in (0.05, 0.025):
+        run = ist.simulate(scenes.wobbling_ellipsoid(), ist.RadauContact(), h=h, duration=0.8)
+        states = motion.at(run.time)
+        turned = 1.0 - np.abs(np.sum(run.orientation[:, 0] * states.quaternion, axis=1))  # half the square of half the angle
+        quaternion = np.min(
+            [np.linalg.norm(run.orientation[:, 0] - sign * states.quaternion, axis=1) for sign in (1, -1)], axis=0
+        )
+        assert np.max(turned) < 1e-6
+        errors.append(
+            [
+                np.max(np.linalg.norm(run.position[:, 0] - states.position, axis=1)),
+                np.max(quaternion),
+                np.max(np.linalg.norm(run.velocity[:, 0] - states.velocity, axis=1)),
+            ]
+        )
+    np.testing.assert_allclose(np.log2(np.array(errors[0]) / errors[1]), 5.0, atol=0.3)
+
+
+def pushed_ball(wrench):
+    scene = ist.Scene()
+    ball = shapes.Sphere(0.5)
+    scene.add_body(name="ball", shape=ball, mass=1.0, inertia=(0.1, 0.1, 0.1), position=(0, 0, 1), wrench=wrench)
+    return scene
+
+
+def test_loads_that_jump_are_asked_for_and_then_exact(tmp_path):
+    def push(time, *_):
+        return jnp.where(time < 0.3, 1.0, -2.0) * jnp.eye(6)[0]
+
+    with pytest.raises(ValueError, match=r"'ball' jumps at t = 0.3 s: give `switches`=\[0.3"):
+        ist.simulate(pushed_ball(push), ist.RadauContact(), tol=1e-8, duration=1.0)
+    run = ist.simulate(pushed_ball(push), ist.RadauContact(), tol=1e-8, duration=1.0, switches=[0.3])
+    assert np.min(np.abs(run.time - 0.3)) < 1e-15
+    assert run.velocity[-1, 0, 0] == pytest.approx(0.3 - 1.4, abs=1e-12)
+    assert run.position[-1, 0, 0] == pytest.approx(0.3**2 / 2 + 0.3 * 0.7 - 0.7**2, abs=1e-12)
+    run.save(tmp_path / "run.npz")
+    assert json.dumps(ist.load(tmp_path / "run.npz").counts) == json.dumps(run.counts)
+
+
+def test_between_steps_only_what_was_kept():
+    run = ist.simulate(pushed_ball((1, 0, 0, 0, 0, 0)), ist.GeometricallyImplicit(), h=0.1, duration=0.2)
+    with pytest.raises(ValueError, match="RadauContact"):
+        run.at(0.1)
+    run = ist.simulate(pushed_ball((1, 0, 0, 0, 0, 0)), ist.RadauContact(), tol=1e-6, duration=0.2)
+    with pytest.raises(ValueError, match="outside the run"):
+        run.at([0.1, 0.3])
+
+
+def test_a_box_lands_on_its_face_and_slides_to_rest():
+    scene = ist.Scene()
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    box = scene.add_body(
+        name="box", shape=shapes.Box((0.5, 0.3, 0.2)), density=500.0, position=(0, 0, 0.4), velocity=(2, 0, 0, 0, 0, 0)
+    )
+    scene.add_contact(floor, box, friction=0.3)
+    run = ist.simulate(scene, ist.RadauContact(), tol=1e-7, duration=0.8)
+    lands = np.sqrt(2 * 0.2 / G)
+    # the impact takes mu times the speed of falling, then friction brakes by mu g
+    stops = lands + (2.0 - 0.3 * G * lands) / (0.3 * G)
+    times = {event.kind: event.time for event in run.events}
+    assert times["closes"] == pytest.approx(lands, abs=1e-9)
+    assert times["sticks"] == pytest.approx(stops, abs=1e-5)
+    slides = 2.0 * lands + (2.0 - 0.3 * G * lands) ** 2 / (2 * 0.3 * G)
+    np.testing.assert_allclose(run.position[-1, 0], [slides, 0.0, 0.2], atol=1e-5)
+    np.testing.assert_allclose(run.orientation[-1, 0], [1, 0, 0, 0], atol=1e-5)
+
+
+def test_angular_velocity_of_a_changing_rotation_vector():
+    rng = np.random.default_rng(3)
+    for size in (1e-9, 1e-3, 0.7, 2.5):
+        turn, rate = jnp.asarray(size * rng.normal(size=3)), jnp.asarray(rng.normal(size=3))
+        eps = 1e-6
+        ahead, behind = (advance(jnp.array([1.0, 0, 0, 0]), turn + s * eps * rate) for s in (1, -1))
+        here = advance(jnp.array([1.0, 0, 0, 0]), turn)
+        slope = (ahead - behind) / (2 * eps)  # q' = (0, omega) q / 2
+        w, v = here[0], here[1:]
+        omega = 2 * (w * slope[1:] - slope[0] * v - jnp.cross(slope[1:], v))
+        np.testing.assert_allclose(angular_velocity(turn, rate), omega, atol=1e-8)
+
+
+def test_kept_factors_solve_and_are_given_up_where_they_must():
+    def residual(z):
+        return jnp.array([z[0] ** 3 - 8.0, z[0] * z[1] - 4.0])
+
+    def jacobian(z):
+        return jnp.array([[3 * z[0] ** 2, 0.0], [z[1], z[0]]])
+
+    def solve(z, factors=None):
+        z = jnp.asarray(z)
+        factors = no_factors(2) if factors is None else factors
+        return kept_newton(residual, jacobian, z, residual(z), factors, tolerance=1e-12, max_iterations=60)
+
+    near, factors = solve([2.1, 1.9])
+    np.testing.assert_allclose(near.z, [2.0, 2.0], atol=1e-12)
+    again, _ = solve([2.01, 1.99], factors)
+    assert int(again.iterations) == 0  # the factors of another problem were enough
+    np.testing.assert_allclose(again.z, [2.0, 2.0], atol=1e-12)
+    singular, _ = solve([0.0, 1.0])  # no factors there: damped steps
+    assert bool(singular.converged)
+    nowhere, _ = kept_newton(
+        lambda z: z**2 + 1, lambda z: jnp.diag(2 * z), jnp.ones(1), 2 * jnp.ones(1), no_factors(1),
+        tolerance=1e-12, max_iterations=40,
+    )  # fmt: skip
+    assert not bool(nowhere.converged)
