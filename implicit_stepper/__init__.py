@@ -13,6 +13,7 @@ from .certificate import certificate  # noqa: E402
 from .compare import Comparison, compare  # noqa: E402
 from .compliance import Compliance  # noqa: E402
 from .distance import ClosestPoints, closest_points  # noqa: E402
+from .error_control import Tolerance  # noqa: E402
 from .friction import FrictionEllipsoid  # noqa: E402
 from .newton import solve_ncp  # noqa: E402
 from .results import Result, StepError  # noqa: E402
@@ -44,6 +45,7 @@ __all__ = [
     "Result",
     "Scene",
     "StepError",
+    "Tolerance",
     "Trajectory",
     "certificate",
     "closest_points",

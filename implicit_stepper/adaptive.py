@@ -121,8 +121,8 @@ class _Driver:
             if self._work() - before >= most:
                 self.failure = (
                     f"more than {_PER_UNIT} problems were solved for every {self.unit:.3g} s: events follow each other "
-                    "without end. Look at the last ones; a larger `tol`, or GeometricallyImplicit with a fixed `h`, steps over "
-                    "them."
+                    "without end. Look at the last ones; a larger `tol`, or GeometricallyImplicit with a fixed `h`, steps "
+                    "over them."
                 )
             elif reason == Reason.TOO_SHORT:
                 self._cross(end)
