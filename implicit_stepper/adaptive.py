@@ -20,6 +20,7 @@ from .error_control import Tolerance
 from .events import Event, event_of, found_events
 from .ladder import climb
 from .records import Stages
+from .results import Result, StepError
 from .smooth_steps import Limits, Point, Reason, Taken, advance
 from .stages import Modes
 from .steppers import radau_contact
@@ -75,7 +76,8 @@ def run(stepper: RadauContact, system: System, state: State, tolerance: Toleranc
         driver.to(end, report)
         if driver.failure:
             break
-        driver.resume()
+        if end != ends[-1]:
+            driver.resume()
     return driver.left()
 
 
@@ -151,7 +153,11 @@ class _Driver:
     def left(self) -> Run:
         """The run as it is now."""
         if not self.taken:
-            raise ValueError(self.failure)
+            state = jax.tree.map(np.asarray, self.first)
+            what = f"the first step, from t = {float(state.time):.9g} s, failed: {self.failure}"
+            raise StepError(
+                what, result=Result.NOT_CONVERGED, time=float(state.time), trajectory=None, state=state, certificate={}
+            )
         steps = with_impacts(jax.tree.map(lambda *parts: np.concatenate(parts), *self.taken), self.hits)
         events = found_events(self.system, self.first, steps, self.landed)
         return Run(self.first, steps, events, self.one_stage, self.counts, self.failure)

@@ -49,7 +49,9 @@ def climb(stepper: Stepper, system: System, state: State, memory, h: float, tole
     `Climb.record.stats` has all iterations, the rung, and how many sub-steps stand for the step; their impulses are added
     up, the rest is that of the last one. Never raises: see `Climb.solved`.
     """
-    return _climb(stepper, system, state, memory, h, tolerance, _HALVINGS)
+    # shorter steps would leave another polynomial inside the step than a method of several stages records
+    halvings = _HALVINGS if getattr(stepper, "divisible", True) else 0
+    return _climb(stepper, system, state, memory, h, tolerance, halvings)
 
 
 def certified(record: Record, tolerance: float) -> np.ndarray:

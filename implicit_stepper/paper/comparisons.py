@@ -11,7 +11,7 @@ import shapes
 
 from ..compare import Reference
 from ..scene import Scene
-from ..steppers import ClosedFormGap, ConeComplementarity, Convex, Explicit, GeometricallyImplicit, Linearized
+from ..steppers import ClosedFormGap, ConeComplementarity, Convex, Explicit, GeometricallyImplicit, Linearized, RadauContact
 from ..steppers.base import Stepper
 from . import exact, exact_rolling, scenes
 
@@ -20,6 +20,7 @@ GRAVITY = 9.81
 METHODS: Mapping[str, Stepper] = {
     "implicit": GeometricallyImplicit(),
     "implicit-query": GeometricallyImplicit(gap="query"),
+    "radau": RadauContact(),
     "closed-form": ClosedFormGap(),
     "ncp": ConeComplementarity(relaxed=False),
     "ccp": ConeComplementarity(),
