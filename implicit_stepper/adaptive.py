@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import restart, stages
+from . import restart, stage_records
 from .bodies import State
 from .compilation import jit
 from .error_control import Tolerance
@@ -65,7 +65,7 @@ def _resume(stepper: RadauContact, system: System, state: State, closest, refere
 def _here(system: System, state: State, memory: Memory):
     """Closest points and tangents of `memory`, as `_resume` asks for them."""
     references = jnp.concatenate([*memory.references, jnp.zeros((0, system.dimension))])
-    return tuple(stages.long_forms(system, state, memory.contacts)), in_user_order(system, references)
+    return tuple(stage_records.long_forms(system, state, memory.contacts)), in_user_order(system, references)
 
 
 def run(stepper: RadauContact, system: System, state: State, tolerance: Tolerance, ends, step_tolerance, report) -> Run:

@@ -13,7 +13,7 @@ import numpy as np
 
 from shapes.arguments import positive
 
-from .. import checks, ncp, restart, rotation, stages
+from .. import checks, ncp, restart, rotation, stage_records, stages
 from ..bodies import State
 from ..collocation import radau
 from ..friction import FRICTION_ROWS
@@ -105,7 +105,7 @@ class RadauContact:
         if self.stages == 1:
             yield from self.one_stage.restarts(system, state, memory, h)
         else:
-            closest = tuple(stages.long_forms(system, state, memory.contacts))
+            closest = tuple(stage_records.long_forms(system, state, memory.contacts))
             yield self.rungs[1], steady(self.stages, system, state, restart.meet(system, state, closest)[1])
 
 
@@ -265,7 +265,7 @@ def at_fractions(problem: StageProblem, memory: Memory, weights):
 def _result(problem: StageProblem, memory: Memory, solution: Solution, own, ats) -> StepResult:
     """State, memory and contacts at the root: its stages `own` and what they say, `ats`."""
     state, last = problem.state, jax.tree.map(lambda a: a[-1], ats.motion)
-    contacts = stages.records(problem, ats, memory.gaps, own.rates)
+    contacts = stage_records.records(problem, ats, memory.gaps, own.rates)
     after = Memory(
         rates=own.rates,
         contacts=tuple(u * _per_time(g, problem.h) for u, g in zip(own.contacts, problem.system.groups, strict=True)),
