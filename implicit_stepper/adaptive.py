@@ -34,7 +34,7 @@ _FIRST = 1e-2  # of sqrt(L / g): the first step to try
 # of sqrt(tol L / g): steps of one stage at an event; those up to 1 are of no weight in the error, longer ones are counted
 _SHORT = (1e-2, 1e-1, 1.0, 10.0, 100.0)
 _ROUNDINGS = 64  # errors of rounding that a violation gathers
-_LADDER = 50  # problems that a step of one stage counts as
+_LADDER = 200  # problems that a step of one stage counts as
 _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events without end
 
 
