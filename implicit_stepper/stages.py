@@ -138,15 +138,18 @@ def _width(group: ContactGroup) -> int:
 
 def split_stages(problem: StageProblem, unknowns) -> Stage:
     """All stages, with an axis (s,) in front, of `unknowns` (s n,), physical."""
-    system, method = problem.system, radau(problem.stages)
+    rates, contacts = jax.vmap(lambda own: _parts(problem, own))(unknowns.reshape(problem.stages, -1))
+    change = problem.h * jnp.einsum("ij,jbw->ibw", radau(problem.stages).A, rates)
+    return Stage(times(problem), rates, change, contacts)
+
+
+def _parts(problem: StageProblem, own):
+    """Rates and contacts of one stage, of its unknowns (n,)."""
     parts, start = [], 0
-    each = unknowns.reshape(problem.stages, -1)
-    for shape in (problem.momentum.shape, *((len(g.bodies), _width(g)) for g in system.groups)):
-        size = shape[0] * shape[1]
-        parts.append(each[:, start : start + size].reshape(-1, *shape))
-        start += size
-    change = problem.h * jnp.einsum("ij,jbw->ibw", method.A, parts[0])
-    return Stage(times(problem), parts[0], change, tuple(parts[1:]))
+    for shape in (problem.momentum.shape, *((len(g.bodies), _width(g)) for g in problem.system.groups)):
+        parts.append(own[start : start + shape[0] * shape[1]].reshape(shape))
+        start += shape[0] * shape[1]
+    return parts[0], tuple(parts[1:])
 
 
 def times(problem: StageProblem):
@@ -269,14 +272,8 @@ def jacobian(problem: StageProblem, z, modes: Modes, held, slips):
     ahead = _ahead(problem, at_stage(problem, jax.tree.map(lambda a: a[0], stages)), slips)
 
     def local(own, change, time):
-        unknowns = own * units[: own.size]
-        start = b
-        contacts = []
-        for group in problem.system.groups:
-            size = len(group.bodies) * _width(group)
-            contacts.append(unknowns[start : start + size].reshape(-1, _width(group)))
-            start += size
-        stage = Stage(time, unknowns[:b].reshape(problem.momentum.shape), change, tuple(contacts))
+        rates, contacts = _parts(problem, own * units[: own.size])
+        stage = Stage(time, rates, change, contacts)
         at = at_stage(problem, stage)
         rows, pushed = _rows(problem, stage, at, modes, held)
         return rows, (pushed / problem.scales.momentum).reshape(-1), margins_at(problem, at, modes, ahead)

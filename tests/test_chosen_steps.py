@@ -61,7 +61,7 @@ def test_rolling_ellipsoid_has_order_five():
                 np.max(np.linalg.norm(run.velocity[:, 0] - states.velocity, axis=1)),
             ]
         )
-    np.testing.assert_allclose(np.log2(np.array(errors[0]) / errors[1]), 5.0, atol=0.3)
+    np.testing.assert_allclose(np.log2(np.array(errors[0]) / errors[1]), 5.0, atol=0.2)
 
 
 def pushed_ball(wrench):
