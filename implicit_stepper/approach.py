@@ -20,6 +20,7 @@ from jax import lax
 
 from shapes.closest_points import PairClass, Placed
 from shapes.implicit import ShapeClass
+from shapes.products import inner
 
 # The interior-point method. Lengths are in units of `length`, forces are lengths.
 _FIRST = 0.1  # products at the start, relative to the squared distance
@@ -157,7 +158,7 @@ class _Support:
     def positive(self, w, c, jet, dw, dc):
         """What must stay positive along a step, and how fast it changes."""
         size = jnp.linalg.norm(w)
-        turn = jnp.linalg.norm(dw - w * (jnp.dot(w, dw) / size**2))
+        turn = jnp.linalg.norm(dw - w * (inner(w, dw) / size**2))
         return jnp.concatenate([c, 1 - c, jet[0], _TURN * size[None]]), jnp.concatenate([dc, -dc, jet[1] @ dw, -turn[None]])
 
     def allowed(self, w, c, dw, dc, steps, least):
@@ -229,7 +230,7 @@ def approach(
     def advance(at: _Iterate) -> _Iterate:
         _, unbalance, products = state(at)
         mean = jnp.mean(products)
-        wait = (jnp.dot(unbalance, unbalance) > _HASTE * jnp.sum(products)) | (jnp.min(products) < _UNEVEN * mean)
+        wait = (inner(unbalance, unbalance) > _HASTE * jnp.sum(products)) | (jnp.min(products) < _UNEVEN * mean)
         aim = jnp.where(wait, 1.0, _CENTRING)
         mu = (aim * mean, aim * mean)
         parts = [
@@ -259,7 +260,7 @@ def approach(
 
     between = offset + link @ jnp.concatenate([inside_1, inside_2]) / length
     between = jnp.where(jnp.linalg.norm(between) > _NEAR, between, _NEAR * first.rotation.T @ fallback)
-    mu = _FIRST * jnp.dot(between, between)
+    mu = _FIRST * inner(between, between)
     w, c = zip(*both("start", tuple(jnp.split(-link.T @ between, 2)), (mu, mu)), strict=True)
     end = lax.while_loop(proceed, advance, _Iterate(w, c, both("jet", w), jnp.zeros((), int)))
 
@@ -272,7 +273,7 @@ def approach(
         a1=first.position + first.rotation @ (length * y1),
         a2=second.position + second.rotation @ (length * y2),
         n=n,
-        gap=length * jnp.dot(n, first.rotation @ (offset + turn @ y2 - y1)),
+        gap=length * inner(n, first.rotation @ (offset + turn @ y2 - y1)),
         weights=both("weights", end.w, end.c, (safe, safe)),
         bend=sum(both("bend", end.c, end.jets, (safe, safe))),
     )
@@ -289,11 +290,11 @@ def start(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, le
         number, shift, *_ = at
         limit = jnp.where(jnp.any(shift != 0), _NEAR, _TOUCHING)
         found = approach(pair, first, second, inside_1, inside_2, length, shift, limit / 2, direction)
-        along = jnp.dot(shift, found.n)
+        along = inner(shift, found.n)
         parted = found.gap >= limit * length
         aligned = parted & (jnp.linalg.norm(shift - along * found.n) < _ALIGNED * length)
         farther = jnp.where(parted, _BEYOND * jnp.maximum(along - found.gap, 0.0), _GROWTH * jnp.linalg.norm(shift))
-        psi = jnp.dot(found.n, found.a2 - found.a1) - pair.radii(first, second)
+        psi = inner(found.n, found.a2 - found.a1) - pair.radii(first, second)
         z = jnp.concatenate([found.a1, found.a2, found.n, psi[None], *found.weights])
         return number + 1, (farther + _SHIFT * length) * found.n, aligned, z, found.bend
 

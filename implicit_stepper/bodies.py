@@ -7,6 +7,8 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from shapes.products import inner, product
+
 from . import rotation
 
 
@@ -28,7 +30,7 @@ class State:
 def momentum(mass, inertia, orientation, velocity):
     """M(q) nu (6,) or (3,) of one body: (linear [N s], angular [N m s]); `inertia` (3, 3) or (1, 1) in the body frame."""
     d = velocity.shape[0] - inertia.shape[0]
-    return jnp.concatenate([mass * velocity[:d], world_inertia(inertia, orientation) @ velocity[d:]])
+    return jnp.concatenate([mass * velocity[:d], inner(world_inertia(inertia, orientation), velocity[d:])])
 
 
 def world_inertia(inertia, orientation):
@@ -36,7 +38,7 @@ def world_inertia(inertia, orientation):
     if inertia.shape == (1, 1):
         return inertia
     r = rotation.matrix(orientation)
-    return r @ inertia @ r.T
+    return product(product(r, inertia), r.T)
 
 
 def advance(position, orientation, velocity, h):

@@ -16,6 +16,7 @@ import numpy as np
 
 from shapes.closest_points import ContactGeometry, Placed
 from shapes.implicit import ShapeClass
+from shapes.products import inner
 
 from . import bodies, contact, ncp
 from .bodies import State
@@ -64,7 +65,7 @@ def contact_violations(units, h, member: ContactGroup, record: Contacts, impulse
     on = member.e > 0
     y = jnp.where(on, record.friction_impulse / jnp.where(on, member.e, 1.0), 0.0)
     P, V = jnp.maximum(impulse, p_n), jnp.maximum(units.speed, sigma)
-    zeta = (member.mu * p_n) ** 2 - jnp.dot(y, y)
+    zeta = (member.mu * p_n) ** 2 - inner(y, y)
     core_2 = record.point_2 - member.pair.first.radius(first.theta) * record.normal  # of a rounded body f is the core's
     f_a2 = jnp.max(first.value(member.pair.first, core_2) / first.slope)
     # a compliant law holds for the gap itself, of which f(a2) has only the sign
@@ -91,7 +92,7 @@ def _closest_points(units, member: ContactGroup, record: Contacts, first: Placed
         jnp.concatenate(
             [
                 jnp.abs(record.point_2 - record.point_1 - record.gap * n) / units.length,
-                jnp.abs(jnp.dot(n, n) - 1)[None],
+                jnp.abs(inner(n, n) - 1)[None],
                 _normal_at(member.pair.first, first, record.point_1, n, record.multipliers_1, units.length),
                 _normal_at(member.pair.second, second, record.point_2, -n, record.multipliers_2, units.length),
             ]
@@ -104,9 +105,9 @@ def _normal_at(shape_class: ShapeClass, placed: Placed, point, outward, multipli
     core, weights = point - shape_class.radius(placed.theta) * outward, multipliers[: shape_class.count] * placed.slope
     f = placed.value(shape_class, core) / placed.slope
     if shape_class.support is None:
-        defect = (weights / placed.slope) @ placed.gradient(shape_class, core) - outward
+        defect = inner(placed.gradient(shape_class, core).T, weights / placed.slope) - outward
     else:  # the gradient has infinite derivatives: the point must be the one farthest along the normal
-        normal, body_point = placed.rotation.T @ outward, placed.rotation.T @ (core - placed.position)
+        normal, body_point = inner(placed.rotation.T, outward), inner(placed.rotation.T, core - placed.position)
         c = body_point - shape_class.support_jet.gradient(normal, placed.theta)[0]
         reach = shape_class.half_lengths(placed.theta)
         defect = (c - jnp.clip(c + length * normal, -reach, reach)) / length

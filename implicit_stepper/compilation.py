@@ -8,10 +8,10 @@ import jax
 
 
 @functools.cache
-def _options() -> dict | None:
+def _options(once: bool) -> dict | None:
     """XLA's newer CPU fusion emitters take twice the compile time for the same speed here (docs/benchmarks.md); a
-    compiler that no longer knows the option is used as it is."""
-    options = {"xla_cpu_use_fusion_emitters": False}
+    compiler that no longer knows the options is used as it is."""
+    options = {"xla_cpu_use_fusion_emitters": False} | ({"xla_backend_optimization_level": 0} if once else {})
     try:
         jax.jit(lambda x: x + 1, compiler_options=options).lower(0.0).compile()
     except Exception:  # the error type for an unknown option differs between jaxlib versions
@@ -19,15 +19,16 @@ def _options() -> dict | None:
     return options
 
 
-def jit(function, **keywords):
-    """`jax.jit` with `_options`, which are asked for at the first call: importing the package starts no device.
+def jit(function, *, once: bool = False, **keywords):
+    """`jax.jit` with `_options`, which are asked for at the first call: importing the package starts no device. What runs
+    `once`, before a loop of steps, is not worth the time to optimise it.
 
     Called within another transformation it is plain `jax.jit`: only the outermost program can have options.
     """
 
     @functools.cache
     def jitted(outermost: bool):
-        return jax.jit(function, compiler_options=_options() if outermost else None, **keywords)
+        return jax.jit(function, compiler_options=_options(once) if outermost else None, **keywords)
 
     @functools.wraps(function)
     def call(*arguments):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from shapes.products import inner
+
 # Smoothing under which derivatives are taken; the arguments are dimensionless, so it stands against 1.
 _KINK = 1e-12
 # Step of the natural map. Its roots do not depend on it; near the inverse of the response of a rolling sphere's contact
@@ -53,9 +55,9 @@ def _fischer_burmeister_cone_jvp(primals, tangents):
     u = _square_root(x, s, jnp.maximum(kappa, _KINK))
     # u o u = x o x + s o s + 2 kappa^2 e, hence u o du = x o dx + s o ds + 2 kappa dkappa e
     right = _product(x, dx) + _product(s, ds) + 2 * kappa * dkappa * jnp.zeros_like(x).at[0].set(1.0)
-    determinant = u[0] ** 2 - jnp.dot(u[1:], u[1:])
+    determinant = u[0] ** 2 - inner(u[1:], u[1:])
     smallest = _KINK * u[0]  # what the smoothing guarantees and round-off may lose
-    head = (u[0] * right[0] - jnp.dot(u[1:], right[1:])) / jnp.maximum(determinant, smallest)
+    head = (u[0] * right[0] - inner(u[1:], right[1:])) / jnp.maximum(determinant, smallest)
     du = jnp.concatenate([head[None], (right[1:] - head * u[1:]) / u[0]])
     return fischer_burmeister_cone(x, s, kappa), du - dx - ds
 
@@ -67,14 +69,14 @@ def _square_root(x, s, kappa):
     squares, so no digits cancel on the boundary of the cone, where a difference would leave an error of sqrt(eps).
     """
     x0, x1, s0, s1 = x[0], x[1:], s[0], s[1:]
-    w0 = jnp.dot(x, x) + jnp.dot(s, s) + 2 * kappa**2
+    w0 = inner(x, x) + inner(s, s) + 2 * kappa**2
     w1 = 2 * (x0 * x1 + s0 * s1)
-    length = jnp.sqrt(jnp.dot(w1, w1))
+    length = jnp.sqrt(inner(w1, w1))
     determinant = (
         _determinant(x) ** 2
         + _determinant(s) ** 2
-        + 2 * (jnp.sum((x0 * s1 - s0 * x1) ** 2) + (x0 * s0 - jnp.dot(x1, s1)) ** 2 + _wedge_squared(x1, s1))
-        + 4 * kappa**2 * (jnp.dot(x, x) + jnp.dot(s, s) + kappa**2)
+        + 2 * (jnp.sum((x0 * s1 - s0 * x1) ** 2) + (x0 * s0 - inner(x1, s1)) ** 2 + _wedge_squared(x1, s1))
+        + 4 * kappa**2 * (inner(x, x) + inner(s, s) + kappa**2)
     )
     larger = w0 + length
     smaller = determinant / jnp.where(larger > 0, larger, 1.0)
@@ -89,7 +91,7 @@ def _square_root(x, s, kappa):
 
 
 def _determinant(x):
-    length = jnp.sqrt(jnp.dot(x[1:], x[1:]))
+    length = jnp.sqrt(inner(x[1:], x[1:]))
     return (x[0] - length) * (x[0] + length)
 
 
@@ -101,7 +103,7 @@ def _wedge_squared(a, b):
 
 def _product(x, y):
     """Jordan product x o y = (x.y, x0 y1 + y0 x1)."""
-    return jnp.concatenate([jnp.dot(x, y)[None], x[0] * y[1:] + y[0] * x[1:]])
+    return jnp.concatenate([inner(x, y)[None], x[0] * y[1:] + y[0] * x[1:]])
 
 
 def natural_disc(y, w, radius):
@@ -115,13 +117,13 @@ def natural_disc(y, w, radius):
 
 def project_to_disc(y, radius):
     """The point of {|y| <= radius} closest to y (k,); radius >= 0."""
-    squared = jnp.dot(y, y)
+    squared = inner(y, y)
     outside = squared > radius**2
     return y * jnp.where(outside, radius / length_of(y), 1.0)
 
 
 def length_of(v):
     """|v| with derivative 0 at v = 0, an element of the generalised derivative where autodiff gives NaN."""
-    squared = jnp.dot(v, v)
+    squared = inner(v, v)
     positive = squared > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1.0)), 0.0)

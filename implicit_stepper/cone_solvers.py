@@ -16,7 +16,7 @@ from jax import lax
 
 from .complementarity import fischer_burmeister, length_of, natural_disc
 from .nearby import Impulses
-from .newton import newton
+from .newton import linearized, newton
 
 _RECENT = 10  # objective values of which Barzilai-Borwein steps stay below the largest
 _SUFFICIENT = 1e-4  # of the first-order decrease
@@ -183,7 +183,7 @@ def coulomb(product: Callable, r, mu, start: Impulses, tolerance, max_iterations
         friction = jax.vmap(natural_disc)(gamma[:, 1:], d[:, 1:], jnp.maximum(mu * gamma[:, 0], 0.0))
         return jnp.concatenate([normal[:, None], friction], axis=1).reshape(-1)
 
-    end = newton(residual, jax.jacfwd(residual), start.gamma.reshape(-1), tolerance=tolerance, max_iterations=max_iterations)
+    end = newton(linearized(residual), start.gamma.reshape(-1), tolerance=tolerance, max_iterations=max_iterations)
     return Impulses(end.z.reshape(shape), end.residual, start.iterations + end.iterations, end.converged)
 
 

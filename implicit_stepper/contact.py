@@ -10,6 +10,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from shapes.closest_points import ContactGeometry
+from shapes.products import inner
 
 from . import rotation
 
@@ -20,7 +21,7 @@ def wrenches(geometry: ContactGeometry, centre_1, centre_2, p_n, p_f):
     p_n () [N s]; p_f = (p_t, p_o [N s], p_r [N m s]), or (p_t,) in the plane. Inertial frame.
     """
     d = geometry.n.shape[0]
-    impulse = p_n * geometry.n + p_f[: d - 1] @ geometry.tangents
+    impulse = p_n * geometry.n + inner(geometry.tangents.T, p_f[: d - 1])
     drill = p_f[d - 1] * geometry.n if d == 3 else jnp.zeros(1)
     on_1 = jnp.concatenate([-impulse, -rotation.moment(geometry.a1 - centre_1, impulse) - drill])
     on_2 = jnp.concatenate([impulse, rotation.moment(geometry.a2 - centre_2, impulse) + drill])
@@ -33,8 +34,8 @@ def slip_velocities(geometry: ContactGeometry, centre_1, centre_2, velocity_1, v
     relative = rotation.point_velocity(velocity_2, geometry.a2 - centre_2) - rotation.point_velocity(
         velocity_1, geometry.a1 - centre_1
     )
-    tangential = geometry.tangents @ relative
+    tangential = inner(geometry.tangents, relative)
     if d == 3:
-        spin = jnp.dot(geometry.n, velocity_2[3:] - velocity_1[3:])
+        spin = inner(geometry.n, velocity_2[3:] - velocity_1[3:])
         tangential = jnp.concatenate([tangential, spin[None]])
-    return jnp.dot(geometry.n, relative), tangential
+    return inner(geometry.n, relative), tangential

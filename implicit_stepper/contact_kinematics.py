@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from shapes.closest_points import ContactGeometry, Placed, tangents
 from shapes.implicit import ShapeClass
+from shapes.products import inner
 
 from . import ncp, rotation
 from .ncp import Motion
@@ -44,7 +45,7 @@ def predicted(member: ContactGroup, geometry: ContactGeometry, motion_1: Motion,
     rate_1, rate_2, turning = geometry_rates(member, geometry, motion_1, motion_2)
     n = geometry.n + h * turning
     n = n / jnp.linalg.norm(n)
-    approach = jnp.dot(geometry.n, rate_2 - rate_1)
+    approach = inner(geometry.n, rate_2 - rate_1)
     return dataclasses.replace(
         geometry,
         a1=geometry.a1 + h * rate_1,

@@ -19,7 +19,7 @@ from jax import lax
 
 from .complementarity import fischer_burmeister, length_of, natural_disc
 from .nearby import Impulses, Rows
-from .newton import newton
+from .newton import linearized, newton
 
 _EXACT = 1e-12  # of the slope that a line search leaves, relative to the first
 _SEARCHES = 60  # iterations of a line search, more than bisection needs
@@ -124,8 +124,7 @@ def unconvexified(A, rows: Rows, law: Law, u_free, start: Impulses, units, toler
 
     allowed = tolerance + 16 * jnp.finfo(float).eps * jnp.max(jnp.abs(u_free)) / speed
     end = newton(
-        residual,
-        jax.jacfwd(residual),
+        linearized(residual),
         (start.gamma / impulse).reshape(-1),
         tolerance=allowed,
         max_iterations=max_iterations,

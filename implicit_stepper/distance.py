@@ -20,7 +20,7 @@ from shapes.surface import rough_interior_and_slope
 from . import approach, checks, rotation
 from .compilation import jit
 from .complementarity import fischer_burmeister
-from .newton import Solution, newton
+from .newton import Solution, linearized, newton
 
 _TOLERANCE = 1e-10
 _ITERATIONS = 60
@@ -82,10 +82,7 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2) -> ClosestPoi
 
 @functools.partial(jit, static_argnums=0)
 def _query(pair: PairClass, theta_1, theta_2, pose_1, pose_2) -> ClosestPoints:
-    """`closest_points` of checked arguments, over the poses' leading axes.
-
-    On a CPU one after the other: overlapping bodies need twelve times the work, which a `vmap` would do for every pose.
-    """
+    """`closest_points` of checked arguments, over the poses' leading axes."""
 
     def one(poses):
         return _pair_query(pair, theta_1, theta_2, poses[:2], poses[2:])
@@ -95,8 +92,15 @@ def _query(pair: PairClass, theta_1, theta_2, pose_1, pose_2) -> ClosestPoints:
     if not batch:
         return one(arrays)
     flat = [jnp.broadcast_to(a, batch + a.shape[-1:]).reshape(-1, a.shape[-1]) for a in arrays]
-    every = functools.partial(lax.map, one) if jax.default_backend() == "cpu" else jax.vmap(one)
-    return jax.tree.map(lambda a: a.reshape(batch + a.shape[1:]), every(flat))
+    return jax.tree.map(lambda a: a.reshape(batch + a.shape[1:]), one_by_one(one)(flat))
+
+
+def one_by_one(function):
+    """`jax.vmap(function)`; but on a CPU one after the other: overlapping bodies need twelve times the work, which a `vmap`
+    would do for all."""
+    if jax.default_backend() != "cpu":
+        return jax.vmap(function)
+    return lambda *arguments: lax.map(lambda own: function(*own), arguments)
 
 
 def _pair_query(pair: PairClass, theta_1, theta_2, pose_1, pose_2) -> ClosestPoints:
@@ -166,7 +170,7 @@ def closest_points_from(pair: PairClass, start, first: Placed, second: Placed, l
     pair = pair.general
     unit = _unit(pair, length)
     residual = functools.partial(_residual, pair, first, second, length)
-    solution = newton(residual, jax.jacfwd(residual), start / unit, tolerance=tolerance, max_iterations=_ITERATIONS)
+    solution = newton(linearized(residual), start / unit, tolerance=tolerance, max_iterations=_ITERATIONS)
     return Solution(solution.z * unit, solution.residual, solution.iterations, solution.converged)
 
 
@@ -184,7 +188,7 @@ def closest_points_query(pair: PairClass, unknowns, first: Placed, second: Place
         residual = functools.partial(conditions, first=frozen[0], second=frozen[1])
         farthest = jnp.max(jnp.abs(jnp.concatenate([p.position for p in frozen]))) / length
         tolerance = _QUERY_TOLERANCE + _ROUND_OFF * farthest
-        return newton(residual, jax.jacfwd(residual), start, tolerance=tolerance, max_iterations=_ITERATIONS).z
+        return newton(linearized(residual), start, tolerance=tolerance, max_iterations=_ITERATIONS).z
 
     def tangent_solve(linear, right):
         return jnp.linalg.solve(jax.jacfwd(linear)(jnp.zeros_like(right)), right)

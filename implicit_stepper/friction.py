@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shapes.arguments import number, vector
+from shapes.products import inner
 
 from .complementarity import fischer_burmeister_cone, length_of, natural_disc
 
@@ -75,4 +76,4 @@ def dissipation_defect(mu, p_n, y, w):
 
     The maximum over |y'| <= mu p_n of -w.y' is mu p_n |w|.
     """
-    return mu * p_n * length_of(w) + jnp.dot(w, y)
+    return mu * p_n * length_of(w) + inner(w, y)

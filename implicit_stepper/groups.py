@@ -1,4 +1,4 @@
-"""Contacts that are alike, put together: same classes of shapes, same bodies that move, same kinds of law."""
+"""Contacts that are alike, put together: same form of closest-point conditions, same bodies that move, same kinds of law."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 
 from shapes.closest_points import PairClass
+from shapes.mixture import can_mix, mixed, packed
 from shapes.surface import surface
 
 from .compliance import Compliance
@@ -33,15 +34,20 @@ class PartContact:
 
 
 def grouped(contacts: list[PartContact], dimension: int) -> tuple[ContactGroup, ...]:
-    """Contacts that share the classes of their shapes, which bodies move, which shapes sit off their axes, and whether they
-    comply."""
-    members: dict[tuple, list[PartContact]] = {}
+    """Contacts that share the form of their closest-point conditions (one smooth inequality each, or the same classes of
+    shapes), which bodies move, which shapes sit off their axes, and whether they comply."""
+    members: dict[tuple, list[tuple[PairClass, PartContact]]] = {}
     for contact in contacts:
         mild = all(surface(part.shape).sharpness <= _MILD for part in contact.parts)
         pair = PairClass(*(part.shape.shape_class for part in contact.parts), eliminate=mild)
-        key = (pair, contact.moving, tuple(map(_off_frame, contact.parts)), contact.compliance is not None)
-        members.setdefault(key, []).append(contact)
-    return tuple(_group(*key, alike, dimension) for key, alike in members.items())
+        form = mild if can_mix(pair.first) and can_mix(pair.second) else pair
+        key = (form, contact.moving, tuple(map(_off_frame, contact.parts)), contact.compliance is not None)
+        members.setdefault(key, []).append((pair, contact))
+    groups = []
+    for (_, *alike), found in members.items():
+        pairs, own = zip(*found, strict=True)
+        groups.append(_group(mixed(list(dict.fromkeys(pairs))), *alike, list(own), dimension))
+    return tuple(groups)
 
 
 def _off_frame(part: Part) -> bool:
@@ -54,7 +60,8 @@ def _group(pair: PairClass, moving, framed, compliant: bool, contacts: list[Part
         own = [c.parts[i] for c in contacts]
         surfaces = [surface(part.shape) for part in own]
         frame = Frame(np.stack([p.position for p in own]), np.stack([p.rotation for p in own])) if framed[i] else None
-        sides.append((surfaces, np.stack([p.shape.theta for p in own]), frame))
+        kind = (pair.first, pair.second)[i]
+        sides.append((surfaces, np.stack([packed(kind, p.shape.shape_class, p.shape.theta) for p in own]), frame))
     surfaces, theta, frame = zip(*sides, strict=True)
     friction, axes = [c.friction for c in contacts], 3 if dimension == 3 else 1
     return ContactGroup(

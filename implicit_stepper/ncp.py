@@ -16,12 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from shapes.closest_points import ContactGeometry, Placed
+from shapes.products import inner, product
 
 from . import bodies, contact, rotation
 from .bodies import State
 from .complementarity import fischer_burmeister
 from .compliance import gap_unit, shifted_gap
 from .friction import FRICTION_ROWS
+from .newton import linearized
 from .scales import Scales, scales
 from .system import ContactGroup, Frame, System
 
@@ -165,13 +167,13 @@ def _shape_pose(frame: Frame | None, motion: Motion):
     turned = rotation.matrix(motion.orientation)
     if frame is None:
         return motion.position, turned
-    return motion.position + turned @ frame.position, turned @ frame.rotation
+    return motion.position + inner(turned, frame.position), product(turned, frame.rotation)
 
 
 def geometry_rows(member: ContactGroup, closest, reference, length, motion_1: Motion, motion_2: Motion, angle=1.0):
     """Closest-point rows of one contact at its bodies' poses; `reference` (d,) orients isotropic friction's tangents."""
     first, second = placed(member, motion_1, motion_2)
-    own = rotation.matrix(motion_1.orientation) @ member.direction
+    own = inner(rotation.matrix(motion_1.orientation), member.direction)
     reference = jnp.where(jnp.any(member.direction != 0), own, reference)
     return member.pair.rows(closest, first, second, reference, length, angle)
 
@@ -231,14 +233,18 @@ def residual(problem: StepProblem, z):
     return F
 
 
-def jacobian(problem: StepProblem, z):
-    """dF/dz (N, N), assembled from one forward-mode block per body and per contact."""
+def linearize(problem: StepProblem, z):
+    """F (N,) and dF/dz (N, N), assembled from one forward-mode block per body and per contact."""
     where = layout(problem.system)
     rows, columns = where.velocity[:, :, None], where.velocity[:, None, :]
-    J = jnp.zeros((where.size, where.size)).at[rows, columns].set(_over_bodies(problem, where, jax.jacfwd, z))
-    for index, block in zip(where.blocks, _over_contacts(problem, where, jax.jacfwd, z), strict=True):
-        J = J.at[index[:, :, None], index[:, None, :]].add(block)
-    return J
+    own, block = _over_bodies(problem, where, linearized, z)
+    F, J = (
+        jnp.zeros(where.size).at[where.velocity].set(own),
+        jnp.zeros((where.size, where.size)).at[rows, columns].set(block),
+    )
+    for index, (own, block) in zip(where.blocks, _over_contacts(problem, where, linearized, z), strict=True):
+        F, J = F.at[index].add(own), J.at[index[:, :, None], index[:, None, :]].add(block)
+    return F, J
 
 
 def _over_bodies(problem: StepProblem, where: Layout, transform: Callable, z):

@@ -3,8 +3,9 @@
 Crossing a kink (stick to slip, an impact) has to raise |F| for a few iterations, so a step is taken whenever |F| stays
 below `_GROWTH` times the largest of the last `_MEMORY` values; a monotone line search loses such steps.
 
-Where one problem follows another of the same kind, chord iterations come first: they take the inverse that the last one
-left instead of a Jacobian, and give way to Newton's method from the same start as soon as they slow.
+Where one problem follows another of the same kind (`newton_again`), chord iterations come first: they take the inverse that
+the last one left instead of a Jacobian, and give way to Newton's method from the same start as soon as they slow. Each of
+the two loops evaluates its function in one place, because every further place is compiled again.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _QUICK = 8  # chord iterations; after more the inverse is renewed
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """z (n,); residual (), the largest |F_i|; iterations (), Jacobians used; converged (), residual <= tolerance; inverse
-    (n, n), the one to keep for the next problem of the same kind, None unless one was asked for."""
+    """z (n,); residual (), the largest |F_i|; iterations (), Newton steps tried; converged (), residual <= tolerance;
+    inverse (n, n), the one to keep for the next problem of the same kind, None unless one was asked for."""
 
     z: jax.Array
     residual: jax.Array
@@ -46,9 +47,11 @@ class Solution:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Iterate:
+    """`iterations` is -1 until z0 itself is evaluated."""
+
     z: jax.Array
     F: jax.Array
-    jacobian: jax.Array | None
+    jacobian: jax.Array
     recent: jax.Array
     least: jax.Array
     stale: jax.Array
@@ -56,92 +59,142 @@ class _Iterate:
     iterations: jax.Array
 
 
-def newton(
-    residual: Callable,
-    linearize: Callable,
-    z0,
-    *,
-    tolerance: float = 1e-10,
-    max_iterations: int = 30,
-    kept=None,
-    F0=None,
-) -> Solution:
-    """Solve F(z) = 0 for z (n,), dimensionless, from z0.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Chord:
+    """Where chord iterations are: the best start and F there; the last z and F, whether they are `solved`, or `going` on;
+    the `bound` on the next max |F_i|; `count` of evaluations so far, starts included."""
 
-    `residual(z)` is F (n,); `linearize(z)` gives its Jacobian for `linear.damped_step`. `tolerance` bounds max |F_i|;
-    1e-8 to 1e-12 is sane, round-off of a well-scaled problem is near 1e-15. `F0` (n,) is F(z0) where it is known already.
-    With `kept` (n, n), the `Solution.inverse` of a similar problem or zeros for want of one, chord iterations are tried
-    first. Never raises: see `Solution.converged`.
-    """
-    F0 = residual(z0) if F0 is None else F0
-    if kept is None:
-        end = _damped_newton(residual, linearize, z0, F0, tolerance, max_iterations, keep=False)
-        return Solution(end.z, _largest(end.F), end.iterations, _largest(end.F) <= tolerance)
-    z, F, solved, count = chord(residual, z0, F0, kept, tolerance)
-    z, F, keep = jnp.where(solved, z, z0), jnp.where(solved, F, F0), solved & (count <= _QUICK)
-    end = _damped_newton(residual, linearize, z, F, tolerance, jnp.where(keep, 0, max_iterations), keep=True)
-    inverse = lax.cond(keep, lambda: kept, lambda: damped_inverse(end.jacobian, _KEPT_DAMPING))
-    return Solution(end.z, _largest(end.F), end.iterations, _largest(end.F) <= tolerance, inverse)
+    start: jax.Array
+    F_start: jax.Array
+    z: jax.Array
+    F: jax.Array
+    solved: jax.Array
+    going: jax.Array
+    bound: jax.Array
+    count: jax.Array
 
 
-def chord(residual: Callable, z, F, inverse, tolerance):
-    """z (n,) <- z - `inverse` F(z), from z with F = F(z) (n,), while max |F_i| shrinks like `_CONTRACTION`^k.
+def linearized(residual: Callable) -> Callable:
+    """The function z -> (F, dF/dz), in forward mode."""
 
-    Returns the last z, its F, whether max |F_i| <= `tolerance` there and already before, because what the first z within the
-    tolerance lacks would add up over thousands of time-steps; and the number of iterations. An `inverse` of zeros is none.
-    """
-
-    def advance(carry):
-        z, F, bound, _, _, count = carry
-        z = z - inverse @ F
-        within = _largest(F) <= tolerance
+    def twice(z):
         F = residual(z)
-        size = _largest(F)
-        solved = within & (size <= tolerance)
-        going = ~solved & (size < jnp.maximum(bound, tolerance))  # false for NaN, and for infinity under an infinite bound
-        return z, F, bound * _CONTRACTION, solved, going, count + 1
+        return F, F
 
-    first = _OVERSHOOT * _CONTRACTION * _largest(F)
-    start = (z, F, first, jnp.asarray(False), jnp.any(inverse != 0), jnp.zeros((), int))
-    z, F, _, solved, _, count = lax.while_loop(lambda carry: carry[4], advance, start)
-    return z, F, solved, count
+    def both(z):
+        jacobian, F = jax.jacfwd(twice, has_aux=True)(z)
+        return F, jacobian
+
+    return both
 
 
-def _damped_newton(residual, linearize, z0, F0, tolerance, max_iterations, keep: bool) -> _Iterate:
-    """Levenberg-Marquardt iterations; `keep` has the last Jacobian in the result."""
+def newton(linearize: Callable, z0, *, tolerance: float = 1e-10, max_iterations: int = 30) -> Solution:
+    """Solve F(z) = 0 for z (n,), dimensionless, from z0; `linearize(z)` gives F (n,) and its Jacobian (n, n).
+
+    `tolerance` bounds max |F_i|; 1e-8 to 1e-12 is sane, round-off of a well-scaled problem is near 1e-15. Never raises: see
+    `Solution.converged`.
+    """
+    end = _damped_newton(linearize, z0, tolerance, max_iterations)
+    return Solution(end.z, _largest(end.F), end.iterations, _largest(end.F) <= tolerance)
+
+
+def newton_again(
+    residual: Callable, linearize: Callable, starts, kept, *, tolerance: float = 1e-10, max_iterations: int = 30
+) -> Solution:
+    """`newton` from the best of `starts` (k, n), after chord iterations with `kept` (n, n), the `Solution.inverse` of a
+    similar problem or zeros for want of one; `residual(z)` is F alone."""
+    tried = chord(residual, starts, kept, tolerance)
+    solved, keep = tried.solved, tried.solved & (tried.count - len(starts) <= _QUICK)
+
+    def unchanged():
+        return Solution(tried.z, _largest(tried.F), jnp.zeros((), int), jnp.asarray(True), kept)
+
+    def renewed():
+        end = _damped_newton(linearize, jnp.where(solved, tried.z, tried.start), tolerance, max_iterations)
+        inverse = damped_inverse(end.jacobian, _KEPT_DAMPING)
+        return Solution(end.z, _largest(end.F), end.iterations, _largest(end.F) <= tolerance, inverse)
+
+    return lax.cond(keep, unchanged, renewed)
+
+
+def chord(residual: Callable, starts, inverse, tolerance) -> Chord:
+    """z (n,) <- z - `inverse` F(z), from the best of `starts` (k, n), while max |F_i| shrinks like `_CONTRACTION`^k.
+
+    Solved is what was within the `tolerance` already before the last iteration, because what the first z within it lacks
+    would add up over thousands of time-steps. An `inverse` of zeros is none.
+    """
+    inverts = jnp.any(inverse != 0)
+
+    def advance(at: Chord) -> Chord:
+        choosing, last = at.count < len(starts), at.count == len(starts) - 1
+        z = jnp.where(choosing, starts[jnp.minimum(at.count, len(starts) - 1)], at.z - inverse @ at.F)
+        F = residual(z)
+        size, before = _largest(F), _largest(at.F)
+        best = choosing & ((at.count == 0) | (size < before) | jnp.isnan(before))
+        start, F_start = jnp.where(best, z, at.start), jnp.where(best, F, at.F_start)
+        z, F = jnp.where(choosing, start, z), jnp.where(choosing, F_start, F)
+        solved = ~choosing & (before <= tolerance) & (size <= tolerance)
+        # false for NaN, and for infinity under an infinite bound
+        shrinks = size < jnp.maximum(at.bound, tolerance)
+        going = jnp.where(choosing, ~last | inverts, ~solved & shrinks)
+        bound = jnp.where(choosing, _OVERSHOOT * _largest(F), at.bound) * _CONTRACTION
+        return Chord(start, F_start, z, F, solved, going, bound, at.count + 1)
+
+    z, no = starts[0], jnp.asarray(False)
+    at = Chord(z, z, z, z, no, ~no, jnp.zeros(()), jnp.zeros((), int))
+    return lax.while_loop(lambda at: at.going, advance, at)
+
+
+def _damped_newton(linearize: Callable, z0, tolerance, max_iterations) -> _Iterate:
+    """Levenberg-Marquardt iterations."""
 
     def proceed(iterate):
         # Even a start within the tolerance takes one step: what it still lacks would add up over thousands of time-steps.
-        unsolved = (_largest(iterate.F) > tolerance) | (iterate.iterations == 0)
+        unsolved = ~(_largest(iterate.F) <= tolerance) | (iterate.iterations <= 0)
         return unsolved & (iterate.iterations < max_iterations)
 
     def advance(iterate):
-        jacobian = linearize(iterate.z)
-        trial = iterate.z + damped_step(jacobian, iterate.F, iterate.damping)
-        F = residual(trial)
+        first = iterate.iterations < 0
+        step = lax.cond(
+            first,
+            lambda: jnp.zeros_like(z0),
+            lambda: damped_step(iterate.jacobian, iterate.F, iterate.damping),
+        )
+        trial = iterate.z + step
+        F, jacobian = linearize(trial)
         size = _largest(F)
         free = size < _GROWTH * jnp.max(iterate.recent)  # false for NaN
         descends = jnp.dot(F, F) < jnp.dot(iterate.F, iterate.F)
-        accepted = jnp.where(iterate.stale < _PATIENCE, free, descends)
+        accepted = first | jnp.where(iterate.stale < _PATIENCE, free, descends)
+        recent = jnp.where(first, jnp.full(_MEMORY, size), jnp.roll(iterate.recent, 1).at[0].set(size))
+        damping = jnp.where(
+            accepted,
+            jnp.maximum(iterate.damping / 10, _LEAST_DAMPING),
+            jnp.maximum(iterate.damping * 10, _FIRST_DAMPING),
+        )
         return _Iterate(
             z=jnp.where(accepted, trial, iterate.z),
             F=jnp.where(accepted, F, iterate.F),
-            jacobian=jacobian if keep else None,
-            recent=jnp.where(accepted, jnp.roll(iterate.recent, 1).at[0].set(size), iterate.recent),
+            jacobian=jnp.where(accepted, jacobian, iterate.jacobian),
+            recent=jnp.where(accepted, recent, iterate.recent),
             least=jnp.minimum(iterate.least, jnp.where(accepted, size, jnp.inf)),
             stale=jnp.where(accepted & (size < iterate.least), 0, iterate.stale + 1),
-            damping=jnp.where(
-                accepted,
-                jnp.maximum(iterate.damping / 10, _LEAST_DAMPING),
-                jnp.maximum(iterate.damping * 10, _FIRST_DAMPING),
-            ),
+            damping=damping,
             iterations=iterate.iterations + 1,
         )
 
-    zero, size = jnp.zeros((), int), _largest(F0)
-    jacobian = jnp.zeros((z0.size, z0.size)) if keep else None
-    damping = jnp.asarray(_LEAST_DAMPING, float)
-    start = _Iterate(z0, F0, jacobian, jnp.full(_MEMORY, size), size, zero, damping, zero)
+    infinite, zero = jnp.asarray(jnp.inf), jnp.zeros((), int)
+    start = _Iterate(
+        z=z0,
+        F=jnp.full_like(z0, jnp.inf),
+        jacobian=jnp.zeros((z0.size, z0.size)),
+        recent=jnp.full(_MEMORY, infinite),
+        least=infinite,
+        stale=zero,
+        damping=jnp.asarray(_LEAST_DAMPING, float),
+        iterations=zero - 1,
+    )
     return lax.while_loop(proceed, advance, start)
 
 
@@ -163,7 +216,7 @@ def solve_ncp(
         F = function(z)
         return jnp.where(complementary, fischer_burmeister(z, F, kappa), F)
 
-    return newton(residual, jax.jacfwd(residual), z0, tolerance=tolerance, max_iterations=max_iterations)
+    return newton(linearized(residual), z0, tolerance=tolerance, max_iterations=max_iterations)
 
 
 def _largest(F):

@@ -7,24 +7,31 @@ given in the inertial frame.
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
+
+from shapes.products import inner
 
 # Below this squared half-angle the series of sin(a)/a to a^4 is exact to round-off: the next term is a^6/5040.
 _SERIES = 1e-5
 
+# The bilinear forms a x b, p q of quaternions, and R(q) - 1 = 2 (w [v]x + v v^T - v.v 1) of q = (w, v).
+_CROSS = np.zeros((3, 3, 3))
+_CROSS[[0, 1, 2], [1, 2, 0], [2, 0, 1]], _CROSS[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = 1.0, -1.0
+_PRODUCT = np.zeros((4, 4, 4))
+_PRODUCT[0], _PRODUCT[1:, 1:, 1:] = np.diag([1.0, -1.0, -1.0, -1.0]), _CROSS
+_PRODUCT[1:, 0, 1:] = _PRODUCT[1:, 1:, 0] = np.eye(3)
+_ROTATION = np.zeros((3, 3, 4, 4))
+_ROTATION[:, :, 0, 1:] = -2 * _CROSS
+_ROTATION[:, :, 1:, 1:] = 2 * np.einsum("ik,jl->ijkl", np.eye(3), np.eye(3))
+_ROTATION[[0, 1, 2], [0, 1, 2], 1:, 1:] -= 2 * np.eye(3)
+
 
 def matrix(orientation):
-    """Rotation matrix (d, d) from body to world."""
+    """Rotation matrix (d, d) from body to world, for a unit quaternion."""
     if orientation.shape[-1] == 1:
         c, s = jnp.cos(orientation[0]), jnp.sin(orientation[0])
         return jnp.stack([jnp.stack([c, -s]), jnp.stack([s, c])])
-    w, x, y, z = orientation
-    return jnp.stack(
-        [
-            jnp.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)]),
-            jnp.stack([2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)]),
-            jnp.stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]),
-        ]
-    )
+    return np.eye(3) + _bilinear(_ROTATION, orientation, orientation)
 
 
 def advance(orientation, turn):
@@ -35,7 +42,7 @@ def advance(orientation, turn):
     if orientation.shape[-1] == 1:
         return orientation + turn
     half = turn / 2
-    squared = jnp.dot(half, half)
+    squared = inner(half, half)
     small = squared < _SERIES
     angle = jnp.sqrt(jnp.where(small, 1.0, squared))
     sinc = jnp.where(small, 1 - squared / 6 * (1 - squared / 20), jnp.sin(angle) / angle)
@@ -45,16 +52,17 @@ def advance(orientation, turn):
 
 def multiply(p, q):
     """Quaternion product p q (4,): the rotation q followed by p."""
-    pw, px, py, pz = p
-    qw, qx, qy, qz = q
-    return jnp.stack(
-        [
-            pw * qw - px * qx - py * qy - pz * qz,
-            pw * qx + px * qw + py * qz - pz * qy,
-            pw * qy - px * qz + py * qw + pz * qx,
-            pw * qz + px * qy - py * qx + pz * qw,
-        ]
-    )
+    return _bilinear(_PRODUCT, p, q)
+
+
+def cross(a, b):
+    """a x b (3,)."""
+    return _bilinear(_CROSS, a, b)
+
+
+def _bilinear(tensor, a, b):
+    """sum_ij tensor_..ij a_i b_j: one kernel to compile where single components would be dozens."""
+    return jnp.sum(tensor * (a[:, None] * b), axis=(-2, -1))
 
 
 def unit(orientation):
@@ -68,7 +76,7 @@ def moment(r, force):
     """r x force: (3,) in space, (1,) in the plane."""
     if r.shape == (2,):
         return (r[0] * force[1] - r[1] * force[0])[None]
-    return jnp.cross(r, force)
+    return cross(r, force)
 
 
 def point_velocity(velocity, r):
@@ -77,17 +85,17 @@ def point_velocity(velocity, r):
     linear, angular = velocity[:d], velocity[d:]
     if d == 2:
         return linear + angular[0] * jnp.stack([-r[1], r[0]])
-    return linear + jnp.cross(angular, r)
+    return linear + cross(angular, r)
 
 
 def angular_velocity(turn, rate):
     """Angular velocity (3,) or (1,) in the inertial frame of exp(turn) Q while `turn` changes at `rate`: dexp(turn) rate."""
     if turn.shape == (1,):
         return rate
-    squared = jnp.dot(turn, turn)
+    squared = inner(turn, turn)
     small = squared < _SERIES
     angle = jnp.sqrt(jnp.where(small, 1.0, squared))
     cosine = jnp.where(small, 0.5 * (1 - squared / 12 * (1 - squared / 30)), (1 - jnp.cos(angle)) / angle**2)
     sine = jnp.where(small, (1 - squared / 20 * (1 - squared / 42)) / 6, (angle - jnp.sin(angle)) / angle**3)
-    across = jnp.cross(turn, rate)
-    return rate + cosine * across + sine * jnp.cross(turn, across)
+    across = cross(turn, rate)
+    return rate + cosine * across + sine * cross(turn, across)

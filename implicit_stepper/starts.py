@@ -7,22 +7,14 @@ import jax.numpy as jnp
 
 from . import ncp
 from .bodies import State
-from .distance import closest_points_cold
+from .distance import closest_points_cold, one_by_one
 from .system import ContactGroup, System
 
 
-def extrapolated(residual, history):
-    """The best of the last root, its linear and its quadratic continuation, and its residual; `history` (3, N), the latest
-    first.
-
-    A residual costs a small fraction of a Jacobian, so trying three starts is nearly free.
-    """
+def extrapolated(history):
+    """The last root, its linear and its quadratic continuation (3, N); `history` (3, N), the latest first."""
     z0, z1, z2 = history
-    starts = jnp.stack([z0, 2 * z0 - z1, 3 * (z0 - z1) + z2])
-    F = jax.vmap(residual)(starts)
-    sizes = jnp.max(jnp.abs(F), axis=1)
-    best = jnp.argmin(jnp.where(jnp.isnan(sizes), jnp.inf, sizes))
-    return starts[best], F[best]
+    return jnp.stack([z0, 2 * z0 - z1, 3 * (z0 - z1) + z2])
 
 
 def long_forms(problem: ncp.StepProblem, unknowns) -> list:
@@ -48,7 +40,7 @@ def cold_closest(system: System, state: State) -> list:
         placed = ncp.placed(member, motion_1, motion_2)
         return closest_points_cold(member.pair, *placed, member.interior_1, member.interior_2, system.length)
 
-    return [jax.vmap(one)(group, *ncp.contact_motions(system, state, group)) for group in system.groups]
+    return [one_by_one(one)(group, *ncp.contact_motions(system, state, group)) for group in system.groups]
 
 
 def resting_contacts(system: System, state: State, closest) -> list:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .implicit import ShapeClass
+from .products import inner, product
 
 # A reference direction closer than this to the normal cannot orient the tangents (sine of the angle between them).
 _PARALLEL = 0.1
@@ -34,11 +35,12 @@ class Placed:
 
     def value(self, shape_class: ShapeClass, point):
         """f_j (m,) at a world point (d,)."""
-        return shape_class.jet.value(self.rotation.T @ (point - self.position), self.theta)
+        return shape_class.jet.value(inner(self.rotation.T, point - self.position), self.theta)
 
     def gradient(self, shape_class: ShapeClass, point):
         """World gradients (m, d) of f_j at a world point (d,)."""
-        return shape_class.jet.gradient(self.rotation.T @ (point - self.position), self.theta) @ self.rotation.T
+        local = shape_class.jet.gradient(inner(self.rotation.T, point - self.position), self.theta)
+        return product(local, self.rotation.T)
 
 
 @jax.tree_util.register_dataclass
@@ -81,12 +83,15 @@ class PairClass:
 
     With `query(pair, unknowns, first, second, length)` the geometry is that at the unknowns which this function finds, and
     the equations merely ask the unknowns to be those: a gap by function call instead of by equations.
+
+    `members`: the pairs that this one stands for, where its classes are mixtures (see `mixture`).
     """
 
     first: ShapeClass
     second: ShapeClass
     eliminate: bool = True
     query: Callable | None = None
+    members: tuple[PairClass, ...] = ()
 
     @property
     def dimension(self) -> int:
@@ -136,7 +141,7 @@ class PairClass:
         l1, n1 = _outward(self.first, first, a1)
         l2, n2 = _outward(self.second, second, a2)
         n = _unit(n1 - n2)
-        psi = jnp.dot(n, a2 - a1) - self.radii(first, second)
+        psi = inner(n, a2 - a1) - self.radii(first, second)
         return jnp.concatenate([a1, a2, n, psi[None], l1, l2])
 
     def radii(self, first: Placed, second: Placed):
@@ -156,10 +161,10 @@ def tangents(n, reference):
     """
     if n.shape == (2,):
         return jnp.stack([-n[1], n[0]])[None, :]
-    along = reference - n * jnp.dot(n, reference)
+    along = reference - n * inner(n, reference)
     other = jnp.eye(3)[jnp.argmin(jnp.abs(n))]
-    usable = jnp.dot(along, along) > _PARALLEL**2 * jnp.dot(reference, reference)
-    t = _unit(jnp.where(usable, along, other - n * jnp.dot(n, other)))
+    usable = inner(along, along) > _PARALLEL**2 * inner(reference, reference)
+    t = _unit(jnp.where(usable, along, other - n * inner(n, other)))
     return jnp.stack([t, jnp.cross(n, t)])
 
 
@@ -179,12 +184,12 @@ def _smooth_rows(pair: PairClass, unknowns, first: Placed, second: Placed, refer
         [
             first.value(pair.first, a1) / (slope_f * length),
             second.value(pair.second, a2) / (slope_g * length),
-            tangent @ (a2 - a1) / length,
-            2 * (tangent @ n2) / (1 - jnp.dot(n, n2)) / angle,
+            inner(tangent, a2 - a1) / length,
+            4 * inner(tangent, n2) / inner(n - n2, n - n2) / angle,
         ]
     )
     none = jnp.zeros(0)
-    psi = jnp.dot(n, a2 - a1) - pair.radii(first, second)
+    psi = inner(n, a2 - a1) - pair.radii(first, second)
     geometry = pair.geometry(a1, a2, n, tangent, psi, first, second)
     return ClosestPointRows(geometry, equations, none, none, (1 / slope_f)[None], (1 / slope_g)[None])
 
@@ -199,7 +204,7 @@ def _general_rows(pair: PairClass, unknowns, first: Placed, second: Placed, refe
     normal_1, complementary_1 = _side_rows(pair.first, first, a1, l1, n, length, angle)
     normal_2, complementary_2 = _side_rows(pair.second, second, a2, l2, -n, length, angle)
     apart = a2 - a1 - (psi + pair.radii(first, second)) * n
-    equations = jnp.concatenate([apart / length, (jnp.dot(n, n) - 1)[None], normal_1, normal_2])
+    equations = jnp.concatenate([apart / length, (inner(n, n) - 1)[None], normal_1, normal_2])
     multipliers, slacks = (jnp.concatenate(both) for both in zip(complementary_1, complementary_2, strict=True))
     geometry = pair.geometry(a1, a2, n, tangents(n, reference), psi[0], first, second)
     return ClosestPointRows(geometry, equations, multipliers, slacks, l1 / first.slope, l2 / second.slope)
@@ -213,17 +218,17 @@ def _side_rows(shape_class: ShapeClass, placed: Placed, point, weights, outward,
     0 <= c + half length _|_ -min(half length - c, outward) >= 0.
     """
     if shape_class.support is None:
-        equations = ((weights / placed.slope) @ placed.gradient(shape_class, point) - outward) / angle
+        equations = (inner(placed.gradient(shape_class, point).T, weights / placed.slope) - outward) / angle
         return equations, (weights / angle, -placed.value(shape_class, point) / (placed.slope * length))
-    normal, body_point = placed.rotation.T @ outward, placed.rotation.T @ (point - placed.position)
+    normal, body_point = inner(placed.rotation.T, outward), inner(placed.rotation.T, point - placed.position)
     own = shape_class.support_jet.gradient(normal, placed.theta)[0]
     c = (body_point - own) / length
     swept = np.array([i is not None for i in shape_class.sweep[: shape_class.dimension]])
     # n = l grad f along the point, whose product with the gradient is smooth where the gradient is not; at the point that
     # the normal gives, without the round-off of world coordinates, which a power below 2 would turn from 1e-16 into 1e-3.
     at = jnp.where(swept, body_point, own)
-    radial = jnp.dot(shape_class.jet.gradient(at, placed.theta)[0], at) / placed.slope
-    equations = jnp.concatenate([c[~swept], (weights * radial - jnp.dot(normal, at)) / length])
+    radial = inner(shape_class.jet.gradient(at, placed.theta)[0], at) / placed.slope
+    equations = jnp.concatenate([c[~swept], (weights * radial - inner(normal, at)) / length])
     reach = shape_class.half_lengths(placed.theta)[swept] / length
     return equations, (c[swept] + reach, -jnp.minimum(reach - c[swept], normal[swept] / angle))
 

@@ -50,12 +50,12 @@ def begin(stepper: Stepper, system: System, state: State) -> Any:
     return _init(stepper, system, state, closest_points(system, state))
 
 
-@functools.partial(jit, static_argnums=0)
+@functools.partial(jit, static_argnums=0, once=True)
 def _init(stepper: Stepper, system: System, state: State, closest) -> Any:
     return stepper.init(system, state, closest)
 
 
-@jit
+@functools.partial(jit, once=True)
 def closest_points(system: System, state: State) -> tuple:
     """Per group, closest-point unknowns (nc, unknowns) in long form, found without a hint."""
     return tuple(cold_closest(system, state))

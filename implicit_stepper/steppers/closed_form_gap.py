@@ -12,6 +12,7 @@ from jax import lax
 
 from shapes.closed_form import CLOSED_FORMS
 from shapes.closest_points import PairClass
+from shapes.mixture import query_of
 
 from ..bodies import State
 from ..certificate import certificate
@@ -76,7 +77,7 @@ class ClosedFormGap:
         return jnp.zeros_like(contacts.gap)
 
     def _closed(self, system: System) -> System:
-        return with_queries(system, self._formula)
+        return with_queries(system, lambda pair: query_of(pair, self._formula))
 
     def _formula(self, pair: PairClass) -> Callable:
         names = (pair.first.name, pair.second.name)

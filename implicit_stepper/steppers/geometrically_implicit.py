@@ -22,7 +22,7 @@ from ..complementarity import length_of
 from ..cuts import Cuts, cut_start, no_cuts, tilted
 from ..distance import closest_points_query
 from ..friction import FRICTION_ROWS
-from ..newton import Solution, newton
+from ..newton import Solution, newton_again
 from ..records import Contacts, Stats, StepResult, no_contacts
 from ..results import Result
 from ..system import ContactGroup, System, in_user_order, with_queries
@@ -84,16 +84,13 @@ class GeometricallyImplicit:
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s] from the best continuation of the last roots; not solved, it says so in its `result`."""
         problem = self._problem(system, state, memory, h)
-        residual = functools.partial(ncp.residual, problem)
-        z0, F0 = starts.extrapolated(residual, memory.history / ncp.unknown_scale(problem))
-        solution = newton(
-            residual,
-            functools.partial(ncp.jacobian, problem),
-            z0,
-            F0=F0,
+        solution = newton_again(
+            functools.partial(ncp.residual, problem),
+            functools.partial(ncp.linearize, problem),
+            starts.extrapolated(memory.history / ncp.unknown_scale(problem)),
+            memory.inverse,
             tolerance=self.tolerance + ncp.round_off(problem),
             max_iterations=self.max_iterations,
-            kept=memory.inverse,
         )
         return self._result(problem, memory, solution)
 
