@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +15,9 @@ from jax import lax
 from .linear import damped_step
 from .newton import Solution
 
-_CONTRACTION = 0.4  # by which max |F| must fall with kept factors, every time
-_OVERSHOOT = 2.0  # but for the first time: rows of slips that vanish, |w|, take one correction longer
+_WORTH = 7  # corrections that a Jacobian costs: with more to come, at the rate of the last, the factorisation is renewed
+_OVERSHOOT = 2.0  # growth of max |F| that the first correction may bring: rows of slips that vanish, |w|, take one longer
+_FAR_WITHIN = 0.03  # of the tolerance: what needs no further correction
 _PATIENCE = 10  # factorisations before steps are damped
 _GROWTH, _MEMORY, _LEAST_DAMPING, _FIRST_DAMPING = 10.0, 20, 1e-12, 1e-10  # as in `newton`
 
@@ -38,11 +40,15 @@ def no_factors(n: int) -> Factors:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Iterate:
-    """`damped`: whether kept factors were given up; `within`: whether z was within the tolerance before its last
-    correction."""
+    """`said`: what came with the last F; `start`, `F_start`: the best of the starts, once they are `chosen`; `damped`:
+    whether kept factors were given up; `within`: whether z was within the tolerance before its last correction."""
 
     z: jax.Array
     F: jax.Array
+    said: Any
+    start: jax.Array
+    F_start: jax.Array
+    chosen: jax.Array
     factors: Factors
     damped: jax.Array
     within: jax.Array
@@ -54,37 +60,42 @@ class _Iterate:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Chord:
-    """Corrections with one Jacobian: the next goes to z + dz and is taken if max |F| is below `bound` there; how many
-    were."""
+    """Corrections with one Jacobian: the next goes to z + dz and is taken if max |F| is below `bound` there; of those tried
+    how many were taken. While a start is chosen, a trial is a start, and taken if it is the best so far."""
 
     z: jax.Array
     F: jax.Array
+    said: Any
     dz: jax.Array
     bound: jax.Array
+    tried: jax.Array
     taken: jax.Array
     within: jax.Array
     going: jax.Array
 
 
 def kept_newton(
-    residual: Callable, linearize: Callable, z0, F0, factors: Factors, *, tolerance: float, max_iterations: int
-) -> tuple[Solution, Factors]:
-    """Solve F(z) = 0 for z (n,) from z0 with F0 = F(z0), beginning with the `factors` of a similar problem; `linearize(z)`
-    is the Jacobian (n, n), of which at most `max_iterations` are used. Also returns the last factors. Never raises: see
-    `Solution.converged`.
+    residual: Callable, linearize: Callable, starts, factors: Factors, *, tolerance: float, max_iterations: int
+) -> tuple[Solution, Any, Factors]:
+    """Solve F(z) = 0 for z (n,) from the best of `starts` (k, n), beginning with the `factors` of a similar problem;
+    `residual(z)` gives F and a tree that is handed on, `linearize(z, tree)` the Jacobian (n, n), of which at most
+    `max_iterations` are used. Returns the solution, its tree (that of another z if it did not converge), and the last
+    factors. Never raises: see `Solution.converged`.
 
-    Where max |F| does not fall by `_CONTRACTION`, the factorisation is renewed; after `_PATIENCE` of them, or where |F|
-    grows by more than non-monotone steps may, the damped steps of `newton` begin at z0. What is within the tolerance is
-    corrected once more."""
+    Where corrections become too many, the factorisation is renewed; after `_PATIENCE` of them, or where |F|
+    grows by more than non-monotone steps may, the damped steps of `newton` begin at the start. What is barely within the
+    tolerance is corrected once more. Starts and corrections are evaluated in one place, as in `newton`."""
+    residual, count = jax.jit(residual), len(starts)
 
     def proceed(iterate):
-        return ~iterate.within & (iterate.jacobians < max_iterations)
+        return ~iterate.chosen | (~iterate.within & (iterate.jacobians < max_iterations))
 
     def advance(iterate):
-        damped, renew = iterate.damped, iterate.damped | ~iterate.factors.valid
+        choosing, damped = ~iterate.chosen, iterate.damped
+        renew = iterate.chosen & (damped | ~iterate.factors.valid)
 
         def renewed():
-            jacobian = linearize(iterate.z)
+            jacobian = linearize(iterate.z, iterate.said)
             lu, _, order = lax.linalg.lu(jacobian)
             dz = lax.cond(
                 damped, lambda: damped_step(jacobian, iterate.F, iterate.damping), lambda: jnp.zeros_like(iterate.z)
@@ -95,44 +106,58 @@ def kept_newton(
         dz = jnp.where(damped, dz, -_solve(factors, iterate.F))
 
         def correct(chord):
-            z = chord.z + chord.dz
-            F = residual(z)
+            z = jnp.where(choosing, starts[jnp.minimum(chord.tried, count - 1)], chord.z + chord.dz)
+            F, said = residual(z)
             size, before = _largest(F), _largest(chord.F)
-            taken = (size < chord.bound) | (size <= tolerance)  # false for NaN
-            within = (before <= tolerance) & (size <= tolerance)
+            better = (chord.tried == 0) | (size < before) | jnp.isnan(before)
+            taken = jnp.where(choosing, better, (size < chord.bound) | (size <= tolerance))  # false for NaN
+            within = ~choosing & (size <= tolerance) & ((before <= tolerance) | (size <= _FAR_WITHIN * tolerance))
+            # that |F| falls to the tolerance at this rate, within as many corrections; the first says little
+            quick = (size / tolerance) <= (before / size) ** _WORTH
+            slow = (chord.tried > 0) & (size > tolerance) & ~quick
             return _Chord(
                 z=jnp.where(taken, z, chord.z),
                 F=jnp.where(taken, F, chord.F),
+                said=said,
                 dz=-_solve(factors, F),
-                bound=_CONTRACTION * size,
+                bound=size,
+                tried=chord.tried + 1,
                 taken=chord.taken + taken,
                 within=within,
-                going=taken & ~within & ~damped,
+                going=jnp.where(choosing, chord.tried < count - 1, taken & ~within & ~slow & ~damped),
             )
 
         zero, no = jnp.zeros((), int), jnp.asarray(False)
         bound = jnp.where(renew, _GROWTH * jnp.max(iterate.recent), _OVERSHOOT * _largest(iterate.F))
-        start = _Chord(iterate.z, iterate.F, dz, bound, zero, no, jnp.asarray(True))
+        start = _Chord(iterate.z, iterate.F, iterate.said, dz, bound, zero, zero, no, ~no)
         chord = lax.while_loop(lambda chord: chord.going, correct, start)
         accepted, jacobians = chord.taken > 0, iterate.jacobians + renew
         gives_up = ~damped & renew & ~chord.within & (~accepted | (jacobians >= _PATIENCE))
         lower, higher = jnp.maximum(iterate.damping / 10, _LEAST_DAMPING), jnp.maximum(iterate.damping * 10, _FIRST_DAMPING)
+        size = _largest(chord.F)
+        recent = jnp.where(choosing, jnp.full(_MEMORY, size), jnp.roll(iterate.recent, 1).at[0].set(size))
         return _Iterate(
-            z=jnp.where(gives_up, z0, chord.z),
-            F=jnp.where(gives_up, F0, chord.F),
-            factors=dataclasses.replace(factors, valid=chord.within),
+            z=jnp.where(gives_up, iterate.start, chord.z),
+            F=jnp.where(gives_up, iterate.F_start, chord.F),
+            said=chord.said,
+            start=jnp.where(choosing, chord.z, iterate.start),
+            F_start=jnp.where(choosing, chord.F, iterate.F_start),
+            chosen=~no,
+            factors=dataclasses.replace(factors, valid=jnp.where(choosing, factors.valid, chord.within)),
             damped=damped | gives_up,
             within=chord.within,
-            recent=jnp.where(accepted, jnp.roll(iterate.recent, 1).at[0].set(_largest(chord.F)), iterate.recent),
+            recent=jnp.where(accepted, recent, iterate.recent),
             damping=jnp.where(damped, jnp.where(accepted, lower, higher), iterate.damping),
             jacobians=jacobians,
         )
 
-    no, damping, recent = jnp.asarray(False), jnp.asarray(_LEAST_DAMPING, float), jnp.full(_MEMORY, _largest(F0))
-    start = _Iterate(z0, F0, factors, no, no, recent, damping, jnp.zeros((), int))
+    z, no, infinite = starts[0], jnp.asarray(False), jnp.full(_MEMORY, jnp.inf)
+    F, said = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(residual, z))
+    damping = jnp.asarray(_LEAST_DAMPING, float)
+    start = _Iterate(z, F, said, z, F, no, factors, no, no, infinite, damping, jnp.zeros((), int))
     end = lax.while_loop(proceed, advance, start)
     solution = Solution(end.z, _largest(end.F), end.jacobians, _largest(end.F) <= tolerance)
-    return solution, dataclasses.replace(end.factors, valid=end.factors.valid & ~end.damped)
+    return solution, end.said, dataclasses.replace(end.factors, valid=end.factors.valid & ~end.damped)
 
 
 def _solve(factors: Factors, right):

@@ -140,7 +140,7 @@ def split_stages(problem: StageProblem, unknowns) -> Stage:
     """All stages, with an axis (s,) in front, of `unknowns` (s n,), physical."""
     rates, contacts = jax.vmap(lambda own: _parts(problem, own))(unknowns.reshape(problem.stages, -1))
     change = problem.h * jnp.einsum("ij,jbw->ibw", radau(problem.stages).A, rates)
-    return Stage(times(problem), rates, change, contacts)
+    return Stage(problem.state.time + problem.h * times(problem), rates, change, contacts)
 
 
 def _parts(problem: StageProblem, own):
@@ -153,8 +153,8 @@ def _parts(problem: StageProblem, own):
 
 
 def times(problem: StageProblem):
-    """Times (s,) [s] at which the stages see their loads: one that jumps at the end of the step, as it was before."""
-    return problem.state.time + problem.h * radau(problem.stages).c * (1 - _BEFORE)
+    """Fractions (s,) of the step at which the stages see their loads: one that jumps at its end, as it was before."""
+    return radau(problem.stages).c * (1 - _BEFORE)
 
 
 def join_stages(rates, contacts):
@@ -261,25 +261,26 @@ def residual(problem: StageProblem, z, modes: Modes, held) -> tuple[jax.Array, A
     return rows.at[:, :count].add(-pushed.reshape(problem.stages, count)).reshape(-1), ats
 
 
-def jacobian(problem: StageProblem, z, modes: Modes, held, slips):
-    """dF/dz (s n, s n), and the derivatives (margins, s n) of the last stage's margins, see `margins`.
+def jacobian(problem: StageProblem, z, modes: Modes, held, ahead):
+    """Derivatives of F and of the last stage's margins (see `margins`, `ahead` as there): by z, (s n, s n) and
+    (margins, s n), and by h, (s n,) and (margins,) [1/s].
 
     Stages depend on each other only through the changes D_i and through what pushes the bodies, both linear: so each stage
-    is differentiated alone, by its own unknowns and by D_i."""
+    is differentiated alone, by its own unknowns, by D_i and by h."""
     s, A, b = problem.stages, radau(problem.stages).A, problem.momentum.size
     units = unknown_scale(problem)
     stages, own = split_stages(problem, z * units), z.reshape(s, -1)
-    ahead = _ahead(problem, at_stage(problem, jax.tree.map(lambda a: a[0], stages)), slips)
 
-    def local(own, change, time):
-        rates, contacts = _parts(problem, own * units[: own.size])
-        stage = Stage(time, rates, change, contacts)
-        at = at_stage(problem, stage)
-        rows, pushed = _rows(problem, stage, at, modes, held)
-        return rows, (pushed / problem.scales.momentum).reshape(-1), margins_at(problem, at, modes, ahead)
+    def local(own, change, h, time):
+        here = dataclasses.replace(problem, h=h)
+        rates, contacts = _parts(here, own * units[: own.size])
+        stage = Stage(problem.state.time + h * time, rates, change, contacts)
+        at = at_stage(here, stage)
+        rows, pushed = _rows(here, stage, at, modes, held)
+        return rows, (pushed / problem.scales.momentum).reshape(-1), margins_at(here, at, modes, ahead)
 
-    both = jax.vmap(jax.jacfwd(local, (0, 1)))(own, stages.change, stages.time)
-    (R, R_D), (P, P_D), (M, M_D) = both
+    each = jax.vmap(jax.jacfwd(local, (0, 1, 2)), (0, 0, None, 0))(own, stages.change, problem.h, times(problem))
+    (R, R_D, R_h), (P, P_D, P_h), (M, M_D, M_h) = each
     turn = problem.h * A[:, :, None] * units[:b]  # dD_i/dU_j in dimensionless rates
 
     def through_change(derivative):
@@ -293,7 +294,13 @@ def jacobian(problem: StageProblem, z, modes: Modes, held, slips):
 
     J = coupled(R, R_D)
     J = J.at[:, :b].add(-jnp.einsum("il,lkjn->ikjn", A, coupled(P, P_D)))
-    return J.reshape(z.size, z.size), coupled(M, M_D)[-1].reshape(-1, z.size)
+    # D_i = h sum_j A_ij U_j changes with h at the rate D_i / h
+    R_h, P_h, M_h = (
+        by_h + jnp.einsum("ikbw,ibw->ik", by_change, stages.change / problem.h)
+        for by_h, by_change in ((R_h, R_D), (P_h, P_D), (M_h, M_D))
+    )
+    J_h = R_h.at[:, :b].add(-A @ P_h)
+    return J.reshape(z.size, z.size), coupled(M, M_D)[-1].reshape(-1, z.size), J_h.reshape(-1), M_h[-1]
 
 
 def loads(problem: StageProblem, time, at: Motion):
@@ -362,16 +369,14 @@ def modes_of(problem: StageProblem, ats: At) -> Modes:
     return Modes(*(tuple(parts) for parts in zip(*each, strict=True))) if each else Modes((), (), (), ())
 
 
-def margins(problem: StageProblem, ats: At, modes: Modes, slips):
+def margins(problem: StageProblem, ats: At, modes: Modes, ahead):
     """How far (s, n) every half that `modes` name is from being left, dimensionless, >= 0 while it is not: per contact gap
-    or force; cone, or slip along its direction at the start, that of `slips` (nc, k); the inequalities' multipliers or
-    slacks."""
-    ahead = _ahead(problem, jax.tree.map(lambda a: a[0], ats), slips)
+    or force; cone, or slip along the direction `ahead` (nc, k), per group; the inequalities' multipliers or slacks."""
     return jax.vmap(lambda at: margins_at(problem, at, modes, ahead))(ats)
 
 
 def margins_at(problem: StageProblem, at: At, modes: Modes, ahead):
-    """`margins` (n,) of one stage; `ahead` (nc, k), per group, the slips' directions."""
+    """`margins` (n,) of one stage."""
 
     def one(member, point, held, ahead):
         (weights, slacks), (_, gap), (force, _) = complementary(problem, member, point)
@@ -391,11 +396,11 @@ def margins_at(problem: StageProblem, at: At, modes: Modes, ahead):
     return jnp.concatenate([*parts, jnp.zeros(0)])
 
 
-def _ahead(problem: StageProblem, first: At, slips) -> tuple[jax.Array, ...]:
-    """Directions (nc, k) per group of `slips` at the start, or of those at the `first` stage."""
+def slip_directions(problem: StageProblem, ats: At, slips) -> tuple[jax.Array, ...]:
+    """Directions (nc, k) per group of `slips` at the start of the step, or of those at the first stage of `ats`."""
     return tuple(
-        jax.vmap(_direction, (0, 0, None))(start, point.w, problem.scales.speed)
-        for start, point in zip(slips, first.points, strict=True)
+        jax.vmap(_direction, (0, 0, None))(start, point.w[0], problem.scales.speed)
+        for start, point in zip(slips, ats.points, strict=True)
     )
 
 

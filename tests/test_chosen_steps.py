@@ -128,15 +128,17 @@ def test_angular_velocity_of_a_changing_rotation_vector():
 
 def test_kept_factors_solve_and_are_given_up_where_they_must():
     def residual(z):
-        return jnp.array([z[0] ** 3 - 8.0, z[0] * z[1] - 4.0])
+        return jnp.array([z[0] ** 3 - 8.0, z[0] * z[1] - 4.0]), 3 * z
 
-    def jacobian(z):
+    def jacobian(z, _):
         return jnp.array([[3 * z[0] ** 2, 0.0], [z[1], z[0]]])
 
     def solve(z, factors=None):
-        z = jnp.asarray(z)
         factors = no_factors(2) if factors is None else factors
-        return kept_newton(residual, jacobian, z, residual(z), factors, tolerance=1e-12, max_iterations=60)
+        starts = jnp.asarray([[9.0, -7.0], z])
+        solution, said, factors = kept_newton(residual, jacobian, starts, factors, tolerance=1e-12, max_iterations=60)
+        np.testing.assert_array_equal(said, 3 * solution.z)
+        return solution, factors
 
     near, factors = solve([2.1, 1.9])
     np.testing.assert_allclose(near.z, [2.0, 2.0], atol=1e-12)
@@ -145,8 +147,8 @@ def test_kept_factors_solve_and_are_given_up_where_they_must():
     np.testing.assert_allclose(again.z, [2.0, 2.0], atol=1e-12)
     singular, _ = solve([0.0, 1.0])  # no factors there: damped steps
     assert bool(singular.converged)
-    nowhere, _ = kept_newton(
-        lambda z: z**2 + 1, lambda z: jnp.diag(2 * z), jnp.ones(1), 2 * jnp.ones(1), no_factors(1),
+    nowhere, *_ = kept_newton(
+        lambda z: (z**2 + 1, ()), lambda z, _: jnp.diag(2 * z), jnp.ones((1, 1)), no_factors(1),
         tolerance=1e-12, max_iterations=40,
     )  # fmt: skip
     assert not bool(nowhere.converged)

@@ -127,14 +127,19 @@ def test_jacobian_is_the_derivative_of_the_residual(scene):
     z = jnp.asarray(np.random.default_rng(1).normal(size=3 * stages.stage_size(system)) * 0.01)
     z = z + radau_contact.at_fractions(problem, memory, jnp.eye(3)) / stages.unknown_scale(problem)
 
-    def whole(z, held):
-        F, ats = stages.residual(problem, z, task.modes, held)
-        return F, stages.margins(problem, ats, task.modes, memory.slips)[-1]
+    def ahead(z, held):
+        return stages.slip_directions(problem, stages.residual(problem, z, task.modes, held)[1], memory.slips)
 
-    derivative = jax.jit(jax.jacfwd(whole))
-    ours = jax.jit(lambda z, held: stages.jacobian(problem, z, task.modes, held, memory.slips))
+    def whole(z, h, held):
+        cut = dataclasses.replace(problem, h=h)
+        F, ats = stages.residual(cut, z, task.modes, held)
+        return F, stages.margins(cut, ats, task.modes, ahead(z, held))[-1]
+
+    derivative = jax.jit(jax.jacfwd(whole, (0, 1)))
+    ours = jax.jit(lambda z, held: stages.jacobian(problem, z, task.modes, held, ahead(z, held)))
     for held in (jnp.asarray(False), jnp.asarray(True)):
-        for found, expected in zip(ours(z, held), derivative(z, held), strict=True):
+        (J, J_h), (M, M_h) = derivative(z, jnp.asarray(0.05), held)
+        for found, expected in zip(ours(z, held), (J, M, J_h, M_h), strict=True):
             np.testing.assert_allclose(found, expected, atol=1e-12 * np.max(np.abs(expected)))
 
 

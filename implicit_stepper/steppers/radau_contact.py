@@ -150,49 +150,43 @@ def attempt(
 
     def residual(z):
         F, ats = stages.residual(cut(z), z[:-1], task.modes, task.held)
-        margins = stages.margins(cut(z), ats, task.modes, memory.slips)[-1]
-        return jnp.append(F, jnp.append(margins, z[-1] - 1)[task.event])
+        margins = stages.margins(whole, ats, task.modes, stages.slip_directions(whole, ats, memory.slips))
+        return jnp.append(F, jnp.append(margins[-1], z[-1] - 1)[task.event]), (ats, margins)
 
-    def linearize(z):
-        J, margins = stages.jacobian(cut(z), z[:-1], task.modes, task.held, memory.slips)
-        _, by_h = jax.jvp(residual, (z,), (jnp.zeros_like(z).at[-1].set(1.0),))
+    def linearize(z, said):
+        directions = stages.slip_directions(whole, said[0], memory.slips)
+        J, margins, *by_h = stages.jacobian(cut(z), z[:-1], task.modes, task.held, directions)
         last = jnp.concatenate([margins, jnp.zeros((1, J.shape[1]))])[task.event]
-        return jnp.concatenate([jnp.concatenate([J, last[None]]), by_h[:, None]], axis=1)
+        column, corner = by_h[0] * task.h, jnp.append(by_h[1] * task.h, 1.0)[task.event]
+        return jnp.block([[J, column[:, None]], [last[None], corner[None, None]]])
 
-    start, F = _best_start(whole, task, residual)
-    solution, factors = kept_newton(
+    solution, (ats, margins), factors = kept_newton(
         residual,
         linearize,
-        start,
-        F,
+        _starts(whole, task),
         factors,
         tolerance=stepper.tolerance + ncp.round_off(whole),
         max_iterations=task.patience,
     )
     problem, unknowns = cut(solution.z), solution.z[:-1] * stages.unknown_scale(whole)
-    _, ats = stages.residual(problem, solution.z[:-1], task.modes, task.held)
     step = _result(problem, memory, solution, stages.split_stages(problem, unknowns), ats)
     tried = Attempt(
         step=step,
         h=problem.h,
         modes=stages.modes_of(problem, ats),
-        margins=stages.margins(problem, ats, task.modes, memory.slips),
+        margins=margins,
         missed=state.velocity - jnp.einsum("i,ibw->bw", radau(stepper.stages).at_start, ats.motion.velocity),
     )
     return tried, factors
 
 
-def _best_start(problem: StageProblem, task: Task, residual):
-    """The better of the hint's polynomials and of their end, dimensionless, with h; and its residual."""
+def _starts(problem: StageProblem, task: Task):
+    """The hint's polynomials, and their end, (2, s n + 1), dimensionless, with h."""
     method, s = radau(problem.stages), problem.stages
     ahead = method.basis(task.offset + method.c * problem.h / task.hint.h)
     weights = jnp.stack([ahead, jnp.zeros((s, s)).at[:, -1].set(1.0)])
     units = stages.unknown_scale(problem)
-    starts = jax.vmap(lambda w: jnp.append(at_fractions(problem, task.hint, w) / units, 1.0))(weights)
-    F = jax.vmap(residual)(starts)
-    sizes = jnp.max(jnp.abs(F), axis=1)
-    best = jnp.argmin(jnp.where(jnp.isnan(sizes), jnp.inf, sizes))
-    return starts[best], F[best]
+    return jax.vmap(lambda w: jnp.append(at_fractions(problem, task.hint, w) / units, 1.0))(weights)
 
 
 def unknown_count(stepper: RadauContact, system: System) -> int:
