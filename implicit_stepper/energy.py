@@ -42,6 +42,21 @@ def kinetic_energy(system: System, orientation, velocity):
     return jnp.sum(momentum * velocity) / 2
 
 
+def created(system: System, before: State, after: State, h, share, pushed, velocities):
+    """Energy () that a step of s stages gained and no force accounts for, relative to the kinetic energy and sum m g L.
+
+    `pushed` (s, nb, 6 or 3) [N s, N m s]: what the forces at the stages would give in h; `velocities` (s, nb, 6 or 3) at
+    them; `share` (s,), the weights of the stages. Of order 2 s, as the error of the step.
+    """
+    d = system.dimension
+    work = jnp.einsum("i,ibw,ibw->", share, pushed, velocities)
+    # bodies rise with the rates of their positions, which GGL keeps apart from their velocities
+    apart = after.position - before.position - h * jnp.einsum("i,ibd->bd", share, velocities[..., :d])
+    lifted = -jnp.sum(system.mass * (apart @ system.gravity))
+    start, end = (kinetic_energy(system, state.orientation, state.velocity) for state in (before, after))
+    return (end - start + lifted - work) / (end + jnp.sum(system.mass) * system.acceleration * system.length)
+
+
 def excess_energy(system: System, before: State, after: State, contacts: Contacts, h):
     """How far a step's kinetic energy exceeds 1.05 times that of free flight, in units of m g L (), >= 0.
 

@@ -28,17 +28,20 @@ class Tolerance:
     """Errors to aim for: `relative` to how far a body has gone, plus `position` [m]; `angle` [rad]. Each in [1e-12, 1e-1]
     (`position` in units of the scene's length). Velocities follow, with errors of the same size per sqrt(L/g).
 
-    A number tol stands for Tolerance(relative=tol, position=tol L, angle=tol). Raises `ValueError` naming the argument.
+    `energy` [1/s]: energy that may appear or vanish each second, relative to the kinetic energy and sum m g L, for long
+    runs; left out, it is not controlled, and drifts by some .1 to .2 tol a second. A number tol stands for
+    Tolerance(relative=tol, position=tol L, angle=tol). Raises `ValueError` naming the argument.
     """
 
     relative: float
     position: float | None = None
     angle: float | None = None
+    energy: float | None = None
 
     def __post_init__(self):
         if not isinstance(self.relative, float | int):
             return  # a leaf of a pytree in traced code
-        for name in ("relative", "position", "angle"):
+        for name in ("relative", "position", "angle", "energy"):
             value = getattr(self, name)
             if value is not None and not LEAST <= number(name, value) <= LARGEST:
                 raise ValueError(f"`{name}` = {value} of the tolerance must be between {LEAST:g} and {LARGEST:g}.")
@@ -56,18 +59,20 @@ def resolved(tol: float | Tolerance, system: System) -> Tolerance:
         jnp.asarray(tol.relative, float),
         jnp.asarray(tol.relative * length if tol.position is None else tol.position, float),
         jnp.asarray(tol.relative if tol.angle is None else tol.angle, float),
+        jnp.asarray(jnp.inf if tol.energy is None else tol.energy, float),
     )
 
 
-def ratio(system: System, tolerance: Tolerance, stages: int, state: State, start, defect, h):
+def ratio(system: System, tolerance: Tolerance, stages: int, state: State, start, defect, created, h):
     """Estimate over what is allowed, (), accepted up to 1; `start` (nb, d): where the bodies were at first; `defect` (nb, 6
-    or 3) [m/s, rad/s]."""
+    or 3) [m/s, rad/s]; energy `created` (), see `energy.created`: no estimate but an error, of order 2 s - 1 per time."""
     d, power = system.dimension, (stages + 1) / (2 * stages - 1)
     gone = jnp.linalg.norm(state.position - start, axis=1)
     position = (tolerance.position + tolerance.relative * gone) / system.length
     linear = jnp.linalg.norm(defect[:, :d], axis=1) / (system.length * (_CALIBRATION * position) ** power)
     angular = jnp.linalg.norm(defect[:, d:], axis=1) / (_CALIBRATION * tolerance.angle) ** power
-    return _GAMMA[stages] * h * jnp.maximum(jnp.max(linear), jnp.max(angular))
+    drift = (jnp.abs(created) / (h * tolerance.energy)) ** power
+    return jnp.maximum(_GAMMA[stages] * h * jnp.maximum(jnp.max(linear), jnp.max(angular)), drift)
 
 
 def next_step(stages: int, h, ratio):

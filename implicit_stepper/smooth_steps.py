@@ -173,7 +173,8 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     point, plan, counts = carry.point, carry.plan, carry.counts
     tried, factors = _attempt(stepper, system, point, plan, carry.factors)
     step, h = tried.step, tried.h
-    estimate = functools.partial(ratio, system, limits.tolerance, stepper.stages, point.state, limits.start, tried.missed)
+    errors = (tried.missed, tried.created)
+    estimate = functools.partial(ratio, system, limits.tolerance, stepper.stages, point.state, limits.start, *errors)
     size, slopes = estimate(h), estimate(jnp.sqrt(system.length / system.acceleration))
     solved, fine = step.result == Result.SOLVED, size <= 1
     free, held, landing = (plan.kind == kind for kind in Kind)

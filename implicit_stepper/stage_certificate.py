@@ -35,7 +35,7 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     shift = over(system.mass, system.inertia, at.orientation, at.velocity) - momenta
     jump = jax.vmap(bodies.momentum)(system.mass, system.inertia, at.orientation[-1], after.velocity - own.velocity[-1])
     at = dataclasses.replace(at, velocity=own.velocity)
-    times = stages.times(problem)
+    times = before.time + h * stages.fractions(problem)
     share, pushed, parts = radau(s).A[-1], h * jax.vmap(functools.partial(stages.loads, problem))(times, at), []
     extra = contacts.normal_impulse - share @ own.contacts.normal_impulse
     extra_friction = contacts.friction_impulse - jnp.einsum("i,ick->ck", share, own.contacts.friction_impulse)

@@ -140,7 +140,7 @@ def split_stages(problem: StageProblem, unknowns) -> Stage:
     """All stages, with an axis (s,) in front, of `unknowns` (s n,), physical."""
     rates, contacts = jax.vmap(lambda own: _parts(problem, own))(unknowns.reshape(problem.stages, -1))
     change = problem.h * jnp.einsum("ij,jbw->ibw", radau(problem.stages).A, rates)
-    return Stage(problem.state.time + problem.h * times(problem), rates, change, contacts)
+    return Stage(problem.state.time + problem.h * fractions(problem), rates, change, contacts)
 
 
 def _parts(problem: StageProblem, own):
@@ -152,7 +152,7 @@ def _parts(problem: StageProblem, own):
     return parts[0], tuple(parts[1:])
 
 
-def times(problem: StageProblem):
+def fractions(problem: StageProblem):
     """Fractions (s,) of the step at which the stages see their loads: one that jumps at its end, as it was before."""
     return radau(problem.stages).c * (1 - _BEFORE)
 
@@ -250,15 +250,16 @@ def _rows(problem: StageProblem, stage: Stage, at: At, modes: Modes, held):
     return jnp.concatenate(rows), pushed
 
 
-def residual(problem: StageProblem, z, modes: Modes, held) -> tuple[jax.Array, At]:
-    """F (s n,) at z (s n,), both dimensionless, and what the unknowns say, with an axis (s,) in front. Where `held` (),
-    complementarities are the equations of the halves that `modes` name."""
+def residual(problem: StageProblem, z, modes: Modes, held) -> tuple[jax.Array, At, jax.Array]:
+    """F (s n,) at z (s n,), both dimensionless; what the unknowns say, with an axis (s,) in front; and what pushes the
+    bodies in h (s, nb, 6 or 3) [N s, N m s]. Where `held` (), complementarities are the equations of the halves that
+    `modes` name."""
     stages = split_stages(problem, z * unknown_scale(problem))
     ats = jax.vmap(lambda stage: at_stage(problem, stage))(stages)
     rows, pushed = jax.vmap(lambda stage, at: _rows(problem, stage, at, modes, held))(stages, ats)
-    pushed = jnp.einsum("ij,jbw->ibw", radau(problem.stages).A, pushed) / problem.scales.momentum
+    gained = jnp.einsum("ij,jbw->ibw", radau(problem.stages).A, pushed) / problem.scales.momentum
     count = problem.momentum.size
-    return rows.at[:, :count].add(-pushed.reshape(problem.stages, count)).reshape(-1), ats
+    return rows.at[:, :count].add(-gained.reshape(problem.stages, count)).reshape(-1), ats, pushed
 
 
 def jacobian(problem: StageProblem, z, modes: Modes, held, ahead):
@@ -279,7 +280,7 @@ def jacobian(problem: StageProblem, z, modes: Modes, held, ahead):
         rows, pushed = _rows(here, stage, at, modes, held)
         return rows, (pushed / problem.scales.momentum).reshape(-1), margins_at(here, at, modes, ahead)
 
-    each = jax.vmap(jax.jacfwd(local, (0, 1, 2)), (0, 0, None, 0))(own, stages.change, problem.h, times(problem))
+    each = jax.vmap(jax.jacfwd(local, (0, 1, 2)), (0, 0, None, 0))(own, stages.change, problem.h, fractions(problem))
     (R, R_D, R_h), (P, P_D, P_h), (M, M_D, M_h) = each
     turn = problem.h * A[:, :, None] * units[:b]  # dD_i/dU_j in dimensionless rates
 

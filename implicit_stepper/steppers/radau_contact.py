@@ -13,7 +13,7 @@ import numpy as np
 
 from shapes.arguments import positive
 
-from .. import checks, ncp, restart, rotation, stage_records, stages
+from .. import checks, energy, ncp, restart, rotation, stage_records, stages
 from ..bodies import State
 from ..collocation import radau
 from ..friction import FRICTION_ROWS
@@ -129,13 +129,15 @@ class Task:
 @dataclasses.dataclass(frozen=True)
 class Attempt:
     """A step of h [s] that was tried; the `modes` at its stages; the `margins` (s, n) of the task's modes; `missed` (nb, 6
-    or 3) [m/s, rad/s], V_n - sum_i l_i(0) V_i: how far the polynomial of the stages' velocities misses the start."""
+    or 3) [m/s, rad/s], V_n - sum_i l_i(0) V_i: how far the polynomial of the stages' velocities misses the start; energy
+    `created` (), see `energy.created`."""
 
     step: StepResult
     h: jax.Array
     modes: Modes
     margins: jax.Array
     missed: jax.Array
+    created: jax.Array
 
 
 def attempt(
@@ -149,9 +151,9 @@ def attempt(
         return dataclasses.replace(whole, h=z[-1] * task.h)
 
     def residual(z):
-        F, ats = stages.residual(cut(z), z[:-1], task.modes, task.held)
+        F, ats, pushed = stages.residual(cut(z), z[:-1], task.modes, task.held)
         margins = stages.margins(whole, ats, task.modes, stages.slip_directions(whole, ats, memory.slips))
-        return jnp.append(F, jnp.append(margins[-1], z[-1] - 1)[task.event]), (ats, margins)
+        return jnp.append(F, jnp.append(margins[-1], z[-1] - 1)[task.event]), (ats, pushed, margins)
 
     def linearize(z, said):
         directions = stages.slip_directions(whole, said[0], memory.slips)
@@ -160,7 +162,7 @@ def attempt(
         column, corner = by_h[0] * task.h, jnp.append(by_h[1] * task.h, 1.0)[task.event]
         return jnp.block([[J, column[:, None]], [last[None], corner[None, None]]])
 
-    solution, (ats, margins), factors = kept_newton(
+    solution, (ats, pushed, margins), factors = kept_newton(
         residual,
         linearize,
         _starts(whole, task),
@@ -176,6 +178,9 @@ def attempt(
         modes=stages.modes_of(problem, ats),
         margins=margins,
         missed=state.velocity - jnp.einsum("i,ibw->bw", radau(stepper.stages).at_start, ats.motion.velocity),
+        created=energy.created(
+            system, state, step.state, problem.h, radau(stepper.stages).A[-1], pushed, ats.motion.velocity
+        ),
     )
     return tried, factors
 
