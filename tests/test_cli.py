@@ -90,12 +90,12 @@ def test_figures_are_drawn_and_animations_left_out(spin):
     assert pictures == {"spin-scene.png", "figure-3-spin-velocities.png", "figure-4-spin-forces.png"}
 
 
-@pytest.mark.parametrize("case", ["disc", "two-spheres"])
+@pytest.mark.parametrize("case", ["disc", "two-spheres", "order-five"])
 def test_other_cases_are_reproduced(case, tmp_path, monkeypatch):
     monkeypatch.setattr(reproduce, "_draw", lambda *_, **__: None)
     assert cli.main(["reproduce", "--case", case, "--quick", "--out", str(tmp_path)]) == 0
     assert all(row["ok"] == "True" for row in rows_of(tmp_path))
-    assert len(ist.load(tmp_path / f"{case}.npz")) == {"disc": 1000, "two-spheres": 400}[case]
+    assert len(ist.load(tmp_path / f"{case}.npz")) == {"disc": 1000, "two-spheres": 400, "order-five": 66}[case]
 
 
 def test_convergence_rows_see_the_order():

@@ -40,6 +40,15 @@ def test_spinning_sphere():
     assert trajectory.velocity[14, 0, 5] == pytest.approx(0.03924, abs=1e-10)
 
 
+def test_bowling():
+    result = run("bowling")
+    assert [event.kind for event in result["trajectory"].events] == ["closes", "sticks"]
+    assert [event.time for event in result["trajectory"].events] == pytest.approx(
+        [result["lands"], result["rolls"]], abs=1e-9
+    )
+    assert_picture("bowling")
+
+
 def test_own_shape():
     trajectory = run("own_shape")["trajectory"]
     assert trajectory.contacts.gap.min() >= -1e-12

@@ -22,6 +22,7 @@ from . import exact, exact_polygon, pictures, polygon
 from .polygon import Study
 
 DOTS_PER_INCH = 200
+ENDS = {"linestyle": "none", "marker": "o", "markersize": 2.5}
 EXACT = {"color": "black", "linewidth": 0.9, "linestyle": (0, (2, 2))}
 
 
@@ -141,6 +142,27 @@ def contact_2(trajectory: Trajectory) -> Figure:
     return _contact(trajectory, 1)
 
 
+@plots.styled
+def chosen_steps(trajectory: Trajectory) -> Figure:
+    """Example 3 with chosen steps: the error of bodies between and at the ends of steps, and how long these are."""
+    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
+    errors, steps = figure.subplots(2, 1, sharex=True)
+    answer, time = exact.two_spheres(trajectory.time[-1]), np.linspace(0.0, trajectory.time[-1], 2001)
+    for when, style in (
+        (time, {"linewidth": 0.9, "label": "between"}),
+        (trajectory.time, ENDS | {"label": "at the ends of steps"}),
+    ):
+        off = np.linalg.norm(trajectory.at(when).position[:, 0] - answer.at(when).position, axis=1)
+        errors.semilogy(when, np.where(off > 0, off, np.nan), color=BLUE, **style)
+    errors.set(ylabel="|error in position| [m]", ylim=(1e-13, 1e-6))
+    steps.semilogy(trajectory.time[1:], trajectory.h, color=ORANGE, **ENDS)
+    steps.set(xlabel="time [s]", ylabel="length of the step [s]")
+    for axes in (errors, steps):
+        _mark_events(axes, answer)
+    plots.legend_above(figure, errors)
+    return figure
+
+
 FIGURES = {
     "spin": {
         "spin-scene": pictures.spin,
@@ -154,6 +176,7 @@ FIGURES = {
         "figure-7-two-spheres-contact-1": contact_1,
         "figure-8-two-spheres-contact-2": contact_2,
     },
+    "order-five": {"order-five-chosen-steps": chosen_steps},
 }
 
 COMPARISONS = {

@@ -17,6 +17,7 @@ from ..simulate import simulate
 from ..steppers import GeometricallyImplicit
 from ..trajectory import Trajectory
 from . import exact, exact_polygon, polygon, scenes, table
+from .order_five import order_five
 from .table import Row, at_least, near, report
 
 STEPPER = GeometricallyImplicit()
@@ -150,6 +151,7 @@ CASES = {
     "disc": Case("disc rolling on a line (C example 1)", disc),
     "polygons": Case("disc rolling as a polygon under an LCP (C figure 1)", polygons),
     "two-spheres": Case("sphere on two spheres (C example 3)", two_spheres),
+    "order-five": Case("sphere on two spheres (C example 3), order five", order_five),
 }
 
 

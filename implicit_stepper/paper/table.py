@@ -96,14 +96,14 @@ def write_trajectory(trajectory: Trajectory, path: Path) -> None:
     for i, body in enumerate(trajectory.names):
         header += [f"{body}: {name}" for name in names]
         columns += [trajectory.position[:, i], trajectory.orientation[:, i], trajectory.velocity[:, i]]
-    contacts, h = trajectory.contacts, trajectory.h
+    contacts, h = trajectory.contacts, np.broadcast_to(trajectory.h, len(trajectory))[:, None]
     names = ["normal force [N]", *(f"friction F_{axis} [N]" for axis in "to"[: d - 1])]
     names += ["friction torque F_r [N m]"] * (d == 3)
     names += ["gap [m]", *(f"slip v_{axis} [m/s]" for axis in "to"[: d - 1])]
     names += ["slip v_r [rad/s]"] * (d == 3) + ["weighted slip sigma [m/s]"]
     for i, (first, second) in enumerate(trajectory.contact_names):
         header += [f"contact {i + 1} ({first}, {second}): {name}" for name in names]
-        parts = [contacts.normal_impulse[:, i] / h, contacts.friction_impulse[:, i] / h]
+        parts = [contacts.normal_impulse[:, i, None] / h, contacts.friction_impulse[:, i] / h]
         parts += [contacts.gap[:, i], contacts.slip[:, i], contacts.sigma[:, i]]
         record = np.column_stack(parts)
         columns.append(np.concatenate([np.full((1, record.shape[1]), np.nan), record]))
