@@ -2,8 +2,9 @@
 
     python benchmarks/step_cost.py
 
-Prints Markdown tables for docs/benchmarks.md: the cost of a step, of the two forms of the friction rows, and of compiling
-with and without the option of `implicit_stepper.compilation`. Every figure is the median of the repeats with its range.
+Prints Markdown tables for docs/benchmarks.md: the cost of a step, of the two forms of the friction rows, of compiling with
+and without the option of `implicit_stepper.compilation`, and of first calls of `simulate`. Every figure is the median of the
+repeats with its range.
 """
 
 import dataclasses
@@ -23,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import implicit_stepper as ist
+import shapes
 from implicit_stepper import ncp
 from implicit_stepper.compilation import jit
 from implicit_stepper.paper import scenes
@@ -118,9 +120,54 @@ def compile_table():
         print(f"| {name} | {spread(traced)} | {spread(compiled)} |")
 
 
+def five_classes():
+    """Five bodies of as many smooth classes, thrown on a floor."""
+    made = ist.Scene()
+    floor = made.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    own = shapes.ImplicitShape([shapes.x**2 + shapes.y**2 + shapes.z**2 + shapes.x * shapes.y / 4 - 1], name="own")
+    bodies = {
+        "ball": shapes.Sphere(0.5),
+        "egg": shapes.Ellipsoid((0.5, 0.4, 0.35)),
+        "cushion": shapes.Superquadric((0.4, 0.4, 0.4), epsilon=(0.8, 0.8)),
+        "own": own,
+        "rounded": shapes.Rounded(shapes.Ellipsoid((0.4, 0.3, 0.3)), 0.1),
+    }
+    for number, (name, shape) in enumerate(bodies.items()):
+        body = made.add_body(
+            name=name, shape=shape, position=(3.0 * number, 0, 1.2), mass=1.0, inertia=(0.1, 0.1, 0.1),
+            velocity=(1, 0, 0, 0, 3, 1),
+        )  # fmt: skip
+        made.add_contact(floor, body, friction=0.3)
+    return made
+
+
+def first_calls():
+    """Seconds of a first `simulate` of 1 s with nothing compiled, and of the second."""
+    jax.config.update("jax_enable_compilation_cache", False)
+    example = scenes.two_spheres(shapes.Sphere)
+    calls = {
+        "example 3, `GeometricallyImplicit()`, h = .01": (example, ist.GeometricallyImplicit(), {"h": 0.01}),
+        "five smooth classes, the same": (five_classes(), ist.GeometricallyImplicit(), {"h": 0.01}),
+        "example 3, `RadauContact()`, tol = 1e-8": (example, ist.RadauContact(), {"tol": 1e-8}),
+    }
+    print("| first call of `simulate` | first [s] | second [s] |")
+    print("|---|---|---|")
+    for name, (scene, stepper, how) in calls.items():
+        taken = ([], [])
+        for _ in range(3):
+            jax.clear_caches()
+            for times in taken:
+                start = time.perf_counter()
+                ist.simulate(scene, stepper, duration=1.0, progress=False, **how)
+                times.append(time.perf_counter() - start)
+        print(f"| {name} | {spread(taken[0])} | {spread(taken[1])} |", flush=True)
+
+
 if __name__ == "__main__":
     device = jax.devices()[0].platform
     print(f"{platform.machine()}, Python {platform.python_version()}, jax {jax.__version__}, {device}, one core\n")
     step_table()
     print()
     compile_table()
+    print()
+    first_calls()
