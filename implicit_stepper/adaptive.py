@@ -33,6 +33,7 @@ _SHORTEST = 1e-9  # of sqrt(L / g): shorter steps have no digits left
 _FIRST = 1e-2  # of sqrt(L / g): the first step to try
 # of sqrt(tol L / g): steps of one stage at an event; those up to 1 are of no weight in the error, longer ones are counted
 _SHORT = (1e-2, 1e-1, 1.0, 10.0, 100.0)
+_FORCES = (1.0, 10.0, 1e-1, 1e-2)  # of the same: a step that finds forces; on nearly flat ground short ones are hard
 _ROUNDINGS = 64  # errors of rounding that a violation gathers
 _LADDER = 200  # problems that a step of one stage counts as
 _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events without end
@@ -140,7 +141,7 @@ class _Driver:
         if self.faces:
             memory, h = self._one_stage_step(None)
             before = self.point.state
-            memory, h = self._one_stage_step(memory)
+            memory, h = self._one_stage_step(memory, _FORCES)
             if not self.failure:
                 found = radau_contact.after_one_stage(self.stepper, self.system, before, self.point.state, memory, h)
                 self.point = dataclasses.replace(self.point, memory=found, known=jnp.asarray(False))
@@ -176,7 +177,7 @@ class _Driver:
     def _cross(self, end: float) -> None:
         """A step of the paper's scheme, as long as its error allows: it crosses what no smooth step can."""
         h = self.unit * np.sqrt(self._relative())
-        self._one_stage_step(None, [min(k * h, end - float(self.point.state.time)) for k in _SHORT[2:]])
+        self._one_stage_step(None, _SHORT[2:])
         self.point = dataclasses.replace(self.point, h=jnp.asarray(h, float))
         if not self.failure:
             self.resume()
@@ -186,7 +187,7 @@ class _Driver:
         solved: its memory and h."""
         one, state = self.stepper.one_stage, self.point.state
         memory = begin(one, self.system, state) if memory is None else memory
-        sizes = self.unit * np.sqrt(self._relative()) * np.array(_SHORT) if sizes is None else sizes
+        sizes = self.unit * np.sqrt(self._relative()) * np.array(_SHORT if sizes is None else sizes)
         for h in sizes:
             allowed = self.step_tolerance + rounding(self.system, state.position, state.velocity, h)
             climbed = climb(one, self.system, state, memory, h, allowed)
