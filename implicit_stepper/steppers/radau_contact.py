@@ -259,22 +259,6 @@ def steady(count: int, system: System, state: State, found: restart.Forces) -> M
     )
 
 
-def after_one_stage(stepper: RadauContact, system: System, before: State, after: State, memory, h) -> Memory:
-    """Memory of a motion that goes on after a step of h [s] of one stage, from `before` to `after`, which left `memory`."""
-    where, root = ncp.layout(system), memory.history[0]
-    unknowns, slips = [], []
-    for index, group in zip(where.contacts, system.groups, strict=True):
-        own = root[index]
-        forces = own.at[:, group.pair.unknowns : -1].divide(h)
-        unknowns.append(jnp.concatenate([forces, jnp.zeros((len(own), 1))], axis=1))
-        slips.append(jnp.zeros((len(own), group.e.shape[-1])))
-    acceleration = (after.velocity - before.velocity) / h
-    found = restart.Forces(
-        tuple(unknowns), memory.references, tuple(slips), memory.gaps, acceleration, jnp.asarray(h, float)
-    )
-    return steady(stepper.stages, system, after, found)
-
-
 def _per_time(group: ContactGroup, h):
     """Factors (width + 1,) that turn a contact's unknowns in a step of h [s] into those of `Memory`: impulses into
     forces."""
