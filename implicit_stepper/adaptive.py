@@ -175,7 +175,7 @@ class _Driver:
             self.point = dataclasses.replace(self.point, memory=memory)
 
     def _forces(self, state: State) -> one_stage.Series:
-        found = self._one_stage(state, _FORCES)
+        found = one_stage.forces(*self._one(), state, self._sizes(_FORCES), self.step_tolerance)
         self.starts += found.starts
         return found
 
@@ -195,7 +195,8 @@ class _Driver:
         count = min(self.across, math.ceil(self._left() / self.small))
         self.across = min(2 * self.across, _MOST)
         self.point = dataclasses.replace(self.point, h=jnp.asarray(self.small, float))
-        self._take(self._one_stage(self.point.state, _ACROSS, count))
+        sizes = self._sizes(_ACROSS, count)
+        self._take(one_stage.steps(*self._one(), self.point.state, sizes, self.step_tolerance, count))
         if not self.failure:
             self.resume()
 
@@ -216,17 +217,13 @@ class _Driver:
             self.counts["coarse steps"] += len(record.result) * int(found.h > 1.5 * self.small)
         self.point = dataclasses.replace(self.point, state=jax.tree.map(jnp.asarray, found.after))
 
-    def _one_stage(self, state: State, sizes, count: int = 1) -> one_stage.Series:
-        """`count` steps of the paper's scheme, by its whole ladder, of the first of `sizes` that are solved."""
-        return one_stage.steps(*self._one(), state, self._sizes(sizes, count), self.step_tolerance, count)
-
     def _one(self):
         return self.stepper.one_stage, self.system
 
     def _sizes(self, sizes, count: int = 1) -> list[float]:
         """In seconds; `count` such steps do not pass the end."""
         most = max(self._left(), _SHORTEST * self.unit) / count
-        return [min(k * self.small, most) for k in sizes]
+        return [float(min(k * self.small, most)) for k in sizes]
 
     def _left(self) -> float:
         """Time to the end [s]."""

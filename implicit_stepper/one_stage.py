@@ -46,8 +46,8 @@ class Series:
 def steps(
     stepper: GeometricallyImplicit, system: System, state: State, sizes: Sequence[float], tolerance: float, count: int
 ) -> Series:
-    """`count` steps from `state`, certified within `tolerance` and what rounding adds to it, of the first of `sizes` [s]
-    that are solved; otherwise those up to the first that is not."""
+    """`count` steps from `state`, certified within `tolerance` and what rounding adds to it, of the first of `sizes` [s] of
+    which all are solved."""
     memory, starts = begin(stepper, system, state), 0
     for h in sizes:
         allowed = tolerance + rounding(system, state.position, state.velocity, h)
@@ -69,6 +69,24 @@ def _series(stepper, system: System, state: State, memory, h, count: int, tolera
             before = state if taken == 1 else jax.tree.map(lambda a: jnp.asarray(a[-2]), done.record.state)
         state, memory, solved, count = done.state, done.memory, done.solved, count - taken
     return Series(records, before, state, memory, h, starts, solved)
+
+
+def forces(stepper: GeometricallyImplicit, system: System, state: State, sizes: Sequence[float], tolerance: float) -> Series:
+    """One step from `state` that leaves its forces, of the first of `sizes` [s] that does. (Of a step that is certified
+    although the solver stalled, the ladder leaves no memory.)"""
+    starts = 0
+    for h in sizes:
+        found = steps(stepper, system, state, [h], tolerance, 1)
+        starts += found.starts
+        if found.solved and _remembers(system, found):
+            break
+    return dataclasses.replace(found, starts=starts)
+
+
+def _remembers(system: System, found: Series) -> bool:
+    where, root = ncp.layout(system), np.asarray(found.memory.history[0])
+    kept = [np.any(root[c[:, g.pair.unknowns]] > 0) for c, g in zip(where.contacts, system.groups, strict=True)]
+    return any(kept) or not np.any(found.records[-1].contacts.normal_impulse > 0)
 
 
 def through(
