@@ -8,33 +8,32 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import restart, stage_records
+from . import one_stage, restart, stage_records
 from .bodies import State
 from .compilation import jit
 from .error_control import Tolerance
 from .events import Event, event_of, found_events
-from .ladder import climb
-from .records import Stages
 from .results import Result, StepError
 from .smooth_steps import Limits, Point, Reason, Taken, advance
-from .stages import Modes
 from .steppers import radau_contact
-from .steppers.base import begin, closest_points
+from .steppers.base import closest_points
 from .steppers.radau_contact import Memory, RadauContact
-from .steps import Record
 from .system import System, in_user_order
 
 _SHORTEST = 1e-9  # of sqrt(L / g): shorter steps have no digits left
 _FIRST = 1e-2  # of sqrt(L / g): the first step to try
-# of sqrt(tol L / g): steps of one stage at an event; those up to 1 are of no weight in the error, longer ones are counted
-_SHORT = (1e-2, 1e-1, 1.0, 10.0, 100.0)
-_ROUNDINGS = 64  # errors of rounding that a violation gathers
-_LADDER = 200  # problems that a step of one stage counts as
+# of sqrt(tol L / g): steps of one stage; those up to 1 are of no weight in the error of a smooth motion, longer ones are
+# counted
+_THROUGH = (1.0, 1e-1, 1e-2, 1e-3)  # an impact, as short as can be
+_FORCES = (1.0, 10.0, 1e-1, 1e-2)  # not taken; on nearly flat ground short ones are hard
+_ACROSS = (1.0, 10.0, 100.0)
+_MOST = 1024  # steps of one stage at once
 _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events without end
 
 
@@ -71,7 +70,7 @@ def _here(system: System, state: State, memory: Memory):
 def run(stepper: RadauContact, system: System, state: State, tolerance: Tolerance, ends, step_tolerance, report) -> Run:
     """From `state` to the last of `ends` [s], times at which a step must end; `step_tolerance` certifies the paper's steps;
     `report(time)` is called as the run goes on."""
-    driver = _Driver(stepper, system, state, tolerance, step_tolerance)
+    driver = _Driver(stepper, system, state, tolerance, step_tolerance, ends[0])
     for end in ends:
         driver.to(end, report)
         if driver.failure:
@@ -84,33 +83,35 @@ def run(stepper: RadauContact, system: System, state: State, tolerance: Toleranc
 class _Driver:
     """The state of a run: the present `Point`, and what was left so far."""
 
-    def __init__(self, stepper: RadauContact, system: System, state: State, tolerance: Tolerance, step_tolerance: float):
+    def __init__(
+        self, stepper: RadauContact, system: System, state: State, tolerance: Tolerance, step_tolerance: float, end
+    ):
         self.stepper, self.system, self.tolerance, self.step_tolerance = stepper, system, tolerance, step_tolerance
         self.unit = float(np.sqrt(system.length / system.acceleration))  # [s]
-        self.start = state.position
+        relative = min(float(tolerance.position) / float(system.length), float(tolerance.angle))
+        self.small = self.unit * np.sqrt(relative)  # [s]: the error of a step of one stage is the tolerance
+        self.start, self.end = state.position, end
         self.taken: list[Taken] = []
         self.landed: list[Event] = []
         self.one_stage: dict[int, dict[str, np.ndarray]] = {}
         self.hits: list[tuple[int, np.ndarray, np.ndarray]] = []
         self.counts = dict.fromkeys(("solves", "inaccurate", "landings", "impacts", "one-stage steps", "coarse steps"), 0)
+        self.starts, self.across = 0, 1
         self.failure = ""
+        self.faces = any(not group.pair.smooth for group in system.groups)
         references = jnp.broadcast_to(jnp.eye(system.dimension)[0], (system.contact_count, system.dimension))
-        self.faces = any(max(g.pair.first.count, g.pair.second.count) > 1 for g in system.groups)
-        after, impulses, solved, memory, modes = _resume(stepper, system, state, closest_points(system, state), references)
-        self.first = state if self.faces else after
-        self.point = Point(self.first, memory, modes, jnp.asarray(False), jnp.asarray(_FIRST * self.unit, float))
-        if self.faces:
-            self.resume()
-        else:
-            self._count_impact(impulses, solved, after)
+        self._go_on(state, closest_points(system, state), references, jnp.asarray(_FIRST * self.unit, float))
+        self.first = self.point.state if not self.taken else state
 
     def to(self, end: float, report) -> None:
         """Steps until `end` [s], or until nothing helps."""
-        most = int(_PER_UNIT * max((end - float(self.point.state.time)) / self.unit, 1.0))
+        self.end = end
+        most = int(_PER_UNIT * max(self._left() / self.unit, 1.0))
         shortest = jnp.asarray(_SHORTEST * self.unit, float)
         limits = Limits(self.tolerance, self.start, jnp.asarray(end, float), shortest, jnp.asarray(most))
         before = self._work()
-        while not self.failure:
+        while not self.failure and self._left() > float(shortest):
+            began = self._left()
             self.point, records, count, reason, event, counts = advance(self.stepper, self.system, self.point, limits)
             count, reason = int(count), Reason(int(reason))
             for name in ("solves", "inaccurate", "landings"):
@@ -118,6 +119,8 @@ class _Driver:
             if count:
                 self.taken.append(jax.tree.map(lambda a, count=count: np.asarray(a)[:count], records))
             report(float(self.point.state.time))
+            if began - self._left() > self.across * self.small:
+                self.across = 1
             if reason == Reason.END:
                 return
             if self._work() - before >= most:
@@ -127,28 +130,15 @@ class _Driver:
                     "over them."
                 )
             elif reason == Reason.TOO_SHORT:
-                self._cross(end)
+                self._cross()
             elif reason == Reason.EVENT:
                 self.landed.append(event_of(self.system, self.point.modes, float(self.point.state.time), int(event)))
                 self.resume()
 
     def resume(self) -> None:
-        """Goes on from the present state with forces found anew, after an impact if bodies meet in it.
-
-        Where bodies meet in faces or edges, one point of each does not say where the impulses act: there, two steps of the
-        paper's scheme find the centres of pressure, the first through an impact, the second the forces after it."""
-        if self.faces:
-            memory, h = self._one_stage_step(None)
-            before = self.point.state
-            memory, h = self._one_stage_step(memory)
-            if not self.failure:
-                found = radau_contact.after_one_stage(self.stepper, self.system, before, self.point.state, memory, h)
-                self.point = dataclasses.replace(self.point, memory=found, known=jnp.asarray(False))
-            return
+        """Goes on from the present state with forces found anew, after an impact if bodies meet in it."""
         closest, references = _here(self.system, self.point.state, self.point.memory)
-        state, impulses, solved, memory, _ = _resume(self.stepper, self.system, self.point.state, closest, references)
-        self._count_impact(impulses, solved, state)
-        self.point = dataclasses.replace(self.point, state=state, memory=memory, known=jnp.asarray(False))
+        self._go_on(self.point.state, closest, references, self.point.h)
 
     def left(self) -> Run:
         """The run as it is now."""
@@ -162,6 +152,33 @@ class _Driver:
         events = found_events(self.system, self.first, steps, self.landed)
         return Run(self.first, steps, events, self.one_stage, self.counts, self.failure)
 
+    def _go_on(self, state: State, closest, references, h) -> None:
+        """From `state` with closest points like `closest`: the next `Point`, with a step of h [s] to try.
+
+        Where bodies meet in faces or edges, one point of each does not say where impulses act; steps of the paper's scheme
+        find the centres of pressure. One that is not taken leaves the forces; where it tells that bodies meet elsewhere
+        than at that point, a tiny one before it goes through the impact."""
+        after, impulses, solved, memory, modes = _resume(self.stepper, self.system, state, closest, references)
+        self.point = Point(after, memory, modes, jnp.asarray(False), h)
+        if not self.faces:
+            self._count_impact(impulses, solved, after)
+            return
+        found = self._forces(after)
+        if bool(solved) and not (found.solved and one_stage.meet(self.system, found)):
+            self._count_impact(impulses, solved, after)
+        else:
+            self.point = dataclasses.replace(self.point, state=state)
+            self._take(one_stage.through(*self._one(), state, self._sizes(_THROUGH), self.step_tolerance))
+            found = self._forces(self.point.state)
+        if found.solved:
+            memory = one_stage.memory_before(self.stepper.stages, self.system, found)
+            self.point = dataclasses.replace(self.point, memory=memory)
+
+    def _forces(self, state: State) -> one_stage.Series:
+        found = one_stage.forces(*self._one(), state, self._sizes(_FORCES), self.step_tolerance)
+        self.starts += found.starts
+        return found
+
     def _count_impact(self, impulses, solved, state: State) -> None:
         """Notes an impact at the end of the steps so far."""
         impulses = np.asarray(impulses)
@@ -171,56 +188,50 @@ class _Driver:
             )
         if np.any(impulses[:, 0] > 0):
             self.counts["impacts"] += 1
-            self.hits.append((self._length(), np.asarray(state.velocity), impulses))
+            self.hits.append((sum(len(taken.h) for taken in self.taken), np.asarray(state.velocity), impulses))
 
-    def _cross(self, end: float) -> None:
-        """A step of the paper's scheme, as long as its error allows: it crosses what no smooth step can."""
-        h = self.unit * np.sqrt(self._relative())
-        self._one_stage_step(None, [min(k * h, end - float(self.point.state.time)) for k in _SHORT[2:]])
-        self.point = dataclasses.replace(self.point, h=jnp.asarray(h, float))
+    def _cross(self) -> None:
+        """Steps of the paper's scheme, as long as their error allows, the more of them the longer smooth steps fail."""
+        count = min(self.across, math.ceil(self._left() / self.small))
+        self.across = min(2 * self.across, _MOST)
+        self.point = dataclasses.replace(self.point, h=jnp.asarray(self.small, float))
+        sizes = self._sizes(_ACROSS, count)
+        self._take(one_stage.steps(*self._one(), self.point.state, sizes, self.step_tolerance, count))
         if not self.failure:
             self.resume()
 
-    def _one_stage_step(self, memory, sizes=None):
-        """One step of the paper's scheme from the present point, by its whole ladder, of the first of `sizes` [s] that is
-        solved: its memory and h."""
-        one, state = self.stepper.one_stage, self.point.state
-        memory = begin(one, self.system, state) if memory is None else memory
-        sizes = self.unit * np.sqrt(self._relative()) * np.array(_SHORT) if sizes is None else sizes
-        for h in sizes:
-            allowed = self.step_tolerance + rounding(self.system, state.position, state.velocity, h)
-            climbed = climb(one, self.system, state, memory, h, allowed)
-            self.counts["one-stage steps"] += 1
-            if climbed.solved:
-                self.counts["coarse steps"] += int(h > 1.5 * self.unit * np.sqrt(self._relative()))
-                self.one_stage[self._length()] = climbed.record.certificates
-                self.taken.append(_as_stages(self.stepper.stages, climbed.record, self.point.modes, h))
-                self.point = dataclasses.replace(self.point, state=jax.tree.map(jnp.asarray, climbed.record.state))
-                return climbed.memory, h
-        self.failure = (
-            "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
-        )
-        return memory, h
+    def _take(self, found: one_stage.Series) -> None:
+        """Steps of the paper's scheme from the present point."""
+        self.starts += found.starts
+        if not found.solved:
+            self.failure = (
+                "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
+            )
+            return
+        for record in found.records:
+            first = sum(len(taken.h) for taken in self.taken)
+            for i in range(len(record.result)):
+                self.one_stage[first + i] = {name: values[i] for name, values in record.certificates.items()}
+            self.taken.append(one_stage.as_stages(self.stepper.stages, record, self.point.modes, found.h))
+            self.counts["one-stage steps"] += len(record.result)
+            self.counts["coarse steps"] += len(record.result) * int(found.h > 1.5 * self.small)
+        self.point = dataclasses.replace(self.point, state=jax.tree.map(jnp.asarray, found.after))
+
+    def _one(self):
+        return self.stepper.one_stage, self.system
+
+    def _sizes(self, sizes, count: int = 1) -> list[float]:
+        """In seconds; `count` such steps do not pass the end."""
+        most = max(self._left(), _SHORTEST * self.unit) / count
+        return [float(min(k * self.small, most)) for k in sizes]
+
+    def _left(self) -> float:
+        """Time to the end [s]."""
+        return self.end - float(self.point.state.time)
 
     def _work(self) -> int:
-        """Problems solved, a step of one stage with its ladder counted as many."""
-        return self.counts["solves"] + _LADDER * self.counts["one-stage steps"]
-
-    def _relative(self) -> float:
-        """The tolerance as a fraction of the scene's length."""
-        return min(float(self.tolerance.position) / float(self.system.length), float(self.tolerance.angle))
-
-    def _length(self) -> int:
-        return sum(len(taken.h) for taken in self.taken)
-
-
-def rounding(system: System, position, velocity, h):
-    """What rounding alone leaves in a certificate of a step of h [s]: the units of speeds and gaps shrink with h, but not
-    their digits. `position` and `velocity` (..., nb, :)."""
-    speed, gap = system.acceleration * h, np.sqrt(system.acceleration * system.length) * h
-    fastest = np.max(np.abs(velocity), axis=(-2, -1)) + speed
-    farthest = np.max(np.abs(position), axis=(-2, -1)) + system.length
-    return _ROUNDINGS * np.finfo(float).eps * np.asarray(fastest / speed + farthest / gap)
+        """Problems solved; of steps of one stage, the starts of their ladder."""
+        return self.counts["solves"] + self.starts
 
 
 def with_impacts(steps: Taken, hits) -> Taken:
@@ -236,15 +247,3 @@ def with_impacts(steps: Taken, hits) -> Taken:
     state = dataclasses.replace(steps.state, velocity=velocity)
     contacts = dataclasses.replace(steps.contacts, normal_impulse=normal, friction_impulse=friction)
     return dataclasses.replace(steps, state=state, contacts=contacts)
-
-
-def _as_stages(count: int, record: Record, modes: Modes, h: float) -> Taken:
-    """A step of one stage in the form of several: constant rates and forces."""
-    contacts, velocity = record.contacts, np.asarray(record.state.velocity)
-
-    def repeated(a):
-        return np.broadcast_to(a, (count, *np.shape(a)))
-
-    own = Stages(repeated(velocity), repeated(velocity), repeated(0 * contacts.gap), jax.tree.map(repeated, contacts))
-    one = Taken(record.state, dataclasses.replace(contacts, stages=own), record.stats, modes, np.asarray(h))
-    return jax.tree.map(lambda a: np.asarray(a)[None], one)

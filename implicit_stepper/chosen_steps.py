@@ -11,9 +11,10 @@ import numpy as np
 
 from shapes.arguments import vector
 
-from .adaptive import Run, rounding
+from .adaptive import Run
 from .bodies import State
 from .compilation import jit
+from .one_stage import rounding
 from .results import Result, StepError
 from .smooth_steps import CHUNK
 from .steppers.radau_contact import RadauContact

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .bodies import State
@@ -43,6 +44,22 @@ class Climb:
     solved: bool
 
 
+@dataclasses.dataclass(frozen=True)
+class Several:
+    """Steps one after another: `state` and `memory` after them; a `Record` of them, NumPy arrays with a first axis; and the
+    `climb` of the last one, if its warm start was not enough."""
+
+    state: State
+    memory: Any
+    record: Record
+    climb: Climb | None
+
+    @property
+    def solved(self) -> bool:
+        """Whether all were."""
+        return self.climb is None or self.climb.solved
+
+
 def climb(stepper: Stepper, system: System, state: State, memory, h: float, tolerance: float) -> Climb:
     """The step of h [s] from `state`, by all starts but the warm one, then by sub-steps; the first certified one is taken.
 
@@ -52,6 +69,35 @@ def climb(stepper: Stepper, system: System, state: State, memory, h: float, tole
     # shorter steps would leave another polynomial inside the step than a method of several stages records
     halvings = _HALVINGS if getattr(stepper, "divisible", True) else 0
     return _climb(stepper, system, state, memory, h, tolerance, halvings)
+
+
+def several(stepper: Stepper, system: System, state: State, memory, h: float, steps: int, tolerance: float) -> Several:
+    """Up to `steps` <= CHUNK certified steps of h [s]: by their warm starts, and the first that those do not solve by the
+    ladder. Never raises: see `Several.solved`."""
+    state, memory, record = warm(stepper, system, state, memory, h, steps, tolerance)
+    if len(record.result) == steps:
+        return Several(state, memory, record, None)
+    climbed = climb(stepper, system, state, memory, h, tolerance)
+    if climbed.solved:
+        state, memory = jax.tree.map(jnp.asarray, climbed.record.state), climbed.memory
+        record = jax.tree.map(lambda a, b: np.concatenate([a, b[None]]), record, climbed.record)
+    return Several(state, memory, record, climbed)
+
+
+def warm(stepper: Stepper, system: System, state: State, memory, h: float, steps: int, tolerance: float):
+    """Up to `steps` certified steps of the first rung: the state and memory after them and their record, with NumPy arrays
+    shorter than `steps` where one failed."""
+    end, memory, record = advance(stepper, system, state, memory, h, steps)
+    record = jax.tree.map(lambda a: np.array(a)[:steps], record)  # NumPy slices: JAX would compile one for every length
+    good = int(np.argmin(np.append(certified(record, tolerance), False)))
+    if good == steps:
+        return end, memory, record
+    last = int(np.argmax(np.append(record.result != Result.SOLVED, True)))
+    if good > 0:
+        state = jax.tree.map(lambda a: jnp.asarray(a[good - 1]), record.state)
+    if last != good:  # solved but not certified: the loop went on, and the memory with it
+        memory = begin(stepper, system, state)
+    return state, memory, jax.tree.map(lambda a: a[:good], record)
 
 
 def certified(record: Record, tolerance: float) -> np.ndarray:

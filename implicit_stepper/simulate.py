@@ -16,12 +16,12 @@ from shapes.arguments import positive
 from . import adaptive, chosen_steps
 from .bodies import State
 from .error_control import Tolerance, resolved
-from .ladder import Climb, certified, climb
+from .ladder import Climb, several
 from .results import Result, StepError
 from .scene import Scene
 from .steppers import RadauContact
 from .steppers.base import Stepper, begin
-from .steps import CHUNK, Record, advance
+from .steps import CHUNK, Record
 from .system import System
 from .trajectory import Trajectory
 
@@ -73,18 +73,13 @@ def simulate(
     first, records, failed, done = state, [], None, 0
     with tqdm(total=count, unit="step", disable=None if progress is None else not progress, leave=False) as bar:
         while done < count and failed is None:
-            steps = min(CHUNK, count - done)
-            state, memory, record = _chunk(stepper, system, state, memory, h, steps, certificate_tolerance)
-            if len(record.result) < steps:
-                climbed = climb(stepper, system, state, memory, h, certificate_tolerance)
-                if climbed.solved:
-                    state, memory = jax.tree.map(jnp.asarray, climbed.record.state), climbed.memory
-                    record = jax.tree.map(lambda a, b: np.concatenate([a, b[None]]), record, climbed.record)
-                else:
-                    failed = climbed, state
-            records.append(record)
-            bar.update(len(record.result))
-            done += len(record.result)
+            chunk = several(stepper, system, state, memory, h, min(CHUNK, count - done), certificate_tolerance)
+            state, memory = chunk.state, chunk.memory
+            if not chunk.solved:
+                failed = chunk.climb, state
+            records.append(chunk.record)
+            bar.update(len(chunk.record.result))
+            done += len(chunk.record.result)
     trajectory = _join(system, first, h, records)
     if failed is not None and on_failure == "raise":
         raise _error(*failed, h, system, certificate_tolerance, trajectory)
@@ -116,22 +111,6 @@ def _checked(start: State, built: State) -> State:
         if given.shape != needed or not np.all(np.isfinite(given)):
             raise ValueError(f"`start.{field.name}` has shape {given.shape}: it needs finite numbers of shape {needed}.")
     return jax.tree.map(lambda a: jnp.asarray(a, float), start)
-
-
-def _chunk(stepper: Stepper, system: System, state: State, memory, h: float, steps: int, tolerance: float):
-    """Up to `steps` certified steps of the first rung: the state and memory after them and their record, with NumPy arrays
-    shorter than `steps` where one failed."""
-    end, memory, record = advance(stepper, system, state, memory, h, steps)
-    record = jax.tree.map(lambda a: np.array(a)[:steps], record)  # NumPy slices: JAX would compile one for every length
-    good = int(np.argmin(np.append(certified(record, tolerance), False)))
-    if good == steps:
-        return end, memory, record
-    last = int(np.argmax(np.append(record.result != Result.SOLVED, True)))
-    if good > 0:
-        state = jax.tree.map(lambda a: jnp.asarray(a[good - 1]), record.state)
-    if last != good:  # solved but not certified: the loop went on, and the memory with it
-        memory = begin(stepper, system, state)
-    return state, memory, jax.tree.map(lambda a: a[:good], record)
 
 
 def _join(system: System, start: State, h: float, records: list[Record]) -> Trajectory:

@@ -37,7 +37,7 @@ _SAMPLES = 64  # of a step's polynomials, in search of the first half that is le
 _LEFT = 5e-11  # by how much a half must be violated to count as left, in the units of the rows: less than certificates see
 _APPROACH = 0.75  # of the way to an event is one step, so that the last one is short, and its forces exact
 _SHORT = 0.5  # of the last step: one that needs no such approach
-_PATIENCE = 4  # Jacobians
+_PATIENCE = 8  # Jacobians
 _LENIENT = 3  # failed landings before a change of modes within a step is accepted, if the step is accurate all the same
 
 

@@ -36,6 +36,7 @@ _BEFORE = 1e-14  # of a step: at its end, loads are those before it
 _ROUNDINGS = 64  # errors of rounding in a gap
 _OPEN = 100.0  # gaps that close more slowly than in h over this leave the rate of the gap alone
 _NEVER = 1e9  # a margin that is not left
+_SLIGHT = 1e-10  # of g h: a slip that is none
 _SLIDES = 1e-6  # of g h: a slip that has a direction
 
 
@@ -352,7 +353,10 @@ def _held_friction(problem: StageProblem, member: ContactGroup, u: ContactUnknow
 
 
 def modes_of(problem: StageProblem, ats: At) -> Modes:
-    """The halves that hold in a solution, at every stage; without friction a contact slides."""
+    """The halves that hold in a solution, at every stage; without friction a contact slides.
+
+    Forces of redundant contacts may lie on the edge of the cone although nothing slips: then both halves of friction hold,
+    and rounding must not choose between them."""
 
     def one(member, point):
         (weights, slacks), (p, gap), (force, rate) = complementary(problem, member, point)
@@ -360,7 +364,7 @@ def modes_of(problem: StageProblem, ats: At) -> Modes:
         along = jnp.where(on, point.u.y / point.impulse, 0.0) - STEP * point.w / speed
         radius = member.mu * force
         touching = p > gap
-        sticking = touching & (jnp.dot(along, along) <= radius**2) & (radius > 0)
+        sticking = touching & (length_of(along) <= radius + _SLIGHT) & (radius > 0)
         return Held(touching, force > rate, sticking, touching & (weights > slacks))
 
     def stage(at):

@@ -49,7 +49,7 @@ def spin() -> Scene:
     return scene
 
 
-def two_spheres(shape: Callable[[float], shapes.Shape] | None = None) -> Scene:
+def two_spheres(shape: Callable[[float], shapes.Shape] | None = None, *, e_r: float = 0.3) -> Scene:
     """Example 3, C section V-C: a unit sphere from rest on two fixed ones, under a constant force instead of gravity.
 
     The spheres are written as ellipsoids, as C does, or as `shape(radius)`. Contact 0 is the paper's contact 1, with the
@@ -66,7 +66,7 @@ def two_spheres(shape: Callable[[float], shapes.Shape] | None = None) -> Scene:
         position=_resting_place(centres[1, 1], radii[0] + 1.0, radii[1] + 1.0),
         wrench=(1.0, 2.6, -9.81, 0.0, 0.0, 0.0),
     )
-    friction = FrictionEllipsoid(mu=0.2, e_t=1.0, e_o=1.0, e_r=0.3)
+    friction = FrictionEllipsoid(mu=0.2, e_t=1.0, e_o=1.0, e_r=e_r)
     for number, (radius, centre) in enumerate(zip(radii, centres, strict=True), start=1):
         large = scene.add_fixed(name=f"sphere {number}", shape=shape(radius), position=centre)
         scene.add_contact(large, small, friction=friction)

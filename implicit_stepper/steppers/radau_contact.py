@@ -16,6 +16,7 @@ from shapes.arguments import positive
 from .. import checks, energy, ncp, restart, rotation, stage_records, stages
 from ..bodies import State
 from ..collocation import radau
+from ..distance import closest_points_from
 from ..friction import FRICTION_ROWS
 from ..kept_newton import Factors, kept_newton, no_factors
 from ..newton import Solution
@@ -186,12 +187,40 @@ def attempt(
 
 
 def _starts(problem: StageProblem, task: Task):
-    """The hint's polynomials, and their end, (2, s n + 1), dimensionless, with h."""
+    """The hint's polynomials, their end, and the former with closest points of their own, (k, s n + 1), dimensionless, with
+    h."""
     method, s = radau(problem.stages), problem.stages
     ahead = method.basis(task.offset + method.c * problem.h / task.hint.h)
     weights = jnp.stack([ahead, jnp.zeros((s, s)).at[:, -1].set(1.0)])
     units = stages.unknown_scale(problem)
-    return jax.vmap(lambda w: jnp.append(at_fractions(problem, task.hint, w) / units, 1.0))(weights)
+    guesses = jax.vmap(lambda w: at_fractions(problem, task.hint, w))(weights)
+    if any(not group.pair.smooth for group in problem.system.groups):
+        guesses = jnp.concatenate([guesses, _with_closest_points(problem, guesses[0], task.modes)[None]])
+    return jnp.concatenate([guesses / units, jnp.ones((len(guesses), 1))], axis=1)
+
+
+def _with_closest_points(problem: StageProblem, unknowns, modes: Modes):
+    """`unknowns` (s n,), physical, with the closest points at their poses where bodies with faces are apart: there, they
+    jump from corner to corner, where no polynomial leads. (Those of contacts that carry are centres of pressure.)"""
+    own, length = stages.split_stages(problem, unknowns), problem.scales.length
+
+    def at_stage(rates, change, contacts):
+        moving, found = stages.motion(problem, rates, change), []
+        for group, columns, touching in zip(problem.system.groups, contacts, modes.touching, strict=True):
+            n = group.pair.unknowns
+
+            def one(member, closest, motion_1, motion_2):
+                return closest_points_from(member.pair, closest, *ncp.placed(member, motion_1, motion_2), length)
+
+            if not group.pair.smooth:
+                motions = ncp.contact_motions(problem.system, moving, group)
+                solution = jax.vmap(one)(group, columns[:, :n], *motions)
+                jumps = ~touching & solution.converged
+                columns = columns.at[:, :n].set(jnp.where(jumps[:, None], solution.z, columns[:, :n]))
+            found.append(columns)
+        return tuple(found)
+
+    return stages.join_stages(own.rates, jax.vmap(at_stage)(own.rates, own.change, own.contacts))
 
 
 def unknown_count(stepper: RadauContact, system: System) -> int:
@@ -227,22 +256,6 @@ def steady(count: int, system: System, state: State, found: restart.Forces) -> M
         slips=found.slips,
         gaps=found.gaps,
     )
-
-
-def after_one_stage(stepper: RadauContact, system: System, before: State, after: State, memory, h) -> Memory:
-    """Memory of a motion that goes on after a step of h [s] of one stage, from `before` to `after`, which left `memory`."""
-    where, root = ncp.layout(system), memory.history[0]
-    unknowns, slips = [], []
-    for index, group in zip(where.contacts, system.groups, strict=True):
-        own = root[index]
-        forces = own.at[:, group.pair.unknowns : -1].divide(h)
-        unknowns.append(jnp.concatenate([forces, jnp.zeros((len(own), 1))], axis=1))
-        slips.append(jnp.zeros((len(own), group.e.shape[-1])))
-    acceleration = (after.velocity - before.velocity) / h
-    found = restart.Forces(
-        tuple(unknowns), memory.references, tuple(slips), memory.gaps, acceleration, jnp.asarray(h, float)
-    )
-    return steady(stepper.stages, system, after, found)
 
 
 def _per_time(group: ContactGroup, h):

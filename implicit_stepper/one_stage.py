@@ -1,0 +1,162 @@
+"""Steps of the paper's scheme within a run of several stages: where bodies meet in faces, for the forces after an event,
+and across what no smooth step can."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import contact, ncp, restart
+from .bodies import State
+from .ladder import several, warm
+from .nearby import geometry_of
+from .records import Stages
+from .smooth_steps import Taken
+from .stages import Modes
+from .steppers.base import begin
+from .steppers.geometrically_implicit import GeometricallyImplicit
+from .steppers.radau_contact import Memory, steady
+from .steps import CHUNK, Record
+from .system import System, contact_bodies
+
+_ROUNDINGS = 64  # errors of rounding that a violation gathers
+_SUDDEN = 3.0  # of what gravity and spin change a speed by in a step: bodies that approach faster than that meet
+_NOTHING = 1e-6  # of m g h: an impulse that only rounding left
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    """Steps of `h` [s]: `records` of them, the state `before` the last one and `after` it, `memory`; the number of `starts`
+    from the ladder, and whether all were solved."""
+
+    records: list[Record]
+    before: State
+    after: State
+    memory: Any
+    h: float
+    starts: int
+    solved: bool
+
+
+def steps(
+    stepper: GeometricallyImplicit, system: System, state: State, sizes: Sequence[float], tolerance: float, count: int
+) -> Series:
+    """`count` steps from `state`, certified within `tolerance` and what rounding adds to it, of the first of `sizes` [s] of
+    which all are solved."""
+    memory, starts = begin(stepper, system, state), 0
+    for h in sizes:
+        allowed = tolerance + rounding(system, state.position, state.velocity, h)
+        found = _series(stepper, system, state, memory, h, count, float(allowed))
+        starts += found.starts
+        if found.solved:
+            break
+    return dataclasses.replace(found, starts=starts)
+
+
+def _series(stepper, system: System, state: State, memory, h, count: int, tolerance: float) -> Series:
+    records, starts, before, solved = [], 0, state, True
+    while count > 0 and solved:
+        done = several(stepper, system, state, memory, h, min(CHUNK, count), tolerance)
+        taken = len(done.record.result)
+        starts += 0 if done.climb is None else len(done.climb.attempts)
+        if taken:
+            records.append(done.record)
+            before = state if taken == 1 else jax.tree.map(lambda a: jnp.asarray(a[-2]), done.record.state)
+        state, memory, solved, count = done.state, done.memory, done.solved, count - taken
+    return Series(records, before, state, memory, h, starts, solved)
+
+
+def forces(stepper: GeometricallyImplicit, system: System, state: State, sizes: Sequence[float], tolerance: float) -> Series:
+    """One step from `state` that leaves its forces, of the first of `sizes` [s] that does. (Of a step that is certified
+    although the solver stalled, the ladder leaves no memory.)"""
+    starts = 0
+    for h in sizes:
+        found = steps(stepper, system, state, [h], tolerance, 1)
+        starts += found.starts
+        if found.solved and _remembers(system, found):
+            break
+    return dataclasses.replace(found, starts=starts)
+
+
+def _remembers(system: System, found: Series) -> bool:
+    where, root = ncp.layout(system), np.asarray(found.memory.history[0])
+    kept = [np.any(root[c[:, g.pair.unknowns]] > 0) for c, g in zip(where.contacts, system.groups, strict=True)]
+    return any(kept) or not np.any(found.records[-1].contacts.normal_impulse > 0)
+
+
+def through(
+    stepper: GeometricallyImplicit, system: System, state: State, sizes: Sequence[float], tolerance: float
+) -> Series:
+    """One step through an impact in `state`, which costs a share of the step: of the last of `sizes` [s], ever smaller ones,
+    that is solved from the root of the one before. Where faces are nearly flat the ladder is no help for short steps."""
+    found = steps(stepper, system, state, sizes[:1], tolerance, 1)
+    for h in sizes[1:] if found.solved else ():
+        allowed = float(tolerance + rounding(system, state.position, state.velocity, h))
+        after, memory, record = warm(stepper, system, state, found.memory, h, 1, allowed)
+        if not len(record.result):
+            break
+        found = dataclasses.replace(found, records=[record], after=after, memory=memory, h=h)
+    return found
+
+
+def meet(system: System, found: Series) -> bool:
+    """Whether bodies that press on each other after the last step approached each other at these points before it, faster
+    than loads can make them: then they met elsewhere than at one closest point."""
+    last = jax.tree.map(lambda a: a[-1], found.records[-1].contacts)
+    numbers, d = contact_bodies(system), system.dimension
+    velocity = np.concatenate([found.before.velocity, np.zeros((1, found.before.velocity.shape[1]))])
+    centre = np.concatenate([found.after.position, np.zeros((1, d))])  # that of bodies at rest may be any
+    first, second = numbers.T
+    over = jax.vmap(contact.slip_velocities)
+    normal, _ = over(geometry_of(last), centre[first], centre[second], velocity[first], velocity[second])
+    spin, length = np.max(np.abs(velocity[:, d:])), float(system.length)
+    usual = found.h * (float(system.acceleration) + spin**2 * length + spin * np.max(np.abs(velocity[:, :d])))
+    presses = last.normal_impulse > _NOTHING * np.min(system.mass) * float(system.acceleration) * found.h
+    return bool(np.any(presses & (np.asarray(normal) < -_SUDDEN * usual)))
+
+
+def memory_before(stages: int, system: System, found: Series) -> Memory:
+    """Memory of a motion that goes on from the state before the last step of `found`, with its forces."""
+    where, root, last = ncp.layout(system), found.memory.history[0], found.records[-1].contacts
+    unknowns, slips = [], []
+    for index, group in zip(where.contacts, system.groups, strict=True):
+        own = root[index]
+        forces = own.at[:, group.pair.unknowns : -1].divide(found.h)
+        unknowns.append(jnp.concatenate([forces, jnp.zeros((len(own), 1))], axis=1))
+        slips.append(jnp.zeros((len(own), group.e.shape[-1])))
+    acceleration = (found.after.velocity - found.before.velocity) / found.h
+    forces = restart.Forces(
+        unknowns=tuple(unknowns),
+        references=found.memory.references,
+        slips=tuple(slips),
+        gaps=jnp.asarray(last.gap_start[-1]),
+        acceleration=acceleration,
+        h=jnp.asarray(found.h, float),
+    )
+    return steady(stages, system, found.before, forces)
+
+
+def rounding(system: System, position, velocity, h):
+    """What rounding alone leaves in a certificate of a step of h [s]: the units of speeds and gaps shrink with h, but not
+    their digits. `position` and `velocity` (..., nb, :)."""
+    speed, gap = system.acceleration * h, np.sqrt(system.acceleration * system.length) * h
+    fastest = np.max(np.abs(velocity), axis=(-2, -1)) + speed
+    farthest = np.max(np.abs(position), axis=(-2, -1)) + system.length
+    return _ROUNDINGS * np.finfo(float).eps * np.asarray(fastest / speed + farthest / gap)
+
+
+def as_stages(count: int, record: Record, modes: Modes, h: float) -> Taken:
+    """Steps of one stage, with a first axis, in the form of several: constant rates and forces."""
+    contacts, velocity, steps = record.contacts, np.asarray(record.state.velocity), len(record.result)
+
+    def repeated(a):
+        return np.repeat(np.asarray(a)[:, None], count, axis=1)
+
+    own = Stages(repeated(velocity), repeated(velocity), repeated(0 * contacts.gap), jax.tree.map(repeated, contacts))
+    modes = jax.tree.map(lambda a: np.broadcast_to(a, (steps, *np.shape(a))), modes)
+    return Taken(record.state, dataclasses.replace(contacts, stages=own), record.stats, modes, np.full(steps, h))
