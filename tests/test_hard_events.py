@@ -175,21 +175,35 @@ def test_a_thrown_box_tumbles_and_comes_to_rest():
     assert errors[1] < min(2e-4, 0.12 * errors[0])
 
 
-def test_redundant_friction_does_not_chatter():
-    """Example 3 without torsion: both contacts stick, so that the force between them is not unique, but the motion is. The
-    sphere turns about the line through its contacts, and its centre circles about that of the large spheres."""
-    run = ist.simulate(scenes.two_spheres(e_r=0.0), ist.RadauContact(), tol=1e-8, duration=1.0)
-    centre = run.position[0, 0]
+def rolling_between(centre, time):
+    """Positions on the two spheres of example 3 without torsion, from rest at `centre`: both contacts stick, so that the
+    force between them is not unique, but the motion is. The sphere turns about the line through its contacts, and its centre
+    circles about that of the large spheres."""
     touching = [(fixed - centre) / np.linalg.norm(fixed - centre) for fixed in (np.zeros(3), np.array([0, 11.4, 0]))]
     line = touching[1] - touching[0]
     arm = np.linalg.norm(np.cross(line, touching[0])) / np.linalg.norm(line)
     inert = centre[2] * (1 + 0.4 / arm**2)  # of the rolling sphere, over its way
     push = (1.0, -9.81)
     motion = solve_ivp(
-        lambda _, y: [y[1], (push[0] * np.cos(y[0]) - push[1] * np.sin(y[0])) / inert], (0.0, 1.0), [0.0, 0.0],
+        lambda _, y: [y[1], (push[0] * np.cos(y[0]) - push[1] * np.sin(y[0])) / inert], (0.0, time[-1]), [0.0, 0.0],
         rtol=1e-12, atol=1e-14, dense_output=True,
     )  # fmt: skip
-    angle = motion.sol(run.time)[0]
-    circle = np.stack([np.sin(angle), 0 * angle, np.cos(angle)], axis=1) * centre[2] + (0, centre[1], 0)
-    np.testing.assert_allclose(run.position[:, 0], circle, atol=1e-8)
+    angle = motion.sol(time)[0]
+    return np.stack([np.sin(angle), 0 * angle, np.cos(angle)], axis=1) * centre[2] + (0, centre[1], 0)
+
+
+def test_redundant_friction_does_not_chatter():
+    run = ist.simulate(scenes.two_spheres(e_r=0.0), ist.RadauContact(), tol=1e-8, duration=1.0)
+    np.testing.assert_allclose(run.position[:, 0], rolling_between(run.position[0, 0], run.time), atol=1e-8)
     assert run.counts["one-stage steps"] == 0
+
+
+def test_redundant_sticking_finds_the_edge_of_a_cone():
+    """At the end of a step both contacts cannot quite stick; which one slips, the Jacobian does not say."""
+    stepper, errors = ist.GeometricallyImplicit(), []
+    for h in (0.005, 0.0025):
+        run = ist.simulate(scenes.two_spheres(e_r=0.0), stepper, h=h, duration=1.0)
+        assert stepper.rungs[run.stats.rung[0]] == "internal forces"
+        assert np.all(run.stats.rung[1:] == 0)
+        errors.append(np.max(np.abs(run.position[:, 0] - rolling_between(run.position[0, 0], run.time))))
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(1.0, abs=0.05)

@@ -22,6 +22,7 @@ from ..complementarity import length_of
 from ..cuts import Cuts, cut_start, no_cuts, tilted
 from ..distance import closest_points_query
 from ..friction import FRICTION_ROWS
+from ..internal_forces import to_the_edges
 from ..newton import Solution, newton_again
 from ..records import Contacts, Stats, StepResult, no_contacts
 from ..results import Result
@@ -56,7 +57,14 @@ class GeometricallyImplicit:
     each. Raises `ValueError` naming the argument.
     """
 
-    rungs: ClassVar[tuple[str, ...]] = ("warm start", "cuts", "free flight", "tilted cuts", "patient cuts")
+    rungs: ClassVar[tuple[str, ...]] = (
+        "warm start",
+        "cuts",
+        "free flight",
+        "tilted cuts",
+        "internal forces",
+        "patient cuts",
+    )
 
     tolerance: float = 1e-12
     max_iterations: int = 40
@@ -115,6 +123,9 @@ class GeometricallyImplicit:
         for number in range(self.rounds):
             start, cuts = _cut(self, system, state, memory, h, tilted(cuts, h, number))
             yield "tilted cuts", start
+        stall = _stall(self, system, state, memory, h)
+        for start in to_the_edges(system, *stall[1:]):
+            yield "internal forces", _starting_at(memory, start * stall[0])
         # nearly sharp edges on flat ground make Newton's method slow, but not diverge
         patient, cuts = dataclasses.replace(self, max_iterations=_PATIENCE * self.max_iterations), fresh
         for _ in range(self.rounds):
@@ -161,6 +172,15 @@ def _query(pair: PairClass):
 @functools.partial(jit, static_argnums=0)
 def _stepped(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h) -> StepResult:
     return stepper.step(system, state, memory, h)
+
+
+@functools.partial(jit, static_argnums=0, once=True)
+def _stall(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h):
+    """Where the step from `memory` stalls: units (N,) of the unknowns, the unknowns in them, F (N,) and its Jacobian."""
+    problem = stepper._problem(system, state, memory, h)
+    units = ncp.unknown_scale(problem)
+    z = stepper.step(system, state, memory, h).memory.history[0] / units
+    return units, z, *ncp.linearize(problem, z)
 
 
 @functools.partial(jit, static_argnums=0)
