@@ -10,9 +10,9 @@ import implicit_stepper as ist
 from implicit_stepper import plots, rotation
 from implicit_stepper.paper import figures, pictures, raycast
 from implicit_stepper.paper.raycast import Ball, Camera, Raster
-from implicit_stepper.records import Contacts, Stats
+from implicit_stepper.records import Contacts, Stages, Stats
 
-STEPS = {"spin": (0.07, 20), "disc": (0.01, 300), "two-spheres": (0.1, 40)}
+STEPS = {"spin": (0.07, 20), "disc": (0.01, 300), "two-spheres": (0.1, 40), "order-five": (0.1, 40)}
 
 
 def made_up(case):
@@ -20,13 +20,15 @@ def made_up(case):
     h, n = STEPS[case]
     random = np.random.default_rng(7)
     d, k = (2, 1) if case == "disc" else (3, 3)
-    nc = 2 if case == "two-spheres" else 1
+    nc = 2 if case in ("two-spheres", "order-five") else 1
     sizes = {"friction_impulse": k, "slip": k, "point_1": d, "point_2": d, "normal": d, "tangent": d, "multipliers_1": 1,
              "multipliers_2": 1}  # fmt: skip
     shapes = {f.name: (n, nc, sizes[f.name]) if f.name in sizes else (n, nc) for f in dataclasses.fields(Contacts)}
     contacts = {name: random.normal(size=shape) for name, shape in shapes.items()}
     contacts["normal_impulse"] = np.abs(contacts["normal_impulse"])
     contacts["normal_impulse"][-3:] = 0.0
+    stages = Stages(random.normal(size=(n, 3, 1, 6)), random.normal(size=(n, 3, 1, 6)), None, None)
+    contacts["stages"] = stages if case == "order-five" else None
     orientation = random.normal(size=(n + 1, 1, 4 if d == 3 else 1))
     return ist.Trajectory(
         time=h * np.arange(n + 1),
@@ -36,7 +38,7 @@ def made_up(case):
         contacts=Contacts(**contacts),
         stats=Stats(*np.ones((4, n))),
         certificate={},
-        h=h,
+        h=np.full(n, h) if case == "order-five" else h,
         names=("body",),
         contact_names=(("other", "body"),) * nc,
         mass=np.ones(1),
