@@ -25,7 +25,7 @@ class Event(NamedTuple):
 
 
 def event_of(system: System, modes: Modes, time: float, margin: int) -> Event:
-    """The event at which the half of `modes` is left whose number `stages.margins` counts."""
+    """The event at which the half of `modes` is left whose number `stage_modes.margins` counts."""
     for g, group in enumerate(system.groups):
         width = 2 + np.shape(modes.active[g])[-1]
         if margin < len(group.numbers) * width:

@@ -138,7 +138,7 @@ class _Carry:
 @functools.partial(jit, static_argnums=0)
 def advance(stepper: RadauContact, system: System, point: Point, limits: Limits):
     """Steps from `point`: the point reached; `Taken` with a first axis of CHUNK, and how many of them are filled; the
-    `Reason`, and the number of the margin that vanishes at an event (see `stages.margins`); `Counts`."""
+    `Reason`, and the number of the margin that vanishes at an event (see `stage_modes.margins`); `Counts`."""
     zero, no = jnp.zeros((), int), jnp.asarray(False)
     plan = _free(point, limits, point.h, no)
     factors = no_factors(radau_contact.unknown_count(stepper, system))

@@ -35,9 +35,6 @@ from .system import ContactGroup, System
 _BEFORE = 1e-14  # of a step: at its end, loads are those before it
 _ROUNDINGS = 64  # errors of rounding in a gap
 _OPEN = 100.0  # gaps that close more slowly than in h over this leave the rate of the gap alone
-_NEVER = 1e9  # a margin that is not left
-_SLIGHT = 1e-10  # of g h: a slip that is none
-_SLIDES = 1e-6  # of g h: a slip that has a direction
 
 
 @jax.tree_util.register_dataclass
@@ -139,12 +136,12 @@ def _width(group: ContactGroup) -> int:
 
 def split_stages(problem: StageProblem, unknowns) -> Stage:
     """All stages, with an axis (s,) in front, of `unknowns` (s n,), physical."""
-    rates, contacts = jax.vmap(lambda own: _parts(problem, own))(unknowns.reshape(problem.stages, -1))
+    rates, contacts = jax.vmap(lambda own: stage_parts(problem, own))(unknowns.reshape(problem.stages, -1))
     change = problem.h * jnp.einsum("ij,jbw->ibw", radau(problem.stages).A, rates)
     return Stage(problem.state.time + problem.h * fractions(problem), rates, change, contacts)
 
 
-def _parts(problem: StageProblem, own):
+def stage_parts(problem: StageProblem, own):
     """Rates and contacts of one stage, of its unknowns (n,)."""
     parts, start = [], 0
     for shape in (problem.momentum.shape, *((len(g.bodies), _width(g)) for g in problem.system.groups)):
@@ -233,7 +230,7 @@ def on_bodies(system: System, group: ContactGroup, wrenches):
     return total
 
 
-def _rows(problem: StageProblem, stage: Stage, at: At, modes: Modes, held):
+def rows_and_pushes(problem: StageProblem, stage: Stage, at: At, modes: Modes, held):
     """Of one stage: rows (n,), the first of them pi_i - pi; and what pushes the bodies (nb, 6 or 3) [N s, N m s] in h."""
     system = problem.system
     pushed = problem.h * loads(problem, stage.time, at.motion)
@@ -257,52 +254,10 @@ def residual(problem: StageProblem, z, modes: Modes, held) -> tuple[jax.Array, A
     `modes` name."""
     stages = split_stages(problem, z * unknown_scale(problem))
     ats = jax.vmap(lambda stage: at_stage(problem, stage))(stages)
-    rows, pushed = jax.vmap(lambda stage, at: _rows(problem, stage, at, modes, held))(stages, ats)
+    rows, pushed = jax.vmap(lambda stage, at: rows_and_pushes(problem, stage, at, modes, held))(stages, ats)
     gained = jnp.einsum("ij,jbw->ibw", radau(problem.stages).A, pushed) / problem.scales.momentum
     count = problem.momentum.size
     return rows.at[:, :count].add(-gained.reshape(problem.stages, count)).reshape(-1), ats, pushed
-
-
-def jacobian(problem: StageProblem, z, modes: Modes, held, ahead):
-    """Derivatives of F and of the last stage's margins (see `margins`, `ahead` as there): by z, (s n, s n) and
-    (margins, s n), and by h, (s n,) and (margins,) [1/s].
-
-    Stages depend on each other only through the changes D_i and through what pushes the bodies, both linear: so each stage
-    is differentiated alone, by its own unknowns, by D_i and by h."""
-    s, A, b = problem.stages, radau(problem.stages).A, problem.momentum.size
-    units = unknown_scale(problem)
-    stages, own = split_stages(problem, z * units), z.reshape(s, -1)
-
-    def local(own, change, h, time):
-        here = dataclasses.replace(problem, h=h)
-        rates, contacts = _parts(here, own * units[: own.size])
-        stage = Stage(problem.state.time + h * time, rates, change, contacts)
-        at = at_stage(here, stage)
-        rows, pushed = _rows(here, stage, at, modes, held)
-        return rows, (pushed / problem.scales.momentum).reshape(-1), margins_at(here, at, modes, ahead)
-
-    each = jax.vmap(jax.jacfwd(local, (0, 1, 2)), (0, 0, None, 0))(own, stages.change, problem.h, fractions(problem))
-    (R, R_D, R_h), (P, P_D, P_h), (M, M_D, M_h) = each
-    turn = problem.h * A[:, :, None] * units[:b]  # dD_i/dU_j in dimensionless rates
-
-    def through_change(derivative):
-        """(s, k, s, b): of what has this `derivative` (s, k, nb, 6 or 3) by D_i."""
-        return jnp.einsum("ikb,ijb->ikjb", derivative.reshape(*derivative.shape[:2], b), turn)
-
-    def coupled(local, by_change):
-        """(s, k, s, n)."""
-        full = jnp.einsum("ikn,ij->ikjn", local, np.eye(s))
-        return full.at[..., :b].add(through_change(by_change))
-
-    J = coupled(R, R_D)
-    J = J.at[:, :b].add(-jnp.einsum("il,lkjn->ikjn", A, coupled(P, P_D)))
-    # D_i = h sum_j A_ij U_j changes with h at the rate D_i / h
-    R_h, P_h, M_h = (
-        by_h + jnp.einsum("ikbw,ibw->ik", by_change, stages.change / problem.h)
-        for by_h, by_change in ((R_h, R_D), (P_h, P_D), (M_h, M_D))
-    )
-    J_h = R_h.at[:, :b].add(-A @ P_h)
-    return J.reshape(z.size, z.size), coupled(M, M_D)[-1].reshape(-1, z.size), J_h.reshape(-1), M_h[-1]
 
 
 def loads(problem: StageProblem, time, at: Motion):
@@ -350,66 +305,3 @@ def _held_friction(problem: StageProblem, member: ContactGroup, u: ContactUnknow
     slides = y - member.mu * u.p_n / impulse * along / jnp.where(size > 0, size, 1.0)
     rows = jnp.where(sticking, STEP * w, slides) + jnp.where(on, 0.0, u.y / impulse)
     return jnp.concatenate([(u.sigma / speed - length_of(w))[None], rows])
-
-
-def modes_of(problem: StageProblem, ats: At) -> Modes:
-    """The halves that hold in a solution, at every stage; without friction a contact slides.
-
-    Forces of redundant contacts may lie on the edge of the cone although nothing slips: then both halves of friction hold,
-    and rounding must not choose between them."""
-
-    def one(member, point):
-        (weights, slacks), (p, gap), (force, rate) = complementary(problem, member, point)
-        on, speed = member.e > 0, problem.scales.speed
-        along = jnp.where(on, point.u.y / point.impulse, 0.0) - STEP * point.w / speed
-        radius = member.mu * force
-        touching = p > gap
-        sticking = touching & (length_of(along) <= radius + _SLIGHT) & (radius > 0)
-        return Held(touching, force > rate, sticking, touching & (weights > slacks))
-
-    def stage(at):
-        return [jax.vmap(one)(group, point) for group, point in zip(problem.system.groups, at.points, strict=True)]
-
-    each = jax.vmap(stage)(ats)
-    return Modes(*(tuple(parts) for parts in zip(*each, strict=True))) if each else Modes((), (), (), ())
-
-
-def margins(problem: StageProblem, ats: At, modes: Modes, ahead):
-    """How far (s, n) every half that `modes` name is from being left, dimensionless, >= 0 while it is not: per contact gap
-    or force; cone, or slip along the direction `ahead` (nc, k), per group; the inequalities' multipliers or slacks."""
-    return jax.vmap(lambda at: margins_at(problem, at, modes, ahead))(ats)
-
-
-def margins_at(problem: StageProblem, at: At, modes: Modes, ahead):
-    """`margins` (n,) of one stage."""
-
-    def one(member, point, held, ahead):
-        (weights, slacks), (_, gap), (force, _) = complementary(problem, member, point)
-        y = jnp.where(member.e > 0, point.u.y / point.impulse, 0.0)
-        slip = jnp.dot(point.w, ahead) / problem.scales.speed
-        friction = jnp.where(held.sticking, member.mu * force - length_of(y), slip)
-        normal = jnp.where(held.touching, force, gap)
-        # without contact or friction there is nothing to slip or stick
-        rubs = jnp.where(held.touching & (member.mu > 0), friction, _NEVER)
-        own = jnp.where(held.touching, jnp.where(held.active, weights, slacks), _NEVER)
-        return jnp.concatenate([normal[None], rubs[None], own])
-
-    parts = [
-        jax.vmap(one)(group, point, modes.of(g), ahead[g]).reshape(-1)
-        for g, (group, point) in enumerate(zip(problem.system.groups, at.points, strict=True))
-    ]
-    return jnp.concatenate([*parts, jnp.zeros(0)])
-
-
-def slip_directions(problem: StageProblem, ats: At, slips) -> tuple[jax.Array, ...]:
-    """Directions (nc, k) per group of `slips` at the start of the step, or of those at the first stage of `ats`."""
-    return tuple(
-        jax.vmap(_direction, (0, 0, None))(start, point.w[0], problem.scales.speed)
-        for start, point in zip(slips, ats.points, strict=True)
-    )
-
-
-def _direction(start, first, speed):
-    """Unit vector (k,) along the slip at the start, or where there is none yet, along that at the first stage."""
-    slip = jax.lax.stop_gradient(jnp.where(length_of(start) > _SLIDES * speed, start, first))
-    return slip / jnp.maximum(length_of(slip), 1e-300)

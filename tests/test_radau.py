@@ -11,8 +11,9 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper import error_control, stages
+from implicit_stepper import error_control, stage_modes, stages
 from implicit_stepper.paper import exact, scenes
+from implicit_stepper.stage_jacobian import jacobian
 from implicit_stepper.steppers import radau_contact
 from implicit_stepper.steppers.base import begin
 
@@ -129,15 +130,15 @@ def test_jacobian_is_the_derivative_of_the_residual(scene):
 
     def ahead(z, held):
         _, ats, _ = stages.residual(problem, z, task.modes, held)
-        return stages.slip_directions(problem, ats, memory.slips)
+        return stage_modes.slip_directions(problem, ats, memory.slips)
 
     def whole(z, h, held):
         cut = dataclasses.replace(problem, h=h)
         F, ats, _ = stages.residual(cut, z, task.modes, held)
-        return F, stages.margins(cut, ats, task.modes, ahead(z, held))[-1]
+        return F, stage_modes.margins(cut, ats, task.modes, ahead(z, held))[-1]
 
     derivative = jax.jit(jax.jacfwd(whole, (0, 1)))
-    ours = jax.jit(lambda z, held: stages.jacobian(problem, z, task.modes, held, ahead(z, held)))
+    ours = jax.jit(lambda z, held: jacobian(problem, z, task.modes, held, ahead(z, held)))
     for held in (jnp.asarray(False), jnp.asarray(True)):
         (J, J_h), (M, M_h) = derivative(z, jnp.asarray(0.05), held)
         for found, expected in zip(ours(z, held), (J, M, J_h, M_h), strict=True):

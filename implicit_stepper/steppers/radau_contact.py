@@ -13,7 +13,7 @@ import numpy as np
 
 from shapes.arguments import positive
 
-from .. import checks, energy, ncp, restart, rotation, stage_records, stages
+from .. import checks, energy, ncp, restart, rotation, stage_modes, stage_records, stages
 from ..bodies import State
 from ..collocation import radau
 from ..distance import closest_points_from
@@ -23,6 +23,7 @@ from ..newton import Solution
 from ..records import Contacts, Stats, StepResult
 from ..results import Result
 from ..stage_certificate import stage_certificate
+from ..stage_jacobian import jacobian
 from ..stages import Modes, StageProblem
 from ..starts import cold_closest
 from ..system import ContactGroup, System
@@ -153,12 +154,12 @@ def attempt(
 
     def residual(z):
         F, ats, pushed = stages.residual(cut(z), z[:-1], task.modes, task.held)
-        margins = stages.margins(whole, ats, task.modes, stages.slip_directions(whole, ats, memory.slips))
+        margins = stage_modes.margins(whole, ats, task.modes, stage_modes.slip_directions(whole, ats, memory.slips))
         return jnp.append(F, jnp.append(margins[-1], z[-1] - 1)[task.event]), (ats, pushed, margins)
 
     def linearize(z, said):
-        directions = stages.slip_directions(whole, said[0], memory.slips)
-        J, margins, *by_h = stages.jacobian(cut(z), z[:-1], task.modes, task.held, directions)
+        directions = stage_modes.slip_directions(whole, said[0], memory.slips)
+        J, margins, *by_h = jacobian(cut(z), z[:-1], task.modes, task.held, directions)
         last = jnp.concatenate([margins, jnp.zeros((1, J.shape[1]))])[task.event]
         column, corner = by_h[0] * task.h, jnp.append(by_h[1] * task.h, 1.0)[task.event]
         return jnp.block([[J, column[:, None]], [last[None], corner[None, None]]])
@@ -176,7 +177,7 @@ def attempt(
     tried = Attempt(
         step=step,
         h=problem.h,
-        modes=stages.modes_of(problem, ats),
+        modes=stage_modes.modes_of(problem, ats),
         margins=margins,
         missed=state.velocity - jnp.einsum("i,ibw->bw", radau(stepper.stages).at_start, ats.motion.velocity),
         created=energy.created(
@@ -242,7 +243,7 @@ def modes_at_end(stepper: RadauContact, system: System, state: State, memory: Me
     here = dataclasses.replace(memory, rates=0 * memory.rates)
     own = stages.split_stages(problem, at_fractions(problem, here, np.eye(stepper.stages)))
     ats = jax.vmap(functools.partial(stages.at_stage, problem))(own)
-    return jax.tree.map(lambda a: a[-1], stages.modes_of(problem, ats))
+    return jax.tree.map(lambda a: a[-1], stage_modes.modes_of(problem, ats))
 
 
 def steady(count: int, system: System, state: State, found: restart.Forces) -> Memory:

@@ -1,0 +1,76 @@
+"""Which half of each complementarity holds at the stages, and how far it is from being left."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from .complementarity import STEP, length_of
+from .stages import At, Held, Modes, StageProblem, complementary
+
+_NEVER = 1e9  # a margin that is not left
+_SLIGHT = 1e-10  # of g h: a slip that is none
+_SLIDES = 1e-6  # of g h: a slip that has a direction
+
+
+def modes_of(problem: StageProblem, ats: At) -> Modes:
+    """The halves that hold in a solution, at every stage; without friction a contact slides.
+
+    Forces of redundant contacts may lie on the edge of the cone although nothing slips: then both halves of friction hold,
+    and rounding must not choose between them."""
+
+    def one(member, point):
+        (weights, slacks), (p, gap), (force, rate) = complementary(problem, member, point)
+        on, speed = member.e > 0, problem.scales.speed
+        along = jnp.where(on, point.u.y / point.impulse, 0.0) - STEP * point.w / speed
+        radius = member.mu * force
+        touching = p > gap
+        sticking = touching & (length_of(along) <= radius + _SLIGHT) & (radius > 0)
+        return Held(touching, force > rate, sticking, touching & (weights > slacks))
+
+    def stage(at):
+        return [jax.vmap(one)(group, point) for group, point in zip(problem.system.groups, at.points, strict=True)]
+
+    each = jax.vmap(stage)(ats)
+    return Modes(*(tuple(parts) for parts in zip(*each, strict=True))) if each else Modes((), (), (), ())
+
+
+def margins(problem: StageProblem, ats: At, modes: Modes, ahead):
+    """How far (s, n) every half that `modes` name is from being left, dimensionless, >= 0 while it is not: per contact gap
+    or force; cone, or slip along the direction `ahead` (nc, k), per group; the inequalities' multipliers or slacks."""
+    return jax.vmap(lambda at: margins_at(problem, at, modes, ahead))(ats)
+
+
+def margins_at(problem: StageProblem, at: At, modes: Modes, ahead):
+    """`margins` (n,) of one stage."""
+
+    def one(member, point, held, ahead):
+        (weights, slacks), (_, gap), (force, _) = complementary(problem, member, point)
+        y = jnp.where(member.e > 0, point.u.y / point.impulse, 0.0)
+        slip = jnp.dot(point.w, ahead) / problem.scales.speed
+        friction = jnp.where(held.sticking, member.mu * force - length_of(y), slip)
+        normal = jnp.where(held.touching, force, gap)
+        # without contact or friction there is nothing to slip or stick
+        rubs = jnp.where(held.touching & (member.mu > 0), friction, _NEVER)
+        own = jnp.where(held.touching, jnp.where(held.active, weights, slacks), _NEVER)
+        return jnp.concatenate([normal[None], rubs[None], own])
+
+    parts = [
+        jax.vmap(one)(group, point, modes.of(g), ahead[g]).reshape(-1)
+        for g, (group, point) in enumerate(zip(problem.system.groups, at.points, strict=True))
+    ]
+    return jnp.concatenate([*parts, jnp.zeros(0)])
+
+
+def slip_directions(problem: StageProblem, ats: At, slips) -> tuple[jax.Array, ...]:
+    """Directions (nc, k) per group of `slips` at the start of the step, or of those at the first stage of `ats`."""
+    return tuple(
+        jax.vmap(_direction, (0, 0, None))(start, point.w[0], problem.scales.speed)
+        for start, point in zip(slips, ats.points, strict=True)
+    )
+
+
+def _direction(start, first, speed):
+    """Unit vector (k,) along the slip at the start, or where there is none yet, along that at the first stage."""
+    slip = jax.lax.stop_gradient(jnp.where(length_of(start) > _SLIDES * speed, start, first))
+    return slip / jnp.maximum(length_of(slip), 1e-300)
