@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,12 +11,9 @@ from . import rotation
 from .bodies import State
 from .collocation import radau
 
-if TYPE_CHECKING:
-    from .trajectory import Trajectory
 
-
-def at(trajectory: Trajectory, time: np.ndarray) -> State:
-    """See `Trajectory.at`."""
+def at(trajectory, time: np.ndarray) -> State:
+    """Bodies of a `Trajectory` with stages at `time` (m,) [s], see `Trajectory.at`."""
     time = np.atleast_1d(time)
     nodes = trajectory.time
     slack = 1e-12 * max(1.0, abs(nodes[-1]))  # of rounding
