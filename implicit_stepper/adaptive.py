@@ -34,6 +34,7 @@ _THROUGH = (1.0, 1e-1, 1e-2, 1e-3)  # an impact, as short as can be
 _FORCES = (1.0, 10.0, 1e-1, 1e-2)  # not taken; on nearly flat ground short ones are hard
 _ACROSS = (1.0, 10.0, 100.0)
 _MOST = 1024  # steps of one stage at once
+_OVERLAP = 1e-6  # of the scene's length: more is not a matter of rounded input
 _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events without end
 
 
@@ -100,7 +101,9 @@ class _Driver:
         self.failure = ""
         self.faces = any(not group.pair.smooth for group in system.groups)
         references = jnp.broadcast_to(jnp.eye(system.dimension)[0], (system.contact_count, system.dimension))
-        self._go_on(state, closest_points(system, state), references, jnp.asarray(_FIRST * self.unit, float))
+        closest = closest_points(system, state)
+        _refuse_overlap(system, closest)
+        self._go_on(state, closest, references, jnp.asarray(_FIRST * self.unit, float))
         self.first = self.point.state if not self.taken else state
 
     def to(self, end: float, report) -> None:
@@ -232,6 +235,19 @@ class _Driver:
     def _work(self) -> int:
         """Problems solved; of steps of one stage, the starts of their ladder."""
         return self.counts["solves"] + self.starts
+
+
+def _refuse_overlap(system: System, closest) -> None:
+    """Raises `ValueError` for bodies that overlap at the start: parting them would take a speed of depth/h, for every h."""
+    for group, unknowns in zip(system.groups, closest, strict=True):
+        gaps = np.asarray(unknowns)[:, 3 * system.dimension]
+        deepest = int(np.argmin(gaps))
+        if gaps[deepest] < -_OVERLAP * float(system.length):
+            first, second = system.contact_names[group.numbers[deepest]]
+            raise ValueError(
+                f"{first} and {second} overlap by {-gaps[deepest]:.3g} m at the start, which chosen steps cannot undo: move "
+                "them apart, or take a first step of GeometricallyImplicit, which parts them at the speed depth / h."
+            )
 
 
 def with_impacts(steps: Taken, hits) -> Taken:

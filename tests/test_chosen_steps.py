@@ -168,3 +168,11 @@ def test_energy_is_kept_as_asked():
         lost.append(abs(kinetic[1] - kinetic[0] + run.mass[0] * G * (run.position[-1, 0, 2] - run.position[0, 0, 2])))
     allowed = 1e-11 * 2.0 * (kinetic[0] + run.mass[0] * G * 0.4)  # the scene's length is about .4 m
     assert lost[1] <= allowed < lost[0]
+
+
+def test_bodies_that_overlap_at_the_start_are_refused():
+    scene = ist.Scene()
+    ball = scene.add_body(name="ball", shape=shapes.Sphere(0.5), mass=1.0, position=(0, 0, 0.49))
+    scene.add_contact(scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1))), ball, friction=0.2)
+    with pytest.raises(ValueError, match="floor and ball overlap by 0.01 m at the start.*move them apart"):
+        ist.simulate(scene, ist.RadauContact(), tol=1e-6, duration=0.1)
