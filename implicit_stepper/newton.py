@@ -111,7 +111,9 @@ def newton_again(
         return Solution(tried.z, _largest(tried.F), jnp.zeros((), int), jnp.asarray(True), kept)
 
     def renewed():
-        end = _damped_newton(linearize, jnp.where(solved, tried.z, tried.start), tolerance, max_iterations)
+        # under `vmap` both branches run: lanes that keep their inverse do not ask for iterations
+        most = jnp.where(keep, -1, max_iterations)
+        end = _damped_newton(linearize, jnp.where(solved, tried.z, tried.start), tolerance, most)
         inverse = damped_inverse(end.jacobian, _KEPT_DAMPING)
         return Solution(end.z, _largest(end.F), end.iterations, _largest(end.F) <= tolerance, inverse)
 
