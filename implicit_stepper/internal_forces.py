@@ -13,7 +13,7 @@ import numpy as np
 from . import ncp
 from .system import System
 
-_SMALL = 1e-5  # max |F_i| of a stall that is worth it
+NEARLY = 1e-5  # max |F_i| of a stall that is worth it
 _SINGULAR = 1e-8  # of the largest singular value
 _BEYOND = 1e-6  # of the way to an edge
 _LARGEST = 2000  # unknowns: the decomposition takes seconds
@@ -23,7 +23,7 @@ def to_the_edges(system: System, z, F, jacobian) -> list[np.ndarray]:
     """Starts (N,), dimensionless, nearest first, from a stall z (N,) with F (N,) and its `jacobian` (N, N): moved along each
     null vector, both ways, to just beyond the edge of each contact's friction cone. None where nothing is indeterminate."""
     z, F, jacobian = (np.asarray(a) for a in (z, F, jacobian))
-    if not np.max(np.abs(F), initial=0.0) <= _SMALL or z.size > _LARGEST:
+    if not np.max(np.abs(F), initial=0.0) <= NEARLY or z.size > _LARGEST:
         return []
     _, sizes, directions = np.linalg.svd(jacobian)
     found = []

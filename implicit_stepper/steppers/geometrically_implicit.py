@@ -22,7 +22,7 @@ from ..complementarity import length_of
 from ..cuts import Cuts, cut_start, no_cuts, tilted
 from ..distance import closest_points_query
 from ..friction import FRICTION_ROWS
-from ..internal_forces import to_the_edges
+from ..internal_forces import NEARLY, to_the_edges
 from ..newton import Solution, newton_again
 from ..records import Contacts, Stats, StepResult, no_contacts
 from ..results import Result
@@ -123,11 +123,14 @@ class GeometricallyImplicit:
         for number in range(self.rounds):
             start, cuts = _cut(self, system, state, memory, h, tilted(cuts, h, number))
             yield "tilted cuts", start
-        stall = _stall(self, system, state, memory, h)
-        for start in to_the_edges(system, *stall[1:]):
-            yield "internal forces", _starting_at(memory, start * stall[0])
+        patient = dataclasses.replace(self, max_iterations=_PATIENCE * self.max_iterations)
+        stall = _stepped(patient, system, state, memory, h)
+        if stall.stats.residual <= NEARLY:
+            units, *there = _linear(self, system, state, memory, stall.memory.history[0], h)
+            for start in to_the_edges(system, *there):
+                yield "internal forces", _starting_at(memory, start * units)
         # nearly sharp edges on flat ground make Newton's method slow, but not diverge
-        patient, cuts = dataclasses.replace(self, max_iterations=_PATIENCE * self.max_iterations), fresh
+        cuts = fresh
         for _ in range(self.rounds):
             start, cuts = _cut(self, system, state, memory, h, cuts)
             yield "patient cuts", _starting_at(memory, _stepped(patient, system, state, start, h).memory.history[0])
@@ -175,12 +178,11 @@ def _stepped(stepper: GeometricallyImplicit, system: System, state: State, memor
 
 
 @functools.partial(jit, static_argnums=0, once=True)
-def _stall(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h):
-    """Where the step from `memory` stalls: units (N,) of the unknowns, the unknowns in them, F (N,) and its Jacobian."""
+def _linear(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, unknowns, h):
+    """Units (N,) of the `unknowns` (N,) of the step from `memory`, the unknowns in them, F (N,) and its Jacobian there."""
     problem = stepper._problem(system, state, memory, h)
     units = ncp.unknown_scale(problem)
-    z = stepper.step(system, state, memory, h).memory.history[0] / units
-    return units, z, *ncp.linearize(problem, z)
+    return units, unknowns / units, *ncp.linearize(problem, unknowns / units)
 
 
 @functools.partial(jit, static_argnums=0)
