@@ -13,7 +13,7 @@ import jax.scipy.linalg
 from jax import lax
 
 from .linear import damped_step
-from .newton import Solution
+from .newton import Solution, largest
 
 _WORTH = 7  # corrections that a Jacobian costs: with more to come, at the rate of the last, the factorisation is renewed
 _OVERSHOOT = 2.0  # growth of max |F| that the first correction may bring: rows of slips that vanish, |w|, take one longer
@@ -108,7 +108,7 @@ def kept_newton(
         def correct(chord):
             z = jnp.where(choosing, starts[jnp.minimum(chord.tried, count - 1)], chord.z + chord.dz)
             F, said = residual(z)
-            size, before = _largest(F), _largest(chord.F)
+            size, before = largest(F), largest(chord.F)
             better = (chord.tried == 0) | (size < before) | jnp.isnan(before)
             taken = jnp.where(choosing, better, (size < chord.bound) | (size <= tolerance))  # false for NaN
             within = ~choosing & (size <= tolerance) & ((before <= tolerance) | (size <= _FAR_WITHIN * tolerance))
@@ -128,13 +128,13 @@ def kept_newton(
             )
 
         zero, no = jnp.zeros((), int), jnp.asarray(False)
-        bound = jnp.where(renew, _GROWTH * jnp.max(iterate.recent), _OVERSHOOT * _largest(iterate.F))
+        bound = jnp.where(renew, _GROWTH * jnp.max(iterate.recent), _OVERSHOOT * largest(iterate.F))
         start = _Chord(iterate.z, iterate.F, iterate.said, dz, bound, zero, zero, no, ~no)
         chord = lax.while_loop(lambda chord: chord.going, correct, start)
         accepted, jacobians = chord.taken > 0, iterate.jacobians + renew
         gives_up = ~damped & renew & ~chord.within & (~accepted | (jacobians >= _PATIENCE))
         lower, higher = jnp.maximum(iterate.damping / 10, _LEAST_DAMPING), jnp.maximum(iterate.damping * 10, _FIRST_DAMPING)
-        size = _largest(chord.F)
+        size = largest(chord.F)
         recent = jnp.where(choosing, jnp.full(_MEMORY, size), jnp.roll(iterate.recent, 1).at[0].set(size))
         return _Iterate(
             z=jnp.where(gives_up, iterate.start, chord.z),
@@ -156,7 +156,7 @@ def kept_newton(
     damping = jnp.asarray(_LEAST_DAMPING, float)
     start = _Iterate(z, F, said, z, F, no, factors, no, no, infinite, damping, jnp.zeros((), int))
     end = lax.while_loop(proceed, advance, start)
-    solution = Solution(end.z, _largest(end.F), end.jacobians, _largest(end.F) <= tolerance)
+    solution = Solution(end.z, largest(end.F), end.jacobians, largest(end.F) <= tolerance)
     return solution, end.said, dataclasses.replace(end.factors, valid=end.factors.valid & ~end.damped)
 
 
@@ -164,8 +164,3 @@ def _solve(factors: Factors, right):
     """Solution (n,) of the factorised system. (SciPy's interface would find the order of rows anew every time.)"""
     lower = jax.scipy.linalg.solve_triangular(factors.lu, right[factors.order], lower=True, unit_diagonal=True)
     return jax.scipy.linalg.solve_triangular(factors.lu, lower)
-
-
-def _largest(F):
-    """max |F_i|, NaN if any is."""
-    return jnp.max(jnp.abs(F), initial=0.0)

@@ -96,7 +96,7 @@ def newton(linearize: Callable, z0, *, tolerance: float = 1e-10, max_iterations:
     `Solution.converged`.
     """
     end = _damped_newton(linearize, z0, tolerance, max_iterations)
-    return Solution(end.z, _largest(end.F), end.iterations, _largest(end.F) <= tolerance)
+    return Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance)
 
 
 def newton_again(
@@ -108,14 +108,14 @@ def newton_again(
     solved, keep = tried.solved, tried.solved & (tried.count - len(starts) <= _QUICK)
 
     def unchanged():
-        return Solution(tried.z, _largest(tried.F), jnp.zeros((), int), jnp.asarray(True), kept)
+        return Solution(tried.z, largest(tried.F), jnp.zeros((), int), jnp.asarray(True), kept)
 
     def renewed():
         # under `vmap` both branches run: lanes that keep their inverse do not ask for iterations
         most = jnp.where(keep, -1, max_iterations)
         end = _damped_newton(linearize, jnp.where(solved, tried.z, tried.start), tolerance, most)
         inverse = damped_inverse(end.jacobian, _KEPT_DAMPING)
-        return Solution(end.z, _largest(end.F), end.iterations, _largest(end.F) <= tolerance, inverse)
+        return Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance, inverse)
 
     return lax.cond(keep, unchanged, renewed)
 
@@ -132,7 +132,7 @@ def chord(residual: Callable, starts, inverse, tolerance) -> Chord:
         choosing, last = at.count < len(starts), at.count == len(starts) - 1
         z = jnp.where(choosing, starts[jnp.minimum(at.count, len(starts) - 1)], at.z - inverse @ at.F)
         F = residual(z)
-        size, before = _largest(F), _largest(at.F)
+        size, before = largest(F), largest(at.F)
         best = choosing & ((at.count == 0) | (size < before) | jnp.isnan(before))
         start, F_start = jnp.where(best, z, at.start), jnp.where(best, F, at.F_start)
         z, F = jnp.where(choosing, start, z), jnp.where(choosing, F_start, F)
@@ -140,7 +140,7 @@ def chord(residual: Callable, starts, inverse, tolerance) -> Chord:
         # false for NaN, and for infinity under an infinite bound
         shrinks = size < jnp.maximum(at.bound, tolerance)
         going = jnp.where(choosing, ~last | inverts, ~solved & shrinks)
-        bound = jnp.where(choosing, _OVERSHOOT * _largest(F), at.bound) * _CONTRACTION
+        bound = jnp.where(choosing, _OVERSHOOT * largest(F), at.bound) * _CONTRACTION
         return Chord(start, F_start, z, F, solved, going, bound, at.count + 1)
 
     z, no = starts[0], jnp.asarray(False)
@@ -153,7 +153,7 @@ def _damped_newton(linearize: Callable, z0, tolerance, max_iterations) -> _Itera
 
     def proceed(iterate):
         # Even a start within the tolerance takes one step: what it still lacks would add up over thousands of time-steps.
-        unsolved = ~(_largest(iterate.F) <= tolerance) | (iterate.iterations <= 0)
+        unsolved = ~(largest(iterate.F) <= tolerance) | (iterate.iterations <= 0)
         return unsolved & (iterate.iterations < max_iterations)
 
     def advance(iterate):
@@ -165,7 +165,7 @@ def _damped_newton(linearize: Callable, z0, tolerance, max_iterations) -> _Itera
         )
         trial = iterate.z + step
         F, jacobian = linearize(trial)
-        size = _largest(F)
+        size = largest(F)
         free = size < _GROWTH * jnp.max(iterate.recent)  # false for NaN
         descends = jnp.dot(F, F) < jnp.dot(iterate.F, iterate.F)
         accepted = first | jnp.where(iterate.stale < _PATIENCE, free, descends)
@@ -221,6 +221,6 @@ def solve_ncp(
     return newton(linearized(residual), z0, tolerance=tolerance, max_iterations=max_iterations)
 
 
-def _largest(F):
+def largest(F):
     """max |F_i|, NaN if any is."""
     return jnp.max(jnp.abs(F), initial=0.0)
