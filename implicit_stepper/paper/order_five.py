@@ -25,8 +25,8 @@ def order_five(quick: bool) -> tuple[Trajectory, list[Row]]:
     run, answer = simulate(scenes.two_spheres(), RadauContact(), tol=TOL, duration=DURATION), exact.two_spheres(DURATION)
     row = functools.partial(near, "order-five", source="exact, C V-C")
     rows = [
-        row(f"error in position, ends of steps to {end:g} s, tol = {TOL:g}", "m", 0.0, error_in_position(run, answer, end), allowed,
-            basis="tol, and what slipping off the edge makes of it")
+        row(f"error in position, ends of steps to {end:g} s, tol = {TOL:g}", "m", 0.0, error_in_position(run, answer, end),
+            allowed, basis="tol, and what slipping off the edge makes of it")
         for end, allowed in ((3.0, 1e-8), (DURATION, 1e-7))
     ]  # fmt: skip
     ours = {(event.contact, event.kind): event.time for event in run.events}
