@@ -43,9 +43,7 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
         record = jax.tree.map(lambda a, numbers=numbers: a[numbers], contacts)
         motions = ncp.contact_motions(system, after, group)
         violations, wrenches = jax.vmap(functools.partial(contact_violations, units, h))(group, record, impulse, *motions)
-        for i in (0, 1):
-            if group.moving[i]:
-                balance = balance.at[np.array(group.bodies)[:, i]].add(-wrenches[i])
+        balance = balance - contact.on_bodies(system, group, *wrenches)
         parts.append(violations)
     order = np.argsort([number for group in system.groups for number in group.numbers]).astype(int)
     joined = {name: jnp.concatenate([part[name] for part in parts])[order] for name in (parts[0] if parts else ())}

@@ -8,11 +8,13 @@ with the opposite sign on body 1.
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 
 from shapes.closest_points import ContactGeometry
 from shapes.products import inner
 
 from . import rotation
+from .system import ContactGroup, System
 
 
 def wrenches(geometry: ContactGeometry, centre_1, centre_2, p_n, p_f):
@@ -26,6 +28,16 @@ def wrenches(geometry: ContactGeometry, centre_1, centre_2, p_n, p_f):
     on_1 = jnp.concatenate([-impulse, -rotation.moment(geometry.a1 - centre_1, impulse) - drill])
     on_2 = jnp.concatenate([impulse, rotation.moment(geometry.a2 - centre_2, impulse) + drill])
     return on_1, on_2
+
+
+def on_bodies(system: System, group: ContactGroup, on_1, on_2):
+    """Sum (nb, 6 or 3) over the moving bodies of what acts on body 1 and body 2 of each contact, two (nc, 6 or 3)."""
+    total = jnp.zeros((system.body_count, on_1.shape[-1]))
+    for numbers, moves, acting in zip(np.array(group.bodies).T, group.moving, (on_1, on_2), strict=True):
+        if moves:  # a scatter would be a loop over the contacts, which takes as long as all the rest of a residual
+            share = (numbers == np.arange(system.body_count)[:, None]).astype(float)
+            total = total + inner(share[:, None, :], acting.T)
+    return total
 
 
 def slip_velocities(geometry: ContactGeometry, centre_1, centre_2, velocity_1, velocity_2):

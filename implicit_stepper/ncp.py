@@ -138,15 +138,15 @@ def join(unknowns: ContactUnknowns):
 
 
 def contact_motions(system: System, state: State, group: ContactGroup) -> tuple[Motion, Motion]:
-    """Body 1 and body 2 of each contact in `state`, first axis the contacts."""
+    """Body 1 and body 2 of each contact in `state`, first axis the contacts. Fixed bodies are constants, which derivatives
+    and loops need not carry along."""
     at_rest = jnp.zeros((system.fixed_position.shape[0], state.velocity.shape[1]))
-    everything = Motion(
-        jnp.concatenate([state.position, system.fixed_position]),
-        jnp.concatenate([state.orientation, system.fixed_orientation]),
-        jnp.concatenate([state.velocity, at_rest]),
+    fixed = Motion(system.fixed_position, system.fixed_orientation, at_rest)
+    moving = Motion(state.position, state.orientation, state.velocity)
+    numbers = np.array(group.bodies) - np.where(group.moving, 0, system.body_count)
+    return tuple(
+        jax.tree.map(lambda a, i=i: a[numbers[:, i]], moving if moves else fixed) for i, moves in enumerate(group.moving)
     )
-    numbers = np.array(group.bodies)
-    return tuple(jax.tree.map(lambda a, i=i: a[numbers[:, i]], everything) for i in (0, 1))
 
 
 def moved(start: Motion, velocity, h) -> Motion:

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from shapes.closest_points import ClosestPointRows
+from shapes.products import inner
 
 from . import bodies, contact, ncp, rotation
 from .bodies import State
@@ -42,7 +42,8 @@ _OPEN = 100.0  # gaps that close more slowly than in h over this leave the rate 
 class StageProblem:
     """Data of one step of h [s] with `stages` stages from `state`; the rest as in `ncp.StepProblem`, but `momentum` is that
     of `state` alone: loads act at the stages. `scales` may be those of another step. `noise` [m]: what rounding makes of a
-    closed gap, which divided by h would disturb the rows of speeds."""
+    closed gap, which divided by h would disturb the rows of speeds. `inverse_inertia` as `System.inertia`, in the frames of
+    the bodies."""
 
     stages: int = dataclasses.field(metadata={"static": True})
     friction: str = dataclasses.field(metadata={"static": True})
@@ -53,6 +54,7 @@ class StageProblem:
     references: tuple[jax.Array, ...]
     scales: Scales
     noise: jax.Array
+    inverse_inertia: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -121,7 +123,8 @@ def stage_problem(system: System, state: State, h, references, stages: int, fric
     momentum = jax.vmap(bodies.momentum)(system.mass, system.inertia, state.orientation, state.velocity)
     everywhere = jnp.concatenate([state.position, system.fixed_position])
     noise = _ROUNDINGS * jnp.finfo(float).eps * (jnp.max(jnp.abs(everywhere)) + system.length)
-    return StageProblem(stages, friction, system, state, h, momentum, references, scales(system, h), noise)
+    units, inverse = scales(system, h), jnp.linalg.inv(system.inertia)
+    return StageProblem(stages, friction, system, state, h, momentum, references, units, noise, inverse)
 
 
 def stage_size(system: System) -> int:
@@ -194,9 +197,9 @@ def at_stage(problem: StageProblem, stage: Stage) -> At:
             return (u, kkt, unknowns[-1]), contact.wrenches(kkt.geometry, *centres, unknowns[-1], none)
 
         own, wrenches = jax.vmap(geometry)(group, unknowns, references, *ncp.contact_motions(system, moving, group))
-        momenta = momenta - on_bodies(system, group, wrenches)
+        momenta = momenta - contact.on_bodies(system, group, *wrenches)
         found.append(own)
-    there = dataclasses.replace(moving, velocity=_velocity(system, moving.orientation, momenta))
+    there = dataclasses.replace(moving, velocity=_velocity(problem, moving.orientation, momenta))
     entries = zip(system.groups, found, problem.scales.impulse, strict=True)
     return At(there, moving.velocity, momenta, tuple(_point(system, there, *entry) for entry in entries))
 
@@ -213,21 +216,11 @@ def _point(system: System, at: Motion, group: ContactGroup, found, impulse) -> P
     return Point(u, kkt, eta, motions, *jax.vmap(slip)(group, kkt.geometry, *motions), impulse)
 
 
-def _velocity(system: System, orientation, momenta):
+def _velocity(problem: StageProblem, orientation, momenta):
     """M(Q)^-1 pi (nb, 6 or 3)."""
-    d = system.dimension
-    inverse = jax.vmap(bodies.world_inertia)(jnp.linalg.inv(system.inertia), orientation)
-    spin = jnp.einsum("bij,bj->bi", inverse, momenta[:, d:])
-    return jnp.concatenate([momenta[:, :d] / system.mass[:, None], spin], axis=1)
-
-
-def on_bodies(system: System, group: ContactGroup, wrenches):
-    """Sum (nb, 6 or 3) of what acts on body 1 and body 2 of each contact, two (nc, 6 or 3)."""
-    total = jnp.zeros((system.body_count, wrenches[0].shape[-1]))
-    for i in (0, 1):
-        if group.moving[i]:
-            total = total.at[np.array(group.bodies)[:, i]].add(wrenches[i])
-    return total
+    d = problem.system.dimension
+    inverse = jax.vmap(bodies.world_inertia)(problem.inverse_inertia, orientation)
+    return jnp.concatenate([momenta[:, :d] / problem.system.mass[:, None], jax.vmap(inner)(inverse, momenta[:, d:])], axis=1)
 
 
 def rows_and_pushes(problem: StageProblem, stage: Stage, at: At, modes: Modes, held):
@@ -243,7 +236,7 @@ def rows_and_pushes(problem: StageProblem, stage: Stage, at: At, modes: Modes, h
             return contact_rows(problem, member, point, named, held), wrenches
 
         own, wrenches = jax.vmap(one)(group, point, modes.of(g))
-        pushed = pushed + on_bodies(system, group, wrenches)
+        pushed = pushed + contact.on_bodies(system, group, *wrenches)
         rows.append(own.reshape(-1))
     return jnp.concatenate(rows), pushed
 
