@@ -9,10 +9,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jax.scipy.linalg
 from jax import lax
 
-from .linear import damped_step
+from .condensed import Factors, factorise
 from .newton import Solution, largest
 
 _WORTH = 7  # corrections that a Jacobian costs: with more to come, at the rate of the last, the factorisation is renewed
@@ -20,21 +19,6 @@ _OVERSHOOT = 2.0  # growth of max |F| that the first correction may bring: rows 
 _FAR_WITHIN = 0.03  # of the tolerance: what needs no further correction
 _PATIENCE = 10  # factorisations before steps are damped
 _GROWTH, _MEMORY, _LEAST_DAMPING, _FIRST_DAMPING = 10.0, 20, 1e-12, 1e-10  # as in `newton`
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Factors:
-    """LU factors (n, n) of a Jacobian with its rows in that `order` (n,), if they are `valid` ()."""
-
-    lu: jax.Array
-    order: jax.Array
-    valid: jax.Array
-
-
-def no_factors(n: int) -> Factors:
-    """For want of any."""
-    return Factors(jnp.zeros((n, n)), jnp.zeros(n, jnp.int32), jnp.asarray(False))
 
 
 @jax.tree_util.register_dataclass
@@ -78,7 +62,7 @@ def kept_newton(
     residual: Callable, linearize: Callable, starts, factors: Factors, *, tolerance: float, max_iterations: int
 ) -> tuple[Solution, Any, Factors]:
     """Solve F(z) = 0 for z (n,) from the best of `starts` (k, n), beginning with the `factors` of a similar problem;
-    `residual(z)` gives F and a tree that is handed on, `linearize(z, tree)` the Jacobian (n, n), of which at most
+    `residual(z)` gives F and a tree that is handed on, `linearize(z, tree)` the Jacobian as a `Condensed` system; at most
     `max_iterations` are used. Returns the solution, its tree (that of another z if it did not converge), and the last
     factors. Never raises: see `Solution.converged`.
 
@@ -95,15 +79,12 @@ def kept_newton(
         renew = iterate.chosen & (damped | ~iterate.factors.valid)
 
         def renewed():
-            jacobian = linearize(iterate.z, iterate.said)
-            lu, _, order = lax.linalg.lu(jacobian)
-            dz = lax.cond(
-                damped, lambda: damped_step(jacobian, iterate.F, iterate.damping), lambda: jnp.zeros_like(iterate.z)
-            )
-            return Factors(lu, order, jnp.asarray(True)), dz
+            system = linearize(iterate.z, iterate.said)
+            dz = lax.cond(damped, lambda: system.damped_step(iterate.F, iterate.damping), lambda: jnp.zeros_like(iterate.z))
+            return factorise(system), dz
 
         factors, dz = lax.cond(renew, renewed, lambda: (iterate.factors, jnp.zeros_like(iterate.z)))
-        dz = jnp.where(damped, dz, -_solve(factors, iterate.F))
+        dz = jnp.where(damped, dz, -factors.solve(iterate.F))
 
         def correct(chord):
             z = jnp.where(choosing, starts[jnp.minimum(chord.tried, count - 1)], chord.z + chord.dz)
@@ -119,7 +100,7 @@ def kept_newton(
                 z=jnp.where(taken, z, chord.z),
                 F=jnp.where(taken, F, chord.F),
                 said=said,
-                dz=-_solve(factors, F),
+                dz=-factors.solve(F),
                 bound=size,
                 tried=chord.tried + 1,
                 taken=chord.taken + taken,
@@ -158,9 +139,3 @@ def kept_newton(
     end = lax.while_loop(proceed, advance, start)
     solution = Solution(end.z, largest(end.F), end.jacobians, largest(end.F) <= tolerance)
     return solution, end.said, dataclasses.replace(end.factors, valid=end.factors.valid & ~end.damped)
-
-
-def _solve(factors: Factors, right):
-    """Solution (n,) of the factorised system. (SciPy's interface would find the order of rows anew every time.)"""
-    lower = jax.scipy.linalg.solve_triangular(factors.lu, right[factors.order], lower=True, unit_diagonal=True)
-    return jax.scipy.linalg.solve_triangular(factors.lu, lower)

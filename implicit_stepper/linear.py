@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import jax.scipy.linalg
+from jax import lax
+
+from shapes.products import inner, product
 
 
 def damped_step(jacobian, residual, damping):
@@ -27,3 +30,20 @@ def damped_inverse(jacobian, damping):
     one = jnp.eye(n)
     r = jnp.linalg.qr(jnp.block([[jacobian, one], [jnp.sqrt(damping) * one, jnp.zeros((n, n))]]), mode="r")
     return jax.scipy.linalg.solve_triangular(r[:n, :n], r[:n, n:])
+
+
+def small_inverse(matrix):
+    """The inverse of a small matrix (m, m) by Gauss and Jordan's elimination with row exchanges; many of them under `vmap`
+    are one loop over columns, where LAPACK is called one by one and the order of the rows found by a loop of its own."""
+    m = len(matrix)
+
+    def eliminate(k, carry):
+        both, used = carry
+        column = both[:, k]
+        at = jnp.arange(m) == jnp.argmax(jnp.where(used, -1.0, jnp.abs(column)))
+        row = inner(both.T, at) / inner(column, at)
+        return jnp.where(at[:, None], row, both - column[:, None] * row), used | at
+
+    start = jnp.concatenate([matrix, jnp.eye(m)], axis=1), jnp.zeros(m, bool)
+    both, _ = lax.fori_loop(0, m, eliminate, start)  # the left half is a permutation
+    return product(both[:, :m].T, both[:, m:])

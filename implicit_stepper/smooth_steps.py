@@ -19,8 +19,8 @@ from jax import lax
 from .bodies import State
 from .collocation import radau
 from .compilation import jit
+from .condensed import Factors
 from .error_control import Tolerance, next_step, ratio
-from .kept_newton import Factors, no_factors
 from .records import Contacts, Stats
 from .results import Result
 from .stages import Modes
@@ -141,7 +141,7 @@ def advance(stepper: RadauContact, system: System, point: Point, limits: Limits)
     `Reason`, and the number of the margin that vanishes at an event (see `stage_modes.margins`); `Counts`."""
     zero, no = jnp.zeros((), int), jnp.asarray(False)
     plan = _free(point, limits, point.h, no)
-    factors = no_factors(radau_contact.unknown_count(stepper, system))
+    factors = radau_contact.no_factors(stepper, system)
     shapes, _ = jax.eval_shape(functools.partial(_attempt, stepper), system, point, plan, factors)
     empty = Taken(shapes.step.state, shapes.step.contacts, shapes.step.stats, point.modes, point.h)
     empty = jax.tree.map(lambda s: jnp.zeros((CHUNK, *jnp.shape(s)), s.dtype), empty)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
+from shapes.products import inner
+
 from .complementarity import STEP, length_of
-from .stages import At, Held, Modes, StageProblem, complementary
+from .stages import At, Held, Modes, Point, StageProblem, complementary
+from .system import ContactGroup
 
 _NEVER = 1e9  # a margin that is not left
 _SLIGHT = 1e-10  # of g h: a slip that is none
@@ -43,23 +48,25 @@ def margins(problem: StageProblem, ats: At, modes: Modes, ahead):
 
 def margins_at(problem: StageProblem, at: At, modes: Modes, ahead):
     """`margins` (n,) of one stage."""
-
-    def one(member, point, held, ahead):
-        (weights, slacks), (_, gap), (force, _) = complementary(problem, member, point)
-        y = jnp.where(member.e > 0, point.u.y / point.impulse, 0.0)
-        slip = jnp.dot(point.w, ahead) / problem.scales.speed
-        friction = jnp.where(held.sticking, member.mu * force - length_of(y), slip)
-        normal = jnp.where(held.touching, force, gap)
-        # without contact or friction there is nothing to slip or stick
-        rubs = jnp.where(held.touching & (member.mu > 0), friction, _NEVER)
-        own = jnp.where(held.touching, jnp.where(held.active, weights, slacks), _NEVER)
-        return jnp.concatenate([normal[None], rubs[None], own])
-
+    own = functools.partial(contact_margins, problem)
     parts = [
-        jax.vmap(one)(group, point, modes.of(g), ahead[g]).reshape(-1)
+        jax.vmap(own)(group, point, modes.of(g), ahead[g]).reshape(-1)
         for g, (group, point) in enumerate(zip(problem.system.groups, at.points, strict=True))
     ]
     return jnp.concatenate([*parts, jnp.zeros(0)])
+
+
+def contact_margins(problem: StageProblem, member: ContactGroup, point: Point, held: Held, ahead):
+    """`margins` of one contact at one stage."""
+    (weights, slacks), (_, gap), (force, _) = complementary(problem, member, point)
+    y = jnp.where(member.e > 0, point.u.y / point.impulse, 0.0)
+    slip = inner(point.w, ahead) / problem.scales.speed
+    friction = jnp.where(held.sticking, member.mu * force - length_of(y), slip)
+    normal = jnp.where(held.touching, force, gap)
+    # without contact or friction there is nothing to slip or stick
+    rubs = jnp.where(held.touching & (member.mu > 0), friction, _NEVER)
+    own = jnp.where(held.touching, jnp.where(held.active, weights, slacks), _NEVER)
+    return jnp.concatenate([normal[None], rubs[None], own])
 
 
 def slip_directions(problem: StageProblem, ats: At, slips) -> tuple[jax.Array, ...]:

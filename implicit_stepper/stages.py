@@ -16,6 +16,7 @@ few. Without eta, one stage would be the paper's step, which `ncp` has.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import NamedTuple
 
 import jax
@@ -24,7 +25,7 @@ import jax.numpy as jnp
 from shapes.closest_points import ClosestPointRows
 from shapes.products import inner
 
-from . import bodies, contact, ncp, rotation
+from . import bodies, contact, ncp, rotation, stage_unknowns
 from .bodies import State
 from .collocation import radau
 from .complementarity import STEP, fischer_burmeister, length_of
@@ -127,30 +128,15 @@ def stage_problem(system: System, state: State, h, references, stages: int, fric
     return StageProblem(stages, friction, system, state, h, momentum, references, units, noise, inverse)
 
 
-def stage_size(system: System) -> int:
-    """Number of unknowns of a stage; z and F(z) have one stage after another."""
-    width = 6 if system.dimension == 3 else 3
-    return system.body_count * width + sum(len(g.bodies) * _width(g) for g in system.groups)
+def split_stages(problem: StageProblem, z) -> Stage:
+    """All stages, with an axis (s,) in front, of z (s n,), dimensionless."""
+    return as_stages(problem, *stage_unknowns.split(problem.system, problem.stages, z * unknown_scale(problem)))
 
 
-def _width(group: ContactGroup) -> int:
-    return group.pair.unknowns + group.e.shape[-1] + 3
-
-
-def split_stages(problem: StageProblem, unknowns) -> Stage:
-    """All stages, with an axis (s,) in front, of `unknowns` (s n,), physical."""
-    rates, contacts = jax.vmap(lambda own: stage_parts(problem, own))(unknowns.reshape(problem.stages, -1))
+def as_stages(problem: StageProblem, rates, contacts) -> Stage:
+    """All stages of physical rates (s, nb, 6 or 3) and, per group, contacts (s, nc, width)."""
     change = problem.h * jnp.einsum("ij,jbw->ibw", radau(problem.stages).A, rates)
     return Stage(problem.state.time + problem.h * fractions(problem), rates, change, contacts)
-
-
-def stage_parts(problem: StageProblem, own):
-    """Rates and contacts of one stage, of its unknowns (n,)."""
-    parts, start = [], 0
-    for shape in (problem.momentum.shape, *((len(g.bodies), _width(g)) for g in problem.system.groups)):
-        parts.append(own[start : start + shape[0] * shape[1]].reshape(shape))
-        start += shape[0] * shape[1]
-    return parts[0], tuple(parts[1:])
 
 
 def fractions(problem: StageProblem):
@@ -158,19 +144,14 @@ def fractions(problem: StageProblem):
     return radau(problem.stages).c * (1 - _BEFORE)
 
 
-def join_stages(rates, contacts):
-    """Inverse of `split_stages`, from arrays with an axis (s,) in front."""
-    return jnp.concatenate([a.reshape(len(rates), -1) for a in (rates, *contacts)], axis=1).reshape(-1)
-
-
 def unknown_scale(problem: StageProblem):
     """Units (s n,) of the unknowns."""
     units = problem.scales
     contacts = [
-        jnp.concatenate([own, impulse[:, None]], axis=1).reshape(-1)
-        for own, impulse in zip(units.contacts, units.impulse, strict=True)
+        jnp.concatenate([own, impulse[:, None]], axis=1) for own, impulse in zip(units.contacts, units.impulse, strict=True)
     ]
-    return jnp.tile(jnp.concatenate([units.velocity.reshape(-1), *contacts]), problem.stages)
+    each = jax.tree.map(lambda a: jnp.broadcast_to(a, (problem.stages, *a.shape)), (units.velocity, contacts))
+    return stage_unknowns.join(problem.system, *each)
 
 
 def motion(problem: StageProblem, rates, change) -> Motion:
@@ -185,38 +166,43 @@ def at_stage(problem: StageProblem, stage: Stage) -> At:
     """Where bodies and contacts are, and how fast, at one stage."""
     system = problem.system
     moving = motion(problem, stage.rates, stage.change)
-    momenta = jax.vmap(bodies.momentum)(system.mass, system.inertia, moving.orientation, moving.velocity)
-    found = []
-    for group, unknowns, references in zip(system.groups, stage.contacts, problem.references, strict=True):
-
-        def geometry(member, unknowns, reference, motion_1, motion_2):
-            u = ncp.split(member, unknowns[:-1])
-            angle = problem.scales.gap / problem.scales.length
-            kkt = ncp.geometry_rows(member, u.closest, reference, problem.scales.gap, motion_1, motion_2, angle)
-            centres, none = (motion_1.position, motion_2.position), jnp.zeros(member.e.shape)
-            return (u, kkt, unknowns[-1]), contact.wrenches(kkt.geometry, *centres, unknowns[-1], none)
-
-        own, wrenches = jax.vmap(geometry)(group, unknowns, references, *ncp.contact_motions(system, moving, group))
-        momenta = momenta - contact.on_bodies(system, group, *wrenches)
+    momenta, found = momenta_of(system, moving), []
+    for g, group in enumerate(system.groups):
+        motions = ncp.contact_motions(system, moving, group)
+        own, shifts = jax.vmap(functools.partial(place, problem))(group, stage.contacts[g], problem.references[g], *motions)
+        momenta = momenta - contact.on_bodies(system, group, *shifts)
         found.append(own)
-    there = dataclasses.replace(moving, velocity=_velocity(problem, moving.orientation, momenta))
-    entries = zip(system.groups, found, problem.scales.impulse, strict=True)
-    return At(there, moving.velocity, momenta, tuple(_point(system, there, *entry) for entry in entries))
+    there = dataclasses.replace(moving, velocity=velocities(problem, moving.orientation, momenta))
+    points = [
+        jax.vmap(moving_point)(group, own, impulse, *ncp.contact_motions(system, there, group))
+        for group, own, impulse in zip(system.groups, found, problem.scales.impulse, strict=True)
+    ]
+    return At(there, moving.velocity, momenta, tuple(points))
 
 
-def _point(system: System, at: Motion, group: ContactGroup, found, impulse) -> Point:
-    u, kkt, eta = found
-    motions = ncp.contact_motions(system, at, group)
-
-    def slip(member, geometry, motion_1, motion_2):
-        centres, velocities = (motion_1.position, motion_2.position), (motion_1.velocity, motion_2.velocity)
-        v_n, v = contact.slip_velocities(geometry, *centres, *velocities)
-        return v, member.e * v, v_n
-
-    return Point(u, kkt, eta, motions, *jax.vmap(slip)(group, kkt.geometry, *motions), impulse)
+def place(problem: StageProblem, member: ContactGroup, unknowns, reference, motion_1: Motion, motion_2: Motion):
+    """Of one contact: its unknowns by name, closest-point rows and eta; and the shifts W_n eta of its bodies' momenta."""
+    u = ncp.split(member, unknowns[:-1])
+    angle = problem.scales.gap / problem.scales.length
+    kkt = ncp.geometry_rows(member, u.closest, reference, problem.scales.gap, motion_1, motion_2, angle)
+    centres, none = (motion_1.position, motion_2.position), jnp.zeros(member.e.shape)
+    return (u, kkt, unknowns[-1]), contact.wrenches(kkt.geometry, *centres, unknowns[-1], none)
 
 
-def _velocity(problem: StageProblem, orientation, momenta):
+def moving_point(member: ContactGroup, placed, impulse, motion_1: Motion, motion_2: Motion) -> Point:
+    """One contact that was `placed`, of bodies with velocities V_i."""
+    u, kkt, eta = placed
+    centres, velocities = (motion_1.position, motion_2.position), (motion_1.velocity, motion_2.velocity)
+    v_n, v = contact.slip_velocities(kkt.geometry, *centres, *velocities)
+    return Point(u, kkt, eta, (motion_1, motion_2), v, member.e * v, v_n, impulse)
+
+
+def momenta_of(system: System, at: Motion):
+    """M(Q) times the velocities (nb, 6 or 3) of `at`."""
+    return jax.vmap(bodies.momentum)(system.mass, system.inertia, at.orientation, at.velocity)
+
+
+def velocities(problem: StageProblem, orientation, momenta):
     """M(Q)^-1 pi (nb, 6 or 3)."""
     d = problem.system.dimension
     inverse = jax.vmap(bodies.world_inertia)(problem.inverse_inertia, orientation)
@@ -224,33 +210,34 @@ def _velocity(problem: StageProblem, orientation, momenta):
 
 
 def rows_and_pushes(problem: StageProblem, stage: Stage, at: At, modes: Modes, held):
-    """Of one stage: rows (n,), the first of them pi_i - pi; and what pushes the bodies (nb, 6 or 3) [N s, N m s] in h."""
+    """Of one stage: rows of the bodies (nb, 6 or 3), pi_i - pi; per group, rows of the contacts (nc, width); and what
+    pushes the bodies (nb, 6 or 3) [N s, N m s] in h."""
     system = problem.system
-    pushed = problem.h * loads(problem, stage.time, at.motion)
-    rows = [((at.momenta - problem.momentum) / problem.scales.momentum).reshape(-1)]
+    pushed, rows = problem.h * loads(problem, stage.time, at.motion), []
     for g, (group, point) in enumerate(zip(system.groups, at.points, strict=True)):
-
-        def one(member, point, named):
-            centres = [m.position for m in point.motions]
-            wrenches = contact.wrenches(point.kkt.geometry, *centres, point.u.p_n, member.e * point.u.y)
-            return contact_rows(problem, member, point, named, held), wrenches
-
+        one = functools.partial(rows_and_wrenches, problem, held)
         own, wrenches = jax.vmap(one)(group, point, modes.of(g))
         pushed = pushed + contact.on_bodies(system, group, *wrenches)
-        rows.append(own.reshape(-1))
-    return jnp.concatenate(rows), pushed
+        rows.append(own)
+    return (at.momenta - problem.momentum) / problem.scales.momentum, rows, pushed
+
+
+def rows_and_wrenches(problem: StageProblem, held, member: ContactGroup, point: Point, named: Held):
+    """Of one contact at one stage: rows (width,) and the wrenches of its impulses on its bodies; see `residual`."""
+    centres = [m.position for m in point.motions]
+    wrenches = contact.wrenches(point.kkt.geometry, *centres, point.u.p_n, member.e * point.u.y)
+    return contact_rows(problem, member, point, named, held), wrenches
 
 
 def residual(problem: StageProblem, z, modes: Modes, held) -> tuple[jax.Array, At, jax.Array]:
     """F (s n,) at z (s n,), both dimensionless; what the unknowns say, with an axis (s,) in front; and what pushes the
     bodies in h (s, nb, 6 or 3) [N s, N m s]. Where `held` (), complementarities are the equations of the halves that
     `modes` name."""
-    stages = split_stages(problem, z * unknown_scale(problem))
-    ats = jax.vmap(lambda stage: at_stage(problem, stage))(stages)
-    rows, pushed = jax.vmap(lambda stage, at: rows_and_pushes(problem, stage, at, modes, held))(stages, ats)
+    stages = split_stages(problem, z)
+    ats = jax.vmap(functools.partial(at_stage, problem))(stages)
+    own, rows, pushed = jax.vmap(lambda stage, at: rows_and_pushes(problem, stage, at, modes, held))(stages, ats)
     gained = jnp.einsum("ij,jbw->ibw", radau(problem.stages).A, pushed) / problem.scales.momentum
-    count = problem.momentum.size
-    return rows.at[:, :count].add(-gained.reshape(problem.stages, count)).reshape(-1), ats, pushed
+    return stage_unknowns.join(problem.system, own - gained, rows), ats, pushed
 
 
 def loads(problem: StageProblem, time, at: Motion):

@@ -134,6 +134,12 @@ class PairClass:
         away, none = (unknowns - found) / self.unknown_scale(length), jnp.zeros(0)
         return dataclasses.replace(rows, equations=away, multipliers=none, slacks=none)
 
+    def curvature(self, tangents):
+        """What one more 1/m of curvature adds to the derivative (unknowns, unknowns) by points [m] of the short form's rows,
+        in units of 1 [m] and 1 [rad]: normals turn against each other as the points move along the `tangents` (d-1, d)."""
+        d = self.dimension
+        return jnp.concatenate([jnp.zeros((d + 1, 2 * d)), jnp.concatenate([tangents, tangents], axis=1)])
+
     def start(self, a1, a2, first: Placed, second: Placed):
         """Unknowns (unknowns,) that have closest points a1, a2 (d,): the rest follows from the surfaces there."""
         if self.smooth:

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.linalg
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper import error_control, stage_modes, stages
+from implicit_stepper import error_control, stage_jacobian, stage_modes, stage_unknowns, stages
 from implicit_stepper.paper import exact, scenes
-from implicit_stepper.stage_jacobian import jacobian
 from implicit_stepper.steppers import radau_contact
 from implicit_stepper.steppers.base import begin
 
@@ -119,14 +119,17 @@ def test_saved_and_loaded(tmp_path):
     np.testing.assert_array_equal(again.at([1.23]).position, run.at([1.23]).position)
 
 
-def test_jacobian_is_the_derivative_of_the_residual(scene):
+def test_blocks_are_the_derivative_of_the_residual(scene, monkeypatch):
+    """Put together and with closest points eliminated, as JAX's derivative of the whole residual is."""
+    monkeypatch.setattr(stage_jacobian, "_CURVATURE", 0.0)
     system, state = jax.tree.map(jnp.asarray, scene.build())
     stepper = ist.RadauContact()
     memory = begin(stepper, system, state)
     task = radau_contact.free_task(stepper, system, state, memory, 0.05)
     problem = stages.stage_problem(system, state, 0.05, memory.references, 3, "projection")
-    z = jnp.asarray(np.random.default_rng(1).normal(size=3 * stages.stage_size(system)) * 0.01)
-    z = z + radau_contact.at_fractions(problem, memory, jnp.eye(3)) / stages.unknown_scale(problem)
+    z = jnp.asarray(np.random.default_rng(1).normal(size=3 * stage_unknowns.size(system)) * 0.01)
+    start = stage_unknowns.join(system, *radau_contact.at_fractions(problem, memory, jnp.eye(3)))
+    z = z + start / stages.unknown_scale(problem)
 
     def ahead(z, held):
         _, ats, _ = stages.residual(problem, z, task.modes, held)
@@ -138,11 +141,26 @@ def test_jacobian_is_the_derivative_of_the_residual(scene):
         return F, stage_modes.margins(cut, ats, task.modes, ahead(z, held))[-1]
 
     derivative = jax.jit(jax.jacfwd(whole, (0, 1)))
-    ours = jax.jit(lambda z, held: jacobian(problem, z, task.modes, held, ahead(z, held)))
+    ours = jax.jit(lambda z, held: stage_jacobian.derivatives(problem, z, task.modes, held, ahead(z, held)))
     for held in (jnp.asarray(False), jnp.asarray(True)):
-        (J, J_h), (M, M_h) = derivative(z, jnp.asarray(0.05), held)
-        for found, expected in zip(ours(z, held), (J, M, J_h, M_h), strict=True):
-            np.testing.assert_allclose(found, expected, atol=1e-12 * np.max(np.abs(expected)))
+        (J, J_h), (M, M_h) = jax.tree.map(np.asarray, derivative(z, jnp.asarray(0.05), held))
+        found = ours(z, held)
+        n = len(found.follow_h)
+        inverse = np.linalg.inv(J[:n, :n]) if n else np.zeros((0, 0))
+        follow, follow_h = inverse @ J[:n, n:], inverse @ J_h[:n]
+        blocks = [block for inverses in found.system.local.inverses for block in inverses.reshape(-1, *inverses.shape[2:])]
+        for own, expected in (
+            (scipy.linalg.block_diag(*blocks), inverse),
+            (found.system.rest, J[n:, n:] - J[n:, :n] @ follow),
+            (found.system.local.lead, J[n:, :n]),
+            (found.system.local.follow, follow),
+            (found.by_h, J_h[n:] - J[n:, :n] @ follow_h),
+            (found.follow_h, follow_h),
+            (found.margins, M[:, n:] - M[:, :n] @ follow),
+            (found.margins_local, M[:, :n]),
+            (found.margins_by_h, M_h - M[:, :n] @ follow_h),
+        ):
+            np.testing.assert_allclose(own, expected, atol=1e-12 * np.max(np.abs(expected), initial=1.0))
 
 
 def test_certificate_sees_what_is_disturbed(scene):

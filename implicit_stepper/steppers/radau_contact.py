@@ -13,17 +13,18 @@ import numpy as np
 
 from shapes.arguments import positive
 
-from .. import checks, energy, ncp, restart, rotation, stage_modes, stage_records, stages
+from .. import checks, condensed, energy, ncp, restart, rotation, stage_modes, stage_records, stage_unknowns, stages
 from ..bodies import State
 from ..collocation import radau
+from ..condensed import Factors
 from ..distance import closest_points_from
 from ..friction import FRICTION_ROWS
-from ..kept_newton import Factors, kept_newton, no_factors
+from ..kept_newton import kept_newton
 from ..newton import Solution
 from ..records import Contacts, Stats, StepResult
 from ..results import Result
 from ..stage_certificate import stage_certificate
-from ..stage_jacobian import jacobian
+from ..stage_jacobian import derivatives, with_h
 from ..stages import Modes, StageProblem
 from ..starts import cold_closest
 from ..system import ContactGroup, System
@@ -90,7 +91,7 @@ class RadauContact:
         if self.stages == 1:
             return self.one_stage.step(system, state, memory, h)
         task = free_task(self, system, state, memory, h)
-        return attempt(self, system, state, memory, task, no_factors(unknown_count(self, system)))[0].step
+        return attempt(self, system, state, memory, task, no_factors(self, system))[0].step
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """The paper's equations at every stage, and a bound on the energy."""
@@ -159,10 +160,8 @@ def attempt(
 
     def linearize(z, said):
         directions = stage_modes.slip_directions(whole, said[0], memory.slips)
-        J, margins, *by_h = jacobian(cut(z), z[:-1], task.modes, task.held, directions)
-        last = jnp.concatenate([margins, jnp.zeros((1, J.shape[1]))])[task.event]
-        column, corner = by_h[0] * task.h, jnp.append(by_h[1] * task.h, 1.0)[task.event]
-        return jnp.block([[J, column[:, None]], [last[None], corner[None, None]]])
+        found = derivatives(cut(z), z[:-1], task.modes, task.held, directions)
+        return with_h(found, task.h, task.event)
 
     solution, (ats, pushed, margins), factors = kept_newton(
         residual,
@@ -172,8 +171,8 @@ def attempt(
         tolerance=stepper.tolerance + ncp.round_off(whole),
         max_iterations=task.patience,
     )
-    problem, unknowns = cut(solution.z), solution.z[:-1] * stages.unknown_scale(whole)
-    step = _result(problem, memory, solution, stages.split_stages(problem, unknowns), ats)
+    problem = cut(solution.z)
+    step = _result(problem, memory, solution, stages.split_stages(problem, solution.z[:-1]), ats)
     tried = Attempt(
         step=step,
         h=problem.h,
@@ -196,14 +195,17 @@ def _starts(problem: StageProblem, task: Task):
     units = stages.unknown_scale(problem)
     guesses = jax.vmap(lambda w: at_fractions(problem, task.hint, w))(weights)
     if any(not group.pair.smooth for group in problem.system.groups):
-        guesses = jnp.concatenate([guesses, _with_closest_points(problem, guesses[0], task.modes)[None]])
-    return jnp.concatenate([guesses / units, jnp.ones((len(guesses), 1))], axis=1)
+        ahead = stages.as_stages(problem, *jax.tree.map(lambda a: a[0], guesses))
+        other = ahead.rates, _with_closest_points(problem, ahead, task.modes)
+        guesses = jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), guesses, other)
+    joined = jax.vmap(functools.partial(stage_unknowns.join, problem.system))(*guesses)
+    return jnp.concatenate([joined / units, jnp.ones((len(joined), 1))], axis=1)
 
 
-def _with_closest_points(problem: StageProblem, unknowns, modes: Modes):
-    """`unknowns` (s n,), physical, with the closest points at their poses where bodies with faces are apart: there, they
-    jump from corner to corner, where no polynomial leads. (Those of contacts that carry are centres of pressure.)"""
-    own, length = stages.split_stages(problem, unknowns), problem.scales.length
+def _with_closest_points(problem: StageProblem, own: stages.Stage, modes: Modes):
+    """The contacts of stages with the closest points at their poses where bodies with faces are apart: there, they jump
+    from corner to corner, where no polynomial leads. (Those of contacts that carry are centres of pressure.)"""
+    length = problem.scales.length
 
     def at_stage(rates, change, contacts):
         moving, found = stages.motion(problem, rates, change), []
@@ -221,12 +223,14 @@ def _with_closest_points(problem: StageProblem, unknowns, modes: Modes):
             found.append(columns)
         return tuple(found)
 
-    return stages.join_stages(own.rates, jax.vmap(at_stage)(own.rates, own.change, own.contacts))
+    return jax.vmap(at_stage)(own.rates, own.change, own.contacts)
 
 
-def unknown_count(stepper: RadauContact, system: System) -> int:
-    """Of a step: those of the stages, and h."""
-    return stepper.stages * stages.stage_size(system) + 1
+def no_factors(stepper: RadauContact, system: System) -> Factors:
+    """Of the first step: those of the unknowns of all stages, and of h."""
+    blocks = [(stepper.stages, len(g.bodies), stage_unknowns.local(g)) for g in system.groups]
+    local = sum(s * k * m for s, k, m in blocks)
+    return condensed.no_factors(stepper.stages * stage_unknowns.size(system) + 1 - local, blocks)
 
 
 def free_task(stepper: RadauContact, system: System, state: State, memory: Memory, h) -> Task:
@@ -241,7 +245,7 @@ def modes_at_end(stepper: RadauContact, system: System, state: State, memory: Me
     h = jnp.sqrt(system.length / system.acceleration)
     problem = stages.stage_problem(system, state, h, memory.references, stepper.stages, stepper.friction)
     here = dataclasses.replace(memory, rates=0 * memory.rates)
-    own = stages.split_stages(problem, at_fractions(problem, here, np.eye(stepper.stages)))
+    own = stages.as_stages(problem, *at_fractions(problem, here, np.eye(stepper.stages)))
     ats = jax.vmap(functools.partial(stages.at_stage, problem))(own)
     return jax.tree.map(lambda a: a[-1], stage_modes.modes_of(problem, ats))
 
@@ -267,12 +271,12 @@ def _per_time(group: ContactGroup, h):
 
 
 def at_fractions(problem: StageProblem, memory: Memory, weights):
-    """Unknowns (s n,), physical, whose stage i has the values sum_j weights[i, j] of the last stages j."""
+    """Rates and contacts of stages, physical, of which stage i has the values sum_j weights[i, j] of the last stages j."""
     contacts = [
         jnp.einsum("ij,jcw->icw", weights, values) / _per_time(group, problem.h)
         for group, values in zip(problem.system.groups, memory.contacts, strict=True)
     ]
-    return stages.join_stages(jnp.einsum("ij,jbw->ibw", weights, memory.rates), contacts)
+    return jnp.einsum("ij,jbw->ibw", weights, memory.rates), tuple(contacts)
 
 
 def _result(problem: StageProblem, memory: Memory, solution: Solution, own, ats) -> StepResult:
