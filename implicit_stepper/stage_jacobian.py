@@ -30,6 +30,8 @@ from .system import ContactGroup, System
 # Least curvature that closest-point rows are given here, over the scene's length: where two surfaces are flat, poses say
 # nothing about closest points, but balances do.
 _CURVATURE = 1e-10
+# By which contacts give way here to what they transmit, dimensionless: where that is not unique, steps leave it as it is.
+_GIVE = 1e-10
 
 
 class Derivatives(NamedTuple):
@@ -223,6 +225,8 @@ def _contacts(problem: StageProblem, held, g: int, stage: Stage, at: At, moved: 
         found = jax.vmap(lambda *t: jax.jvp(outputs, (unknowns, problem.h, moving), t)[1])(
             np.concatenate([of_local, of_rest], axis=1) * unit, of_h[:, 0], tangents
         )
+        given = _GIVE * stages.give(problem, group, held)
+        found = found.at[: counts[0], : len(given)].add(given[:, na:].T)
         if na == 0:
             return found, jnp.zeros((0, 0)), jnp.zeros((counts[2], 0))
         (_, kkt, _), _ = stages.place(problem, member, unknowns, reference, *motions)

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from shapes.closest_points import ClosestPointRows
 from shapes.products import inner
@@ -263,6 +264,17 @@ def contact_rows(problem: StageProblem, member: ContactGroup, point: Point, name
     fixed = _held_friction(problem, member, u, point.w, point.impulse, named.sticking)
     active, touching, pressed = halves
     return jnp.concatenate([point.kkt.equations, active, pressed[None], jnp.where(held, fixed, free), touching[None]])
+
+
+def give(problem: StageProblem, group: ContactGroup, held):
+    """What it adds to the derivative (width, width) of `contact_rows` by a contact's unknowns if its speeds and its gap give
+    way to p_n, y and eta by one unit each, with the signs of the rows."""
+    n, k = group.pair.unknowns, group.e.shape[-1]
+    complementarity = jnp.where(held, 1.0, -1.0)  # Fischer-Burmeister functions fall with both of their arguments
+    friction = 1.0 if problem.friction == "projection" else complementarity
+    normal, tangential, position = n, np.arange(n + 2, n + 2 + k), n + 2 + k
+    matrix = jnp.zeros((position + 1, position + 1)).at[tangential, tangential - 1].set(friction)
+    return matrix.at[(normal, position), (normal, position)].set(complementarity)
 
 
 def complementary(problem: StageProblem, member: ContactGroup, point: Point):
