@@ -21,6 +21,7 @@ from .error_control import Tolerance
 from .events import Event, event_of, found_events
 from .results import Result, StepError
 from .smooth_steps import Limits, Point, Reason, Taken, advance
+from .stages import Modes
 from .steppers import radau_contact
 from .steppers.base import closest_points
 from .steppers.radau_contact import Memory, RadauContact
@@ -28,6 +29,7 @@ from .system import System, in_user_order
 
 _SHORTEST = 1e-9  # of sqrt(L / g): shorter steps have no digits left
 _FIRST = 1e-2  # of sqrt(L / g): the first step to try
+_AFTER = 0.5  # of the step before an event: the one after it, of motion that nothing extrapolates yet
 # of sqrt(tol L / g): steps of one stage; those up to 1 are of no weight in the error of a smooth motion, longer ones are
 # counted
 _THROUGH = (1.0, 1e-1, 1e-2, 1e-3)  # an impact, as short as can be
@@ -58,7 +60,8 @@ def _resume(stepper: RadauContact, system: System, state: State, closest, refere
     with which motion goes on; and a guess of its modes."""
     hit, found = restart.meet(system, state, closest, references)
     memory = radau_contact.steady(stepper.stages, system, hit.state, found)
-    return hit.state, hit.impulses, hit.converged, memory, radau_contact.modes_at_end(stepper, system, hit.state, memory)
+    ahead = dataclasses.replace(memory, rates=memory.rates + found.h * found.acceleration)
+    return hit.state, hit.impulses, hit.converged, memory, radau_contact.modes_at_end(stepper, system, hit.state, ahead)
 
 
 @jit
@@ -135,13 +138,16 @@ class _Driver:
             elif reason == Reason.TOO_SHORT:
                 self._cross()
             elif reason == Reason.EVENT:
-                self.landed.append(event_of(self.system, self.point.modes, float(self.point.state.time), int(event)))
-                self.resume()
+                last = jax.tree.map(lambda a: a[-1], self.taken[-1])
+                self.landed.append(event_of(self.system, last.modes, float(last.state.time), int(event)))
+                self.resume(self.point.modes)
 
-    def resume(self) -> None:
-        """Goes on from the present state with forces found anew, after an impact if bodies meet in it."""
+    def resume(self, modes: Modes | None = None) -> None:
+        """Goes on from the present state with forces found anew, after an impact if bodies meet in it; otherwise with
+        `modes`, if they are given."""
         closest, references = _here(self.system, self.point.state, self.point.memory)
-        self._go_on(self.point.state, closest, references, self.point.h)
+        h = self.point.h if modes is None else self.point.h * _AFTER
+        self._go_on(self.point.state, closest, references, h, modes)
 
     def left(self) -> Run:
         """The run as it is now."""
@@ -155,14 +161,17 @@ class _Driver:
         events = found_events(self.system, self.first, steps, self.landed)
         return Run(self.first, steps, events, self.one_stage, self.counts, self.failure)
 
-    def _go_on(self, state: State, closest, references, h) -> None:
-        """From `state` with closest points like `closest`: the next `Point`, with a step of h [s] to try.
+    def _go_on(self, state: State, closest, references, h, modes: Modes | None = None) -> None:
+        """From `state` with closest points like `closest`: the next `Point`, with a step of h [s] to try; after no impact,
+        with `modes`.
 
         Where bodies meet in faces or edges, one point of each does not say where impulses act; steps of the paper's scheme
         find the centres of pressure. One that is not taken leaves the forces; where it tells that bodies meet elsewhere
         than at that point, a tiny one before it goes through the impact."""
-        after, impulses, solved, memory, modes = _resume(self.stepper, self.system, state, closest, references)
-        self.point = Point(after, memory, modes, jnp.asarray(False), h)
+        after, impulses, solved, memory, guess = _resume(self.stepper, self.system, state, closest, references)
+        impulses = np.asarray(impulses)
+        smooth = modes is not None and not np.any(impulses[:, 0] > 0)
+        self.point = Point(after, memory, modes if smooth else guess, jnp.asarray(False), h)
         if not self.faces:
             self._count_impact(impulses, solved, after)
             return
@@ -184,7 +193,6 @@ class _Driver:
 
     def _count_impact(self, impulses, solved, state: State) -> None:
         """Notes an impact at the end of the steps so far."""
-        impulses = np.asarray(impulses)
         if not bool(solved):
             self.failure = (
                 "the impact was not solved. Check masses and friction for values that are off by orders of magnitude."

@@ -1,10 +1,10 @@
-"""A compiled loop of steps with error control, each solved as it stands, until a contact changes its mode: then to that
-event.
+"""A compiled loop of steps with error control, until a contact changes its mode: then to that event.
 
-Where a contact changes its mode within a step, the polynomials of the step have a kink to cross and lose their order. So
-the step is solved again with every complementarity replaced by the half that held at its start (`HELD`); the first of these
-halves to be left is found on its polynomials; and the step is solved once more so that it ends exactly there (`LANDING`), h
-being one more unknown. All three are one program: see `radau_contact.Task`."""
+A step is solved with every complementarity replaced by the half that held at its start (`HELD`). If no half is left on the
+way, that is a root of the complementarity problem. If one is, a root would have a kink within the step and lose its order:
+so the first half to be left is found on the polynomials, and the step is solved once more so that it ends exactly there
+(`LANDING`), h being one more unknown. Where halves are not known, or nothing else helps, the problem is solved as it stands
+(`FREE`). All three are one program: see `radau_contact.Task`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from .condensed import Factors
 from .error_control import Tolerance, next_step, ratio
 from .records import Contacts, Stats
 from .results import Result
+from .stage_modes import switched
 from .stages import Modes
 from .steppers import radau_contact
 from .steppers.radau_contact import Attempt, Memory, RadauContact, Task
@@ -37,7 +38,7 @@ _SAMPLES = 64  # of a step's polynomials, in search of the first half that is le
 _LEFT = 5e-11  # by how much a half must be violated to count as left, in the units of the rows: less than certificates see
 _APPROACH = 0.75  # of the way to an event is one step, so that the last one is short, and its forces exact
 _SHORT = 0.5  # of the last step: one that needs no such approach
-_PATIENCE = 8  # Jacobians
+_PATIENCE = 8  # Jacobians, where few are needed or others would not help
 _LENIENT = 3  # failed landings before a change of modes within a step is accepted, if the step is accurate all the same
 
 
@@ -62,8 +63,8 @@ class Kind(enum.IntEnum):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """Between two steps: `state` and `memory`; the `modes` of all contacts, if they are `known` (); `h` [s], the step to try
-    next."""
+    """Between two steps: `state` and `memory`; the `modes` of all contacts, a guess after an event unless they are `known`
+    (); `h` [s], the step to try next."""
 
     state: State
     memory: Memory
@@ -140,7 +141,8 @@ def advance(stepper: RadauContact, system: System, point: Point, limits: Limits)
     """Steps from `point`: the point reached; `Taken` with a first axis of CHUNK, and how many of them are filled; the
     `Reason`, and the number of the margin that vanishes at an event (see `stage_modes.margins`); `Counts`."""
     zero, no = jnp.zeros((), int), jnp.asarray(False)
-    plan = _free(point, limits, point.h, no)
+    clear = _equal(point.modes.touching, point.modes.pressed)
+    plan = _ordinary(jnp.where(clear, int(Kind.HELD), int(Kind.FREE)), point, limits, point.h, no)
     factors = radau_contact.no_factors(stepper, system)
     shapes, _ = jax.eval_shape(functools.partial(_attempt, stepper), system, point, plan, factors)
     empty = Taken(shapes.step.state, shapes.step.contacts, shapes.step.stats, point.modes, point.h)
@@ -151,20 +153,18 @@ def advance(stepper: RadauContact, system: System, point: Point, limits: Limits)
     return end.point, end.records, end.count, end.reason, end.plan.event, end.counts
 
 
-def _free(point: Point, limits: Limits, h, approached) -> _Try:
-    """An ordinary step of about `h` [s], that leaves no crumbs before the end."""
+def _ordinary(kind, point: Point, limits: Limits, h, approached) -> _Try:
+    """A step of about `h` [s], that leaves no crumbs before the end."""
     left = limits.end - point.state.time
     h = jnp.where(left < 1.01 * h, left, jnp.where(left < 2 * h, left / 2, h))
-    return _Try(jnp.asarray(int(Kind.FREE)), h, jnp.asarray(-1), point.memory, approached)
+    return _Try(kind, h, jnp.asarray(-1), point.memory, approached)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _attempt(stepper: RadauContact, system: System, point: Point, plan: _Try, factors: Factors) -> tuple[Attempt, Factors]:
-    offset = jnp.where(plan.kind == Kind.LANDING, 0.0, 1.0)
-    # within known modes Newton's method is fast, or else a mode changes
-    patience = jnp.where(point.known & (plan.kind == Kind.FREE), _PATIENCE, stepper.max_iterations)
-    task = Task(plan.h, point.modes, plan.kind != Kind.FREE, plan.event, plan.hint, offset, patience)
-    factors = dataclasses.replace(factors, valid=factors.valid & (plan.kind == Kind.FREE))
+    landing, free = plan.kind == Kind.LANDING, plan.kind == Kind.FREE
+    patience = jnp.where(landing | (free & ~point.known), stepper.max_iterations, _PATIENCE)
+    task = Task(plan.h, point.modes, ~free, plan.event, plan.hint, jnp.where(landing, 0.0, 1.0), patience)
     return radau_contact.attempt(stepper, system, point.state, point.memory, task, factors)
 
 
@@ -179,39 +179,41 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     solved, fine = step.result == Result.SOLVED, size <= 1
     free, held, landing = (plan.kind == kind for kind in Kind)
 
+    event, theta = _first_left(stepper.stages, tried.margins)
+    earlier = _others_left(tried.margins, plan.event)
+    here = solved & landing & (h > 0) & (h <= 1.5 * plan.h)
     last = jax.tree.map(lambda a: a[-1], tried.modes)
     uniform = _equal(jax.tree.map(lambda a: jnp.broadcast_to(a[-1], a.shape), tried.modes), tried.modes)
     same = uniform & _equal(last.touching, last.pressed) & (~point.known | _equal(point.modes, last))
     # forces are continuous where contact or sticking ends; only their slopes are not, which the estimate must see
     lenient = (counts.failed >= _LENIENT) & (slopes <= 1)
-    event, theta = _first_left(stepper.stages, tried.margins)
-    earlier = _others_left(tried.margins, plan.event)
-    here = solved & landing & (h > 0) & (h <= 1.5 * plan.h)
 
-    takes = solved & fine & free & (same | lenient)
+    keeps = held & solved & (event < 0)
+    regular = (free & solved & same) | keeps
+    takes = fine & (regular | (free & solved & lenient))
     lands = here & fine & ~earlier
-    refused = solved & ~fine & (free | here)
+    refused = solved & ~fine & (free | keeps | here)
     unclear = solved & fine & free & ~takes & ~point.known  # the modes after an event: a short step has one set of them
-    switches = free & point.known & ~takes & ~refused
-    finds = held & solved & (event >= 0) & (theta >= _EARLY)
-    searches = held & solved & (event >= 0) & (theta < _EARLY)
+    finds = held & solved & (event >= 0) & point.known & (theta >= _EARLY)
+    searches = held & solved & (event >= 0) & point.known & (theta < _EARLY)
+    frees = held & ~(takes | refused | finds | searches)
     near = plan.approached | (theta * h <= _SHORT * carry.last)
     again = here & fine & earlier
-    fails = ~(takes | lands | refused | unclear | switches | finds | searches | again)
+    fails = ~(takes | lands | refused | unclear | frees | finds | searches | again)
 
     wanted = next_step(stepper.stages, h, size)
     full = jnp.where(h < point.h, jnp.maximum(wanted, point.h), wanted)
     wanted = jnp.select(
-        [takes & same, takes, refused, unclear | fails, finds & ~near],
+        [takes & regular, takes, refused, unclear | fails, finds & ~near],
         [full, _MUCH_LESS * h, jnp.minimum(wanted, _LESS * h), _MUCH_LESS * plan.h, _APPROACH * theta * h],
         point.h,
     )
-    reached = Point(
-        step.state, step.memory, jax.tree.map(lambda a, b: jnp.where(landing, a, b), point.modes, last), takes, wanted
-    )
+    modes = jax.tree.map(lambda a, b: jnp.where(free, b, a), point.modes, last)
+    after = jax.tree.map(lambda a, b: jnp.where(landing, a, b), switched(point.modes, plan.event), modes)
+    reached = Point(step.state, step.memory, after, takes, wanted)
     accepts = takes | lands
     point = jax.tree.map(lambda a, b: jnp.where(accepts, a, b), reached, dataclasses.replace(point, h=wanted))
-    one = Taken(step.state, step.contacts, step.stats, reached.modes, h)
+    one = Taken(step.state, step.contacts, step.stats, modes, h)
     counts = Counts(
         counts.solves + 1,
         counts.inaccurate + refused,
@@ -223,11 +225,15 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
         [int(Reason.EVENT), int(Reason.END), int(Reason.FULL)],
         _GOING,
     )
-    ordinary = _free(point, limits, wanted, (finds & ~near) | (plan.approached & ~accepts))
+    # what a contact does after an event is not guessed twice
+    unheld = ~accepts & ((free & ~point.known) | (counts.failed >= _LENIENT))
+    kind = jnp.where(unheld, int(Kind.FREE), int(Kind.HELD))
+    ordinary = _ordinary(kind, point, limits, wanted, (finds & ~near) | (plan.approached & ~accepts))
     shorter = jnp.where(searches, _EARLY * h, h)
     hold = dataclasses.replace(plan, kind=jnp.asarray(int(Kind.HELD)), h=shorter, event=jnp.asarray(-1), hint=point.memory)
     land = _Try(jnp.asarray(int(Kind.LANDING)), theta * h, event, step.memory, plan.approached)
-    choices = [(switches | again | searches, hold), (finds & near, land)]
+    release = dataclasses.replace(plan, kind=jnp.asarray(int(Kind.FREE)))
+    choices = [(again | searches, hold), (finds & near, land), (frees, release)]
     following = ordinary
     for chosen, other in choices:
         following = jax.tree.map(lambda a, b, chosen=chosen: jnp.where(chosen, a, b), other, following)
@@ -236,8 +242,8 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     return _Carry(
         point=point,
         plan=following,
-        # those of a held step are of other equations
-        factors=dataclasses.replace(factors, valid=factors.valid & free),
+        # those of another kind are of other equations
+        factors=dataclasses.replace(factors, valid=factors.valid & ~landing & (following.kind == plan.kind)),
         # what is not accepted is overwritten by the next attempt
         records=jax.tree.map(lambda all_, new: all_.at[carry.count].set(new), carry.records, one),
         count=carry.count + accepts,
@@ -253,13 +259,14 @@ def _others_left(margins, event):
 
 
 def _first_left(count: int, margins):
-    """The number of the margin (s, n) that falls below zero first, or -1, and the fraction theta of the step at which."""
+    """The number of the margin (s, n) that falls below zero first, or -1, and the fraction theta of the step at which. One
+    that is negative between stages only is not left: margins that grow from zero, as t^3, have polynomials that dip."""
     if margins.shape[1] == 0:
         return jnp.asarray(-1), jnp.ones(())
     theta = jnp.arange(_SAMPLES + 1) / _SAMPLES
     values = radau(count).basis(theta) @ margins
     left = values[1:] < -_LEFT
-    when = jnp.where(jnp.any(left, axis=0), jnp.argmax(left, axis=0), _SAMPLES)
+    when = jnp.where(jnp.any(margins < -_LEFT, axis=0), jnp.argmax(left, axis=0), _SAMPLES)
     event = jnp.argmin(when)
     before, after = (values[jnp.minimum(when[event] + i, _SAMPLES), event] for i in (0, 1))
     share = jnp.clip(before / jnp.where(before > after, before - after, 1.0), 0.0, 1.0)

@@ -6,6 +6,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from shapes.products import inner
 
@@ -67,6 +68,19 @@ def contact_margins(problem: StageProblem, member: ContactGroup, point: Point, h
     rubs = jnp.where(held.touching & (member.mu > 0), friction, _NEVER)
     own = jnp.where(held.touching, jnp.where(held.active, weights, slacks), _NEVER)
     return jnp.concatenate([normal[None], rubs[None], own])
+
+
+def switched(modes: Modes, event) -> Modes:
+    """`modes` after the half is left that number `event` () of `margins` measures."""
+    parts, start = [], 0
+    for held in (modes.of(g) for g in range(len(modes.touching))):
+        count, width = len(held.touching), 2 + held.active.shape[1]
+        left = (event - start == np.arange(count * width)).reshape(count, width)
+        touching = held.touching ^ left[:, 0]
+        sticking = (held.sticking ^ left[:, 1]) & touching
+        parts.append(Held(touching, touching, sticking, held.active ^ left[:, 2:]))
+        start += count * width
+    return Modes(*(tuple(part) for part in zip(*parts, strict=True))) if parts else modes
 
 
 def slip_directions(problem: StageProblem, ats: At, slips) -> tuple[jax.Array, ...]:

@@ -244,8 +244,8 @@ def modes_at_end(stepper: RadauContact, system: System, state: State, memory: Me
     """Of all contacts in `state`, as the last stage of `memory` has them."""
     h = jnp.sqrt(system.length / system.acceleration)
     problem = stages.stage_problem(system, state, h, memory.references, stepper.stages, stepper.friction)
-    here = dataclasses.replace(memory, rates=0 * memory.rates)
-    own = stages.as_stages(problem, *at_fractions(problem, here, np.eye(stepper.stages)))
+    rates, contacts = at_fractions(problem, memory, np.eye(stepper.stages))
+    own = stages.Stage(jnp.zeros(stepper.stages), rates, 0 * rates, contacts)
     ats = jax.vmap(functools.partial(stages.at_stage, problem))(own)
     return jax.tree.map(lambda a: a[-1], stage_modes.modes_of(problem, ats))
 
