@@ -75,6 +75,10 @@ class Factors:
         """dz of J dz = F."""
         return self.local.solve(F, self._rest)
 
+    def least_pivot(self):
+        """min |U_kk| (), small where the system is nearly singular."""
+        return jnp.min(jnp.abs(jnp.diagonal(self.lu)))
+
     def _rest(self, right):
         """(SciPy's interface would find the order of rows anew every time.)"""
         lower = jax.scipy.linalg.solve_triangular(self.lu, right[self.order], lower=True, unit_diagonal=True)

@@ -62,7 +62,7 @@ def kept_newton(
     residual: Callable, linearize: Callable, starts, factors: Factors, *, tolerance: float, max_iterations: int
 ) -> tuple[Solution, Any, Factors]:
     """Solve F(z) = 0 for z (n,) from the best of `starts` (k, n), beginning with the `factors` of a similar problem;
-    `residual(z)` gives F and a tree that is handed on, `linearize(z, tree)` the Jacobian as a `Condensed` system; at most
+    `residual(z)` gives F and a tree that is handed on, `linearize(z)` the Jacobian as a `Condensed` system; at most
     `max_iterations` are used. Returns the solution, its tree (that of another z if it did not converge), and the last
     factors. Never raises: see `Solution.converged`.
 
@@ -79,7 +79,7 @@ def kept_newton(
         renew = iterate.chosen & (damped | ~iterate.factors.valid)
 
         def renewed():
-            system = linearize(iterate.z, iterate.said)
+            system = linearize(iterate.z)
             dz = lax.cond(damped, lambda: system.damped_step(iterate.F, iterate.damping), lambda: jnp.zeros_like(iterate.z))
             return factorise(system), dz
 

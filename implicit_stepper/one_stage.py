@@ -123,17 +123,15 @@ def meet(system: System, found: Series) -> bool:
 def memory_before(stages: int, system: System, found: Series) -> Memory:
     """Memory of a motion that goes on from the state before the last step of `found`, with its forces."""
     where, root, last = ncp.layout(system), found.memory.history[0], found.records[-1].contacts
-    unknowns, slips = [], []
+    unknowns = []
     for index, group in zip(where.contacts, system.groups, strict=True):
         own = root[index]
         forces = own.at[:, group.pair.unknowns : -1].divide(found.h)
         unknowns.append(jnp.concatenate([forces, jnp.zeros((len(own), 1))], axis=1))
-        slips.append(jnp.zeros((len(own), group.e.shape[-1])))
     acceleration = (found.after.velocity - found.before.velocity) / found.h
     forces = restart.Forces(
         unknowns=tuple(unknowns),
         references=found.memory.references,
-        slips=tuple(slips),
         gaps=jnp.asarray(last.gap_start[-1]),
         acceleration=acceleration,
         h=jnp.asarray(found.h, float),

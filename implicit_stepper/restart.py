@@ -30,12 +30,11 @@ _TOLERANCE, _START_ITERATIONS = 1e-12, 200
 @dataclasses.dataclass(frozen=True)
 class Forces:
     """Contacts in one state. Per group: `unknowns` (nc, width + 1) as `stages` has them, with forces [N]; tangents
-    `references` (nc, d); scaled `slips` (nc, k) [m/s]. `gaps` (nc,) [m] in the order of `Scene.add_contact`; `acceleration`
+    `references` (nc, d); `gaps` (nc,) [m] in the order of `Scene.add_contact`; `acceleration`
     (nb, 6 or 3) under them, and the time `h` [s] over which they were found."""
 
     unknowns: tuple[jax.Array, ...]
     references: tuple[jax.Array, ...]
-    slips: tuple[jax.Array, ...]
     gaps: jax.Array
     acceleration: jax.Array
     h: jax.Array
@@ -79,15 +78,14 @@ def meet(system: System, state: State, closest, references=None) -> tuple[Impact
 
 
 def _forces(system: System, here: Nearby, rows: Rows, gamma, velocity, acceleration, h) -> Forces:
-    scaled, unknowns, references, slips = rows.scaled(velocity), [], [], []
+    scaled, unknowns, references = rows.scaled(velocity), [], []
     for group, long in zip(system.groups, here.closest, strict=True):
         numbers = np.array(group.numbers)
         w = scaled[numbers, 1:]
         columns = (long[:, : group.pair.unknowns], gamma[numbers], jnp.linalg.norm(w, axis=1)[:, None], 0 * w[:, :1])
         unknowns.append(jnp.concatenate(columns, axis=1))
         references.append(here.geometry.tangents[numbers, 0])
-        slips.append(w)
-    return Forces(tuple(unknowns), tuple(references), tuple(slips), here.geometry.psi, acceleration, h)
+    return Forces(tuple(unknowns), tuple(references), here.geometry.psi, acceleration, h)
 
 
 def _touching(system: System, here: Nearby):

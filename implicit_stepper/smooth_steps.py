@@ -114,13 +114,14 @@ class Counts:
 @dataclasses.dataclass(frozen=True)
 class _Try:
     """What is tried next: `kind` (), with step `h` [s], towards `event` (), from `hint` (see `Task`); `approached`: whether
-    the way to the event was cut short."""
+    the way to the event was cut short; `tested`: whether the step was solved as it stands."""
 
     kind: jax.Array
     h: jax.Array
     event: jax.Array
     hint: Memory
     approached: jax.Array
+    tested: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -157,7 +158,7 @@ def _ordinary(kind, point: Point, limits: Limits, h, approached) -> _Try:
     """A step of about `h` [s], that leaves no crumbs before the end."""
     left = limits.end - point.state.time
     h = jnp.where(left < 1.01 * h, left, jnp.where(left < 2 * h, left / 2, h))
-    return _Try(kind, h, jnp.asarray(-1), point.memory, approached)
+    return _Try(kind, h, jnp.asarray(-1), point.memory, approached, jnp.asarray(False))
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -194,12 +195,14 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     lands = here & fine & ~earlier
     refused = solved & ~fine & (free | keeps | here)
     unclear = solved & fine & free & ~takes & ~point.known  # the modes after an event: a short step has one set of them
-    finds = held & solved & (event >= 0) & point.known & (theta >= _EARLY)
-    searches = held & solved & (event >= 0) & point.known & (theta < _EARLY)
-    frees = held & ~(takes | refused | finds | searches)
+    # forces that are not unique may leave their halves where others would not: the problem as it stands finds those
+    left = held & solved & (event >= 0) & point.known & (tried.unique | plan.tested)
+    finds, searches = left & (theta >= _EARLY), left & (theta < _EARLY)
+    frees = held & ~plan.tested & ~(takes | refused | left)
+    switches = free & point.known & ~(takes | refused)
     near = plan.approached | (theta * h <= _SHORT * carry.last)
     again = here & fine & earlier
-    fails = ~(takes | lands | refused | unclear | frees | finds | searches | again)
+    fails = ~(takes | lands | refused | unclear | frees | switches | left | again)
 
     wanted = next_step(stepper.stages, h, size)
     full = jnp.where(h < point.h, jnp.maximum(wanted, point.h), wanted)
@@ -229,11 +232,13 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     unheld = ~accepts & ((free & ~point.known) | (counts.failed >= _LENIENT))
     kind = jnp.where(unheld, int(Kind.FREE), int(Kind.HELD))
     ordinary = _ordinary(kind, point, limits, wanted, (finds & ~near) | (plan.approached & ~accepts))
-    shorter = jnp.where(searches, _EARLY * h, h)
-    hold = dataclasses.replace(plan, kind=jnp.asarray(int(Kind.HELD)), h=shorter, event=jnp.asarray(-1), hint=point.memory)
-    land = _Try(jnp.asarray(int(Kind.LANDING)), theta * h, event, step.memory, plan.approached)
+    shorter = jnp.where(searches, _EARLY * h, plan.h)
+    hold = dataclasses.replace(
+        plan, kind=jnp.asarray(int(Kind.HELD)), h=shorter, event=jnp.asarray(-1), hint=point.memory, tested=~again
+    )
+    land = _Try(jnp.asarray(int(Kind.LANDING)), theta * h, event, step.memory, plan.approached, plan.tested)
     release = dataclasses.replace(plan, kind=jnp.asarray(int(Kind.FREE)))
-    choices = [(again | searches, hold), (finds & near, land), (frees, release)]
+    choices = [(again | searches | switches, hold), (finds & near, land), (frees, release)]
     following = ordinary
     for chosen, other in choices:
         following = jax.tree.map(lambda a, b, chosen=chosen: jnp.where(chosen, a, b), other, following)

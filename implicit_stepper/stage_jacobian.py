@@ -31,7 +31,7 @@ from .system import ContactGroup, System
 # nothing about closest points, but balances do.
 _CURVATURE = 1e-10
 # By which contacts give way here to what they transmit, dimensionless: where that is not unique, steps leave it as it is.
-_GIVE = 1e-10
+_GIVE = 1e-8
 
 
 class Derivatives(NamedTuple):
@@ -68,11 +68,11 @@ class _Bodies(NamedTuple):
     velocity_by_momenta: jax.Array
 
 
-def derivatives(problem: StageProblem, z, modes: Modes, held, ahead) -> Derivatives:
-    """At z (s n,), see `stage_unknowns`; `ahead` as in `stage_modes.margins`."""
+def derivatives(problem: StageProblem, z, modes: Modes, held) -> Derivatives:
+    """At z (s n,), see `stage_unknowns`."""
     s, A, b = problem.stages, radau(problem.stages).A, problem.momentum.size
     whole = stages.split_stages(problem, z)
-    each = jax.vmap(functools.partial(_at_stage, problem, modes, held, ahead))(whole, stages.fractions(problem))
+    each = jax.vmap(functools.partial(_at_stage, problem, modes, held))(whole, stages.fractions(problem))
     local = each.follow.shape[1]
     sizes = np.cumsum([z.size // s - local, local, b])
     turn = problem.h * A[:, :, None] * problem.scales.velocity.reshape(-1)  # dD_i / dU_j, of dimensionless rates
@@ -126,7 +126,7 @@ def _columns(system: System) -> list[int]:
     return [b, *rest, *local, b, 1, b]
 
 
-def _at_stage(problem: StageProblem, modes: Modes, held, ahead, stage: Stage, fraction) -> _Stage:
+def _at_stage(problem: StageProblem, modes: Modes, held, stage: Stage, fraction) -> _Stage:
     """Everything of one stage."""
     system, b, count = problem.system, problem.momentum.size, sum(_columns(problem.system))
     at = stages.at_stage(problem, stage)
@@ -134,7 +134,7 @@ def _at_stage(problem: StageProblem, modes: Modes, held, ahead, stage: Stage, fr
     rows, margins, inverses, follow = [], [], [], [jnp.zeros((0, b))]
     shifts, pushes = jnp.zeros((b, count)), _loads(problem, stage, at, moved, fraction)
     for g, group in enumerate(system.groups):
-        found, inverse, by_change = _contacts(problem, held, g, stage, at, moved, modes.of(g), ahead[g])
+        found, inverse, by_change = _contacts(problem, held, g, stage, at, moved, modes.of(g))
         share, na = _share(system, group), stage_unknowns.local(group)
         stays, acts = stage_unknowns.width(group), at.momenta.shape[1] * share.shape[1]
         ends = [na, stays, found.shape[2] - 2 * acts, found.shape[2] - acts]
@@ -192,7 +192,7 @@ def _loads(problem: StageProblem, stage: Stage, at: At, moved: _Bodies, fraction
     return jnp.concatenate([none, _diagonal(by_change), by_h.reshape(b, 1), _diagonal(by_velocity)], axis=1)
 
 
-def _contacts(problem: StageProblem, held, g: int, stage: Stage, at: At, moved: _Bodies, named: Held, ahead):
+def _contacts(problem: StageProblem, held, g: int, stage: Stage, at: At, moved: _Bodies, named: Held):
     """Of a group: derivatives (nc, lanes, outputs), see `_lane_counts` and `_outputs`, with the closest points put in; K^-1
     (nc, na, na); K^-1 k_D (nc, sides w, na)."""
     system, group, units = problem.system, problem.system.groups[g], problem.scales
@@ -204,7 +204,7 @@ def _contacts(problem: StageProblem, held, g: int, stage: Stage, at: At, moved: 
     of_rest, of_local, of_change, of_h, of_velocity = np.split(one, np.cumsum(counts)[:-1], axis=1)
     units = jnp.concatenate([units.contacts[g], units.impulse[g][:, None]], axis=1)
 
-    def single(member, unknowns, unit, reference, impulse, named, ahead, motions, poses):
+    def single(member, unknowns, unit, reference, impulse, named, motions, poses):
         def outputs(unknowns, h, moving):
             here, parts = dataclasses.replace(problem, h=h), iter(moving)
             both = [next(parts) if moves else motion for motion, moves in zip(motions, group.moving, strict=True)]
@@ -212,7 +212,7 @@ def _contacts(problem: StageProblem, held, g: int, stage: Stage, at: At, moved: 
             point = stages.moving_point(member, placed, impulse, *both)
             rows, pushes = stages.rows_and_wrenches(here, held, member, point, named)
             acting = [w for wrenches in (shifts, pushes) for w, moves in zip(wrenches, group.moving, strict=True) if moves]
-            return jnp.concatenate([rows, contact_margins(here, member, point, named, ahead), *acting])
+            return jnp.concatenate([rows, contact_margins(here, member, point, named), *acting])
 
         moving = [motion for motion, moves in zip(motions, group.moving, strict=True) if moves]
         sides = len(moving)
@@ -237,7 +237,7 @@ def _contacts(problem: StageProblem, held, g: int, stage: Stage, at: At, moved: 
         return jnp.concatenate([rest, by_local, by_change - product(follow, by_local), *others]), inverse, follow
 
     return jax.vmap(single)(
-        group, stage.contacts[g], units, problem.references[g], problem.scales.impulse[g], named, ahead, motions, poses
+        group, stage.contacts[g], units, problem.references[g], problem.scales.impulse[g], named, motions, poses
     )
 
 

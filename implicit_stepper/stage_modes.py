@@ -8,15 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shapes.products import inner
-
 from .complementarity import STEP, length_of
 from .stages import At, Held, Modes, Point, StageProblem, complementary
 from .system import ContactGroup
 
 _NEVER = 1e9  # a margin that is not left
 _SLIGHT = 1e-10  # of g h: a slip that is none
-_SLIDES = 1e-6  # of g h: a slip that has a direction
 
 
 def modes_of(problem: StageProblem, ats: At) -> Modes:
@@ -41,27 +38,28 @@ def modes_of(problem: StageProblem, ats: At) -> Modes:
     return Modes(*(tuple(parts) for parts in zip(*each, strict=True))) if each else Modes((), (), (), ())
 
 
-def margins(problem: StageProblem, ats: At, modes: Modes, ahead):
+def margins(problem: StageProblem, ats: At, modes: Modes):
     """How far (s, n) every half that `modes` name is from being left, dimensionless, >= 0 while it is not: per contact gap
-    or force; cone, or slip along the direction `ahead` (nc, k), per group; the inequalities' multipliers or slacks."""
-    return jax.vmap(lambda at: margins_at(problem, at, modes, ahead))(ats)
+    or force; cone, or slip against friction; the inequalities' multipliers or slacks."""
+    return jax.vmap(lambda at: margins_at(problem, at, modes))(ats)
 
 
-def margins_at(problem: StageProblem, at: At, modes: Modes, ahead):
+def margins_at(problem: StageProblem, at: At, modes: Modes):
     """`margins` (n,) of one stage."""
     own = functools.partial(contact_margins, problem)
     parts = [
-        jax.vmap(own)(group, point, modes.of(g), ahead[g]).reshape(-1)
+        jax.vmap(own)(group, point, modes.of(g)).reshape(-1)
         for g, (group, point) in enumerate(zip(problem.system.groups, at.points, strict=True))
     ]
     return jnp.concatenate([*parts, jnp.zeros(0)])
 
 
-def contact_margins(problem: StageProblem, member: ContactGroup, point: Point, held: Held, ahead):
+def contact_margins(problem: StageProblem, member: ContactGroup, point: Point, held: Held):
     """`margins` of one contact at one stage."""
     (weights, slacks), (_, gap), (force, _) = complementary(problem, member, point)
     y = jnp.where(member.e > 0, point.u.y / point.impulse, 0.0)
-    slip = inner(point.w, ahead) / problem.scales.speed
+    # y is -mu p_n along the slip w, and y - STEP w longer than that by STEP |w|, or shorter where w has come to aid the slip
+    slip = length_of(y - STEP * point.w / problem.scales.speed) - member.mu * force
     friction = jnp.where(held.sticking, member.mu * force - length_of(y), slip)
     normal = jnp.where(held.touching, force, gap)
     # without contact or friction there is nothing to slip or stick
@@ -81,17 +79,3 @@ def switched(modes: Modes, event) -> Modes:
         parts.append(Held(touching, touching, sticking, held.active ^ left[:, 2:]))
         start += count * width
     return Modes(*(tuple(part) for part in zip(*parts, strict=True))) if parts else modes
-
-
-def slip_directions(problem: StageProblem, ats: At, slips) -> tuple[jax.Array, ...]:
-    """Directions (nc, k) per group of `slips` at the start of the step, or of those at the first stage of `ats`."""
-    return tuple(
-        jax.vmap(_direction, (0, 0, None))(start, point.w[0], problem.scales.speed)
-        for start, point in zip(slips, ats.points, strict=True)
-    )
-
-
-def _direction(start, first, speed):
-    """Unit vector (k,) along the slip at the start, or where there is none yet, along that at the first stage."""
-    slip = jax.lax.stop_gradient(jnp.where(length_of(start) > _SLIDES * speed, start, first))
-    return slip / jnp.maximum(length_of(slip), 1e-300)

@@ -132,7 +132,7 @@ def test_kept_factors_solve_and_are_given_up_where_they_must():
     def residual(z):
         return jnp.array([z[0] ** 3 - 8.0, z[0] * z[1] - 4.0]), 3 * z
 
-    def jacobian(z, _):
+    def jacobian(z):
         return dense(jnp.array([[3 * z[0] ** 2, 0.0], [z[1], z[0]]]))
 
     def solve(z, factors=None):
@@ -150,7 +150,7 @@ def test_kept_factors_solve_and_are_given_up_where_they_must():
     singular, _ = solve([0.0, 1.0])  # no factors there: damped steps
     assert bool(singular.converged)
     nowhere, *_ = kept_newton(
-        lambda z: (z**2 + 1, ()), lambda z, _: dense(jnp.diag(2 * z)), jnp.ones((1, 1)), no_factors(1),
+        lambda z: (z**2 + 1, ()), lambda z: dense(jnp.diag(2 * z)), jnp.ones((1, 1)), no_factors(1),
         tolerance=1e-12, max_iterations=40,
     )  # fmt: skip
     assert not bool(nowhere.converged)

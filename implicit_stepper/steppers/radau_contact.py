@@ -30,19 +30,20 @@ from ..starts import cold_closest
 from ..system import ContactGroup, System
 from .geometrically_implicit import GeometricallyImplicit
 
+_UNIQUE = 1e-6  # least pivot where forces are determined; where they are not, `stage_jacobian` makes it 1e-8
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Memory:
     """Warm start: `rates` (s, nb, 6 or 3) and, per group, `contacts` (s, nc, width + 1), the last stages' unknowns with
-    forces [N] in place of impulses; `h` [s] of that step; `references`, per group (nc, d), the last tangents t; `slips`, per
-    group (nc, k), the last scaled slips w [m/s]; `gaps` (nc,) [m], in the order of `Scene.add_contact`."""
+    forces [N] in place of impulses; `h` [s] of that step; `references`, per group (nc, d), the last tangents t; `gaps`
+    (nc,) [m], in the order of `Scene.add_contact`."""
 
     rates: jax.Array
     contacts: tuple[jax.Array, ...]
     h: jax.Array
     references: tuple[jax.Array, ...]
-    slips: tuple[jax.Array, ...]
     gaps: jax.Array
 
 
@@ -133,7 +134,7 @@ class Task:
 class Attempt:
     """A step of h [s] that was tried; the `modes` at its stages; the `margins` (s, n) of the task's modes; `missed` (nb, 6
     or 3) [m/s, rad/s], V_n - sum_i l_i(0) V_i: how far the polynomial of the stages' velocities misses the start; energy
-    `created` (), see `energy.created`."""
+    `created` (), see `energy.created`; `unique` (), whether equations determine all forces."""
 
     step: StepResult
     h: jax.Array
@@ -141,6 +142,7 @@ class Attempt:
     margins: jax.Array
     missed: jax.Array
     created: jax.Array
+    unique: jax.Array
 
 
 def attempt(
@@ -155,18 +157,16 @@ def attempt(
 
     def residual(z):
         F, ats, pushed = stages.residual(cut(z), z[:-1], task.modes, task.held)
-        margins = stage_modes.margins(whole, ats, task.modes, stage_modes.slip_directions(whole, ats, memory.slips))
+        margins = stage_modes.margins(whole, ats, task.modes)
         return jnp.append(F, jnp.append(margins[-1], z[-1] - 1)[task.event]), (ats, pushed, margins)
 
-    def linearize(z, said):
-        directions = stage_modes.slip_directions(whole, said[0], memory.slips)
-        found = derivatives(cut(z), z[:-1], task.modes, task.held, directions)
-        return with_h(found, task.h, task.event)
+    def linearize(z):
+        return with_h(derivatives(cut(z), z[:-1], task.modes, task.held), task.h, task.event)
 
     solution, (ats, pushed, margins), factors = kept_newton(
         residual,
         linearize,
-        _starts(whole, task),
+        _starts(whole, task, factors.least_pivot() > _UNIQUE),
         factors,
         tolerance=stepper.tolerance + ncp.round_off(whole),
         max_iterations=task.patience,
@@ -182,18 +182,20 @@ def attempt(
         created=energy.created(
             system, state, step.state, problem.h, radau(stepper.stages).A[-1], pushed, ats.motion.velocity
         ),
+        unique=factors.least_pivot() > _UNIQUE,
     )
     return tried, factors
 
 
-def _starts(problem: StageProblem, task: Task):
+def _starts(problem: StageProblem, task: Task, unique):
     """The hint's polynomials, their end, and the former with closest points of their own, (k, s n + 1), dimensionless, with
-    h."""
+    h. Forces that are not `unique` () stay what they are, as nothing would correct what polynomials make of them."""
     method, s = radau(problem.stages), problem.stages
-    ahead = method.basis(task.offset + method.c * problem.h / task.hint.h)
-    weights = jnp.stack([ahead, jnp.zeros((s, s)).at[:, -1].set(1.0)])
-    units = stages.unknown_scale(problem)
-    guesses = jax.vmap(lambda w: at_fractions(problem, task.hint, w))(weights)
+    ahead, end = method.basis(task.offset + method.c * problem.h / task.hint.h), np.zeros((s, s))
+    end[:, -1] = 1.0
+    weights, units = jnp.stack([ahead, end]), stages.unknown_scale(problem)
+    forces = jnp.where(unique, weights, end)
+    guesses = jax.vmap(lambda *w: at_fractions(problem, task.hint, *w))(weights, forces)
     if any(not group.pair.smooth for group in problem.system.groups):
         ahead = stages.as_stages(problem, *jax.tree.map(lambda a: a[0], guesses))
         other = ahead.rates, _with_closest_points(problem, ahead, task.modes)
@@ -244,7 +246,7 @@ def modes_at_end(stepper: RadauContact, system: System, state: State, memory: Me
     """Of all contacts in `state`, as the last stage of `memory` has them."""
     h = jnp.sqrt(system.length / system.acceleration)
     problem = stages.stage_problem(system, state, h, memory.references, stepper.stages, stepper.friction)
-    rates, contacts = at_fractions(problem, memory, np.eye(stepper.stages))
+    rates, contacts = at_fractions(problem, memory, *2 * (np.eye(stepper.stages),))
     own = stages.Stage(jnp.zeros(stepper.stages), rates, 0 * rates, contacts)
     ats = jax.vmap(functools.partial(stages.at_stage, problem))(own)
     return jax.tree.map(lambda a: a[-1], stage_modes.modes_of(problem, ats))
@@ -258,7 +260,6 @@ def steady(count: int, system: System, state: State, found: restart.Forces) -> M
         contacts=tuple(jnp.broadcast_to(u, (count, *u.shape)) for u in found.unknowns),
         h=found.h,
         references=found.references,
-        slips=found.slips,
         gaps=found.gaps,
     )
 
@@ -270,12 +271,16 @@ def _per_time(group: ContactGroup, h):
     return jnp.concatenate([jnp.ones(n), jnp.full(1 + k, 1 / h), jnp.ones(2)])
 
 
-def at_fractions(problem: StageProblem, memory: Memory, weights):
-    """Rates and contacts of stages, physical, of which stage i has the values sum_j weights[i, j] of the last stages j."""
-    contacts = [
-        jnp.einsum("ij,jcw->icw", weights, values) / _per_time(group, problem.h)
-        for group, values in zip(problem.system.groups, memory.contacts, strict=True)
-    ]
+def at_fractions(problem: StageProblem, memory: Memory, weights, forces):
+    """Rates and contacts of stages, physical, of which stage i has the values sum_j weights[i, j] of the last stages j, or
+    for their forces sum_j forces[i, j]."""
+    contacts = []
+    for group, values in zip(problem.system.groups, memory.contacts, strict=True):
+        n, k = group.pair.unknowns, group.e.shape[-1]
+        closest, force, slip = jnp.split(values, [n, n + 1 + k], axis=2)
+        # eta, the last, is as far from what it was as rates are from theirs
+        parts = (jnp.einsum("ij,jcw->icw", w, a) for w, a in ((weights, closest), (forces, force), (weights, slip)))
+        contacts.append(jnp.concatenate(list(parts), axis=2) / _per_time(group, problem.h))
     return jnp.einsum("ij,jbw->ibw", weights, memory.rates), tuple(contacts)
 
 
@@ -288,7 +293,6 @@ def _result(problem: StageProblem, memory: Memory, solution: Solution, own, ats)
         contacts=tuple(u * _per_time(g, problem.h) for u, g in zip(own.contacts, problem.system.groups, strict=True)),
         h=problem.h,
         references=tuple(p.kkt.geometry.tangents[-1, :, 0] for p in ats.points),
-        slips=tuple(p.w[-1] for p in ats.points),
         gaps=contacts.gap,
     )
     return StepResult(
