@@ -20,6 +20,7 @@ LEAST, LARGEST = 1e-12, 1e-1
 _CALIBRATION = 0.5  # measured on all scenes with an exact solution: docs/benchmarks.md
 _GAMMA = {1: 0.5, 2: 0.25, 3: 0.275}
 _SAFETY, _SHRINK, _GROW = 0.9, 0.1, 5.0
+_ENERGY = 10.0  # of tol: energy that may appear or vanish in a run
 
 
 @jax.tree_util.register_dataclass
@@ -28,9 +29,9 @@ class Tolerance:
     """Errors to aim for: `relative` to how far a body has gone, plus `position` [m]; `angle` [rad]. Each in [1e-12, 1e-1]
     (`position` in units of the scene's length). Velocities follow, with errors of the same size per sqrt(L/g).
 
-    `energy` [1/s]: energy that may appear or vanish each second, relative to the kinetic energy and sum m g L, for long
-    runs; left out, it is not controlled, and drifts by some .1 to .2 tol a second. A number tol stands for
-    Tolerance(relative=tol, position=tol L, angle=tol). Raises `ValueError` naming the argument.
+    `energy` [1/s]: energy that may appear or vanish each second, relative to the kinetic energy and sum m g L; left out,
+    10 `relative` in the whole run, which only long runs notice: left alone, some .1 to .2 tol appear or vanish a second. A
+    number tol stands for Tolerance(relative=tol, position=tol L, angle=tol). Raises `ValueError` naming the argument.
     """
 
     relative: float
@@ -47,8 +48,8 @@ class Tolerance:
                 raise ValueError(f"`{name}` = {value} of the tolerance must be between {LEAST:g} and {LARGEST:g}.")
 
 
-def resolved(tol: float | Tolerance, system: System) -> Tolerance:
-    """With all parts in SI units, as floats. Raises `ValueError` for a number out of range."""
+def resolved(tol: float | Tolerance, system: System, duration: float) -> Tolerance:
+    """For a run of `duration` [s], with all parts in SI units, as floats. Raises `ValueError` for a number out of range."""
     if not isinstance(tol, Tolerance):
         value = number("tol", tol)
         if not LEAST <= value <= LARGEST:
@@ -59,7 +60,7 @@ def resolved(tol: float | Tolerance, system: System) -> Tolerance:
         jnp.asarray(tol.relative, float),
         jnp.asarray(tol.relative * length if tol.position is None else tol.position, float),
         jnp.asarray(tol.relative if tol.angle is None else tol.angle, float),
-        jnp.asarray(jnp.inf if tol.energy is None else tol.energy, float),
+        jnp.asarray(_ENERGY * tol.relative / duration if tol.energy is None else tol.energy, float),
     )
 
 

@@ -95,7 +95,7 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
         )
     system, state = jax.tree.map(jnp.asarray, scene.build())
     state = state if start is None else _checked(start, state)
-    begun, allowed = float(state.time), resolved(tol, system)
+    begun, allowed = float(state.time), resolved(tol, system, duration)
     ends = chosen_steps.stops(system, state, begun + duration, switches)
     with tqdm(total=duration, unit="s", disable=None if progress is None else not progress, leave=False) as bar:
         run = adaptive.run(stepper, system, state, allowed, ends, tolerance, lambda time: bar.update(time - begun - bar.n))
