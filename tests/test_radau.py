@@ -132,8 +132,9 @@ def pushed_pile():
     egg = shapes.Ellipsoid((0.2, 0.3, 0.4))
     above = scene.add_body(name="egg", shape=egg, mass=2.0, position=(0.05, 0.1, 0.98), wrench=push)
     box = scene.add_body(name="box", shape=shapes.Box((0.4, 0.3, 0.2)), mass=0.5, position=(1.0, 0.0, 0.3))
+    friction = ist.FrictionEllipsoid(mu=0.5, e_t=1.0, e_o=0.8, e_r=0.1, direction=(1.0, 0.0, 0.0))
     for first, second in ((floor, below), (below, above), (floor, box)):
-        scene.add_contact(first, second, friction=ist.FrictionEllipsoid(mu=0.5, e_t=1.0, e_o=0.8, e_r=0.1, direction=(1.0, 0.0, 0.0)))
+        scene.add_contact(first, second, friction=friction)
     return scene
 
 
