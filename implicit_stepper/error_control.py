@@ -21,6 +21,7 @@ _CALIBRATION = 0.5  # measured on all scenes with an exact solution: docs/benchm
 _GAMMA = {1: 0.5, 2: 0.25, 3: 0.275}
 _SAFETY, _SHRINK, _GROW = 0.9, 0.1, 5.0
 _ENERGY = 10.0  # of tol: energy that may appear or vanish in a run
+_ROUNDINGS = 64  # of positions and energies, that energy in a step may be: the shortest steps are allowed less
 
 
 @jax.tree_util.register_dataclass
@@ -72,7 +73,8 @@ def ratio(system: System, tolerance: Tolerance, stages: int, state: State, start
     position = (tolerance.position + tolerance.relative * gone) / system.length
     linear = jnp.linalg.norm(defect[:, :d], axis=1) / (system.length * (_CALIBRATION * position) ** power)
     angular = jnp.linalg.norm(defect[:, d:], axis=1) / (_CALIBRATION * tolerance.angle) ** power
-    drift = (jnp.abs(created) / (h * tolerance.energy)) ** power
+    noise = _ROUNDINGS * jnp.finfo(float).eps * (1.0 + jnp.max(jnp.abs(state.position)) / system.length)
+    drift = (jnp.maximum(jnp.abs(created) - noise, 0.0) / (h * tolerance.energy)) ** power
     return jnp.maximum(_GAMMA[stages] * h * jnp.maximum(jnp.max(linear), jnp.max(angular)), drift)
 
 
