@@ -40,12 +40,6 @@ class Collocation:
         theta = jnp.asarray(theta)[..., None]
         return theta ** np.arange(self.stages) @ self.powers.T
 
-    def integrals(self, theta):
-        """Integrals (..., s) of l_j from 0 to theta: the change over that part of a step, of what has the rates v_j."""
-        theta = jnp.asarray(theta)[..., None]
-        k = np.arange(1, self.stages + 1)
-        return theta**k @ (self.powers / k).T
-
 
 @functools.cache
 def radau(stages: int) -> Collocation:

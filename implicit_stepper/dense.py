@@ -1,4 +1,8 @@
-"""Bodies between steps, from the stages' polynomials."""
+"""Bodies between steps, from the stages.
+
+Velocities at the start and at the stages give a polynomial, of an error O(h^(s + 1)); its integral, of one order more, moves
+the bodies. The rates of the stages themselves, which GGL keeps apart from velocities, are of an order less.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +29,35 @@ def at(trajectory, time: np.ndarray) -> State:
     theta = (time - nodes[step]) / h
     own, d = trajectory.contacts.stages, trajectory.position.shape[-1]
     method = radau(own.rates.shape[1])
-    change = h[:, None, None] * np.einsum("ms,msbw->mbw", method.integrals(theta), own.rates[step])
-    turned = jax.vmap(jax.vmap(rotation.advance))(jnp.asarray(trajectory.orientation[step]), jnp.asarray(change[..., d:]))
+    basis = _through_start(method.c)
     velocities = np.concatenate([trajectory.velocity[step][:, None], own.velocity[step]], axis=1)
-    weights = _through_start(method.c, theta)
-    velocity = np.einsum("ms,msbw->mbw", weights, velocities)
+    change = _change(method.A, basis, h[:, None, None], theta, own.rates[step], velocities, d)
+    turned = jax.vmap(jax.vmap(rotation.advance))(jnp.asarray(trajectory.orientation[step]), jnp.asarray(change[..., d:]))
+    velocity = np.einsum("sm,msbw->mbw", [l(theta) for l in basis], velocities)
     at_node = (time >= nodes[-1])[:, None, None]  # the last one may follow an impact
     velocity = np.where(at_node, trajectory.velocity[-1], velocity)
     return State(time, trajectory.position[step] + change[..., :d], np.asarray(turned), velocity)
 
 
-def _through_start(c: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Weights (m, s + 1) at `theta` (m,) of the values at the start and at the nodes c (s,), in their polynomial."""
+def _change(A, basis: list[Polynomial], h, theta, rates, velocities, d: int) -> np.ndarray:
+    """What bodies have moved and turned (m, nb, 6 or 3) at `theta` (m,): the integral of the rates that `velocities` (m,
+    s + 1, nb, 6 or 3) are, and evenly spread what it lacks at the end of the step, which the stages' `rates` say."""
+    stages = h[:, None] * np.einsum("ij,mjbw->mibw", A, rates)
+    changes = np.concatenate([np.zeros_like(stages[:, :1]), stages], axis=1)
+    spins = jax.vmap(jax.vmap(jax.vmap(_turning)))(jnp.asarray(changes[..., d:]), jnp.asarray(velocities[..., d:]))
+    rates = np.concatenate([velocities[..., :d], np.asarray(spins)], axis=-1)
+    moved, whole = (
+        h * np.einsum("sm,msbw->mbw", [l.integ()(end) for l in basis], rates) for end in (theta, np.ones_like(theta))
+    )
+    return moved + theta[:, None, None] * (changes[:, -1] - whole)
+
+
+def _turning(turn, spin):
+    """The rate of `turn` for which exp(turn) Q has the angular velocity `spin`, both (3,) or (1,)."""
+    return jnp.linalg.solve(jax.vmap(rotation.angular_velocity, (None, 0), 1)(turn, jnp.eye(len(turn))), spin)
+
+
+def _through_start(c: np.ndarray) -> list[Polynomial]:
+    """Of degree s, each 1 at one of the nodes 0 and c (s,), and 0 at the others."""
     nodes = np.concatenate([[0.0], c])
-    columns = []
-    for j, node in enumerate(nodes):
-        others = np.delete(nodes, j)
-        columns.append(Polynomial.fromroots(others)(theta) / np.prod(node - others))
-    return np.stack(columns, axis=1)
+    return [Polynomial.fromroots(others := np.delete(nodes, j)) / np.prod(nodes[j] - others) for j in range(len(nodes))]

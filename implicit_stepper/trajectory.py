@@ -75,8 +75,8 @@ class Trajectory:
 
     def at(self, time) -> State:
         """Between the steps, from the polynomials of `RadauContact`: bodies at `time` (m,) [s], a `State` with that first
-        axis; of an error O(h^(s + 1)) for s stages. At an impact: after it. Raises `ValueError` for times outside the run,
-        and for steppers that leave no polynomials."""
+        axis; for s stages poses err by O(h^(s + 2)), velocities by O(h^(s + 1)). At an impact: after it. Raises `ValueError`
+        for times outside the run, and for steppers that leave no polynomials."""
         if self.contacts.stages is None:
             raise ValueError(
                 "the stepper left nothing between its steps: use RadauContact() for `at`, or the arrays of the steps."
