@@ -31,7 +31,7 @@ class Tolerance:
     (`position` in units of the scene's length). Velocities follow, with errors of the same size per sqrt(L/g).
 
     `energy` [1/s]: energy that may appear or vanish each second, relative to the kinetic energy and sum m g L; left out,
-    10 `relative` in the whole run, which only long runs notice: left alone, some .1 to .2 tol appear or vanish a second. A
+    10 `relative` in the whole run, which only long runs notice: left alone, some .1 to .6 tol appear or vanish a second. A
     number tol stands for Tolerance(relative=tol, position=tol L, angle=tol). Raises `ValueError` naming the argument.
     """
 
