@@ -33,7 +33,7 @@ def at(trajectory, time: np.ndarray) -> State:
     velocities = np.concatenate([trajectory.velocity[step][:, None], own.velocity[step]], axis=1)
     change = _change(method.A, basis, h[:, None, None], theta, own.rates[step], velocities, d)
     turned = jax.vmap(jax.vmap(rotation.advance))(jnp.asarray(trajectory.orientation[step]), jnp.asarray(change[..., d:]))
-    velocity = np.einsum("sm,msbw->mbw", [l(theta) for l in basis], velocities)
+    velocity = np.einsum("sm,msbw->mbw", [lagrange(theta) for lagrange in basis], velocities)
     at_node = (time >= nodes[-1])[:, None, None]  # the last one may follow an impact
     velocity = np.where(at_node, trajectory.velocity[-1], velocity)
     return State(time, trajectory.position[step] + change[..., :d], np.asarray(turned), velocity)
@@ -47,7 +47,8 @@ def _change(A, basis: list[Polynomial], h, theta, rates, velocities, d: int) -> 
     spins = jax.vmap(jax.vmap(jax.vmap(_turning)))(jnp.asarray(changes[..., d:]), jnp.asarray(velocities[..., d:]))
     rates = np.concatenate([velocities[..., :d], np.asarray(spins)], axis=-1)
     moved, whole = (
-        h * np.einsum("sm,msbw->mbw", [l.integ()(end) for l in basis], rates) for end in (theta, np.ones_like(theta))
+        h * np.einsum("sm,msbw->mbw", [lagrange.integ()(end) for lagrange in basis], rates)
+        for end in (theta, np.ones_like(theta))
     )
     return moved + theta[:, None, None] * (changes[:, -1] - whole)
 
