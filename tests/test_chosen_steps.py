@@ -45,8 +45,8 @@ def test_spinning_sphere_stops_exactly():
 
 
 def test_rolling_ellipsoid_has_order_five():
-    """Position, orientation and velocity, against the reduced equations of rolling without slip; between steps velocities are
-    of order four."""
+    """Position, orientation and velocity, against the reduced equations of rolling without slip; velocities between steps
+    are of order four."""
     motion = exact_rolling.wobbling_ellipsoid(1.0)
 
     def errors(found, states):
