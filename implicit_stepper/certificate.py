@@ -12,7 +12,6 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from shapes.closest_points import ContactGeometry, Placed
 from shapes.implicit import ShapeClass
@@ -26,7 +25,7 @@ from .energy import excess_energy
 from .friction import dissipation_defect
 from .records import Contacts
 from .scales import scales
-from .system import ContactGroup, System
+from .system import ContactGroup, System, in_user_order, take
 
 
 def certificate(system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
@@ -39,14 +38,12 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
     balance = balance - ncp.applied_momentum(system, before, h)
     parts = []
     for group, impulse in zip(system.groups, units.impulse, strict=True):
-        numbers = np.array(group.numbers)
-        record = jax.tree.map(lambda a, numbers=numbers: a[numbers], contacts)
+        record = jax.tree.map(lambda a, group=group: take(a, group.numbers), contacts)
         motions = ncp.contact_motions(system, after, group)
         violations, wrenches = jax.vmap(functools.partial(contact_violations, units, h))(group, record, impulse, *motions)
         balance = balance - contact.on_bodies(system, group, *wrenches)
         parts.append(violations)
-    order = np.argsort([number for group in system.groups for number in group.numbers]).astype(int)
-    joined = {name: jnp.concatenate([part[name] for part in parts])[order] for name in (parts[0] if parts else ())}
+    joined = jax.tree.map(lambda *own: in_user_order(system, jnp.concatenate(own)), *parts) if parts else {}
     return {
         "momentum": jnp.max(jnp.abs(balance / units.momentum), axis=1),
         "energy": excess_energy(system, before, after, contacts, h)[None],

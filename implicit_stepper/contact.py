@@ -30,14 +30,23 @@ def wrenches(geometry: ContactGeometry, centre_1, centre_2, p_n, p_f):
     return on_1, on_2
 
 
+def shares(system: System, group: ContactGroup) -> np.ndarray:
+    """(nc, sides, nb): 1 where the body on a moving side of a contact is that one. Sums over contacts with it are one
+    kernel; a scatter would be a loop over the contacts, which takes as long as all the rest of a residual."""
+    return np.stack([np.eye(system.body_count)[np.array(group.bodies)[:, i]] for i in (0, 1) if group.moving[i]], axis=1)
+
+
+def by_body(share: np.ndarray, by_side):
+    """What (nc, k, sides w) depends on bodies by the sides that they are on, as a matrix (nc, k, nb w) of all bodies."""
+    (nc, sides, nb), (_, k, acting) = share.shape, by_side.shape
+    parts = by_side.reshape(nc, k, sides, 1, acting // sides)
+    return jnp.sum(parts * share[:, None, :, :, None], axis=2).reshape(nc, k, nb * acting // sides)
+
+
 def on_bodies(system: System, group: ContactGroup, on_1, on_2):
     """Sum (nb, 6 or 3) over the moving bodies of what acts on body 1 and body 2 of each contact, two (nc, 6 or 3)."""
-    total = jnp.zeros((system.body_count, on_1.shape[-1]))
-    for numbers, moves, acting in zip(np.array(group.bodies).T, group.moving, (on_1, on_2), strict=True):
-        if moves:  # a scatter would be a loop over the contacts, which takes as long as all the rest of a residual
-            share = (numbers == np.arange(system.body_count)[:, None]).astype(float)
-            total = total + inner(share[:, None, :], acting.T)
-    return total
+    acting = jnp.stack([on for on, moves in zip((on_1, on_2), group.moving, strict=True) if moves], axis=1)
+    return jnp.sum(shares(system, group)[..., None] * acting[:, :, None], axis=(0, 1))
 
 
 def slip_velocities(geometry: ContactGeometry, centre_1, centre_2, velocity_1, velocity_2):

@@ -9,8 +9,11 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from shapes.products import inner
+
 from . import bodies, ncp
 from .bodies import State
+from .linear import small_inverse
 from .records import Contacts
 from .system import System
 
@@ -24,11 +27,11 @@ def free_velocity(system: System, state: State, momentum, h):
     """Velocities (nb, 6 or 3) at the end of a step without contact; `momentum` (nb, 6 or 3) as `ncp.applied_momentum`."""
 
     def one(mass, inertia, position, orientation, momentum):
-        d = position.shape[0]
+        d, inverse = position.shape[0], small_inverse(inertia)
 
         def sweep(_, velocity):
             _, turned = bodies.advance(position, orientation, velocity, h)
-            spin = jnp.linalg.solve(bodies.world_inertia(inertia, turned), momentum[d:])
+            spin = inner(bodies.world_inertia(inverse, turned), momentum[d:])
             return jnp.concatenate([momentum[:d] / mass, spin])
 
         return jax.lax.fori_loop(0, _SWEEPS, sweep, jnp.zeros_like(momentum))

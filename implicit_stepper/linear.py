@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import jax.scipy.linalg
+import numpy as np
 from jax import lax
 
 from shapes.products import inner, product
@@ -47,3 +48,9 @@ def small_inverse(matrix):
     start = jnp.concatenate([matrix, jnp.eye(m)], axis=1), jnp.zeros(m, bool)
     both, _ = lax.fori_loop(0, m, eliminate, start)  # the left half is a permutation
     return product(both[:, :m].T, both[:, m:])
+
+
+def apart(blocks):
+    """Rows (n, k, n j) of `blocks` (n, k, j) of which each has columns of its own."""
+    n, k, j = blocks.shape
+    return (blocks[:, :, None] * np.eye(n)[:, None, :, None]).reshape(n, k, n * j)

@@ -9,6 +9,7 @@ and those velocities, hence one small dense block of the Jacobian.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import jax
@@ -23,9 +24,10 @@ from .bodies import State
 from .complementarity import fischer_burmeister
 from .compliance import gap_unit, shifted_gap
 from .friction import FRICTION_ROWS
+from .linear import apart
 from .newton import linearized
 from .scales import Scales, scales
-from .system import ContactGroup, Frame, System
+from .system import ContactGroup, Frame, System, take
 
 
 @jax.tree_util.register_dataclass
@@ -67,27 +69,24 @@ class ContactUnknowns:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Where things stand in z, and in F(z): static index arrays. `velocity` (nb, 6 or 3); per group, `contacts` (nc, width)
-    and `blocks`: a contact's own indices followed by the velocities of its moving bodies."""
+    """Where things stand in z, and in F(z): static index arrays `velocity` (nb, 6 or 3) and, per group, `contacts` (nc,
+    width)."""
 
     size: int
     velocity: np.ndarray
     contacts: tuple[np.ndarray, ...]
-    blocks: tuple[np.ndarray, ...]
 
 
 def layout(system: System) -> Layout:
     """Indices of the unknowns; rows have the same ones."""
     width = 6 if system.dimension == 3 else 3
     velocity = np.arange(system.body_count * width).reshape(-1, width)
-    start, contacts, blocks = velocity.size, [], []
+    start, contacts = velocity.size, []
     for group in system.groups:
         shape = (len(group.bodies), group.pair.unknowns + group.e.shape[-1] + 2)
         contacts.append(start + np.arange(np.prod(shape)).reshape(shape))
-        moving = [velocity[np.array(group.bodies)[:, i]] for i in (0, 1) if group.moving[i]]
-        blocks.append(np.concatenate([contacts[-1], *moving], axis=1))
         start += int(np.prod(shape))
-    return Layout(start, velocity, tuple(contacts), tuple(blocks))
+    return Layout(start, velocity, tuple(contacts))
 
 
 def step_problem(system: System, state: State, h, references, friction: str = "projection") -> StepProblem:
@@ -106,8 +105,8 @@ def applied_momentum(system: System, state: State, h):
             for i, function in enumerate(system.wrench_functions)
         ]
     )
-    weight = system.mass[:, None] * system.gravity
-    return before + h * loads.at[:, : system.dimension].add(weight)
+    weight = jnp.pad(system.mass[:, None] * system.gravity, ((0, 0), (0, loads.shape[1] - system.dimension)))
+    return before + h * (loads + weight)
 
 
 def unknown_scale(problem: StepProblem):
@@ -145,7 +144,8 @@ def contact_motions(system: System, state: State, group: ContactGroup) -> tuple[
     moving = Motion(state.position, state.orientation, state.velocity)
     numbers = np.array(group.bodies) - np.where(group.moving, 0, system.body_count)
     return tuple(
-        jax.tree.map(lambda a, i=i: a[numbers[:, i]], moving if moves else fixed) for i, moves in enumerate(group.moving)
+        jax.tree.map(functools.partial(take, numbers=of_side), moving if moves else fixed)
+        for of_side, moves in zip(numbers.T, group.moving, strict=True)
     )
 
 
@@ -220,31 +220,47 @@ def friction_rows(problem: StepProblem, member: ContactGroup, u: ContactUnknowns
     rows = FRICTION_ROWS[problem.friction](
         member.mu * u.p_n / impulse, jnp.where(on, y, 0.0), u.sigma / problem.scales.speed, w / problem.scales.speed
     )
-    return rows.at[1:].add(jnp.where(on, 0.0, y))
+    return rows + jnp.append(0.0, jnp.where(on, 0.0, y))
 
 
 @jax.jit
 def residual(problem: StepProblem, z):
     """F (N,) at z (N,), both dimensionless: Chakraborty (10)-(11) with complementarity as roots."""
-    where = layout(problem.system)
-    F = jnp.zeros(where.size).at[where.velocity].set(_over_bodies(problem, where, lambda f: f, z))
-    for index, rows in zip(where.blocks, _over_contacts(problem, where, lambda f: f, z), strict=True):
-        F = F.at[index].add(rows)
-    return F
+    where, contacts = layout(problem.system), []
+    balances = _over_bodies(problem, where, lambda f: f, z)
+    for g, own in enumerate(_over_contacts(problem, where, lambda f: f, z)):
+        rows, pushes = _parted(problem, where, g, own[..., None])
+        balances = balances + pushes[..., 0]
+        contacts.append(rows.reshape(-1))
+    return jnp.concatenate([balances.reshape(-1), *contacts])
 
 
 def linearize(problem: StepProblem, z):
     """F (N,) and dF/dz (N, N), assembled from one forward-mode block per body and per contact."""
     where = layout(problem.system)
-    rows, columns = where.velocity[:, :, None], where.velocity[:, None, :]
-    own, block = _over_bodies(problem, where, linearized, z)
-    F, J = (
-        jnp.zeros(where.size).at[where.velocity].set(own),
-        jnp.zeros((where.size, where.size)).at[rows, columns].set(block),
-    )
-    for index, (own, block) in zip(where.blocks, _over_contacts(problem, where, linearized, z), strict=True):
-        F, J = F.at[index].add(own), J.at[index[:, :, None], index[:, None, :]].add(block)
-    return F, J
+    F, block = _over_bodies(problem, where, linearized, z)
+    top = apart(block)
+    top = jnp.concatenate([F[..., None], top, jnp.zeros((*F.shape, where.size - top.shape[2]))], axis=2)
+    all_rows = []
+    for g, (own, block) in enumerate(_over_contacts(problem, where, linearized, z)):
+        size, (nc, width) = own.shape[1], where.contacts[g].shape
+        by_contacts, by_velocities = jnp.split(block, [width], axis=2)
+        columns = [jnp.zeros((nc, size, index.size)) for index in where.contacts]
+        columns[g] = apart(by_contacts)
+        moving = contact.by_body(contact.shares(problem.system, problem.system.groups[g]), by_velocities)
+        rows, pushes = _parted(problem, where, g, jnp.concatenate([own[..., None], moving, *columns], axis=2))
+        top = top + pushes
+        all_rows.append(rows.reshape(nc * width, -1))
+    both = jnp.concatenate([top.reshape(-1, where.size + 1), *all_rows])
+    return both[:, 0], both[:, 1:]
+
+
+def _parted(problem: StepProblem, where: Layout, g: int, own):
+    """Of a group's (nc, outputs, k): rows (nc, width, k), and the sum (nb, 6 or 3, k) of the impulses on every body."""
+    rows, pushes = jnp.split(own, [where.contacts[g].shape[1]], axis=1)
+    share = contact.shares(problem.system, problem.system.groups[g])
+    pushes = pushes.reshape(*share.shape[:2], 1, -1, own.shape[2])
+    return rows, jnp.sum(share[..., None, None] * pushes, axis=(0, 1))
 
 
 def _over_bodies(problem: StepProblem, where: Layout, transform: Callable, z):
@@ -259,7 +275,7 @@ def _over_bodies(problem: StepProblem, where: Layout, transform: Callable, z):
         return transform(balance)(nu)
 
     return jax.vmap(one)(
-        z[where.velocity], units.velocity, units.momentum, system.mass, system.inertia,
+        take(z, where.velocity), units.velocity, units.momentum, system.mass, system.inertia,
         state.position, state.orientation, problem.momentum,
     )  # fmt: skip
 
@@ -268,6 +284,11 @@ def _over_contacts(problem: StepProblem, where: Layout, transform: Callable, z):
     """Per group, `transform` of each contact's rows and of its impulses on its moving bodies, as a function of the unknowns
     in the contact's block."""
     results = []
+
+    def of_moving(group, values):
+        sides = [np.array(group.bodies)[:, i] for i, moves in enumerate(group.moving) if moves]
+        return jnp.concatenate([take(values, numbers) for numbers in sides], axis=1)
+
     for g, group in enumerate(problem.system.groups):
         width = where.contacts[g].shape[1]
 
@@ -286,13 +307,13 @@ def _over_contacts(problem: StepProblem, where: Layout, transform: Callable, z):
 
             return transform(rows_and_impulses)(block)
 
-        index = where.blocks[g]
+        index = where.contacts[g]
         results.append(
             jax.vmap(one)(
-                z[index],
-                unknown_scale(problem)[index],
+                jnp.concatenate([take(z, index), of_moving(group, take(z, where.velocity))], axis=1),
+                jnp.concatenate([problem.scales.contacts[g], of_moving(group, problem.scales.velocity)], axis=1),
                 problem.scales.impulse[g],
-                problem.scales.momentum.reshape(-1)[index[:, width:]],
+                of_moving(group, problem.scales.momentum),
                 problem.references[g],
                 group,
                 contact_motions(problem.system, problem.state, group),

@@ -19,7 +19,7 @@ from .bodies import State
 from .complementarity import length_of
 from .distance import closest_points_from
 from .records import Contacts
-from .system import ContactGroup, System, contact_bodies, in_user_order
+from .system import ContactGroup, System, contact_bodies, in_user_order, take
 
 _TOLERANCE = 1e-12  # of closest points, in the scene's length
 
@@ -102,7 +102,7 @@ def find(system: System, state: State, closest, references=None) -> Nearby:
         return solution.z, rows.geometry, padded, solution.converged
 
     found = [
-        jax.vmap(one)(group, start, references[np.array(group.numbers)], *ncp.contact_motions(system, state, group))
+        jax.vmap(one)(group, start, take(references, group.numbers), *ncp.contact_motions(system, state, group))
         for group, start in zip(system.groups, closest, strict=True)
     ]
     unknowns, *rest = zip(*found, strict=True)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .system import ContactGroup, System
+from .system import ContactGroup, System, take
 
 
 @jax.tree_util.register_dataclass
@@ -49,7 +49,8 @@ def scales(system: System, h) -> Scales:
 
 def _lighter_mass(system: System, group: ContactGroup):
     fixed = jnp.full(system.fixed_position.shape[0], jnp.inf)
-    return jnp.min(jnp.concatenate([jnp.asarray(system.mass), fixed])[np.array(group.bodies)], axis=1)
+    masses = jnp.concatenate([jnp.asarray(system.mass), fixed])
+    return jnp.minimum(*(take(masses, numbers) for numbers in np.array(group.bodies).T))
 
 
 def _contact_units(system: System, group: ContactGroup, impulse, speed):

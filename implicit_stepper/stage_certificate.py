@@ -7,7 +7,6 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from . import bodies, contact, ncp, stages
 from .bodies import State
@@ -16,7 +15,7 @@ from .collocation import radau
 from .energy import excess_energy
 from .records import Contacts
 from .scales import scales
-from .system import System
+from .system import System, in_user_order, take
 
 
 def stage_certificate(system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
@@ -40,23 +39,21 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     extra = contacts.normal_impulse - share @ own.contacts.normal_impulse
     extra_friction = contacts.friction_impulse - jnp.einsum("i,ick->ck", share, own.contacts.friction_impulse)
     for group, impulse in zip(system.groups, units.impulse, strict=True):
-        numbers = np.array(group.numbers)
-        record = jax.tree.map(lambda a, numbers=numbers: a[:, numbers], own.contacts)
+        of_group = functools.partial(take, numbers=group.numbers)
+        record, eta = jax.tree.map(jax.vmap(of_group), (own.contacts, own.eta))
         motions = jax.vmap(lambda m, group=group: ncp.contact_motions(system, m, group))(at)
         one = jax.vmap(functools.partial(contact_violations, units, h))
         violations, wrenches = jax.vmap(one, (None, 0, None, 0, 0))(group, record, impulse, *motions)
         total = functools.partial(contact.on_bodies, system, group)
         pushed = pushed + jax.vmap(total)(*wrenches)
         none = jnp.zeros_like(record.slip)
-        shift = shift - jax.vmap(total)(*jax.vmap(_wrenches)(record, motions, own.eta[:, numbers], none))
+        shift = shift - jax.vmap(total)(*jax.vmap(_wrenches)(record, motions, eta, none))
         last, ends = jax.tree.map(lambda a: a[-1], (record, motions))
-        jump = jump - total(*_wrenches(last, ends, extra[numbers], extra_friction[numbers]))
+        jump = jump - total(*_wrenches(last, ends, of_group(extra), of_group(extra_friction)))
         parts.append(violations)
     balance = momenta - problem.momentum - jnp.einsum("ij,jbw->ibw", radau(s).A, pushed)
-    order = np.argsort([number for group in system.groups for number in group.numbers]).astype(int)
-    joined = {
-        name: jnp.concatenate([part[name] for part in parts], axis=1)[:, order] for name in (parts[0] if parts else ())
-    }
+    in_order = functools.partial(in_user_order, system)
+    joined = jax.tree.map(lambda *of: jax.vmap(in_order)(jnp.concatenate(of, axis=1)), *parts) if parts else {}
     return {
         "momentum": jnp.max(jnp.abs(balance / units.momentum), axis=(0, 2)),
         "rates": jnp.max(jnp.abs(shift / units.momentum), axis=(0, 2)),

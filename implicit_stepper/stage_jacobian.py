@@ -18,10 +18,10 @@ import numpy as np
 
 from shapes.products import product
 
-from . import ncp, stage_unknowns, stages
+from . import contact, ncp, stage_unknowns, stages
 from .collocation import radau
 from .condensed import Condensed, Local
-from .linear import small_inverse
+from .linear import apart, small_inverse
 from .ncp import Motion
 from .stage_modes import contact_margins
 from .stages import At, Held, Modes, Stage, StageProblem
@@ -135,7 +135,7 @@ def _at_stage(problem: StageProblem, modes: Modes, held, stage: Stage, fraction)
     shifts, pushes = jnp.zeros((b, count)), _loads(problem, stage, at, moved, fraction)
     for g, group in enumerate(system.groups):
         found, inverse, by_change = _contacts(problem, held, g, stage, at, moved, modes.of(g))
-        share, na = _share(system, group), stage_unknowns.local(group)
+        share, na = contact.shares(system, group), stage_unknowns.local(group)
         stays, acts = stage_unknowns.width(group), at.momenta.shape[1] * share.shape[1]
         ends = [na, stays, found.shape[2] - 2 * acts, found.shape[2] - acts]
         _, own, edges, shift, push = jnp.split(_by_columns(system, g, found), ends, axis=1)
@@ -147,7 +147,7 @@ def _at_stage(problem: StageProblem, modes: Modes, held, stage: Stage, fraction)
         rows.append(own.reshape(-1, count))
         margins.append(edges.reshape(-1, count))
         inverses.append(inverse)
-        follow.append(_of_bodies(by_change.swapaxes(1, 2), share).reshape(-1, b))
+        follow.append(contact.by_body(share, by_change.swapaxes(1, 2)).reshape(-1, b))
     none, units = jnp.zeros((b, count - 3 * b - 1)), problem.scales
     by_rates, by_change = _diagonal(moved.momenta_by_rates) * units.velocity.reshape(-1), _diagonal(moved.momenta)
     momenta = jnp.concatenate([by_rates, none, by_change, jnp.zeros((b, 1))], axis=1) - shifts[:, :-b]
@@ -244,27 +244,14 @@ def _contacts(problem: StageProblem, held, g: int, stage: Stage, at: At, moved: 
 def _by_columns(system: System, g: int, found):
     """(nc, outputs, columns) of (nc, lanes, outputs): contacts depend on their own unknowns and bodies alone."""
     group, (_, w) = system.groups[g], stage_unknowns.rates_shape(system)
-    share, shape = _share(system, group), (len(group.bodies), found.shape[2])
+    share, shape = contact.shares(system, group), (len(group.bodies), found.shape[2])
     rest, local, change, h, velocity = jnp.split(found.swapaxes(1, 2), np.cumsum(_lane_counts(group, w))[:-1], axis=2)
-    one = np.eye(shape[0])[:, None, :, None]
     zeros = [jnp.zeros((*shape, count)) for count in _columns(system)]
     columns, groups = zeros, len(system.groups)
     for place, own in ((1 + g, rest), (1 + groups + g, local)):
-        columns[place] = (own[:, :, None] * one).reshape(*shape, shape[0] * own.shape[2])
-    columns[-3], columns[-2], columns[-1] = _of_bodies(change, share), h, _of_bodies(velocity, share)
+        columns[place] = apart(own)
+    columns[-3], columns[-2], columns[-1] = contact.by_body(share, change), h, contact.by_body(share, velocity)
     return jnp.concatenate(columns, axis=2)
-
-
-def _share(system: System, group: ContactGroup) -> np.ndarray:
-    """(nc, sides, nb): 1 where the body on a moving side of a contact is that one."""
-    return np.stack([np.eye(system.body_count)[np.array(group.bodies)[:, i]] for i in (0, 1) if group.moving[i]], axis=1)
-
-
-def _of_bodies(by_side, share):
-    """(nc, k, nb w) of derivatives (nc, k, sides w)."""
-    (nc, sides, nb), (_, k, acting) = share.shape, by_side.shape
-    parts = by_side.reshape(nc, k, sides, 1, acting // sides)
-    return jnp.sum(parts * share[:, None, :, :, None], axis=2).reshape(nc, k, nb * acting // sides)
 
 
 def _lane_counts(group: ContactGroup, w: int) -> list[int]:
@@ -282,4 +269,4 @@ def _lanes(count: int, start: int, arrays) -> list:
 def _diagonal(each):
     """The matrix (nb k, nb w) of bodies that depend on themselves alone, from (w, nb, k)."""
     w, nb, k = each.shape
-    return jnp.einsum("wbk,bc->bkcw", each, np.eye(nb)).reshape(nb * k, nb * w)
+    return apart(each.transpose(1, 2, 0)).reshape(nb * k, nb * w)

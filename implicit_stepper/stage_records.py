@@ -6,7 +6,6 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from . import ncp
 from .bodies import State
@@ -15,7 +14,7 @@ from .complementarity import length_of
 from .nearby import most_multipliers
 from .records import Contacts, Stages, no_contacts
 from .stages import At, StageProblem
-from .system import ContactGroup, System, in_user_order
+from .system import ContactGroup, System, in_user_order, take
 
 
 def records(problem: StageProblem, ats: At, gaps, rates) -> Contacts:
@@ -31,7 +30,7 @@ def records(problem: StageProblem, ats: At, gaps, rates) -> Contacts:
             normal_impulse=point.u.p_n,
             friction_impulse=group.e * point.u.y,
             gap=kkt.geometry.psi,
-            gap_start=jnp.broadcast_to(gaps[np.array(group.numbers)], kkt.geometry.psi.shape),
+            gap_start=jnp.broadcast_to(take(gaps, group.numbers), kkt.geometry.psi.shape),
             slip=point.v,
             sigma=jax.vmap(jax.vmap(length_of))(point.w),
             point_1=kkt.geometry.a1,

@@ -30,6 +30,7 @@ from . import bodies, contact, ncp, rotation, stage_unknowns
 from .bodies import State
 from .collocation import radau
 from .complementarity import STEP, fischer_burmeister, length_of
+from .linear import small_inverse
 from .ncp import ContactUnknowns, Motion
 from .scales import Scales, scales
 from .system import ContactGroup, System
@@ -125,7 +126,7 @@ def stage_problem(system: System, state: State, h, references, stages: int, fric
     momentum = jax.vmap(bodies.momentum)(system.mass, system.inertia, state.orientation, state.velocity)
     everywhere = jnp.concatenate([state.position, system.fixed_position])
     noise = _ROUNDINGS * jnp.finfo(float).eps * (jnp.max(jnp.abs(everywhere)) + system.length)
-    units, inverse = scales(system, h), jnp.linalg.inv(system.inertia)
+    units, inverse = scales(system, h), jax.vmap(small_inverse)(system.inertia)
     return StageProblem(stages, friction, system, state, h, momentum, references, units, noise, inverse)
 
 

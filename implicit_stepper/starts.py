@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from . import ncp
 from .bodies import State
 from .distance import closest_points_cold, one_by_one
-from .system import ContactGroup, System
+from .system import ContactGroup, System, take
 
 
 def extrapolated(history):
@@ -28,7 +28,7 @@ def long_forms(problem: ncp.StepProblem, unknowns) -> list:
         return member.pair.general.start(closest[:d], closest[d:], *ncp.placed(member, motion_1, motion_2))
 
     return [
-        jax.vmap(one)(group, unknowns[index], *ncp.contact_motions(problem.system, problem.state, group))
+        jax.vmap(one)(group, take(unknowns, index), *ncp.contact_motions(problem.system, problem.state, group))
         for group, index in zip(problem.system.groups, where.contacts, strict=True)
     ]
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from shapes.closest_points import PairClass
@@ -89,10 +90,21 @@ class System:
         return len(self.contact_names)
 
 
+def take(values, numbers):
+    """values[numbers], for constant `numbers`: where these follow each other, or are all the same, without a gather, which
+    other work cannot be joined to."""
+    numbers = np.asarray(numbers, dtype=int)
+    flat = numbers.reshape(-1)
+    if flat.size and np.array_equal(flat, flat[0] + np.arange(flat.size)):
+        return values[flat[0] : flat[0] + flat.size].reshape(numbers.shape + values.shape[1:])
+    if flat.size and np.all(flat == flat[0]):
+        return jnp.broadcast_to(values[int(flat[0])], numbers.shape + values.shape[1:])
+    return values[numbers]
+
+
 def in_user_order(system: System, values):
     """`values` (nc, ...), group after group, in the order in which the contacts were added."""
-    numbers = [number for group in system.groups for number in group.numbers]
-    return values[np.argsort(numbers).astype(int)]
+    return take(values, np.argsort([number for group in system.groups for number in group.numbers]))
 
 
 def contact_bodies(system: System) -> np.ndarray:

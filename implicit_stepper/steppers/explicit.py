@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from shapes.arguments import positive
 
@@ -21,7 +20,7 @@ from ..contact_kinematics import predicted, smooth
 from ..nearby import Impulses, Nearby
 from ..records import Contacts, StepResult
 from ..scales import scales
-from ..system import System, in_user_order
+from ..system import System, in_user_order, take
 from . import asking
 from .asking import Memory
 
@@ -121,6 +120,6 @@ def _ahead(system: System, state: State, here: Nearby, h):
         return here.geometry
     parts = []
     for group in system.groups:
-        own = jax.tree.map(lambda a, group=group: a[np.array(group.numbers)], here.geometry)
+        own = jax.tree.map(lambda a, group=group: take(a, group.numbers), here.geometry)
         parts.append(jax.vmap(predicted, (0, 0, 0, 0, None))(group, own, *ncp.contact_motions(system, state, group), h))
     return jax.tree.map(lambda *of_groups: in_user_order(system, jnp.concatenate(of_groups)), *parts)

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from shapes.arguments import positive
 from shapes.closest_points import PairClass
@@ -26,7 +25,7 @@ from ..internal_forces import NEARLY, to_the_edges
 from ..newton import Solution, newton_again
 from ..records import Contacts, Stats, StepResult, no_contacts
 from ..results import Result
-from ..system import ContactGroup, System, in_user_order, with_queries
+from ..system import ContactGroup, System, in_user_order, take, with_queries
 from .base import begin
 
 _PATIENCE = 5  # times as many iterations for the last rung
@@ -144,7 +143,7 @@ class GeometricallyImplicit:
         """State, memory and contacts at the root."""
         state, where = problem.state, ncp.layout(problem.system)
         unknowns = solution.z * ncp.unknown_scale(problem)
-        velocity = unknowns[where.velocity]
+        velocity = take(unknowns, where.velocity)
         position, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(
             state.position, state.orientation, velocity, problem.h
         )
@@ -221,10 +220,10 @@ def _contacts(problem: ncp.StepProblem, unknowns, memory: Memory, end: State) ->
     records = [
         jax.vmap(functools.partial(_record, problem, most))(
             group,
-            unknowns[index],
+            take(unknowns, index),
             references,
             *ncp.contact_motions(system, end, group),
-            memory.gaps[np.array(group.numbers)],
+            take(memory.gaps, group.numbers),
         )
         for group, index, references in zip(system.groups, where.contacts, memory.references, strict=True)
     ]
