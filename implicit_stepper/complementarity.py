@@ -36,7 +36,8 @@ def _fischer_burmeister_jvp(primals, tangents):
     a, b, kappa = primals
     da, db, dkappa = tangents
     r = jnp.sqrt(a**2 + b**2 + 2 * jnp.maximum(kappa, _KINK) ** 2)
-    return fischer_burmeister(a, b, kappa), (a / r - 1) * da + (b / r - 1) * db + 2 * kappa / r * dkappa
+    per_r = 1 / r
+    return fischer_burmeister(a, b, kappa), (a * per_r - 1) * da + (b * per_r - 1) * db + 2 * kappa * per_r * dkappa
 
 
 @jax.custom_jvp
@@ -122,8 +123,15 @@ def project_to_disc(y, radius):
     return y * jnp.where(outside, radius / length_of(y), 1.0)
 
 
+@jax.custom_jvp
 def length_of(v):
     """|v| with derivative 0 at v = 0, an element of the generalised derivative where autodiff gives NaN."""
-    squared = inner(v, v)
-    positive = squared > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1.0)), 0.0)
+    return jnp.sqrt(inner(v, v))
+
+
+@length_of.defjvp
+def _length_of_jvp(primals, tangents):
+    (v,), (dv,) = primals, tangents
+    length = length_of(v)
+    per_length = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1.0), 0.0)
+    return length, inner(v * per_length, dv)

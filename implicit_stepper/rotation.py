@@ -6,6 +6,7 @@ given in the inertial frame.
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -42,12 +43,25 @@ def advance(orientation, turn):
     if orientation.shape[-1] == 1:
         return orientation + turn
     half = turn / 2
-    squared = inner(half, half)
-    small = squared < _SERIES
-    angle = jnp.sqrt(jnp.where(small, 1.0, squared))
-    sinc = jnp.where(small, 1 - squared / 6 * (1 - squared / 20), jnp.sin(angle) / angle)
-    cosine = jnp.where(small, 1 - squared / 2 * (1 - squared / 12 * (1 - squared / 30)), jnp.cos(angle))
+    sinc, cosine = _waves(inner(half, half))
     return multiply(jnp.concatenate([cosine[None], sinc * half]), orientation)
+
+
+@jax.custom_jvp
+def _waves(squared):
+    """sin(a) / a and cos(a) of a^2."""
+    angle = jnp.sqrt(squared)
+    return jnp.where(angle > 0, jnp.sin(angle) / jnp.where(angle > 0, angle, 1.0), 1.0), jnp.cos(angle)
+
+
+@_waves.defjvp
+def _waves_jvp(primals, tangents):
+    (squared,), (change,) = primals, tangents
+    sinc, cosine = _waves(squared)
+    small = squared < _SERIES
+    series = squared * (1 / 60 - squared / 1680) - 1 / 6
+    slope = jnp.where(small, series, (cosine - sinc) / (2 * jnp.where(small, 1.0, squared)))
+    return (sinc, cosine), (slope * change, -sinc / 2 * change)
 
 
 def multiply(p, q):

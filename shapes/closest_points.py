@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .implicit import ShapeClass
-from .products import inner, product
+from .products import direction, inner, product
 
 # A reference direction closer than this to the normal cannot orient the tangents (sine of the angle between them).
 _PARALLEL = 0.1
@@ -146,7 +146,7 @@ class PairClass:
             return jnp.concatenate([a1, a2])
         l1, n1 = _outward(self.first, first, a1)
         l2, n2 = _outward(self.second, second, a2)
-        n = _unit(n1 - n2)
+        n, _ = direction(n1 - n2)
         psi = inner(n, a2 - a1) - self.radii(first, second)
         return jnp.concatenate([a1, a2, n, psi[None], l1, l2])
 
@@ -170,7 +170,7 @@ def tangents(n, reference):
     along = reference - n * inner(n, reference)
     other = jnp.eye(3)[jnp.argmin(jnp.abs(n))]
     usable = inner(along, along) > _PARALLEL**2 * inner(reference, reference)
-    t = _unit(jnp.where(usable, along, other - n * inner(n, other)))
+    t, _ = direction(jnp.where(usable, along, other - n * inner(n, other)))
     return jnp.stack([t, jnp.cross(n, t)])
 
 
@@ -183,13 +183,12 @@ def _smooth_rows(pair: PairClass, unknowns, first: Placed, second: Placed, refer
     d = pair.dimension
     a1, a2 = unknowns[:d], unknowns[d:]
     grad_f, grad_g = first.gradient(pair.first, a1)[0], second.gradient(pair.second, a2)[0]
-    slope_f, slope_g = jnp.linalg.norm(grad_f), jnp.linalg.norm(grad_g)
-    n, n2 = grad_f / slope_f, grad_g / slope_g
+    (n, per_slope_f), (n2, per_slope_g) = direction(grad_f), direction(grad_g)
     tangent = tangents(n, reference)
     equations = jnp.concatenate(
         [
-            first.value(pair.first, a1) / (slope_f * length),
-            second.value(pair.second, a2) / (slope_g * length),
+            first.value(pair.first, a1) * per_slope_f / length,
+            second.value(pair.second, a2) * per_slope_g / length,
             inner(tangent, a2 - a1) / length,
             4 * inner(tangent, n2) / inner(n - n2, n - n2) / angle,
         ]
@@ -197,7 +196,7 @@ def _smooth_rows(pair: PairClass, unknowns, first: Placed, second: Placed, refer
     none = jnp.zeros(0)
     psi = inner(n, a2 - a1) - pair.radii(first, second)
     geometry = pair.geometry(a1, a2, n, tangent, psi, first, second)
-    return ClosestPointRows(geometry, equations, none, none, (1 / slope_f)[None], (1 / slope_g)[None])
+    return ClosestPointRows(geometry, equations, none, none, per_slope_f[None], per_slope_g[None])
 
 
 def _general_rows(pair: PairClass, unknowns, first: Placed, second: Placed, reference, length, angle):
@@ -243,9 +242,5 @@ def _outward(shape_class: ShapeClass, placed: Placed, point):
     """Weights (m,) of the inequality that is nearest to being active at a point, and its unit normal (d,)."""
     active = jnp.argmax(placed.value(shape_class, point) / placed.slope)
     gradient = placed.gradient(shape_class, point)[active]
-    weight = placed.slope[active] / jnp.linalg.norm(gradient)
-    return jnp.zeros(shape_class.count).at[active].set(weight), gradient / jnp.linalg.norm(gradient)
-
-
-def _unit(v):
-    return v / jnp.linalg.norm(v)
+    normal, per_length = direction(gradient)
+    return jnp.zeros(shape_class.count).at[active].set(placed.slope[active] * per_length), normal

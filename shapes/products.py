@@ -1,9 +1,11 @@
-"""Products of vectors and matrices of a few entries, as sums of products.
+"""Products of vectors and matrices of a few entries, as sums of products, and directions.
 
 XLA compiles each dot into a kernel of its own, tiled for large matrices; sums it fuses with what stands around them. For
-three entries they take a third of the compile time and less time to run: docs/benchmarks.md.
+three entries they take a third of the compile time and less time to run: docs/benchmarks.md. A quotient that several others
+need is a kernel of its own too, and derivatives of quotients are full of them: hence one that is divided once.
 """
 
+import jax
 import jax.numpy as jnp
 
 
@@ -15,3 +17,18 @@ def inner(a, b):
 def product(A, B):
     """A B of matrices (l, m) and (m, n)."""
     return inner(A[:, None, :], B.T)
+
+
+@jax.custom_jvp
+def direction(v):
+    """v / |v| (k,) and 1 / |v| of v (k,)."""
+    per_length = 1 / jnp.sqrt(inner(v, v))
+    return v * per_length, per_length
+
+
+@direction.defjvp
+def _direction_jvp(primals, tangents):
+    (v,), (dv,) = primals, tangents
+    n, per_length = direction(v)
+    along = inner(n, dv)
+    return (n, per_length), ((dv - along * n) * per_length, -along * per_length**2)
