@@ -17,7 +17,7 @@ from shapes.closest_points import ContactGeometry, Placed
 from shapes.implicit import ShapeClass
 from shapes.products import inner
 
-from . import bodies, contact, ncp
+from . import bodies, contact, kinematics, ncp
 from .bodies import State
 from .complementarity import length_of
 from .compliance import gap_unit, shifted_gap
@@ -39,7 +39,7 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
     parts = []
     for group, impulse in zip(system.groups, units.impulse, strict=True):
         record = jax.tree.map(lambda a, group=group: take(a, group.numbers), contacts)
-        motions = ncp.contact_motions(system, after, group)
+        motions = kinematics.contact_motions(system, after, group)
         violations, wrenches = jax.vmap(functools.partial(contact_violations, units, h))(group, record, impulse, *motions)
         balance = balance - contact.on_bodies(system, group, *wrenches)
         parts.append(violations)
@@ -53,7 +53,7 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
 
 def contact_violations(units, h, member: ContactGroup, record: Contacts, impulse, motion_1, motion_2):
     """Violations () of one contact, and the wrenches of its impulses on its bodies."""
-    first, second = ncp.placed(member, motion_1, motion_2)
+    first, second = kinematics.placed(member, motion_1, motion_2)
     geometry = geometry_of(record)
     v_n, v = contact.slip_velocities(geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity)
     p_n, w, sigma = record.normal_impulse, member.e * v, length_of(member.e * v)

@@ -19,14 +19,14 @@ from shapes.closest_points import ContactGeometry, Placed, tangents
 from shapes.implicit import ShapeClass
 from shapes.products import inner
 
-from . import ncp, rotation
-from .ncp import Motion
+from . import kinematics, rotation
+from .kinematics import Motion
 from .system import ContactGroup
 
 
 def geometry_rates(member: ContactGroup, geometry: ContactGeometry, motion_1: Motion, motion_2: Motion):
     """Rates (d,) of a1 and a2 [m/s] and of n [rad/s] of one contact between bodies of one smooth inequality each."""
-    first, second = ncp.placed(member, motion_1, motion_2)
+    first, second = kinematics.placed(member, motion_1, motion_2)
     T, n, d = geometry.tangents, geometry.n, geometry.n.shape[0]
     K_1 = _curvature(member.pair.first, first, geometry.a1, T)
     K_2 = _curvature(member.pair.second, second, geometry.a2, T)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import bodies, contact, ncp, rotation
+from . import bodies, contact, kinematics, ncp, rotation
 from .complementarity import length_of, project_to_disc
 from .distance import closest_points_from
 from .system import ContactGroup
@@ -101,9 +101,9 @@ def tilted(cuts: Cuts, h, number: int) -> Cuts:
 def end_motions(problem: ncp.StepProblem, group: ContactGroup, velocity):
     """Both bodies of each contact at the end of the step for the moving bodies' `velocity` (nb, 6 or 3)."""
     ends = []
-    for i, start in enumerate(ncp.contact_motions(problem.system, problem.state, group)):
+    for i, start in enumerate(kinematics.contact_motions(problem.system, problem.state, group)):
         speeds = velocity[np.array(group.bodies)[:, i]] if group.moving[i] else start.velocity
-        ends.append(jax.vmap(ncp.moved, (0, 0, None))(start, speeds, problem.h))
+        ends.append(jax.vmap(kinematics.moved, (0, 0, None))(start, speeds, problem.h))
     return ends
 
 
@@ -115,7 +115,7 @@ def _add_planes(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts
     width = where.velocity.shape[1]
 
     def one(member, closest, reference, motion_1, motion_2):
-        solution = closest_points_from(member.pair, closest, *ncp.placed(member, motion_1, motion_2), length)
+        solution = closest_points_from(member.pair, closest, *kinematics.placed(member, motion_1, motion_2), length)
         found = jnp.where(solution.converged, solution.z, closest)
         geometry = ncp.geometry_rows(member, found[:short], reference, length, motion_1, motion_2).geometry
 

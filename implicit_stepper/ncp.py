@@ -9,25 +9,25 @@ and those velocities, hence one small dense block of the Jacobian.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shapes.closest_points import ContactGeometry, Placed
-from shapes.products import inner, product
+from shapes.closest_points import ContactGeometry
+from shapes.products import inner
 
-from . import bodies, contact, rotation
+from . import bodies, contact, kinematics, rotation
 from .bodies import State
 from .complementarity import fischer_burmeister
 from .compliance import gap_unit, shifted_gap
 from .friction import FRICTION_ROWS
+from .kinematics import Motion
 from .linear import apart
 from .newton import linearized
 from .scales import Scales, scales
-from .system import ContactGroup, Frame, System, take
+from .system import ContactGroup, System, take
 
 
 @jax.tree_util.register_dataclass
@@ -44,16 +44,6 @@ class StepProblem:
     momentum: jax.Array
     references: tuple[jax.Array, ...]
     scales: Scales
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Motion:
-    """Poses and velocities of bodies: position (..., d), orientation (..., 4 or 1), velocity (..., 6 or 3)."""
-
-    position: jax.Array
-    orientation: jax.Array
-    velocity: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -136,43 +126,9 @@ def join(unknowns: ContactUnknowns):
     return jnp.concatenate([unknowns.closest, unknowns.p_n[None], unknowns.y, unknowns.sigma[None]])
 
 
-def contact_motions(system: System, state: State, group: ContactGroup) -> tuple[Motion, Motion]:
-    """Body 1 and body 2 of each contact in `state`, first axis the contacts. Fixed bodies are constants, which derivatives
-    and loops need not carry along."""
-    at_rest = jnp.zeros((system.fixed_position.shape[0], state.velocity.shape[1]))
-    fixed = Motion(system.fixed_position, system.fixed_orientation, at_rest)
-    moving = Motion(state.position, state.orientation, state.velocity)
-    numbers = np.array(group.bodies) - np.where(group.moving, 0, system.body_count)
-    return tuple(
-        jax.tree.map(functools.partial(take, numbers=of_side), moving if moves else fixed)
-        for of_side, moves in zip(numbers.T, group.moving, strict=True)
-    )
-
-
-def moved(start: Motion, velocity, h) -> Motion:
-    """One body after a step of h [s] at the end-of-step `velocity`: q + h G nu by the exponential map."""
-    return Motion(*bodies.advance(start.position, start.orientation, velocity, h), velocity)
-
-
-def placed(member: ContactGroup, motion_1: Motion, motion_2: Motion) -> tuple[Placed, Placed]:
-    """The two shapes of one contact, `member` of a group as `vmap` hands it over, where their bodies are."""
-    return (
-        Placed(member.theta_1, member.slope_1, *_shape_pose(member.frame_1, motion_1)),
-        Placed(member.theta_2, member.slope_2, *_shape_pose(member.frame_2, motion_2)),
-    )
-
-
-def _shape_pose(frame: Frame | None, motion: Motion):
-    """Position and rotation of a shape that sits at `frame` on its body."""
-    turned = rotation.matrix(motion.orientation)
-    if frame is None:
-        return motion.position, turned
-    return motion.position + inner(turned, frame.position), product(turned, frame.rotation)
-
-
 def geometry_rows(member: ContactGroup, closest, reference, length, motion_1: Motion, motion_2: Motion, angle=1.0):
     """Closest-point rows of one contact at its bodies' poses; `reference` (d,) orients isotropic friction's tangents."""
-    first, second = placed(member, motion_1, motion_2)
+    first, second = kinematics.placed(member, motion_1, motion_2)
     own = inner(rotation.matrix(motion_1.orientation), member.direction)
     reference = jnp.where(jnp.any(member.direction != 0), own, reference)
     return member.pair.rows(closest, first, second, reference, length, angle)
@@ -297,7 +253,7 @@ def _over_contacts(problem: StepProblem, where: Layout, transform: Callable, z):
                 physical = block * unit
                 parts = iter(jnp.split(physical[width:], sum(group.moving)))
                 motions = [
-                    moved(start, next(parts), problem.h) if moves else start
+                    kinematics.moved(start, next(parts), problem.h) if moves else start
                     for start, moves in zip(starts, group.moving, strict=True)
                 ]
                 u = split(group, physical[:width])
@@ -316,7 +272,7 @@ def _over_contacts(problem: StepProblem, where: Layout, transform: Callable, z):
                 of_moving(group, problem.scales.momentum),
                 problem.references[g],
                 group,
-                contact_motions(problem.system, problem.state, group),
+                kinematics.contact_motions(problem.system, problem.state, group),
             )
         )
     return results

@@ -14,7 +14,7 @@ import numpy as np
 
 from shapes.closest_points import ContactGeometry
 
-from . import bodies, contact, ncp
+from . import bodies, contact, kinematics, ncp
 from .bodies import State
 from .complementarity import length_of
 from .distance import closest_points_from
@@ -94,7 +94,7 @@ def find(system: System, state: State, closest, references=None) -> Nearby:
     most = most_multipliers(system)
 
     def one(member: ContactGroup, start, reference, motion_1, motion_2):
-        placed = ncp.placed(member, motion_1, motion_2)
+        placed = kinematics.placed(member, motion_1, motion_2)
         solution = closest_points_from(member.pair, start, *placed, system.length, _TOLERANCE)
         short = solution.z[: member.pair.unknowns]
         rows = ncp.geometry_rows(member, short, reference, system.length, motion_1, motion_2)
@@ -102,7 +102,7 @@ def find(system: System, state: State, closest, references=None) -> Nearby:
         return solution.z, rows.geometry, padded, solution.converged
 
     found = [
-        jax.vmap(one)(group, start, take(references, group.numbers), *ncp.contact_motions(system, state, group))
+        jax.vmap(one)(group, start, take(references, group.numbers), *kinematics.contact_motions(system, state, group))
         for group, start in zip(system.groups, closest, strict=True)
     ]
     unknowns, *rest = zip(*found, strict=True)

@@ -8,7 +8,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from . import bodies, contact, ncp, stages
+from . import bodies, contact, kinematics, stages
 from .bodies import State
 from .certificate import contact_violations, geometry_of
 from .collocation import radau
@@ -41,7 +41,7 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     for group, impulse in zip(system.groups, units.impulse, strict=True):
         of_group = functools.partial(take, numbers=group.numbers)
         record, eta = jax.tree.map(jax.vmap(of_group), (own.contacts, own.eta))
-        motions = jax.vmap(lambda m, group=group: ncp.contact_motions(system, m, group))(at)
+        motions = jax.vmap(lambda m, group=group: kinematics.contact_motions(system, m, group))(at)
         one = jax.vmap(functools.partial(contact_violations, units, h))
         violations, wrenches = jax.vmap(one, (None, 0, None, 0, 0))(group, record, impulse, *motions)
         total = functools.partial(contact.on_bodies, system, group)

@@ -18,11 +18,11 @@ import numpy as np
 
 from shapes.products import product
 
-from . import contact, ncp, stage_unknowns, stages
+from . import contact, kinematics, stage_unknowns, stages
 from .collocation import radau
 from .condensed import Condensed, Local
+from .kinematics import Motion
 from .linear import apart, small_inverse
-from .ncp import Motion
 from .stage_modes import contact_margins
 from .stages import At, Held, Modes, Stage, StageProblem
 from .system import ContactGroup, System
@@ -198,7 +198,7 @@ def _contacts(problem: StageProblem, held, g: int, stage: Stage, at: At, moved: 
     system, group, units = problem.system, problem.system.groups[g], problem.scales
     numbers = [np.array(group.bodies)[:, i] for i, moves in enumerate(group.moving) if moves]
     poses = [jax.tree.map(lambda a, n=n: a[:, n].swapaxes(0, 1), moved.pose) for n in numbers]  # (nc, w, ...)
-    motions = ncp.contact_motions(system, at.motion, group)
+    motions = kinematics.contact_motions(system, at.motion, group)
     counts, na = _lane_counts(group, at.momenta.shape[1]), stage_unknowns.local(group)
     one = np.eye(sum(counts))
     of_rest, of_local, of_change, of_h, of_velocity = np.split(one, np.cumsum(counts)[:-1], axis=1)

@@ -7,7 +7,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from . import ncp
+from . import kinematics
 from .bodies import State
 from .collocation import radau
 from .complementarity import length_of
@@ -65,9 +65,9 @@ def long_forms(system: System, state: State, contacts) -> list:
         closest, d = unknowns[: member.pair.unknowns], member.pair.dimension
         if not member.pair.smooth:
             return closest
-        return member.pair.general.start(closest[:d], closest[d:], *ncp.placed(member, motion_1, motion_2))
+        return member.pair.general.start(closest[:d], closest[d:], *kinematics.placed(member, motion_1, motion_2))
 
     return [
-        jax.vmap(one)(group, unknowns[-1], *ncp.contact_motions(system, state, group))
+        jax.vmap(one)(group, unknowns[-1], *kinematics.contact_motions(system, state, group))
         for group, unknowns in zip(system.groups, contacts, strict=True)
     ]

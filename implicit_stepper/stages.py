@@ -26,12 +26,13 @@ import numpy as np
 from shapes.closest_points import ClosestPointRows
 from shapes.products import inner
 
-from . import bodies, contact, ncp, rotation, stage_unknowns
+from . import bodies, contact, kinematics, ncp, rotation, stage_unknowns
 from .bodies import State
 from .collocation import radau
 from .complementarity import STEP, fischer_burmeister, length_of
+from .kinematics import Motion
 from .linear import small_inverse
-from .ncp import ContactUnknowns, Motion
+from .ncp import ContactUnknowns
 from .scales import Scales, scales
 from .system import ContactGroup, System
 
@@ -170,13 +171,13 @@ def at_stage(problem: StageProblem, stage: Stage) -> At:
     moving = motion(problem, stage.rates, stage.change)
     momenta, found = momenta_of(system, moving), []
     for g, group in enumerate(system.groups):
-        motions = ncp.contact_motions(system, moving, group)
+        motions = kinematics.contact_motions(system, moving, group)
         own, shifts = jax.vmap(functools.partial(place, problem))(group, stage.contacts[g], problem.references[g], *motions)
         momenta = momenta - contact.on_bodies(system, group, *shifts)
         found.append(own)
     there = dataclasses.replace(moving, velocity=velocities(problem, moving.orientation, momenta))
     points = [
-        jax.vmap(moving_point)(group, own, impulse, *ncp.contact_motions(system, there, group))
+        jax.vmap(moving_point)(group, own, impulse, *kinematics.contact_motions(system, there, group))
         for group, own, impulse in zip(system.groups, found, problem.scales.impulse, strict=True)
     ]
     return At(there, moving.velocity, momenta, tuple(points))

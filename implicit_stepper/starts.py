@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from . import ncp
+from . import kinematics, ncp
 from .bodies import State
 from .distance import closest_points_cold, one_by_one
 from .system import ContactGroup, System, take
@@ -25,10 +25,10 @@ def long_forms(problem: ncp.StepProblem, unknowns) -> list:
         closest, d = ncp.split(member, unknowns).closest, member.pair.dimension
         if not member.pair.smooth:
             return closest
-        return member.pair.general.start(closest[:d], closest[d:], *ncp.placed(member, motion_1, motion_2))
+        return member.pair.general.start(closest[:d], closest[d:], *kinematics.placed(member, motion_1, motion_2))
 
     return [
-        jax.vmap(one)(group, take(unknowns, index), *ncp.contact_motions(problem.system, problem.state, group))
+        jax.vmap(one)(group, take(unknowns, index), *kinematics.contact_motions(problem.system, problem.state, group))
         for group, index in zip(problem.system.groups, where.contacts, strict=True)
     ]
 
@@ -37,10 +37,10 @@ def cold_closest(system: System, state: State) -> list:
     """Per group, closest-point unknowns (nc, unknowns) in long form, without a hint."""
 
     def one(member, motion_1, motion_2):
-        placed = ncp.placed(member, motion_1, motion_2)
+        placed = kinematics.placed(member, motion_1, motion_2)
         return closest_points_cold(member.pair, *placed, member.interior_1, member.interior_2, system.length)
 
-    return [one_by_one(one)(group, *ncp.contact_motions(system, state, group)) for group in system.groups]
+    return [one_by_one(one)(group, *kinematics.contact_motions(system, state, group)) for group in system.groups]
 
 
 def resting_contacts(system: System, state: State, closest) -> list:
@@ -53,6 +53,6 @@ def resting_contacts(system: System, state: State, closest) -> list:
         return unknowns, geometry.tangents[0], geometry.psi
 
     return [
-        jax.vmap(one)(group, closest, *ncp.contact_motions(system, state, group))
+        jax.vmap(one)(group, closest, *kinematics.contact_motions(system, state, group))
         for group, closest in zip(system.groups, closest, strict=True)
     ]

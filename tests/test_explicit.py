@@ -7,7 +7,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper import ncp, nearby
+from implicit_stepper import kinematics, nearby
 from implicit_stepper.contact_kinematics import geometry_rates
 from implicit_stepper.paper import comparisons, scenes
 from implicit_stepper.steppers.base import closest_points
@@ -40,7 +40,7 @@ def test_rates_of_points_and_normal_are_those_of_moved_bodies(gap):
     system, state = two_eggs(gap)
     here = nearby.find(system, state, closest_points(system, state))
     group = jax.tree.map(lambda a: a[0], system.groups[0])
-    motions = [jax.tree.map(lambda a: a[0], m) for m in ncp.contact_motions(system, state, system.groups[0])]
+    motions = [jax.tree.map(lambda a: a[0], m) for m in kinematics.contact_motions(system, state, system.groups[0])]
     rates = geometry_rates(group, jax.tree.map(lambda a: a[0], here.geometry), *motions)
     step = 1e-5
 

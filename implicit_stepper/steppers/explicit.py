@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from shapes.arguments import positive
 
-from .. import ncp, nearby
+from .. import kinematics, ncp, nearby
 from ..bodies import State
 from ..checks import count
 from ..complementarity import length_of
@@ -121,5 +121,7 @@ def _ahead(system: System, state: State, here: Nearby, h):
     parts = []
     for group in system.groups:
         own = jax.tree.map(lambda a, group=group: take(a, group.numbers), here.geometry)
-        parts.append(jax.vmap(predicted, (0, 0, 0, 0, None))(group, own, *ncp.contact_motions(system, state, group), h))
+        parts.append(
+            jax.vmap(predicted, (0, 0, 0, 0, None))(group, own, *kinematics.contact_motions(system, state, group), h)
+        )
     return jax.tree.map(lambda *of_groups: in_user_order(system, jnp.concatenate(of_groups)), *parts)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from shapes.arguments import positive
 from shapes.closest_points import PairClass
 
-from .. import bodies, checks, contact, energy, ncp, rotation, starts
+from .. import bodies, checks, contact, energy, kinematics, ncp, rotation, starts
 from ..bodies import State
 from ..certificate import certificate
 from ..compilation import jit
@@ -222,7 +222,7 @@ def _contacts(problem: ncp.StepProblem, unknowns, memory: Memory, end: State) ->
             group,
             take(unknowns, index),
             references,
-            *ncp.contact_motions(system, end, group),
+            *kinematics.contact_motions(system, end, group),
             take(memory.gaps, group.numbers),
         )
         for group, index, references in zip(system.groups, where.contacts, memory.references, strict=True)

@@ -13,7 +13,19 @@ import numpy as np
 
 from shapes.arguments import positive
 
-from .. import checks, condensed, energy, ncp, restart, rotation, stage_modes, stage_records, stage_unknowns, stages
+from .. import (
+    checks,
+    condensed,
+    energy,
+    kinematics,
+    ncp,
+    restart,
+    rotation,
+    stage_modes,
+    stage_records,
+    stage_unknowns,
+    stages,
+)
 from ..bodies import State
 from ..collocation import radau
 from ..condensed import Factors
@@ -215,10 +227,10 @@ def _with_closest_points(problem: StageProblem, own: stages.Stage, modes: Modes)
             n = group.pair.unknowns
 
             def one(member, closest, motion_1, motion_2):
-                return closest_points_from(member.pair, closest, *ncp.placed(member, motion_1, motion_2), length)
+                return closest_points_from(member.pair, closest, *kinematics.placed(member, motion_1, motion_2), length)
 
             if not group.pair.smooth:
-                motions = ncp.contact_motions(problem.system, moving, group)
+                motions = kinematics.contact_motions(problem.system, moving, group)
                 solution = jax.vmap(one)(group, columns[:, :n], *motions)
                 jumps = ~touching & solution.converged
                 columns = columns.at[:, :n].set(jnp.where(jumps[:, None], solution.z, columns[:, :n]))
