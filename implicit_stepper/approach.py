@@ -32,7 +32,8 @@ _LONGEST = 1.0  # lengths by which a step may move a point: deep inside a body o
 _CENTRAL = 0.01  # of the mean product must be left in each
 _HALVINGS = 12  # of a step that leaves less
 _TURN = 0.3  # [rad] by which a step may turn the force on a support function, lest its point jumps to and fro
-_REGULAR = 1e-12  # added to a matrix whose entries are of order 1: parallel faces leave it singular
+_REGULAR = 1e-12  # added to a matrix, and
+_ROUNDINGS = 64  # of its largest entry: parallel faces and edges leave it singular
 _ITERATIONS = 60
 _ACCURACY, _BALANCE = 1e-9, 1e-4  # of the products, relative to the squared distance, and of forces relative to it
 _ROUND_OFF = 1e-15  # of a point inside a body
@@ -238,8 +239,9 @@ def approach(
         ]
         lean, stiffness = (jax.scipy.linalg.block_diag(*parts[i]) for i in (0, 2))
         off = link.T @ (link @ jnp.concatenate(parts[1])) + jnp.concatenate(parts[3])
-        matrix = link.T @ (link @ lean) + stiffness + _REGULAR * jnp.eye(2 * d)
-        dw = tuple(jnp.split(-jnp.linalg.solve(matrix, unbalance + off), 2))
+        matrix = link.T @ (link @ lean) + stiffness
+        regular = _REGULAR + _ROUNDINGS * jnp.finfo(float).eps * jnp.max(jnp.abs(matrix))
+        dw = tuple(jnp.split(-jnp.linalg.solve(matrix + regular * jnp.eye(2 * d), unbalance + off), 2))
         dc = both("follow", at.c, at.jets, mu, dw)
         value, slope = (jnp.concatenate(v) for v in zip(*both("positive", at.w, at.c, at.jets, dw, dc), strict=True))
         reach = jnp.min(jnp.where(slope < 0, -value / jnp.where(slope < 0, slope, -1.0), jnp.inf))

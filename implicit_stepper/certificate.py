@@ -21,7 +21,7 @@ from . import bodies, contact, kinematics, ncp
 from .bodies import State
 from .complementarity import length_of
 from .compliance import gap_unit, shifted_gap
-from .energy import excess_energy
+from .energy import excess_energy, free_energy
 from .friction import dissipation_defect
 from .records import Contacts
 from .scales import scales
@@ -46,7 +46,7 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
     joined = jax.tree.map(lambda *own: in_user_order(system, jnp.concatenate(own)), *parts) if parts else {}
     return {
         "momentum": jnp.max(jnp.abs(balance / units.momentum), axis=1),
-        "energy": excess_energy(system, before, after, contacts, h)[None],
+        "energy": excess_energy(system, after, contacts, h, free_energy(system, before, h))[None],
         **joined,
     }
 

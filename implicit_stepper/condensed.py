@@ -57,8 +57,8 @@ class Condensed:
     local: Local
 
     def damped_step(self, F, damping):
-        """`linear.damped_step` of the condensed system, and what follows from it."""
-        return self.local.solve(F, lambda right: damped_step(self.rest, right, damping))
+        """`linear.damped_step` of the condensed system, and what follows from it: about -J^-1 F."""
+        return -self.local.solve(F, lambda right: -damped_step(self.rest, right, damping))
 
 
 @jax.tree_util.register_dataclass

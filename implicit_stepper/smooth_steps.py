@@ -181,8 +181,8 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     free, held, landing = (plan.kind == kind for kind in Kind)
 
     event, theta = _first_left(stepper.stages, tried.margins)
-    earlier = _others_left(tried.margins, plan.event)
-    here = solved & landing & (h > 0) & (h <= 1.5 * plan.h)
+    earlier, missed = _others_left(tried.margins, plan.event), _missed(tried.margins, plan.event)
+    here = solved & landing & (h > 0) & (h <= 1.5 * plan.h) & ~missed
     last = jax.tree.map(lambda a: a[-1], tried.modes)
     uniform = _equal(jax.tree.map(lambda a: jnp.broadcast_to(a[-1], a.shape), tried.modes), tried.modes)
     same = uniform & _equal(last.touching, last.pressed) & (~point.known | _equal(point.modes, last))
@@ -261,6 +261,11 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
 def _others_left(margins, event):
     """Whether any of `margins` (s, n) but that of number `event` is left."""
     return jnp.any((margins < -_LEFT) & (jnp.arange(margins.shape[1]) != event))
+
+
+def _missed(margins, event):
+    """Whether the margin of number `event` is left before the last stage, where it vanishes for a second time."""
+    return jnp.any((margins[:-1] < -_LEFT) & (jnp.arange(margins.shape[1]) == event))
 
 
 def _first_left(count: int, margins):

@@ -13,6 +13,7 @@ import scipy.linalg
 import implicit_stepper as ist
 import shapes
 from implicit_stepper import error_control, stage_jacobian, stage_modes, stage_unknowns, stages
+from implicit_stepper.condensed import factorise
 from implicit_stepper.paper import exact, scenes
 from implicit_stepper.steppers import radau_contact
 from implicit_stepper.steppers.base import begin
@@ -169,6 +170,9 @@ def test_blocks_are_the_derivative_of_the_residual(monkeypatch):
         (J, J_h), (M, M_h) = jax.tree.map(np.asarray, derivative(z, jnp.asarray(0.05), held))
         found = ours(z, held)
         n = len(found.follow_h)
+        F = np.random.default_rng(2).normal(size=len(J))
+        for step in (found.system.damped_step(F, 1e-20), -factorise(found.system).solve(F)):
+            np.testing.assert_allclose(J @ step, -F, atol=1e-8)
         inverse = np.linalg.inv(J[:n, :n]) if n else np.zeros((0, 0))
         follow, follow_h = inverse @ J[:n, n:], inverse @ J_h[:n]
         blocks = [block for groups in zip(*found.system.local.inverses, strict=True) for group in groups for block in group]
