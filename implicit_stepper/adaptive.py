@@ -27,7 +27,7 @@ from .steppers.base import closest_points
 from .steppers.radau_contact import Memory, RadauContact
 from .system import System, in_user_order
 
-_SHORTEST = 1e-9  # of sqrt(L / g): shorter steps have no digits left
+_SHORTEST = 1e-7  # of sqrt(L / g): shorter steps have no digits left
 _FIRST = 1e-2  # of sqrt(L / g): the first step to try
 _AFTER = 0.5  # of the step before an event: the one after it, of motion that nothing extrapolates yet
 # of sqrt(tol L / g): steps of one stage; those up to 1 are of no weight in the error of a smooth motion, longer ones are

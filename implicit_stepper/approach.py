@@ -32,10 +32,9 @@ _LONGEST = 1.0  # lengths by which a step may move a point: deep inside a body o
 _CENTRAL = 0.01  # of the mean product must be left in each
 _HALVINGS = 12  # of a step that leaves less
 _TURN = 0.3  # [rad] by which a step may turn the force on a support function, lest its point jumps to and fro
-_REGULAR = 1e-12  # added to a matrix, and
-_ROUNDINGS = 64  # of its largest entry: parallel faces and edges leave it singular
+_REGULAR = 1e-12  # added to a matrix whose entries are of order 1: parallel faces leave it singular
 _ITERATIONS = 60
-_ACCURACY, _BALANCE = 1e-9, 1e-4  # of the products, relative to the squared distance, and of forces relative to it
+_ACCURACY, _BALANCE = 1e-11, 1e-4  # of the products, relative to the squared distance, and of forces relative to it
 _ROUND_OFF = 1e-15  # of a point inside a body
 _ROUGH = 1e-4  # sum of products at which bodies that are near are left for a shift
 # Shifts of body 2.
@@ -239,18 +238,20 @@ def approach(
         ]
         lean, stiffness = (jax.scipy.linalg.block_diag(*parts[i]) for i in (0, 2))
         off = link.T @ (link @ jnp.concatenate(parts[1])) + jnp.concatenate(parts[3])
-        matrix = link.T @ (link @ lean) + stiffness
-        regular = _REGULAR + _ROUNDINGS * jnp.finfo(float).eps * jnp.max(jnp.abs(matrix))
-        dw = tuple(jnp.split(-jnp.linalg.solve(matrix + regular * jnp.eye(2 * d), unbalance + off), 2))
+        matrix = link.T @ (link @ lean) + stiffness + _REGULAR * jnp.eye(2 * d)
+        change = -jnp.linalg.solve(matrix, unbalance + off)
+        # where an edge is parallel to a face within rounding, nothing is to be gained any more
+        regular = jnp.all(jnp.isfinite(change))
+        dw = tuple(jnp.split(jnp.where(regular, change, 0.0), 2))
         dc = both("follow", at.c, at.jets, mu, dw)
         value, slope = (jnp.concatenate(v) for v in zip(*both("positive", at.w, at.c, at.jets, dw, dc), strict=True))
         reach = jnp.min(jnp.where(slope < 0, -value / jnp.where(slope < 0, slope, -1.0), jnp.inf))
         steps = jnp.minimum(1.0, _SHARE * reach) * 0.5 ** jnp.arange(_HALVINGS)
         least = _CENTRAL * mean * (1 - (1 - aim) * steps)
         allowed = jnp.all(jnp.stack(both("allowed", at.w, at.c, dw, dc, (steps, steps), (least, least))), axis=0)
-        step = jnp.where(jnp.any(allowed), steps[jnp.argmax(allowed)], 0.0)
+        step = jnp.where(regular & jnp.any(allowed), steps[jnp.argmax(allowed)], 0.0)
         w, c = jax.tree.map(lambda old, change: old + step * change, (at.w, at.c), (dw, dc))
-        return _Iterate(w, c, both("jet", w), at.iterations + 1)
+        return _Iterate(w, c, both("jet", w), jnp.where(regular, at.iterations + 1, _ITERATIONS))
 
     def proceed(at: _Iterate):
         between, unbalance, products = state(at)

@@ -146,6 +146,23 @@ def test_penetration_depth_of_polytopes_is_that_of_their_minkowski_difference():
     assert np.sum(-found.distance > least + 1e-9) <= 0.005 * count
 
 
+@pytest.mark.parametrize("tilt", [0.0, 1e-16, 1e-13, 1e-7, 1e-4])
+def test_edges_nearly_parallel_to_a_plane(tilt):
+    """Where the point along the edge is anywhere, or nearly so, and the faces beside it hold the body unevenly."""
+    corners = 0.3 * np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
+    along, across = np.array([[0.0, 1.0, 1.0], [0.0, 1.0, -1.0]]) / np.sqrt(2)  # the first, an edge's, becomes x
+    edge_first = Rotation.from_matrix([along, across, np.cross(along, across)])
+    roll, turn = (angles.ravel() for angles in np.meshgrid(np.linspace(0.0, 6.0, 25), np.linspace(0.0, 3.0, 8)))
+    turned = Rotation.from_euler("zyx", np.stack([turn, np.full_like(turn, tilt), roll], axis=1)) * edge_first
+    height = 0.6
+    found = ist.closest_points(
+        shapes.HalfSpace(normal=(0, 0, 1)), ((0, 0, 0), (1.0, 0, 0, 0)),
+        shapes.Polytope(vertices=corners), (np.tile([0.2, -0.1, height], (len(turn), 1)), quaternions(turned)),
+    )  # fmt: skip
+    lowest = [height + np.min(one.apply(corners)[:, 2]) for one in turned]
+    np.testing.assert_allclose(found.distance, lowest, rtol=0, atol=1e-12)
+
+
 def test_touching_and_overlapping_balls_and_boxes():
     upright = (1.0, 0.0, 0.0, 0.0)
     box_shape, ball = SHAPES["box"][0], SHAPES["sphere"][0]

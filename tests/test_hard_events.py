@@ -175,6 +175,20 @@ def test_a_thrown_box_tumbles_and_comes_to_rest():
     assert errors[1] < min(2e-4, 0.12 * errors[0])
 
 
+def test_a_margin_that_dips_below_zero_and_returns_is_not_landed_on_its_return():
+    """A wedge slides on an edge, near whose end the contact point turns back: an end that is passed twice within a step."""
+    rng = np.random.default_rng([2, 11])
+    turn = rng.normal(size=4)
+    velocity = np.concatenate([rng.uniform(-2, 2, 3), rng.uniform(-5, 5, 3)])
+    wedge, friction = shapes.Wedge(0.6, 0.4, 0.3), ist.FrictionEllipsoid(mu=0.3, e_r=0.05)
+    thrown = {"quaternion": turn / np.linalg.norm(turn), "velocity": velocity, "density": 1000.0}
+    scene = on_a_floor(wedge, position=(0, 0, 0.8), friction=friction, **thrown)
+    run = ist.simulate(scene, ist.RadauContact(), tol=1e-5, duration=1.0)
+    assert np.min(run.contacts.gap) > -1e-10
+    assert np.max(np.diff(energy(run))) < 1e-5 * energy(run)[0]
+    assert run.counts["one-stage steps"] < 20
+
+
 def rolling_between(centre, time):
     """Positions on the two spheres of example 3 without torsion, from rest at `centre`: both contacts stick, so that the
     force between them is not unique, but the motion is. The sphere turns about the line through its contacts, and its centre
