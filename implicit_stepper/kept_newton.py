@@ -96,16 +96,18 @@ def kept_newton(
             # that |F| falls to the tolerance at this rate, within as many corrections; the first says little
             quick = (size / tolerance) <= (before / size) ** _WORTH
             slow = (chord.tried > 0) & (size > tolerance) & ~quick
+            # the last correction of what is within the tolerance made it worse: back there, for what it says
+            back = ~choosing & ~taken & (before <= tolerance)
             return _Chord(
                 z=jnp.where(taken, z, chord.z),
                 F=jnp.where(taken, F, chord.F),
                 said=said,
-                dz=-factors.solve(F),
+                dz=jnp.where(back, 0.0, -factors.solve(F)),
                 bound=size,
                 tried=chord.tried + 1,
                 taken=chord.taken + taken,
                 within=within,
-                going=jnp.where(choosing, chord.tried < count - 1, taken & ~within & ~slow & ~damped),
+                going=jnp.where(choosing, chord.tried < count - 1, (taken & ~within & ~slow & ~damped) | back),
             )
 
         zero, no = jnp.zeros((), int), jnp.asarray(False)
