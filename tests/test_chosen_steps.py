@@ -156,6 +156,19 @@ def test_kept_factors_solve_and_are_given_up_where_they_must():
     assert not bool(nowhere.converged)
 
 
+def test_what_newtons_method_says_is_of_its_root():
+    """Also where the last correction, of what is within the tolerance already, made it worse."""
+
+    def residual(z):
+        return jnp.where(jnp.abs(z) < 1e-9, 5e-7, 1.0), z + 3.0
+
+    root, said, _ = kept_newton(
+        residual, lambda z: dense(jnp.eye(1)), jnp.zeros((1, 1)), no_factors(1), tolerance=1e-6, max_iterations=5
+    )
+    assert bool(root.converged)
+    np.testing.assert_array_equal(said, root.z + 3.0)
+
+
 def lost_energy(run):
     """Between the ends of a run of one body, and what it is relative to: kinetic energy at the start, and m g .4 m."""
     speed, spin = run.velocity[:, 0, :3], run.velocity[:, 0, 3:]
