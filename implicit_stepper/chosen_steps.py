@@ -13,11 +13,10 @@ from shapes.arguments import vector
 
 from .adaptive import Run
 from .bodies import State
-from .compilation import jit
 from .one_stage import rounding
 from .results import Result, StepError
-from .smooth_steps import CHUNK
 from .steppers.radau_contact import RadauContact
+from .steps import CHUNK, certificates
 from .system import System
 from .trajectory import Trajectory
 
@@ -65,20 +64,14 @@ def _jump(function: Callable, start: float, end: float, known: np.ndarray) -> fl
     return float(right[found]) if last[found] > _JUMP * np.ptp(values) > 0 else None
 
 
-@functools.partial(jit, static_argnums=0)
-def _certificates(stepper: RadauContact, system: System, starts: State, ends: State, contacts, h):
-    return jax.vmap(functools.partial(stepper.certificate, system))(starts, ends, contacts, h)
-
-
-def certificates(stepper: RadauContact, system: System, run: Run) -> dict[str, np.ndarray]:
+def violations(stepper: RadauContact, system: System, run: Run) -> dict[str, np.ndarray]:
     """Violations by name of all steps, each an array (n, bodies or contacts)."""
-    states = _states(run)
-    starts, ends = (jax.tree.map(lambda a, part=part: a[part], states) for part in (slice(-1), slice(1, None)))
-    parts = []
+    states, parts = _states(run), []
     for first in range(0, len(run.steps.h), CHUNK):
         index = np.minimum(np.arange(first, first + CHUNK), len(run.steps.h) - 1)  # one program for any number of steps
-        chunk = jax.tree.map(lambda a, index=index: a[index], (starts, ends, run.steps.contacts, run.steps.h))
-        parts.append(jax.tree.map(np.array, _certificates(stepper, system, *chunk)))
+        begun = jax.tree.map(lambda a, first=first: a[first], states)
+        chunk = jax.tree.map(lambda a, index=index: a[index], (run.steps.state, run.steps.contacts, run.steps.h))
+        parts.append(jax.tree.map(np.array, certificates(stepper, system, begun, *chunk)))
     found = jax.tree.map(lambda *a: np.concatenate(a)[: len(run.steps.h)], *parts)
     for step, own in run.one_stage.items():  # these have equations of their own
         for name in found:
@@ -93,7 +86,7 @@ def _states(run: Run) -> State:
 
 def trajectory(stepper: RadauContact, system: System, run: Run, tolerance: float, on_failure: str) -> Trajectory:
     """The trajectory of `run`, up to the first step that is not certified. Raises `StepError` where it stopped early."""
-    found = certificates(stepper, system, run)
+    found = violations(stepper, system, run)
     worst = np.max([np.max(v, axis=1, initial=0.0) for v in found.values()], axis=0)
     states = _states(run)
     allowed = tolerance + rounding(system, states.position[:-1], states.velocity[:-1], run.steps.h)

@@ -1,10 +1,16 @@
-"""`jit` with the compiler options that suit this code: many small kernels, where compile time is part of the user's wait."""
+"""Compile time is part of the user's wait: `jit` with options that suit many small kernels, and `side_by_side`, which
+compiles the programs of a run while it traces the next ones."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
+
+_ROOM = 2**16  # words that one frame asks for: with what is left of its chunk, deep tracing gets by (see `_traced`)
 
 
 @functools.cache
@@ -34,4 +40,40 @@ def jit(function, *, once: bool = False, **keywords):
     def call(*arguments):
         return jitted(not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)))(*arguments)
 
+    call.lower = lambda *arguments: jitted(True).lower(*arguments)
     return call
+
+
+@contextlib.contextmanager
+def side_by_side():
+    """Gives a function `ahead(program, *arguments)` that traces a program of `jit` here, compiles it beside what follows,
+    and returns the shapes of its results, which can be arguments of the next one; at the end all are compiled. Later calls
+    with arguments of the same shapes find them so; once they have been, `ahead` costs a fraction of a millisecond."""
+    with ThreadPoolExecutor() as threads:
+        compiling = []
+
+        def ahead(program, *arguments):
+            lowered = _traced(program, arguments)
+            compiling.append(threads.submit(lowered.compile))
+            return lowered.out_info
+
+        yield ahead
+        for program in compiling:
+            program.result()
+
+
+def _traced(program, arguments):
+    """`program.lower(*arguments)`, without two costs of Python: the collector, which would walk the many objects that
+    tracing leaves again and again; and the frames. CPython keeps these in chunks of 16 KB, and maps and unmaps a chunk each
+    time that calls cross its end, every time at the cost of an interrupt to the threads that compile. A frame that asks for
+    much itself comes in a chunk with room for those of all that it calls."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return program.lower(*arguments)
+    finally:
+        if collects:
+            gc.enable()
+
+
+_traced.__code__ = _traced.__code__.replace(co_stacksize=_ROOM)

@@ -21,7 +21,7 @@ from .results import Result, StepError
 from .scene import Scene
 from .steppers import RadauContact
 from .steppers.base import Stepper, begin
-from .steps import CHUNK, Record
+from .steps import CHUNK, Record, prepare
 from .system import System
 from .trajectory import Trajectory
 
@@ -69,6 +69,7 @@ def simulate(
     count = math.ceil(duration / h - 1e-9)  # 3 steps of 0.1 make 0.3 in spite of round-off
     system, state = jax.tree.map(jnp.asarray, scene.build())
     state = state if start is None else _checked(start, state)
+    prepare(stepper, system, state, h)
     memory = begin(stepper, system, state)
     first, records, failed, done = state, [], None, 0
     with tqdm(total=count, unit="step", disable=None if progress is None else not progress, leave=False) as bar:

@@ -7,13 +7,14 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from .bodies import State
-from .compilation import jit
+from .compilation import jit, side_by_side
 from .records import Contacts, Stats, StepResult
 from .results import Result
-from .steppers.base import Stepper
+from .steppers.base import Stepper, closest_points, init
 from .system import System
 
 CHUNK = 128  # steps per compiled call: long enough to hide the call, short enough for progress and early errors
@@ -31,15 +32,42 @@ class Record:
     certificates: dict[str, jax.Array]
 
 
-@functools.partial(jit, static_argnums=0)
-def advance(stepper: Stepper, system: System, state: State, memory, h, steps):
+def prepare(stepper: Stepper, system: System, state: State, h: float) -> None:
+    """Compiles what a run of steps of h [s] from `state` needs: `begin` and `advance`."""
+    with side_by_side() as ahead:
+        closest = ahead(closest_points, system, state)
+        memory = ahead(init, stepper, system, state, closest)
+        _, _, ends, contacts, *_ = ahead(_march, stepper, system, state, memory, h, CHUNK)
+        ahead(certificates, stepper, system, state, ends, contacts, _same(h))
+
+
+def advance(stepper: Stepper, system: System, state: State, memory, h: float, steps: int):
     """Up to `steps` <= CHUNK steps of h [s], stopping after one that is not solved.
 
     Returns the last state; the memory after it or, where it is not solved, before it; and a `Record` with first axis CHUNK
     whose first `steps` entries are filled.
     """
+    end, memory, ends, contacts, stats, result = _march(stepper, system, state, memory, h, steps)
+    return end, memory, Record(ends, contacts, stats, result, certificates(stepper, system, state, ends, contacts, _same(h)))
+
+
+@functools.partial(jit, static_argnums=0)
+def certificates(stepper: Stepper, system: System, first: State, ends: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+    """Violations by name of steps one after another of `h` (n,) [s], each an array (n, bodies or contacts): from the `first`
+    state, without that axis, to their `ends`."""
+    starts = jax.tree.map(lambda one, all_: jnp.concatenate([one[None], all_[:-1]]), first, ends)
+    return jax.vmap(functools.partial(stepper.certificate, system))(starts, ends, contacts, h)
+
+
+def _same(h: float) -> np.ndarray:
+    return np.full(CHUNK, h)
+
+
+@functools.partial(jit, static_argnums=0)
+def _march(stepper: Stepper, system: System, state: State, memory, h, steps):
+    """`advance` without certificates: the last state, the memory, and the records one by one."""
     shapes = jax.eval_shape(_step, stepper, system, state, memory, h)
-    empty = (shapes.state, shapes.state, shapes.contacts, shapes.stats, shapes.result)
+    empty = (shapes.state, shapes.contacts, shapes.stats, shapes.result)
     empty = jax.tree.map(lambda s: jnp.zeros((CHUNK, *s.shape), s.dtype), empty)
 
     def proceed(carry):
@@ -49,19 +77,16 @@ def advance(stepper: Stepper, system: System, state: State, memory, h, steps):
     def body(carry):
         i, state, memory, _, records, _ = carry
         step = _step(stepper, system, state, memory, h)
-        new = (state, step.state, step.contacts, step.stats, step.result)
+        new = (step.state, step.contacts, step.stats, step.result)
         records = jax.tree.map(lambda all_, one: all_.at[i].set(one), records, new)
         return i + 1, step.state, step.memory, memory, records, step.result == Result.SOLVED
 
     start = (jnp.zeros((), int), state, memory, memory, empty, jnp.asarray(True))
     _, state, memory, before, records, solved = lax.while_loop(proceed, body, start)
-    starts, ends, contacts, stats, result = records
-    certificates = jax.vmap(functools.partial(stepper.certificate, system), (0, 0, 0, None))(starts, ends, contacts, h)
-    memory = jax.tree.map(lambda new, old: jnp.where(solved, new, old), memory, before)
-    return state, memory, Record(ends, contacts, stats, result, certificates)
+    return state, jax.tree.map(lambda new, old: jnp.where(solved, new, old), memory, before), *records
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _step(stepper: Stepper, system: System, state: State, memory, h) -> StepResult:
-    """A step as a jitted function of its own, so that `advance` traces it once for its shapes and its loop."""
+    """A step as a jitted function of its own, so that `_march` traces it once for its shapes and its loop."""
     return stepper.step(system, state, memory, h)

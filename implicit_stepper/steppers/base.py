@@ -47,11 +47,12 @@ class Stepper(Protocol):
 
 def begin(stepper: Stepper, system: System, state: State) -> Any:
     """`stepper.init`, compiled, with closest points from a program that all steppers share: it takes the longest."""
-    return _init(stepper, system, state, closest_points(system, state))
+    return init(stepper, system, state, closest_points(system, state))
 
 
 @functools.partial(jit, static_argnums=0, once=True)
-def _init(stepper: Stepper, system: System, state: State, closest) -> Any:
+def init(stepper: Stepper, system: System, state: State, closest) -> Any:
+    """`stepper.init` as a program."""
     return stepper.init(system, state, closest)
 
 
