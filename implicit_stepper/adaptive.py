@@ -9,14 +9,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import one_stage, restart, stage_records
+from . import one_stage, restart, stage_records, steps
 from .bodies import State
-from .compilation import jit
+from .compilation import jit, prepare
 from .error_control import Tolerance
 from .events import Event, event_of, found_events
 from .results import Result, StepError
@@ -71,6 +72,17 @@ def _here(system: System, state: State, memory: Memory):
     return tuple(stage_records.long_forms(system, state, memory.contacts)), in_user_order(system, references)
 
 
+def _programs(ahead: Callable, stepper: RadauContact, system: System, state: State, references, limits: Limits, h) -> None:
+    """What a run from `state` calls, for `compilation.prepare`."""
+    closest = ahead(closest_points, system, state)
+    after, _, _, memory, modes = ahead(_resume, stepper, system, state, closest, references)
+    _, taken, *_ = ahead(advance, stepper, system, Point(after, memory, modes, np.asarray(False), h), limits)
+    if _meets_in_faces(system):
+        steps.programs(ahead, stepper.one_stage, system, state, 0.0, closest)
+    ahead(_here, system, after, memory)
+    ahead(steps.certificates, stepper, system, after, taken.state, taken.contacts, taken.h)
+
+
 def run(stepper: RadauContact, system: System, state: State, tolerance: Tolerance, ends, step_tolerance, report) -> Run:
     """From `state` to the last of `ends` [s], times at which a step must end; `step_tolerance` certifies the paper's steps;
     `report(time)` is called as the run goes on."""
@@ -91,7 +103,7 @@ class _Driver:
         self, stepper: RadauContact, system: System, state: State, tolerance: Tolerance, step_tolerance: float, end
     ):
         self.stepper, self.system, self.tolerance, self.step_tolerance = stepper, system, tolerance, step_tolerance
-        self.unit = float(np.sqrt(system.length / system.acceleration))  # [s]
+        self.unit = math.sqrt(float(system.length) / float(system.acceleration))  # [s]
         relative = min(float(tolerance.position) / float(system.length), float(tolerance.angle))
         self.small = self.unit * np.sqrt(relative)  # [s]: the error of a step of one stage is the tolerance
         self.start, self.end = state.position, end
@@ -102,21 +114,22 @@ class _Driver:
         self.counts = dict.fromkeys(("solves", "inaccurate", "landings", "impacts", "one-stage steps", "coarse steps"), 0)
         self.starts, self.across = 0, 1
         self.failure = ""
-        self.faces = any(not group.pair.smooth for group in system.groups)
-        references = jnp.broadcast_to(jnp.eye(system.dimension)[0], (system.contact_count, system.dimension))
+        self.faces = _meets_in_faces(system)
+        references = np.tile(np.eye(system.dimension)[0], (system.contact_count, 1))
+        h = np.asarray(_FIRST * self.unit)
+        prepare(_programs, stepper, system, state, references, self._limits(0), h)
         closest = closest_points(system, state)
         _refuse_overlap(system, closest)
-        self._go_on(state, closest, references, jnp.asarray(_FIRST * self.unit, float))
+        self._go_on(state, closest, references, h)
         self.first = self.point.state if not self.taken else state
 
     def to(self, end: float, report) -> None:
         """Steps until `end` [s], or until nothing helps."""
         self.end = end
         most = int(_PER_UNIT * max(self._left() / self.unit, 1.0))
-        shortest = jnp.asarray(_SHORTEST * self.unit, float)
-        limits = Limits(self.tolerance, self.start, jnp.asarray(end, float), shortest, jnp.asarray(most))
+        limits = self._limits(most)
         before = self._work()
-        while not self.failure and self._left() > float(shortest):
+        while not self.failure and self._left() > limits.shortest:
             began = self._left()
             self.point, records, count, reason, event, counts = advance(self.stepper, self.system, self.point, limits)
             count, reason = int(count), Reason(int(reason))
@@ -146,7 +159,7 @@ class _Driver:
         """Goes on from the present state with forces found anew, after an impact if bodies meet in it; otherwise with
         `modes`, if they are given."""
         closest, references = _here(self.system, self.point.state, self.point.memory)
-        h = self.point.h if modes is None else self.point.h * _AFTER
+        h = np.asarray(self.point.h) * (1.0 if modes is None else _AFTER)
         self._go_on(self.point.state, closest, references, h, modes)
 
     def left(self) -> Run:
@@ -161,6 +174,10 @@ class _Driver:
         events = found_events(self.system, self.first, steps, self.landed)
         return Run(self.first, steps, events, self.one_stage, self.counts, self.failure)
 
+    def _limits(self, most: int) -> Limits:
+        """Of the way to the present end, with `most` problems."""
+        return Limits(self.tolerance, self.start, np.asarray(self.end), np.asarray(_SHORTEST * self.unit), np.asarray(most))
+
     def _go_on(self, state: State, closest, references, h, modes: Modes | None = None) -> None:
         """From `state` with closest points like `closest`: the next `Point`, with a step of h [s] to try; after no impact,
         with `modes`.
@@ -171,7 +188,7 @@ class _Driver:
         after, impulses, solved, memory, guess = _resume(self.stepper, self.system, state, closest, references)
         impulses = np.asarray(impulses)
         smooth = modes is not None and not np.any(impulses[:, 0] > 0)
-        self.point = Point(after, memory, modes if smooth else guess, jnp.asarray(False), h)
+        self.point = Point(after, memory, modes if smooth else guess, np.asarray(False), h)
         if not self.faces:
             self._count_impact(impulses, solved, after)
             return
@@ -205,7 +222,7 @@ class _Driver:
         """Steps of the paper's scheme, as long as their error allows, the more of them the longer smooth steps fail."""
         count = min(self.across, math.ceil(self._left() / self.small))
         self.across = min(2 * self.across, _MOST)
-        self.point = dataclasses.replace(self.point, h=jnp.asarray(self.small, float))
+        self.point = dataclasses.replace(self.point, h=np.asarray(self.small))
         sizes = self._sizes(_ACROSS, count)
         self._take(one_stage.steps(*self._one(), self.point.state, sizes, self.step_tolerance, count))
         if not self.failure:
@@ -226,7 +243,7 @@ class _Driver:
             self.taken.append(one_stage.as_stages(self.stepper.stages, record, self.point.modes, found.h))
             self.counts["one-stage steps"] += len(record.result)
             self.counts["coarse steps"] += len(record.result) * int(found.h > 1.5 * self.small)
-        self.point = dataclasses.replace(self.point, state=jax.tree.map(jnp.asarray, found.after))
+        self.point = dataclasses.replace(self.point, state=jax.device_put(found.after))
 
     def _one(self):
         return self.stepper.one_stage, self.system
@@ -243,6 +260,10 @@ class _Driver:
     def _work(self) -> int:
         """Problems solved; of steps of one stage, the starts of their ladder."""
         return self.counts["solves"] + self.starts
+
+
+def _meets_in_faces(system: System) -> bool:
+    return any(not group.pair.smooth for group in system.groups)
 
 
 def _refuse_overlap(system: System, closest) -> None:

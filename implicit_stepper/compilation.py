@@ -1,11 +1,11 @@
-"""Compile time is part of the user's wait: `jit` with options that suit many small kernels, and `side_by_side`, which
-compiles the programs of a run while it traces the next ones."""
+"""Compile time is part of the user's wait: `jit` with options that suit many small kernels, and `prepare`, which compiles
+the programs of a run while it traces the next ones."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import gc
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
@@ -14,15 +14,20 @@ _ROOM = 2**16  # words that one frame asks for: with what is left of its chunk, 
 
 
 @functools.cache
-def _options(once: bool) -> dict | None:
-    """XLA's newer CPU fusion emitters take twice the compile time for the same speed here (docs/benchmarks.md); a
-    compiler that no longer knows the options is used as it is."""
+def _options(once: bool) -> dict:
+    """XLA's newer CPU fusion emitters take twice the compile time for the same speed here (docs/benchmarks.md). Options that
+    this compiler does not know are left out."""
     options = {"xla_cpu_use_fusion_emitters": False} | ({"xla_backend_optimization_level": 0} if once else {})
+    return {name: value for name, value in options.items() if _known(name, value)}
+
+
+@functools.cache
+def _known(name: str, value) -> bool:
     try:
-        jax.jit(lambda x: x + 1, compiler_options=options).lower(0.0).compile()
+        jax.jit(lambda x: x + 1, compiler_options={name: value}).lower(0.0).compile()
     except Exception:  # the error type for an unknown option differs between jaxlib versions
-        return None
-    return options
+        return False
+    return True
 
 
 def jit(function, *, once: bool = False, **keywords):
@@ -44,11 +49,21 @@ def jit(function, *, once: bool = False, **keywords):
     return call
 
 
-@contextlib.contextmanager
-def side_by_side():
-    """Gives a function `ahead(program, *arguments)` that traces a program of `jit` here, compiles it beside what follows,
-    and returns the shapes of its results, which can be arguments of the next one; at the end all are compiled. Later calls
-    with arguments of the same shapes find them so; once they have been, `ahead` costs a fraction of a millisecond."""
+def prepare(programs: Callable, stepper, *arguments) -> None:
+    """Compiles what a run calls: `programs(ahead, stepper, *arguments)` names the programs of `jit`, once for all arguments
+    of the same shapes, which it gets in their place.
+
+    `ahead(program, *arguments)` traces one here, compiles it beside what follows, and returns the shapes of its results,
+    which can be arguments of the next.
+    """
+    leaves, structure = jax.tree.flatten(arguments)
+    types = [jax.typeof(leaf) for leaf in leaves]
+    shapes = tuple(jax.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak_type) for t in types)
+    _prepare(programs, stepper, structure, shapes)
+
+
+@functools.cache
+def _prepare(programs: Callable, stepper, structure, shapes) -> None:
     with ThreadPoolExecutor() as threads:
         compiling = []
 
@@ -57,7 +72,7 @@ def side_by_side():
             compiling.append(threads.submit(lowered.compile))
             return lowered.out_info
 
-        yield ahead
+        programs(ahead, stepper, *jax.tree.unflatten(structure, shapes))
         for program in compiling:
             program.result()
 

@@ -10,6 +10,7 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from shapes.arguments import number
 
@@ -58,10 +59,10 @@ def resolved(tol: float | Tolerance, system: System, duration: float) -> Toleran
         tol = Tolerance(value)
     length = float(system.length)
     return Tolerance(
-        jnp.asarray(tol.relative, float),
-        jnp.asarray(tol.relative * length if tol.position is None else tol.position, float),
-        jnp.asarray(tol.relative if tol.angle is None else tol.angle, float),
-        jnp.asarray(_ENERGY * tol.relative / duration if tol.energy is None else tol.energy, float),
+        np.asarray(tol.relative, float),
+        np.asarray(tol.relative * length if tol.position is None else tol.position, float),
+        np.asarray(tol.relative if tol.angle is None else tol.angle, float),
+        np.asarray(_ENERGY * tol.relative / duration if tol.energy is None else tol.energy, float),
     )
 
 

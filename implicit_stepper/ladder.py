@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .bodies import State
@@ -79,7 +78,7 @@ def several(stepper: Stepper, system: System, state: State, memory, h: float, st
         return Several(state, memory, record, None)
     climbed = climb(stepper, system, state, memory, h, tolerance)
     if climbed.solved:
-        state, memory = jax.tree.map(jnp.asarray, climbed.record.state), climbed.memory
+        state, memory = jax.device_put(climbed.record.state), climbed.memory
         record = jax.tree.map(lambda a, b: np.concatenate([a, b[None]]), record, climbed.record)
     return Several(state, memory, record, climbed)
 
@@ -94,7 +93,7 @@ def warm(stepper: Stepper, system: System, state: State, memory, h: float, steps
         return end, memory, record
     last = int(np.argmax(np.append(record.result != Result.SOLVED, True)))
     if good > 0:
-        state = jax.tree.map(lambda a: jnp.asarray(a[good - 1]), record.state)
+        state = jax.device_put(jax.tree.map(lambda a: a[good - 1], record.state))
     if last != good:  # solved but not certified: the loop went on, and the memory with it
         memory = begin(stepper, system, state)
     return state, memory, jax.tree.map(lambda a: a[:good], record)

@@ -4,6 +4,7 @@ and across what no smooth step can."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,16 +14,17 @@ import numpy as np
 
 from . import contact, ncp, restart
 from .bodies import State
+from .compilation import jit
 from .ladder import several, warm
 from .nearby import geometry_of
-from .records import Stages
+from .records import Contacts, Stages
 from .smooth_steps import Taken
 from .stages import Modes
 from .steppers.base import begin
 from .steppers.geometrically_implicit import GeometricallyImplicit
 from .steppers.radau_contact import Memory, steady
 from .steps import CHUNK, Record
-from .system import System, contact_bodies
+from .system import System, contact_bodies, take
 
 _ROUNDINGS = 64  # errors of rounding that a violation gathers
 _SUDDEN = 3.0  # of what gravity and spin change a speed by in a step: bodies that approach faster than that meet
@@ -66,7 +68,7 @@ def _series(stepper, system: System, state: State, memory, h, count: int, tolera
         starts += 0 if done.climb is None else len(done.climb.attempts)
         if taken:
             records.append(done.record)
-            before = state if taken == 1 else jax.tree.map(lambda a: jnp.asarray(a[-2]), done.record.state)
+            before = state if taken == 1 else jax.device_put(jax.tree.map(lambda a: a[-2], done.record.state))
         state, memory, solved, count = done.state, done.memory, done.solved, count - taken
     return Series(records, before, state, memory, h, starts, solved)
 
@@ -84,7 +86,7 @@ def forces(stepper: GeometricallyImplicit, system: System, state: State, sizes: 
 
 
 def _remembers(system: System, found: Series) -> bool:
-    where, root = ncp.layout(system), np.asarray(found.memory.history[0])
+    where, root = ncp.layout(system), np.asarray(found.memory.history)[0]
     kept = [np.any(root[c[:, g.pair.unknowns]] > 0) for c, g in zip(where.contacts, system.groups, strict=True)]
     return any(kept) or not np.any(found.records[-1].contacts.normal_impulse > 0)
 
@@ -107,44 +109,53 @@ def through(
 def meet(system: System, found: Series) -> bool:
     """Whether bodies that press on each other after the last step approached each other at these points before it, faster
     than loads can make them: then they met elsewhere than at one closest point."""
-    last = jax.tree.map(lambda a: a[-1], found.records[-1].contacts)
+    return bool(sudden(system, found.before, found.after, _last(found), found.h))
+
+
+@jit
+def sudden(system: System, before: State, after: State, last: Contacts, h):
+    """`meet` for the contacts `last` of a step of h [s] from `before` to `after`."""
     numbers, d = contact_bodies(system), system.dimension
-    velocity = np.concatenate([found.before.velocity, np.zeros((1, found.before.velocity.shape[1]))])
-    centre = np.concatenate([found.after.position, np.zeros((1, d))])  # that of bodies at rest may be any
+    velocity = jnp.concatenate([before.velocity, jnp.zeros((1, before.velocity.shape[1]))])
+    centre = jnp.concatenate([after.position, jnp.zeros((1, d))])  # that of bodies at rest may be any
     first, second = numbers.T
     over = jax.vmap(contact.slip_velocities)
     normal, _ = over(geometry_of(last), centre[first], centre[second], velocity[first], velocity[second])
-    spin, length = np.max(np.abs(velocity[:, d:])), float(system.length)
-    usual = found.h * (float(system.acceleration) + spin**2 * length + spin * np.max(np.abs(velocity[:, :d])))
-    presses = last.normal_impulse > _NOTHING * np.min(system.mass) * float(system.acceleration) * found.h
-    return bool(np.any(presses & (np.asarray(normal) < -_SUDDEN * usual)))
+    spin = jnp.max(jnp.abs(velocity[:, d:]))
+    usual = h * (system.acceleration + spin**2 * system.length + spin * jnp.max(jnp.abs(velocity[:, :d])))
+    presses = last.normal_impulse > _NOTHING * jnp.min(system.mass) * system.acceleration * h
+    return jnp.any(presses & (normal < -_SUDDEN * usual))
 
 
 def memory_before(stages: int, system: System, found: Series) -> Memory:
     """Memory of a motion that goes on from the state before the last step of `found`, with its forces."""
-    where, root, last = ncp.layout(system), found.memory.history[0], found.records[-1].contacts
+    return remembered(stages, system, found.before, found.after, found.memory, _last(found).gap_start, found.h)
+
+
+@functools.partial(jit, static_argnums=0)
+def remembered(stages: int, system: System, before: State, after: State, memory, gaps, h) -> Memory:
+    """`memory_before` for a step of h [s] from `before`, with `gaps` (nc,) [m], to `after`, with the stepper's `memory`."""
+    where, root = ncp.layout(system), memory.history[0]
     unknowns = []
     for index, group in zip(where.contacts, system.groups, strict=True):
-        own = root[index]
-        forces = own.at[:, group.pair.unknowns : -1].divide(found.h)
-        unknowns.append(jnp.concatenate([forces, jnp.zeros((len(own), 1))], axis=1))
-    acceleration = (found.after.velocity - found.before.velocity) / found.h
-    forces = restart.Forces(
-        unknowns=tuple(unknowns),
-        references=found.memory.references,
-        gaps=jnp.asarray(last.gap_start[-1]),
-        acceleration=acceleration,
-        h=jnp.asarray(found.h, float),
-    )
-    return steady(stages, system, found.before, forces)
+        closest, impulses, sigma = jnp.split(take(root, index), [group.pair.unknowns, index.shape[1] - 1], axis=1)
+        unknowns.append(jnp.concatenate([closest, impulses / h, sigma, jnp.zeros_like(sigma)], axis=1))
+    acceleration = (after.velocity - before.velocity) / h
+    forces = restart.Forces(tuple(unknowns), memory.references, gaps, acceleration, jnp.asarray(h, float))
+    return steady(stages, system, before, forces)
+
+
+def _last(found: Series) -> Contacts:
+    return jax.tree.map(lambda a: a[-1], found.records[-1].contacts)
 
 
 def rounding(system: System, position, velocity, h):
     """What rounding alone leaves in a certificate of a step of h [s]: the units of speeds and gaps shrink with h, but not
     their digits. `position` and `velocity` (..., nb, :)."""
-    speed, gap = system.acceleration * h, np.sqrt(system.acceleration * system.length) * h
+    acceleration, length = float(system.acceleration), float(system.length)
+    speed, gap = acceleration * h, np.sqrt(acceleration * length) * h
     fastest = np.max(np.abs(velocity), axis=(-2, -1)) + speed
-    farthest = np.max(np.abs(position), axis=(-2, -1)) + system.length
+    farthest = np.max(np.abs(position), axis=(-2, -1)) + length
     return _ROUNDINGS * np.finfo(float).eps * np.asarray(fastest / speed + farthest / gap)
 
 

@@ -15,13 +15,14 @@ from shapes.arguments import positive
 
 from . import adaptive, chosen_steps
 from .bodies import State
+from .compilation import prepare
 from .error_control import Tolerance, resolved
 from .ladder import Climb, several
 from .results import Result, StepError
 from .scene import Scene
 from .steppers import RadauContact
 from .steppers.base import Stepper, begin
-from .steps import CHUNK, Record, prepare
+from .steps import CHUNK, Record, programs
 from .system import System
 from .trajectory import Trajectory
 
@@ -67,9 +68,9 @@ def simulate(
         )
     h = positive("h", h)
     count = math.ceil(duration / h - 1e-9)  # 3 steps of 0.1 make 0.3 in spite of round-off
-    system, state = jax.tree.map(jnp.asarray, scene.build())
+    system, state = jax.device_put(scene.build())
     state = state if start is None else _checked(start, state)
-    prepare(stepper, system, state, h)
+    prepare(programs, stepper, system, state, h)
     memory = begin(stepper, system, state)
     first, records, failed, done = state, [], None, 0
     with tqdm(total=count, unit="step", disable=None if progress is None else not progress, leave=False) as bar:
@@ -94,7 +95,7 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
             f"`stepper` = {stepper!r} has no error estimate to choose steps by: use RadauContact() of 2 or 3 "
             "stages, or give `h`."
         )
-    system, state = jax.tree.map(jnp.asarray, scene.build())
+    system, state = jax.device_put(scene.build())
     state = state if start is None else _checked(start, state)
     begun, allowed = float(state.time), resolved(tol, system, duration)
     ends = chosen_steps.stops(system, state, begun + duration, switches)

@@ -27,9 +27,9 @@ from .stage_modes import switched
 from .stages import Modes
 from .steppers import radau_contact
 from .steppers.radau_contact import Attempt, Memory, RadauContact, Task
+from .steps import CHUNK
 from .system import System
 
-CHUNK = 64  # steps per compiled call
 _LESS, _MUCH_LESS = 0.9, 0.25  # by which a refused step is shortened at least, and one whose modes are unclear
 _GOING = -1
 # of a step: an event before it is looked for again in a step this much shorter, whose polynomials are exact enough

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from .bodies import State
-from .compilation import jit, side_by_side
+from .compilation import jit
 from .records import Contacts, Stats, StepResult
 from .results import Result
 from .steppers.base import Stepper, closest_points, init
@@ -32,13 +33,13 @@ class Record:
     certificates: dict[str, jax.Array]
 
 
-def prepare(stepper: Stepper, system: System, state: State, h: float) -> None:
-    """Compiles what a run of steps of h [s] from `state` needs: `begin` and `advance`."""
-    with side_by_side() as ahead:
-        closest = ahead(closest_points, system, state)
-        memory = ahead(init, stepper, system, state, closest)
-        _, _, ends, contacts, *_ = ahead(_march, stepper, system, state, memory, h, CHUNK)
-        ahead(certificates, stepper, system, state, ends, contacts, _same(h))
+def programs(ahead: Callable, stepper: Stepper, system: System, state: State, h, closest=None) -> None:
+    """What steps of h [s] from `state` call, `begin` and `advance`, for `compilation.prepare`; `closest`, if another run has
+    that program already, is what `closest_points` gives."""
+    closest = ahead(closest_points, system, state) if closest is None else closest
+    memory = ahead(init, stepper, system, state, closest)
+    _, _, ends, contacts, *_ = ahead(_march, stepper, system, state, memory, h, CHUNK)
+    ahead(certificates, stepper, system, state, ends, contacts, np.zeros(CHUNK))
 
 
 def advance(stepper: Stepper, system: System, state: State, memory, h: float, steps: int):
