@@ -10,14 +10,13 @@ repeats with its range.
 import dataclasses
 import functools
 import itertools
+import multiprocessing
 import os
 import platform
 import statistics
 import time
 
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
-if hasattr(os, "sched_setaffinity"):
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +29,14 @@ from implicit_stepper.compilation import jit
 from implicit_stepper.paper import scenes
 
 REPEATS = 9
+CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {0}
+EXAMPLE_3 = functools.partial(scenes.two_spheres, shapes.Sphere)
+
+
+def on(cores):
+    """Keeps this process to `cores`, where the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cores)
 
 
 def seconds(function, *arguments):
@@ -141,29 +148,43 @@ def five_classes():
     return made
 
 
+FIRST_CALLS = {
+    "example 3, `GeometricallyImplicit()`, h = .01": (EXAMPLE_3, ist.GeometricallyImplicit(), {"h": 0.01}),
+    "five smooth classes, the same": (five_classes, ist.GeometricallyImplicit(), {"h": 0.01}),
+    "example 3, `RadauContact()`, tol = 1e-8": (EXAMPLE_3, ist.RadauContact(), {"tol": 1e-8}),
+}
+
+
 def first_calls():
-    """Seconds of a first `simulate` of 1 s with nothing compiled, and of the second."""
+    """Seconds of a first `simulate` of 1 s with nothing compiled, and of the second; each time in a process of its own, with
+    one core and with all."""
+    print(f"| first call of `simulate` | one core [s] | {len(CORES)} cores [s] | second call, one core [s] |")
+    print("|---|---|---|---|")
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as fresh:
+        for name in FIRST_CALLS:
+            (one, second), (all_, _) = (
+                zip(*(fresh.apply(timed_calls, (name, cores)) for _ in range(3)), strict=True)
+                for cores in ({min(CORES)}, CORES)
+            )
+            print(f"| {name} | {spread(one)} | {spread(all_)} | {spread(second)} |", flush=True)
+
+
+def timed_calls(name, cores):
+    """Seconds of a first and a second call on `cores`, with the options of a user."""
+    on(cores)
+    os.environ["XLA_FLAGS"] = ""
     jax.config.update("jax_enable_compilation_cache", False)
-    example = scenes.two_spheres(shapes.Sphere)
-    calls = {
-        "example 3, `GeometricallyImplicit()`, h = .01": (example, ist.GeometricallyImplicit(), {"h": 0.01}),
-        "five smooth classes, the same": (five_classes(), ist.GeometricallyImplicit(), {"h": 0.01}),
-        "example 3, `RadauContact()`, tol = 1e-8": (example, ist.RadauContact(), {"tol": 1e-8}),
-    }
-    print("| first call of `simulate` | first [s] | second [s] |")
-    print("|---|---|---|")
-    for name, (scene, stepper, how) in calls.items():
-        taken = ([], [])
-        for _ in range(3):
-            jax.clear_caches()
-            for times in taken:
-                start = time.perf_counter()
-                ist.simulate(scene, stepper, duration=1.0, progress=False, **how)
-                times.append(time.perf_counter() - start)
-        print(f"| {name} | {spread(taken[0])} | {spread(taken[1])} |", flush=True)
+    build, stepper, how = FIRST_CALLS[name]
+    scene, seconds = build(), []
+    for _ in range(2):
+        start = time.perf_counter()
+        ist.simulate(scene, stepper, duration=1.0, progress=False, **how)
+        seconds.append(time.perf_counter() - start)
+    return seconds
 
 
 if __name__ == "__main__":
+    on({min(CORES)})
     device = jax.devices()[0].platform
     print(f"{platform.machine()}, Python {platform.python_version()}, jax {jax.__version__}, {device}, one core\n")
     step_table()
