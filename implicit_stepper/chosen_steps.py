@@ -18,7 +18,7 @@ from .results import Result, StepError
 from .steppers.radau_contact import RadauContact
 from .steps import CHUNK, certificates
 from .system import System
-from .trajectory import Trajectory
+from .trajectory import Trajectory, assembled
 
 _SAMPLES, _SUSPECTS, _HALVINGS = 2048, 4, 40  # in time, in search of jumps of a load
 _JUMP = 1e-6  # of a load's range, over a time of 2^-40 of a sample: no continuous load does
@@ -93,22 +93,9 @@ def trajectory(stepper: RadauContact, system: System, run: Run, tolerance: float
     good = int(np.argmin(np.append(worst <= allowed, False)))
     steps, states = (jax.tree.map(lambda a, n=n: a[:n], t) for t, n in ((run.steps, good), (states, good + 1)))
     end = float(states.time[-1])
-    made = Trajectory(
-        time=states.time,
-        position=states.position,
-        orientation=states.orientation,
-        velocity=states.velocity,
-        contacts=steps.contacts,
-        stats=steps.stats,
-        certificate={name: np.max(v[:good], axis=1, initial=0.0) for name, v in found.items()},
-        h=steps.h,
-        names=system.names[: system.body_count],
-        contact_names=system.contact_names,
-        mass=np.asarray(system.mass),
-        inertia=np.asarray(system.inertia),
-        events=tuple(event for event in run.events if event.time <= end),
-        counts=run.counts,
-    )
+    kept = {name: v[:good] for name, v in found.items()}
+    events = tuple(event for event in run.events if event.time <= end)
+    made = assembled(system, states, steps.contacts, steps.stats, kept, steps.h, events=events, counts=run.counts)
     certified = good == len(worst)
     if (run.failure or not certified) and on_failure == "raise":
         raise _error(

@@ -24,7 +24,7 @@ from .steppers import RadauContact
 from .steppers.base import Stepper, begin
 from .steps import CHUNK, Record, programs
 from .system import System
-from .trajectory import Trajectory
+from .trajectory import Trajectory, assembled
 
 
 def simulate(
@@ -118,20 +118,7 @@ def _checked(start: State, built: State) -> State:
 def _join(system: System, start: State, h: float, records: list[Record]) -> Trajectory:
     record = jax.tree.map(lambda *parts: np.concatenate(parts), *records)
     states = jax.tree.map(lambda first, rest: np.concatenate([np.asarray(first)[None], rest]), start, record.state)
-    return Trajectory(
-        time=states.time,
-        position=states.position,
-        orientation=states.orientation,
-        velocity=states.velocity,
-        contacts=record.contacts,
-        stats=record.stats,
-        certificate={name: np.max(v, axis=1, initial=0.0) for name, v in record.certificates.items()},
-        h=h,
-        names=system.names[: system.body_count],
-        contact_names=system.contact_names,
-        mass=np.asarray(system.mass),
-        inertia=np.asarray(system.inertia),
-    )
+    return assembled(system, states, record.contacts, record.stats, record.certificates, h)
 
 
 def _error(failed: Climb, state: State, h: float, system: System, tolerance: float, trajectory: Trajectory) -> StepError:

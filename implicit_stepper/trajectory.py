@@ -14,6 +14,7 @@ from . import dense
 from .bodies import State
 from .events import Event
 from .records import Contacts, Stages, Stats
+from .system import System
 
 _FORMAT = 3
 
@@ -97,6 +98,26 @@ class Trajectory:
         header |= {"events": self.events, "counts": self.counts}
         with Path(path).open("wb") as file:  # a file, as NumPy would add .npz to a name
             np.savez_compressed(file, header=json.dumps(header), **arrays)
+
+
+def assembled(system: System, states: State, contacts: Contacts, stats: Stats, certificates: dict, h, **more) -> Trajectory:
+    """The trajectory of a run: all n + 1 `states`, and of its n steps the rest, `certificates` by name (n, bodies or
+    contacts)."""
+    return Trajectory(
+        time=states.time,
+        position=states.position,
+        orientation=states.orientation,
+        velocity=states.velocity,
+        contacts=contacts,
+        stats=stats,
+        certificate={name: np.max(v, axis=1, initial=0.0) for name, v in certificates.items()},
+        h=h,
+        names=system.names[: system.body_count],
+        contact_names=system.contact_names,
+        mass=np.asarray(system.mass),
+        inertia=np.asarray(system.inertia),
+        **more,
+    )
 
 
 def load(path: str | os.PathLike) -> Trajectory:

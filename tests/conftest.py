@@ -8,6 +8,7 @@ if platform.machine() in ("x86_64", "AMD64"):  # as the command line does, for p
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa=AVX2".strip()
 
 import jax
+import pytest
 from hypothesis import settings
 
 import implicit_stepper  # noqa: F401  (switches JAX to float64, for tests of `shapes` alone too)
@@ -24,3 +25,11 @@ def pytest_configure(config):
     jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("jax")))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _programs_of_this_module():
+    """Programs stay mapped for as long as they are cached, and a process may map some 65 000 pieces of memory: with those of
+    all tests, newer versions of JAX ran into that. What other modules use too comes back from the disk."""
+    yield
+    jax.clear_caches()
