@@ -250,7 +250,8 @@ def approach(
         least = _CENTRAL * mean * (1 - (1 - aim) * steps)
         allowed = jnp.all(jnp.stack(both("allowed", at.w, at.c, dw, dc, (steps, steps), (least, least))), axis=0)
         step = jnp.where(regular & jnp.any(allowed), steps[jnp.argmax(allowed)], 0.0)
-        w, c = jax.tree.map(lambda old, change: old + step * change, (at.w, at.c), (dw, dc))
+        # a slack may have been rounded to zero: then changes are not finite, and no step may add them
+        w, c = jax.tree.map(lambda old, change: jnp.where(step > 0, old + step * change, old), (at.w, at.c), (dw, dc))
         return _Iterate(w, c, both("jet", w), jnp.where(regular, at.iterations + 1, _ITERATIONS))
 
     def proceed(at: _Iterate):

@@ -57,6 +57,18 @@ def test_gaps_are_proved_by_weak_duality(name_1, name_2):
     assert outside(shape_2, turns_2, between, found.point_2).max() <= 1e-9
 
 
+def test_corners_that_nearly_touch_faces_are_found_in_programs_of_users():
+    """Compiled as JAX does by default, some slacks are rounded to zero on the way."""
+    shape_1, shape_2 = pair("tetrahedron", "box")
+    turns_1, turns_2, between, gap = at_gaps(query(shape_1, shape_2), 300, seed=1)
+    ask = jax.jit(
+        lambda turn_1, between, turn_2: ist.closest_points(shape_1, (np.zeros(3), turn_1), shape_2, (between, turn_2))
+    )
+    found = jax.vmap(ask)(quaternions(turns_1), between, quaternions(turns_2))
+    assert np.all(found.converged)
+    np.testing.assert_allclose(found.distance, gap, rtol=0, atol=1e-9)
+
+
 def conic_distance(parts, between):
     """min t with |between + E_2 u_2 - E_1 u_1| <= t, each u in its cone program (A, b, cones) of the unit body."""
     sizes = [part[0].shape[1] for part in parts]
