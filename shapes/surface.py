@@ -78,15 +78,29 @@ def rough_interior_and_slope(shape_class: ShapeClass, theta):
     """Interior and slope like `surface`'s, in JAX for traced parameters, and the body's size () [m]."""
     d = shape_class.dimension
     near = jnp.concatenate([jnp.zeros((1, d)), jnp.eye(d), -jnp.eye(d)])
-    point = near[jnp.argmin(jnp.max(shape_class.jet.value(near, theta), axis=1))]
+    start = near[jnp.argmin(jnp.max(shape_class.jet.value(near, theta), axis=1))]
 
-    def project(_, point):
-        """Towards and through the most violated inequality."""
-        value, gradient = shape_class.jet.value(point, theta), shape_class.jet.gradient(point, theta)
-        distance = value / jnp.linalg.norm(gradient, axis=1)
-        worst = jnp.argmax(distance)
-        direction = gradient[worst] / jnp.linalg.norm(gradient[worst])
-        return jnp.where(value[worst] < 0, point, point - _OVERSHOOT * jnp.maximum(distance[worst], 0.0) * direction)
+    def distances(point):
+        """About how far it is out of each inequality (m,) [m], and their unit gradients."""
+        gradient = shape_class.jet.gradient(point, theta)
+        slope = jnp.linalg.norm(gradient, axis=1)
+        return shape_class.jet.value(point, theta) / slope, gradient / slope[:, None]
+
+    def inwards(depth):
+        """A point that much inside, if there is one, and how deep it is."""
+
+        def project(_, point):
+            """Towards and through the inequality that lacks most."""
+            distance, normals = distances(point)
+            worst = jnp.argmax(distance)
+            lacks = distance[worst] + depth
+            return jnp.where(lacks > 0, point - _OVERSHOOT * lacks * normals[worst], point)
+
+        point = jax.lax.fori_loop(0, _PROJECTIONS, project, start)
+        return point, -jnp.max(distances(point)[0])
+
+    points, depths = jax.vmap(inwards)(_NEAREST * 2.0 ** jnp.arange(_DOUBLINGS // 2))  # to half a metre
+    point = points[jnp.nanargmax(depths)]
 
     def centre(number, found):
         """To the middle of the chord along each axis in turn."""
@@ -99,7 +113,6 @@ def rough_interior_and_slope(shape_class: ShapeClass, theta):
         point = point + jnp.where(bounded, (ahead - behind) / 2, 0.0) * axis
         return point, jnp.maximum(size, jnp.where(bounded, (ahead + behind) / 2, 0.0))
 
-    point = jax.lax.fori_loop(0, _PROJECTIONS, project, point)
     point, size = jax.lax.fori_loop(0, d, centre, (point, jnp.zeros(())))
     size = jnp.where(size > 0, size, 1e5)  # a half-space is larger than any body near it
     directions = jnp.concatenate([jnp.eye(d), -jnp.eye(d)])

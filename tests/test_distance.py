@@ -69,6 +69,18 @@ def test_corners_that_nearly_touch_faces_are_found_in_programs_of_users():
     np.testing.assert_allclose(found.distance, gap, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("size", [1e-3, 1.0, 20.0])
+@pytest.mark.parametrize("origin", [(0, 0, 0), (0.5, 0.5, 0), (1e-9, 0.2, 0.3), (-3, 1, 2), (40, -40, 10)])
+def test_the_origin_of_a_shape_may_be_anywhere(size, origin):
+    """A cube whose own coordinates begin at its corner, in a face, within rounding of one, or far outside."""
+    corners = size * (np.array([[i, j, k] for i in (0, 1) for j in (0, 1) for k in (0, 1)]) - np.array(origin))
+    cube, middle = shapes.Polytope(corners), size * (0.5 - np.array(origin))
+    upright = np.array([1.0, 0, 0, 0])
+    found = ist.closest_points(cube, (-middle, upright), shapes.Sphere(size), (np.array([0, 0.2 * size, 2 * size]), upright))
+    np.testing.assert_allclose(found.distance, size / 2, rtol=1e-12)
+    np.testing.assert_allclose(found.point_1, [0, 0.2 * size, size / 2], rtol=0, atol=1e-9 * size)
+
+
 def conic_distance(parts, between):
     """min t with |between + E_2 u_2 - E_1 u_1| <= t, each u in its cone program (A, b, cones) of the unit body."""
     sizes = [part[0].shape[1] for part in parts]
