@@ -34,7 +34,7 @@ _HALVINGS = 12  # of a step that leaves less
 _TURN = 0.3  # [rad] by which a step may turn the force on a support function, lest its point jumps to and fro
 _REGULAR = 1e-12  # added to a matrix whose entries are of order 1: parallel faces leave it singular
 _ITERATIONS = 60
-_ACCURACY, _BALANCE = 1e-11, 1e-4  # of the products, relative to the squared distance, and of forces relative to it
+_ACCURACY, _BALANCE = 1e-13, 1e-4  # of the products, relative to the squared distance, and of forces relative to it
 _ROUND_OFF = 1e-15  # of a point inside a body
 _ROUGH = 1e-4  # sum of products at which bodies that are near are left for a shift
 # Shifts of body 2.

@@ -14,13 +14,13 @@ import numpy as np
 from jax import lax
 
 from shapes import Shape
-from shapes.closest_points import PairClass, Placed
+from shapes.closest_points import ClosestPointRows, PairClass, Placed
 from shapes.surface import rough_interior_and_slope
 
 from . import approach, checks, rotation
 from .compilation import jit
 from .complementarity import fischer_burmeister
-from .newton import Solution, linearized, newton
+from .newton import Solution, largest, linearized, newton
 
 _TOLERANCE = 1e-10
 _ITERATIONS = 60
@@ -39,7 +39,9 @@ class ClosestPoints:
 
     distance () [m], negative for overlapping bodies; point_1, point_2 (d,) [m] on the bodies; normal (d,) from body 1 to
     body 2, point_2 = point_1 + distance normal; active_1 (m1,), active_2 (m2,): which inequalities carry the normal;
-    residual (): what the conditions lack, dimensionless; converged (): whether that is within round-off.
+    residual (): what the conditions lack, dimensionless, the smaller of each complementary pair or, if less, their
+    product, which bounds the error of the distance; converged (): whether that is within round-off. Points on faces and
+    edges that are parallel within some 1e-8 rad may be others than the closest ones, but no farther apart than that.
     """
 
     distance: jax.Array
@@ -127,7 +129,7 @@ def _pair_query(pair: PairClass, theta_1, theta_2, pose_1, pose_2) -> ClosestPoi
 
     z, psi = lax.custom_root(residual, jnp.zeros(pair.unknowns), solve, tangent_solve, has_aux=True)
     rows = pair.rows(z * unit, first, second, jnp.eye(pair.dimension)[0], length)
-    left = lax.stop_gradient(jnp.max(jnp.abs(residual(z))))
+    left = lax.stop_gradient(jnp.minimum(largest(residual(z)), _unproved(pair, first, second, length, z)))
     active_1, active_2 = _active(pair, rows)
     g = rows.geometry
     points = pose_1[0] + g.a1, pose_1[0] + g.a2
@@ -155,23 +157,68 @@ def _unit(pair: PairClass, length):
     return jnp.concatenate([points, angles, jnp.full(1, length), jnp.full(pair.first.count + pair.second.count, _ANGLE)])
 
 
-def _residual(pair: PairClass, first: Placed, second: Placed, length, z):
-    """Closest-point conditions alone, dimensionless, at dimensionless long-form unknowns z."""
+def _rows(pair: PairClass, first: Placed, second: Placed, length, z) -> ClosestPointRows:
+    """Closest-point conditions at dimensionless long-form unknowns z."""
     unused = jnp.eye(pair.dimension)[0]  # tangents do not enter the long form
-    rows = pair.rows(z * _unit(pair, length), first, second, unused, length)
-    return jnp.concatenate([rows.equations, fischer_burmeister(rows.multipliers, rows.slacks)])
+    return pair.rows(z * _unit(pair, length), first, second, unused, length)
 
 
-def closest_points_from(pair: PairClass, start, first: Placed, second: Placed, length, tolerance=_TOLERANCE) -> Solution:
+def _residual(pair: PairClass, first: Placed, second: Placed, length, z, kappa=0.0):
+    """These conditions as roots, dimensionless; products of multipliers and slacks are to be kappa^2."""
+    rows = _rows(pair, first, second, length, z)
+    return jnp.concatenate([rows.equations, fischer_burmeister(rows.multipliers, rows.slacks, kappa)])
+
+
+def _unproved(pair: PairClass, first: Placed, second: Placed, length, z):
+    """By how much () points and multipliers at z miss those that prove a distance, in lengths: of complementary pairs that
+    are not negative, it is the products that weak duality leaves open."""
+    rows = _rows(pair, first, second, length, z)
+    pairs = jnp.maximum(rows.multipliers * rows.slacks, jnp.maximum(-rows.multipliers, -rows.slacks))
+    return jnp.maximum(largest(rows.equations), jnp.max(pairs, initial=0.0))
+
+
+def closest_points_from(
+    pair: PairClass, start, first: Placed, second: Placed, length, tolerance=_TOLERANCE, kappa=0.0, most=_ITERATIONS
+) -> Solution:
     """Closest points of one pair from `start`, long-form unknowns; `Solution.z` is the same, in metres.
 
-    `length` [m] is the scale in which the tolerance is meant.
+    `length` [m] is the scale in which the tolerance is meant; `kappa` smooths complementarity, see `_residual`; `most`
+    bounds the iterations.
     """
     pair = pair.general
     unit = _unit(pair, length)
-    residual = functools.partial(_residual, pair, first, second, length)
-    solution = newton(linearized(residual), start / unit, tolerance=tolerance, max_iterations=_ITERATIONS)
+    residual = functools.partial(_residual, pair, first, second, length, kappa=kappa)
+    solution = newton(linearized(residual), start / unit, tolerance=tolerance, max_iterations=most)
     return Solution(solution.z * unit, solution.residual, solution.iterations, solution.converged)
+
+
+def _solved(pair: PairClass, start, first: Placed, second: Placed, length, tolerance):
+    """Closest points near `start`, both long-form unknowns in metres, and whether they are found (): a root within the
+    `tolerance`, or what proves the distance so exactly.
+
+    Of faces and edges that are parallel within 1e-8 the root may be out of the reach of Newton's method, for what decides
+    between their points is as small as that; from the same start it then keeps the products of multipliers and slacks.
+    """
+    d = pair.dimension
+
+    def solve(kappa, most):
+        solution = closest_points_from(pair, start, first, second, length, tolerance, kappa, most)
+        # Newton's method may have left for a worse root; bodies apart have roots with psi < 0, which are no distance
+        return solution.z, solution.converged & (solution.z[3 * d] > start[3 * d] - _STRAY * length)
+
+    if all(side.count == 1 and side.support is None for side in (pair.first, pair.second)):
+        return solve(0.0, _ITERATIONS)
+    unit = _unit(pair, length)
+    rows = _rows(pair, first, second, length, start / unit)
+    products = jnp.maximum(rows.multipliers * rows.slacks, 0.0)
+
+    def again(solved, kappa):
+        z, kept = solve(kappa, jnp.where(solved, -1, _ITERATIONS))
+        kept &= jnp.all(kappa == 0) | (_unproved(pair, first, second, length, z / unit) <= tolerance)
+        return solved | kept, (z, kept)
+
+    _, (z, kept) = lax.scan(again, jnp.asarray(False), jnp.stack([0 * products, jnp.sqrt(products)]))
+    return z[jnp.argmax(kept)], jnp.any(kept)
 
 
 def closest_points_query(pair: PairClass, unknowns, first: Placed, second: Placed, length):
@@ -236,13 +283,11 @@ def _cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, le
         where = (first, second, inside_1, inside_2, length)
         start, bend = approach.start(pair, *where, directions[best.number], depth)
         allowed = jnp.minimum(tolerance + _ROUND_OFF * (1 + reach) * (1 + bend), _TOLERANCE)
-        solution = closest_points_from(pair, start, first, second, length, allowed)
-        # Newton's method may have left for a worse root; bodies apart have roots with psi < 0, which are no distance
-        kept = solution.converged & (solution.z[3 * d] > start[3 * d] - _STRAY * length)
-        psi = jnp.where(kept, solution.z[3 * d], -jnp.inf)
+        found, solved = _solved(pair, start, first, second, length, allowed)
+        psi = jnp.where(solved, found[3 * d], -jnp.inf)
         # the first start is kept, converged or not, until a better one comes
         better = (psi > best.psi) | (best.number == 0)
-        new, old = (solution.z / unit, psi), (best.z, best.psi)
+        new, old = (found / unit, psi), (best.z, best.psi)
         return _Best(*jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old), best.number + 1)
 
     nothing = _Best(jnp.zeros(pair.unknowns), -jnp.inf * jnp.ones(()), jnp.zeros((), int))
