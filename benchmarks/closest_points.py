@@ -1,4 +1,4 @@
-"""Closest points of every pair of shape classes, proved by weak duality; and of a million pairs of random ellipsoids.
+"""Closest points of every pair of shape classes, proved by weak duality; of nearly parallel faces; and of many ellipsoids.
 
     python benchmarks/closest_points.py --poses 100 --ellipsoids 1000000
 
@@ -200,6 +200,35 @@ def ellipsoids(count, batch=10_000):
     print(f"{1e6 * seconds / (count - batch):.0f} us a query")
 
 
+def nearly_parallel(poses):
+    """Body 2 3 m above body 1, `tilted`; then moved along the normal to gaps of 1e-8 to 1 m. A Markdown table row a pair."""
+    print("| nearly parallel | poses | not found 3 m apart | at gaps to 1e-8 m | worst error by duality [m] |")
+    print("|" + "---|" * 5)
+    for name_1, name_2 in itertools.combinations_with_replacement(("box", "cylinder", "wedge", "frustum"), 2):
+        (shape_1, h_1), (shape_2, h_2) = SHAPES[name_1], SHAPES[name_2]
+        ask, rng = query(shape_1, shape_2), np.random.default_rng(0)
+        turns_1 = Rotation.from_rotvec(np.zeros((poses, 3)))
+        turns_2 = tilted(poses, rng)
+        between = np.stack([*rng.uniform(-0.3, 0.3, (2, poses)), np.full(poses, 3.0)], axis=1)
+        apart = ask(turns_1, turns_2, between)
+        gap = 10 ** rng.uniform(-8, 0, poses)
+        nearer = between + apart.normal * (gap - apart.distance)[:, None]
+        lost, worst = [], 0.0
+        for found, where in ((apart, between), (ask(turns_1, turns_2, nearer), nearer)):
+            errors = [np.abs(found.distance - bound) for bound in bounds(found, h_1, h_2, turns_1, turns_2, where)]
+            worst = max(worst, np.max(np.max(errors, axis=0)[found.converged]))
+            lost.append(int(np.sum(~found.converged)))
+        print(f"| {name_1} and {name_2} | {poses} | {lost[0]} | {lost[1]} | {worst:.0e} |", flush=True)
+
+
+def tilted(count, rng):
+    """Turns about the vertical that leave faces, edges or diagonals horizontal but for 1e-12 to 1e-4."""
+    axes = rng.normal(size=(count, 3)) / np.sqrt(3)
+    tilt = Rotation.from_rotvec(axes * 10 ** rng.uniform(-12, -4, (count, 1)))
+    eighths = np.pi / 4 * np.stack([rng.integers(0, 8, count), 2 * rng.integers(0, 4, count)], axis=1)
+    return tilt * Rotation.from_euler("z", rng.uniform(0, 6, (count, 1))) * Rotation.from_euler("xy", eighths)
+
+
 def _ellipsoid_query(axes_1, axes_2, turn_1, turn_2, between):
     ball = shapes.Ellipsoid((1.0, 1.0, 1.0))
     first, second = dataclasses.replace(ball, theta=axes_1), dataclasses.replace(ball, theta=axes_2)
@@ -207,13 +236,16 @@ def _ellipsoid_query(axes_1, axes_2, turn_1, turn_2, between):
 
 
 def main():
-    """Both tables."""
+    """All tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--poses", type=int, default=100, help="of each pair of classes")
     parser.add_argument("--ellipsoids", type=int, default=1_000_000, help="pairs")
+    parser.add_argument("--parallel", type=int, default=1000, help="of each pair of classes with nearly parallel faces")
     arguments = parser.parse_args()
     if arguments.poses:
         all_pairs(arguments.poses)
+    if arguments.parallel:
+        nearly_parallel(arguments.parallel)
     if arguments.ellipsoids:
         ellipsoids(arguments.ellipsoids)
 

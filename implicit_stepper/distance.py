@@ -203,7 +203,7 @@ def _solved(pair: PairClass, start, first: Placed, second: Placed, length, toler
 
     def solve(kappa, most):
         solution = closest_points_from(pair, start, first, second, length, tolerance, kappa, most)
-        # Newton's method may have left for a worse root; bodies apart have roots with psi < 0, which are no distance
+        # Newton's method may have left for a worse root
         return solution.z, solution.converged & (solution.z[3 * d] > start[3 * d] - _STRAY * length)
 
     if all(side.count == 1 and side.support is None for side in (pair.first, pair.second)):
@@ -254,9 +254,12 @@ def closest_points_cold(pair: PairClass, first: Placed, second: Placed, inside_1
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Best:
+    """The best root so far, the `number` of starts, and whether the first one showed the cores `apart`."""
+
     z: jax.Array
     psi: jax.Array
     number: jax.Array
+    apart: jax.Array
 
 
 def _cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, length, tolerance):
@@ -273,6 +276,8 @@ def _cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, le
     directions = jnp.concatenate([axis[None], _around(d) @ first.rotation.T])
     reach = jnp.maximum(jnp.linalg.norm(first.position), jnp.linalg.norm(second.position)) / length
 
+    overlap = -_TOLERANCE * length
+
     def core_gap(psi):
         return psi + pair.radii(first, second)
 
@@ -283,15 +288,16 @@ def _cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, le
         where = (first, second, inside_1, inside_2, length)
         start, bend = approach.start(pair, *where, directions[best.number], depth)
         allowed = jnp.minimum(tolerance + _ROUND_OFF * (1 + reach) * (1 + bend), _TOLERANCE)
+        apart = jnp.where(best.number == 0, core_gap(start[3 * d]) > -overlap, best.apart)
         found, solved = _solved(pair, start, first, second, length, allowed)
-        psi = jnp.where(solved, found[3 * d], -jnp.inf)
+        # bodies apart have roots with psi < 0 too, which are no distance
+        psi = jnp.where(solved & (~apart | (core_gap(found[3 * d]) > overlap)), found[3 * d], -jnp.inf)
         # the first start is kept, converged or not, until a better one comes
         better = (psi > best.psi) | (best.number == 0)
         new, old = (found / unit, psi), (best.z, best.psi)
-        return _Best(*jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old), best.number + 1)
+        return _Best(*jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old), best.number + 1, apart)
 
-    nothing = _Best(jnp.zeros(pair.unknowns), -jnp.inf * jnp.ones(()), jnp.zeros((), int))
-    overlap = -_TOLERANCE * length
+    nothing = _Best(jnp.zeros(pair.unknowns), -jnp.inf * jnp.ones(()), jnp.zeros((), int), jnp.asarray(False))
     found = lax.while_loop(lambda best: (core_gap(best.psi) < overlap) & (best.number < _STARTS), attempt, nothing)
     return found.z, found.psi
 
