@@ -189,8 +189,8 @@ def test_edges_nearly_parallel_to_a_plane(tilt):
 
 @pytest.mark.parametrize(("name_1", "name_2"), [("box", "box"), ("box", "cylinder")])
 def test_faces_nearly_parallel(name_1, name_2):
-    """Faces and edges turned out of parallel by 1e-12 to 1e-4, as bodies that rest on each other are: proved by duality. Close
-    together some are not found, but none is taken for one that overlaps."""
+    """Faces and edges turned out of parallel by 1e-12 to 1e-4, as bodies that rest on each other are: proved by duality. At
+    small gaps some are not found, but none is taken for one that overlaps."""
     (shape_1, h_1), (shape_2, h_2) = SHAPES[name_1], SHAPES[name_2]
     rng, count = np.random.default_rng(0), 1000
     turns_2 = tilted(count, rng)
