@@ -40,8 +40,8 @@ class ClosestPoints:
     distance () [m], negative for overlapping bodies; point_1, point_2 (d,) [m] on the bodies; normal (d,) from body 1 to
     body 2, point_2 = point_1 + distance normal; active_1 (m1,), active_2 (m2,): which inequalities carry the normal;
     residual (): what the conditions lack, dimensionless, the smaller of each complementary pair or, if less, their
-    product, which bounds the error of the distance; converged (): whether that is within round-off. Points on faces and
-    edges that are parallel within some 1e-8 rad may be others than the closest ones, but no farther apart than that.
+    products, whose sum bounds the error of the distance; converged (): whether that is within round-off. On faces and edges
+    parallel within some 1e-8 rad the points may be others than the closest ones, as far apart as these but for that sum.
     """
 
     distance: jax.Array
