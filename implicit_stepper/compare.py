@@ -14,6 +14,7 @@ from tqdm import tqdm
 from shapes.arguments import positive
 
 from . import nearby
+from .files import replaced
 from .results import StepError
 from .scene import Scene
 from .simulate import simulate
@@ -77,11 +78,12 @@ class Comparison:
     def save(self, folder: str | Path) -> None:
         """Writes comparison.csv with all digits, comparison.md, and every trajectory as METHOD-h=H.npz."""
         folder = Path(folder)
-        with (folder / "comparison.csv").open("w", encoding="utf-8", newline="") as file:
+        with replaced(folder / "comparison.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(field.name for field in dataclasses.fields(Entry))
             writer.writerows(dataclasses.astuple(entry) for entry in self.entries)
-        (folder / "comparison.md").write_text(self.table() + "\n", encoding="utf-8")
+        with replaced(folder / "comparison.md") as path:
+            path.write_text(self.table() + "\n", encoding="utf-8")
         for (method, h), trajectory in self.trajectories.items():
             trajectory.save(folder / f"{method}-h={h:g}.npz")
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ import numpy as np
 from . import dense
 from .bodies import State
 from .events import Event
-from .records import Contacts, Stages, Stats
+from .files import replaced
+from .records import Contacts, Stages, Stats, no_contacts
 from .system import System
 
 _FORMAT = 3
@@ -85,7 +87,8 @@ class Trajectory:
         return dense.at(self, np.asarray(time, dtype=float))
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes .npz: one array per field (`contacts.gap`, ...) and a JSON header with h, names and the format number."""
+        """Writes .npz: one array per field (`contacts.gap`, ...) and a JSON header with h, names and the format number. A
+        file that cannot be finished, as on a full disk, leaves what `path` held before. Raises `OSError`."""
         arrays = {name: getattr(self, name) for name in ("time", "position", "orientation", "velocity", "mass", "inertia")}
         arrays |= _flat("contacts", self.contacts) | _flat("stats", self.stats)
         arrays |= {f"certificate.{name}": values for name, values in self.certificate.items()}
@@ -96,7 +99,7 @@ class Trajectory:
             "contact_names": self.contact_names,
         }
         header |= {"events": self.events, "counts": self.counts}
-        with Path(path).open("wb") as file:  # a file, as NumPy would add .npz to a name
+        with replaced(path) as written, written.open("wb") as file:  # a file, as NumPy would add .npz to a name
             np.savez_compressed(file, header=json.dumps(header), **arrays)
 
 
@@ -121,24 +124,32 @@ def assembled(system: System, states: State, contacts: Contacts, stats: Stats, c
 
 
 def load(path: str | os.PathLike) -> Trajectory:
-    """Reads what `Trajectory.save` wrote. Raises `ValueError` for other files, `OSError` when it cannot be read."""
+    """Reads what `Trajectory.save` wrote. Raises `ValueError` for other files and for damaged ones,
+    `OSError` when it cannot be read."""
+    name = repr(os.fspath(path))
     with Path(path).open("rb") as file:
         if not zipfile.is_zipfile(file):
-            raise ValueError(f"{os.fspath(path)!r} is not an .npz file, so not a saved trajectory.")
+            raise ValueError(f"{name} is not an .npz file, or was cut off, so not a saved trajectory.")
         file.seek(0)
-        with np.load(file, allow_pickle=False) as stored:
-            try:
-                return _from_arrays(dict(stored), os.fspath(path))
-            except (KeyError, TypeError, json.JSONDecodeError) as error:
-                raise ValueError(f"{os.fspath(path)!r} is not a saved trajectory: {error!r}.") from error
+        try:
+            with np.load(file, allow_pickle=False) as stored:
+                arrays = dict(stored)
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError) as error:
+            raise ValueError(f"{name} is damaged: {error}. Take it from a copy, or run the simulation again.") from error
+    try:
+        found = _from_arrays(arrays, name)
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{name} is not a saved trajectory: {error!r}.") from error
+    _refuse_other_shapes(found, name)
+    return found
 
 
-def _from_arrays(stored: dict[str, np.ndarray], path: str) -> Trajectory:
+def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
     if "header" not in stored:
-        raise ValueError(f"{path!r} has no header: it is not a saved trajectory.")
+        raise ValueError(f"{name} has no header: it is not a saved trajectory.")
     header = json.loads(str(stored["header"]))
     if header["format"] != _FORMAT:
-        raise ValueError(f"{path!r} has format {header['format']}, this version reads {_FORMAT}.")
+        raise ValueError(f"{name} has format {header['format']}, this version reads {_FORMAT}.")
 
     def fields(prefix):
         return {name.removeprefix(prefix): values for name, values in stored.items() if name.startswith(prefix)}
@@ -159,6 +170,48 @@ def _from_arrays(stored: dict[str, np.ndarray], path: str) -> Trajectory:
         events=tuple(Event(*event) for event in header["events"]),
         counts=header["counts"],
     )
+
+
+def _refuse_other_shapes(found: Trajectory, name: str) -> None:
+    """Raises `ValueError` where an array has not the shape that the documentation of `Trajectory` gives it."""
+    n, nb, nc = max(found.time.size - 1, 0), len(found.names), len(found.contact_names)
+    d = 2 if found.position.shape[-1:] == (2,) else 3
+    width, turn, axes = (6, 4, 3) if d == 3 else (3, 1, 1)
+    arrays = {
+        "time": (found.time, (n + 1,)),
+        "position": (found.position, (n + 1, nb, d)),
+        "orientation": (found.orientation, (n + 1, nb, turn)),
+        "velocity": (found.velocity, (n + 1, nb, width)),
+        "mass": (found.mass, (nb,)),
+        "inertia": (found.inertia, (nb, axes, axes)),
+        "h": (np.asarray(found.h), (n,) if np.ndim(found.h) else ()),
+    }
+    arrays |= {f"stats.{field.name}": (getattr(found.stats, field.name), (n,)) for field in dataclasses.fields(Stats)}
+    arrays |= {f"certificate.{key}": (values, (n,)) for key, values in found.certificate.items()}
+    arrays |= _contact_shapes("contacts", found.contacts, (n, nc), d)
+    stages = found.contacts.stages
+    if stages is not None:
+        s = stages.eta.shape[1] if stages.eta.ndim == 3 else 0
+        arrays |= {f"contacts.stages.{key}": (getattr(stages, key), (n, s, nb, width)) for key in ("rates", "velocity")}
+        arrays["contacts.stages.eta"] = stages.eta, (n, s, nc)
+        arrays |= _contact_shapes("contacts.stages.contacts", stages.contacts, (n, s, nc), d)
+    for key, (values, needed) in arrays.items():
+        if values.shape != needed or values.dtype.kind not in "fiu":
+            raise ValueError(
+                f"{name} is not a saved trajectory: `{key}` has shape {values.shape} and type {values.dtype}, where "
+                f"numbers of shape {needed} belong."
+            )
+
+
+def _contact_shapes(prefix: str, contacts: Contacts, leading: tuple[int, ...], d: int) -> dict[str, tuple]:
+    """By name, the arrays of `contacts` and the shapes that they need, `leading` axes first."""
+    found = {}
+    for key, array in _flat("", dataclasses.replace(contacts, stages=None)).items():
+        one = getattr(no_contacts(d), key.removeprefix(".")).shape[1:]
+        # bodies have any number of inequalities
+        needed = array.shape[-1:] if key.startswith(".multipliers") else one
+        found[prefix + key] = array, (*leading, *needed)
+    return found
 
 
 def _flat(prefix: str, record) -> dict[str, np.ndarray]:

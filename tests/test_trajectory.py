@@ -225,3 +225,50 @@ def test_array_and_broken_header_are_refused(tmp_path):
 def test_a_name_without_ending_is_kept(spatial, tmp_path):
     spatial.save(tmp_path / "run")
     assert np.array_equal(load(tmp_path / "run").position, spatial.position)
+
+
+def test_a_damaged_file_is_refused_by_name(spatial, tmp_path):
+    """One byte in a hundred places: refused by name, or read as it was saved, as some bytes say nothing."""
+    path = tmp_path / "run.npz"
+    spatial.save(path)
+    whole, messages = path.read_bytes(), []
+    for i in range(len(whole) // 2000, len(whole), len(whole) // 100):
+        path.write_bytes(whole[:i] + bytes([whole[i] ^ 0x55]) + whole[i + 1 :])
+        try:
+            found = load(path)
+        except ValueError as error:
+            messages.append(str(error))
+        else:
+            same(found, spatial)
+    assert all("run.npz' is" in message for message in messages)
+    assert len(messages) > 80
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match="run.npz' is not an .npz file, or was cut off"):
+        load(path)
+
+
+@pytest.mark.parametrize("name", ["time", "velocity", "contacts.gap", "contacts.slip", "stats.rung", "certificate.gap"])
+def test_arrays_of_other_lengths_are_refused(spatial, tmp_path, name):
+    spatial.save(tmp_path / "run.npz")
+    with np.load(tmp_path / "run.npz") as stored:
+        arrays = dict(stored)
+    arrays[name] = arrays[name][:-1]
+    np.savez(tmp_path / "short.npz", **arrays)
+    with pytest.raises(ValueError, match=r"short.npz' is not a saved trajectory: `.*` has shape"):
+        load(tmp_path / "short.npz")
+
+
+def test_a_full_disk_leaves_the_file_that_was_there(spatial, tmp_path, monkeypatch):
+    path = tmp_path / "run.npz"
+    spatial.save(path)
+    before = path.read_bytes()
+
+    def full(file, **arrays):
+        file.write(b"PK")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    with pytest.raises(OSError, match="No space left"):
+        spatial.save(path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run.npz"]

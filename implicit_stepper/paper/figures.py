@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from .. import plots
+from ..files import replaced
 from ..friction import FrictionEllipsoid
 from ..plots import BLUE, COLOURS, GREEN, ORANGE, PURPLE, RED, SKY
 from ..trajectory import Trajectory
@@ -32,7 +33,8 @@ def draw(case: str, trajectory: Trajectory, *others: Study, folder: Path, animat
     paths = []
     for name, figure in (FIGURES | COMPARISONS)[case].items():
         paths.append(folder / f"{name}.png")
-        figure(trajectory, *others).savefig(paths[-1], dpi=DOTS_PER_INCH)
+        with replaced(paths[-1]) as aside:
+            figure(trajectory, *others).savefig(aside, dpi=DOTS_PER_INCH)
     if animate and case in pictures.ANIMATIONS:
         paths.append(folder / f"{case}.gif")
         pictures.ANIMATIONS[case](trajectory, paths[-1])

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Circle, Polygon
 
+from ..files import replaced
 from ..plots import BLUE, ORANGE, RED, styled
 from ..trajectory import Trajectory
 from . import exact
@@ -138,7 +139,8 @@ def _save(figure: Figure, show: Callable[[int], None], trajectory: Trajectory, e
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # found once: labels of other widths would make the axes jump
     animation = FuncAnimation(figure, show, frames=frames, init_func=lambda: None, cache_frame_data=False)
-    animation.save(path, writer=PillowWriter(fps=FRAMES_PER_SECOND), dpi=90)
+    with replaced(path) as aside:
+        animation.save(aside, writer=PillowWriter(fps=FRAMES_PER_SECOND), dpi=90)
 
 
 def _step(trajectory: Trajectory, time: float) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..files import replaced
 from ..trajectory import Trajectory
 
 
@@ -73,13 +74,13 @@ def write_markdown(rows: Iterable[Row], path: Path) -> None:
         for row in rows
     ]
     text = [header, ["---"] * len(header), *body]
-    with path.open("w", encoding="utf-8") as file:
+    with replaced(path) as aside, aside.open("w", encoding="utf-8") as file:
         file.writelines("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in text)
 
 
 def write_csv(rows: Iterable[Row], path: Path) -> None:
     """Rows with all their digits; an empty cell where there is no number."""
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with replaced(path) as aside, aside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(field.name for field in dataclasses.fields(Row))
         writer.writerows(dataclasses.astuple(row) for row in rows)
@@ -107,7 +108,7 @@ def write_trajectory(trajectory: Trajectory, path: Path) -> None:
         parts += [contacts.gap[:, i], contacts.slip[:, i], contacts.sigma[:, i]]
         record = np.column_stack(parts)
         columns.append(np.concatenate([np.full((1, record.shape[1]), np.nan), record]))
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with replaced(path) as aside, aside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(header)
         for line in np.hstack(columns).tolist():

@@ -1,0 +1,25 @@
+"""Files that are either whole or not there: written aside, then renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def replaced(path: str | os.PathLike) -> Iterator[Path]:
+    """A path beside `path` to write to, which takes its name when the block ends, so that a full disk or an interrupt leaves
+    the file that was there. What is no regular file, as a pipe or a device, is written to directly. Raises `OSError`."""
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    target = path.resolve()  # of a link, what it points to
+    aside = target.with_name(f".{os.getpid()}.{target.name}")  # the ending stays: writers look at it
+    try:
+        yield aside
+        aside.replace(target)
+    finally:
+        aside.unlink(missing_ok=True)
