@@ -12,6 +12,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from shapes.closest_points import ContactGeometry, Placed
 from shapes.implicit import ShapeClass
@@ -26,6 +27,9 @@ from .friction import dissipation_defect
 from .records import Contacts
 from .scales import scales
 from .system import ContactGroup, System, in_user_order, take
+
+_OF_BODIES = frozenset({"momentum", "rates", "impact"})  # violations with an entry for each moving body
+_OF_ALL = frozenset({"energy"})  # with one entry for all
 
 
 def certificate(system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
@@ -49,6 +53,21 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
         "energy": excess_energy(system, after, contacts, h, free_energy(system, before, h))[None],
         **joined,
     }
+
+
+def described(system: System, violations: dict[str, np.ndarray]) -> str:
+    """In words: the worst entry of each of `violations`, and the body or the contact that it belongs to."""
+    parts = []
+    for name, values in violations.items():
+        worst = int(np.argmax(np.where(np.isnan(values), np.inf, values)))
+        parts.append(f"{name} {values[worst]:.2e} at {_place(system, name, worst)}")
+    return "; ".join(parts)
+
+
+def _place(system: System, name: str, number: int) -> str:
+    if name in _OF_ALL:
+        return "all bodies"
+    return system.names[number] if name in _OF_BODIES else " and ".join(system.contact_names[number])
 
 
 def contact_violations(units, h, member: ContactGroup, record: Contacts, impulse, motion_1, motion_2):

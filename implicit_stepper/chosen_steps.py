@@ -13,6 +13,7 @@ from shapes.arguments import vector
 
 from .adaptive import Run
 from .bodies import State
+from .certificate import described
 from .one_stage import rounding
 from .results import Result, StepError
 from .steppers.radau_contact import RadauContact
@@ -99,6 +100,7 @@ def trajectory(stepper: RadauContact, system: System, run: Run, tolerance: float
     certified = good == len(worst)
     if (run.failure or not certified) and on_failure == "raise":
         raise _error(
+            system,
             made,
             run,
             {} if certified else {name: v[good] for name, v in found.items()},
@@ -107,10 +109,10 @@ def trajectory(stepper: RadauContact, system: System, run: Run, tolerance: float
     return made
 
 
-def _error(made: Trajectory, run: Run, violations: dict, tolerance: float) -> StepError:
+def _error(system: System, made: Trajectory, run: Run, violations: dict, tolerance: float) -> StepError:
     time = float(made.time[-1])
-    violated = {name: values for name, values in violations.items() if np.max(values, initial=0.0) > tolerance}
-    what = "; ".join(f"{name} {np.max(values):.2e} (allowed {tolerance:.0e})" for name, values in violated.items())
+    violated = {name: values for name, values in violations.items() if not np.max(values, initial=0.0) <= tolerance}
+    what = f"{described(system, violated)} (allowed {tolerance:.0e})." if violated else ""
     last = ", ".join(f"contact {e.contact} {e.kind} at {e.time:.9g} s" for e in made.events[-3:])
     state = State(made.time[-1], made.position[-1], made.orientation[-1], made.velocity[-1])
     return StepError(

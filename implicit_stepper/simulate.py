@@ -15,6 +15,7 @@ from shapes.arguments import positive
 
 from . import adaptive, chosen_steps
 from .bodies import State
+from .certificate import described
 from .compilation import prepare
 from .error_control import Tolerance, resolved
 from .ladder import Climb, several
@@ -126,19 +127,13 @@ def _error(failed: Climb, state: State, h: float, system: System, tolerance: flo
     time, result = float(state.time) + h, Result(int(failed.record.result))
     result = Result.NOT_CERTIFIED if result == Result.SOLVED else result
     violations = {name: v for name, v in failed.record.certificates.items() if v.size and not np.max(v) <= tolerance}
-    where = []
-    for name, values in violations.items():
-        worst = int(np.argmax(np.where(np.isnan(values), np.inf, values)))
-        place = {"momentum": system.names[worst], "energy": "all bodies"}.get(name)
-        place = place or " and ".join(system.contact_names[worst])
-        where.append(f"{name} {values[worst]:.2e} at {place}")
     best: dict[str, float] = {}
     for attempt in failed.attempts:
         best[attempt.name] = min(best.get(attempt.name, np.inf), attempt.residual)
     tried = ", ".join(f"{name} {residual:.1e}" for name, residual in best.items())
     message = (
         f"the step to t = {time:.9g} s failed: {result.message} Least solver residual of the starts tried after the warm "
-        f"one: {tried}; violated after the last (allowed {tolerance:.0e}): {'; '.join(where) or 'nothing'}. The "
+        f"one: {tried}; violated after the last (allowed {tolerance:.0e}): {described(system, violations) or 'nothing'}. The "
         f"{len(trajectory)} steps before it are in the error's `trajectory`, the state before it in its `state`."
     )
     state = jax.tree.map(np.asarray, state)

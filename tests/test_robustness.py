@@ -10,6 +10,7 @@ import pytest
 import implicit_stepper as ist
 import shapes
 from implicit_stepper import ladder
+from implicit_stepper.certificate import described
 from implicit_stepper.compilation import jit
 from implicit_stepper.paper import scenes
 
@@ -175,6 +176,33 @@ def test_a_solved_but_uncertified_step_is_an_error_too():
         ist.simulate(scene, ist.GeometricallyImplicit(tolerance=1e-3), h=0.01, duration=1.0, certificate_tolerance=1e-15)
     assert caught.value.result == ist.Result.NOT_CERTIFIED
     assert caught.value.certificate
+
+
+class _DoubtsTheLastContact(ist.ConeComplementarity):
+    """Certifies nothing, as the last contact's "cone" is said to be exceeded, and has nothing else to try."""
+
+    divisible = False
+
+    def certificate(self, system, before, after, contacts, h):
+        found = super().certificate(system, before, after, contacts, h)
+        return found | {"cone": found["cone"].at[-1].set(1.0)}
+
+
+def test_an_error_names_contacts_where_there_are_more_of_them_than_bodies():
+    scene = ist.Scene(dimension=2, gravity=(0, -9.81))
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    row = [(shapes.Disc(0.5), ((x, 0), 0.0)) for x in (-0.5, 0.0, 0.5)]
+    scene.add_contact(floor, scene.add_body(name="row", shapes=row, mass=1.0, inertia=1.0, position=(0, 0.6)))
+    with pytest.raises(ist.StepError, match=r"cone 1.00e\+00 at floor and row\[2\]\. The 0 steps"):
+        ist.simulate(scene, _DoubtsTheLastContact(), h=0.01, duration=0.05)
+
+
+@pytest.mark.parametrize(("name", "place"), [("momentum", "ball"), ("rates", "ball"), ("impact", "ball"), ("energy", "all")])
+def test_violations_are_said_of_bodies_or_of_contacts(name, place):
+    """Of stages, "rates" and "impact" are of bodies too, of which there may be no contact with the same number."""
+    scene = ist.Scene()
+    scene.add_body(name="ball", shape=shapes.Sphere(0.5), mass=1.0, position=(0, 0, 1))
+    assert described(scene.build()[0], {name: np.array([np.nan])}).startswith(f"{name} nan at {place}")
 
 
 def test_a_lost_step_can_be_taken_up_again_from_its_state():
