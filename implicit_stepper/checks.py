@@ -62,6 +62,26 @@ def pose(name: str, value, dimension: int) -> tuple[jax.Array, jax.Array]:
     return position.astype(float), turn.astype(float)
 
 
+def load_function(wrench, position, orientation, velocity) -> None:
+    """A `wrench` that steps can call: with numbers, and as JAX traces it, of these arrays in its first state."""
+    start = (0.0, *(jnp.asarray(a) for a in (position, orientation, velocity)))
+    try:
+        load = wrench(*start)
+    except TypeError as error:
+        raise ValueError(
+            f"`wrench` = {wrench!r} must be a function of (time, position, orientation, velocity): {error}"
+        ) from error
+    vector("wrench(0, position, orientation, velocity)", load, len(velocity))
+    try:
+        jax.eval_shape(lambda *arguments: jnp.stack([wrench(*arguments)]), *start)
+    except Exception as error:  # of any type: it is the user's function that JAX's tracers run through
+        what = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(
+            f"`wrench` = {wrench!r} cannot be traced by JAX, which compiles the steps: {what} Compute with jax.numpy in "
+            "place of numpy and math, choose with jnp.where in place of `if`, and return one array."
+        ) from error
+
+
 def mass_properties(moments, mass, inertia, density, centre, dimension: int) -> tuple[float, np.ndarray, np.ndarray]:
     """Mass [kg], inertia [kg m^2], (3, 3) or (1, 1), about the centre of mass, and that centre (d,) [m] in the body's
     coordinates, from what the user gave and, by `moments()`, what the shapes know."""

@@ -155,7 +155,7 @@ def _measures(trajectory: Trajectory, stepper: Stepper, reference: Reference, mu
     exact = dataclasses.replace(trajectory, velocity=np.asarray(velocity)).kinetic_energy()
     contacts, d = trajectory.contacts, trajectory.position.shape[-1]
     carries = contacts.normal_impulse > _CARRIES * np.max(contacts.normal_impulse, initial=0.0)
-    predicted = np.asarray(stepper.predicted_gap(contacts, mu, trajectory.h))
+    predicted = np.asarray(stepper.predicted_gap(contacts, mu, np.reshape(trajectory.h, (-1, 1))))
     return {
         "error": float(np.max(np.linalg.norm(trajectory.position - position, axis=-1))),
         "velocity_error": float(np.max(np.linalg.norm((trajectory.velocity - velocity)[..., :d], axis=-1))),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-import jax.numpy as jnp
 import numpy as np
 
 from shapes import Shape, ShapeError
@@ -116,13 +115,7 @@ class Scene:
             wrench=np.zeros(width) if wrench is None else wrench,
         )
         if callable(wrench):
-            try:
-                load = wrench(0.0, jnp.asarray(spec.position), jnp.asarray(orientation), jnp.asarray(spec.velocity))
-            except TypeError as error:
-                raise ValueError(
-                    f"`wrench` = {wrench!r} must be a function of (time, position, orientation, velocity): {error}"
-                ) from error
-            vector("wrench(0, position, orientation, velocity)", load, width)
+            checks.load_function(wrench, spec.position, orientation, spec.velocity)
         else:
             spec = dataclasses.replace(spec, wrench=vector("wrench", spec.wrench, width))
         self._specs[name] = spec

@@ -27,6 +27,9 @@ from .steps import CHUNK, Record, programs
 from .system import System
 from .trajectory import Trajectory, assembled
 
+_ROUNDING = 1e-9  # of a step: 3 steps of 0.1 make 0.3, whatever rounding leaves
+_SPACINGS = 1000  # of floating-point times: a shorter step is a per mille off
+
 
 def simulate(
     scene: Scene,
@@ -41,9 +44,10 @@ def simulate(
     start: State | None = None,
     progress: bool | None = None,
 ) -> Trajectory:
-    """Steps `scene` from its initial state, or from `start`, for at least `duration` [s], in steps of h [s]; or, where the
-    stepper can, in steps that keep the error near `tol` and end on every event and at `duration` (see
-    `error_control.Tolerance` and `adaptive`). `switches` [s]: times at which loads jump; adaptive steps end there.
+    """Steps `scene` from its initial state, or from `start`, for `duration` [s], in steps of h [s], of which the last one
+    is shorter where `duration` is no multiple of h; or, where the stepper can, in steps that keep the error near `tol` and
+    end on every event and at `duration` (see `error_control.Tolerance` and `adaptive`). `switches` [s]: times at which
+    loads jump; adaptive steps end there.
 
     Every step must converge and pass its certificate within `certificate_tolerance` (dimensionless, see `certificate`;
     1e-8 to 1e-10); one that does not is solved again by the ladder (`ladder.climb`). If that fails too, `StepError` is
@@ -67,25 +71,27 @@ def simulate(
         raise ValueError(
             f"`switches` = {switches!r} are for chosen steps: with a fixed `h`, loads are taken at each step's start."
         )
-    h = positive("h", h)
-    count = math.ceil(duration / h - 1e-9)  # 3 steps of 0.1 make 0.3 in spite of round-off
     system, state = jax.device_put(scene.build())
     state = state if start is None else _checked(start, state)
+    h, whole, rest = _steps(positive("h", h), duration, float(state.time))
+    count = whole + (rest > 0)
     prepare(programs, stepper, system, state, h)
     memory = begin(stepper, system, state)
     first, records, failed, done = state, [], None, 0
     with tqdm(total=count, unit="step", disable=None if progress is None else not progress, leave=False) as bar:
         while done < count and failed is None:
-            chunk = several(stepper, system, state, memory, h, min(CHUNK, count - done), certificate_tolerance)
+            size, most = (h, min(CHUNK, whole - done)) if done < whole else (rest, 1)
+            chunk = several(stepper, system, state, memory, size, most, certificate_tolerance)
             state, memory = chunk.state, chunk.memory
             if not chunk.solved:
-                failed = chunk.climb, state
+                failed = chunk.climb, state, size
             records.append(chunk.record)
             bar.update(len(chunk.record.result))
             done += len(chunk.record.result)
-    trajectory = _join(system, first, h, records)
+    sizes = h if done <= whole else np.append(np.full(whole, h), rest)
+    trajectory = _join(system, first, sizes, records)
     if failed is not None and on_failure == "raise":
-        raise _error(*failed, h, system, certificate_tolerance, trajectory)
+        raise _error(*failed, system, certificate_tolerance, trajectory)
     return trajectory
 
 
@@ -116,7 +122,23 @@ def _checked(start: State, built: State) -> State:
     return jax.tree.map(lambda a: jnp.asarray(a, float), start)
 
 
-def _join(system: System, start: State, h: float, records: list[Record]) -> Trajectory:
+def _steps(h: float, duration: float, start: float) -> tuple[float, int, float]:
+    """Steps of h [s], how many of them, and the shorter one [s] after them, 0 if there is none, that
+    fill `duration` [s] from `start` [s]. Raises `ValueError` for an h that is lost in rounding."""
+    h, end = min(h, duration), abs(start) + duration
+    least = _SPACINGS * float(np.spacing(end))
+    if h < least:
+        raise ValueError(
+            f"`h` = {h:.3g} s is lost in the rounding of times near {end:.9g} s: give `h` and `duration` of at least "
+            f"{least:.1e} s."
+        )
+    slack = _ROUNDING + duration / h * np.finfo(float).eps
+    whole = math.floor(duration / h + slack)
+    rest = duration - whole * h
+    return h, whole, rest if rest > slack * h else 0.0
+
+
+def _join(system: System, start: State, h: float | np.ndarray, records: list[Record]) -> Trajectory:
     record = jax.tree.map(lambda *parts: np.concatenate(parts), *records)
     states = jax.tree.map(lambda first, rest: np.concatenate([np.asarray(first)[None], rest]), start, record.state)
     return assembled(system, states, record.contacts, record.stats, record.certificates, h)

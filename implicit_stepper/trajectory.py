@@ -31,8 +31,8 @@ class Trajectory:
     violation of each equation, by name, (n,), dimensionless. `h` [s]; `names` of the bodies and `contact_names`, pairs;
     mass (nb,) and inertia (nb, 3, 3) or (nb, 1, 1) in the body frames.
 
-    Of chosen steps, `h` is (n,), `events` lists what happened to contacts when, and `counts` the problems solved, by kind:
-    see `adaptive`."""
+    Of chosen steps, and where the last step is shorter than the others, `h` is (n,). Of chosen steps, `events` lists what
+    happened to contacts when, and `counts` the problems solved, by kind: see `adaptive`."""
 
     time: np.ndarray
     position: np.ndarray

@@ -1,11 +1,15 @@
 """Canaries: a compiler that miscomputes, a layer that imports upward, a precision that is not double."""
 
 import ast
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import implicit_stepper
 
@@ -37,8 +41,20 @@ def test_shapes_knows_nothing_of_the_stepper():
 
 
 def test_importing_the_library_loads_no_picture_library():
-    import subprocess
-    import sys
-
     code = "import sys, implicit_stepper; print('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("name", ["shapes.py", "shapes/__init__.py"])
+def test_a_file_that_hides_the_shapes_is_named(tmp_path, name):
+    """A file or folder of that name beside a script comes first on Python's path."""
+    hides = tmp_path / name
+    hides.parent.mkdir(exist_ok=True)
+    hides.touch()
+    (tmp_path / "script.py").write_text("import implicit_stepper\n")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    script = [sys.executable, str(tmp_path / "script.py")]
+    run = subprocess.run(script, capture_output=True, text=True, env=environment)
+    assert run.returncode == 1
+    assert str(tmp_path / name.split("/")[0]) in run.stderr.splitlines()[-1]
+    assert "rename" in run.stderr.splitlines()[-1]

@@ -89,6 +89,14 @@ BAD_BODIES = {
         lambda: body(wrench=lambda time: jnp.zeros(6)),
         ["`wrench`", "(time, position, orientation, velocity)"],
     ),
+    "wrench function of numpy": (
+        lambda: body(wrench=lambda time, position, orientation, velocity: np.append(np.sin(time), np.zeros(5))),
+        ["`wrench`", "cannot be traced by JAX", "jax.numpy in place of numpy"],
+    ),
+    "wrench function that asks": (
+        lambda: body(wrench=lambda time, position, orientation, velocity: jnp.ones(6) if time > 1 else jnp.zeros(6)),
+        ["`wrench`", "cannot be traced by JAX", "jnp.where in place of `if`"],
+    ),
     "wrench function nan": (
         lambda: body(wrench=lambda time, position, orientation, velocity: jnp.full(6, jnp.nan)),
         ["`wrench(0, position, orientation, velocity)`", "nan", "not finite"],

@@ -186,15 +186,36 @@ def test_wrench_function_sees_the_start_of_the_step():
     assert len(trajectory) == 50
 
 
-@pytest.mark.parametrize(("h", "duration", "steps"), [(0.1, 0.1 * 3, 3), (0.1, 0.31, 4), (0.7, 0.1, 1), (0.01, 2.0, 200)])
-def test_duration_is_covered_by_whole_steps(h, duration, steps):
-    """0.1 * 3 is 0.30000000000000004, still 3 steps of 0.1; 200 steps need more than one compiled chunk of 128."""
+def falling(h, duration):
     scene = Scene(gravity=(0, 0, -1.0))
     scene.add_body(name="ball", shape=shapes.Sphere(0.5), position=[0, 0, 0], mass=1.0)
-    trajectory = run(scene, h=h, duration=duration)
+    return run(scene, h=h, duration=duration)
+
+
+@pytest.mark.parametrize(("h", "duration", "steps"), [(0.1, 0.1 * 3, 3), (0.01, 2.0, 200)])
+def test_duration_is_covered_by_whole_steps(h, duration, steps):
+    """0.1 * 3 is 0.30000000000000004, still 3 steps of 0.1; 200 steps need more than one compiled chunk of 128."""
+    trajectory = falling(h, duration)
     assert len(trajectory) == steps
+    assert trajectory.h == h
     np.testing.assert_allclose(trajectory.time, h * np.arange(steps + 1), rtol=1e-13)
     np.testing.assert_allclose(trajectory.velocity[:, 0, 2], -h * np.arange(steps + 1), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("h", "duration", "whole"), [(0.1, 0.31, 3), (0.7, 0.1, 0), (1e10, 0.1, 0), (0.01, 1e-14, 0)])
+def test_the_last_step_ends_at_the_duration(h, duration, whole):
+    """Implicit Euler falls by g times the time itself, whatever the steps."""
+    trajectory = falling(h, duration)
+    assert len(trajectory) == whole + 1
+    times = np.append(h * np.arange(whole + 1), duration)
+    np.testing.assert_allclose(trajectory.time, times, rtol=1e-13)
+    np.testing.assert_allclose(trajectory.velocity[:, 0, 2], -times, rtol=1e-12)
+    np.testing.assert_allclose(trajectory.h, np.diff(times) if whole else duration, rtol=1e-12)
+
+
+def test_a_step_that_rounding_takes_from_the_time_is_refused():
+    with pytest.raises(ValueError, match=r"`h` = 1e-300 s is lost in the rounding of times near 1 s: .* at least 2.2e-13 s"):
+        falling(1e-300, 1.0)
 
 
 @pytest.mark.parametrize(
