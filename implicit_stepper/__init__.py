@@ -38,6 +38,7 @@ from .steppers import (  # noqa: E402
     Linearized,
     RadauContact,
 )
+from .threads import one_blas_thread  # noqa: E402
 from .trajectory import Trajectory, load  # noqa: E402
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "closest_points",
     "compare",
     "load",
+    "one_blas_thread",
     "shapes",
     "simulate",
     "solve_ncp",

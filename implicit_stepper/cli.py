@@ -14,10 +14,12 @@ import jax
 from . import command_compare
 from .paper.reproduce import CASES, reproduce
 from .results import StepError
+from .threads import one_blas_thread
 
 FAILED, MISUSED = 1, 2  # exit codes: a row is out of tolerance; the command cannot run as it was given
 
 
+@one_blas_thread()
 def main(argv: list[str] | None = None) -> int:
     """Runs the command with `argv`, by default the process's arguments, and returns its exit code."""
     arguments = _parser().parse_args(argv)

@@ -21,6 +21,7 @@ from . import approach, checks, rotation
 from .compilation import jit
 from .complementarity import fischer_burmeister
 from .newton import Solution, largest, linearized, newton
+from .threads import one_blas_thread
 
 _TOLERANCE = 1e-10
 _ITERATIONS = 60
@@ -54,6 +55,7 @@ class ClosestPoints:
     converged: jax.Array
 
 
+@one_blas_thread()
 def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2) -> ClosestPoints:
     """Closest points of two convex bodies and their signed distance, Chakraborty (9) and (20)-(22), without a hint.
 

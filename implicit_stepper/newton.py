@@ -19,6 +19,7 @@ from jax import lax
 
 from .complementarity import fischer_burmeister
 from .linear import damped_inverse, damped_step
+from .threads import one_blas_thread
 
 _GROWTH = 10.0
 _MEMORY = 20
@@ -200,6 +201,7 @@ def _damped_newton(linearize: Callable, z0, tolerance, max_iterations) -> _Itera
     return lax.while_loop(proceed, advance, start)
 
 
+@one_blas_thread()
 def solve_ncp(
     function: Callable, z0, complementary, *, tolerance: float = 1e-10, max_iterations: int = 100, kappa: float = 0.0
 ) -> Solution:
@@ -218,7 +220,8 @@ def solve_ncp(
         F = function(z)
         return jnp.where(complementary, fischer_burmeister(z, F, kappa), F)
 
-    return newton(linearized(residual), z0, tolerance=tolerance, max_iterations=max_iterations)
+    solution = newton(linearized(residual), z0, tolerance=tolerance, max_iterations=max_iterations)
+    return jax.block_until_ready(solution)
 
 
 def largest(F):

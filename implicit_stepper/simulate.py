@@ -25,12 +25,14 @@ from .steppers import RadauContact
 from .steppers.base import Stepper, begin
 from .steps import CHUNK, Record, programs
 from .system import System
+from .threads import one_blas_thread
 from .trajectory import Trajectory, assembled
 
 _ROUNDING = 1e-9  # of a step: 3 steps of 0.1 make 0.3, whatever rounding leaves
 _SPACINGS = 1000  # of floating-point times: a shorter step is a per mille off
 
 
+@one_blas_thread()
 def simulate(
     scene: Scene,
     stepper: Stepper,
@@ -155,8 +157,8 @@ def _error(failed: Climb, state: State, h: float, system: System, tolerance: flo
     tried = ", ".join(f"{name} {residual:.1e}" for name, residual in best.items())
     message = (
         f"the step to t = {time:.9g} s failed: {result.message} Least solver residual of the starts tried after the warm "
-        f"one: {tried}; violated after the last (allowed {tolerance:.0e}): {described(system, violations) or 'nothing'}. The "
-        f"{len(trajectory)} steps before it are in the error's `trajectory`, the state before it in its `state`."
+        f"one: {tried}; violated after the last (allowed {tolerance:.0e}): {described(system, violations) or 'nothing'}. "
+        f"The {len(trajectory)} steps before it are in the error's `trajectory`, the state before it in its `state`."
     )
     state = jax.tree.map(np.asarray, state)
     return StepError(message, result=result, time=time, trajectory=trajectory, state=state, certificate=violations)

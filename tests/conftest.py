@@ -4,6 +4,8 @@ that several tests share."""
 import os
 import platform
 
+# before NumPy is imported, for this process and those that tests start: see docs/decisions/0017-blas-threads.md
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if platform.machine() in ("x86_64", "AMD64"):  # as the command line does, for programs that come back from a cache
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa=AVX2".strip()
 
