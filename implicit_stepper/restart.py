@@ -19,7 +19,6 @@ from .cone_solvers import apgd, coulomb
 from .nearby import Impulses, Nearby, Rows
 from .system import System
 
-_OPEN = 1e6  # rate of opening, in units of the speed, of contacts that do not touch
 _TOUCHING = 1e-8  # of the scene's length: gaps that are closed
 _SHORT = 1e-6  # of sqrt(L / g): the time over which forces act that motion goes on with
 _AT_REST = 1e-12  # of the fastest speed at a contact
@@ -98,15 +97,15 @@ def _solve(system: System, here: Nearby, rows: Rows, mass, velocity, speed) -> t
         nothing = jnp.zeros((0, 1 + rows.e.shape[1]))
         return Impulses(nothing, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True)), nothing
     mu, unit, inverse = nearby.of_contacts(system, "mu"), jnp.min(jnp.asarray(system.mass)) * speed, jnp.linalg.inv(mass)
-    touching = _touching(system, here)
+    # contacts that do not touch take no part, however fast their points slide: alone, they separate
+    touching, separates = _touching(system, here)[:, None], np.eye(1, rows.e.shape[1] + 1)
 
     def product(gamma):
-        given = jnp.where(touching[:, None], gamma, 0.0) * unit
+        given = jnp.where(touching, gamma, 0.0) * unit
         change = jnp.einsum("bij,bj->bi", inverse, rows.momenta(given, system.body_count))
-        return rows.scaled(change) / speed
+        return jnp.where(touching, rows.scaled(change) / speed, gamma)
 
-    r = rows.scaled(velocity) / speed
-    r = r.at[:, 0].set(jnp.where(touching, r[:, 0], _OPEN))
+    r = jnp.where(touching, rows.scaled(velocity) / speed, separates)
     start = apgd(product, r, mu, jnp.zeros_like(r), _TOLERANCE, _START_ITERATIONS)
     solution = coulomb(product, r, mu, start, _TOLERANCE)
     return solution, solution.gamma * unit

@@ -51,6 +51,35 @@ def test_impacts_that_halve_their_intervals_end():
     assert np.max(np.diff(energy(run))) < 1e-10
 
 
+@pytest.mark.parametrize(
+    ("fall", "gravity"), [((2.0, 0.0, -1.0, 0.0, 0.0, 0.0), 0.0), ((20.0, 3.0, -1.0, 30.0, -50.0, 200.0), G)]
+)
+def test_an_oblique_impact_is_landed_on(fall, gravity):
+    """However fast the closest points slide past each other before it. Friction acts against the slip, mu times the normal
+    impulse as long as the ball does not come to roll."""
+    radius, mu, gap, inertia = 0.5, 0.5, 0.05, 0.1
+    scene = ist.Scene(gravity=(0.0, 0.0, -gravity))
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    ball = shapes.Sphere(radius)
+    moving = scene.add_body(
+        name="ball", shape=ball, mass=1.0, inertia=np.full(3, inertia), position=(0, 0, radius + gap), velocity=fall
+    )
+    scene.add_contact(floor, moving, friction=mu)
+    run = ist.simulate(scene, ist.RadauContact(), tol=1e-8, duration=0.15)
+    velocity, spin = np.array(fall[:3]), np.array(fall[3:])
+    hit = np.sqrt(velocity[2] ** 2 + 2 * gravity * gap)
+    time = 2 * gap / (hit - velocity[2])
+    assert [event[1:] for event in run.events] == [(0, "closes")]
+    assert abs(run.events[0].time - time) < 1e-12
+    assert (run.counts["impacts"], run.counts["one-stage steps"]) == (1, 0)
+    assert len(run) < 10
+    arm = np.array([0.0, 0.0, -radius])
+    slip = (velocity + np.cross(spin, arm))[:2]
+    friction = np.append(-mu * hit * slip / np.linalg.norm(slip), 0.0)
+    after = np.concatenate([[*velocity[:2], 0.0] + friction, spin + np.cross(arm, friction) / inertia])
+    np.testing.assert_allclose(run.velocity[np.argmin(np.abs(run.time - time)), 0], after, rtol=0, atol=1e-9)
+
+
 def test_a_rocking_block_follows_housner():
     """Turning about its corners in turn; an impact multiplies the spin by 1 - 1.5 sin^2 of the block's slenderness."""
     b, h, tilt = 0.1, 0.5, 0.05
