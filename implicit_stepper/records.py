@@ -25,7 +25,8 @@ class Contacts:
 
     Points, normals, tangents, multipliers and slips belong to the configuration in which the stepper writes its contact
     equations: the end of the step for `GeometricallyImplicit`, the start for those that ask for contacts beforehand. `gap`
-    is always that at the end. `stages`: what a method of several stages leaves inside the step.
+    is always that at the end. `stages`: what a method of several stages leaves inside the step;
+    `landing`: where a step of two parts was cut.
     """
 
     normal_impulse: jax.Array
@@ -41,6 +42,18 @@ class Contacts:
     multipliers_1: jax.Array
     multipliers_2: jax.Array
     stages: Stages | None = None
+    landing: Landing | None = None
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Landing:
+    """Where a step of two parts was cut: after the `part` () of h, with the `state` there and the
+    `contacts` of the first part. A step that was not cut has the part 1."""
+
+    part: jax.Array
+    state: State
+    contacts: Contacts
 
 
 @jax.tree_util.register_dataclass
@@ -86,5 +99,5 @@ def no_contacts(d: int) -> Contacts:
     k = 3 if d == 3 else 1
     width = {"friction_impulse": k, "slip": k, "point_1": d, "point_2": d, "normal": d, "tangent": d}
     width |= {"multipliers_1": 0, "multipliers_2": 0}
-    names = [f.name for f in dataclasses.fields(Contacts) if f.name != "stages"]
+    names = [f.name for f in dataclasses.fields(Contacts) if f.name not in ("stages", "landing")]
     return Contacts(**{name: jnp.zeros((0, width[name]) if name in width else 0) for name in names})

@@ -15,7 +15,7 @@ from . import dense
 from .bodies import State
 from .events import Event
 from .files import replaced
-from .records import Contacts, Stages, Stats, no_contacts
+from .records import Contacts, Landing, Stages, Stats, no_contacts
 from .system import System
 
 _FORMAT = 3
@@ -157,11 +157,13 @@ def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
     inside = fields("contacts.stages.")
     at_stages = Contacts(**_own(inside, "contacts.")) if inside else None
     stages = Stages(**_own(inside, ""), contacts=at_stages) if inside else None
+    cut = fields("contacts.landing.")
+    landing = _landing(cut) if cut else None
     h = header["h"]
 
     return Trajectory(
         **{name: stored[name] for name in ("time", "position", "orientation", "velocity", "mass", "inertia")},
-        contacts=Contacts(**_own(fields("contacts."), ""), stages=stages),
+        contacts=Contacts(**_own(fields("contacts."), ""), stages=stages, landing=landing),
         stats=Stats(**fields("stats.")),
         certificate=fields("certificate."),
         h=h if isinstance(h, float) else np.array(h),
@@ -170,6 +172,12 @@ def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
         events=tuple(Event(*event) for event in header["events"]),
         counts=header["counts"],
     )
+
+
+def _landing(stored: dict[str, np.ndarray]) -> Landing:
+    """The record of steps of two parts, from its arrays by name."""
+    state, contacts = State(**_own(stored, "state.")), Contacts(**_own(stored, "contacts."))
+    return Landing(stored["part"], state, contacts)
 
 
 def _refuse_other_shapes(found: Trajectory, name: str) -> None:
@@ -195,6 +203,14 @@ def _refuse_other_shapes(found: Trajectory, name: str) -> None:
         arrays |= {f"contacts.stages.{key}": (getattr(stages, key), (n, s, nb, width)) for key in ("rates", "velocity")}
         arrays["contacts.stages.eta"] = stages.eta, (n, s, nc)
         arrays |= _contact_shapes("contacts.stages.contacts", stages.contacts, (n, s, nc), d)
+    landing = found.contacts.landing
+    if landing is not None:
+        arrays["contacts.landing.part"] = landing.part, (n,)
+        arrays |= {
+            f"contacts.landing.state.{key}": (getattr(landing.state, key), (n, *arrays[key][1][1:]))
+            for key in ("time", "position", "orientation", "velocity")
+        }
+        arrays |= _contact_shapes("contacts.landing.contacts", landing.contacts, (n, nc), d)
     for key, (values, needed) in arrays.items():
         if values.shape != needed or values.dtype.kind not in "fiu":
             raise ValueError(
@@ -206,7 +222,7 @@ def _refuse_other_shapes(found: Trajectory, name: str) -> None:
 def _contact_shapes(prefix: str, contacts: Contacts, leading: tuple[int, ...], d: int) -> dict[str, tuple]:
     """By name, the arrays of `contacts` and the shapes that they need, `leading` axes first."""
     found = {}
-    for key, array in _flat("", dataclasses.replace(contacts, stages=None)).items():
+    for key, array in _flat("", dataclasses.replace(contacts, stages=None, landing=None)).items():
         one = getattr(no_contacts(d), key.removeprefix(".")).shape[1:]
         # bodies have any number of inequalities
         needed = array.shape[-1:] if key.startswith(".multipliers") else one

@@ -2,11 +2,14 @@
 
 import dataclasses
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.bodies import State
 from implicit_stepper.paper import exact, scenes
 
 IN_NCP, QUERY = ist.GeometricallyImplicit(), ist.GeometricallyImplicit(gap="query")
@@ -57,12 +60,16 @@ def test_the_spinning_sphere_with_a_closed_form_gap():
     assert np.abs(trajectory.contacts.gap).max() <= 1e-12
 
 
-def falling(land):
+def falling_scene():
     """Lands after sqrt(2 s/g) = 0.319 s."""
     scene = ist.Scene()
     ball = scene.add_body(name="ball", shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0.6), velocity=(1, 0, 0, 0, 0, 0))
     scene.add_contact(ball, scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1))), friction=0.3)
-    return run(scene, ist.ClosedFormGap(land=land), h=0.01, duration=0.6)
+    return scene
+
+
+def falling(land):
+    return run(falling_scene(), ist.ClosedFormGap(land=land), h=0.01, duration=0.6)
 
 
 def test_landing_on_a_collision_takes_one_more_step_and_touches():
@@ -78,6 +85,33 @@ def test_landing_on_a_collision_takes_one_more_step_and_touches():
     assert 0 < part < h
     assert landed.contacts.normal_impulse[k, 0] == pytest.approx(impact, abs=1e-8)
     assert landed.contacts.gap.min() >= -1e-12
+    # cut where the impulse passes 1e-6 m g s, which is 1e-6 g s^2/|v| later, of h
+    assert landed.contacts.landing.part[k] == pytest.approx(part / h, abs=1e-8)
+    assert np.all(np.delete(landed.contacts.landing.part, k) == 1)
+
+
+def test_both_parts_of_a_cut_step_are_certified(tmp_path):
+    """What was right stays certified; a record changed in one of its parts does not, also when it was saved and loaded."""
+    landed = falling(True)
+    k = int(np.argmax(landed.stats.substeps == 2))
+    landed.save(tmp_path / "landed.npz")
+    again = ist.load(tmp_path / "landed.npz")
+    jax.tree.map(np.testing.assert_array_equal, again.contacts, landed.contacts)
+    system, _ = falling_scene().build()
+    names = ("time", "position", "orientation", "velocity")
+    before, after = (State(*(getattr(landed, name)[i] for name in names)) for i in (k, k + 1))
+    record = jax.tree.map(lambda a: a[k], again.contacts)
+
+    def worst(record):
+        violations = ist.ClosedFormGap(land=True).certificate(system, before, after, record, landed.h)
+        return max(float(jnp.max(v)) for v in violations.values())
+
+    assert worst(record) <= 1e-10
+    assert worst(dataclasses.replace(record, friction_impulse=record.friction_impulse * (1 + 1e-6))) > 1e-9
+    landing = record.landing
+    faster = dataclasses.replace(landing.state, velocity=landing.state.velocity * (1 + 1e-6))
+    for changed in ({"part": landing.part * (1 + 1e-6)}, {"state": faster}):
+        assert worst(dataclasses.replace(record, landing=dataclasses.replace(landing, **changed))) > 1e-9
 
 
 def test_a_gap_of_the_users_own():

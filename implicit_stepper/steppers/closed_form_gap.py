@@ -17,7 +17,7 @@ from shapes.mixture import query_of
 from ..bodies import State
 from ..certificate import certificate
 from ..checks import one_of
-from ..records import Contacts, StepResult
+from ..records import Contacts, Landing, StepResult
 from ..scales import scales
 from ..system import System, with_queries
 from .geometrically_implicit import GeometricallyImplicit, Memory
@@ -60,6 +60,7 @@ class ClosedFormGap:
         whole = self.solver.step(closed, state, memory, h)
         if not self.land or not system.groups:
             return whole
+        whole = _recorded(whole, whole, jnp.ones(()))
         return lax.cond(_arrivals(closed, whole, h), lambda: self._landing(closed, state, memory, h, whole), lambda: whole)
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
@@ -67,10 +68,21 @@ class ClosedFormGap:
         return self.solver.restarts(self._closed(system), state, memory, h)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
-        """`certificate.certificate`; with `land` only what holds for a whole step, not for each of its parts."""
-        violations = certificate(system, before, after, contacts, h)
-        whole = ("closest points", "gap", "normal impulse")
-        return {name: value for name, value in violations.items() if not self.land or name in whole}
+        """`certificate.certificate`; of a step that was cut, the larger violation of its two parts."""
+        landing = contacts.landing
+        if landing is None:
+            return certificate(system, before, after, contacts, h)
+        first = certificate(system, before, landing.state, landing.contacts, landing.part * h)
+        rest = dataclasses.replace(
+            contacts,
+            normal_impulse=contacts.normal_impulse - landing.contacts.normal_impulse,
+            friction_impulse=contacts.friction_impulse - landing.contacts.friction_impulse,
+            gap_start=landing.contacts.gap,
+            landing=None,
+        )
+        second = certificate(system, landing.state, after, rest, (1 - landing.part) * h)
+        cut = landing.part < 1
+        return jax.tree.map(lambda a, b: jnp.where(cut, jnp.maximum(a, b), a), first, second)
 
     def predicted_gap(self, contacts: Contacts, mu, h):
         """0: the gap is closed at the end of the step."""
@@ -114,9 +126,16 @@ class ClosedFormGap:
                 total, residual=jnp.maximum(first.stats.residual, second.stats.residual), rung=second.stats.rung
             )
             result = jnp.maximum(first.result, second.result)
-            return dataclasses.replace(second, contacts=contacts, stats=stats, result=result)
+            total = dataclasses.replace(second, contacts=contacts, stats=stats, result=result)
+            return _recorded(total, first, part)
 
         return lax.cond((part > _LEAST) & (part < 1 - _LEAST), both, lambda: whole)
+
+
+def _recorded(step: StepResult, first: StepResult, part) -> StepResult:
+    """`step`, of which `first` is the `part` () before the cut."""
+    landing = Landing(part, first.state, first.contacts)
+    return dataclasses.replace(step, contacts=dataclasses.replace(step.contacts, landing=landing))
 
 
 def _arrivals(system: System, step: StepResult, h):
