@@ -49,7 +49,9 @@ def row(n, threads, beside):
 
 def main():
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before\n")
-    print("| unknowns | threads | beside | CPU least [ms] | median | wall least [ms] | median |\n|---|---|---|---|---|---|---|")
+    print(
+        "| unknowns | threads | beside | CPU least [ms] | median | wall least [ms] | median |\n|---|---|---|---|---|---|---|"
+    )
     for n in SIZES:
         for threads in dict.fromkeys(THREADS):
             row(n, threads, "nothing")

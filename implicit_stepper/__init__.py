@@ -20,13 +20,13 @@ if _found is None or PathFinder.find_spec("closest_points", _found.submodule_sea
 import shapes  # noqa: E402  (shapes make no arrays at import, but everything after this line may)
 
 from .certificate import certificate  # noqa: E402
-from .compare import Comparison, compare  # noqa: E402
+from .compare import Adaptive, Comparison, ComparisonInterrupted, compare  # noqa: E402
 from .compliance import Compliance  # noqa: E402
 from .distance import ClosestPoints, closest_points  # noqa: E402
 from .error_control import Tolerance  # noqa: E402
 from .friction import FrictionEllipsoid  # noqa: E402
 from .newton import solve_ncp  # noqa: E402
-from .results import Result, StepError  # noqa: E402
+from .results import Interrupted, Result, StepError  # noqa: E402
 from .scene import Scene  # noqa: E402
 from .simulate import simulate  # noqa: E402
 from .steppers import (  # noqa: E402
@@ -42,15 +42,18 @@ from .threads import one_blas_thread  # noqa: E402
 from .trajectory import Trajectory, load  # noqa: E402
 
 __all__ = [
+    "Adaptive",
     "ClosedFormGap",
     "ClosestPoints",
     "Comparison",
+    "ComparisonInterrupted",
     "Compliance",
     "ConeComplementarity",
     "Convex",
     "Explicit",
     "FrictionEllipsoid",
     "GeometricallyImplicit",
+    "Interrupted",
     "Linearized",
     "RadauContact",
     "Result",

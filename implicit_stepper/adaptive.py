@@ -9,19 +9,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import time
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import one_stage, restart, stage_records, steps
+from . import ncp, one_stage, restart, stage_records, steps
 from .bodies import State
 from .compilation import jit, prepare
 from .error_control import Tolerance
 from .events import Event, event_of, found_events
-from .results import Result, StepError
-from .smooth_steps import Limits, Point, Reason, Taken, advance
+from .progress import Progress, doing, first_call, next_call
+from .results import Interrupted, Result, StepError
+from .smooth_steps import Limits, Point, Reason, Taken, advance, way_from
 from .stages import Modes
 from .steppers import radau_contact
 from .steppers.base import closest_points
@@ -44,8 +46,8 @@ _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events withou
 @dataclasses.dataclass(frozen=True)
 class Run:
     """What a run leaves: the `first` state, after an impact if it began with one; `steps`, NumPy arrays with a first axis;
-    `events`; `one_stage`, the certificates of steps of the paper's scheme by their number; `counts` of solves by kind; and
-    why it stopped early, if it did."""
+    `events`; `one_stage`, the certificates of steps of the paper's scheme by their number; `counts` of solves by kind;
+    why it stopped early, if it did; and whether it was interrupted."""
 
     first: State
     steps: Taken
@@ -53,6 +55,7 @@ class Run:
     one_stage: dict[int, dict[str, np.ndarray]]
     counts: dict[str, int]
     failure: str
+    interrupted: bool
 
 
 @functools.partial(jit, static_argnums=0)
@@ -76,37 +79,54 @@ def _programs(ahead: Callable, stepper: RadauContact, system: System, state: Sta
     """What a run from `state` calls, for `compilation.prepare`."""
     closest = ahead(closest_points, system, state)
     after, _, _, memory, modes = ahead(_resume, stepper, system, state, closest, references)
-    _, taken, *_ = ahead(advance, stepper, system, Point(after, memory, modes, np.asarray(False), h), limits)
+    way = way_from(stepper, system, Point(after, memory, modes, np.asarray(False), h))
+    _, taken, *_ = ahead(advance, stepper, system, way, limits)
     if _meets_in_faces(system):
         steps.programs(ahead, stepper.one_stage, system, state, 0.0, closest)
     ahead(_here, system, after, memory)
     ahead(steps.certificates, stepper, system, after, taken.state, taken.contacts, taken.h)
 
 
-def run(stepper: RadauContact, system: System, state: State, tolerance: Tolerance, ends, step_tolerance, report) -> Run:
+def run(
+    stepper: RadauContact, system: System, state: State, tolerance: Tolerance, ends, step_tolerance, told: Progress
+) -> Run:
     """From `state` to the last of `ends` [s], times at which a step must end; `step_tolerance` certifies the paper's steps;
-    `report(time)` is called as the run goes on."""
-    driver = _Driver(stepper, system, state, tolerance, step_tolerance, ends[0])
-    for end in ends:
-        driver.to(end, report)
-        if driver.failure:
-            break
-        if end != ends[-1]:
-            driver.resume()
-    return driver.left()
+    `told` hears how far the run is. Ctrl-C ends it, as far as it is."""
+    driver, stopped = _Driver(stepper, system, state, tolerance, step_tolerance, ends[0], told), False
+    try:
+        driver.begin()
+        for end in ends:
+            driver.to(end)
+            if driver.failure:
+                break
+            if end != ends[-1]:
+                driver.resume()
+    except KeyboardInterrupt:
+        stopped = True
+    if stopped and not driver.taken:
+        raise Interrupted(trajectory=None, state=state, end=ends[-1])
+    return driver.left(stopped)
 
 
 class _Driver:
     """The state of a run: the present `Point`, and what was left so far."""
 
     def __init__(
-        self, stepper: RadauContact, system: System, state: State, tolerance: Tolerance, step_tolerance: float, end
+        self,
+        stepper: RadauContact,
+        system: System,
+        state: State,
+        tolerance: Tolerance,
+        step_tolerance: float,
+        end: float,
+        told: Progress,
     ):
         self.stepper, self.system, self.tolerance, self.step_tolerance = stepper, system, tolerance, step_tolerance
         self.unit = math.sqrt(float(system.length) / float(system.acceleration))  # [s]
         relative = min(float(tolerance.position) / float(system.length), float(tolerance.angle))
         self.small = self.unit * np.sqrt(relative)  # [s]: the error of a step of one stage is the tolerance
-        self.start, self.end = state.position, end
+        self.first, self.start, self.end = state, state.position, end
+        self.told, self.begun = told, float(state.time)
         self.taken: list[Taken] = []
         self.landed: list[Event] = []
         self.one_stage: dict[int, dict[str, np.ndarray]] = {}
@@ -115,6 +135,11 @@ class _Driver:
         self.starts, self.across = 0, 1
         self.failure = ""
         self.faces = _meets_in_faces(system)
+        self.solves = first_call(stepper.stages * ncp.layout(system).size)
+
+    def begin(self) -> None:
+        """Compiles, and finds the first `Point`."""
+        stepper, system, state = self.stepper, self.system, self.first
         references = np.tile(np.eye(system.dimension)[0], (system.contact_count, 1))
         h = np.asarray(_FIRST * self.unit)
         prepare(_programs, stepper, system, state, references, self._limits(0), h)
@@ -123,21 +148,14 @@ class _Driver:
         self._go_on(state, closest, references, h)
         self.first = self.point.state if not self.taken else state
 
-    def to(self, end: float, report) -> None:
+    def to(self, end: float) -> None:
         """Steps until `end` [s], or until nothing helps."""
         self.end = end
         most = int(_PER_UNIT * max(self._left() / self.unit, 1.0))
-        limits = self._limits(most)
         before = self._work()
-        while not self.failure and self._left() > limits.shortest:
+        while not self.failure and self._left() > _SHORTEST * self.unit:
             began = self._left()
-            self.point, records, count, reason, event, counts = advance(self.stepper, self.system, self.point, limits)
-            count, reason = int(count), Reason(int(reason))
-            for name in ("solves", "inaccurate", "landings"):
-                self.counts[name] += int(getattr(counts, name))
-            if count:
-                self.taken.append(jax.tree.map(lambda a, count=count: np.asarray(a)[:count], records))
-            report(float(self.point.state.time))
+            reason = self._smoothly(before + most)
             if began - self._left() > self.across * self.small:
                 self.across = 1
             if reason == Reason.END:
@@ -151,9 +169,27 @@ class _Driver:
             elif reason == Reason.TOO_SHORT:
                 self._cross()
             elif reason == Reason.EVENT:
-                last = jax.tree.map(lambda a: a[-1], self.taken[-1])
-                self.landed.append(event_of(self.system, last.modes, float(last.state.time), int(event)))
                 self.resume(self.point.modes)
+
+    def _smoothly(self, most: int) -> Reason:
+        """Steps to the end or to an event, if there is a way there before the work is `most`; and why these are all."""
+        way, reason = way_from(self.stepper, self.system, self.point), Reason.PAUSED
+        while reason == Reason.PAUSED and self._work() < most:
+            solves, begun = min(self.solves, most - self._work()), time.perf_counter()
+            way, records, count, counts = advance(self.stepper, self.system, way, self._limits(solves))
+            count, reason, solves = int(count), Reason(int(way.reason)), int(counts.solves)
+            self.solves = next_call(solves, time.perf_counter() - begun, steps.CHUNK)
+            for name in ("solves", "inaccurate", "landings"):
+                self.counts[name] += int(getattr(counts, name))
+            if count:
+                taken = jax.tree.map(lambda a, count=count: np.asarray(a)[:count], records)
+                if reason == Reason.EVENT:  # noted first: an interruption leaves no step without it
+                    last = jax.tree.map(lambda a: a[-1], taken)
+                    self.landed.append(event_of(self.system, last.modes, float(last.state.time), int(way.event)))
+                self.taken.append(taken)
+            self.point = way.point
+            self.told.to(float(self.point.state.time) - self.begun)
+        return reason
 
     def resume(self, modes: Modes | None = None) -> None:
         """Goes on from the present state with forces found anew, after an impact if bodies meet in it; otherwise with
@@ -162,7 +198,7 @@ class _Driver:
         h = np.asarray(self.point.h) * (1.0 if modes is None else _AFTER)
         self._go_on(self.point.state, closest, references, h, modes)
 
-    def left(self) -> Run:
+    def left(self, stopped: bool) -> Run:
         """The run as it is now."""
         if not self.taken:
             state = jax.tree.map(np.asarray, self.first)
@@ -170,12 +206,13 @@ class _Driver:
             raise StepError(
                 what, result=Result.NOT_CONVERGED, time=float(state.time), trajectory=None, state=state, certificate={}
             )
-        steps = with_impacts(jax.tree.map(lambda *parts: np.concatenate(parts), *self.taken), self.hits)
-        events = found_events(self.system, self.first, steps, self.landed)
-        return Run(self.first, steps, events, self.one_stage, self.counts, self.failure)
+        taken = with_impacts(jax.tree.map(lambda *parts: np.concatenate(parts), *self.taken), self.hits)
+        events = found_events(self.system, self.first, taken, self.landed)
+        own = {number: values for number, values in self.one_stage.items() if number < len(taken.h)}
+        return Run(self.first, taken, events, own, self.counts, self.failure, stopped)
 
     def _limits(self, most: int) -> Limits:
-        """Of the way to the present end, with `most` problems."""
+        """Of the way to the present end, with `most` problems at once."""
         return Limits(self.tolerance, self.start, np.asarray(self.end), np.asarray(_SHORTEST * self.unit), np.asarray(most))
 
     def _go_on(self, state: State, closest, references, h, modes: Modes | None = None) -> None:
@@ -224,7 +261,8 @@ class _Driver:
         self.across = min(2 * self.across, _MOST)
         self.point = dataclasses.replace(self.point, h=np.asarray(self.small))
         sizes = self._sizes(_ACROSS, count)
-        self._take(one_stage.steps(*self._one(), self.point.state, sizes, self.step_tolerance, count))
+        with doing(f"steps of first order from t = {float(self.point.state.time):.6g} s"):
+            self._take(one_stage.steps(*self._one(), self.point.state, sizes, self.step_tolerance, count))
         if not self.failure:
             self.resume()
 
@@ -244,6 +282,7 @@ class _Driver:
             self.counts["one-stage steps"] += len(record.result)
             self.counts["coarse steps"] += len(record.result) * int(found.h > 1.5 * self.small)
         self.point = dataclasses.replace(self.point, state=jax.device_put(found.after))
+        self.told.to(float(self.point.state.time) - self.begun)
 
     def _one(self):
         return self.stepper.one_stage, self.system

@@ -114,7 +114,6 @@ def _error(system: System, made: Trajectory, run: Run, violations: dict, toleran
     violated = {name: values for name, values in violations.items() if not np.max(values, initial=0.0) <= tolerance}
     what = f"{described(system, violated)} (allowed {tolerance:.0e})." if violated else ""
     last = ", ".join(f"contact {e.contact} {e.kind} at {e.time:.9g} s" for e in made.events[-3:])
-    state = State(made.time[-1], made.position[-1], made.orientation[-1], made.velocity[-1])
     return StepError(
         f"the run stopped at t = {time:.9g} s: {run.failure or Result.NOT_CERTIFIED.message} {what} Last events: "
         f"{last or 'none'}. "
@@ -122,6 +121,6 @@ def _error(system: System, made: Trajectory, run: Run, violations: dict, toleran
         result=Result.NOT_CERTIFIED if violated else Result.NOT_CONVERGED,
         time=time,
         trajectory=made,
-        state=state,
+        state=made.end,
         certificate=violated,
     )

@@ -13,10 +13,11 @@ import jax
 
 from . import command_compare
 from .paper.reproduce import CASES, reproduce
-from .results import StepError
+from .results import Interrupted, StepError
 from .threads import one_blas_thread
 
-FAILED, MISUSED = 1, 2  # exit codes: a row is out of tolerance; the command cannot run as it was given
+# exit codes: a row is out of tolerance; the command cannot run as it was given; Ctrl-C, as shells have it
+FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 
 
 @one_blas_thread()
@@ -29,13 +30,22 @@ def main(argv: list[str] | None = None) -> int:
         jax.config.update("jax_default_device", _device(arguments.device))
     except (OSError, RuntimeError) as error:
         return _misused(error)
-    if arguments.command == "compare":
-        try:
-            command_compare.run(arguments, out)
-        except (ValueError, StepError) as error:
-            return _misused(error)
-        print(f"everything is in {out}")
-        return 0
+    try:
+        return _compare(arguments, out) if arguments.command == "compare" else _reproduce(arguments, out)
+    except KeyboardInterrupt as stop:
+        return _interrupted(stop, out)
+
+
+def _compare(arguments: argparse.Namespace, out: Path) -> int:
+    try:
+        command_compare.run(arguments, out)
+    except (ValueError, StepError) as error:
+        return _misused(error)
+    print(f"everything is in {out}")
+    return 0
+
+
+def _reproduce(arguments: argparse.Namespace, out: Path) -> int:
     rows = reproduce(list(CASES) if arguments.case == "all" else [arguments.case], out, quick=arguments.quick)
     missed = sum(not row.ok for row in rows)
     checked = sum(row.tolerance is not None for row in rows)
@@ -48,6 +58,15 @@ def _misused(error: Exception) -> int:
     return MISUSED
 
 
+def _interrupted(stop: KeyboardInterrupt, out: Path) -> int:
+    message = f"interrupted; what was done until then is in {out}"
+    if isinstance(stop, Interrupted) and stop.trajectory is not None:
+        stop.trajectory.save(out / "interrupted.npz")
+        message += f", the run that was not over in interrupted.npz, to t = {stop.trajectory.time[-1]:.6g} s"
+    print(f"implicit-stepper: {message}", file=sys.stderr)
+    return INTERRUPTED
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="implicit-stepper", description="Geometrically implicit contact.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -56,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         help="the examples of the paper against their exact solutions",
         description="Simulates the examples of Chakraborty, Berard, Akella and Trinkle (RSS 2007), compares them with their "
         "exact solutions and draws the paper's figures. Exit code: 0, or 1 when a number is out of tolerance, 2 when the "
-        "command cannot run.",
+        "command cannot run, 130 after Ctrl-C.",
     )
     command.add_argument("--case", choices=[*CASES, "all"], default="all", help="which example (default: all)")
     command.add_argument(

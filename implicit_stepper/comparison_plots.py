@@ -41,7 +41,7 @@ def convergence(comparison: Comparison) -> Figure:
 def work_precision(comparison: Comparison) -> Figure:
     """Largest position error [m] against the wall time [s] of a whole run, compiled."""
     lengths = {key: len(trajectory) for key, trajectory in comparison.trajectories.items()}
-    figure, axes = _errors(comparison, lambda entry: entry.seconds * lengths.get((entry.method, entry.h), np.nan))
+    figure, axes = _errors(comparison, lambda entry: entry.seconds * lengths.get(entry.key, np.nan))
     axes.set_xlabel("wall time of the run [s]")
     legend_above(figure)
     return figure

@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import jax
 
+from .progress import compiling
+
 _ROOM = 2**16  # words that one frame asks for: with what is left of its chunk, deep tracing gets by (see `_traced`)
 
 
@@ -30,9 +32,10 @@ def _known(name: str, value) -> bool:
     return True
 
 
-def jit(function, *, once: bool = False, **keywords):
+def jit(function, *, once: bool = False, apart: bool = False, **keywords):
     """`jax.jit` with `_options`, which are asked for at the first call: importing the package starts no device. What runs
-    `once`, before a loop of steps, is not worth the time to optimise it.
+    `once`, before a loop of steps, is not worth the time to optimise it. What is called in the middle of a run is compiled
+    `apart`, by another thread, as Ctrl-C is answered while this one waits; its first argument is a stepper.
 
     Called within another transformation it is plain `jax.jit`: only the outermost program can have options.
     """
@@ -43,7 +46,13 @@ def jit(function, *, once: bool = False, **keywords):
 
     @functools.wraps(function)
     def call(*arguments):
-        return jitted(not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)))(*arguments)
+        outermost = not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
+        if apart and outermost:
+            prepare(alone, *arguments)
+        return jitted(outermost)(*arguments)
+
+    def alone(ahead, *arguments):
+        ahead(call, *arguments)
 
     call.lower = lambda *arguments: jitted(True).lower(*arguments)
     return call
@@ -64,17 +73,20 @@ def prepare(programs: Callable, stepper, *arguments) -> None:
 
 @functools.cache
 def _prepare(programs: Callable, stepper, structure, shapes) -> None:
-    with ThreadPoolExecutor() as threads:
-        compiling = []
+    threads, begun = ThreadPoolExecutor(), []
 
-        def ahead(program, *arguments):
-            lowered = _traced(program, arguments)
-            compiling.append(threads.submit(lowered.compile))
-            return lowered.out_info
+    def ahead(program, *arguments):
+        lowered = _traced(program, arguments)
+        begun.append(threads.submit(lowered.compile))
+        return lowered.out_info
 
-        programs(ahead, stepper, *jax.tree.unflatten(structure, shapes))
-        for program in compiling:
-            program.result()
+    try:
+        with compiling():
+            programs(ahead, stepper, *jax.tree.unflatten(structure, shapes))
+            for program in begun:
+                program.result()
+    finally:  # Ctrl-C waits for no compiler
+        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _traced(program, arguments):

@@ -11,6 +11,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg
+import numpy as np
 from jax import lax
 
 from shapes.products import inner
@@ -103,8 +104,9 @@ def factorise(system: Condensed) -> Factors:
 
 
 def no_factors(count: int, blocks=()) -> Factors:
-    """For want of any, of `count` unknowns after those of `blocks` (s, k, m), see `Local`."""
+    """For want of any, of `count` unknowns after those of `blocks` (s, k, m), see `Local`; in NumPy, so that nothing is
+    compiled for them."""
     local = sum(s * k * m for s, k, m in blocks)
-    inverses = tuple(jnp.zeros((*shape, shape[-1])) for shape in blocks)
-    none = Local(inverses, jnp.zeros((local, count)), jnp.zeros((count, local)))
-    return Factors(jnp.zeros((count, count)), jnp.zeros(count, jnp.int32), none, jnp.asarray(False))
+    inverses = tuple(np.zeros((*shape, shape[-1])) for shape in blocks)
+    none = Local(inverses, np.zeros((local, count)), np.zeros((count, local)))
+    return Factors(np.zeros((count, count)), np.zeros(count, np.int32), none, np.asarray(False))

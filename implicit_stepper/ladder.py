@@ -8,16 +8,19 @@ with the whole ladder. It runs on the host, so that easy steps neither compile n
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
+from . import ncp
 from .bodies import State
+from .progress import doing, first_call, next_call
 from .results import Result
 from .steppers.base import Stepper, begin
-from .steps import Record, advance
+from .steps import CHUNK, Record, advance
 from .system import System
 
 _HALVINGS = 4  # sub-steps of h/16 at the shortest
@@ -46,7 +49,7 @@ class Climb:
 @dataclasses.dataclass(frozen=True)
 class Several:
     """Steps one after another: `state` and `memory` after them; a `Record` of them, NumPy arrays with a first axis; and the
-    `climb` of the last one, if its warm start was not enough."""
+    `climb` of the only one, if its warm start was not enough."""
 
     state: State
     memory: Any
@@ -70,17 +73,31 @@ def climb(stepper: Stepper, system: System, state: State, memory, h: float, tole
     return _climb(stepper, system, state, memory, h, tolerance, halvings)
 
 
-def several(stepper: Stepper, system: System, state: State, memory, h: float, steps: int, tolerance: float) -> Several:
-    """Up to `steps` <= CHUNK certified steps of h [s]: by their warm starts, and the first that those do not solve by the
-    ladder. Never raises: see `Several.solved`."""
-    state, memory, record = warm(stepper, system, state, memory, h, steps, tolerance)
-    if len(record.result) == steps:
-        return Several(state, memory, record, None)
-    climbed = climb(stepper, system, state, memory, h, tolerance)
-    if climbed.solved:
+def pieces(
+    stepper: Stepper, system: System, state: State, memory, h: float, count: int, tolerance: float
+) -> Iterator[Several]:
+    """`count` certified steps of h [s], as far as they are solved: by their warm starts, as many at once as a tenth of a
+    second allows, and one by the ladder where those are not enough. Never raises: see `Several.solved`."""
+    steps = first_call(ncp.layout(system).size)
+    while count > 0:
+        steps = min(steps, count)
+        begun = time.perf_counter()
+        state, memory, record = warm(stepper, system, state, memory, h, steps, tolerance)
+        done = len(record.result)
+        count -= done
+        yield Several(state, memory, record, None)
+        if done == steps:
+            steps = next_call(steps, time.perf_counter() - begun, CHUNK)
+            continue
+        with doing(f"fallback starts at t = {float(state.time):.6g} s"):
+            climbed = climb(stepper, system, state, memory, h, tolerance)
+        record = jax.tree.map(lambda a: a[None], climbed.record)
+        if not climbed.solved:
+            yield Several(state, memory, jax.tree.map(lambda a: a[:0], record), climbed)
+            return
         state, memory = jax.device_put(climbed.record.state), climbed.memory
-        record = jax.tree.map(lambda a, b: np.concatenate([a, b[None]]), record, climbed.record)
-    return Several(state, memory, record, climbed)
+        count -= 1
+        yield Several(state, memory, record, climbed)
 
 
 def warm(stepper: Stepper, system: System, state: State, memory, h: float, steps: int, tolerance: float):

@@ -15,7 +15,7 @@ import numpy as np
 from . import contact, ncp, restart
 from .bodies import State
 from .compilation import jit
-from .ladder import several, warm
+from .ladder import pieces, warm
 from .nearby import geometry_of
 from .records import Contacts, Stages
 from .smooth_steps import Taken
@@ -23,7 +23,7 @@ from .stages import Modes
 from .steppers.base import begin
 from .steppers.geometrically_implicit import GeometricallyImplicit
 from .steppers.radau_contact import Memory, steady
-from .steps import CHUNK, Record
+from .steps import Record
 from .system import System, contact_bodies, take
 
 _ROUNDINGS = 64  # errors of rounding that a violation gathers
@@ -62,14 +62,13 @@ def steps(
 
 def _series(stepper, system: System, state: State, memory, h, count: int, tolerance: float) -> Series:
     records, starts, before, solved = [], 0, state, True
-    while count > 0 and solved:
-        done = several(stepper, system, state, memory, h, min(CHUNK, count), tolerance)
-        taken = len(done.record.result)
-        starts += 0 if done.climb is None else len(done.climb.attempts)
+    for piece in pieces(stepper, system, state, memory, h, count, tolerance):
+        taken = len(piece.record.result)
+        starts += 0 if piece.climb is None else len(piece.climb.attempts)
         if taken:
-            records.append(done.record)
-            before = state if taken == 1 else jax.device_put(jax.tree.map(lambda a: a[-2], done.record.state))
-        state, memory, solved, count = done.state, done.memory, done.solved, count - taken
+            records.append(piece.record)
+            before = state if taken == 1 else jax.device_put(jax.tree.map(lambda a: a[-2], piece.record.state))
+        state, memory, solved = piece.state, piece.memory, piece.solved
     return Series(records, before, state, memory, h, starts, solved)
 
 

@@ -42,3 +42,21 @@ class StepError(RuntimeError):
         self.trajectory = trajectory
         self.state = state
         self.certificate = certificate
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in a run to `end` [s], which keeps what was computed: `trajectory` holds every step, None before the first;
+    `state` is the `State` after them, to `start` from."""
+
+    def __init__(self, *, trajectory, state, end):
+        time = float(state.time)
+        go_on = f"simulate(..., start=error.state, duration={end - time:.9g}) goes on from there."
+        if trajectory is None:
+            super().__init__(f"interrupted before the first step: {go_on}")
+        else:
+            super().__init__(
+                f"interrupted at t = {time:.9g} s. The {len(trajectory)} steps until then are in the error's `trajectory`, "
+                f"the state after them in its `state`: {go_on}"
+            )
+        self.trajectory = trajectory
+        self.state = state

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
 
 from shapes.arguments import positive
 
@@ -18,12 +17,13 @@ from .bodies import State
 from .certificate import described
 from .compilation import prepare
 from .error_control import Tolerance, resolved
-from .ladder import Climb, several
-from .results import Result, StepError
+from .ladder import Climb, Several, pieces
+from .progress import Progress
+from .results import Interrupted, Result, StepError
 from .scene import Scene
 from .steppers import RadauContact
 from .steppers.base import Stepper, begin
-from .steps import CHUNK, Record, programs
+from .steps import Record, programs
 from .system import System
 from .threads import one_blas_thread
 from .trajectory import Trajectory, assembled
@@ -54,8 +54,9 @@ def simulate(
     Every step must converge and pass its certificate within `certificate_tolerance` (dimensionless, see `certificate`;
     1e-8 to 1e-10); one that does not is solved again by the ladder (`ladder.climb`). If that fails too, `StepError` is
     raised, which carries the trajectory before it and the state to `start` from; with `on_failure="return"` that shorter
-    trajectory is returned instead. `progress` shows a bar; by default on terminals only. Raises `ValueError` for bad
-    arguments.
+    trajectory is returned instead. Ctrl-C raises `Interrupted`, whatever `on_failure` is, which carries the same.
+    `progress` shows a bar, or nothing; by default a bar on terminals, and elsewhere a line on the error stream every half
+    minute. Raises `ValueError` for bad arguments.
     """
     if (h is None) == (tol is None):
         raise ValueError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
@@ -76,22 +77,22 @@ def simulate(
     system, state = jax.device_put(scene.build())
     state = state if start is None else _checked(start, state)
     h, whole, rest = _steps(positive("h", h), duration, float(state.time))
-    count = whole + (rest > 0)
-    prepare(programs, stepper, system, state, h)
-    memory = begin(stepper, system, state)
-    first, records, failed, done = state, [], None, 0
-    with tqdm(total=count, unit="step", disable=None if progress is None else not progress, leave=False) as bar:
-        while done < count and failed is None:
-            size, most = (h, min(CHUNK, whole - done)) if done < whole else (rest, 1)
-            chunk = several(stepper, system, state, memory, size, most, certificate_tolerance)
-            state, memory = chunk.state, chunk.memory
-            if not chunk.solved:
-                failed = chunk.climb, state, size
-            records.append(chunk.record)
-            bar.update(len(chunk.record.result))
-            done += len(chunk.record.result)
-    sizes = h if done <= whole else np.append(np.full(whole, h), rest)
-    trajectory = _join(system, first, sizes, records)
+    records, failed, stopped = [], None, False
+    with Progress(whole + (rest > 0), "steps", progress) as told:
+        try:
+            for size, piece in _pieces(stepper, system, state, ((h, whole), (rest, int(rest > 0))), certificate_tolerance):
+                if not piece.solved:
+                    failed = piece.climb, piece.state, size
+                records.append(piece.record)
+                told.to(told.done + len(piece.record.result))
+        except KeyboardInterrupt:
+            stopped = True
+    if not records:
+        raise Interrupted(trajectory=None, state=state, end=float(state.time) + duration)
+    sizes = h if sum(len(record.result) for record in records) <= whole else np.append(np.full(whole, h), rest)
+    trajectory = _join(system, state, sizes, records)
+    if stopped:
+        raise Interrupted(trajectory=trajectory, state=trajectory.end, end=float(state.time) + duration)
     if failed is not None and on_failure == "raise":
         raise _error(*failed, system, certificate_tolerance, trajectory)
     return trajectory
@@ -108,9 +109,24 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
     state = state if start is None else _checked(start, state)
     begun, allowed = float(state.time), resolved(tol, system, duration)
     ends = chosen_steps.stops(system, state, begun + duration, switches)
-    with tqdm(total=duration, unit="s", disable=None if progress is None else not progress, leave=False) as bar:
-        run = adaptive.run(stepper, system, state, allowed, ends, tolerance, lambda time: bar.update(time - begun - bar.n))
-    return chosen_steps.trajectory(stepper, system, run, tolerance, on_failure)
+    with Progress(duration, "s of motion", progress) as told:
+        run = adaptive.run(stepper, system, state, allowed, ends, tolerance, told)
+    trajectory = chosen_steps.trajectory(stepper, system, run, tolerance, "return" if run.interrupted else on_failure)
+    if run.interrupted:
+        raise Interrupted(trajectory=trajectory, state=trajectory.end, end=ends[-1])
+    return trajectory
+
+
+def _pieces(stepper, system: System, state: State, sizes, tolerance: float) -> Iterator[tuple[float, Several]]:
+    """With their h [s], pieces of so many steps of h for each (h, count) of `sizes`, up to the first that fails."""
+    prepare(programs, stepper, system, state, sizes[0][0])
+    memory = begin(stepper, system, state)
+    for h, count in sizes:
+        for piece in pieces(stepper, system, state, memory, h, count, tolerance):
+            yield h, piece
+            if not piece.solved:
+                return
+            state, memory = piece.state, piece.memory
 
 
 def _checked(start: State, built: State) -> State:

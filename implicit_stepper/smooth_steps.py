@@ -14,6 +14,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from .bodies import State
@@ -31,7 +32,6 @@ from .steps import CHUNK
 from .system import System
 
 _LESS, _MUCH_LESS = 0.9, 0.25  # by which a refused step is shortened at least, and one whose modes are unclear
-_GOING = -1
 # of a step: an event before it is looked for again in a step this much shorter, whose polynomials are exact enough
 _EARLY = 0.1
 _SAMPLES = 64  # of a step's polynomials, in search of the first half that is left
@@ -43,13 +43,13 @@ _LENIENT = 3  # failed landings before a change of modes within a step is accept
 
 
 class Reason(enum.IntEnum):
-    """Why the loop returned: at the end of its time; its records are full; at an event; or the step that would do is too
-    short."""
+    """Why the loop returned: to be called again, as its records are full or enough problems are solved; at the end of its
+    time; at an event; or the step that would do is too short."""
 
+    PAUSED = -1
     END = 0
-    FULL = 1
-    EVENT = 2
-    TOO_SHORT = 3
+    EVENT = 1
+    TOO_SHORT = 2
 
 
 class Kind(enum.IntEnum):
@@ -89,7 +89,7 @@ class Taken:
 @dataclasses.dataclass(frozen=True)
 class Limits:
     """What a run holds to: `tolerance`; `start` (nb, d), the bodies' first positions; `end` [s]; `shortest` h [s];
-    `solves`, the largest number of problems."""
+    `solves`, the largest number of problems at once."""
 
     tolerance: Tolerance
     start: jax.Array
@@ -101,13 +101,11 @@ class Limits:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """Problems solved, with modes free or held; steps refused as inaccurate; landings tried; and of these, failed since the
-    last step that was taken."""
+    """Problems solved, with modes free or held; steps refused as inaccurate; landings tried."""
 
     solves: jax.Array
     inaccurate: jax.Array
     landings: jax.Array
-    failed: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -126,32 +124,61 @@ class _Try:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class _Carry:
+class Way:
+    """Where the loop is: the `point` that it has reached, the `plan` for what comes next, the `factors` of the last
+    Jacobian, the `last` h [s] taken, `failed` (), landings since then, and the `reason` () why it returned."""
+
     point: Point
     plan: _Try
     factors: Factors
+    last: jax.Array
+    failed: jax.Array
+    reason: jax.Array
+
+    @property
+    def event(self) -> jax.Array:
+        """The number of the margin that vanishes at an event (see `stage_modes.margins`)."""
+        return self.plan.event
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _Carry:
+    way: Way
     records: Taken
     count: jax.Array
-    last: jax.Array
     counts: Counts
-    reason: jax.Array
+
+
+def way_from(stepper: RadauContact, system: System, point: Point) -> Way:
+    """At `point`, to begin anew; in NumPy, so that nothing is compiled for it."""
+    no = np.asarray(False)
+    plan = _Try(np.asarray(int(Kind.FREE)), point.h, np.asarray(-1), point.memory, no, no)
+    factors = radau_contact.no_factors(stepper, system)
+    return Way(point, plan, factors, np.asarray(np.inf), np.asarray(0), np.asarray(int(Reason.END)))
 
 
 @functools.partial(jit, static_argnums=0)
-def advance(stepper: RadauContact, system: System, point: Point, limits: Limits):
-    """Steps from `point`: the point reached; `Taken` with a first axis of CHUNK, and how many of them are filled; the
-    `Reason`, and the number of the margin that vanishes at an event (see `stage_modes.margins`); `Counts`."""
-    zero, no = jnp.zeros((), int), jnp.asarray(False)
+def advance(stepper: RadauContact, system: System, way: Way, limits: Limits):
+    """Goes on from where a `way` is paused, otherwise begins anew at its point. The way then; `Taken` with a first axis of
+    CHUNK, and how many of them are filled; `Counts` of this call. Pauses change no number."""
+    zero, no, point = jnp.zeros((), int), jnp.asarray(False), way.point
     clear = _equal(point.modes.touching, point.modes.pressed)
     plan = _ordinary(jnp.where(clear, int(Kind.HELD), int(Kind.FREE)), point, limits, point.h, no)
-    factors = radau_contact.no_factors(stepper, system)
+    factors = jax.tree.map(jnp.zeros_like, way.factors)
     shapes, _ = jax.eval_shape(functools.partial(_attempt, stepper), system, point, plan, factors)
     empty = Taken(shapes.step.state, shapes.step.contacts, shapes.step.stats, point.modes, point.h)
     empty = jax.tree.map(lambda s: jnp.zeros((CHUNK, *jnp.shape(s)), s.dtype), empty)
-    start = _Carry(point, plan, factors, empty, zero, jnp.asarray(jnp.inf), Counts(zero, zero, zero, zero), zero + _GOING)
-    body = functools.partial(_next, stepper, system, limits)
-    end = lax.while_loop(lambda carry: carry.reason == _GOING, body, start)
-    return end.point, end.records, end.count, end.reason, end.plan.event, end.counts
+    anew = Way(point, plan, factors, jnp.asarray(jnp.inf), zero, zero + int(Reason.PAUSED))
+    way = jax.tree.map(lambda a, b: jnp.where(way.reason == Reason.PAUSED, a, b), way, anew)
+
+    def proceed(carry):
+        room = (carry.count < CHUNK) & (carry.counts.solves < limits.solves)
+        return room & (carry.way.reason == Reason.PAUSED)
+
+    start = _Carry(way, empty, zero, Counts(zero, zero, zero))
+    end = lax.while_loop(proceed, functools.partial(_next, stepper, system, limits), start)
+    return end.way, end.records, end.count, end.counts
 
 
 def _ordinary(kind, point: Point, limits: Limits, h, approached) -> _Try:
@@ -171,8 +198,9 @@ def _attempt(stepper: RadauContact, system: System, point: Point, plan: _Try, fa
 
 def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) -> _Carry:
     """One more problem solved, and what follows from it."""
-    point, plan, counts = carry.point, carry.plan, carry.counts
-    tried, factors = _attempt(stepper, system, point, plan, carry.factors)
+    way, counts = carry.way, carry.counts
+    point, plan = way.point, way.plan
+    tried, factors = _attempt(stepper, system, point, plan, way.factors)
     step, h = tried.step, tried.h
     errors = (tried.missed, tried.created)
     estimate = functools.partial(ratio, system, limits.tolerance, stepper.stages, point.state, limits.start, *errors)
@@ -187,7 +215,7 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     uniform = _equal(jax.tree.map(lambda a: jnp.broadcast_to(a[-1], a.shape), tried.modes), tried.modes)
     same = uniform & _equal(last.touching, last.pressed) & (~point.known | _equal(point.modes, last))
     # forces are continuous where contact or sticking ends; only their slopes are not, which the estimate must see
-    lenient = (counts.failed >= _LENIENT) & (slopes <= 1)
+    lenient = (way.failed >= _LENIENT) & (slopes <= 1)
 
     keeps = held & solved & (event < 0)
     regular = (free & solved & same) | keeps
@@ -200,7 +228,7 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     finds, searches = left & (theta >= _EARLY), left & (theta < _EARLY)
     frees = held & ~plan.tested & ~(takes | refused | left)
     switches = free & point.known & ~(takes | refused)
-    near = plan.approached | (theta * h <= _SHORT * carry.last)
+    near = plan.approached | (theta * h <= _SHORT * way.last)
     again = here & fine & earlier
     fails = ~(takes | lands | refused | unclear | frees | switches | left | again)
 
@@ -217,19 +245,15 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     accepts = takes | lands
     point = jax.tree.map(lambda a, b: jnp.where(accepts, a, b), reached, dataclasses.replace(point, h=wanted))
     one = Taken(step.state, step.contacts, step.stats, modes, h)
-    counts = Counts(
-        counts.solves + 1,
-        counts.inaccurate + refused,
-        counts.landings + landing,
-        jnp.where(accepts, 0, counts.failed + (fails & ~free)),
-    )
+    counts = Counts(counts.solves + 1, counts.inaccurate + refused, counts.landings + landing)
+    failed = jnp.where(accepts, 0, way.failed + (fails & ~free))
     reason = jnp.select(
-        [lands, takes & (plan.h >= limits.end - carry.point.state.time), carry.count + accepts == CHUNK],
-        [int(Reason.EVENT), int(Reason.END), int(Reason.FULL)],
-        _GOING,
+        [lands, takes & (plan.h >= limits.end - way.point.state.time)],
+        [int(Reason.EVENT), int(Reason.END)],
+        int(Reason.PAUSED),
     )
     # what a contact does after an event is not guessed twice
-    unheld = ~accepts & ((free & ~point.known) | (counts.failed >= _LENIENT))
+    unheld = ~accepts & ((free & ~point.known) | (failed >= _LENIENT))
     kind = jnp.where(unheld, int(Kind.FREE), int(Kind.HELD))
     ordinary = _ordinary(kind, point, limits, wanted, (finds & ~near) | (plan.approached & ~accepts))
     shorter = jnp.where(searches, _EARLY * h, plan.h)
@@ -243,18 +267,21 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     for chosen, other in choices:
         following = jax.tree.map(lambda a, b, chosen=chosen: jnp.where(chosen, a, b), other, following)
     following = jax.tree.map(lambda a, b: jnp.where(lands, a, b), plan, following)  # keeps the event's number
-    stuck = ~accepts & ((following.h < limits.shortest) | (counts.solves >= limits.solves))
+    stuck = ~accepts & (following.h < limits.shortest)
     return _Carry(
-        point=point,
-        plan=following,
-        # those of another kind are of other equations
-        factors=dataclasses.replace(factors, valid=factors.valid & ~landing & (following.kind == plan.kind)),
+        way=Way(
+            point=point,
+            plan=following,
+            # those of another kind are of other equations
+            factors=dataclasses.replace(factors, valid=factors.valid & ~landing & (following.kind == plan.kind)),
+            last=jnp.where(takes, h, way.last),
+            failed=failed,
+            reason=jnp.where(stuck, int(Reason.TOO_SHORT), reason),
+        ),
         # what is not accepted is overwritten by the next attempt
         records=jax.tree.map(lambda all_, new: all_.at[carry.count].set(new), carry.records, one),
         count=carry.count + accepts,
-        last=jnp.where(takes, h, carry.last),
         counts=counts,
-        reason=jnp.where(stuck, int(Reason.TOO_SHORT), reason),
     )
 
 

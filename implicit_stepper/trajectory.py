@@ -67,6 +67,11 @@ class Trajectory:
         """Number n of steps."""
         return len(self.time) - 1
 
+    @property
+    def end(self) -> State:
+        """The state after the last step, from which `simulate(..., start=...)` goes on."""
+        return State(self.time[-1], self.position[-1], self.orientation[-1], self.velocity[-1])
+
     def kinetic_energy(self) -> np.ndarray:
         """(n + 1,) [J], all moving bodies: m v.v / 2 + omega.I omega / 2."""
         d = self.position.shape[-1]

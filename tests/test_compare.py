@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import implicit_stepper as ist
-from implicit_stepper import cli, comparison_plots
+from implicit_stepper import cli, comparison_plots, ladder
 from implicit_stepper.paper import comparisons, scenes
 
 G, MU, SPEED = 9.81, 0.5, 6.0
@@ -69,6 +69,9 @@ def test_methods_that_fail_are_named_and_the_others_go_on(comparison):
     lost = entry(comparison, "lost", 0.02)
     assert lost.failure.startswith("not converged at t = 0.14")
     assert len(comparison.trajectories["lost", 0.02]) == 6
+    # a shorter run has smaller errors: no number of it stands beside those of whole ones
+    assert np.all(np.isnan([lost.error, lost.velocity_error, lost.gap, lost.energy, lost.measured, lost.iterations]))
+    assert "| lost | 0.02 |  |" in comparison.table()
     refused = ist.compare(
         scenes.two_spheres(),
         {"closed-form": ist.ClosedFormGap(), "implicit": METHODS["implicit"]},
@@ -89,6 +92,49 @@ def test_a_trajectory_serves_as_reference():
     assert found.entries[0].error == pytest.approx(MU * G * 0.4 * (0.02 - 0.005) / 2, abs=1e-10)
     with pytest.raises(ValueError, match="`reference` has no state at t = 0.008 s"):
         ist.compare(case.scene(), {"implicit": METHODS["implicit"]}, [0.008], fine, duration=0.4)
+
+
+def test_chosen_steps_are_a_method_and_a_reference():
+    """The block's motion is a parabola until it stops, which three stages step exactly, up to the certificate."""
+    case = comparisons.CASES["block"]
+    fine = ist.simulate(case.scene(), ist.RadauContact(), tol=1e-8, duration=0.4)
+    methods = {"implicit": METHODS["implicit"], "radau:1e-8": ist.Adaptive(ist.RadauContact(), 1e-8)}
+    reported = []
+    found = ist.compare(case.scene(), methods, [0.02], fine, duration=0.4, report=reported.append)
+    assert tuple(reported) == found.entries
+    euler, radau = found.entries
+    assert euler.error == pytest.approx(MU * G * 0.4 * 0.02 / 2, abs=1e-10)
+    assert radau.error <= 1e-10
+    assert radau.tol == 1e-8
+    assert radau.h == pytest.approx(0.4 / len(found.trajectories["radau:1e-8", 1e-8]))
+    assert "| radau:1e-8 | tol 1e-08 |" in found.table()
+    assert set(comparison_plots.figures(found)) == {"convergence", "work_precision", "through_time"}
+
+
+def test_a_comparison_that_is_interrupted_keeps_its_runs(monkeypatch, tmp_path, capsys):
+    """In the second run: the first is whole, the second as far as it got, and the command writes both."""
+    case, real, made = comparisons.CASES["block"], ladder.warm, []
+
+    def warm(*arguments):
+        made.append(arguments)
+        if len(made) == 5:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(ladder, "warm", warm)
+    with pytest.raises(ist.ComparisonInterrupted, match="interrupted after 1 of 2 runs") as caught:
+        ist.compare(case.scene(), {"implicit": METHODS["implicit"]}, [0.01, 0.02], case.reference, duration=0.4)
+    whole, part = caught.value.comparison.entries
+    assert whole.failure == ""
+    assert part.failure.startswith("interrupted at t = 0")
+    made.clear()
+    given = ["compare", "block", "--methods", "implicit", "--h", "0.01,0.02", "--duration", "0.4", "--out", str(tmp_path)]
+    assert cli.main(given) == 130
+    printed = capsys.readouterr()
+    assert "| implicit | 0.02 |" in printed.out
+    assert f"interrupted; what was done until then is in {tmp_path}" in printed.err
+    assert ist.load(tmp_path / "implicit-h=0.02.npz").time[-1] == pytest.approx(0.4)
+    assert "interrupted at t = " in (tmp_path / "comparison.md").read_text()
 
 
 def test_files_and_figures(comparison, tmp_path):
@@ -120,9 +166,15 @@ def test_the_command_compares_a_scene_of_the_users_own(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["nowhere.py"], "neither a file nor one of two-spheres, block, disc"),
+        ([__file__], "a scene of your own needs --h, --duration, --reference METHOD:H (for instance implicit:1e-4) or"),
+        ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "no 'magic'; the methods are "),
+        ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "there is no 'tricks'"),
+        ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "--h: 'x' is not a number. --h: 'y' is not a number."),
+        ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "a scene of your own needs --duration, --reference"),
+        (["block", "--methods", "ccp:1e-8"], "'ccp:1e-8' has fixed steps, from --h; radau can choose its steps"),
         (["block", "--methods", "magic"], "there is no 'magic'; the methods are implicit"),
         (["block", "--h", "small"], "--h: 'small' is not a number"),
-        (["block", "--reference", "magic:0.1"], "must be exact or METHOD:H"),
+        (["block", "--reference", "magic:0.1"], "must be exact, METHOD:H or radau:TOL"),
         (["block", "--h", "-1"], "`h` = -1.0"),
     ],
 )

@@ -28,6 +28,7 @@ METHODS: Mapping[str, Stepper] = {
     "explicit": Explicit(),
     "convex": Convex(),
 }
+ADAPTIVE = ("radau",)  # those of them that can choose their steps
 
 
 @dataclasses.dataclass(frozen=True)

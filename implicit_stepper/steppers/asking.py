@@ -74,6 +74,6 @@ def refuse_compliance(system: System) -> None:
             )
 
 
-@functools.partial(jit, static_argnums=0)
+@functools.partial(jit, static_argnums=0, apart=True)
 def _step(stepper: Stepper, system: System, state: State, memory: Memory, h) -> StepResult:
     return stepper.step(system, state, memory, h)

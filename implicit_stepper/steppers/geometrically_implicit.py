@@ -171,12 +171,12 @@ def _query(pair: PairClass):
     return closest_points_query
 
 
-@functools.partial(jit, static_argnums=0)
+@functools.partial(jit, static_argnums=0, apart=True)
 def _stepped(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h) -> StepResult:
     return stepper.step(system, state, memory, h)
 
 
-@functools.partial(jit, static_argnums=0, once=True)
+@functools.partial(jit, static_argnums=0, once=True, apart=True)
 def _linear(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, unknowns, h):
     """Units (N,) of the `unknowns` (N,) of the step from `memory`, the unknowns in them, F (N,) and its Jacobian there."""
     problem = stepper._problem(system, state, memory, h)
@@ -184,14 +184,14 @@ def _linear(stepper: GeometricallyImplicit, system: System, state: State, memory
     return units, unknowns / units, *ncp.linearize(problem, unknowns / units)
 
 
-@functools.partial(jit, static_argnums=0)
+@functools.partial(jit, static_argnums=0, apart=True)
 def _no_cuts(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h) -> Cuts:
     problem = stepper._problem(system, state, memory, h)
     free = energy.free_velocity(system, state, problem.momentum, h)
     return no_cuts(problem, starts.long_forms(problem, memory.history[0]), free, stepper.rounds)
 
 
-@functools.partial(jit, static_argnums=0)
+@functools.partial(jit, static_argnums=0, apart=True)
 def _cut(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h, cuts: Cuts):
     """One more round of planes: a memory whose every continuation is the start found, and the cuts."""
     problem = stepper._problem(system, state, memory, h)

@@ -104,7 +104,8 @@ class RadauContact:
         if self.stages == 1:
             return self.one_stage.step(system, state, memory, h)
         task = free_task(self, system, state, memory, h)
-        return attempt(self, system, state, memory, task, no_factors(self, system))[0].step
+        factors = jax.tree.map(jnp.zeros_like, no_factors(self, system))
+        return attempt(self, system, state, memory, task, factors)[0].step
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """The paper's equations at every stage, and a bound on the energy."""
