@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import Polynomial
 
+_BEFORE = 1e-14  # of a step: at its end, loads are those before it
 _NODES = {
     1: (1.0,),
     2: (1 / 3, 1.0),
@@ -34,6 +35,11 @@ class Collocation:
     def stages(self) -> int:
         """Number s of stages."""
         return len(self.c)
+
+    @property
+    def seen(self) -> np.ndarray:
+        """Fractions (s,) of the step at which the stages see their loads: one that jumps at its end, as it was before."""
+        return self.c * (1 - _BEFORE)
 
     def basis(self, theta):
         """l_j(theta) (..., s): the polynomial through stage values v_j is sum_j l_j v_j."""

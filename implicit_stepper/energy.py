@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from shapes.products import inner
 
-from . import bodies, ncp
+from . import bodies
 from .bodies import State
 from .linear import small_inverse
 from .records import Contacts
@@ -60,9 +60,9 @@ def created(system: System, before: State, after: State, h, share, pushed, veloc
     return (end - start + lifted - work) / (end + jnp.sum(system.mass) * system.acceleration * system.length)
 
 
-def excess_energy(system: System, after: State, contacts: Contacts, h, free):
-    """How far the kinetic energy after a step exceeds 1.05 times `free` () [J], that of the motion without contact, in units
-    of m g L (), >= 0.
+def excess_energy(system: System, kinetic, contacts: Contacts, h, free):
+    """How far the `kinetic` energy () [J] after a step exceeds 1.05 times `free` () [J], that of the motion without contact,
+    in units of m g L (), >= 0.
 
     Bodies that overlap at the start part with depth/h, which costs the work p_n depth/h. A compliant contact parts them
     less far, and gives back less than that.
@@ -70,11 +70,4 @@ def excess_energy(system: System, after: State, contacts: Contacts, h, free):
     pushed = jnp.sum(contacts.normal_impulse * jnp.maximum(-contacts.gap_start, 0.0)) / h
     unit = jnp.sum(system.mass) * system.acceleration * system.length
     allowed = _RATIO * free + _SLACK * unit + pushed
-    return jnp.maximum(kinetic_energy(system, after.orientation, after.velocity) - allowed, 0.0) / unit
-
-
-def free_energy(system: System, before: State, h):
-    """Kinetic energy () [J] after a step of h [s] without contact, by the scheme of the paper's step."""
-    free = free_velocity(system, before, ncp.applied_momentum(system, before, h), h)
-    _, turned = jax.vmap(bodies.advance, (0, 0, 0, None))(before.position, before.orientation, free, h)
-    return kinetic_energy(system, turned, free)
+    return jnp.maximum(kinetic - allowed, 0.0) / unit

@@ -7,67 +7,103 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from . import bodies, contact, kinematics, stages
+from . import certificate_mechanics as mechanics
 from .bodies import State
-from .certificate import contact_violations, geometry_of
+from .certificate import contact_violations, known_momentum, pose_violations
 from .collocation import radau
-from .energy import excess_energy, kinetic_energy
+from .energy import excess_energy
 from .records import Contacts
-from .scales import scales
-from .system import System, in_user_order, take
+from .scales import Scales, scales
+from .system import ContactGroup, System, in_user_order, take
+
+_OPEN = 100.0  # the rate of a gap is asked for, by `stages`, where the gap is below this share of it
 
 
 def stage_certificate(system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
     """Violations by name, the largest over the stages, of the step of h [s] from `before` to `after`; see `certificate`.
 
     "momentum" holds the balance of `stages`; "rates", that T_i and V_i differ by sum_c M^-1 W_n^T eta_c; "impact", that the
-    end's velocity is the last stage's, but for what the contacts' impulses exceed those of the stages; all (nb,).
+    end's velocity is the last stage's, but for what the contacts' impulses exceed those of the stages; all (nb,). "eta"
+    (nc,) holds that contacts have an eta only where they touch, and that what carries does not part; "end" (nc,) is 1
+    where the contact at the end is not that of the last stage, or the stages have another `gap_start`. What is free in
+    `certificate` is free here.
     """
-    units, own = scales(system, h), contacts.stages
-    s = len(own.rates)
-    problem = stages.stage_problem(system, before, h, (), s, "projection")
-    change = h * jnp.einsum("ij,jbw->ibw", radau(s).A, own.rates)
-    at = jax.vmap(functools.partial(stages.motion, problem))(own.rates, change)
-    over = jax.vmap(jax.vmap(bodies.momentum), (None, None, 0, 0))
-    momenta = over(system.mass, system.inertia, at.orientation, own.velocity)
-    shift = over(system.mass, system.inertia, at.orientation, at.velocity) - momenta
-    jump = jax.vmap(bodies.momentum)(system.mass, system.inertia, at.orientation[-1], after.velocity - own.velocity[-1])
-    at = dataclasses.replace(at, velocity=own.velocity)
-    times = before.time + h * stages.fractions(problem)
-    share, pushed, parts = radau(s).A[-1], h * jax.vmap(functools.partial(stages.loads, problem))(times, at), []
+    units, own, d = scales(system, h), contacts.stages, system.dimension
+    s, nb = own.rates.shape[:2]
+    method = radau(s)
+    change = h * jnp.einsum("ij,jbw->ibw", method.A, own.rates)
+    there = State(
+        before.time + h * method.seen,
+        before.position + change[..., :d],
+        mechanics.turned(before.orientation, change[..., d:]),
+        own.velocity,
+    )
+    at = jax.vmap(functools.partial(mechanics.everywhere, system))(there.position, there.orientation, own.velocity)
+    rates = jnp.concatenate([own.rates[..., :d], mechanics.spin(change[..., d:], own.rates[..., d:])], axis=-1)
+    jumps = (after.velocity - own.velocity[-1])[None]
+    turned = at.rotation[:, :nb]
+    momenta, shift, jump = jnp.split(
+        mechanics.momentum(
+            system,
+            jnp.concatenate([turned, turned, turned[-1:]]),
+            jnp.concatenate([own.velocity, rates - own.velocity, jumps]),
+        ),
+        [s, 2 * s],
+    )
+    known = known_momentum(system, before)
+    share, pushed, parts = method.A[-1], h * jax.vmap(functools.partial(mechanics.loads, system))(there), []
     # by the work of the loads: contacts only take from it. (The paper's scheme would lose some where bodies spin fast.)
-    free = kinetic_energy(system, before.orientation, before.velocity)
+    free = jnp.sum(known * before.velocity) / 2
+    passing = jnp.abs(momenta) + jnp.abs(known)
     free = jnp.maximum(free + jnp.einsum("i,ibw,ibw->", share, pushed, own.velocity), 0.0)
+    kinetic = jnp.sum((momenta[-1] + jump[0]) * after.velocity) / 2
     extra = contacts.normal_impulse - share @ own.contacts.normal_impulse
     extra_friction = contacts.friction_impulse - jnp.einsum("i,ick->ck", share, own.contacts.friction_impulse)
     for group, impulse in zip(system.groups, units.impulse, strict=True):
         of_group = functools.partial(take, numbers=group.numbers)
         record, eta = jax.tree.map(jax.vmap(of_group), (own.contacts, own.eta))
-        motions = jax.vmap(lambda m, group=group: kinematics.contact_motions(system, m, group))(at)
-        one = jax.vmap(functools.partial(contact_violations, units, h))
-        violations, wrenches = jax.vmap(one, (None, 0, None, 0, 0))(group, record, impulse, *motions)
-        total = functools.partial(contact.on_bodies, system, group)
-        pushed = pushed + jax.vmap(total)(*wrenches)
-        none = jnp.zeros_like(record.slip)
-        shift = shift - jax.vmap(total)(*jax.vmap(_wrenches)(record, motions, eta, none))
-        last, ends = jax.tree.map(lambda a: a[-1], (record, motions))
-        jump = jump - total(*_wrenches(last, ends, of_group(extra), of_group(extra_friction)))
+        sides = jax.vmap(functools.partial(mechanics.of_contacts, group))(at)
+        one = jax.vmap(functools.partial(_violations_at_stage, units, h))
+        violations, frames = jax.vmap(one, (None, 0, 0, None, 0, 0))(group, record, eta, impulse, *sides)
+        total = functools.partial(mechanics.on_bodies, system, group)
+        given, size = jax.vmap(total)(frames, record.normal_impulse, record.friction_impulse)
+        pushed, passing = pushed + given, passing + size
+        shift = shift - jax.vmap(total)(frames, eta, jnp.zeros_like(record.slip))[0]
+        jump = jump - total(jax.tree.map(lambda a: a[-1], frames), of_group(extra), of_group(extra_friction))[0]
         parts.append(violations)
-    balance = momenta - problem.momentum - jnp.einsum("ij,jbw->ibw", radau(s).A, pushed)
+    balance = momenta - known - jnp.einsum("ij,jbw->ibw", method.A, pushed)
+    own_share = np.diag(method.A)[:, None, None]  # of a stage's momentum: what its own force gives in h
     in_order = functools.partial(in_user_order, system)
     joined = jax.tree.map(lambda *of: jax.vmap(in_order)(jnp.concatenate(of, axis=1)), *parts) if parts else {}
+    last = dataclasses.replace(jax.tree.map(lambda a: a[-1], there), time=before.time + h)
     return {
-        "momentum": jnp.max(jnp.abs(balance / units.momentum), axis=(0, 2)),
-        "rates": jnp.max(jnp.abs(shift / units.momentum), axis=(0, 2)),
-        "impact": jnp.max(jnp.abs(jump) / jnp.maximum(units.momentum, jnp.abs(momenta[-1])), axis=1),
-        "energy": excess_energy(system, after, contacts, h, free)[None],
+        "momentum": jnp.max(mechanics.imbalance(own_share * units.momentum, balance, passing), axis=(0, 2)),
+        "rates": jnp.max(mechanics.imbalance(units.momentum, shift, passing), axis=(0, 2)),
+        "impact": jnp.max(jnp.abs(jump[0]) / jnp.maximum(units.momentum, jnp.abs(momenta[-1])), axis=1),
+        "pose": pose_violations(units, before, after, last, change[-1, :, d:], h),
+        "energy": excess_energy(system, kinetic, contacts, h, free)[None],
+        "end": jnp.where(_differs(contacts, own.contacts), 1.0, 0.0),
         **{name: jnp.max(values, axis=0) for name, values in joined.items()},
     }
 
 
-@jax.vmap
-def _wrenches(record: Contacts, motions, p_n, p_f):
-    """Of impulses along the record's normal and tangents, on body 1 and body 2 of a contact."""
-    centres = [m.position for m in motions]
-    return contact.wrenches(geometry_of(record), *centres, p_n, p_f)
+def _violations_at_stage(units: Scales, h, member: ContactGroup, record: Contacts, eta, impulse, body_1, body_2):
+    """`contact_violations` of one contact at one stage, and those of its `eta` () [N s]."""
+    violations, frame, rate = contact_violations(units, h, member, record, impulse, body_1, body_2)
+    p_n, gap = record.normal_impulse, jnp.abs(record.gap)
+    P, rate = jnp.maximum(impulse, p_n), jnp.maximum(rate - _OPEN * gap / h, 0.0)
+    apart = jnp.minimum(jnp.abs(p_n + eta) / P, gap / units.gap)
+    return violations | {"eta": jnp.maximum(apart, jnp.minimum(jnp.abs(p_n) / P, rate / units.speed))}, frame
+
+
+def _differs(contacts: Contacts, stages: Contacts):
+    """Whether (nc,) the contacts at the end are others than those of the last of `stages`, but for impulses."""
+
+    def flat(of: Contacts):
+        several = (of.slip, of.point_1, of.point_2, of.normal, of.tangent, of.multipliers_1, of.multipliers_2)
+        return jnp.concatenate([jnp.stack([of.gap, of.sigma], axis=-1), *several], axis=-1)
+
+    begun = jnp.any(stages.gap_start != contacts.gap_start, axis=0)
+    return begun | jnp.any(flat(contacts) != flat(stages)[-1], axis=-1)

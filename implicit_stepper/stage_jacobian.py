@@ -72,7 +72,7 @@ def derivatives(problem: StageProblem, z, modes: Modes, held) -> Derivatives:
     """At z (s n,), see `stage_unknowns`."""
     s, A, b = problem.stages, radau(problem.stages).A, problem.momentum.size
     whole = stages.split_stages(problem, z)
-    each = jax.vmap(functools.partial(_at_stage, problem, modes, held))(whole, stages.fractions(problem))
+    each = jax.vmap(functools.partial(_at_stage, problem, modes, held))(whole, radau(problem.stages).seen)
     local = each.follow.shape[1]
     sizes = np.cumsum([z.size // s - local, local, b])
     turn = problem.h * A[:, :, None] * problem.scales.velocity.reshape(-1)  # dD_i / dU_j, of dimensionless rates

@@ -36,7 +36,6 @@ from .ncp import ContactUnknowns
 from .scales import Scales, scales
 from .system import ContactGroup, System
 
-_BEFORE = 1e-14  # of a step: at its end, loads are those before it
 _ROUNDINGS = 64  # errors of rounding in a gap
 _OPEN = 100.0  # gaps that close more slowly than in h over this leave the rate of the gap alone
 
@@ -138,13 +137,9 @@ def split_stages(problem: StageProblem, z) -> Stage:
 
 def as_stages(problem: StageProblem, rates, contacts) -> Stage:
     """All stages of physical rates (s, nb, 6 or 3) and, per group, contacts (s, nc, width)."""
-    change = problem.h * jnp.einsum("ij,jbw->ibw", radau(problem.stages).A, rates)
-    return Stage(problem.state.time + problem.h * fractions(problem), rates, change, contacts)
-
-
-def fractions(problem: StageProblem):
-    """Fractions (s,) of the step at which the stages see their loads: one that jumps at its end, as it was before."""
-    return radau(problem.stages).c * (1 - _BEFORE)
+    method = radau(problem.stages)
+    change = problem.h * jnp.einsum("ij,jbw->ibw", method.A, rates)
+    return Stage(problem.state.time + problem.h * method.seen, rates, change, contacts)
 
 
 def unknown_scale(problem: StageProblem):

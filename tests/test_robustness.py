@@ -130,6 +130,17 @@ def test_without_drilling_axis_spin_stays():
     assert np.abs(trajectory.contacts.friction_impulse[..., 2]).max() <= 1e-15
 
 
+@pytest.mark.parametrize("stepper", [STEPPER, ist.RadauContact()], ids=["one stage", "three stages"])
+@pytest.mark.parametrize("mu", [20.0, 100.0, 1e4])
+def test_contacts_that_never_slip_are_certified(stepper, mu):
+    """No slip is written as a large mu: what rounding leaves of a slip must not count mu^2 times."""
+    rolling = {"mass": 1.0, "height": 0.3, "velocity": (0.9, 0, 0, 0, 3, 0)}
+    scene = on_floor(shapes.Ellipsoid((1.0, 0.5, 0.3)), friction=mu, **rolling)
+    run = ist.simulate(scene, stepper, h=0.01, duration=0.2)
+    assert np.max(run.contacts.sigma) <= 1e-9
+    assert max(np.max(violation) for violation in run.certificate.values()) <= 1e-11
+
+
 def test_rest_stays_at_rest():
     trajectory = ist.simulate(on_floor(shapes.Sphere(1.0), mass=1.0, height=1.0), STEPPER, h=0.01, duration=10.0)
     assert np.abs(trajectory.velocity).max() <= 1e-12
@@ -241,6 +252,13 @@ def test_substeps_stand_for_a_step_and_are_counted():
     np.testing.assert_allclose(halved.velocity[1:], fine.velocity[4::4], rtol=0, atol=1e-12)
     impulses = fine.contacts.normal_impulse.reshape(3, 4).sum(axis=1)
     np.testing.assert_allclose(halved.contacts.normal_impulse[:, 0], impulses, rtol=1e-10)
+    friction = fine.contacts.friction_impulse[:, 0].reshape(3, 4, 3).sum(axis=1)
+    assert np.abs(friction[:, :2]).max() > 1e-3
+    np.testing.assert_allclose(halved.contacts.friction_impulse[:, 0], friction, rtol=1e-10, atol=1e-14)
+    falling = on_floor(shapes.Sphere(1.0), mass=1.0, height=1.05, velocity=(1, 0, 0, 0, 0, 2))
+    gaps = ist.simulate(falling, _OnlyShortSteps(rounds=1), h=0.01, duration=0.03).contacts
+    np.testing.assert_array_equal(gaps.gap_start[1:], gaps.gap[:-1])  # of the whole step, not of its last part
+    assert gaps.gap_start[0, 0] == pytest.approx(0.05, abs=1e-12)
 
 
 def test_a_root_with_too_much_energy_is_not_certified():

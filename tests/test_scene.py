@@ -317,6 +317,20 @@ def test_mass_and_inertia_follow_from_the_density(name):
     np.testing.assert_allclose(system.inertia, [mass * np.array(per_mass), 7.0 * np.array(per_mass)], rtol=1e-14, atol=1e-12)
 
 
+def test_the_centre_of_mass_turns_with_its_body():
+    """A quarter turn about z takes a centre of mass on the body's x axis to the y axis; in the plane alike."""
+    quarter = (np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5))
+    scene = Scene()
+    given = {"mass": 1.0, "inertia": (1.0, 1.0, 1.0), "centre_of_mass": (0.1, 0.0, 0.2)}
+    scene.add_body(name="ball", shape=shapes.Sphere(1.0), position=(1, 2, 3), quaternion=quarter, **given)
+    system, state = scene.build()
+    np.testing.assert_allclose(state.position[0], [1.0, 2.1, 3.2], rtol=0, atol=1e-15)
+    flat = Scene(dimension=2)
+    given = {"mass": 1.0, "inertia": 1.0, "centre_of_mass": (0.1, 0.0)}
+    flat.add_body(name="disc", shape=shapes.Disc(1.0), position=(1, 2), angle=np.pi / 2, **given)
+    np.testing.assert_allclose(flat.build()[1].position[0], [1.0, 2.1], rtol=0, atol=1e-15)
+
+
 def test_inertia_may_be_principal_moments_or_a_matrix():
     moments, matrix = [1.0, 2.0, 2.5], np.array([[1.0, 0.1, 0], [0.1, 2, 0], [0, 0, 2.5]])
     scene = Scene()

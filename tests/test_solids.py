@@ -206,6 +206,15 @@ def test_frustum_has_the_points_and_normals_of_a_truncated_cone(bottom, top):
     np.testing.assert_allclose(shape.value([0.0, 0.0, -low])[2], 0.0, atol=ROUND_OFF)
 
 
+def test_frustums_are_blunt_by_a_millionth_of_their_radii():
+    """On the axis the lateral inequality lies that little, c, above the cone's; there 1e-6 b t / (b + t) = 1e-7."""
+    bottom, top, height = 0.5, 0.125, 0.9
+    axis = shapes.Frustum(bottom, top, height).value([0.0, 0.0, 0.0])[0] * np.hypot(1, (bottom - top) / height)
+    low = height / 4 * (bottom**2 + 2 * bottom * top + 3 * top**2) / (bottom**2 + bottom * top + top**2)
+    radius = bottom - (bottom - top) / height * low
+    np.testing.assert_allclose(axis + radius, 1e-7, rtol=1e-6)
+
+
 @pytest.mark.parametrize("shape", [shapes.Frustum(0.5, 0.2, 0.9), shapes.Cone(0.5, 0.9)], ids=["blunt", "tip"])
 def test_cones_have_a_slope_on_the_axis_and_beyond_the_apex(shape):
     for point in ([0.0, 0.0, 0.0], [0.0, 0.0, 1.5], [0.0, 0.0, 20.0], [1e-9, 0.0, 1.5], [0.0, 0.0, -30.0]):
@@ -241,6 +250,19 @@ def test_lens_is_in_both_balls():
             np.testing.assert_allclose(shape.value(point)[j], 0.0, atol=ROUND_OFF)
             np.testing.assert_allclose(shape.gradient(point)[j], normal, atol=ROUND_OFF)
             assert shape.value(point)[1 - j] <= 0 or (point[2] < rim) == (j == 0)
+
+
+def test_the_centre_of_mass_of_a_lens_is_its_origin():
+    """By quadrature of its slices, which are cubic in z: to round-off, not to the millionth that a picture would show."""
+    shape = shapes.Lens(1.0, 2.0, 0.5)
+    low, rim, high = ends_and_rim(shape)
+    nodes, weights = np.polynomial.legendre.leggauss(4)
+    first = 0.0
+    for a, b, centre, radius in ((low, rim, low + 2.0, 2.0), (rim, high, high - 1.0, 1.0)):
+        z = (a + b) / 2 + (b - a) / 2 * nodes
+        first += (b - a) / 2 * np.sum(weights * z * np.pi * (radius**2 - (z - centre) ** 2))
+    np.testing.assert_allclose(first / float(moments(shape).volume), 0.0, atol=1e-13)
+    np.testing.assert_allclose(shape.moments().centre, 0.0, atol=1e-13)
 
 
 SOLIDS = {name: entry[0] for name, entry in (OF_REVOLUTION | FLAT).items()}
