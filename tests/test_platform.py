@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jax
@@ -25,6 +26,24 @@ def test_the_compiler_multiplies_small_matrices_right():
     assert wrong == 0, (
         f"jax {jax.__version__} silently miscomputes a vmapped 3x3 matrix-vector product followed by a sum on this device "
         f"({wrong} of 16385 entries; jax issue 39103, seen in 0.10.2): install another version, see pyproject.toml"
+    )
+
+
+def test_a_loop_that_fills_an_array_takes_as_long_for_every_entry():
+    def per_entry(count):
+        fill = jax.jit(lambda start: jax.lax.scan(lambda x, _: (x + 1.0, x), start, None, length=count)[1])
+        fill(0.0).block_until_ready()
+        times = []
+        for _ in range(5):
+            began = time.process_time()
+            fill(0.0).block_until_ready()
+            times.append(time.process_time() - began)
+        return min(times) / count
+
+    ratio = per_entry(100_000) / per_entry(10_000)
+    assert ratio < 4, (  # 10 where each entry costs a copy of the array
+        f"jax {jax.__version__}: an entry that a loop writes takes {ratio:.1f} times as long in an array ten times as long "
+        "(jax issue 40101, seen in 0.11.1): install another version, see pyproject.toml"
     )
 
 
