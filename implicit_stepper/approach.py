@@ -21,6 +21,7 @@ from jax import lax
 from shapes.closest_points import PairClass, Placed
 from shapes.implicit import ShapeClass
 from shapes.products import inner
+from shapes.shards import varying_like
 
 # The interior-point method. Lengths are in units of `length`, forces are lengths.
 _FIRST = 0.1  # products at the start, relative to the squared distance
@@ -252,7 +253,8 @@ def approach(
         step = jnp.where(regular & jnp.any(allowed), steps[jnp.argmax(allowed)], 0.0)
         # a slack may have been rounded to zero: then changes are not finite, and no step may add them
         w, c = jax.tree.map(lambda old, change: jnp.where(step > 0, old + step * change, old), (at.w, at.c), (dw, dc))
-        return _Iterate(w, c, both("jet", w), jnp.where(regular, at.iterations + 1, _ITERATIONS))
+        jets = varying_like(both("jet", w), w)  # of planes they are constants
+        return _Iterate(w, c, jets, jnp.where(regular, at.iterations + 1, _ITERATIONS))
 
     def proceed(at: _Iterate):
         between, unbalance, products = state(at)
@@ -266,7 +268,8 @@ def approach(
     between = jnp.where(jnp.linalg.norm(between) > _NEAR, between, _NEAR * first.rotation.T @ fallback)
     mu = _FIRST * inner(between, between)
     w, c = zip(*both("start", tuple(jnp.split(-link.T @ between, 2)), (mu, mu)), strict=True)
-    end = lax.while_loop(proceed, advance, _Iterate(w, c, both("jet", w), jnp.zeros((), int)))
+    begin = _Iterate(w, c, both("jet", w), jnp.zeros((), int))
+    end = lax.while_loop(proceed, advance, varying_like(begin, (first, second, offset)))
 
     (y1, force_1), (y2, force_2) = both("point_and_force", end.w, end.c, end.jets)
     pull = (force_1 - turn @ force_2) / 2
@@ -303,5 +306,6 @@ def start(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, le
         return number + 1, (farther + _SHIFT * length) * found.n, aligned, z, found.bend
 
     nothing = (jnp.zeros((), int), depth * direction, jnp.zeros((), bool), jnp.zeros(pair.unknowns), jnp.zeros(()))
+    nothing = varying_like(nothing, (first, second, nothing))
     *_, z, bend = lax.while_loop(lambda at: (at[0] < _ROUNDS) & ~at[2], again, nothing)
     return z, bend

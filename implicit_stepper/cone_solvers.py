@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from shapes.shards import varying_like
+
 from .complementarity import fischer_burmeister, length_of, natural_disc
 from .nearby import Impulses
 from .newton import linearized, newton
@@ -89,7 +91,7 @@ def apgd(product: Callable, r, mu, start, tolerance, max_iterations) -> Impulses
         "residual": _measure(gamma, N + r, mu),
         "iterations": jnp.zeros((), int),
     }
-    end = lax.while_loop(proceed, advance, first)
+    end = lax.while_loop(proceed, advance, varying_like(first, first))
     return Impulses(end["gamma"], end["residual"], end["iterations"], end["residual"] <= tolerance)
 
 
@@ -110,7 +112,8 @@ def barzilai_borwein(product: Callable, r, mu, start, tolerance, max_iterations)
             return step * slope + step**2 * bend / 2  # of the objective: exact, without cancellation
 
         highest = jnp.max(carry["recent"])  # above the present value
-        step = lax.while_loop(lambda t: change(t) > highest + _SUFFICIENT * t * slope, lambda t: t / 2, jnp.ones(()))
+        one = varying_like(jnp.ones(()), slope)
+        step = lax.while_loop(lambda t: change(t) > highest + _SUFFICIENT * t * slope, lambda t: t / 2, one)
         new, N_new = gamma + step * direction, carry["N"] + step * N_direction
         squared = jnp.vdot(direction, direction)
         return {
@@ -132,7 +135,7 @@ def barzilai_borwein(product: Callable, r, mu, start, tolerance, max_iterations)
         "residual": _measure(gamma, N + r, mu),
         "iterations": jnp.zeros((), int),
     }
-    end = lax.while_loop(proceed, advance, first)
+    end = lax.while_loop(proceed, advance, varying_like(first, first))
     return Impulses(end["gamma"], end["residual"], end["iterations"], end["residual"] <= tolerance)
 
 
@@ -167,7 +170,8 @@ def gauss_seidel(on, back, bodies, body_count: int, r, mu, start, tolerance, max
 
     gamma = jax.vmap(project)(start, mu)
     u = jnp.zeros((body_count + 1, on.shape[-1])).at[bodies].add(jnp.einsum("cswr,cr->csw", back, gamma))
-    gamma, _, residual, iterations = lax.while_loop(proceed, sweep, (gamma, u, jnp.asarray(jnp.inf), jnp.zeros((), int)))
+    begin = varying_like((gamma, u, jnp.asarray(jnp.inf), jnp.zeros((), int)), (on, back, r, mu, start))
+    gamma, _, residual, iterations = lax.while_loop(proceed, sweep, begin)
     return Impulses(gamma, residual, iterations, residual <= tolerance)
 
 

@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from shapes.shards import varying_like
+
 from .complementarity import fischer_burmeister, length_of, natural_disc
 from .nearby import Impulses, Rows
 from .newton import linearized, newton
@@ -104,7 +106,8 @@ def minimise(A, rows: Rows, law: Law, u_free, start, momentum_unit, tolerance, m
         return change, *gradient(change), iterations + 1
 
     start = jnp.where(_objective(A, rows, law, u_free, start) < _objective(A, rows, law, u_free, 0 * start), start, 0.0)
-    end, _, residual, iterations = lax.while_loop(proceed, advance, (start, *gradient(start), jnp.zeros((), int)))
+    begin = varying_like((start, *gradient(start), jnp.zeros((), int)), (start, rows, u_free))
+    end, _, residual, iterations = lax.while_loop(proceed, advance, begin)
     return Impulses(law.impulses(u_free + rows.scaled(end)), residual, iterations, residual <= tolerance)
 
 
@@ -175,12 +178,13 @@ def _line_search(slope, bend, u, du, law: Law):
     def advance(carry):
         t, low, high, value, iterations = carry
         low, high = jnp.where(value < 0, t, low), jnp.where(value < 0, high, t)
-        curvature = jax.jvp(derivative, (t,), (jnp.ones(()),))[1]
+        curvature = jax.jvp(derivative, (t,), (jnp.ones_like(t),))[1]
         trial = t - value / curvature
         t = jnp.where((trial > low) & (trial < high), trial, (low + high) / 2)
         return t, low, high, derivative(t), iterations + 1
 
     one, zero = jnp.ones(()), jnp.zeros(())
     high = jnp.maximum(one, -first / bend)
-    t, *_ = lax.while_loop(proceed, advance, (one, zero, high, derivative(one), jnp.zeros((), int)))
+    begin = one, zero, high, derivative(one), jnp.zeros((), int)
+    t, *_ = lax.while_loop(proceed, advance, varying_like(begin, begin))
     return jnp.where(first < 0, t, 1.0)  # at the minimum rounding alone decides the sign

@@ -15,6 +15,7 @@ from jax import lax
 
 from shapes import Shape
 from shapes.closest_points import ClosestPointRows, PairClass, Placed
+from shapes.shards import varying_like
 from shapes.surface import rough_interior_and_slope
 
 from . import approach, checks, rotation
@@ -129,7 +130,8 @@ def _pair_query(pair: PairClass, theta_1, theta_2, pose_1, pose_2) -> ClosestPoi
         jacobian = jax.jacfwd(linear)(jnp.zeros_like(right))
         return jnp.linalg.pinv(jacobian, rtol=1e-10) @ right
 
-    z, psi = lax.custom_root(residual, jnp.zeros(pair.unknowns), solve, tangent_solve, has_aux=True)
+    nowhere = varying_like(jnp.zeros(pair.unknowns), (first, second))
+    z, psi = lax.custom_root(residual, nowhere, solve, tangent_solve, has_aux=True)
     rows = pair.rows(z * unit, first, second, jnp.eye(pair.dimension)[0], length)
     left = lax.stop_gradient(jnp.minimum(largest(residual(z)), _unproved(pair, first, second, length, z)))
     active_1, active_2 = _active(pair, rows)
@@ -219,7 +221,8 @@ def _solved(pair: PairClass, start, first: Placed, second: Placed, length, toler
         kept &= jnp.all(kappa == 0) | (_unproved(pair, first, second, length, z / unit) <= tolerance)
         return solved | kept, (z, kept)
 
-    _, (z, kept) = lax.scan(again, jnp.asarray(False), jnp.stack([0 * products, jnp.sqrt(products)]))
+    unsolved = varying_like(jnp.asarray(False), (start, products))
+    _, (z, kept) = lax.scan(again, unsolved, jnp.stack([0 * products, jnp.sqrt(products)]))
     return z[jnp.argmax(kept)], jnp.any(kept)
 
 
@@ -300,6 +303,7 @@ def _cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, le
         return _Best(*jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old), best.number + 1, apart)
 
     nothing = _Best(jnp.zeros(pair.unknowns), -jnp.inf * jnp.ones(()), jnp.zeros((), int), jnp.asarray(False))
+    nothing = varying_like(nothing, (first, second))
     found = lax.while_loop(lambda best: (core_gap(best.psi) < overlap) & (best.number < _STARTS), attempt, nothing)
     return found.z, found.psi
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from shapes.products import inner
+from shapes.shards import varying_like
 
 from . import bodies
 from .bodies import State
@@ -34,7 +35,8 @@ def free_velocity(system: System, state: State, momentum, h):
             spin = inner(bodies.world_inertia(inverse, turned), momentum[d:])
             return jnp.concatenate([momentum[:d] / mass, spin])
 
-        return jax.lax.fori_loop(0, _SWEEPS, sweep, jnp.zeros_like(momentum))
+        still = varying_like(jnp.zeros_like(momentum), (mass, inertia, orientation, momentum, h))
+        return jax.lax.fori_loop(0, _SWEEPS, sweep, still)
 
     return jax.vmap(one)(system.mass, system.inertia, state.position, state.orientation, momentum)
 

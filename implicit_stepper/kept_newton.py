@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from shapes.shards import varying_like, when
+
 from .condensed import Factors, factorise
 from .newton import Solution, largest
 
@@ -80,15 +82,15 @@ def kept_newton(
 
         def renewed():
             system = linearize(iterate.z)
-            dz = lax.cond(damped, lambda: system.damped_step(iterate.F, iterate.damping), lambda: jnp.zeros_like(iterate.z))
+            dz = when(damped, lambda: system.damped_step(iterate.F, iterate.damping), jnp.zeros_like(iterate.z))
             return factorise(system), dz
 
-        factors, dz = lax.cond(renew, renewed, lambda: (iterate.factors, jnp.zeros_like(iterate.z)))
+        factors, dz = when(renew, renewed, (iterate.factors, jnp.zeros_like(iterate.z)))
         dz = jnp.where(damped, dz, -factors.solve(iterate.F))
 
         def correct(chord):
             z = jnp.where(choosing, starts[jnp.minimum(chord.tried, count - 1)], chord.z + chord.dz)
-            F, said = residual(z)
+            F, said = varying_like(residual(z), z)
             size, before = largest(F), largest(chord.F)
             better = (chord.tried == 0) | (size < before) | jnp.isnan(before)
             taken = jnp.where(choosing, better, (size < chord.bound) | (size <= tolerance))  # false for NaN
@@ -113,7 +115,7 @@ def kept_newton(
         zero, no = jnp.zeros((), int), jnp.asarray(False)
         bound = jnp.where(renew, _GROWTH * jnp.max(iterate.recent), _OVERSHOOT * largest(iterate.F))
         start = _Chord(iterate.z, iterate.F, iterate.said, dz, bound, zero, zero, no, ~no)
-        chord = lax.while_loop(lambda chord: chord.going, correct, start)
+        chord = lax.while_loop(lambda chord: chord.going, correct, varying_like(start, iterate))
         accepted, jacobians = chord.taken > 0, iterate.jacobians + renew
         gives_up = ~damped & renew & ~chord.within & (~accepted | (jacobians >= _PATIENCE))
         lower, higher = jnp.maximum(iterate.damping / 10, _LEAST_DAMPING), jnp.maximum(iterate.damping * 10, _FIRST_DAMPING)
@@ -125,7 +127,7 @@ def kept_newton(
             said=chord.said,
             start=jnp.where(choosing, chord.z, iterate.start),
             F_start=jnp.where(choosing, chord.F, iterate.F_start),
-            chosen=~no,
+            chosen=iterate.chosen | choosing,
             factors=dataclasses.replace(factors, valid=jnp.where(choosing, factors.valid, chord.within)),
             damped=damped | gives_up,
             within=chord.within,
@@ -138,6 +140,6 @@ def kept_newton(
     F, said = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(residual, z))
     damping = jnp.asarray(_LEAST_DAMPING, float)
     start = _Iterate(z, F, said, z, F, no, factors, no, no, infinite, damping, jnp.zeros((), int))
-    end = lax.while_loop(proceed, advance, start)
+    end = lax.while_loop(proceed, advance, varying_like(start, (starts, factors)))
     solution = Solution(end.z, largest(end.F), end.jacobians, largest(end.F) <= tolerance)
     return solution, end.said, dataclasses.replace(end.factors, valid=end.factors.valid & ~end.damped)

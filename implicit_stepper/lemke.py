@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from shapes.shards import varying_like
+
 _PIVOT = 1e-11  # smallest pivot, of entries up to 1 and relative to the terms that add up to it: the rest is round-off
 _TIE = 1e-11  # ratios closer than this are equal, and z_0 below it is zero, where the largest |q_i| is 1
 _SWEEPS = 4  # of the scaling; the entries of a row and a column are then within a small factor of 1
@@ -77,7 +79,7 @@ def lemke(M, q, *, tolerance=1e-10, max_pivots=1000) -> LemkeSolution:
         "pivots": jnp.where(trivial, 0, 1),
         "status": jnp.where(trivial, _ENDED, _RUNNING),
     }
-    end = lax.while_loop(proceed, advance, start)
+    end = lax.while_loop(proceed, advance, varying_like(start, (A, b)))
     values = jnp.zeros(2 * n + 1).at[end["basis"]].set(jnp.linalg.solve(every[:, end["basis"]], b))
     z = jnp.maximum(values[n:-1], 0.0)
     violation = jnp.max(jnp.abs(jnp.minimum(z, A @ z + b)))
@@ -92,7 +94,7 @@ def _scaling(M):
         A = jnp.abs(rows[:, None] * M * columns)
         return rows * _inverse_root(jnp.max(A, axis=1)), columns * _inverse_root(jnp.max(A, axis=0))
 
-    ones = jnp.ones(M.shape[0])
+    ones = varying_like(jnp.ones(M.shape[0]), M)
     return jax.tree.map(lambda x: jnp.exp2(jnp.round(jnp.log2(x))), lax.fori_loop(0, _SWEEPS, sweep, (ones, ones)))
 
 
@@ -127,7 +129,8 @@ def _least(ratios, among):
         least = jnp.min(values)
         return j + 1, among & (values <= least + _TIE * (1.0 + jnp.abs(least)))
 
-    return jnp.argmax(lax.while_loop(proceed, advance, (jnp.zeros((), int), among))[1])
+    start = varying_like((jnp.zeros((), int), among), ratios)
+    return jnp.argmax(lax.while_loop(proceed, advance, start)[1])
 
 
 def _pivoted(inverse, column, row):

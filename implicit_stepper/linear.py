@@ -8,6 +8,7 @@ import numpy as np
 from jax import lax
 
 from shapes.products import inner, product
+from shapes.shards import varying_like
 
 
 def damped_step(jacobian, residual, damping):
@@ -46,7 +47,7 @@ def small_inverse(matrix):
         return jnp.where(at[:, None], row, both - column[:, None] * row), used | at
 
     start = jnp.concatenate([matrix, jnp.eye(m)], axis=1), jnp.zeros(m, bool)
-    both, _ = lax.fori_loop(0, m, eliminate, start)  # the left half is a permutation
+    both, _ = lax.fori_loop(0, m, eliminate, varying_like(start, matrix))  # the left half is a permutation
     return product(both[:, :m].T, both[:, m:])
 
 

@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from shapes.shards import varying_like, when
+
 from .complementarity import fischer_burmeister
 from .linear import damped_inverse, damped_step
 from .threads import one_blas_thread
@@ -108,9 +110,6 @@ def newton_again(
     tried = chord(residual, starts, kept, tolerance)
     solved, keep = tried.solved, tried.solved & (tried.count - len(starts) <= _QUICK)
 
-    def unchanged():
-        return Solution(tried.z, largest(tried.F), jnp.zeros((), int), jnp.asarray(True), kept)
-
     def renewed():
         # under `vmap` both branches run: lanes that keep their inverse do not ask for iterations
         most = jnp.where(keep, -1, max_iterations)
@@ -118,7 +117,8 @@ def newton_again(
         inverse = damped_inverse(end.jacobian, _KEPT_DAMPING)
         return Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance, inverse)
 
-    return lax.cond(keep, unchanged, renewed)
+    unchanged = Solution(tried.z, largest(tried.F), jnp.zeros((), int), jnp.asarray(True), kept)
+    return when(~keep, renewed, unchanged)
 
 
 def chord(residual: Callable, starts, inverse, tolerance) -> Chord:
@@ -146,7 +146,7 @@ def chord(residual: Callable, starts, inverse, tolerance) -> Chord:
 
     z, no = starts[0], jnp.asarray(False)
     at = Chord(z, z, z, z, no, ~no, jnp.zeros(()), jnp.zeros((), int))
-    return lax.while_loop(lambda at: at.going, advance, at)
+    return lax.while_loop(lambda at: at.going, advance, varying_like(at, starts))
 
 
 def _damped_newton(linearize: Callable, z0, tolerance, max_iterations) -> _Iterate:
@@ -159,11 +159,7 @@ def _damped_newton(linearize: Callable, z0, tolerance, max_iterations) -> _Itera
 
     def advance(iterate):
         first = iterate.iterations < 0
-        step = lax.cond(
-            first,
-            lambda: jnp.zeros_like(z0),
-            lambda: damped_step(iterate.jacobian, iterate.F, iterate.damping),
-        )
+        step = when(~first, lambda: damped_step(iterate.jacobian, iterate.F, iterate.damping), jnp.zeros_like(z0))
         trial = iterate.z + step
         F, jacobian = linearize(trial)
         size = largest(F)
@@ -198,7 +194,7 @@ def _damped_newton(linearize: Callable, z0, tolerance, max_iterations) -> _Itera
         damping=jnp.asarray(_LEAST_DAMPING, float),
         iterations=zero - 1,
     )
-    return lax.while_loop(proceed, advance, start)
+    return lax.while_loop(proceed, advance, varying_like(start, z0))
 
 
 @one_blas_thread()

@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from shapes.shards import varying_like
+
 from . import nearby
 from .bodies import State
 from .cone_solvers import apgd, coulomb
@@ -69,7 +71,8 @@ def meet(system: System, state: State, closest, references=None) -> tuple[Impact
         after = free + jnp.linalg.solve(mass, rows.momenta(gamma, system.body_count)[..., None])[..., 0]
         return jnp.where(which == 0, after, velocity), (gamma, after, solution.converged)
 
-    velocity, (gamma, after, converged) = lax.scan(solve, state.velocity, np.arange(2))
+    before = varying_like(state.velocity, (system, state, here))
+    velocity, (gamma, after, converged) = lax.scan(solve, before, np.arange(2))
     impulses = jnp.concatenate([gamma[0, :, :1], rows.e * gamma[0, :, 1:]], axis=1)
     moving = dataclasses.replace(state, velocity=velocity)
     impact = Impact(moving, impulses, here.converged & (converged[0] | ~hits))

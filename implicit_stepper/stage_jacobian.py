@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shapes.products import product
+from shapes.shards import varying_like
 
 from . import contact, kinematics, stage_unknowns, stages
 from .collocation import radau
@@ -171,6 +172,7 @@ def _bodies(problem: StageProblem, stage: Stage, at: At) -> _Bodies:
     w = at.momenta.shape[1]
     lanes = jnp.broadcast_to(np.eye(3 * w).reshape(3 * w, 1, 3, w), (3 * w, len(at.momenta), 3, w))
     inputs = stage.rates, stage.change, at.momenta
+    lanes = varying_like(lanes, inputs)
     motion, momenta = jax.vmap(lambda lane: jax.jvp(moved, inputs, tuple(jnp.moveaxis(lane, 1, 0)))[1])(lanes)
     pose = jax.tree.map(lambda a: a[w : 2 * w], motion)
     return _Bodies(pose, momenta[:w], momenta[w : 2 * w], pose.velocity, motion.velocity[2 * w :])
@@ -186,7 +188,7 @@ def _loads(problem: StageProblem, stage: Stage, at: At, moved: _Bodies, fraction
     one = np.eye(2 * w + 1)
     velocity = np.broadcast_to(one[:, None, w + 1 :], (len(one), nb, w))
     tangents = one[:, w], Motion(*_lanes(len(one), 0, (moved.pose.position, moved.pose.orientation)), velocity)
-    found = jax.vmap(lambda *t: jax.jvp(pushed, (problem.h, at.motion), t)[1])(*tangents)
+    found = jax.vmap(lambda *t: jax.jvp(pushed, (problem.h, at.motion), t)[1])(*varying_like(tangents, at))
     by_change, by_h, by_velocity = jnp.split(found, [w, w + 1])
     none = jnp.zeros((b, sum(_columns(problem.system)[:-3])))
     return jnp.concatenate([none, _diagonal(by_change), by_h.reshape(b, 1), _diagonal(by_velocity)], axis=1)
@@ -222,9 +224,8 @@ def _contacts(problem: StageProblem, held, g: int, stage: Stage, at: At, moved: 
             Motion(*_lanes(len(one), start, (pose.position, pose.orientation)), velocity)
             for start, pose, velocity in zip(starts, poses, velocities, strict=True)
         ]
-        found = jax.vmap(lambda *t: jax.jvp(outputs, (unknowns, problem.h, moving), t)[1])(
-            np.concatenate([of_local, of_rest], axis=1) * unit, of_h[:, 0], tangents
-        )
+        lanes = varying_like((np.concatenate([of_local, of_rest], axis=1) * unit, of_h[:, 0], tangents), unknowns)
+        found = jax.vmap(lambda *t: jax.jvp(outputs, (unknowns, problem.h, moving), t)[1])(*lanes)
         given = _GIVE * stages.give(problem, group, held)
         found = found.at[: counts[0], : len(given)].add(given[:, na:].T)
         if na == 0:

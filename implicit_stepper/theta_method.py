@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from shapes.shards import varying_like
+
 from . import bodies, nearby
 from .bodies import State
 from .scales import scales
@@ -68,7 +70,7 @@ def free_motion(theta: Theta, system: System, state: State, h) -> FreeMotion:
         return v - change, jnp.max(jnp.abs(change / unit)), iterations + 1
 
     start = (state.velocity, jnp.asarray(jnp.inf), jnp.zeros((), int))
-    v, step, _ = lax.while_loop(proceed, advance, start)
+    v, step, _ = lax.while_loop(proceed, advance, varying_like(start, (system, state, h)))
     return FreeMotion(v, response_matrix(theta, system, state, h, v), step <= _LAST_STEP)
 
 
@@ -127,7 +129,7 @@ def blocks(function: Callable, x):
     def along(axis):
         return jax.jvp(function, (x,), (jnp.broadcast_to(axis, x.shape),))[1]
 
-    return jax.vmap(along, out_axes=-1)(jnp.eye(x.shape[1]))
+    return jax.vmap(along, out_axes=-1)(varying_like(jnp.eye(x.shape[1]), x))
 
 
 def semidefinite_part(matrices):

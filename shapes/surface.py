@@ -11,6 +11,7 @@ import numpy as np
 
 from .compile import Jet, compile_jet
 from .implicit import Shape, ShapeClass
+from .shards import varying_like
 from .validity import interior_point, surface_points
 
 _NEAREST, _DOUBLINGS, _HALVINGS = 1e-6, 40, 50  # [m], then up to 1e6 m; to round-off
@@ -71,7 +72,8 @@ def leave(shape_class: ShapeClass, theta, inside, direction, halvings: int = _HA
         inside_still = is_inside(middle)
         return jnp.where(inside_still, middle, near), jnp.where(inside_still, far, middle)
 
-    return jax.lax.fori_loop(0, halvings, halve, (jnp.where(far > _NEAREST, far / 2, 0.0), far))[0]
+    bounds = jnp.where(far > _NEAREST, far / 2, 0.0), far
+    return jax.lax.fori_loop(0, halvings, halve, bounds)[0]
 
 
 def rough_interior_and_slope(shape_class: ShapeClass, theta):
@@ -96,7 +98,7 @@ def rough_interior_and_slope(shape_class: ShapeClass, theta):
             lacks = distance[worst] + depth
             return jnp.where(lacks > 0, point - _OVERSHOOT * lacks * normals[worst], point)
 
-        point = jax.lax.fori_loop(0, _PROJECTIONS, project, start)
+        point = jax.lax.fori_loop(0, _PROJECTIONS, project, varying_like(start, theta))
         return point, -jnp.max(distances(point)[0])
 
     points, depths = jax.vmap(inwards)(_NEAREST * 2.0 ** jnp.arange(_DOUBLINGS // 2))  # to half a metre
@@ -113,7 +115,7 @@ def rough_interior_and_slope(shape_class: ShapeClass, theta):
         point = point + jnp.where(bounded, (ahead - behind) / 2, 0.0) * axis
         return point, jnp.maximum(size, jnp.where(bounded, (ahead + behind) / 2, 0.0))
 
-    point, size = jax.lax.fori_loop(0, d, centre, (point, jnp.zeros(())))
+    point, size = jax.lax.fori_loop(0, d, centre, varying_like((point, jnp.zeros(())), (point, theta)))
     size = jnp.where(size > 0, size, 1e5)  # a half-space is larger than any body near it
     directions = jnp.concatenate([jnp.eye(d), -jnp.eye(d)])
     exits = point + jax.vmap(lambda n: leave(shape_class, theta, point, n) * n)(directions)

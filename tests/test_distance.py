@@ -299,3 +299,16 @@ def test_bad_input_is_refused(name):
     arguments, message = BAD[name]
     with pytest.raises(ValueError, match=message):
         ist.closest_points(*arguments)
+
+
+def test_closest_points_and_their_derivatives_under_shard_map_keep_their_types():
+    """Loops that start with constants go on with what varies between devices; no devices are needed to see it."""
+    over, mesh = jax.sharding.PartitionSpec("devices"), jax.sharding.AbstractMesh((2,), ("devices",))
+    box, ball, upright = shapes.Box((0.5, 0.5, 0.5)), shapes.Sphere(0.3), jnp.array([1.0, 0.0, 0.0, 0.0])
+
+    def distance(height):
+        at = jnp.stack([0 * height, 0 * height, height])
+        return ist.closest_points(box, (jnp.zeros(3), upright), ball, (at, upright)).distance
+
+    slopes = jax.shard_map(jax.vmap(jax.value_and_grad(distance)), mesh=mesh, in_specs=over, out_specs=over)
+    assert jax.eval_shape(slopes, jnp.arange(4.0))[1].shape == (4,)

@@ -1,6 +1,9 @@
 """The stepper protocol by hand: init, step, a smaller h after a larger one, jit, vmap and many bodies."""
 
 import dataclasses
+import os
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +14,7 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.compilation import jit
 from implicit_stepper.paper import scenes
+from implicit_stepper.steppers.base import closest_points
 
 STEPPER = ist.GeometricallyImplicit()
 
@@ -120,3 +124,108 @@ def test_anisotropic_friction_turns_with_the_body():
     v = trajectory.velocity[1, 0, :2]  # the law holds with the velocities at the end of the step
     slip = np.array([1.0, 0.25]) * v / np.linalg.norm(np.array([1.0, 0.5]) * v)
     assert trajectory.velocity[1, 0, :2] - 2 == pytest.approx(-0.3 * 9.81 * h * slip, abs=1e-11)
+
+
+def _rolling():
+    """A sphere on a plane, which every stepper takes: the system, and the state as a function of its speed [m/s]."""
+    scene = ist.Scene()
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    ball = scene.add_body(name="ball", shape=shapes.Sphere(0.5), mass=1.0, inertia=3 * (0.1,), position=(0, 0, 0.5))
+    scene.add_contact(floor, ball, friction=0.3)
+    system, state = jax.tree.map(jnp.asarray, scene.build())
+    return system, lambda speed: dataclasses.replace(state, velocity=state.velocity.at[0, 0].set(speed))
+
+
+EVERY = [stepper() for name in ist.steppers.__all__ if (stepper := getattr(ist.steppers, name)) is not ist.steppers.Stepper]
+
+
+@pytest.mark.parametrize("stepper", EVERY, ids=lambda stepper: type(stepper).__name__)
+def test_derivatives_of_a_step_are_refused(stepper):
+    """They would be those of the solver's iterations."""
+    system, at = _rolling()
+    functions = [
+        lambda x: stepper.init(system, at(x)),
+        lambda x: stepper.step(system, at(x), None, 0.01),
+        lambda x: stepper.step(dataclasses.replace(system, mass=x[None]), at(1.0), None, 0.01),
+        lambda x: stepper.step(system, at(1.0), memory=None, h=x),
+        jax.vmap(lambda x: stepper.step(system, at(x), None, 0.01), axis_size=1, in_axes=None),
+    ]
+    for function in functions:
+        with pytest.raises(NotImplementedError, match="no derivatives yet.*finite differences.*stop_gradient"):
+            jax.jvp(function, (1.0,), (1.0,))
+
+
+def test_derivatives_of_a_step_are_refused_by_every_transformation():
+    system, at = _rolling()
+    memory = jax.eval_shape(lambda state: STEPPER.init(system, state, closest_points(system, state)), at(1.0))
+    memory, step = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), memory), jax.jit(STEPPER.step)
+
+    def speed(start):
+        return step(system, at(start), memory, 0.01).state.velocity[0, 0]
+
+    for transformed in (jax.jacfwd, jax.jacrev, jax.grad, jax.hessian, lambda f: lambda x: jax.linearize(f, x)):
+        with pytest.raises(NotImplementedError, match="no derivatives yet"):
+            transformed(speed)(1.0)
+    constant = jax.eval_shape(jax.grad(lambda x: x * speed(jax.lax.stop_gradient(x))), 1.0)
+    assert constant.shape == ()
+
+
+LANDING = [ist.ClosedFormGap(land=True) if stepper == ist.ClosedFormGap() else stepper for stepper in EVERY]
+
+
+@pytest.mark.parametrize("stepper", LANDING, ids=lambda stepper: type(stepper).__name__)
+def test_steps_under_shard_map_keep_their_types(stepper):
+    """Loops that start with constants go on with what varies between devices; no devices are needed to see it."""
+    system, at = _rolling()
+
+    def run(speed):
+        state = jax.tree.map(lambda leaf: leaf + 0 * speed, at(speed))
+        start = state, stepper.init(system, state, closest_points(system, state))
+        return jax.lax.scan(lambda at, _: (_next(stepper, system, at), None), start, None, length=2)[0][0]
+
+    over, mesh = jax.sharding.PartitionSpec("devices"), jax.sharding.AbstractMesh((2,), ("devices",))
+    end = jax.eval_shape(jax.shard_map(jax.vmap(run), mesh=mesh, in_specs=over, out_specs=over), jnp.arange(4.0))
+    assert end.velocity.shape == (4, 1, 6)
+
+
+def _next(stepper, system, at):
+    step = stepper.step(system, *at, 0.01)
+    return step.state, step.memory
+
+
+TWO_DEVICES = """
+import dataclasses, jax, jax.numpy as jnp, numpy as np
+import implicit_stepper as ist
+from implicit_stepper.paper import scenes
+
+system, state = jax.tree.map(jnp.asarray, scenes.spin().build())
+stepper = ist.GeometricallyImplicit()
+
+def run(spin):
+    start = dataclasses.replace(state, velocity=state.velocity.at[0, 5].set(spin))
+    start = jax.tree.map(lambda leaf: leaf + 0 * spin, start)
+
+    def step(carry, _):
+        result = stepper.step(system, *carry, 0.07)
+        return (result.state, result.memory), (result.state.velocity[0, 5], result.result)
+
+    return jax.lax.scan(step, (start, stepper.init(system, start)), None, length=3)[1]
+
+over, mesh = jax.sharding.PartitionSpec("devices"), jax.sharding.Mesh(jax.devices(), ("devices",))
+run = jax.jit(jax.shard_map(jax.vmap(run), mesh=mesh, in_specs=over, out_specs=over))
+spins, results = run(jnp.array([0.1, 0.2, 1.0, 1.9]))
+assert len(spins.sharding.device_set) == 2, spins.sharding
+assert np.all(results == ist.Result.SOLVED), results
+print(*np.asarray(spins).ravel())
+"""
+
+
+def test_scenes_shared_out_over_two_devices_equal_the_closed_form():
+    """In a process of its own, for the number of devices is fixed once JAX has started."""
+    settings = os.environ | {"XLA_FLAGS": os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"}
+    script = subprocess.run(
+        [sys.executable, "-c", TWO_DEVICES], capture_output=True, text=True, env=settings, check=True, timeout=500
+    )
+    spins = np.array(script.stdout.split(), float).reshape(4, 3)
+    by_hand = np.maximum(np.array([0.1, 0.2, 1.0, 1.9])[:, None] - 1.962 * 0.07 * np.arange(1, 4), 0)
+    np.testing.assert_allclose(spins, by_hand, rtol=0, atol=1e-10)

@@ -1,25 +1,56 @@
 """The protocol of every time-stepper.
 
 A stepper is a frozen dataclass of settings with `init(system, state) -> memory` (its private warm start) and
-`step(system, state, memory, h) -> StepResult`. Both are pure JAX functions, so they can be jitted, scanned and `vmap`ped; h
-is an argument, so a step can be repeated with a smaller one. `certificate` tells from the result alone how far a step
-violates the stepper's own equations. A step that is not solved says so in its `result`; `restarts` then offers other
-memories to start the same step from. That runs on the host, outside the compiled loop (see `ladder`).
+`step(system, state, memory, h) -> StepResult`. Both are pure JAX functions, so they can be jitted, scanned, `vmap`ped and
+`shard_map`ped, though not differentiated (see `entry_point`); h is an argument, so a step can be repeated with a smaller
+one. `certificate` tells from the result alone how far a step violates the stepper's own equations. A step that is not
+solved says so in its `result`; `restarts` then offers other memories to start the same step from. That runs on the host,
+outside the compiled loop (see `ladder`).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
+
+from shapes.shards import varying_like
 
 from ..bodies import State
 from ..compilation import jit
 from ..records import Contacts, StepResult
 from ..starts import cold_closest
 from ..system import System
+
+
+@jax.custom_jvp
+def _as_constants(arguments):
+    return arguments
+
+
+@_as_constants.defjvp
+def _no_derivatives(*_):
+    raise NotImplementedError(
+        "a step has no derivatives yet: its solver's iterations have, but nothing holds these to the equations of the step, "
+        "and they may be wrong. Take finite differences of `step`; where it is to count as a constant, give it "
+        "jax.lax.stop_gradient of its arguments."
+    )
+
+
+def entry_point(method: Callable) -> Callable:
+    """Decorator of a stepper's `init` and `step`, which users put into programs of their own: derivatives raise
+    `NotImplementedError`; under `shard_map`, arguments and results all vary between devices if one argument does, so
+    that loops can carry them."""
+
+    @functools.wraps(method)
+    def call(self, *arguments, **named):
+        given = _as_constants((arguments, named))
+        arguments, named = varying_like(given, given)
+        return varying_like(method(self, *arguments, **named), given)
+
+    return call
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ from jax import lax
 from shapes.closed_form import CLOSED_FORMS
 from shapes.closest_points import PairClass
 from shapes.mixture import query_of
+from shapes.shards import varying_like, when
 
 from ..bodies import State
 from ..certificate import certificate
@@ -20,6 +21,7 @@ from ..checks import one_of
 from ..records import Contacts, Landing, StepResult
 from ..scales import scales
 from ..system import System, with_queries
+from .base import entry_point
 from .geometrically_implicit import GeometricallyImplicit, Memory
 
 _BISECTIONS = 50  # of the part of a step after which a contact closes
@@ -49,11 +51,13 @@ class ClosedFormGap:
             if len(entry) != 3 or not callable(entry[2]):
                 raise ValueError(f"`gaps` has the entry {entry!r}: each is (class name, class name, function).")
 
+    @entry_point
     def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
         """Raises `ValueError` for a pair without a closed form."""
         self._closed(system)
         return self.solver.init(system, state, closest)
 
+    @entry_point
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s], or two that add up to it."""
         closed = self._closed(system)
@@ -61,7 +65,7 @@ class ClosedFormGap:
         if not self.land or not system.groups:
             return whole
         whole = _recorded(whole, whole, jnp.ones(()))
-        return lax.cond(_arrivals(closed, whole, h), lambda: self._landing(closed, state, memory, h, whole), lambda: whole)
+        return when(_arrivals(closed, whole, h), lambda: self._landing(closed, state, memory, h, whole), whole)
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
         """Those of the Newton method."""
@@ -110,7 +114,8 @@ class ClosedFormGap:
             closes = _arrivals(closed, self.solver.step(closed, state, memory, middle * h), middle * h)
             return jnp.where(closes, low, middle), jnp.where(closes, middle, high)
 
-        part, _ = lax.fori_loop(0, _BISECTIONS, halve, (jnp.zeros(()), jnp.ones(())))
+        bracket = varying_like((jnp.zeros(()), jnp.ones(())), whole)
+        part, _ = lax.fori_loop(0, _BISECTIONS, halve, bracket)
 
         def both():
             first = self.solver.step(closed, state, memory, part * h)
@@ -129,7 +134,7 @@ class ClosedFormGap:
             total = dataclasses.replace(second, contacts=contacts, stats=stats, result=result)
             return _recorded(total, first, part)
 
-        return lax.cond((part > _LEAST) & (part < 1 - _LEAST), both, lambda: whole)
+        return when((part > _LEAST) & (part < 1 - _LEAST), both, whole)
 
 
 def _recorded(step: StepResult, first: StepResult, part) -> StepResult:

@@ -21,6 +21,7 @@ from ..scales import scales
 from ..system import System, contact_bodies
 from . import asking
 from .asking import Memory
+from .base import entry_point
 
 SOLVERS = (*GRADIENT_METHODS, "gauss-seidel")
 _OPEN = 1e9  # times g h: the speed at which a contact beyond `delta` seems to part
@@ -53,11 +54,13 @@ class ConeComplementarity:
             positive(name, getattr(self, name))
         count("max_iterations", self.max_iterations)
 
+    @entry_point
     def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
         """No impulses. Raises `ValueError` for compliant contacts."""
         asking.refuse_compliance(system)
         return asking.begin(system, state, closest)
 
+    @entry_point
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s]."""
         here, mass = memory.nearby, nearby.mass_matrices(system, state)

@@ -23,6 +23,7 @@ from ..system import System, in_user_order
 from ..theta_method import SCHEMES, FreeMotion, Theta, free_motion, mixed, momentum_residual
 from . import asking
 from .asking import Memory
+from .base import entry_point
 
 APPROXIMATIONS = ("convex", "ncp")
 
@@ -58,10 +59,12 @@ class Convex:
             positive(name, getattr(self, name))
         count("max_iterations", self.max_iterations)
 
+    @entry_point
     def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
         """No impulses."""
         return asking.begin(system, state, closest)
 
+    @entry_point
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s]."""
         here = memory.nearby

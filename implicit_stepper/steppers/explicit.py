@@ -23,6 +23,7 @@ from ..scales import scales
 from ..system import System, in_user_order, take
 from . import asking
 from .asking import Memory
+from .base import entry_point
 
 _OPEN = 1e9  # times g h: the speed at which a contact that is open seems to part
 
@@ -46,6 +47,7 @@ class Explicit:
         positive("tolerance", self.tolerance)
         count("max_iterations", self.max_iterations)
 
+    @entry_point
     def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
         """No impulses. Raises `ValueError` for bodies with edges, faces or infinite curvature, and compliant contacts."""
         asking.refuse_compliance(system)
@@ -58,6 +60,7 @@ class Explicit:
                 )
         return asking.begin(system, state, closest)
 
+    @entry_point
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s]."""
         here, momentum = memory.nearby, ncp.applied_momentum(system, state, h)

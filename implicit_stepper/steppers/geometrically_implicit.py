@@ -26,7 +26,7 @@ from ..newton import Solution, newton_again
 from ..records import Contacts, Stats, StepResult, no_contacts
 from ..results import Result
 from ..system import ContactGroup, System, in_user_order, take, with_queries
-from .base import begin
+from .base import begin, entry_point
 
 _PATIENCE = 5  # times as many iterations for the last rung
 
@@ -79,6 +79,7 @@ class GeometricallyImplicit:
         checks.one_of("friction", self.friction, FRICTION_ROWS)
         checks.one_of("gap", self.gap, ("in_ncp", "query"))
 
+    @entry_point
     def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
         """No impulses, at `closest` points, by default found without a hint."""
         closest = starts.cold_closest(system, state) if closest is None else closest
@@ -88,6 +89,7 @@ class GeometricallyImplicit:
         gaps = in_user_order(system, jnp.concatenate([*gaps, jnp.zeros(0)]))
         return Memory(jnp.broadcast_to(z, (3, z.size)), tuple(references), gaps, jnp.zeros((z.size, z.size)))
 
+    @entry_point
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s] from the best continuation of the last roots; not solved, it says so in its `result`."""
         problem = self._problem(system, state, memory, h)

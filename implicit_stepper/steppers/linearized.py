@@ -22,6 +22,7 @@ from ..scales import scales
 from ..system import System
 from . import asking
 from .asking import Memory
+from .base import entry_point
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,11 +52,13 @@ class Linearized:
         positive("tolerance", self.tolerance)
         count("max_pivots", self.max_pivots)
 
+    @entry_point
     def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
         """No impulses. Raises `ValueError` for compliant contacts."""
         asking.refuse_compliance(system)
         return asking.begin(system, state, closest)
 
+    @entry_point
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s]."""
         here, mass = memory.nearby, nearby.mass_matrices(system, state)

@@ -40,6 +40,7 @@ from ..stage_jacobian import derivatives, with_h
 from ..stages import Modes, StageProblem
 from ..starts import cold_closest
 from ..system import ContactGroup, System
+from .base import entry_point
 from .geometrically_implicit import GeometricallyImplicit
 
 _UNIQUE = 1e-6  # least pivot where forces are determined; where they are not, `stage_jacobian` makes it 1e-8
@@ -91,6 +92,7 @@ class RadauContact:
         """Whether shorter steps may stand for one: several stages leave a polynomial inside the step that they would not."""
         return self.stages == 1
 
+    @entry_point
     def init(self, system: System, state: State, closest: tuple | None = None) -> Any:
         """The forces that contacts need in `state`, and constant accelerations."""
         if self.stages == 1:
@@ -98,6 +100,7 @@ class RadauContact:
         closest = tuple(cold_closest(system, state)) if closest is None else closest
         return steady(self.stages, system, state, restart.meet(system, state, closest)[1])
 
+    @entry_point
     def step(self, system: System, state: State, memory: Any, h) -> StepResult:
         """One step of h [s] from the continuation of the last stages' polynomials; not solved, it says so in its
         `result`."""
