@@ -21,6 +21,7 @@ import shapes  # noqa: E402  (shapes make no arrays at import, but everything af
 
 from .certificate import certificate  # noqa: E402
 from .compare import Adaptive, Comparison, ComparisonInterrupted, compare  # noqa: E402
+from .compilation_cache import use_compilation_cache  # noqa: E402
 from .compliance import Compliance  # noqa: E402
 from .distance import ClosestPoints, closest_points  # noqa: E402
 from .error_control import Tolerance  # noqa: E402
@@ -69,6 +70,7 @@ __all__ = [
     "shapes",
     "simulate",
     "solve_ncp",
+    "use_compilation_cache",
 ]
 
 __version__ = "0.1.0"

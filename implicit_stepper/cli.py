@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 import tempfile
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import jax
 
 from . import command_compare
+from .compilation_cache import use_compilation_cache
 from .paper.reproduce import CASES, reproduce
 from .results import Interrupted, StepError
 from .threads import one_blas_thread
@@ -26,7 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         out = _writable(Path(arguments.out))
-        _use_compilation_cache()
+        use_compilation_cache()
         jax.config.update("jax_default_device", _device(arguments.device))
     except (OSError, RuntimeError) as error:
         return _misused(error)
@@ -107,26 +106,6 @@ def _device(kind: str) -> jax.Device:
         raise RuntimeError(
             f"JAX finds no {kind} here: run without --device, or install the driver and 'implicit-stepper[gpu]'."
         ) from error
-
-
-def _use_compilation_cache() -> None:
-    """Keeps compiled programs between runs, in the user's cache folder, unless JAX was told where or that cannot be."""
-    # Programs for AVX-512 come back from the cache with a page of warnings each, about preferences that XLA takes for
-    # instructions (jax issue 38445). With AVX2 there are none, and the same digits on more machines. XLA reads its flags
-    # with the first compilation of a process.
-    flags = os.environ.get("XLA_FLAGS", "")
-    if platform.machine() in ("x86_64", "AMD64") and "xla_cpu_max_isa" not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_max_isa=AVX2".strip()
-    if jax.config.jax_compilation_cache_dir is not None:
-        return
-    try:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = _writable(home / "implicit-stepper")
-    except (OSError, RuntimeError):  # RuntimeError: the user has no home
-        return
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 if __name__ == "__main__":

@@ -182,24 +182,6 @@ def test_missing_gpu_is_said(tmp_path, monkeypatch, capsys):
     assert "no gpu here" in capsys.readouterr().err
 
 
-def test_compilation_cache_is_where_the_user_keeps_caches(tmp_path, monkeypatch):
-    jax.config.update("jax_compilation_cache_dir", None)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    cli._use_compilation_cache()
-    assert jax.config.jax_compilation_cache_dir == str(tmp_path / "implicit-stepper")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
-    cli._use_compilation_cache()  # JAX has been told where
-    assert jax.config.jax_compilation_cache_dir == str(tmp_path / "implicit-stepper")
-
-
-def test_compilation_cache_that_cannot_be_written_is_done_without(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("in the way")
-    jax.config.update("jax_compilation_cache_dir", None)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    cli._use_compilation_cache()
-    assert jax.config.jax_compilation_cache_dir is None
-
-
 def test_command_starts_without_matplotlib():
     """Its import takes a second, and waits until there is something to draw."""
     check = "import sys, implicit_stepper.cli; sys.exit('matplotlib' in sys.modules)"

@@ -2,6 +2,7 @@
 numbers."""
 
 import gc
+import os
 import subprocess
 import sys
 
@@ -9,7 +10,11 @@ import jax
 import numpy as np
 import pytest
 
+import implicit_stepper as ist
+from implicit_stepper import compilation_cache
 from implicit_stepper.compilation import jit, prepare
+from implicit_stepper.paper import scenes
+from implicit_stepper.steps import programs
 
 RUNS = """
 import collections, jax, shapes, sys
@@ -108,3 +113,102 @@ def test_preparing_leaves_the_collector_as_it_was(collects):
         switch[was]()
     assert before == [False]
     assert after == collects
+
+
+CACHED = """
+import jax, sys
+import implicit_stepper as ist
+
+print(ist.use_compilation_cache(*sys.argv[1:]))
+seen = []
+jax.monitoring.register_event_listener(lambda event, **more: seen.append(event))
+jax.jit(lambda x: x + 1)(1.0)  # compiled in no time
+print(*(sum(event.endswith(kind) for event in seen) for kind in ("cache_hits", "cache_misses")))
+"""
+
+
+def _cached(*arguments, **environment):
+    """Folder, hits and misses of a new process."""
+    settings = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")} | environment
+    script = subprocess.run(
+        [sys.executable, "-c", CACHED, *map(str, arguments)], capture_output=True, text=True, env=settings, check=True
+    )
+    folder, counts = script.stdout.splitlines()
+    return folder, *map(int, counts.split())
+
+
+def test_what_one_process_compiled_another_loads(tmp_path):
+    assert _cached(tmp_path) == (str(tmp_path), 0, 1)
+    assert _cached(JAX_COMPILATION_CACHE_DIR=str(tmp_path)) == (str(tmp_path), 1, 0)
+
+
+@pytest.fixture
+def _settings_left_alone(monkeypatch):
+    """The cache of these tests is that of pytest."""
+    monkeypatch.setenv("XLA_FLAGS", "")
+    names = ("dir", "min_compile_time_secs", "min_entry_size_bytes")
+    names = ["jax_compilation_cache_dir", *(f"jax_persistent_cache_{name}" for name in names[1:])]
+    before = {name: getattr(jax.config, name) for name in names}
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.compilation_cache.reset_cache()
+
+
+@pytest.mark.usefixtures("_settings_left_alone")
+def test_the_compilation_cache_is_where_the_user_keeps_caches(tmp_path, monkeypatch):
+    jax.config.update("jax_compilation_cache_dir", None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert ist.use_compilation_cache() == tmp_path / "implicit-stepper"
+    assert jax.config.jax_compilation_cache_dir == str(tmp_path / "implicit-stepper")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+    assert ist.use_compilation_cache() == tmp_path / "implicit-stepper"  # JAX has been told where
+
+
+@pytest.mark.usefixtures("_settings_left_alone")
+def test_folders_of_the_compilation_cache_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    jax.config.update("jax_compilation_cache_dir", None)
+    with pytest.raises(OSError, match="`path` = .*file/folder' cannot be written"):
+        ist.use_compilation_cache(tmp_path / "file" / "folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert ist.use_compilation_cache() is None
+    assert jax.config.jax_compilation_cache_dir is None
+
+
+@pytest.mark.usefixtures("_settings_left_alone")
+def test_the_compilation_cache_is_bounded(tmp_path, monkeypatch):
+    for age, name in enumerate(("young-cache", "old-cache", "older-cache", "notes.txt")):
+        (tmp_path / name).write_bytes(bytes(100))
+        os.utime(tmp_path / name, (1e9 - age, 1e9 - age))
+    monkeypatch.setattr(compilation_cache, "_ROOM", 250)
+    ist.use_compilation_cache(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["notes.txt", "old-cache", "young-cache"]
+
+
+# Of the programs of example 3, with room for 5 %: a first call from a full cache waits for these to be traced and lowered,
+# some .4 ms each (docs/decisions/0021-first-calls.md). Other versions of JAX write the same programs with others.
+EQUATIONS = {"closest_points": 1850, "init": 345, "_march": 3040, "certificates": 1400}
+
+
+@pytest.mark.skipif(jax.__version__ != "0.10.1", reason="equations were counted with jax 0.10.1")
+def test_first_calls_trace_no_more_than_they_did():
+    stepper = ist.GeometricallyImplicit()
+    system, state = jax.device_put(scenes.two_spheres().build())
+    traced = {}
+
+    def ahead(program, *arguments):
+        static = (0,) if arguments[0] is stepper else ()
+        found = jax.jit(program.__wrapped__, static_argnums=static).trace(*arguments)
+        traced[program.__name__] = _equations(found.jaxpr.jaxpr)
+        return found.out_info
+
+    programs(ahead, stepper, system, state, 0.01)
+    assert traced.keys() == EQUATIONS.keys()
+    assert all(count <= EQUATIONS[name] for name, count in traced.items()), traced
+
+
+def _equations(jaxpr) -> int:
+    """With those of inner programs."""
+    inner = jax.tree.leaves([list(e.params.values()) for e in jaxpr.eqns], is_leaf=lambda value: hasattr(value, "eqns"))
+    return len(jaxpr.eqns) + sum(_equations(getattr(one, "jaxpr", one)) for one in inner if hasattr(one, "eqns"))
