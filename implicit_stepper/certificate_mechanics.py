@@ -16,6 +16,7 @@ import numpy as np
 
 from shapes.closest_points import Placed
 from shapes.products import inner, product
+from shapes.shards import varying_like
 
 from .bodies import State
 from .records import Contacts
@@ -222,5 +223,6 @@ def free_energy(system: System, before: State, known, h):
         own = inner(jnp.swapaxes(rotation, -1, -2), angular[:, None, :])
         return inner(rotation, inner(inverse, own[:, None, :])[:, None, :])
 
-    spinning = jax.lax.fori_loop(0, _SWEEPS, sweep, jnp.zeros_like(angular))
+    still = varying_like(jnp.zeros_like(angular), (inverse, before, angular, h))
+    spinning = jax.lax.fori_loop(0, _SWEEPS, sweep, still)
     return (drifting + jnp.sum(angular * spinning)) / 2

@@ -181,16 +181,16 @@ def test_steps_under_shard_map_keep_their_types(stepper):
     def run(speed):
         state = jax.tree.map(lambda leaf: leaf + 0 * speed, at(speed))
         start = state, stepper.init(system, state, closest_points(system, state))
-        return jax.lax.scan(lambda at, _: (_next(stepper, system, at), None), start, None, length=2)[0][0]
+        return jax.lax.scan(lambda at, _: _certified(stepper, system, *at), start, None, length=2)[0][0]
 
     over, mesh = jax.sharding.PartitionSpec("devices"), jax.sharding.AbstractMesh((2,), ("devices",))
     end = jax.eval_shape(jax.shard_map(jax.vmap(run), mesh=mesh, in_specs=over, out_specs=over), jnp.arange(4.0))
     assert end.velocity.shape == (4, 1, 6)
 
 
-def _next(stepper, system, at):
-    step = stepper.step(system, *at, 0.01)
-    return step.state, step.memory
+def _certified(stepper, system, state, memory):
+    step = stepper.step(system, state, memory, 0.01)
+    return (step.state, step.memory), stepper.certificate(system, state, step.state, step.contacts, 0.01)
 
 
 TWO_DEVICES = """
