@@ -27,6 +27,7 @@ from .distance import ClosestPoints, closest_points  # noqa: E402
 from .error_control import Tolerance  # noqa: E402
 from .friction import FrictionEllipsoid  # noqa: E402
 from .newton import solve_ncp  # noqa: E402
+from .overlaps import OverlapWarning  # noqa: E402
 from .results import Interrupted, Result, StepError  # noqa: E402
 from .scene import Scene  # noqa: E402
 from .simulate import simulate  # noqa: E402
@@ -56,6 +57,7 @@ __all__ = [
     "GeometricallyImplicit",
     "Interrupted",
     "Linearized",
+    "OverlapWarning",
     "RadauContact",
     "Result",
     "Scene",

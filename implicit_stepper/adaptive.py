@@ -28,6 +28,7 @@ from .stages import Modes
 from .steppers import radau_contact
 from .steppers.base import closest_points
 from .steppers.radau_contact import Memory, RadauContact
+from .sweep import Passage, Sweep
 from .system import System, in_user_order
 
 _SHORTEST = 1e-7  # of sqrt(L / g): shorter steps have no digits left
@@ -40,6 +41,7 @@ _FORCES = (1.0, 10.0, 1e-1, 1e-2)  # not taken; on nearly flat ground short ones
 _ACROSS = (1.0, 10.0, 100.0)
 _MOST = 1024  # steps of one stage at once
 _OVERLAP = 1e-6  # of the scene's length: more is not a matter of rounded input
+_PASSAGES = 100  # of bodies through each other that a run goes back from
 _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events without end
 
 
@@ -88,11 +90,18 @@ def _programs(ahead: Callable, stepper: RadauContact, system: System, state: Sta
 
 
 def run(
-    stepper: RadauContact, system: System, state: State, tolerance: Tolerance, ends, step_tolerance, told: Progress
+    stepper: RadauContact,
+    system: System,
+    state: State,
+    tolerance: Tolerance,
+    ends,
+    step_tolerance,
+    told: Progress,
+    sweep: Sweep,
 ) -> Run:
     """From `state` to the last of `ends` [s], times at which a step must end; `step_tolerance` certifies the paper's steps;
-    `told` hears how far the run is. Ctrl-C ends it, as far as it is."""
-    driver, stopped = _Driver(stepper, system, state, tolerance, step_tolerance, ends[0], told), False
+    `told` hears how far the run is; `sweep` tells where bodies pass through each other. Ctrl-C ends it, as far as it is."""
+    driver, stopped = _Driver(stepper, system, state, tolerance, step_tolerance, ends[0], told, sweep), False
     try:
         driver.begin()
         for end in ends:
@@ -120,8 +129,10 @@ class _Driver:
         step_tolerance: float,
         end: float,
         told: Progress,
+        sweep: Sweep,
     ):
         self.stepper, self.system, self.tolerance, self.step_tolerance = stepper, system, tolerance, step_tolerance
+        self.sweep, self.passages = sweep, 0
         self.unit = math.sqrt(float(system.length) / float(system.acceleration))  # [s]
         relative = min(float(tolerance.position) / float(system.length), float(tolerance.angle))
         self.small = self.unit * np.sqrt(relative)  # [s]: the error of a step of one stage is the tolerance
@@ -183,6 +194,10 @@ class _Driver:
                 self.counts[name] += int(getattr(counts, name))
             if count:
                 taken = jax.tree.map(lambda a, count=count: np.asarray(a)[:count], records)
+                passage = self.sweep.first(self.point.state, taken.state, taken.contacts, taken.h)
+                if passage is not None:
+                    self._meet_earlier(taken, passage)
+                    return Reason.PAUSED
                 if reason == Reason.EVENT:  # noted first: an interruption leaves no step without it
                     last = jax.tree.map(lambda a: a[-1], taken)
                     self.landed.append(event_of(self.system, last.modes, float(last.state.time), int(way.event)))
@@ -190,6 +205,20 @@ class _Driver:
             self.point = way.point
             self.told.to(float(self.point.state.time) - self.begun)
         return reason
+
+    def _meet_earlier(self, taken: Taken, passage: Passage) -> None:
+        """Goes on from the step of `taken` in which bodies pass through each other, with one that ends where they overlap
+        most, so that their meeting is an event in it."""
+        before = self.point.state
+        if passage.step:
+            self.taken.append(jax.tree.map(lambda a: a[: passage.step], taken))
+            before = jax.device_put(jax.tree.map(lambda a: a[passage.step - 1], taken.state))
+        references = np.tile(np.eye(self.system.dimension)[0], (self.system.contact_count, 1))
+        h = np.asarray(passage.share * taken.h[passage.step])
+        self.passages += 1
+        if self.passages > _PASSAGES:
+            self.failure = f"{' and '.join(self.system.contact_names[passage.number])}: {Result.PASSED.message}"
+        self._go_on(before, closest_points(self.system, before), references, h)
 
     def resume(self, modes: Modes | None = None) -> None:
         """Goes on from the present state with forces found anew, after an impact if bodies meet in it; otherwise with

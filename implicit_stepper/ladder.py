@@ -2,12 +2,14 @@
 
 The stepper's other starts in turn, each into the same compiled step, and once more without its memory; then the best of
 them that is certified although the solver stalled above its own, finer tolerance; then two steps of half the length, each
-with the whole ladder. It runs on the host, so that easy steps neither compile nor pay for it.
+with the whole ladder. Where bodies pass through each other within a step, only shorter steps help. It runs on the host, so
+that easy steps neither compile nor pay for it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -21,9 +23,11 @@ from .progress import doing, first_call, next_call
 from .results import Result
 from .steppers.base import Stepper, begin
 from .steps import CHUNK, Record, advance
+from .sweep import Passage, Sweep
 from .system import System
 
-_HALVINGS = 4  # sub-steps of h/16 at the shortest
+_HALVINGS = 4  # sub-steps of h/16 at the shortest,
+_FINEST = 10  # or of h/1024 around the time at which bodies pass through each other
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,13 +41,14 @@ class Attempt:
 
 @dataclasses.dataclass(frozen=True)
 class Climb:
-    """The last step tried as a `Record` of one, without its first axis, and the memory after it; all attempts; and whether
-    the step is solved and certified."""
+    """The last step tried as a `Record` of one, without its first axis, and the memory after it; all attempts; whether the
+    step is solved and certified; and the contact through which bodies `passed` in the shortest step, if they did."""
 
     record: Record
     memory: Any
     attempts: tuple[Attempt, ...]
     solved: bool
+    passed: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,27 +67,38 @@ class Several:
         return self.climb is None or self.climb.solved
 
 
-def climb(stepper: Stepper, system: System, state: State, memory, h: float, tolerance: float) -> Climb:
-    """The step of h [s] from `state`, by all starts but the warm one, then by sub-steps; the first certified one is taken.
+def climb(
+    stepper: Stepper, system: System, state: State, memory, h: float, tolerance: float, sweep: Sweep | None = None
+) -> Climb:
+    """The step of h [s] from `state`, by all starts but the warm one, then by sub-steps; the first certified one in which
+    `sweep` finds no passage is taken.
 
     `Climb.record.stats` has all iterations, the rung, and how many sub-steps stand for the step; their impulses are added
     up, the rest is that of the last one. Never raises: see `Climb.solved`.
     """
     # shorter steps would leave another polynomial inside the step than a method of several stages records
-    halvings = _HALVINGS if getattr(stepper, "divisible", True) else 0
-    return _climb(stepper, system, state, memory, h, tolerance, halvings)
+    halvings = (_HALVINGS, _FINEST) if getattr(stepper, "divisible", True) else (0, 0)
+    return _climb(stepper, system, state, memory, h, (tolerance, sweep), halvings)
 
 
 def pieces(
-    stepper: Stepper, system: System, state: State, memory, h: float, count: int, tolerance: float
+    stepper: Stepper,
+    system: System,
+    state: State,
+    memory,
+    h: float,
+    count: int,
+    tolerance: float,
+    sweep: Sweep | None = None,
 ) -> Iterator[Several]:
-    """`count` certified steps of h [s], as far as they are solved: by their warm starts, as many at once as a tenth of a
-    second allows, and one by the ladder where those are not enough. Never raises: see `Several.solved`."""
+    """`count` certified steps of h [s] in which `sweep` finds no passage, as far as they are solved: by their warm starts,
+    as many at once as a tenth of a second allows, and one by the ladder where those are not enough. Never raises: see
+    `Several.solved`."""
     steps = first_call(ncp.layout(system).size)
     while count > 0:
         steps = min(steps, count)
         begun = time.perf_counter()
-        state, memory, record = warm(stepper, system, state, memory, h, steps, tolerance)
+        state, memory, record = warm(stepper, system, state, memory, h, steps, tolerance, sweep)
         done = len(record.result)
         count -= done
         yield Several(state, memory, record, None)
@@ -90,7 +106,7 @@ def pieces(
             steps = next_call(steps, time.perf_counter() - begun, CHUNK)
             continue
         with doing(f"fallback starts at t = {float(state.time):.6g} s"):
-            climbed = climb(stepper, system, state, memory, h, tolerance)
+            climbed = climb(stepper, system, state, memory, h, tolerance, sweep)
         record = jax.tree.map(lambda a: a[None], climbed.record)
         if not climbed.solved:
             yield Several(state, memory, jax.tree.map(lambda a: a[:0], record), climbed)
@@ -100,12 +116,23 @@ def pieces(
         yield Several(state, memory, record, climbed)
 
 
-def warm(stepper: Stepper, system: System, state: State, memory, h: float, steps: int, tolerance: float):
-    """Up to `steps` certified steps of the first rung: the state and memory after them and their record, with NumPy arrays
-    shorter than `steps` where one failed."""
+def warm(
+    stepper: Stepper,
+    system: System,
+    state: State,
+    memory,
+    h: float,
+    steps: int,
+    tolerance: float,
+    sweep: Sweep | None = None,
+):
+    """Up to `steps` certified steps of the first rung in which `sweep` finds no passage: the state and memory after them and
+    their record, with NumPy arrays shorter than `steps` where one failed."""
     end, memory, record = advance(stepper, system, state, memory, h, steps)
     record = jax.tree.map(lambda a: np.array(a)[:steps], record)  # NumPy slices: JAX would compile one for every length
     good = int(np.argmin(np.append(certified(record, tolerance), False)))
+    passage = _passage(sweep, state, jax.tree.map(lambda a: a[:good], record), h)
+    good = good if passage is None else passage.step
     if good == steps:
         return end, memory, record
     last = int(np.argmax(np.append(record.result != Result.SOLVED, True)))
@@ -122,33 +149,45 @@ def certified(record: Record, tolerance: float) -> np.ndarray:
     return (np.asarray(record.result) == Result.SOLVED) & (np.max(worst, axis=0) <= tolerance)
 
 
-def _climb(stepper: Stepper, system: System, state: State, memory, h, tolerance, halvings: int, warm=()) -> Climb:
-    """`climb`, from the starts `warm` first."""
-    attempts, spare = [], None
-    for starts in (warm, stepper.restarts(system, state, memory, h), _without_memory(stepper, system, state, h)):
-        for name, start in starts:
-            _, after, record = advance(stepper, system, state, start, h, 1)
-            record = jax.tree.map(lambda a: np.array(a)[0], record)
-            attempts.append(Attempt(name, float(record.stats.residual), int(record.stats.iterations)))
-            rung = stepper.rungs.index(name)
-            if certified(record, tolerance):
-                return Climb(_counted(record, attempts, rung), after, tuple(attempts), True)
-            stalled = dataclasses.replace(record, result=np.array(Result.SOLVED))
-            if certified(stalled, tolerance) and (spare is None or record.stats.residual < spare[0].stats.residual):
-                # `advance` hands back the memory before an unsolved step: the next one starts without a hint
-                spare = stalled, begin(stepper, system, record.state), rung
+def _passage(sweep: Sweep | None, before: State, record: Record, h) -> Passage | None:
+    """The first in the steps of a `record` with a first axis, if there is a `sweep`."""
+    return None if sweep is None else sweep.first(before, record.state, record.contacts, h)
+
+
+def _climb(stepper: Stepper, system: System, state: State, memory, h, demands, halvings: tuple[int, int], warm=()) -> Climb:
+    """`climb`, from the starts `warm` first, with the `demands` tolerance and sweep; `halvings`: how often the step may be
+    halved for what is not solved, and for what passes."""
+    (tolerance, sweep), attempts, spare, passage = demands, [], None, None
+    starts = (warm, stepper.restarts(system, state, memory, h), _without_memory(stepper, system, state, h))
+    for name, start in itertools.chain(*starts):
+        _, after, record = advance(stepper, system, state, start, h, 1)
+        record = jax.tree.map(lambda a: np.array(a)[0], record)
+        attempts.append(Attempt(name, float(record.stats.residual), int(record.stats.iterations)))
+        rung = stepper.rungs.index(name)
+        stalled = dataclasses.replace(record, result=np.array(Result.SOLVED))
+        if not certified(stalled, tolerance):
+            continue
+        passage = _passage(sweep, state, jax.tree.map(lambda a: a[None], record), h)
+        if passage is not None:
+            break  # no other start helps
+        if certified(record, tolerance):
+            return Climb(_counted(record, attempts, rung), after, tuple(attempts), True)
+        if spare is None or record.stats.residual < spare[0].stats.residual:
+            # `advance` hands back the memory before an unsolved step: the next one starts without a hint
+            spare = stalled, begin(stepper, system, record.state), rung
     if spare is not None:
         record, after, rung = spare
         return Climb(_counted(record, attempts, rung), after, tuple(attempts), True)
-    if halvings == 0:
-        return Climb(record, memory, tuple(attempts), False)
-    halves = []
+    number = None if passage is None else passage.number
+    if halvings[number is not None] <= 0:
+        return Climb(record, memory, tuple(attempts), False, number)
+    halves, fewer = [], tuple(most - 1 for most in halvings)
     for _ in range(2):
         first = [(stepper.rungs[0], memory)]
-        half = _climb(stepper, system, state, memory, h / 2, tolerance, halvings - 1, first)
+        half = _climb(stepper, system, state, memory, h / 2, demands, fewer, first)
         attempts.append(Attempt("h/2", half.attempts[-1].residual, sum(a.iterations for a in half.attempts)))
         if not half.solved:
-            return Climb(half.record, memory, tuple(attempts), False)
+            return Climb(half.record, memory, tuple(attempts), False, half.passed)
         state, memory = half.record.state, half.memory
         halves.append(half.record)
     return Climb(_counted(_joined(*halves), attempts, len(stepper.rungs)), memory, tuple(attempts), True)

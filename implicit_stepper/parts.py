@@ -71,7 +71,7 @@ def _check_connected(body: list[Part], name: str) -> None:
     reached, waiting = {0}, [0]
     while waiting:
         i = waiting.pop()
-        touching = {j for j in range(len(body)) if j not in reached and _touch(body[i], body[j])}
+        touching = {j for j in range(len(body)) if j not in reached and least_height(body[i], body[j]) <= _TOUCH}
         reached |= touching
         waiting += touching
     apart = [i for i in range(len(body)) if i not in reached]
@@ -82,8 +82,9 @@ def _check_connected(body: list[Part], name: str) -> None:
         )
 
 
-def _touch(first: Part, second: Part) -> bool:
-    """Whether some point is in both: minimises s subject to f_j <= s for the inequalities of both, from their middle."""
+def least_height(first: Part, second: Part) -> float:
+    """The least s, roughly [m], for which f_j <= s at some point for the inequalities of both, searched from their middle:
+    that it is negative proves that they share points."""
     d = len(first.position)
     middle = [p.position + p.rotation @ surface(p.shape).interior for p in (first, second)]
     heights = [_heights(p) for p in (first, second)]
@@ -101,7 +102,7 @@ def _touch(first: Part, second: Part) -> bool:
         method="SLSQP",
         options={"maxiter": 300, "ftol": 1e-12},
     )
-    return bool(np.max(largest(found.x[:d])) <= _TOUCH)
+    return float(np.max(largest(found.x[:d])))
 
 
 def _heights(part: Part):

@@ -11,6 +11,8 @@ class Result(enum.IntEnum):
     SOLVED = 0
     NOT_CONVERGED = 1
     NOT_CERTIFIED = 2
+    PASSED = 3
+    ROUNDED = 4
 
     @property
     def message(self) -> str:
@@ -21,12 +23,21 @@ class Result(enum.IntEnum):
 _MESSAGES = {
     Result.SOLVED: "the step solved its complementarity problem and passed the certificate.",
     Result.NOT_CONVERGED: (
-        "no start of the solver's ladder reached the tolerance. Try a smaller `h`, check masses and friction for values "
-        "that are off by orders of magnitude, or raise `max_iterations` of the stepper."
+        "no start of the solver's ladder reached the tolerance. Try shorter steps (a smaller `h` or `tol`), check masses "
+        "and friction for values that are off by orders of magnitude, or give the stepper more iterations."
     ),
     Result.NOT_CERTIFIED: (
         "the solver converged, but the step violates the paper's equations by more than the certificate's tolerance. "
-        "Try a smaller `h`, or a smaller `tolerance` of the stepper."
+        "Try shorter steps (a smaller `h` or `tol`), or a smaller `tolerance` of the stepper."
+    ),
+    Result.PASSED: (
+        "two bodies pass through each other between the start and the end of the step, where alone contact conditions hold. "
+        "Try a smaller `h`: one in which they move less than the thinner one is thick."
+    ),
+    Result.ROUNDED: (
+        "rounding alone leaves more than the tolerances: bodies are too far from the origin or too fast, or `h` is too "
+        "short, for the digits of double precision. Move the scene to the origin, take a larger `h`, or set `length_scale` "
+        "and `acceleration_scale` of the scene, or `certificate_tolerance`, knowingly."
     ),
 }
 

@@ -192,6 +192,7 @@ class Scene:
 
     def build(self) -> tuple[System, State]:
         """The immutable system and the initial state. Raises `ValueError` when there is no moving body."""
+        checks.double_precision()
         moving = [s for s in self._specs.values() if not s.handle.fixed]
         fixed = [s for s in self._specs.values() if s.handle.fixed]
         if not moving:
@@ -215,7 +216,7 @@ class Scene:
             wrench=np.stack([np.zeros_like(s.velocity) if callable(s.wrench) else s.wrench for s in moving]),
             fixed_position=np.stack([s.position for s in fixed]) if fixed else np.zeros((0, d)),
             fixed_orientation=np.stack([s.orientation for s in fixed]) if fixed else np.zeros((0, 4 if d == 3 else 1)),
-            groups=grouped(self._part_contacts(len(moving)), d),
+            groups=grouped(self.part_contacts(), d),
             length=np.float64(self._length_scale or np.max(np.sqrt(np.trace(inertia, axis1=1, axis2=2) / mass))),
             acceleration=np.float64(self._acceleration_scale or self._largest_load(moving)),
         )
@@ -226,6 +227,7 @@ class Scene:
         return body.name if len(self._specs[body.name].parts) == 1 else f"{body.name}[{number}]"
 
     def _new(self, name, quaternion, angle, *, fixed) -> tuple[Body, np.ndarray]:
+        checks.double_precision()
         if not isinstance(name, str) or not name:
             raise ValueError(f"`name` = {name!r} must be a non-empty string.")
         if name in self._specs:
@@ -241,8 +243,14 @@ class Scene:
             loads.append(np.linalg.norm(np.asarray(load)[:d]) / s.mass)
         return max(loads) or 1.0
 
-    def _part_contacts(self, moving_count: int) -> list[PartContact]:
+    def body_parts(self) -> list[tuple[Part, ...]]:
+        """The parts of every body, moving bodies first, from their centres of mass in their axes."""
+        specs = sorted(self._specs.values(), key=lambda spec: spec.handle.fixed)
+        return [spec.parts for spec in specs]
+
+    def part_contacts(self) -> list[PartContact]:
         """The contacts as they were added, with the numbers of their bodies."""
+        moving_count = sum(not spec.handle.fixed for spec in self._specs.values())
         return [
             PartContact(
                 number,

@@ -18,17 +18,21 @@ from .certificate import described
 from .compilation import prepare
 from .error_control import Tolerance, resolved
 from .ladder import Climb, Several, pieces
+from .one_stage import rounding
+from .overlaps import Undeclared, check_start
 from .progress import Progress
 from .results import Interrupted, Result, StepError
 from .scene import Scene
 from .steppers import RadauContact
-from .steppers.base import Stepper, begin
+from .steppers.base import Stepper, closest_points, init
 from .steps import Record, programs
+from .sweep import Sweep
 from .system import System
 from .threads import one_blas_thread
 from .trajectory import Trajectory, assembled
 
 _ROUNDING = 1e-9  # of a step: 3 steps of 0.1 make 0.3, whatever rounding leaves
+_LOST = 100  # times the tolerance: what rounding may leave at most, see `one_stage.rounding`, for it to be the cause
 _SPACINGS = 1000  # of floating-point times: a shorter step is a per mille off
 
 
@@ -80,7 +84,9 @@ def simulate(
     records, failed, stopped = [], None, False
     with Progress(whole + (rest > 0), "steps", progress) as told:
         try:
-            for size, piece in _pieces(stepper, system, state, ((h, whole), (rest, int(rest > 0))), certificate_tolerance):
+            for size, piece in _pieces(
+                scene, stepper, system, state, ((h, whole), (rest, int(rest > 0))), certificate_tolerance
+            ):
                 if not piece.solved:
                     failed = piece.climb, piece.state, size
                 records.append(piece.record)
@@ -110,19 +116,28 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
     begun, allowed = float(state.time), resolved(tol, system, duration)
     ends = chosen_steps.stops(system, state, begun + duration, switches)
     with Progress(duration, "s of motion", progress) as told:
-        run = adaptive.run(stepper, system, state, allowed, ends, tolerance, told)
+        run = adaptive.run(stepper, system, state, allowed, ends, tolerance, told, Sweep(scene, stepper, system))
+    Undeclared(scene, system).look(run.steps.state)
     trajectory = chosen_steps.trajectory(stepper, system, run, tolerance, "return" if run.interrupted else on_failure)
     if run.interrupted:
         raise Interrupted(trajectory=trajectory, state=trajectory.end, end=ends[-1])
     return trajectory
 
 
-def _pieces(stepper, system: System, state: State, sizes, tolerance: float) -> Iterator[tuple[float, Several]]:
+def _pieces(scene: Scene, stepper, system: System, state: State, sizes, tolerance: float) -> Iterator[tuple[float, Several]]:
     """With their h [s], pieces of so many steps of h for each (h, count) of `sizes`, up to the first that fails."""
     prepare(programs, stepper, system, state, sizes[0][0])
-    memory = begin(stepper, system, state)
+    closest = closest_points(system, state)
+    check_start(scene, system, closest, sizes[0][0])
+    memory, sweep, undeclared = (
+        init(stepper, system, state, closest),
+        Sweep(scene, stepper, system),
+        Undeclared(scene, system),
+    )
+    undeclared.look(jax.tree.map(lambda a: np.asarray(a)[None], state))
     for h, count in sizes:
-        for piece in pieces(stepper, system, state, memory, h, count, tolerance):
+        for piece in pieces(stepper, system, state, memory, h, count, tolerance, sweep):
+            undeclared.look(piece.record.state)
             yield h, piece
             if not piece.solved:
                 return
@@ -165,15 +180,20 @@ def _join(system: System, start: State, h: float | np.ndarray, records: list[Rec
 def _error(failed: Climb, state: State, h: float, system: System, tolerance: float, trajectory: Trajectory) -> StepError:
     """The exception for a step that no rung solved: when, which contact, by how much, what was tried, what to try."""
     time, result = float(state.time) + h, Result(int(failed.record.result))
-    result = Result.NOT_CERTIFIED if result == Result.SOLVED else result
+    if result == Result.SOLVED:
+        result = Result.NOT_CERTIFIED if failed.passed is None else Result.PASSED
+    if result != Result.PASSED and rounding(system, state.position, state.velocity, h) > _LOST * tolerance:
+        result = Result.ROUNDED
     violations = {name: v for name, v in failed.record.certificates.items() if v.size and not np.max(v) <= tolerance}
     best: dict[str, float] = {}
     for attempt in failed.attempts:
         best[attempt.name] = min(best.get(attempt.name, np.inf), attempt.residual)
     tried = ", ".join(f"{name} {residual:.1e}" for name, residual in best.items())
+    what = "" if failed.passed is None else f" They are {' and '.join(system.contact_names[failed.passed])}."
     message = (
-        f"the step to t = {time:.9g} s failed: {result.message} Least solver residual of the starts tried after the warm "
-        f"one: {tried}; violated after the last (allowed {tolerance:.0e}): {described(system, violations) or 'nothing'}. "
+        f"the step to t = {time:.9g} s failed: {result.message}{what} Least solver residual of the starts tried after the "
+        f"warm one: {tried}; violated after the last (allowed {tolerance:.0e}): "
+        f"{described(system, violations) or 'nothing'}. "
         f"The {len(trajectory)} steps before it are in the error's `trajectory`, the state before it in its `state`."
     )
     state = jax.tree.map(np.asarray, state)

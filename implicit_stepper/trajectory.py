@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import dense
+from . import dense, poses
 from .bodies import State
 from .events import Event
 from .files import replaced
@@ -77,9 +77,16 @@ class Trajectory:
         d = self.position.shape[-1]
         linear, angular = self.velocity[..., :d], self.velocity[..., d:]
         if d == 3:
-            angular = np.einsum("tbji,tbj->tbi", _rotation_matrices(self.orientation), angular)
+            angular = np.einsum("tbji,tbj->tbi", poses.matrices(self.orientation), angular)
         spin = np.einsum("tbi,bij,tbj->t", angular, self.inertia, angular)
         return (np.einsum("b,tbi,tbi->t", self.mass, linear, linear) + spin) / 2
+
+    def parting_work(self) -> np.ndarray:
+        """At most this work (n,) [J] was done to part bodies that overlapped when the step began, impulse times depth / h;
+        half of it on bodies at rest. Nothing in the scene accounts for it, and the certificate of energy allows it."""
+        h = np.broadcast_to(self.h, len(self))
+        depth = np.maximum(-self.contacts.gap_start, 0.0)
+        return np.sum(self.contacts.normal_impulse * depth, axis=1) / h
 
     def at(self, time) -> State:
         """Between the steps, from the polynomials of `RadauContact`: bodies at `time` (m,) [s], a `State` with that first
@@ -251,13 +258,3 @@ def _own(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     """Those with a name of `prefix` and one more word."""
     names = {name: name.removeprefix(prefix) for name in arrays if name.startswith(prefix)}
     return {short: arrays[name] for name, short in names.items() if "." not in short}
-
-
-def _rotation_matrices(quaternions):
-    w, x, y, z = np.moveaxis(quaternions, -1, 0)
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.moveaxis(np.array(rows), (0, 1), (-2, -1))

@@ -81,6 +81,7 @@ class RollingPolygon:
     ones that can reach the line; that all others stay above it, by the same gap, is part of the certificate.
     """
 
+    normals_at_start: ClassVar[bool] = True
     rungs: ClassVar[tuple[str, ...]] = ("warm start",)
 
     sides: int

@@ -55,9 +55,11 @@ def entry_point(method: Callable) -> Callable:
 
 @runtime_checkable
 class Stepper(Protocol):
-    """What `simulate` needs of a time-stepper. `rungs` names its starts, the warm one first."""
+    """What `simulate` needs of a time-stepper. `rungs` names its starts, the warm one first;
+    `normals_at_start` tells whether the normals that it records are those at the start of the step."""
 
     rungs: ClassVar[tuple[str, ...]]
+    normals_at_start: ClassVar[bool]
 
     def init(self, system: System, state: State, closest: tuple | None = None) -> Any:
         """Memory before the first step. `closest`: what `closest_points` finds, or None to find it here."""

@@ -39,6 +39,7 @@ class ClosedFormGap:
     a closed form.
     """
 
+    normals_at_start: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = GeometricallyImplicit.rungs
 
     gaps: tuple[tuple[str, str, Callable], ...] = ()

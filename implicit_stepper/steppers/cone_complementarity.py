@@ -38,6 +38,7 @@ class ConeComplementarity:
     `max_iterations` those of a step. Raises `ValueError` naming the argument.
     """
 
+    normals_at_start: ClassVar[bool] = True
     rungs: ClassVar[tuple[str, ...]] = asking.RUNGS
 
     relaxed: bool = True

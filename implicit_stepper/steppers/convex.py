@@ -43,6 +43,7 @@ class Convex:
     midpoint overlaps by up to h |v_n| / 2 in an impact, explicit by h |v_n|. Raises `ValueError` naming the argument.
     """
 
+    normals_at_start: ClassVar[bool] = True
     rungs: ClassVar[tuple[str, ...]] = asking.RUNGS
 
     scheme: str = "midpoint"

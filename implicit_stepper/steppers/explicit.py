@@ -38,6 +38,7 @@ class Explicit:
     start Newton's method. Raises `ValueError` naming the argument; `init` does for other bodies.
     """
 
+    normals_at_start: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = asking.RUNGS
 
     tolerance: float = 1e-12

@@ -56,6 +56,7 @@ class GeometricallyImplicit:
     each. Raises `ValueError` naming the argument.
     """
 
+    normals_at_start: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = (
         "warm start",
         "cuts",

@@ -40,6 +40,7 @@ class Linearized:
     at most `max_pivots` pivots; `tolerance` bounds its violation, dimensionless. Raises `ValueError` naming the argument.
     """
 
+    normals_at_start: ClassVar[bool] = True
     rungs: ClassVar[tuple[str, ...]] = asking.RUNGS
 
     facets: int = 8

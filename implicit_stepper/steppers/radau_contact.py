@@ -69,6 +69,7 @@ class RadauContact:
     (dimensionless; 1e-8 to 1e-12), on top of what round-off leaves; `max_iterations` the Jacobians of a start; `friction`
     as in `GeometricallyImplicit`, which is what `stages=1` is. Raises `ValueError` naming the argument."""
 
+    normals_at_start: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = ("warm start", "forces at the start", *GeometricallyImplicit.rungs[1:])
 
     stages: int = 3
