@@ -29,7 +29,7 @@ if __name__ == "__main__":
     print("time [s]         event                       exact [s]")
     for event, exact in zip(trajectory.events, (lands, rolls), strict=True):
         print(f"{event.time:.12f}   {' and '.join(trajectory.contact_names[event.contact])}: {event.kind:8} {exact:20.12f}")
-    from matplotlib.figure import Figure  # pip install 'implicit-stepper[plot]'
+    from matplotlib.figure import Figure  # pip install matplotlib
 
     time = np.linspace(0, 2.5, 501)
     velocity = trajectory.at(time).velocity[:, 0]

@@ -26,6 +26,6 @@ if __name__ == "__main__":
         height, gap = trajectory.position[i, 0, 2], trajectory.contacts.gap[i - 1, 0]
         edge = str(on_edge[i - 1])
         print(f"{trajectory.time[i]:8.2f} {height:12.6f} {spin[i]:14.6f} {energy[i]:20.6f} {edge:>13} {gap:9.1e}")
-    from implicit_stepper import drawing  # needs matplotlib: pip install 'implicit-stepper[plot]'
+    from implicit_stepper import drawing  # needs matplotlib: pip install matplotlib
 
     drawing.poses(scene, trajectory, steps=[0, 800]).savefig("lens.png", dpi=130)

@@ -59,7 +59,7 @@ if __name__ == "__main__":
     print("face down                  share [%]   standard error [%]   solid angle [%]")
     for name, *numbers in zip(FACES, 100 * shares, 100 * error, 100 * solid_angle_shares(), strict=True):
         print(f"{name:25s} " + " ".join(f"{number:{width}.1f}" for number, width in zip(numbers, (10, 20, 17), strict=True)))
-    from matplotlib.figure import Figure  # needs matplotlib: pip install 'implicit-stepper[plot]'
+    from matplotlib.figure import Figure  # needs matplotlib: pip install matplotlib
 
     figure = Figure(figsize=(6.4, 3.4), layout="constrained")
     axes, place = figure.subplots(), np.arange(3)

@@ -28,6 +28,6 @@ if __name__ == "__main__":
     for i in range(20, 401, 20):
         gap, used = trajectory.contacts.gap[i - 1, 2], trajectory.stats.iterations[i - 1]
         print(f"{trajectory.time[i]:8.2f} {trajectory.position[i, 1, 2]:25.6f} {energy[i]:20.6f} {gap:22.3e} {used:11d}")
-    from implicit_stepper import drawing  # needs matplotlib: pip install 'implicit-stepper[plot]'
+    from implicit_stepper import drawing  # needs matplotlib: pip install matplotlib
 
     drawing.poses(scene, trajectory, steps=[0, 400]).savefig("superquadric.png", dpi=130)

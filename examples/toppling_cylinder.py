@@ -25,6 +25,6 @@ if __name__ == "__main__":
     for i in range(20, 401, 20):
         height, gap = trajectory.position[i, 0, 2], trajectory.contacts.gap[i - 1, 0]
         print(f"{trajectory.time[i]:8.2f} {lean[i]:12.3f} {height:12.6f} {speed[i]:13.6f} {energy[i]:20.6f} {gap:9.1e}")
-    from implicit_stepper import drawing  # needs matplotlib: pip install 'implicit-stepper[plot]'
+    from implicit_stepper import drawing  # needs matplotlib: pip install matplotlib
 
     drawing.poses(scene, trajectory, steps=[0, 25, 400]).savefig("toppling_cylinder.png", dpi=130)

@@ -26,6 +26,6 @@ if __name__ == "__main__":
     for i in range(10, 301, 10):
         height, gap = trajectory.position[i, 0, 2], trajectory.contacts.gap[i - 1, 0]
         print(f"{trajectory.time[i]:8.2f} {height:12.6f} {energy[i]:20.6f} {carrying[i - 1]:18d} {gap:9.1e}")
-    from implicit_stepper import drawing  # needs matplotlib: pip install 'implicit-stepper[plot]'
+    from implicit_stepper import drawing  # needs matplotlib: pip install matplotlib
 
     drawing.poses(scene, trajectory, steps=[0, 15, 30, 45, 300]).savefig("tumbling_box.png", dpi=130)

@@ -103,9 +103,10 @@ def _device(kind: str) -> jax.Device:
     try:
         return jax.devices(kind)[0]
     except RuntimeError as error:
-        raise RuntimeError(
-            f"JAX finds no {kind} here: run without --device, or install the driver and 'implicit-stepper[gpu]'."
-        ) from error
+        remedy = "run without --device, or install the driver and pip install 'jax[cuda13]'"
+        if kind == "cpu":
+            remedy = f"set JAX_PLATFORMS, which is {os.environ.get('JAX_PLATFORMS')!r}, to include cpu, or give --device gpu"
+        raise RuntimeError(f"JAX finds no {kind} here: {remedy}.") from error
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace, out: Path) -> None:
     try:
         from . import comparison_plots  # matplotlib takes a second to import
     except ImportError:
-        print("no figures: pip install 'implicit-stepper[plot]'")
+        print("no figures: pip install matplotlib")
         return
     for name, figure in comparison_plots.figures(found).items():
         figure.savefig(out / f"{name}.png", dpi=150)

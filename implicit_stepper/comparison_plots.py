@@ -1,4 +1,4 @@
-"""Figures of a `Comparison`. They need matplotlib (`pip install 'implicit-stepper[plot]'`)."""
+"""Figures of a `Comparison`. They need matplotlib (`pip install matplotlib`)."""
 
 from __future__ import annotations
 

@@ -68,6 +68,7 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2) -> ClosestPoi
     Raises `ValueError` for bad poses and, outside traced code, `RuntimeError` when a pair is not solved; in traced code ask
     `converged`.
     """
+    checks.double_precision()
     for name, shape in (("shape_1", shape_1), ("shape_2", shape_2)):
         if not isinstance(shape, Shape):
             raise ValueError(f"`{name}` = {shape!r} must come from `shapes`, for instance shapes.Sphere(1.0).")

@@ -19,6 +19,7 @@ from jax import lax
 
 from shapes.shards import varying_like, when
 
+from .checks import double_precision
 from .complementarity import fischer_burmeister
 from .linear import damped_inverse, damped_step
 from .threads import one_blas_thread
@@ -207,6 +208,7 @@ def solve_ncp(
     z_i is free and F_i(z) = 0. `kappa` smooths the complementarity to z_i F_i = kappa^2. The answer must be checked:
     `Solution.converged` is false when no root was reached.
     """
+    double_precision()
     z0 = jnp.asarray(z0, dtype=float)
     complementary = jnp.asarray(complementary)
     if complementary.shape != z0.shape or complementary.dtype != bool:

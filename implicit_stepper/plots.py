@@ -1,4 +1,4 @@
-"""Plots of a trajectory through time. They need matplotlib (`pip install 'implicit-stepper[plot]'`).
+"""Plots of a trajectory through time. They need matplotlib (`pip install matplotlib`).
 
 Each plot comes twice: `velocities(trajectory)` returns a matplotlib `Figure` with `savefig`, and `draw_velocities(axes,
 trajectory)` draws the same into axes of yours. No pyplot, no global state: a figure that you drop is gone.

@@ -153,7 +153,7 @@ def test_without_matplotlib_there_is_a_table_and_a_hint(tmp_path, monkeypatch, c
     monkeypatch.delattr("implicit_stepper.paper.figures", raising=False)
     monkeypatch.delattr("implicit_stepper.plots", raising=False)
     assert cli.main(["reproduce", "--case", "spin", "--out", str(tmp_path)]) == 0
-    assert "pip install 'implicit-stepper[plot]'" in capsys.readouterr().out
+    assert "pip install matplotlib pillow" in capsys.readouterr().out
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md", ".npz"}
 
 
@@ -196,3 +196,16 @@ def test_nan_is_out_of_tolerance():
     assert not table.near("case", "x", "m", 1.0, 1.6, 0.5, **words).ok
     assert table.at_least("case", "x", "m", 1.0, 7.0, 0.0, **words).ok
     assert not table.at_least("case", "x", "m", 1.0, 0.9, 0.05, **words).ok
+
+
+@pytest.mark.parametrize(
+    ("kind", "remedy"), [("cpu", "set JAX_PLATFORMS, which is 'cuda', to include cpu"), ("gpu", "run without")]
+)
+def test_a_missing_device_is_named_with_what_helps(kind, remedy, tmp_path, monkeypatch, capsys):
+    def none(kind):
+        raise RuntimeError("Unknown backend")
+
+    monkeypatch.setattr(jax, "devices", none)
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    assert cli.main(["reproduce", "--case", "spin", "--out", str(tmp_path), "--device", kind]) == cli.MISUSED
+    assert remedy in capsys.readouterr().err

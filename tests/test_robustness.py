@@ -175,7 +175,7 @@ def test_a_lost_step_is_an_error_that_carries_everything_before_it():
     assert len(error.trajectory) == 11
     assert error.time == pytest.approx(error.trajectory.time[-1] + 0.01)
     assert np.all(np.isfinite(error.trajectory.position))
-    for part in ("body and floor", "smaller `h`", "cuts ", "free flight ", "tilted cuts ", "patient cuts ", "h/2 "):
+    for part in ("body and floor", "a smaller `h`", "cuts ", "free flight ", "tilted cuts ", "patient cuts ", "h/2 "):
         assert part in str(error)
     kept = ist.simulate(scene, weak, h=0.01, duration=1.0, on_failure="return")
     assert np.array_equal(kept.position, error.trajectory.position)
@@ -274,3 +274,12 @@ def test_a_root_with_too_much_energy_is_not_certified():
     assert ist.certificate(system, state, step.state, step.contacts, 0.01)["energy"] == 0.0
     deep = on_floor(shapes.Sphere(1.0), mass=1.0, height=0.9)
     ist.simulate(deep, STEPPER, h=0.01, duration=0.02)  # leaves at 10 m/s, certified
+
+
+def test_far_from_the_origin_it_is_rounding_that_is_named():
+    """A coordinate of 1e9 m has digits to 1e-7 m: no step is short enough for 1e-10."""
+    far = on_floor(shapes.Sphere(0.2), height=1e9, mass=1.0, inertia=(0.03, 0.03, 0.03))
+    with pytest.raises(ist.StepError, match="rounding alone leaves more than the tolerances") as caught:
+        ist.simulate(far, STEPPER, h=0.01, duration=0.01)
+    assert caught.value.result == ist.Result.ROUNDED
+    assert "smaller `h`" not in str(caught.value)

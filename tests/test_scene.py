@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -423,3 +424,13 @@ def test_planar_disc_on_a_half_plane_has_ten_unknowns():
     floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
     scene.add_contact(floor, disc, friction=0.4)
     assert ncp.layout(scene.build()[0]).size == 10
+
+
+def test_single_precision_is_named_and_not_an_argument():
+    """Switched off after import, JAX would make every array that passes through it float32."""
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with pytest.raises(ValueError, match="`jax_enable_x64` was switched off after implicit_stepper was imported"):
+            body(inertia=None, density=1000.0, mass=None)
+    finally:
+        jax.config.update("jax_enable_x64", True)

@@ -188,7 +188,7 @@ def _draw(name: str, trajectory: Trajectory, *others: polygon.Study, out: Path, 
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("matplotlib", "PIL"):
             raise
-        print("  no figures: matplotlib is not installed. To get them: pip install 'implicit-stepper[plot]'", flush=True)
+        print("  no figures: matplotlib is not installed. To get them: pip install matplotlib pillow", flush=True)
         return
     paths = figures.draw(name, trajectory, *others, folder=out, animate=animate)
     print("  figures:", ", ".join(path.name for path in paths), flush=True)
