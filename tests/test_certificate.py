@@ -13,7 +13,7 @@ import shapes
 from implicit_stepper import certificate_mechanics as mechanics
 from implicit_stepper import contact, rotation
 from implicit_stepper.compilation import jit
-from implicit_stepper.ladder import several
+from implicit_stepper.ladder import pieces
 from implicit_stepper.paper import scenes
 from implicit_stepper.scales import scales
 from implicit_stepper.steppers.base import begin
@@ -115,13 +115,13 @@ def certified(request):
     build, stepper, steps = STEPS[request.param]
     system, state = jax.tree.map(jnp.asarray, build().build())
     memory = begin(stepper, system, state)
-    while steps:
-        done = several(stepper, system, state, memory, H, steps, 1e-10)
+    for done in pieces(stepper, system, state, memory, H, steps, 1e-10):
         assert done.solved
-        states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), state, done.record.state)
-        state, memory, steps = done.state, done.memory, steps - len(done.record.result)
+        if len(done.record.result):
+            states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), state, done.record.state)
+            contacts = jax.tree.map(lambda a: jnp.asarray(a[-1]), done.record.contacts)
+        state = done.state
     before, after = (jax.tree.map(lambda a, i=i: a[i], states) for i in (-2, -1))
-    contacts = jax.tree.map(lambda a: jnp.asarray(a[-1]), done.record.contacts)
     certificate = jit(stepper.certificate)
 
     def violated(after, contacts, h=H):
