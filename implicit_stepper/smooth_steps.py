@@ -276,7 +276,7 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
             factors=dataclasses.replace(factors, valid=factors.valid & ~landing & (following.kind == plan.kind)),
             last=jnp.where(takes, h, way.last),
             failed=failed,
-            reason=jnp.where(stuck, int(Reason.TOO_SHORT), reason),
+            reason=jnp.where(stuck, int(Reason.TOO_SHORT), reason).astype(int),  # as strongly typed as the first one
         ),
         # what is not accepted is overwritten by the next attempt
         records=jax.tree.map(lambda all_, new: all_.at[carry.count].set(new), carry.records, one),

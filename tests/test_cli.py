@@ -157,6 +157,19 @@ def test_without_matplotlib_there_is_a_table_and_a_hint(tmp_path, monkeypatch, c
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md", ".npz"}
 
 
+def test_an_interrupted_reproduction_leaves_what_there_is(tmp_path, monkeypatch, capsys):
+    """What was written before stays, the run that was not over is saved, and the exit code is the one of shells."""
+    run, _ = reproduce.spin(True)
+
+    def interrupted(*_, **__):
+        raise ist.Interrupted(trajectory=run, state=run.end, end=10.0)
+
+    monkeypatch.setattr(cli, "reproduce", interrupted)
+    assert cli.main(["reproduce", "--out", str(tmp_path)]) == 130
+    assert f"interrupted; what was done until then is in {tmp_path}" in capsys.readouterr().err
+    np.testing.assert_array_equal(ist.load(tmp_path / "interrupted.npz").time, run.time)
+
+
 def test_unwritable_folder_is_found_before_any_work(tmp_path, monkeypatch, capsys):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setattr(cli, "reproduce", lambda *_, **__: pytest.fail("work was done"))
