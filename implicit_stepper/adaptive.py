@@ -117,6 +117,21 @@ def run(
     return driver.left(stopped)
 
 
+def unit(system: System) -> float:
+    """The time sqrt(L / g) [s] of a scene."""
+    return math.sqrt(float(system.length) / float(system.acceleration))
+
+
+def refuse_short(system: System, duration: float) -> None:
+    """Raises `ValueError` for a run that the shortest step would fill."""
+    least = _SHORTEST * unit(system)
+    if duration <= least:
+        raise ValueError(
+            f"`duration` = {duration:.3g} s: chosen steps of this scene are {least:.1e} s or longer. Give a longer one, or "
+            "`h`."
+        )
+
+
 class _Driver:
     """The state of a run: the present `Point`, and what was left so far."""
 
@@ -133,7 +148,7 @@ class _Driver:
     ):
         self.stepper, self.system, self.tolerance, self.step_tolerance = stepper, system, tolerance, step_tolerance
         self.sweep, self.passages = sweep, 0
-        self.unit = math.sqrt(float(system.length) / float(system.acceleration))  # [s]
+        self.unit = unit(system)
         relative = min(float(tolerance.position) / float(system.length), float(tolerance.angle))
         self.small = self.unit * np.sqrt(relative)  # [s]: the error of a step of one stage is the tolerance
         self.first, self.start, self.end = state, state.position, end

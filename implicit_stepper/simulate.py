@@ -113,6 +113,7 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
         )
     system, state = jax.device_put(scene.build())
     state = state if start is None else _checked(start, state)
+    adaptive.refuse_short(system, duration)
     begun, allowed = float(state.time), resolved(tol, system, duration)
     ends = chosen_steps.stops(system, state, begun + duration, switches)
     with Progress(duration, "s of motion", progress) as told:

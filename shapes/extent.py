@@ -20,7 +20,8 @@ _RAYS = 64  # in opposite pairs, besides those along the axes
 _DOUBLINGS = 60  # of the lengths to try, up to the farthest
 _PARTS, _DIVISIONS = 32, 4  # an interval in which a ray leaves is divided in so many, so often
 _CENTRINGS = 2
-_CLIMBERS, _CLIMBS = 8, 14  # points that climb to the corners, and their steps
+_CLIMBERS, _CLIMBS = 8, 14  # points that climb to the corners, and their steps,
+_LEVEL = 1e-6  # until the surface is at right angles to their rays
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +70,8 @@ def _farthest(jet: Jet, theta, centre, points) -> float:
         normal = normal / np.linalg.norm(normal, axis=1, keepdims=True)
         ray = points - centre
         along = ray - np.sum(ray * normal, axis=1, keepdims=True) * normal
+        if np.all(np.linalg.norm(along, axis=1) < _LEVEL * best):
+            break
         towards = np.nan_to_num(ray + share[:, None] * along)
         towards = towards / np.linalg.norm(towards, axis=1, keepdims=True)
         lengths = _lengths(jet, theta, centre, towards)

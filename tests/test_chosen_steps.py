@@ -215,3 +215,8 @@ def test_bodies_that_overlap_at_the_start_are_refused():
     scene.add_contact(scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1))), ball, friction=0.2)
     with pytest.raises(ValueError, match="floor and ball overlap by 0.01 m at the start.*move them apart"):
         ist.simulate(scene, ist.RadauContact(), tol=1e-6, duration=0.1)
+
+
+def test_a_run_shorter_than_any_step_is_refused():
+    with pytest.raises(ValueError, match="`duration` = 1e-14 s: chosen steps of this scene are"):
+        ist.simulate(scenes.two_spheres(), ist.RadauContact(), tol=1e-8, duration=1e-14)
