@@ -350,8 +350,11 @@ def _meets_in_faces(system: System) -> bool:
 
 
 def _refuse_overlap(system: System, closest) -> None:
-    """Raises `ValueError` for bodies that overlap at the start: parting them would take a speed of depth/h, for every h."""
+    """Raises `ValueError` for rigid contacts that overlap at the start: parting them would take a speed of depth/h, for
+    every h."""
     for group, unknowns in zip(system.groups, closest, strict=True):
+        if group.compliance is not None:
+            continue
         gaps = np.asarray(unknowns)[:, 3 * system.dimension]
         deepest = int(np.argmin(gaps))
         if gaps[deepest] < -_OVERLAP * float(system.length):

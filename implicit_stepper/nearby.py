@@ -147,9 +147,11 @@ def linear_rows(system: System, state: State, geometry: ContactGeometry) -> Rows
 
 
 def of_contacts(system: System, name: str):
-    """An array of the groups, `mu` (nc,) or `e` (nc, k), in the order of `Scene.add_contact`."""
+    """An array of the groups, `mu`, `compliance` or `dissipation_time` (nc,) or `e` (nc, k), in the order of
+    `Scene.add_contact`; zero where rigid contacts have none."""
     k = 3 if system.dimension == 3 else 1
     parts = [getattr(group, name) for group in system.groups]
+    parts = [np.zeros(len(g.numbers)) if part is None else part for g, part in zip(system.groups, parts, strict=True)]
     return in_user_order(system, jnp.concatenate(parts)) if parts else jnp.zeros((0, k) if name == "e" else 0)
 
 

@@ -24,7 +24,7 @@ from .steppers.base import begin
 from .steppers.geometrically_implicit import GeometricallyImplicit
 from .steppers.radau_contact import Memory, steady
 from .steps import Record
-from .system import System, contact_bodies, take
+from .system import System, compliant, contact_bodies, take
 
 _ROUNDINGS = 64  # errors of rounding that a violation gathers
 _SUDDEN = 3.0  # of what gravity and spin change a speed by in a step: bodies that approach faster than that meet
@@ -123,6 +123,7 @@ def sudden(system: System, before: State, after: State, last: Contacts, h):
     spin = jnp.max(jnp.abs(velocity[:, d:]))
     usual = h * (system.acceleration + spin**2 * system.length + spin * jnp.max(jnp.abs(velocity[:, :d])))
     presses = last.normal_impulse > _NOTHING * jnp.min(system.mass) * system.acceleration * h
+    presses = presses & ~compliant(system)  # which press on each other as they approach
     return jnp.any(presses & (normal < -_SUDDEN * usual))
 
 

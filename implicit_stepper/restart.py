@@ -2,6 +2,9 @@
 
 Both are the contact NCP of a step at fixed poses: with h -> 0, M (V+ - V-) = sum_c W_c^T P_c with 0 <= P_n _|_ W_n V+ >= 0
 and the friction law with V+; and over a short time under the loads, which leaves the forces with which motion goes on.
+
+A compliant contact has no impulse. The normal force -k (psi + tau W_n V) with which it goes on is that of the state: it acts
+as a load does, and bounds the contact's friction.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from . import nearby
 from .bodies import State
 from .cone_solvers import apgd, coulomb
 from .nearby import Impulses, Nearby, Rows
-from .system import System
+from .system import System, compliant
 
 _TOUCHING = 1e-8  # of the scene's length: gaps that are closed
 _SHORT = 1e-6  # of sqrt(L / g): the time over which forces act that motion goes on with
@@ -66,7 +69,8 @@ def meet(system: System, state: State, closest, references=None) -> tuple[Impact
         """An impact, or a short time under the loads: as one loop, which is compiled once."""
         falls = nearby.free_velocity(system, dataclasses.replace(state, velocity=velocity), mass, h)
         free, speed = jnp.where(which == 0, velocity, falls), jnp.where(which == 0, fastest, system.acceleration * h)
-        solution, gamma = _solve(system, here, rows, mass, free, speed)
+        springs = jnp.where(which == 0, 0.0, h * _spring_forces(system, here, rows, velocity))
+        solution, gamma = _solve(system, here, rows, mass, free, springs, speed)
         gamma = jnp.where((which == 0) & ~hits, 0.0, gamma)
         after = free + jnp.linalg.solve(mass, rows.momenta(gamma, system.body_count)[..., None])[..., 0]
         return jnp.where(which == 0, after, velocity), (gamma, after, solution.converged)
@@ -91,24 +95,40 @@ def _forces(system: System, here: Nearby, rows: Rows, gamma, velocity, accelerat
 
 
 def _touching(system: System, here: Nearby):
-    return here.geometry.psi <= _TOUCHING * system.length
+    """Which contacts (nc,) can have an impulse."""
+    return (here.geometry.psi <= _TOUCHING * system.length) & ~compliant(system)
 
 
-def _solve(system: System, here: Nearby, rows: Rows, mass, velocity, speed) -> tuple[Impulses, jax.Array]:
-    """The NCP in units of `speed` [m/s] from the contact-free `velocity`, and gamma (nc, 1 + k) [N s]."""
+def _spring_forces(system: System, here: Nearby, rows: Rows, velocity):
+    """Normal forces (nc,) [N] of compliant contacts, S (2); zero of rigid ones."""
+    soft = compliant(system)
+    c, tau = (nearby.of_contacts(system, name) for name in ("compliance", "dissipation_time"))
+    normal, _ = rows.velocities(velocity)
+    return jnp.where(soft, jnp.maximum(-(here.geometry.psi + tau * normal), 0.0) / jnp.where(soft, c, 1.0), 0.0)
+
+
+def _solve(system: System, here: Nearby, rows: Rows, mass, velocity, springs, speed) -> tuple[Impulses, jax.Array]:
+    """The NCP in units of `speed` [m/s] from the contact-free `velocity`, and gamma (nc, 1 + k) [N s]. The normal impulses
+    `springs` (nc,) [N s] of compliant contacts are known."""
     if not system.groups:
         nothing = jnp.zeros((0, 1 + rows.e.shape[1]))
         return Impulses(nothing, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True)), nothing
     mu, unit, inverse = nearby.of_contacts(system, "mu"), jnp.min(jnp.asarray(system.mass)) * speed, jnp.linalg.inv(mass)
-    # contacts that do not touch take no part, however fast their points slide: alone, they separate
-    touching, separates = _touching(system, here)[:, None], np.eye(1, rows.e.shape[1] + 1)
+    acts, normal = (_touching(system, here) | (springs > 0))[:, None], np.arange(rows.on_1.shape[1]) == 0
+    given = normal & compliant(system)[:, None]
+    # contacts that do not act take no part, however fast their points slide: alone, they separate
+    asked = acts & ~given
+
+    def answer(impulses):
+        change = jnp.einsum("bij,bj->bi", inverse, rows.momenta(impulses, system.body_count))
+        return rows.scaled(change) / speed
 
     def product(gamma):
-        given = jnp.where(touching, gamma, 0.0) * unit
-        change = jnp.einsum("bij,bj->bi", inverse, rows.momenta(given, system.body_count))
-        return jnp.where(touching, rows.scaled(change) / speed, gamma)
+        return jnp.where(asked, answer(jnp.where(asked, gamma, 0.0) * unit), gamma)
 
-    r = jnp.where(touching, rows.scaled(velocity) / speed, separates)
+    known = jnp.where(given & acts, springs[:, None], 0.0)
+    moves = rows.scaled(velocity) / speed + answer(known)
+    r = jnp.where(asked, moves, jnp.where(acts, -known / unit, 1.0 * normal))
     start = apgd(product, r, mu, jnp.zeros_like(r), _TOLERANCE, _START_ITERATIONS)
     solution = coulomb(product, r, mu, start, _TOLERANCE)
     return solution, solution.gamma * unit

@@ -13,7 +13,7 @@ from . import certificate_mechanics as mechanics
 from .bodies import State
 from .certificate import contact_violations, known_momentum, pose_violations
 from .collocation import radau
-from .energy import excess_energy
+from .energy import excess_energy, stored_energy
 from .records import Contacts
 from .scales import Scales, scales
 from .system import ContactGroup, System, in_user_order, take
@@ -26,7 +26,7 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
 
     "momentum" holds the balance of `stages`; "rates", that T_i and V_i differ by sum_c M^-1 W_n^T eta_c; "impact", that the
     end's velocity is the last stage's, but for what the contacts' impulses exceed those of the stages; all (nb,). "eta"
-    (nc,) holds that contacts have an eta only where they touch, and that what carries does not part; "end" (nc,) is 1
+    (nc,) holds that contacts have an eta only where they touch, compliant ones none, and that what carries does not part; "end" (nc,) is 1
     where the contact at the end is not that of the last stage, or the stages have another `gap_start`. What is free in
     `certificate` is free here.
     """
@@ -54,8 +54,9 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     )
     known = known_momentum(system, before)
     share, pushed, parts = method.A[-1], h * jax.vmap(functools.partial(mechanics.loads, system))(there), []
-    # by the work of the loads: contacts only take from it. (The paper's scheme would lose some where bodies spin fast.)
-    free = jnp.sum(known * before.velocity) / 2
+    # by springs and the work of the loads: contacts only take from it. (The paper's scheme would lose some where bodies
+    # spin fast.)
+    free = jnp.sum(known * before.velocity) / 2 + stored_energy(system, contacts.gap_start)
     passing = jnp.abs(momenta) + jnp.abs(known)
     free = jnp.maximum(free + jnp.einsum("i,ibw,ibw->", share, pushed, own.velocity), 0.0)
     kinetic = jnp.sum((momenta[-1] + jump[0]) * after.velocity) / 2
@@ -92,6 +93,8 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
 def _violations_at_stage(units: Scales, h, member: ContactGroup, record: Contacts, eta, impulse, body_1, body_2):
     """`contact_violations` of one contact at one stage, and those of its `eta` () [N s]."""
     violations, frame, rate = contact_violations(units, h, member, record, impulse, body_1, body_2)
+    if member.compliance is not None:  # is no constraint that an eta could keep
+        return violations | {"eta": jnp.abs(eta) / impulse}, frame
     p_n, gap = record.normal_impulse, jnp.abs(record.gap)
     P, rate = jnp.maximum(impulse, p_n), jnp.maximum(rate - _OPEN * gap / h, 0.0)
     apart = jnp.minimum(jnp.abs(p_n + eta) / P, gap / units.gap)

@@ -11,6 +11,10 @@ more scalar eta a contact that keeps gap and gap rate at zero together, as Gear,
 
 and the closest-point rows and the friction law of `ncp` with q_i and V_i. V_i is explicit in the unknowns, which keeps them
 few. Without eta, one stage would be the paper's step, which `ncp` has.
+
+A compliant contact is no constraint on positions, so that eta = 0, and its force obeys S (3) at the stage:
+
+    0 <= p_n,i _|_ psi_i + tau W_n V_i + c p_n,i / h >= 0
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from . import bodies, contact, kinematics, ncp, rotation, stage_unknowns
 from .bodies import State
 from .collocation import radau
 from .complementarity import STEP, fischer_burmeister, length_of
+from .compliance import gap_unit, shifted_gap
 from .kinematics import Motion
 from .linear import small_inverse
 from .ncp import ContactUnknowns
@@ -64,8 +69,8 @@ class StageProblem:
 @dataclasses.dataclass(frozen=True)
 class Modes:
     """Which half of each complementarity holds, per group: `touching` and `pressed` (nc,), that psi = 0 and that its rate
-    is; `sticking` (nc,); `active` (nc, pairs), that the inequality carries the normal. With more axes in front: of
-    stages."""
+    is, or that the force of a compliant contact acts, both; `sticking` (nc,); `active` (nc, pairs), that the inequality
+    carries the normal. With more axes in front: of stages."""
 
     touching: tuple[jax.Array, ...]
     pressed: tuple[jax.Array, ...]
@@ -260,6 +265,8 @@ def contact_rows(problem: StageProblem, member: ContactGroup, point: Point, name
     free = ncp.friction_rows(problem, member, u, point.w, point.impulse)
     fixed = _held_friction(problem, member, u, point.w, point.impulse, named.sticking)
     active, touching, pressed = halves
+    if member.compliance is not None:
+        touching = point.eta / point.impulse
     return jnp.concatenate([point.kkt.equations, active, pressed[None], jnp.where(held, fixed, free), touching[None]])
 
 
@@ -276,10 +283,16 @@ def give(problem: StageProblem, group: ContactGroup, held):
 
 def complementary(problem: StageProblem, member: ContactGroup, point: Point):
     """The pairs 0 <= a _|_ b >= 0 of one contact at one stage, dimensionless: its inequalities', and those of p_n with the
-    gap and with the gap's rate."""
+    gap and with the gap's rate; of a compliant contact both are the one of its law."""
     units, p_n, psi = problem.scales, point.u.p_n / point.impulse, point.kkt.geometry.psi
+    inequalities = point.kkt.multipliers, point.kkt.slacks
+    if member.compliance is not None:
+        h = units.speed / problem.system.acceleration  # of the units, which stay when h is an unknown
+        unit = gap_unit(member, units.gap, units.speed, point.impulse, h)
+        law = p_n, shifted_gap(member, psi, point.v_n, point.u.p_n, problem.h) / unit
+        return inequalities, law, law
     return (
-        (point.kkt.multipliers, point.kkt.slacks),
+        inequalities,
         (p_n + point.eta / point.impulse, psi / units.gap),
         (p_n, (point.v_n + _OPEN * jnp.maximum(psi - problem.noise, 0.0) / problem.h) / units.speed),
     )

@@ -107,6 +107,14 @@ def in_user_order(system: System, values):
     return take(values, np.argsort([number for group in system.groups for number in group.numbers]))
 
 
+def compliant(system: System) -> np.ndarray:
+    """Which contacts (nc,) have a `Compliance`, in the order of `Scene.add_contact`."""
+    found = np.zeros(system.contact_count, bool)
+    for group in system.groups:
+        found[list(group.numbers)] = group.compliance is not None
+    return found
+
+
 def contact_bodies(system: System) -> np.ndarray:
     """The two body numbers (nc, 2) of every contact, in the order of `Scene.add_contact`; `body_count` if fixed."""
     bodies = np.array([pair for group in system.groups for pair in group.bodies], dtype=int).reshape(-1, 2)

@@ -1,5 +1,5 @@
 """Compliant contact: the law in both of its forms, rest depth, restitution, the rigid limit, and what certificates say of
-it, in the implicit stepper, the convex one and its NCP. Scenes are planar."""
+it, in the implicit stepper, the convex one and its NCP; and order five, with events, in RadauContact. Scenes are planar."""
 
 import dataclasses
 import functools
@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
 
 import implicit_stepper as ist
 import shapes
@@ -180,6 +181,122 @@ def test_a_compliant_bounce_creates_no_energy():
         assert float(certificate(system, before, after, contact, h)["energy"][0]) == 0
     faster = dataclasses.replace(states[-1], velocity=1.5 * states[-1].velocity)
     assert float(certificate(system, states[-2], faster, contacts[-1], h)["energy"][0]) > 0.1
+
+
+def oscillation(depth, speed, tau, gravity=G, mass=MASS):
+    """Height and velocity of a mass on the spring and the damper as functions of the time after psi = `depth`, psi' =
+    `speed`, in closed form."""
+    damping, rest = tau * K / mass / 2, -mass * gravity / K
+    omega = np.sqrt(K / mass - damping**2)
+    cosine, sine = depth - rest, (speed + damping * (depth - rest)) / omega
+
+    def height(t):
+        return rest + np.exp(-damping * t) * (cosine * np.cos(omega * t) + sine * np.sin(omega * t))
+
+    def velocity(t):
+        along, across = sine * omega - damping * cosine, cosine * omega + damping * sine
+        return np.exp(-damping * t) * (along * np.cos(omega * t) - across * np.sin(omega * t))
+
+    return height, velocity
+
+
+def test_stages_have_order_five_while_in_contact():
+    """A sliding disc that swings on its contact, with fixed steps: friction is mu times the force, so that the way across is
+    mu times what the spring and the damper have given. Gap, both velocities and forces."""
+    tau, mu, time = 0.02, 0.1, 0.5
+    height, velocity = oscillation(-0.1, 0.3, tau)
+    errors = []
+    for h in (0.05, 0.025):
+        scene = disc(ist.Compliance(K, tau), velocity=(2, 0.3), gap=-0.1, mu=mu)
+        run = ist.simulate(scene, ist.RadauContact(), h=h, duration=time)
+        t, force = run.time, run.contacts.stages.contacts.normal_impulse[:, -1, 0] / h
+        errors.append(
+            [
+                np.max(np.abs(run.position[:, 0, 1] - 1 - height(t))),
+                np.max(np.abs(run.velocity[:, 0, 1] - velocity(t))),
+                np.max(np.abs(run.velocity[:, 0, 0] - (2 - mu * (velocity(t) - 0.3 + G * t)))),
+                np.max(np.abs(force + K * (height(t[1:]) + tau * velocity(t[1:])))),
+            ]
+        )
+    np.testing.assert_allclose(np.log2(np.divide(*errors)), 5.0, atol=0.15)
+    assert np.max(errors[1]) <= 2e-6
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.05])
+def test_landing_and_lifting_off_are_events_without_impact(tau):
+    """Dropped from afar: the force begins at psi = -tau v_n and ends where it would pull; in closed form. Friction stops the
+    disc while it is in contact."""
+    gap, mu, fast = 0.3, 0.1, 0.3
+    scene = disc(ist.Compliance(K, tau), velocity=(fast, 0), gap=gap, mu=mu)
+    run = ist.simulate(scene, ist.RadauContact(), tol=1e-10, duration=0.7)
+    lands = brentq(lambda t: gap - G * t**2 / 2 - tau * G * t, 0, 1, xtol=1e-15)
+    height, velocity = oscillation(gap - G * lands**2 / 2, -G * lands, tau)
+    stops = brentq(lambda t: fast - mu * (velocity(t) + G * (lands + t)), 0, 0.3, xtol=1e-15)
+    expected = [(lands, "closes"), (lands + stops, "sticks")]
+    if tau == 0:  # otherwise the damper keeps it
+        lifts = brentq(height, 0.2, 0.45, xtol=1e-15)
+        expected.append((lands + lifts, "opens"))
+    assert [event.kind for event in run.events] == [kind for _, kind in expected]
+    np.testing.assert_allclose([event.time for event in run.events], [time for time, _ in expected], rtol=0, atol=1e-9)
+    assert run.counts["impacts"] == run.counts["one-stage steps"] == 0
+    carries = (run.time > lands) & (run.time < (expected[-1][0] if tau == 0 else 0.7))
+    t, y, v = run.time[carries] - lands, run.position[carries, 0, 1] - 1, run.velocity[carries, 0, 1]
+    np.testing.assert_allclose(y, height(t), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(v, velocity(t), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize(("tau", "gap", "met"), [(0.05, 0.0, 0.0), (0.1, 0.3, 0.1)])
+def test_chosen_steps_bounce_as_the_law_does(tau, gap, met):
+    """Met where the bodies touch, when the damper's force begins with a jump, and from afar, at psi = tau |v_n|."""
+    scene = disc(ist.Compliance(K, tau), velocity=(0, -1), gap=gap, gravity=0.0)
+    run = ist.simulate(scene, ist.RadauContact(), tol=1e-10, duration=0.7)
+    assert run.velocity[-1, 0, 1] == pytest.approx(restitution(tau, met), abs=1e-8)
+    assert [event.kind for event in run.events] == (["opens"] if gap == met else ["closes", "opens"])
+
+
+def test_a_rigid_contact_hits_a_disc_on_a_spring():
+    """Two discs above each other: the upper one hits the lower one, which its spring still carries; the impulse is between
+    the two, and they go on as one mass. All in closed form."""
+    scene = ist.Scene(dimension=2)
+    below, above = (
+        scene.add_body(name=name, shape=shapes.Disc(0.5), mass=MASS, position=(0, height))
+        for name, height in (("below", 0.6), ("above", 1.7))
+    )
+    floor, tau = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1))), 0.02
+    scene.add_contact(below, above, friction=0.3)
+    scene.add_contact(floor, below, friction=0.3, compliance=ist.Compliance(K, tau))
+    run = ist.simulate(scene, ist.RadauContact(), tol=1e-10, duration=0.5)
+    lands = brentq(lambda t: 0.1 - G * t**2 / 2 - tau * G * t, 0, 1, xtol=1e-15)
+    height, velocity = oscillation(0.1 - G * lands**2 / 2, -G * lands, tau)
+    hits = brentq(lambda t: 0.2 - G * t**2 / 2 - height(t - lands), lands, 0.4, xtol=1e-15)
+    common = (velocity(hits - lands) - G * hits) / 2
+    height, velocity = oscillation(height(hits - lands), common, tau, mass=2 * MASS)
+    assert [event[1:] for event in run.events] == [(1, "closes"), (0, "closes")]
+    np.testing.assert_allclose([event.time for event in run.events], [lands, hits], rtol=0, atol=1e-9)
+    assert run.counts["impacts"] == 1
+    np.testing.assert_allclose(run.position[-1, :, 1], height(0.5 - hits) + np.array([0.5, 1.5]), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(run.velocity[-1, :, 1], velocity(0.5 - hits), rtol=0, atol=1e-8)
+
+
+def test_a_face_lands_on_a_spring_without_impact():
+    """A rectangle falls flat on the floor while it moves along it: it stays flat, in closed form, in smooth steps only."""
+    gap, fast, mu, tau = 0.2, 0.5, 0.1, 0.02
+    scene = ist.Scene(dimension=2)
+    shape = shapes.Polygon([(-0.5, -0.2), (0.5, -0.2), (0.5, 0.2), (-0.5, 0.2)])
+    body = scene.add_body(name="block", shape=shape, mass=MASS, position=(0, 0.2 + gap), velocity=(fast, 0, 0))
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    scene.add_contact(floor, body, friction=mu, compliance=ist.Compliance(K, tau))
+    run = ist.simulate(scene, ist.RadauContact(), tol=1e-9, duration=0.35)
+    lands = brentq(lambda t: gap - G * t**2 / 2 - tau * G * t, 0, 1, xtol=1e-15)
+    height, velocity = oscillation(gap - G * lands**2 / 2, -G * lands, tau)
+    assert run.events[0][1:] == (0, "closes")
+    assert run.events[0].time == pytest.approx(lands, abs=1e-12)
+    assert run.counts["impacts"] == run.counts["one-stage steps"] == 0
+    end = 0.35 - lands
+    assert run.position[-1, 0, 1] == pytest.approx(0.2 + height(end), abs=1e-8)
+    np.testing.assert_allclose(
+        run.velocity[-1, 0], [fast - mu * (velocity(end) + G * 0.35), velocity(end), 0.0], rtol=0, atol=1e-7
+    )
 
 
 def test_scenes_keep_compliant_and_rigid_contacts_apart_and_in_order():

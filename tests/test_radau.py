@@ -128,8 +128,8 @@ def test_saved_and_loaded(tmp_path):
 
 
 def pushed_pile():
-    """Contacts of smooth bodies of which one moves, and both; one of a body with faces; a load that depends on all there
-    is."""
+    """Contacts of smooth bodies of which one moves, which is compliant, and both; one of a body with faces; a load that
+    depends on all there is."""
     scene = ist.Scene(gravity=(0.0, 0.0, -9.81))
 
     def push(t, position, orientation, velocity):
@@ -141,8 +141,9 @@ def pushed_pile():
     above = scene.add_body(name="egg", shape=egg, mass=2.0, position=(0.05, 0.1, 0.98), wrench=push)
     box = scene.add_body(name="box", shape=shapes.Box((0.4, 0.3, 0.2)), mass=0.5, position=(1.0, 0.0, 0.3))
     friction = ist.FrictionEllipsoid(mu=0.5, e_t=1.0, e_o=0.8, e_r=0.1, direction=(1.0, 0.0, 0.0))
-    for first, second in ((floor, below), (below, above), (floor, box)):
-        scene.add_contact(first, second, friction=friction)
+    soft = ist.Compliance(300.0, 0.02)
+    for first, second, compliance in ((floor, below, soft), (below, above, None), (floor, box, None)):
+        scene.add_contact(first, second, friction=friction, compliance=compliance)
     return scene
 
 

@@ -70,7 +70,8 @@ def refuse_compliance(system: System) -> None:
         if group.compliance is not None:
             names = " and ".join(system.contact_names[group.numbers[0]])
             raise ValueError(
-                f"the contact of {names} has a `compliance`: use GeometricallyImplicit, ClosedFormGap or Convex."
+                f"the contact of {names} has a `compliance`: use GeometricallyImplicit, RadauContact, ClosedFormGap or "
+                "Convex."
             )
 
 

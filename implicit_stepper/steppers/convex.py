@@ -19,7 +19,7 @@ from ..convex_contact import Law, delassus_estimates, minimise, unconvexified
 from ..nearby import Impulses, Nearby, Rows
 from ..records import Contacts, StepResult
 from ..scales import scales
-from ..system import System, in_user_order
+from ..system import System
 from ..theta_method import SCHEMES, FreeMotion, Theta, free_motion, mixed, momentum_residual
 from . import asking
 from .asking import Memory
@@ -118,7 +118,7 @@ class Convex:
 
     def _law(self, system: System, rows: Rows, free: FreeMotion, psi, h, *, regularised: bool) -> Law:
         """The laws of all contacts, whose gaps were psi (nc,) at the start of the step."""
-        compliance, tau = (_of_contacts(system, name) for name in ("compliance", "dissipation_time"))
+        compliance, tau = (nearby.of_contacts(system, name) for name in ("compliance", "dissipation_time"))
         R_n, R_t = compliance / (h * (h + tau)), jnp.zeros_like(tau)
         if regularised:
             w = delassus_estimates(rows, free.A)
@@ -138,10 +138,3 @@ class Convex:
             return solution
         law = self._law(system, rows, free, psi, h, regularised=False)
         return unconvexified(free.A, rows, law, u_free, solution, asking.units(system, h), *limits)
-
-
-def _of_contacts(system: System, name: str):
-    """Compliances or dissipation times (nc,) in the order of `Scene.add_contact`, zero where contacts are rigid."""
-    parts = [getattr(group, name) for group in system.groups]
-    parts = [jnp.zeros(len(g.numbers)) if part is None else part for g, part in zip(system.groups, parts, strict=True)]
-    return in_user_order(system, jnp.concatenate(parts)) if parts else jnp.zeros(0)
