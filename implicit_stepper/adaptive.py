@@ -22,6 +22,7 @@ from .compilation import jit, prepare
 from .error_control import Tolerance
 from .events import Event, event_of, found_events
 from .progress import Progress, doing, first_call, next_call
+from .restart import Impact
 from .results import Interrupted, Result, StepError
 from .smooth_steps import Limits, Point, Reason, Taken, advance, way_from
 from .stages import Modes
@@ -47,9 +48,9 @@ _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events withou
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What a run leaves: the `first` state, after an impact if it began with one; `steps`, NumPy arrays with a first axis;
-    `events`; `one_stage`, the certificates of steps of the paper's scheme by their number; `counts` of solves by kind;
-    why it stopped early, if it did; and whether it was interrupted."""
+    """What a run leaves: the `first` state; `steps`, NumPy arrays with a first axis, of which the first has no length if the
+    run began with an impact; `events`; `one_stage`, the certificates of steps of the paper's scheme by their number;
+    `counts` of solves by kind; why it stopped early, if it did; and whether it was interrupted."""
 
     first: State
     steps: Taken
@@ -62,12 +63,12 @@ class Run:
 
 @functools.partial(jit, static_argnums=0)
 def _resume(stepper: RadauContact, system: System, state: State, closest, references):
-    """Velocities after an impact in `state`, if there is one, its impulses (nc, 1 + k), whether it was solved; the memory
-    with which motion goes on; and a guess of its modes."""
+    """The impact in `state`, of no impulses if there is none; the memory with which motion goes on; and a guess of its
+    modes."""
     hit, found = restart.meet(system, state, closest, references)
     memory = radau_contact.steady(stepper.stages, system, hit.state, found)
     ahead = dataclasses.replace(memory, rates=memory.rates + found.h * found.acceleration)
-    return hit.state, hit.impulses, hit.converged, memory, radau_contact.modes_at_end(stepper, system, hit.state, ahead)
+    return hit, memory, radau_contact.modes_at_end(stepper, system, hit.state, ahead)
 
 
 @jit
@@ -80,7 +81,8 @@ def _here(system: System, state: State, memory: Memory):
 def _programs(ahead: Callable, stepper: RadauContact, system: System, state: State, references, limits: Limits, h) -> None:
     """What a run from `state` calls, for `compilation.prepare`."""
     closest = ahead(closest_points, system, state)
-    after, _, _, memory, modes = ahead(_resume, stepper, system, state, closest, references)
+    hit, memory, modes = ahead(_resume, stepper, system, state, closest, references)
+    after = hit.state
     way = way_from(stepper, system, Point(after, memory, modes, np.asarray(False), h))
     _, taken, *_ = ahead(advance, stepper, system, way, limits)
     if _meets_in_faces(system):
@@ -156,7 +158,7 @@ class _Driver:
         self.taken: list[Taken] = []
         self.landed: list[Event] = []
         self.one_stage: dict[int, dict[str, np.ndarray]] = {}
-        self.hits: list[tuple[int, np.ndarray, np.ndarray]] = []
+        self.hits: list[tuple[int, Impact]] = []
         self.counts = dict.fromkeys(("solves", "inaccurate", "landings", "impacts", "one-stage steps", "coarse steps"), 0)
         self.starts, self.across = 0, 1
         self.failure = ""
@@ -172,7 +174,6 @@ class _Driver:
         closest = closest_points(system, state)
         _refuse_overlap(system, closest)
         self._go_on(state, closest, references, h)
-        self.first = self.point.state if not self.taken else state
 
     def to(self, end: float) -> None:
         """Steps until `end` [s], or until nothing helps."""
@@ -251,7 +252,8 @@ class _Driver:
                 what, result=Result.NOT_CONVERGED, time=float(state.time), trajectory=None, state=state, certificate={}
             )
         taken = with_impacts(jax.tree.map(lambda *parts: np.concatenate(parts), *self.taken), self.hits)
-        events = found_events(self.system, self.first, taken, self.landed)
+        moves = jax.tree.map(lambda a: a[int(taken.h[0] == 0) :], taken)
+        events = found_events(self.system, self.first, moves, self.landed)
         own = {number: values for number, values in self.one_stage.items() if number < len(taken.h)}
         return Run(self.first, taken, events, own, self.counts, self.failure, stopped)
 
@@ -266,16 +268,17 @@ class _Driver:
         Where bodies meet in faces or edges, one point of each does not say where impulses act; steps of the paper's scheme
         find the centres of pressure. One that is not taken leaves the forces; where it tells that bodies meet elsewhere
         than at that point, a tiny one before it goes through the impact."""
-        after, impulses, solved, memory, guess = _resume(self.stepper, self.system, state, closest, references)
-        impulses = np.asarray(impulses)
-        smooth = modes is not None and not np.any(impulses[:, 0] > 0)
-        self.point = Point(after, memory, modes if smooth else guess, np.asarray(False), h)
+        hit, memory, guess = _resume(self.stepper, self.system, state, closest, references)
+        if not self.taken:
+            self.landed = [Event(float(state.time), int(contact), "closes") for contact in np.flatnonzero(hit.met)]
+        smooth = modes is not None and not np.any(hit.contacts.normal_impulse > 0)
+        self.point = Point(hit.state, memory, modes if smooth else guess, np.asarray(False), h)
         if not self.faces:
-            self._count_impact(impulses, solved, after)
+            self._count_impact(hit)
             return
-        found = self._forces(after)
-        if bool(solved) and not (found.solved and one_stage.meet(self.system, found)):
-            self._count_impact(impulses, solved, after)
+        found = self._forces(hit.state)
+        if bool(hit.converged) and not (found.solved and one_stage.meet(self.system, found)):
+            self._count_impact(hit)
         else:
             self.point = dataclasses.replace(self.point, state=state)
             self._take(one_stage.through(*self._one(), state, self._sizes(_THROUGH), self.step_tolerance))
@@ -289,15 +292,18 @@ class _Driver:
         self.starts += found.starts
         return found
 
-    def _count_impact(self, impulses, solved, state: State) -> None:
-        """Notes an impact at the end of the steps so far."""
-        if not bool(solved):
+    def _count_impact(self, hit: Impact) -> None:
+        """Notes an impact at the end of the steps so far: at the start, of one that has no length."""
+        if not bool(hit.converged):
             self.failure = (
                 "the impact was not solved. Check masses and friction for values that are off by orders of magnitude."
             )
-        if np.any(impulses[:, 0] > 0):
+        if np.any(hit.contacts.normal_impulse > 0):
             self.counts["impacts"] += 1
-            self.hits.append((sum(len(taken.h) for taken in self.taken), np.asarray(state.velocity), impulses))
+            none = [] if self.taken else [one_stage.standing(self.stepper.stages, self.first, hit, self.point.modes)]
+            # noted first: an interruption leaves no such step without it
+            self.hits.append((sum(len(taken.h) for taken in self.taken) + len(none), hit))
+            self.taken += none
 
     def _cross(self) -> None:
         """Steps of the paper's scheme, as long as their error allows, the more of them the longer smooth steps fail."""
@@ -366,15 +372,14 @@ def _refuse_overlap(system: System, closest) -> None:
 
 
 def with_impacts(steps: Taken, hits) -> Taken:
-    """`steps` with the impacts at their ends: (how many steps came before it, velocity (nb, 6 or 3) after it, impulses)."""
+    """`steps` with the impacts at their ends: (how many steps came before it, the impact)."""
     velocity, normal, friction = (
         np.array(a) for a in (steps.state.velocity, steps.contacts.normal_impulse, steps.contacts.friction_impulse)
     )
-    for count, after, impulses in hits:
-        if count > 0:
-            velocity[count - 1] = after
-            normal[count - 1] += impulses[:, 0]
-            friction[count - 1] += impulses[:, 1:]
+    for count, hit in hits:
+        velocity[count - 1] = hit.state.velocity
+        normal[count - 1] += hit.contacts.normal_impulse
+        friction[count - 1] += hit.contacts.friction_impulse
     state = dataclasses.replace(steps.state, velocity=velocity)
     contacts = dataclasses.replace(steps.contacts, normal_impulse=normal, friction_impulse=friction)
     return dataclasses.replace(steps, state=state, contacts=contacts)

@@ -14,6 +14,7 @@ from shapes.arguments import vector
 from .adaptive import Run
 from .bodies import State
 from .certificate import described
+from .impact_certificate import impact_violations
 from .one_stage import rounding
 from .results import Result, StepError
 from .steppers.radau_contact import RadauContact
@@ -22,6 +23,7 @@ from .system import System
 from .trajectory import Trajectory, assembled
 
 _SAMPLES, _SUSPECTS, _HALVINGS = 2048, 4, 40  # in time, in search of jumps of a load
+_OF_POINTS = ("closest points", "tangent")  # violations that have no unit of speed
 _JUMP = 1e-6  # of a load's range, over a time of 2^-40 of a sample: no continuous load does
 
 
@@ -77,6 +79,11 @@ def violations(stepper: RadauContact, system: System, run: Run) -> dict[str, np.
     for step, own in run.one_stage.items():  # these have equations of their own
         for name in found:
             found[name][step] = own.get(name, 0.0)
+    if run.steps.h[0] == 0:  # as has an impact at the start, but for where points are
+        before, after = (jax.tree.map(lambda a, i=i: a[i], states) for i in (0, 1))
+        own = impact_violations(system, before, after, jax.tree.map(lambda a: a[0], run.steps.contacts))
+        for name in set(found) - set(_OF_POINTS):
+            found[name][0] = own.get(name, 0.0)
     return found
 
 
@@ -90,7 +97,9 @@ def trajectory(stepper: RadauContact, system: System, run: Run, tolerance: float
     found = violations(stepper, system, run)
     worst = np.max([np.max(v, axis=1, initial=0.0) for v in found.values()], axis=0)
     states = _states(run)
-    allowed = tolerance + rounding(system, states.position[:-1], states.velocity[:-1], run.steps.h)
+    long = run.steps.h > 0  # an impact at the start has no step's units
+    units = rounding(system, states.position[:-1], states.velocity[:-1], np.where(long, run.steps.h, 1.0))
+    allowed = tolerance + np.where(long, units, 0.0)
     good = int(np.argmin(np.append(worst <= allowed, False)))
     steps, states = (jax.tree.map(lambda a, n=n: a[:n], t) for t, n in ((run.steps, good), (states, good + 1)))
     end = float(states.time[-1])

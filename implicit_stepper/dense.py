@@ -26,7 +26,7 @@ def at(trajectory, time: np.ndarray) -> State:
         raise ValueError(f"`time` = {time[outside][0]} s is outside the run, {nodes[0]:.9g} s to {nodes[-1]:.9g} s.")
     step = np.clip(np.searchsorted(nodes, time, side="right") - 1, 0, len(nodes) - 2)
     h = np.diff(nodes)[step]
-    theta = (time - nodes[step]) / h
+    theta = (time - nodes[step]) / np.where(h > 0, h, 1.0)  # a run that is nothing but an impact
     own, d = trajectory.contacts.stages, trajectory.position.shape[-1]
     method = radau(own.rates.shape[1])
     basis = _through_start(method.c)

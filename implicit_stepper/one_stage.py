@@ -17,7 +17,8 @@ from .bodies import State
 from .compilation import jit
 from .ladder import pieces, warm
 from .nearby import geometry_of
-from .records import Contacts, Stages
+from .records import Contacts, Stages, Stats
+from .results import Result
 from .smooth_steps import Taken
 from .stages import Modes
 from .steppers.base import begin
@@ -157,6 +158,18 @@ def rounding(system: System, position, velocity, h):
     fastest = np.max(np.abs(velocity), axis=(-2, -1)) + speed
     farthest = np.max(np.abs(position), axis=(-2, -1)) + length
     return _ROUNDINGS * np.finfo(float).eps * np.asarray(fastest / speed + farthest / gap)
+
+
+def standing(count: int, state: State, hit: restart.Impact, modes: Modes) -> Taken:
+    """A step of no length of several stages in `state`, that ends before the impact `hit`."""
+    contacts = dataclasses.replace(
+        hit.contacts,
+        normal_impulse=0 * hit.contacts.normal_impulse,
+        friction_impulse=0 * hit.contacts.friction_impulse,
+    )
+    stats = Stats(np.zeros((), int), np.zeros(()), np.zeros((), int), np.ones((), int))
+    one = Record(state, contacts, stats, np.asarray(int(Result.SOLVED)), {})
+    return as_stages(count, jax.tree.map(lambda a: np.asarray(a)[None], one), modes, 0.0)
 
 
 def as_stages(count: int, record: Record, modes: Modes, h: float) -> Taken:

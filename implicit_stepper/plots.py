@@ -102,9 +102,11 @@ def draw_contact_forces(
     axes: Axes, speed_axes: Axes, trajectory: Trajectory, contact: int = 0, *, friction: FrictionEllipsoid | None = None
 ) -> None:
     """See `contact_forces`; `speed_axes` is the twin of `axes`, and the caller draws the legend."""
-    time, h = trajectory.time[1:], trajectory.h  # forces and slips belong to the ends of steps
-    impulse = trajectory.contacts.friction_impulse[:, contact]
-    normal = trajectory.contacts.normal_impulse[:, contact] / h
+    # forces and slips belong to the ends of steps; an impact at the start has no force, as it takes no time
+    contacts, long = trajectory.contacts, np.broadcast_to(trajectory.h, len(trajectory)) > 0
+    time, h = trajectory.time[1:][long], np.diff(trajectory.time)[long]
+    impulse = contacts.friction_impulse[long, contact]
+    normal = contacts.normal_impulse[long, contact] / h
     axes.plot(time, normal, color=BLUE, label="normal force $N$")
     if friction is None:
         tangential = impulse[:, :2] if impulse.shape[1] == 3 else impulse
@@ -112,7 +114,7 @@ def draw_contact_forces(
     else:
         axes.plot(time, friction_length(impulse, friction) / h, color=RED, label="friction $|F|$")
         axes.plot(time, friction.mu * normal, color=ORANGE, label=r"$\mu N$", linestyle=(0, (4, 3)))
-    slip = trajectory.contacts.slip[:, contact]
+    slip = contacts.slip[long, contact]
     speed = np.linalg.norm(slip[:, :2] if slip.shape[1] == 3 else slip, axis=1)
     speed = np.where(normal > _OPEN * np.max(normal, initial=0.0), speed, 0.0)
     speed_axes.plot(time, speed, color=GREEN, label="sliding speed", linestyle=(0, (6, 1.5, 1, 1.5)))

@@ -22,6 +22,7 @@ from . import nearby
 from .bodies import State
 from .cone_solvers import apgd, coulomb
 from .nearby import Impulses, Nearby, Rows
+from .records import Contacts
 from .system import System, compliant
 
 _TOUCHING = 1e-8  # of the scene's length: gaps that are closed
@@ -47,10 +48,12 @@ class Forces:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Impact:
-    """`state` after it; `impulses` (nc, 1 + k) = (p_n, p_t, p_o, p_r) [N s, N m s]; whether it was solved."""
+    """`state` after it; its `contacts`, with its impulses [N s, N m s] and the slips before it; which of them `met` (nc,),
+    that is approached; whether it was solved."""
 
     state: State
-    impulses: jax.Array
+    contacts: Contacts
+    met: jax.Array
     converged: jax.Array
 
 
@@ -62,8 +65,9 @@ def meet(system: System, state: State, closest, references=None) -> tuple[Impact
     h = _SHORT * jnp.sqrt(system.length / system.acceleration)
     fastest = jnp.max(jnp.abs(rows.scaled(state.velocity)), initial=0.0)
     fastest = jnp.where(fastest > 0, fastest, 1.0)
-    approach = jnp.max(-rows.scaled(state.velocity)[:, 0], where=_touching(system, here), initial=0.0)
-    hits = approach > _AT_REST * fastest  # what only round-off moves does not meet
+    # what only round-off moves does not meet
+    met = _touching(system, here) & (-rows.scaled(state.velocity)[:, 0] > _AT_REST * fastest)
+    hits = jnp.any(met)
 
     def solve(velocity, which):
         """An impact, or a short time under the loads: as one loop, which is compiled once."""
@@ -77,9 +81,9 @@ def meet(system: System, state: State, closest, references=None) -> tuple[Impact
 
     before = varying_like(state.velocity, (system, state, here))
     velocity, (gamma, after, converged) = lax.scan(solve, before, np.arange(2))
-    impulses = jnp.concatenate([gamma[0, :, :1], rows.e * gamma[0, :, 1:]], axis=1)
+    contacts = nearby.record(here, rows, gamma[0], state.velocity, here.geometry.psi)
     moving = dataclasses.replace(state, velocity=velocity)
-    impact = Impact(moving, impulses, here.converged & (converged[0] | ~hits))
+    impact = Impact(moving, contacts, met, here.converged & (converged[0] | ~hits))
     return impact, _forces(system, here, rows, gamma[1] / h, velocity, (after[1] - velocity) / h, h)
 
 

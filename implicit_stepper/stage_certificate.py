@@ -26,9 +26,9 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
 
     "momentum" holds the balance of `stages`; "rates", that T_i and V_i differ by sum_c M^-1 W_n^T eta_c; "impact", that the
     end's velocity is the last stage's, but for what the contacts' impulses exceed those of the stages; all (nb,). "eta"
-    (nc,) holds that contacts have an eta only where they touch, compliant ones none, and that what carries does not part; "end" (nc,) is 1
-    where the contact at the end is not that of the last stage, or the stages have another `gap_start`. What is free in
-    `certificate` is free here.
+    (nc,) holds that contacts have an eta only where they touch, compliant ones none, and that what carries does not part;
+    "end" (nc,) is 1 where the contact at the end is not that of the last stage, or the stages have another `gap_start`.
+    What is free in `certificate` is free here.
     """
     units, own, d = scales(system, h), contacts.stages, system.dimension
     s, nb = own.rates.shape[:2]

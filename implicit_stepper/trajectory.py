@@ -32,7 +32,8 @@ class Trajectory:
     mass (nb,) and inertia (nb, 3, 3) or (nb, 1, 1) in the body frames.
 
     Of chosen steps, and where the last step is shorter than the others, `h` is (n,). Of chosen steps, `events` lists what
-    happened to contacts when, and `counts` the problems solved, by kind: see `adaptive`."""
+    happened to contacts when, and `counts` the problems solved, by kind: see `adaptive`. A run that begins with an impact
+    begins with a step of h = 0, which is that impact: from the velocities as given to those after it."""
 
     time: np.ndarray
     position: np.ndarray

@@ -1,16 +1,20 @@
 """Chosen steps and fixed ones of RadauContact on scenes with closed forms and reduced equations: landing, sliding,
 rolling."""
 
+import dataclasses
+import functools
 import json
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.bodies import world_inertia
+from implicit_stepper.bodies import State, world_inertia
 from implicit_stepper.condensed import dense, no_factors
+from implicit_stepper.impact_certificate import impact_violations
 from implicit_stepper.kept_newton import kept_newton
 from implicit_stepper.paper import exact_rolling, scenes
 from implicit_stepper.rotation import advance, angular_velocity
@@ -35,6 +39,64 @@ def test_ball_lands_slides_and_rolls_at_the_exact_times():
     weight = -G * np.diff(run.time) * run.mass[0]
     change = np.diff(run.velocity[:, 0, 2]) * run.mass[0]
     np.testing.assert_allclose(run.contacts.normal_impulse[:, 0] + weight, change, atol=1e-10)
+
+
+@functools.cache
+def met_at_the_start():
+    """The ball of `landing_ball` as it touches the ground, at 2 m/s, sliding."""
+    _, state = scenes.landing_ball().build()
+    there = dataclasses.replace(
+        state, position=np.array([[0.0, 0.0, 0.25]]), velocity=np.array([[3.0, 1.0, -2.0, 2.0, -4.0, 5.0]])
+    )
+    return there, ist.simulate(scenes.landing_ball(), ist.RadauContact(), tol=1e-8, duration=0.5, start=there)
+
+
+def test_a_run_that_begins_with_an_impact_keeps_it(tmp_path):
+    """The velocities before it, its impulse, an event, and an entry of the certificate; friction takes mu times as much."""
+    start, run = met_at_the_start()
+    slip = np.array([3.0 - 0.25 * -4.0, 1.0 + 0.25 * 2.0])
+    friction = -0.2 * 2.0 * slip / np.linalg.norm(slip)
+    np.testing.assert_array_equal(run.velocity[0], start.velocity)
+    assert run.events[0] == (0.0, 0, "closes")
+    assert run.counts["impacts"] >= 1
+    assert run.contacts.normal_impulse[0, 0] == pytest.approx(2.0, abs=1e-13)
+    assert np.linalg.norm(run.contacts.friction_impulse[0, 0]) == pytest.approx(0.4, abs=1e-13)
+    turned = np.array([0.25 * friction[1], -0.25 * friction[0], 0.0]) / 0.025
+    after = start.velocity[0] + np.concatenate([friction, [2.0], turned])
+    np.testing.assert_allclose(run.at(0.0).velocity[0, 0], after, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(run.at(0.0).position[0], start.position)
+    weight, change = -G * np.diff(run.time), np.diff(run.velocity[:, 0, 2])
+    np.testing.assert_allclose(run.contacts.normal_impulse[:, 0] + weight, change, atol=1e-12)
+    assert max(np.max(values) for values in run.certificate.values()) <= 1e-10
+    run.save(tmp_path / "run.npz")
+    again = ist.load(tmp_path / "run.npz")
+    assert again.events == run.events
+    np.testing.assert_array_equal(again.at([0.0, 0.2]).velocity, run.at([0.0, 0.2]).velocity)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "names"),
+    [
+        ({"velocity": np.array([0, 0, 1e-3, 0, 0, 0.0])}, {"impact", "p_n _|_ f(a2)"}),
+        ({"velocity": np.array([0, 1e-2, 0, 0, 0, 0.0])}, {"impact", "friction"}),
+        ({"velocity": np.array([0, 0, 1.0, 0, 0, 0.0]), "normal_impulse": 1.0}, {"p_n _|_ f(a2)"}),  # it rebounds
+        ({"velocity": np.array([0, 0, -1.0, 0, 0, 0.0]), "normal_impulse": -1.0}, {"gap", "p_n _|_ f(a2)", "cone"}),
+        ({"velocity": np.zeros(6), "position": np.array([1e-3, 0, 0])}, {"pose"}),
+    ],
+)
+def test_an_impact_at_the_start_is_certified(wrong, names):
+    """By momentum, complementarity and friction, with the velocities after it."""
+    system, _ = scenes.landing_ball().build()
+    before, run = met_at_the_start()
+    after = State(before.time, before.position, before.orientation, run.velocity[1])
+    contacts = jax.tree.map(lambda a: a[0], run.contacts)
+    assert max(float(np.max(v)) for v in impact_violations(system, before, after, contacts).values()) <= 1e-13
+    after = dataclasses.replace(
+        after, position=after.position + wrong.get("position", 0.0), velocity=after.velocity + wrong["velocity"]
+    )
+    contacts = dataclasses.replace(contacts, normal_impulse=contacts.normal_impulse + wrong.get("normal_impulse", 0.0))
+    found = impact_violations(system, before, after, contacts)
+    assert names <= {name for name, values in found.items() if np.max(values) > 1e-5}
 
 
 def test_spinning_sphere_stops_exactly():
