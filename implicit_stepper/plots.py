@@ -103,8 +103,9 @@ def draw_contact_forces(
 ) -> None:
     """See `contact_forces`; `speed_axes` is the twin of `axes`, and the caller draws the legend."""
     # forces and slips belong to the ends of steps; an impact at the start has no force, as it takes no time
-    contacts, long = trajectory.contacts, np.broadcast_to(trajectory.h, len(trajectory)) > 0
-    time, h = trajectory.time[1:][long], np.diff(trajectory.time)[long]
+    contacts, h = trajectory.contacts, np.broadcast_to(trajectory.h, len(trajectory))
+    long = h > 0
+    time, h = trajectory.time[1:][long], h[long]
     impulse = contacts.friction_impulse[long, contact]
     normal = contacts.normal_impulse[long, contact] / h
     axes.plot(time, normal, color=BLUE, label="normal force $N$")

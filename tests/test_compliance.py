@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.bodies import State
 from implicit_stepper.compilation import jit
 
 G, MASS, K = 9.81, 1.0, 100.0
@@ -297,6 +298,32 @@ def test_a_face_lands_on_a_spring_without_impact():
     np.testing.assert_allclose(
         run.velocity[-1, 0], [fast - mu * (velocity(end) + G * 0.35), velocity(end), 0.0], rtol=0, atol=1e-7
     )
+
+
+def test_certificates_of_stages_hold_the_law_and_no_eta():
+    """A force, a gap or an eta of a stage that is another violates the law by what was changed."""
+    scene, h = disc(ist.Compliance(K, 0.02), velocity=(2, 0.3), gap=-0.1, mu=0.1), 0.05
+    run = ist.simulate(scene, ist.RadauContact(), h=h, duration=0.5)
+    system, _ = scene.build()
+    first, last = (
+        State(*(getattr(run, name)[i] for name in ("time", "position", "orientation", "velocity"))) for i in (0, 1)
+    )
+    contacts = jax.tree.map(lambda a: a[0], run.contacts)
+    certificate = compiled(ist.RadauContact())[1]
+
+    def violation(name, **changes):
+        own = contacts.stages
+        if "eta" not in changes:
+            changes = {"contacts": dataclasses.replace(own.contacts, **changes)}
+        changed = dataclasses.replace(contacts, stages=dataclasses.replace(own, **changes))
+        return float(certificate(system, first, last, changed, h)[name][0])
+
+    law, own = "p_n _|_ f(a2)", contacts.stages
+    assert violation(law) <= 1e-12
+    assert violation("eta") == 0
+    assert violation(law, normal_impulse=own.contacts.normal_impulse + 1e-6) > 1e-7
+    assert violation(law, gap=own.contacts.gap + 1e-6) > 1e-7
+    assert violation("eta", eta=own.eta + 1e-6) > 1e-7
 
 
 def test_scenes_keep_compliant_and_rigid_contacts_apart_and_in_order():
