@@ -84,10 +84,11 @@ class Trajectory:
 
     def parting_work(self) -> np.ndarray:
         """At most this work (n,) [J] was done to part bodies that overlapped when the step began, impulse times depth / h;
-        half of it on bodies at rest. Nothing in the scene accounts for it, and the certificate of energy allows it."""
+        half of it on bodies at rest. Nothing in the scene accounts for it, and the certificate of energy allows it. An
+        impact at the start, of h = 0, parts nothing."""
         h = np.broadcast_to(self.h, len(self))
-        depth = np.maximum(-self.contacts.gap_start, 0.0)
-        return np.sum(self.contacts.normal_impulse * depth, axis=1) / h
+        depth = np.where(h[:, None] > 0, np.maximum(-self.contacts.gap_start, 0.0), 0.0)
+        return np.sum(self.contacts.normal_impulse * depth, axis=1) / np.where(h > 0, h, 1.0)
 
     def at(self, time) -> State:
         """Between the steps, from the polynomials of `RadauContact`: bodies at `time` (m,) [s], a `State` with that first

@@ -68,6 +68,7 @@ def test_a_run_that_begins_with_an_impact_keeps_it(tmp_path):
     weight, change = -G * np.diff(run.time), np.diff(run.velocity[:, 0, 2])
     np.testing.assert_allclose(run.contacts.normal_impulse[:, 0] + weight, change, atol=1e-12)
     assert max(np.max(values) for values in run.certificate.values()) <= 1e-10
+    assert run.parting_work()[0] == 0
     run.save(tmp_path / "run.npz")
     again = ist.load(tmp_path / "run.npz")
     assert again.events == run.events
