@@ -32,7 +32,7 @@ from .threads import one_blas_thread
 from .trajectory import Trajectory, assembled
 
 _ROUNDING = 1e-9  # of a step: 3 steps of 0.1 make 0.3, whatever rounding leaves
-_LOST = 100  # times the tolerance: what rounding may leave at most, see `one_stage.rounding`, for it to be the cause
+_LOST = 1e-8  # what rounding leaves, see `one_stage.rounding`: beyond it no certificate of 1e-8 to 1e-10 has digits
 _SPACINGS = 1000  # of floating-point times: a shorter step is a per mille off
 
 
@@ -183,7 +183,7 @@ def _error(failed: Climb, state: State, h: float, system: System, tolerance: flo
     time, result = float(state.time) + h, Result(int(failed.record.result))
     if result == Result.SOLVED:
         result = Result.NOT_CERTIFIED if failed.passed is None else Result.PASSED
-    if result != Result.PASSED and rounding(system, state.position, state.velocity, h) > _LOST * tolerance:
+    if result != Result.PASSED and rounding(system, state.position, state.velocity, h) > _LOST:
         result = Result.ROUNDED
     violations = {name: v for name, v in failed.record.certificates.items() if v.size and not np.max(v) <= tolerance}
     best: dict[str, float] = {}
