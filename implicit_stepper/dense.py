@@ -20,7 +20,7 @@ def at(trajectory, time: np.ndarray) -> State:
     """Bodies of a `Trajectory` with stages at `time` (m,) [s], see `Trajectory.at`."""
     time = np.atleast_1d(time)
     nodes = trajectory.time
-    slack = 1e-12 * max(1.0, abs(nodes[-1]))  # of rounding
+    slack = 1e-12 * np.max(np.abs(nodes))  # of rounding
     outside = ~((time >= nodes[0] - slack) & (time <= nodes[-1] + slack))  # true of NaN
     if np.any(outside):
         raise ValueError(f"`time` = {time[outside][0]} s is outside the run, {nodes[0]:.9g} s to {nodes[-1]:.9g} s.")

@@ -23,6 +23,7 @@ from .compilation import jit
 from .complementarity import fischer_burmeister
 from .newton import Solution, largest, linearized, newton
 from .threads import one_blas_thread
+from .vantage import vantage
 
 _TOLERANCE = 1e-10
 _ITERATIONS = 60
@@ -276,6 +277,7 @@ def _cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, le
     kept.
     """
     unit, d = _unit(pair, length), pair.dimension
+    inside_1, inside_2 = vantage(pair, first, second, inside_1, inside_2, length)
     between = second.position + second.rotation @ inside_2 - first.position - first.rotation @ inside_1
     distance = jnp.linalg.norm(between)
     axis = jnp.where(distance > 0, between / jnp.where(distance > 0, distance, 1.0), jnp.eye(d)[-1])

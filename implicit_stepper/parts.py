@@ -15,7 +15,7 @@ from shapes.surface import surface
 
 from . import checks, rotation
 
-_TOUCH = 1e-6  # [m] parts that come this close share a face, and are not apart
+_TOUCH = 1e-6  # of the smaller part's size: parts that come this close share a face, and are not apart
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _check_connected(body: list[Part], name: str) -> None:
     reached, waiting = {0}, [0]
     while waiting:
         i = waiting.pop()
-        touching = {j for j in range(len(body)) if j not in reached and least_height(body[i], body[j]) <= _TOUCH}
+        touching = {j for j in range(len(body)) if j not in reached and _touch(body[i], body[j])}
         reached |= touching
         waiting += touching
     apart = [i for i in range(len(body)) if i not in reached]
@@ -82,31 +82,39 @@ def _check_connected(body: list[Part], name: str) -> None:
         )
 
 
+def _touch(first: Part, second: Part) -> bool:
+    return least_height(first, second) <= _TOUCH * _size(first, second)
+
+
 def least_height(first: Part, second: Part) -> float:
     """The least s, roughly [m], for which f_j <= s at some point for the inequalities of both, searched from their middle:
     that it is negative proves that they share points."""
-    d = len(first.position)
-    middle = [p.position + p.rotation @ surface(p.shape).interior for p in (first, second)]
-    heights = [_heights(p) for p in (first, second)]
+    d, both, unit = len(first.position), (first, second), _size(first, second)
+    start = np.mean([p.position + p.rotation @ surface(p.shape).interior for p in both], axis=0)
 
     def largest(point):
-        return np.concatenate([height(point) for height in heights])
+        """Heights over the inequalities of both, in units, at a point that many units from the start."""
+        return np.concatenate([_heights(part, start + unit * point) for part in both]) / unit
 
-    start = np.mean(middle, axis=0)
     found = scipy.optimize.minimize(
         lambda v: v[-1],
-        np.append(start, np.max(largest(start))),
+        np.append(np.zeros(d), np.max(largest(np.zeros(d)))),
         jac=lambda v: np.eye(d + 1)[-1],
         constraints={"type": "ineq", "fun": lambda v: v[-1] - largest(v[:d])},
         bounds=[(None, None)] * d + [(-1.0, None)],  # a half-space has no deepest point
         method="SLSQP",
         options={"maxiter": 300, "ftol": 1e-12},
     )
-    return float(np.max(largest(found.x[:d])))
+    return unit * float(np.max(largest(found.x[:d])))
 
 
-def _heights(part: Part):
-    """f_j / |grad f_j| less the rounding radius, roughly metres, as a function of a point (d,) in the body's coordinates."""
+def _size(first: Part, second: Part) -> float:
+    """That of the smaller part [m]."""
+    return min(surface(part.shape).size for part in (first, second))
+
+
+def _heights(part: Part, point) -> np.ndarray:
+    """f_j / |grad f_j| less the rounding radius, roughly metres, at a point (d,) in the body's coordinates."""
     of, theta = part.shape.shape_class, np.asarray(part.shape.theta)
-    jet, slope = compile_jet(of.expressions, of.dimension, of.parameters, backend="numpy"), surface(part.shape).slope
-    return lambda point: jet.value(part.rotation.T @ (point - part.position), theta) / slope - of.radius(theta)
+    jet = compile_jet(of.expressions, of.dimension, of.parameters, backend="numpy")
+    return jet.value(part.rotation.T @ (point - part.position), theta) / surface(part.shape).slope - of.radius(theta)

@@ -46,7 +46,7 @@ class Scene:
 
     `gravity` (3,) or, with `dimension=2`, (2,) [m/s^2], by default 9.81 against the last axis. `length_scale` [m] and
     `acceleration_scale` [m/s^2] set what the solver's relative tolerance refers to; by default the largest radius of
-    gyration and the largest load per mass.
+    gyration and the largest load per mass, or, without gravity and forces, what turns the fastest body within that radius.
     Raises `ValueError` naming the argument, the value and the remedy.
     """
 
@@ -205,6 +205,7 @@ class Scene:
             velocity=np.stack([s.velocity for s in moving]),
         )
         mass, inertia = np.array([s.mass for s in moving]), np.stack([s.inertia for s in moving])
+        length = self._length_scale or np.max(np.sqrt(np.trace(inertia, axis1=1, axis2=2) / mass))
         system = System(
             dimension=d,
             names=tuple(s.handle.name for s in moving + fixed),
@@ -217,8 +218,8 @@ class Scene:
             fixed_position=np.stack([s.position for s in fixed]) if fixed else np.zeros((0, d)),
             fixed_orientation=np.stack([s.orientation for s in fixed]) if fixed else np.zeros((0, 4 if d == 3 else 1)),
             groups=grouped(self.part_contacts(), d),
-            length=np.float64(self._length_scale or np.max(np.sqrt(np.trace(inertia, axis1=1, axis2=2) / mass))),
-            acceleration=np.float64(self._acceleration_scale or self._largest_load(moving)),
+            length=np.float64(length),
+            acceleration=np.float64(self._acceleration_scale or self._largest_load(moving, length)),
         )
         return system, state
 
@@ -235,13 +236,17 @@ class Scene:
         number = sum(s.handle.fixed == fixed for s in self._specs.values())
         return Body(name, number, fixed), checks.orientation(quaternion, angle, self.dimension)
 
-    def _largest_load(self, moving) -> float:
-        """Largest of |gravity| and |force| / m at the start [m/s^2]; 1 without any load: then tolerances are absolute."""
-        d, loads = self.dimension, [np.linalg.norm(self.gravity)]
+    def _largest_load(self, moving, length) -> float:
+        """Largest of |gravity| and |force| / m at the start; without them, of |moment| / (m L), v^2 / L and omega^2 L, for a
+        scene of size L = `length` [m]; 1 where nothing moves at all [m/s^2]."""
+        d, loads, motions = self.dimension, [np.linalg.norm(self.gravity)], [0.0]
         for s in moving:
             load = s.wrench(0.0, s.position, s.orientation, s.velocity) if callable(s.wrench) else s.wrench
-            loads.append(np.linalg.norm(np.asarray(load)[:d]) / s.mass)
-        return max(loads) or 1.0
+            force, moment = np.linalg.norm(np.asarray(load)[:d]), np.linalg.norm(np.asarray(load)[d:])
+            speed, spin = np.linalg.norm(s.velocity[:d]), np.linalg.norm(s.velocity[d:])
+            loads.append(force / s.mass)
+            motions += [moment / (s.mass * length), speed**2 / length, spin**2 * length]
+        return max(loads) or max(motions) or 1.0
 
     def body_parts(self) -> list[tuple[Part, ...]]:
         """The parts of every body, moving bodies first, from their centres of mass in their axes."""

@@ -6,14 +6,16 @@ import numpy as np
 
 from . import halfspaces
 from .compile import Jet, compile_jet
-from .validity import FARTHEST, FLAT, Report, ray_lengths
+from .interior import FLAT, ray_lengths
+from .validity import Report
 
 _STARTS = 3  # of the search for a point that only one inequality excludes
+_ENDLESS = 1e6  # times its size is as far as a body must end
 _CUTS = 200  # normals added in the search for a direction without an end; a millionth of a radian takes about 40
 
 
 def endless(shape_class, theta, report: Report) -> np.ndarray | None:
-    """A direction (d,) in which a convex body has no end within a thousand kilometres, or None where it is bounded.
+    """A direction (d,) in which a convex body has no end within a million times its size, or None where it is bounded.
 
     Such a direction leans outward on no surface point. One is sought that satisfies this for the points known; where the
     body ends along it, that is one more point.
@@ -31,7 +33,7 @@ def endless(shape_class, theta, report: Report) -> np.ndarray | None:
         if direction is None:
             return None
         length = ray_lengths(jet, theta, interior, direction[None])
-        if length >= FARTHEST:
+        if length >= _ENDLESS * _size(report):
             return direction
         normals = np.concatenate([normals, outward(interior + length * direction[None])])
     return None
@@ -47,7 +49,7 @@ def superfluous(shape_class, theta, report: Report) -> list[int]:
     theta = np.asarray(theta, dtype=float)
     points = report.surface_points
     slopes = np.median(np.linalg.norm(jet.gradient(points, theta), axis=-1), axis=0)
-    size = np.median(np.linalg.norm(points - report.interior_point, axis=1))
+    size = _size(report)
     excess = jet.value(points, theta) / (slopes * size)
     found = []
     for j in range(shape_class.count):
@@ -58,6 +60,11 @@ def superfluous(shape_class, theta, report: Report) -> list[int]:
         if not any(_farthest_outside(jet, theta, slopes, size, j, start) > FLAT for start in starts):
             found.append(j)
     return found
+
+
+def _size(report: Report) -> float:
+    """A body's typical radius [m]."""
+    return float(np.median(np.linalg.norm(report.surface_points - report.interior_point, axis=1)))
 
 
 def _farthest_outside(jet: Jet, theta, slopes, size, j: int, start) -> float:

@@ -7,10 +7,9 @@ import dataclasses
 import numpy as np
 
 from .compile import Jet, compile_jet
+from .interior import ENDLESS, REACHES, interior_point, ray_lengths
 from .symbols import ShapeError
-from .validity import interior_point
 
-FARTHEST = 1e6  # [m] a ray that is still inside here is taken as unbounded
 _EPS = np.finfo(float).eps
 _BLOCK = 2**14  # rays at once: what fits a processor's cache
 _FIRST_GROWTH = 1.02  # of the bracket about a distance that is nearly right; it is squared at every miss
@@ -23,7 +22,7 @@ _MOST_ROUNDS = 60
 class Balanced:
     """The set {f_j <= 0} in coordinates y with x = centre + axes y, in which its second moments are nearly a unit ball's.
 
-    centre (d,) [m] is inside; axes (d, d) [m]. Points and directions y (n, d) are dimensionless.
+    centre (d,) [m] is inside; axes (d, d) [m]; a ray that is still inside at `limit` [m] never leaves. Points and directions y (n, d) are dimensionless.
     """
 
     name: str
@@ -31,6 +30,7 @@ class Balanced:
     theta: np.ndarray
     centre: np.ndarray
     axes: np.ndarray
+    limit: float
 
     @property
     def dimension(self) -> int:
@@ -75,7 +75,7 @@ class Balanced:
         def depth(t, rows):
             return np.max(np.where(chosen[rows], self.value(t[:, None] * directions[rows]), -np.inf), axis=1)
 
-        limit = FARTHEST / np.linalg.norm(directions @ self.axes.T, axis=1)
+        limit = self.limit / np.linalg.norm(directions @ self.axes.T, axis=1)
         return _crossings(depth, np.minimum(start, limit), limit)
 
 
@@ -86,15 +86,17 @@ def balanced(shape_class, theta) -> Balanced:
     """
     theta, d, name = np.asarray(theta, dtype=float), shape_class.dimension, shape_class.name
     jet = compile_jet(shape_class.expressions, d, shape_class.parameters, backend="numpy")
-    body = Balanced(name, jet, theta, interior_point(jet, theta, d, name), np.eye(d))
-    rays = np.concatenate([spread_directions(d, _DIRECTIONS[d]), np.eye(d), -np.eye(d)])
+    inside, along = interior_point(jet, theta, d, name), np.concatenate([np.eye(d), -np.eye(d)])
+    nearest = np.min(ray_lengths(jet, theta, inside, along), initial=REACHES[-1])
+    body = Balanced(name, jet, theta, inside, nearest * np.eye(d), ENDLESS * nearest)
+    rays = np.concatenate([spread_directions(d, _DIRECTIONS[d]), along])
     for _ in range(_MOST_ROUNDS):
         t = body.exits(rays)
         if not np.all(np.isfinite(t)):
             ray = body.axes @ rays[np.argmax(t)]
             raise ShapeError(
                 f"{name} is unbounded: a ray from {body.centre} along {ray / np.linalg.norm(ray)} has not left it after "
-                f"{FARTHEST:g} m. It has no volume: add inequalities that close it, or use it as a fixed body."
+                f"{body.limit:.3g} m. It has no volume: add inequalities that close it, or use it as a fixed body."
             )
         volume = np.sum(t**d) / d
         middle = t ** (d + 1) @ rays / (d + 1) / volume

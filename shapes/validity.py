@@ -7,14 +7,12 @@ import dataclasses
 import numpy as np
 
 from .compile import Jet, compile_jet
+from .interior import FLAT, REACHES, ends, first_order_depth, interior_point, ray_lengths
 from .symbols import ShapeError
 
 _DIRECTIONS = 200  # rays cast from the interior point, besides both ways along the axes
 _CHORDS = 2000  # pairs of surface points whose midpoint must be inside
-FARTHEST = 1e6  # [m] a ray that is still inside here is taken as unbounded
-_FLATTEST = 1e-15  # an interior shallower than this (in f) is round-off
-# Contact is solved to 1e-10 of a scene's length: a body ten times as thin, relative to its largest coordinate, is flat.
-FLAT = 1e-9
+_BEYOND = np.geomspace(1.01, 1e3, 200)  # times as far as where a ray leaves: none of these points may be inside
 # A gradient that changes by the second factor within the first share of the way inside vanishes or is infinite there.
 _STEP_IN, _STEEPEST = 1e-6, 1e3
 # A body that fails by less than this is convex to sampling accuracy: chords relative to |grad f| times the body's
@@ -42,87 +40,40 @@ def check(shape_class, theta) -> Report:
     interior = interior_point(jet, theta, shape_class.dimension, name)
     directions = _directions(len(interior))
     lengths = ray_lengths(jet, theta, interior, directions)
-    left = lengths < FARTHEST
-    points = (interior + lengths[:, None] * directions)[left]
-    if len(points) == 0:
-        raise ShapeError(f"{name} has no surface within {FARTHEST:g} m of {interior}: its inequalities bound nothing.")
+    left = ends(lengths)
+    if not np.any(left):
+        raise ShapeError(
+            f"{name} has no surface within {REACHES[-1]:.3g} m of {interior}: its inequalities bound nothing."
+        )
+    points = interior + lengths[left, None] * directions[left]
     within = np.minimum(lengths, 10 * np.max(lengths[left]))  # a sheet without end is not flat for being large
     _check_thickness(interior + within[:, None] * directions, name)
+    _check_gradient(jet, theta, np.concatenate([interior[None], points]), name)
     least_normal, least_curvature = _check_normals_and_curvature(jet, theta, interior, points, name)
+    worst_chord = _check_chords(jet, theta, points, name)
+    _check_one_part(jet, theta, interior, points, name)
     return Report(
         interior_point=interior,
         surface_points=points,
         bounded=bool(np.all(left)),
         least_normal=least_normal,
         least_curvature=least_curvature,
-        worst_chord=_check_chords(jet, theta, points, name),
+        worst_chord=worst_chord,
     )
-
-
-def interior_point(jet: Jet, theta, dimension: int, name: str) -> np.ndarray:
-    """A point (d,) with all f_j < 0: the origin, a point at 1 m on an axis, or else the deepest found.
-
-    Raises `ShapeError` when the set is empty or flat.
-    """
-    near = np.concatenate([np.zeros((1, dimension)), np.eye(dimension), -np.eye(dimension)])
-    with np.errstate(all="ignore"):
-        depths = np.max(jet.value(near, theta), axis=1)
-    inside = np.flatnonzero(depths < -_FLATTEST)
-    return near[inside[0]] if len(inside) else _deepest_point(jet, theta, dimension, name)
-
-
-def _deepest_point(jet: Jet, theta, dimension: int, name: str) -> np.ndarray:
-    """Minimises s subject to f_j(x) <= s; s stops at -1, as a half-space has no deepest point."""
-    import scipy.optimize  # takes .2 s, which most shapes need not wait for
-
-    found = scipy.optimize.minimize(
-        lambda point: point[-1],
-        np.append(np.full(dimension, 1e-3), 1.0),
-        bounds=[(None, None)] * dimension + [(-1.0, None)],
-        constraints={"type": "ineq", "fun": lambda point: point[-1] - jet.value(point[:-1], theta)},
-        method="SLSQP",
-        options={"maxiter": 500, "ftol": 1e-14},
-    )
-    point = found.x[:-1]
-    depth = np.max(jet.value(point, theta))
-    if not depth < -_FLATTEST:
-        raise ShapeError(
-            f"{name} is empty or flat: the deepest point found, {point}, has max f = {depth:.3g}, which must be "
-            "negative. Check the signs: the body is where every f_j(x) <= 0."
-        )
-    return point
 
 
 def surface_points(jet: Jet, theta, interior: np.ndarray) -> tuple[np.ndarray, bool]:
     """Where rays from an interior point (d,) leave the body: points (n, d), and whether every ray left it."""
     directions = _directions(len(interior))
     lengths = ray_lengths(jet, theta, interior, directions)
-    left = lengths < FARTHEST
-    return (interior + lengths[:, None] * directions)[left], bool(np.all(left))
+    left = ends(lengths)
+    return interior + lengths[left, None] * directions[left], bool(np.all(left))
 
 
 def _directions(dimension: int) -> np.ndarray:
     random = np.random.default_rng(0).normal(size=(_DIRECTIONS, dimension))
     directions = np.concatenate([np.eye(dimension), -np.eye(dimension), random])
     return directions / np.linalg.norm(directions, axis=1, keepdims=True)
-
-
-def ray_lengths(jet: Jet, theta, interior, directions) -> np.ndarray:
-    """How far (n,) [m] rays from an interior point in unit directions (n, d) stay inside, at most `FARTHEST`."""
-
-    def inside(distance):
-        with np.errstate(all="ignore"):
-            return np.max(jet.value(interior + distance[:, None] * directions, theta), axis=-1) < 0
-
-    near, far = np.zeros(len(directions)), np.full(len(directions), 1e-6)
-    while np.any(still := inside(far) & (far < FARTHEST)):
-        near, far = np.where(still, far, near), np.where(still, 2 * far, far)
-    left = far < FARTHEST
-    for _ in range(60):
-        middle = (near + far) / 2
-        is_inside = inside(middle)
-        near, far = np.where(is_inside, middle, near), np.where(is_inside, far, middle)
-    return np.where(left, far, FARTHEST)
 
 
 def _check_thickness(ends, name: str) -> None:
@@ -141,6 +92,16 @@ def _active(jet: Jet, theta, points) -> tuple[np.ndarray, np.ndarray]:
     """Which inequality (n, m) bounds the body at each surface point, and the lengths (n, m) of all gradients there."""
     values = jet.value(points, theta)
     return values >= np.max(values, axis=1, keepdims=True), np.linalg.norm(jet.gradient(points, theta), axis=-1)
+
+
+def _check_gradient(jet: Jet, theta, points, name: str) -> None:
+    with np.errstate(all="ignore"):
+        missing = np.isnan(jet.gradient(points, theta)).any(axis=-1)
+    for k, j in zip(*np.nonzero(missing), strict=True):
+        raise ShapeError(
+            f"{name} has no normal at {points[k]}: inequality {j} has no gradient there, as sqrt(x**2 + y**2) has none on its "
+            "axis. Write x**2 + y**2 - r**2 for sqrt(x**2 + y**2) - r, and cut a cone off below its apex, as shapes.Cone is."
+        )
 
 
 def _check_normals_and_curvature(jet: Jet, theta, interior, points, name) -> tuple[float, float]:
@@ -187,3 +148,15 @@ def _check_chords(jet: Jet, theta, points, name) -> float:
             "Split the body into convex parts."
         )
     return float(relative[worst])
+
+
+def _check_one_part(jet: Jet, theta, interior, points, name: str) -> None:
+    """Raises `ShapeError` if a ray that left the set at one of `points` (n, d) enters it again."""
+    beyond = interior + _BEYOND[:, None, None] * (points - interior)
+    depths = first_order_depth(jet, theta, beyond) / np.linalg.norm(beyond - interior, axis=-1)
+    far, ray = np.unravel_index(np.argmax(depths), depths.shape)
+    if depths[far, ray] > FLAT:
+        raise ShapeError(
+            f"{name} is not convex: the line from {interior} to {beyond[far, ray]}, both inside, leaves it at {points[ray]}. "
+            "Split the body into convex parts, and give each an inequality that cuts off the others."
+        )
