@@ -12,7 +12,9 @@ import sympy
 from .arguments import positive, positives
 from .implicit import ImplicitShape, Shape
 from .moments import centred
-from .symbols import AbsPower, Norm, ShapeError, x, y, z
+from .symbols import AbsPower, Norm, PositivePower, ShapeError, x, y, z
+
+_LEAST_EPSILON = 0.01  # powers up to 200
 
 
 def Sphere(radius: float) -> Shape:
@@ -34,28 +36,49 @@ def Ellipsoid(semi_axes: Sequence[float]) -> Shape:
 def Superquadric(semi_axes: Sequence[float], *, epsilon: tuple[float, float]) -> Shape:
     """Barr's superquadric (|x/a|^(2/e2) + |y/b|^(2/e2))^(e2/e1) + |z/c|^(2/e1) <= 1, convex for 0 < e1, e2 <= 2.
 
-    `semi_axes` (a, b, c) [m]; `epsilon` = (e1, e2): e1 rounds along z, e2 around it. e1 = e2 = 2/p is the sum of p-th
-    powers, which is what contact solves best. The exponents are part of the expression, not parameters.
+    `semi_axes` (a, b, c) [m]; `epsilon` = (e1, e2), at least .01: e1 rounds along z, e2 around it. e1 = e2 = 2/p is the sum
+    of p-th powers, which is what contact solves best. The exponents are part of the expression, not parameters.
 
     With an exponent 2/e below 2, and none above, the curvature is infinite where a coordinate vanishes but bounded below
-    everywhere: the class then has the `support` function, which is smooth where the inequality is not. e = 2 (exponent 1)
-    has edges and no support function; with one exponent below and one above 2 neither is smooth everywhere.
+    everywhere: the class then has the `support` function, which is smooth where the inequality is not. With one exponent
+    below and one above 2 neither is smooth everywhere. e2 = 2 (exponent 1) has edges: four inequalities, or, if e1 = 2 as
+    well, the eight faces of an octahedron. e1 = 2 alone has an apex and is refused.
     """
     a, b, c = sympy.symbols("a b c", positive=True)
     axes = positives("semi_axes", semi_axes, 3, error=ShapeError)
     e1, e2 = positives("epsilon", epsilon, 2, error=ShapeError)
     if max(e1, e2) > 2:
         raise ShapeError(f"`epsilon` = {(e1, e2)} must be at most 2 in both: a larger exponent is not convex.")
+    if min(e1, e2) < _LEAST_EPSILON:
+        raise ShapeError(
+            f"`epsilon` = {(e1, e2)} must be at least {_LEAST_EPSILON} in both: an edge that sharp has no curvature that "
+            "contact could resolve. Use Box or Cylinder, or Rounded(Box(...), radius)."
+        )
     p1, p2 = _exponent(2 / e1), _exponent(2 / e2)
-    ring = AbsPower(x / a, p1) + AbsPower(y / b, p1) if p1 == p2 else AbsPower(Norm(x / a, y / b, p2), p1)
+    if p1 == 1 < p2:
+        raise ShapeError(
+            f"`epsilon` = {(e1, e2)} has an apex at both ends of z, which has no normal: make the first one 1.9, or cut the "
+            "body off below the apex as Cone does."
+        )
     return ImplicitShape(
-        [ring + AbsPower(z / c, p1) - 1],
+        _superquadric(x / a, y / b, z / c, p1, p2),
         parameters=dict(zip((a, b, c), axes, strict=True)),
         name="Superquadric",
         closed_form=_SuperquadricMoments(float(p1), float(p2)),
         support=_dual_norm(a, b, c, p1, p2) if 1 < min(p1, p2) < 2 >= max(p1, p2) else None,
         validate=False,
     )
+
+
+def _superquadric(u, v, w, p1, p2) -> list[sympy.Expr]:
+    """(|u|^p2 + |v|^p2)^(p1/p2) + |w|^p1 <= 1, one inequality for every piece without an edge."""
+    slanted = [i * u + k * v for i in (1, -1) for k in (1, -1)]  # the largest is |u| + |v|
+    if p1 == 1:
+        return [ring + i * w - 1 for ring in slanted for i in (1, -1)]
+    if p2 == 1:
+        return [PositivePower(ring, p1) + AbsPower(w, p1) - 1 for ring in slanted]
+    ring = AbsPower(u, p1) + AbsPower(v, p1) if p1 == p2 else AbsPower(Norm(u, v, p2), p1)
+    return [ring + AbsPower(w, p1) - 1]
 
 
 def Disc(radius: float) -> Shape:

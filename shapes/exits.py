@@ -22,7 +22,8 @@ _MOST_ROUNDS = 60
 class Balanced:
     """The set {f_j <= 0} in coordinates y with x = centre + axes y, in which its second moments are nearly a unit ball's.
 
-    centre (d,) [m] is inside; axes (d, d) [m]; a ray that is still inside at `limit` [m] never leaves. Points and directions y (n, d) are dimensionless.
+    centre (d,) [m] is inside; axes (d, d) [m]; a ray that is still inside at `limit` [m] never leaves. Points and
+    directions y (n, d) are dimensionless.
     """
 
     name: str

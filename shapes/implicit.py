@@ -14,7 +14,7 @@ from . import mesh, quadrature, validity
 from .arguments import number
 from .compile import Jet, compile_jet
 from .moments import Moments
-from .symbols import COORDINATES, ShapeError, canonical
+from .symbols import COORDINATES, ShapeError, canonical, without_kinks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,9 +115,11 @@ def ImplicitShape(
 ) -> Shape:
     """A convex body of your own, {f_j <= 0}, in the symbols `shapes.x, shapes.y, shapes.z` and named parameters.
 
-    With `validate` the set is sampled (see `validity.check`) and refused with a `ShapeError` that names the offending
-    point when it is empty, not convex, or has a zero or infinite normal. Traced parameter values cannot be sampled:
-    build the shape once with numbers and change `theta` with `dataclasses.replace`.
+    A sum with |u| as a term, like |x| + |y| + z - 1, is split into the faces that it stands for; the shape then has an
+    inequality for each. With `validate` the set is sampled (see `validity.check`) and refused with a `ShapeError` that
+    names the offending point when it is empty, not convex, or has a zero, infinite or jumping normal within an inequality.
+    Traced parameter values cannot be sampled: build the shape once with numbers and change `theta` with
+    `dataclasses.replace`.
     """
     if not isinstance(expressions, Sequence) or isinstance(expressions, str):
         raise ShapeError(f"`expressions` = {expressions!r} must be a list of sympy expressions: wrap a single one in [ ].")
@@ -130,10 +132,18 @@ def ImplicitShape(
     if not all(isinstance(s, sympy.Symbol) for s in symbols) or set(symbols) & set(COORDINATES[3]):
         raise ShapeError(f"`parameters` keys must be sympy symbols other than x, y and z, got {symbols!r}.")
     theta = np.array([number(str(s), v, error=ShapeError) for s, v in parameters.items()], dtype=float)
+    expressions = [canonical(e, dimension, symbols) for e in expressions]
+    unused = [str(s) for s in symbols if not any(e.has(s) for e in expressions)]
+    if unused:
+        raise ShapeError(
+            f"`parameters` names {', '.join(unused)}, which no expression uses: leave it out, or use this very symbol "
+            "(symbols of one name but other assumptions differ)."
+        )
+    values = dict(zip(symbols, theta, strict=True))
     shape = Shape(
         ShapeClass(
             name=name,
-            expressions=tuple(canonical(e, dimension, symbols) for e in expressions),
+            expressions=tuple(piece for e in expressions for piece in without_kinks(e, values)),
             parameters=symbols,
             dimension=dimension,
             closed_form=closed_form,

@@ -67,7 +67,7 @@ def first_order_depth(jet: Jet, theta, points) -> np.ndarray:
 
 
 def ray_lengths(jet: Jet, theta, interior, directions) -> np.ndarray:
-    """How far (n,) [m] rays from an interior point in unit directions (n, d) stay inside; infinite where they never leave."""
+    """How far (n,) [m] rays from an interior point in unit directions (n, d) stay inside; infinite where they always do."""
 
     def inside(distances):
         with np.errstate(all="ignore"):
@@ -104,8 +104,8 @@ def _deepest_point(jet: Jet, theta, start, name: str) -> np.ndarray:
         slopes = np.full(len(slopes), steepest if steepest > 0 else 1.0)
         point = _lowest(jet, theta, point, slopes)
     raise ShapeError(
-        f"{name} is empty or flat: the deepest point found, {point}, has max f = {np.max(jet.value(point, theta)):.3g}, which "
-        "must be negative. Check the signs: the body is where every f_j(x) <= 0."
+        f"{name} is empty or flat: the deepest point found, {point}, has max f = {np.max(jet.value(point, theta)):.3g}, "
+        "which must be negative. Check the signs: the body is where every f_j(x) <= 0."
     )
 
 

@@ -46,7 +46,9 @@ def _surface(shape_class: ShapeClass, theta: tuple[float, ...]) -> Surface:
     interior = interior_point(jet, theta, shape_class.dimension, shape_class.name)
     points, _ = surface_points(jet, theta, interior)
     if len(points) == 0:
-        raise ShapeError(f"{shape_class.name} has no surface within {REACHES[-1]:.3g} m of {interior}: check its parameters.")
+        raise ShapeError(
+            f"{shape_class.name} has no surface within {REACHES[-1]:.3g} m of {interior}: check its parameters."
+        )
     slope = np.median(np.linalg.norm(jet.gradient(points, theta), axis=-1), axis=0)
     size = float(np.median(np.linalg.norm(points - interior, axis=1)))
     return Surface(interior, size, slope, _sharpness(jet, theta, points, size) if shape_class.count == 1 else np.inf)

@@ -147,3 +147,17 @@ def canonical(expression: object, dimension: int, parameters: tuple[sympy.Symbol
     return expression.replace(
         lambda e: e.is_Pow and isinstance(e.base, sympy.Abs), lambda e: AbsPower(e.base.args[0], e.exp)
     ).replace(lambda e: isinstance(e, sympy.Abs), lambda e: AbsPower(e.args[0], sympy.Integer(1)))
+
+
+def without_kinks(expression: sympy.Expr, values: dict[sympy.Symbol, float]) -> list[sympy.Expr]:
+    """The inequalities whose largest is `expression`, a canonical one, where it adds multiples c |u| with c > 0 at the
+    parameters' `values`: each has an edge at u = 0, where g + c |u| <= 0 is g + c u <= 0 and g - c u <= 0. Others stay one.
+    """
+    found = [expression]
+    for kink in sorted(expression.atoms(AbsPower), key=str):
+        u, p = kink.args
+        size = sympy.Dummy(positive=True)
+        factor = sympy.expand(expression.xreplace({kink: size})).diff(size)
+        if p == 1 and not factor.free_symbols - set(values) and factor.subs(values) > 0:
+            found = [e.xreplace({kink: sign * u}) for e in found for sign in (1, -1)]
+    return found

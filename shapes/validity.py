@@ -18,6 +18,8 @@ _STEP_IN, _STEEPEST = 1e-6, 1e3
 # A body that fails by less than this is convex to sampling accuracy: chords relative to |grad f| times the body's
 # size, curvatures relative to |Hessian|. Round-off leaves 1e-15, an exponent off by 1 % leaves 1e-4.
 _CONVEXITY = 1e-9
+# A normal that turns by more than this [rad] between points that are 2^-40 of the body apart jumps: |u|^1.1 turns by .06.
+_JUMP, _HALVINGS, _WAYS = 0.1, 40, 500
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,9 +44,7 @@ def check(shape_class, theta) -> Report:
     lengths = ray_lengths(jet, theta, interior, directions)
     left = ends(lengths)
     if not np.any(left):
-        raise ShapeError(
-            f"{name} has no surface within {REACHES[-1]:.3g} m of {interior}: its inequalities bound nothing."
-        )
+        raise ShapeError(f"{name} has no surface within {REACHES[-1]:.3g} m of {interior}: its inequalities bound nothing.")
     points = interior + lengths[left, None] * directions[left]
     within = np.minimum(lengths, 10 * np.max(lengths[left]))  # a sheet without end is not flat for being large
     _check_thickness(interior + within[:, None] * directions, name)
@@ -52,6 +52,7 @@ def check(shape_class, theta) -> Report:
     least_normal, least_curvature = _check_normals_and_curvature(jet, theta, interior, points, name)
     worst_chord = _check_chords(jet, theta, points, name)
     _check_one_part(jet, theta, interior, points, name)
+    _check_edges(jet, theta, interior, points, name)
     return Report(
         interior_point=interior,
         surface_points=points,
@@ -99,8 +100,8 @@ def _check_gradient(jet: Jet, theta, points, name: str) -> None:
         missing = np.isnan(jet.gradient(points, theta)).any(axis=-1)
     for k, j in zip(*np.nonzero(missing), strict=True):
         raise ShapeError(
-            f"{name} has no normal at {points[k]}: inequality {j} has no gradient there, as sqrt(x**2 + y**2) has none on its "
-            "axis. Write x**2 + y**2 - r**2 for sqrt(x**2 + y**2) - r, and cut a cone off below its apex, as shapes.Cone is."
+            f"{name} has no normal at {points[k]}: inequality {j} has no gradient there, as sqrt(x**2 + y**2) has none on "
+            "its axis. Write x**2 + y**2 - r**2 for sqrt(x**2 + y**2) - r, and cut a cone off below its apex, as shapes.Cone is."
         )
 
 
@@ -157,6 +158,49 @@ def _check_one_part(jet: Jet, theta, interior, points, name: str) -> None:
     far, ray = np.unravel_index(np.argmax(depths), depths.shape)
     if depths[far, ray] > FLAT:
         raise ShapeError(
-            f"{name} is not convex: the line from {interior} to {beyond[far, ray]}, both inside, leaves it at {points[ray]}. "
-            "Split the body into convex parts, and give each an inequality that cuts off the others."
+            f"{name} is not convex: the line from {interior} to {beyond[far, ray]}, both inside, leaves it at {points[ray]}."
+            " Split the body into convex parts, and give each an inequality that cuts off the others."
         )
+
+
+def _check_edges(jet: Jet, theta, interior, points, name: str) -> None:
+    """Raises `ShapeError` for an edge or a corner within one inequality, as |x| has at x = 0: each way between two of the
+    points (n, d) is halved towards where the normal turns most, and so is the way over the surface there."""
+    rng = np.random.default_rng(2)
+    start, end = points[rng.integers(len(points), size=(2, _WAYS))]
+    for j in range(jet.value(interior, theta).size):
+
+        def normals(x, j=j):
+            with np.errstate(all="ignore"):
+                gradient = jet.gradient(x, theta)[:, j]
+                return np.nan_to_num(gradient / np.linalg.norm(gradient, axis=-1, keepdims=True))
+
+        kinks, across = _largest_turns(normals, start, end)
+        turns = np.linalg.norm(across, axis=1)
+        k = int(np.argmax(turns))
+        if turns[k] < _JUMP:
+            continue
+        ray = (kinks[k] - interior) / np.linalg.norm(kinks[k] - interior)
+        length = ray_lengths(jet, theta, interior, ray[None])[0]
+        edge = interior + length * ray
+        if not np.isfinite(length) or np.argmax(jet.value(edge, theta)) != j:
+            continue  # not on the surface
+        beside = _STEP_IN * length * across[k] / turns[k]
+        _, on_surface = _largest_turns(normals, (edge - beside)[None], (edge + beside)[None])
+        if np.linalg.norm(on_surface) > _JUMP:
+            raise ShapeError(
+                f"{name} has an edge at {edge}: the normal of inequality {j} jumps there, which contact cannot follow. Give "
+                "each face an inequality of its own, as max(f, g) <= 0 is the list [f, g], or use Polytope."
+            )
+
+
+def _largest_turns(normals, start, end):
+    """Where (n, d) on the ways from `start` to `end` (n, d) normals change most, and how (n, d) over 2^-40 of each."""
+    first, last = normals(start), normals(end)
+    for _ in range(_HALVINGS):
+        middle = (start + end) / 2
+        n = normals(middle)
+        early = (np.linalg.norm(n - first, axis=1) > np.linalg.norm(last - n, axis=1))[:, None]
+        start, first = np.where(early, start, middle), np.where(early, first, n)
+        end, last = np.where(early, middle, end), np.where(early, n, last)
+    return start, last - first

@@ -12,6 +12,7 @@ import pytest
 import shapes
 from shapes import ShapeError
 from shapes.compile import compile_jet
+from shapes.curved import _SuperquadricMoments
 
 EPS = np.finfo(float).eps
 # f is a difference of terms of size 1 (10 for the roundest powers below); normals are quotients of such terms.
@@ -160,11 +161,24 @@ def test_moments_of_superquadrics_match_nested_quadrature(epsilon):
     np.testing.assert_array_equal(moments.first, np.zeros(3))
 
 
+@pytest.mark.parametrize(("epsilon", "pieces"), [((2.0, 2.0), 8), ((1.0, 2.0), 4), ((0.25, 2.0), 4)])
+def test_superquadrics_with_edges_have_an_inequality_for_each_piece(epsilon, pieces):
+    """Inside is where Barr's one inequality says."""
+    shape = shapes.Superquadric((0.7, 1.1, 0.4), epsilon=epsilon)
+    assert shape.shape_class.count == pieces
+    points = np.random.default_rng(0).uniform(-1, 1, (1000, 3)) * np.asarray(shape.theta)
+    u, v, w = np.abs(points / np.asarray(shape.theta)).T
+    barr = (u + v) ** (2 / epsilon[0]) + w ** (2 / epsilon[0]) - 1
+    inside = np.max(shape.shape_class.jet.value(points, shape.theta), axis=1) <= 0
+    np.testing.assert_array_equal(inside, barr <= 0)
+    assert 50 < np.sum(inside) < 950
+
+
 def test_superquadric_moments_are_those_of_the_ellipsoid_and_of_the_box_in_the_limits():
     axes = (0.7, 1.1, 0.4)
-    round_, box = shapes.Superquadric(axes, epsilon=(1, 1)), shapes.Superquadric(axes, epsilon=(1e-8, 1e-8))
-    for shape, limit, rtol in ((round_, shapes.Ellipsoid(axes), 1e-14), (box, shapes.Box(axes), 1e-7)):
-        got, expected = (s.shape_class.closed_form(np.asarray(s.theta)) for s in (shape, limit))
+    for p, limit, rtol in ((2.0, shapes.Ellipsoid(axes), 1e-14), (2e8, shapes.Box(axes), 1e-7)):
+        got = _SuperquadricMoments(p, p)(np.asarray(axes))
+        expected = limit.shape_class.closed_form(np.asarray(limit.theta))
         np.testing.assert_allclose(got.volume, expected.volume, rtol=rtol)
         np.testing.assert_allclose(got.second, expected.second, rtol=rtol)
 
@@ -197,7 +211,7 @@ def test_support_function_leads_to_the_surface_point_with_that_normal(epsilon):
         assert np.linalg.eigvalsh(hessian)[0] > -ROUND_OFF  # also where coordinates of n vanish
 
 
-@pytest.mark.parametrize("epsilon", [(1.0, 1.0), (0.5, 0.5), (1.5, 0.5), (0.5, 1.5), (2.0, 1.5), (2.0, 2.0)])
+@pytest.mark.parametrize("epsilon", [(1.0, 1.0), (0.5, 0.5), (1.5, 0.5), (0.5, 1.5), (1.5, 2.0), (2.0, 2.0)])
 def test_only_superquadrics_of_unbounded_and_nowhere_vanishing_curvature_have_a_support_function(epsilon):
     assert shapes.Superquadric((1, 1, 1), epsilon=epsilon).shape_class.support is None
 
@@ -245,6 +259,8 @@ def test_superquadric_has_a_slope_and_a_semidefinite_hessian_at_the_pole(epsilon
         (lambda: shapes.Superquadric((1, 1, -1), epsilon=(1, 1)), "`semi_axes` = .* must be (positive|one finite number)"),
         (lambda: shapes.Superquadric((1, 1, 1), epsilon=(2.1, 1)), "`epsilon` = .* must be at most 2 .* not convex"),
         (lambda: shapes.Superquadric((1, 1, 1), epsilon=(0, 1)), "`epsilon` = .* must be (positive|one finite number)"),
+        (lambda: shapes.Superquadric((1, 1, 1), epsilon=(1, 1e-6)), "`epsilon` = .* must be at least 0.01 .* Use Box"),
+        (lambda: shapes.Superquadric((1, 1, 1), epsilon=(2, 1)), "`epsilon` = .* has an apex .* make the first one 1.9"),
         (lambda: shapes.Superquadric((1, 1, 1), epsilon=(1, 1, 1)), "`epsilon` has shape .*needs 2 numbers"),
         (lambda: shapes.HalfSpace(normal=(0, 0, 2)), "`normal` = .* has length 2: give a unit vector"),
         (lambda: shapes.HalfSpace(normal=(0, 0, 0)), "`normal` = .* has length 0: give a unit vector"),

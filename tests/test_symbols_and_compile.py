@@ -62,6 +62,7 @@ def test_illegal_expression_is_refused_with_a_remedy(expression, says):
         (([ball(r)],), {"parameters": {r: np.float32(1)}}, "`r` is float32: give float64"),
         (([ball(r)],), {"parameters": {r: None}}, "`r` = None must be one finite number"),
         (([ball(r)],), {"parameters": {r: "1"}}, "`r` = '1' must be one finite number"),
+        (([ball()],), {"parameters": {r: 1.0}}, "`parameters` names r, which no expression uses: leave it out"),
         (([ball()],), {"parameters": {x: 1.0}}, "`parameters` keys must be sympy symbols other than x, y and z"),
         ((None,), {}, "`expressions` = None must be a list"),
         (([AbsPower(x, r) + y**2 + z**2 - 1],), {"parameters": {r: 4.0}}, "variable exponent"),
@@ -106,6 +107,25 @@ def test_even_exponents_become_plain_powers_and_odd_ones_do_not():
 )
 def test_absolute_values_become_abs_power(written, meant):
     assert canonical(written, 2, ()) == meant
+
+
+@pytest.mark.parametrize(
+    ("expression", "pieces"),
+    [
+        (sympy.Abs(x) + sympy.Abs(y) + sympy.Abs(z) - 1, 8),
+        (r * sympy.Abs(x - y) + z**2 - 1, 2),
+        (z - sympy.Abs(x), 1),
+        ((sympy.Abs(x) + 1) ** 2 + z**2 - 3, 1),
+    ],
+)
+def test_sums_of_absolute_values_are_split_into_faces(expression, pieces):
+    """The largest of the pieces is the sum; a negative factor and a function of a sum are no faces of a convex body."""
+    parameters = {r: 0.5} if expression.has(r) else {}
+    shape = ImplicitShape([expression], parameters=parameters, validate=False)
+    assert shape.shape_class.count == pieces
+    whole = sympy.lambdify((x, y, z), expression.subs(parameters))
+    for point in np.random.default_rng(0).normal(size=(20, 3)):
+        np.testing.assert_allclose(np.max(shape.value(point)), whole(*point), rtol=0, atol=ROUND_OFF)
 
 
 def test_odd_power_of_an_absolute_value_is_as_smooth_as_abs_power():

@@ -134,6 +134,22 @@ def test_points_without_a_gradient_are_refused(expressions):
     assert np.hypot(*point[:2]) == 0
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [(sympy.Abs(x) + sympy.Abs(y)) ** 2 + z**2 - 1, sympy.exp(sympy.Abs(x)) + y**2 + z**2 - 2, r2 + sympy.Abs(x * y) - 1],
+    ids=["square rounded along z", "lens", "product"],
+)
+def test_edges_within_an_inequality_are_refused(expression):
+    """At the point named the gradient differs between both sides, and the surface is there."""
+    message, edge = refusal([expression])
+    assert "Give each face an inequality of its own" in message
+    shape = ImplicitShape([expression], validate=False)
+    np.testing.assert_allclose(shape.value(edge), 0.0, rtol=0, atol=1e-6)
+    sides = [edge + 1e-6 * np.array([s, t, 0]) for s in (1, -1) for t in (1, -1)]
+    normals = [g / np.linalg.norm(g) for g in (np.asarray(shape.gradient(side))[0] for side in sides)]
+    assert max(np.linalg.norm(n - normals[0]) for n in normals) > 0.1
+
+
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("axis", [(0, 0, 1), (1, 1, 1)])
 def test_two_sheets_are_refused(axis, size):
