@@ -101,7 +101,8 @@ def _check_gradient(jet: Jet, theta, points, name: str) -> None:
     for k, j in zip(*np.nonzero(missing), strict=True):
         raise ShapeError(
             f"{name} has no normal at {points[k]}: inequality {j} has no gradient there, as sqrt(x**2 + y**2) has none on "
-            "its axis. Write x**2 + y**2 - r**2 for sqrt(x**2 + y**2) - r, and cut a cone off below its apex, as shapes.Cone is."
+            "its axis. Write x**2 + y**2 - r**2 for sqrt(x**2 + y**2) - r, and cut a cone off below its apex as shapes.Cone "
+            "is."
         )
 
 
