@@ -28,7 +28,7 @@ from .error_control import Tolerance  # noqa: E402
 from .friction import FrictionEllipsoid  # noqa: E402
 from .newton import solve_ncp  # noqa: E402
 from .overlaps import OverlapWarning  # noqa: E402
-from .results import Interrupted, Result, StepError  # noqa: E402
+from .results import ClosestPointsError, Interrupted, Result, StepError  # noqa: E402
 from .scene import Scene  # noqa: E402
 from .simulate import simulate  # noqa: E402
 from .steppers import (  # noqa: E402
@@ -47,6 +47,7 @@ __all__ = [
     "Adaptive",
     "ClosedFormGap",
     "ClosestPoints",
+    "ClosestPointsError",
     "Comparison",
     "ComparisonInterrupted",
     "Compliance",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import textwrap
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,8 @@ from shapes.surface import rough_interior_and_slope
 from . import approach, checks, rotation
 from .compilation import jit
 from .complementarity import fischer_burmeister
-from .newton import Solution, largest, linearized, newton
+from .newton import LEAST_DAMPING, Solution, largest, linearized, newton
+from .results import ClosestPointsError
 from .threads import one_blas_thread
 from .vantage import vantage
 
@@ -30,6 +32,8 @@ _ITERATIONS = 60
 _STARTS = 12
 _QUERY_TOLERANCE = 1e-13  # of the smaller body's size, on top of what round-off leaves
 _ANGLE = 1e3
+_STALLED_DAMPING = 1e-20  # a side of |u|^8 has a curvature of 1e-10 where its normal is exact to 1e-16
+_NEARLY = 1e-6  # a residual below which an answer is not proved, but near
 _STRAY = 0.05  # lengths of gap by which a root may be worse than its start
 # Rounding of a point, relative to the length, is that of its coordinates; of its normal, that times the curvature.
 _ROUND_OFF = 16 * np.finfo(float).eps
@@ -66,8 +70,8 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2) -> ClosestPoi
     where points are not unique (faces, parallel edges) the derivative of the distance is still right, that of the points is
     the shortest one. For overlapping bodies -distance is the least penetration depth that was found from 12 starts: the
     shortest translation along the common normal that parts them.
-    Raises `ValueError` for bad poses and, outside traced code, `RuntimeError` when a pair is not solved; in traced code ask
-    `converged`.
+    Raises `ValueError` for bad poses and, outside traced code, `ClosestPointsError`, with all answers, when a pair is not
+    proved; in traced code ask `converged`.
     """
     checks.double_precision()
     for name, shape in (("shape_1", shape_1), ("shape_2", shape_2)):
@@ -79,12 +83,34 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2) -> ClosestPoi
     pair = PairClass(shape_1.shape_class, shape_2.shape_class, eliminate=False)
     answer = _query(pair, jnp.asarray(shape_1.theta), jnp.asarray(shape_2.theta), *poses)
     if not isinstance(answer.converged, jax.core.Tracer) and not jnp.all(answer.converged):
-        raise RuntimeError(
-            f"closest points of {pair.first.name} and {pair.second.name} were not found for "
-            f"{int(jnp.sum(~answer.converged))} of {answer.converged.size} poses, residual "
-            f"{float(jnp.max(answer.residual)):.2e}. Check for shapes of extreme aspect or bodies deep inside each other."
-        )
+        raise ClosestPointsError(_unfound(answer, shape_1, shape_2), answer=answer)
     return answer
+
+
+def _unfound(answer: ClosestPoints, shape_1: Shape, shape_2: Shape) -> str:
+    """What to say of pairs that are not proved: which, by how much, and what it means there."""
+    converged, residual, distance = (np.ravel(a) for a in (answer.converged, answer.residual, answer.distance))
+    missing = np.flatnonzero(~converged)
+    worst = missing[np.argmax(np.where(np.isnan(residual[missing]), np.inf, residual[missing]))]
+    if residual[worst] <= _NEARLY:
+        advice = "The distances are right to about the residual times the smaller body's size; the points may be less so."
+    elif distance[worst] < 0:
+        advice = "The bodies overlap there and no start led to a depth: part them, or ask for a pose nearby."
+    else:
+        advice = "Check both for an extreme aspect, and the poses for distances of another order than the sizes."
+    return (
+        f"closest points of {_described('shape_1', shape_1)} and {_described('shape_2', shape_2)} were not proved for "
+        f"{len(missing)} of {converged.size} pairs of poses (numbers {', '.join(map(str, missing[:5]))}"
+        f"{', ...' if len(missing) > 5 else ''}): residual {residual[worst]:.2e} at distance {distance[worst]:.6g} m in "
+        f"number {worst}. {advice} All answers are in the error's `answer`, with the residual of each."
+    )
+
+
+def _described(name: str, shape: Shape) -> str:
+    """The argument with the shape's class and parameters, or with the inequalities of a shape without."""
+    values = ", ".join(f"{parameter}={value:.6g}" for parameter, value in shape.parameters().items())
+    values = values or "; ".join(f"{e} <= 0" for e in shape.shape_class.expressions)
+    return f"`{name}` = {shape.shape_class.name}({textwrap.shorten(values, 80, placeholder=' ...')})"
 
 
 @functools.partial(jit, static_argnums=0)
@@ -184,48 +210,65 @@ def _unproved(pair: PairClass, first: Placed, second: Placed, length, z):
 
 
 def closest_points_from(
-    pair: PairClass, start, first: Placed, second: Placed, length, tolerance=_TOLERANCE, kappa=0.0, most=_ITERATIONS
+    pair: PairClass,
+    start,
+    first: Placed,
+    second: Placed,
+    length,
+    tolerance=_TOLERANCE,
+    kappa=0.0,
+    most=_ITERATIONS,
+    damping=LEAST_DAMPING,
 ) -> Solution:
     """Closest points of one pair from `start`, long-form unknowns; `Solution.z` is the same, in metres.
 
     `length` [m] is the scale in which the tolerance is meant; `kappa` smooths complementarity, see `_residual`; `most`
-    bounds the iterations.
+    bounds the iterations; `damping` is the least one of Newton's method.
     """
     pair = pair.general
     unit = _unit(pair, length)
     residual = functools.partial(_residual, pair, first, second, length, kappa=kappa)
-    solution = newton(linearized(residual), start / unit, tolerance=tolerance, max_iterations=most)
+    solution = newton(linearized(residual), start / unit, tolerance=tolerance, max_iterations=most, damping=damping)
     return Solution(solution.z * unit, solution.residual, solution.iterations, solution.converged)
 
 
 def _solved(pair: PairClass, start, first: Placed, second: Placed, length, tolerance):
     """Closest points near `start`, both long-form unknowns in metres, and whether they are found (): a root within the
-    `tolerance`, or what proves the distance so exactly.
+    `tolerance`, or what proves the distance.
 
     Of faces and edges that are parallel within 1e-8 the root may be out of the reach of Newton's method, for what decides
     between their points is as small as that; from the same start it then keeps the products of multipliers and slacks.
+    Of a face against a point without curvature, like the middle of a side of a superquadric, it is approached ever more
+    slowly: from where it stalled, Newton's method goes on with less damping, and ends with what weak duality proves.
     """
-    d = pair.dimension
-
-    def solve(kappa, most):
-        solution = closest_points_from(pair, start, first, second, length, tolerance, kappa, most)
-        # Newton's method may have left for a worse root
-        return solution.z, solution.converged & (solution.z[3 * d] > start[3 * d] - _STRAY * length)
-
-    if all(side.count == 1 and side.support is None for side in (pair.first, pair.second)):
-        return solve(0.0, _ITERATIONS)
-    unit = _unit(pair, length)
+    d, unit = pair.dimension, _unit(pair, length)
     rows = _rows(pair, first, second, length, start / unit)
-    products = jnp.maximum(rows.multipliers * rows.slacks, 0.0)
+    products = jnp.sqrt(jnp.maximum(rows.multipliers * rows.slacks, 0.0))
 
-    def again(solved, kappa):
-        z, kept = solve(kappa, jnp.where(solved, -1, _ITERATIONS))
-        kept &= jnp.all(kappa == 0) | (_unproved(pair, first, second, length, z / unit) <= tolerance)
-        return solved | kept, (z, kept)
+    def unproved(z):
+        return _unproved(pair, first, second, length, z / unit)
 
-    unsolved = varying_like(jnp.asarray(False), (start, products))
-    _, (z, kept) = lax.scan(again, unsolved, jnp.stack([0 * products, jnp.sqrt(products)]))
-    return z[jnp.argmax(kept)], jnp.any(kept)
+    def attempt(before, kind):
+        solved, stalled = before
+        kappa, damping = kind
+        last = damping < LEAST_DAMPING
+        most = jnp.where(solved, -1, _ITERATIONS)
+        begin = jnp.where(last, stalled, start)
+        solution = closest_points_from(pair, begin, first, second, length, tolerance, kappa, most, damping)
+        z = jnp.where(last & ~(unproved(solution.z) < unproved(stalled)), stalled, solution.z)
+        near = z[3 * d] > start[3 * d] - _STRAY * length  # Newton's method may have left for a worse root
+        exact = solution.converged & (jnp.all(kappa == 0) | (unproved(z) <= tolerance))
+        found = near & (exact | (last & (unproved(z) <= _TOLERANCE)))
+        return (solved | found, jnp.where(near & jnp.all(kappa == 0), z, stalled)), (z, found)
+
+    curved = all(side.count == 1 and side.support is None for side in (pair.first, pair.second))
+    kappas = [0 * products] if curved else [0 * products, products]
+    dampings = [LEAST_DAMPING] * len(kappas) + [_STALLED_DAMPING]
+    kinds = jnp.stack([*kappas, 0 * products]), jnp.array(dampings)
+    begun = varying_like((jnp.asarray(False), start), (start, products))
+    _, (z, found) = lax.scan(attempt, begun, kinds)
+    any_found = jnp.any(found)
+    return z[jnp.where(any_found, jnp.argmax(found), len(found) - 1)], any_found
 
 
 def closest_points_query(pair: PairClass, unknowns, first: Placed, second: Placed, length):

@@ -27,7 +27,7 @@ from .threads import one_blas_thread
 _GROWTH = 10.0
 _MEMORY = 20
 _PATIENCE = 15  # iterations without a new least |F| after which only descent is taken: free steps may cycle for ever
-_LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
+LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
 _FIRST_DAMPING = 1e-10  # after the first refused step
 _KEPT_DAMPING = 1e-8  # of a kept inverse: directions that J hardly sees are left alone, for they will have turned
 _CONTRACTION = 0.3  # chord iterations that reduce |F| by less cost more than a Jacobian
@@ -93,13 +93,15 @@ def linearized(residual: Callable) -> Callable:
     return both
 
 
-def newton(linearize: Callable, z0, *, tolerance: float = 1e-10, max_iterations: int = 30) -> Solution:
+def newton(
+    linearize: Callable, z0, *, tolerance: float = 1e-10, max_iterations: int = 30, damping: float = LEAST_DAMPING
+) -> Solution:
     """Solve F(z) = 0 for z (n,), dimensionless, from z0; `linearize(z)` gives F (n,) and its Jacobian (n, n).
 
-    `tolerance` bounds max |F_i|; 1e-8 to 1e-12 is sane, round-off of a well-scaled problem is near 1e-15. Never raises: see
-    `Solution.converged`.
+    `tolerance` bounds max |F_i|; 1e-8 to 1e-12 is sane, round-off of a well-scaled problem is near 1e-15. `damping` is the
+    least one: singular values below its square root are hardly followed. Never raises: see `Solution.converged`.
     """
-    end = _damped_newton(linearize, z0, tolerance, max_iterations)
+    end = _damped_newton(linearize, z0, tolerance, max_iterations, damping)
     return Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance)
 
 
@@ -150,7 +152,7 @@ def chord(residual: Callable, starts, inverse, tolerance) -> Chord:
     return lax.while_loop(lambda at: at.going, advance, varying_like(at, starts))
 
 
-def _damped_newton(linearize: Callable, z0, tolerance, max_iterations) -> _Iterate:
+def _damped_newton(linearize: Callable, z0, tolerance, max_iterations, least_damping=LEAST_DAMPING) -> _Iterate:
     """Levenberg-Marquardt iterations."""
 
     def proceed(iterate):
@@ -170,7 +172,7 @@ def _damped_newton(linearize: Callable, z0, tolerance, max_iterations) -> _Itera
         recent = jnp.where(first, jnp.full(_MEMORY, size), jnp.roll(iterate.recent, 1).at[0].set(size))
         damping = jnp.where(
             accepted,
-            jnp.maximum(iterate.damping / 10, _LEAST_DAMPING),
+            jnp.maximum(iterate.damping / 10, least_damping),
             jnp.maximum(iterate.damping * 10, _FIRST_DAMPING),
         )
         return _Iterate(
@@ -192,7 +194,7 @@ def _damped_newton(linearize: Callable, z0, tolerance, max_iterations) -> _Itera
         recent=jnp.full(_MEMORY, infinite),
         least=infinite,
         stale=zero,
-        damping=jnp.asarray(_LEAST_DAMPING, float),
+        damping=jnp.asarray(least_damping, float),
         iterations=zero - 1,
     )
     return lax.while_loop(proceed, advance, varying_like(start, z0))

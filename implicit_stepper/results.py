@@ -42,6 +42,15 @@ _MESSAGES = {
 }
 
 
+class ClosestPointsError(RuntimeError):
+    """A query of closest points with pairs that are not proved. `answer`: the `ClosestPoints` of all pairs, as far as they
+    were found, with the `residual` of each."""
+
+    def __init__(self, message, *, answer):
+        super().__init__(message)
+        self.answer = answer
+
+
 class StepError(RuntimeError):
     """A step that is not solved. `result` says how; `trajectory` holds every step before it and `state` the `State` that the
     step began in; `certificate` is a mapping of the violated quantities; `time` [s] is the end of the failed step."""

@@ -294,6 +294,47 @@ BAD = {
 }
 
 
+@pytest.mark.parametrize(("own", "exponent", "name"), [(False, 4, "box"), (True, 8, "cylinder")])
+def test_points_without_curvature_against_faces_and_edges(own, exponent, name):
+    """The middle of a superquadric's side is as flat as its exponent is high: its point is found to a few hundredths only,
+    but parallel planes prove the distance of a face from the side, and of an edge below the middle of it."""
+    size = (0.4, 0.3, 0.25)
+    powers = sum((c / s) ** exponent for c, s in zip((shapes.x, shapes.y, shapes.z), size, strict=True))
+    flat = shapes.ImplicitShape([powers - 1]) if own else shapes.Superquadric(size, epsilon=(2 / exponent, 2 / exponent))
+    other = {"box": shapes.Box((0.5, 0.3, 0.2)), "cylinder": shapes.Cylinder(0.3, 0.2)}[name]
+    tilted = np.array(
+        [np.cos(np.pi / 8), np.sin(np.pi / 8), 0, 0]
+    )  # 45 degrees about x: the edge at y = .1, z = .5, by root 2
+    upright, half = np.array([1.0, 0, 0, 0]), np.sqrt(0.5)
+    turns = np.array([upright, upright, tilted])
+    between = np.array([[0, 0, -2.0], [0.1, -0.05, -2.0], [0, -0.1 * half, -2.0]])
+    found = ist.closest_points(flat, (np.zeros(3), upright), other, (between, turns))
+    np.testing.assert_allclose(found.distance, 2 - 0.25 - np.array([0.2, 0.2, 0.5 * half]), rtol=0, atol=1e-10)
+    assert np.all(found.residual <= 1e-10)
+
+
+@pytest.mark.parametrize(
+    ("residual", "distance", "says"),
+    [(1e-9, 0.3, "right to about the residual"), (0.1, -0.3, "bodies overlap there"), (0.1, 0.3, "extreme aspect")],
+)
+def test_pairs_that_are_not_proved_are_named_with_their_answers(monkeypatch, residual, distance, says):
+    leaf = shapes.ImplicitShape([shapes.x**2 + shapes.y**2 + (4 * shapes.z) ** 2 - 1], name="leaf")
+    poses = (np.zeros(3), np.array([1.0, 0, 0, 0])), (np.zeros((3, 3)), np.array([1.0, 0, 0, 0]))
+    vectors = [np.zeros((3, 3))] * 3
+    answer = ist.ClosestPoints(
+        np.array([1.0, distance, 2.0]), *vectors, np.ones((3, 1), bool), np.ones((3, 1), bool),
+        np.array([0.0, residual, 0.0]), np.array([True, False, True]),
+    )  # fmt: skip
+    monkeypatch.setattr(ist.distance, "_query", lambda *_: answer)
+    with pytest.raises(ist.ClosestPointsError) as caught:
+        ist.closest_points(leaf, poses[0], shapes.Sphere(0.5), poses[1])
+    message = str(caught.value)
+    assert message.startswith("closest points of `shape_1` = leaf(x**2 + y**2 + 16*z**2 - 1 <= 0) and `shape_2` = Sphere(")
+    assert f"not proved for 1 of 3 pairs of poses (numbers 1): residual {residual:.2e} at distance {distance} m" in message
+    assert says in message
+    assert caught.value.answer is answer
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_refused(name):
     arguments, message = BAD[name]
