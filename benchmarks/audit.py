@@ -218,7 +218,9 @@ def _contact(world, contact, one, x, velocity, turns, units, whole):
         "distance": np.maximum(np.abs(planes - gap), np.maximum(np.max(np.abs(apart), axis=1), np.maximum(out_1, out_2)))
         / size,
         "penetration": np.maximum(-planes, 0.0) / (h * np.sqrt(g * size)),
-        "tangent": np.max(np.abs(np.stack([np.sum(one["tangent"] * n, axis=1), np.sum(one["tangent"] ** 2, axis=1) - 1])), axis=0),
+        "tangent": np.max(
+            np.abs(np.stack([np.sum(one["tangent"] * n, axis=1), np.sum(one["tangent"] ** 2, axis=1) - 1])), axis=0
+        ),
         "p_n _|_ gap": np.abs(np.minimum(p_n / P, gap / (h * np.sqrt(g * size)))),
         "cone": np.where(whole, np.maximum(np.linalg.norm(y, axis=1) - bound, 0.0) / F, 0.0),
         "dissipation": np.where(whole, np.abs(bound * sigma + np.sum(w * y, axis=1)) / (F * V), 0.0),

@@ -11,6 +11,7 @@ import numpy as np
 from shapes.arguments import positive, vector
 from shapes.moments import Moments
 
+_LIGHT = 299_792_458.0  # [m/s]
 _UNIT = 1e-6  # a quaternion is normalised only when its length is this close to 1
 
 
@@ -89,6 +90,20 @@ def load_function(wrench, position, orientation, velocity) -> None:
             f"`wrench` = {wrench!r} cannot be traced by JAX, which compiles the steps: {what} Compute with jax.numpy in "
             "place of numpy and math, choose with jnp.where in place of `if`, and return one array."
         ) from error
+
+
+def velocity(value, inertia_per_mass, dimension: int) -> np.ndarray:
+    """Linear [m/s] and angular [rad/s] velocity (6,) or (3,), of which neither moves the body, or its parts at the radius of
+    gyration, faster than light."""
+    found = vector("velocity", value, 6 if dimension == 3 else 3)
+    radius = np.sqrt(np.trace(inertia_per_mass))
+    for what, speed in (("moves", np.abs(found[:dimension])), ("turns", radius * np.abs(found[dimension:]))):
+        if np.max(speed) > _LIGHT:
+            raise ValueError(
+                f"`velocity` = {found} {what} the body at {np.max(speed):.3g} m/s, faster than light: check its units, m/s "
+                "and rad/s."
+            )
+    return found
 
 
 def mass_properties(moments, mass, inertia, density, centre, dimension: int) -> tuple[float, np.ndarray, np.ndarray]:

@@ -257,8 +257,7 @@ def _solved(pair: PairClass, start, first: Placed, second: Placed, length, toler
         solution = closest_points_from(pair, begin, first, second, length, tolerance, kappa, most, damping)
         z = jnp.where(last & ~(unproved(solution.z) < unproved(stalled)), stalled, solution.z)
         near = z[3 * d] > start[3 * d] - _STRAY * length  # Newton's method may have left for a worse root
-        exact = solution.converged & (jnp.all(kappa == 0) | (unproved(z) <= tolerance))
-        found = near & (exact | (last & (unproved(z) <= _TOLERANCE)))
+        found = near & jnp.where(last | jnp.any(kappa > 0), unproved(z) <= tolerance, solution.converged)
         return (solved | found, jnp.where(near & jnp.all(kappa == 0), z, stalled)), (z, found)
 
     curved = all(side.count == 1 and side.support is None for side in (pair.first, pair.second))

@@ -17,13 +17,16 @@ from shapes.products import inner
 
 from .complementarity import fischer_burmeister_cone, length_of, natural_disc
 
+_LARGEST_MU = 1e6
+
 
 @dataclasses.dataclass(frozen=True)
 class FrictionEllipsoid:
     """(p_t/e_t)^2 + (p_o/e_o)^2 + (p_r/e_r)^2 <= mu^2 p_n^2.
 
-    `mu` [-] friction coefficient; `e_t`, `e_o` [-] tangential and `e_r` [m] drilling semi-axes; zero switches the component
-    off. With e_t != e_o, `direction` (3,) is the t direction in the frame of body 1; it is projected on the tangent plane.
+    `mu` [-] friction coefficient, at most 10^6; `e_t`, `e_o` [-] tangential and `e_r` [m] drilling semi-axes; zero switches
+    the component off. With e_t != e_o, `direction` (3,) is the t direction in the frame of body 1; it is projected on the
+    tangent plane.
     Raises `ValueError` naming the argument for negative or non-finite values.
     """
 
@@ -39,6 +42,11 @@ class FrictionEllipsoid:
             if value < 0:
                 raise ValueError(f"`{name}` = {value} is negative: use 0 to switch it off.")
             object.__setattr__(self, name, value)
+        if self.mu > _LARGEST_MU:
+            raise ValueError(
+                f"`mu` = {self.mu} is above {_LARGEST_MU:g}: friction then has no digits left beside the normal impulse. "
+                "Where nothing may slip, 100 is enough."
+            )
         if self.direction is None:
             if self.e_t != self.e_o:
                 raise ValueError(

@@ -106,7 +106,14 @@ def newton(
 
 
 def newton_again(
-    residual: Callable, linearize: Callable, starts, kept, *, tolerance: float = 1e-10, max_iterations: int = 30
+    residual: Callable,
+    linearize: Callable,
+    starts,
+    kept,
+    *,
+    tolerance: float = 1e-10,
+    max_iterations: int = 30,
+    damping: float = LEAST_DAMPING,
 ) -> Solution:
     """`newton` from the best of `starts` (k, n), after chord iterations with `kept` (n, n), the `Solution.inverse` of a
     similar problem or zeros for want of one; `residual(z)` is F alone."""
@@ -116,7 +123,7 @@ def newton_again(
     def renewed():
         # under `vmap` both branches run: lanes that keep their inverse do not ask for iterations
         most = jnp.where(keep, -1, max_iterations)
-        end = _damped_newton(linearize, jnp.where(solved, tried.z, tried.start), tolerance, most)
+        end = _damped_newton(linearize, jnp.where(solved, tried.z, tried.start), tolerance, most, damping)
         inverse = damped_inverse(end.jacobian, _KEPT_DAMPING)
         return Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance, inverse)
 
@@ -152,7 +159,7 @@ def chord(residual: Callable, starts, inverse, tolerance) -> Chord:
     return lax.while_loop(lambda at: at.going, advance, varying_like(at, starts))
 
 
-def _damped_newton(linearize: Callable, z0, tolerance, max_iterations, least_damping=LEAST_DAMPING) -> _Iterate:
+def _damped_newton(linearize: Callable, z0, tolerance, max_iterations, least_damping) -> _Iterate:
     """Levenberg-Marquardt iterations."""
 
     def proceed(iterate):

@@ -109,7 +109,7 @@ class Scene:
             parts=tuple(part.moved(-centre) for part in body),
             position=position,
             orientation=orientation,
-            velocity=vector("velocity", np.zeros(width) if velocity is None else velocity, width),
+            velocity=checks.velocity(np.zeros(width) if velocity is None else velocity, inertia / mass, self.dimension),
             mass=mass,
             inertia=inertia,
             wrench=np.zeros(width) if wrench is None else wrench,

@@ -71,6 +71,11 @@ def test_dissipation_defect_is_the_distance_to_the_best():
     assert defect.min() >= -1e-12
 
 
+def test_a_coefficient_without_digits_is_refused():
+    with pytest.raises(ValueError, match=r"`mu` = 1000000000.0 is above 1e\+06: .* 100 is enough"):
+        ist.FrictionEllipsoid(mu=1e9)
+
+
 @pytest.mark.parametrize("name", ["mu", "e_t", "e_o", "e_r"])
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), "0.3"])
 def test_bad_values_are_refused_by_name(name, value):

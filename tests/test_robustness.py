@@ -181,6 +181,21 @@ def test_a_lost_step_is_an_error_that_carries_everything_before_it():
     assert np.array_equal(kept.position, error.trajectory.position)
 
 
+def test_a_ball_carries_a_million_times_its_weight():
+    """The first step finds both forces from none; the next ones begin with them."""
+    scene, heavy, h = ist.Scene(), 1e6, 0.01
+    low = scene.add_body(name="low", shape=shapes.Sphere(0.5), mass=1.0, position=(0, 0, 0.5))
+    high = scene.add_body(name="high", shape=shapes.Sphere(0.5), mass=heavy, position=(0, 0, 1.5))
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    scene.add_contact(low, floor, friction=0.3)
+    scene.add_contact(high, low, friction=0.3)
+    run = ist.simulate(scene, STEPPER, h=h, duration=3 * h)
+    weights = np.array([heavy + 1, heavy]) * 9.81 * h
+    np.testing.assert_allclose(run.contacts.normal_impulse, np.broadcast_to(weights, (3, 2)), rtol=1e-10)
+    assert STEPPER.rungs[run.stats.rung[0]] == "less damping"
+    assert run.stats.iterations[1:].max() <= 1
+
+
 def test_a_solved_but_uncertified_step_is_an_error_too():
     scene = on_floor(shapes.Sphere(1.0), mass=1.0, height=1.0, velocity=(1, 0, 0, 0, 0, 2))
     with pytest.raises(ist.StepError, match="violates the paper's equations") as caught:

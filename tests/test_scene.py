@@ -125,6 +125,11 @@ BAD_BODIES = {
     # the scene itself
     "dimension a float": (lambda: Scene(dimension=2.0), ["`dimension` = 2.0", "must be 2 or 3"]),
     "dimension": (lambda: Scene(dimension=4), ["`dimension` = 4", "must be 2 or 3"]),
+    "faster than light": (lambda: body(Scene(), velocity=[1e300, 0, 0, 0, 0, 0]), ["`velocity` = ", "faster than light"]),
+    "spins faster than light": (
+        lambda: body(Scene(), velocity=[0, 0, 0, 0, 1e9, 0]),
+        ["`velocity` = ", "turns the body at"],
+    ),
     "gravity nan": (lambda: Scene(gravity=(0, 0, NAN)), ["`gravity`", "nan", "not finite"]),
     "gravity float32": (lambda: Scene(gravity=np.zeros(3, np.float32)), ["`gravity` is float32", "give float64"]),
     "length_scale": (lambda: Scene(length_scale=0.0), ["`length_scale` = 0.0", "must be positive"]),

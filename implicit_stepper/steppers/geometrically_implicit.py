@@ -22,13 +22,14 @@ from ..cuts import Cuts, cut_start, no_cuts, tilted
 from ..distance import closest_points_query
 from ..friction import FRICTION_ROWS
 from ..internal_forces import NEARLY, to_the_edges
-from ..newton import Solution, newton_again
+from ..newton import LEAST_DAMPING, Solution, newton_again
 from ..records import Contacts, Stats, StepResult, no_contacts
 from ..results import Result
 from ..system import ContactGroup, System, in_user_order, take, with_queries
 from .base import begin, entry_point
 
-_PATIENCE = 5  # times as many iterations for the last rung
+_PATIENCE = 5  # times as many iterations for the last rungs
+_SLIGHT_DAMPING = 1e-20  # of the last one: a load of 10^6 times the weight of what carries it has a singular value of 1e-6
 
 
 @jax.tree_util.register_dataclass
@@ -50,10 +51,10 @@ class GeometricallyImplicit:
 
     `tolerance` bounds every residual in the units of `scales` (dimensionless; 1e-8 to 1e-12), on top of `ncp.round_off`;
     `max_iterations` bounds the Jacobians of one start; `rounds` the starts of the rungs with cuts, each with
-    `sweeps` Gauss-Seidel sweeps; `friction` is the form of the friction rows, "projection" or "fischer-burmeister", which
-    have the same roots. With `gap="in_ncp"` closest points are unknowns of the problem; with "query" its residual calls a
-    closest-point solver, as a stepper with collision detection outside does; that serves bodies of one smooth inequality
-    each. Raises `ValueError` naming the argument.
+    `sweeps` Gauss-Seidel sweeps; `damping` is the least one of Newton's method, see `newton.newton`; `friction` is the form
+    of the friction rows, "projection" or "fischer-burmeister", which have the same roots. With `gap="in_ncp"` closest points
+    are unknowns of the problem; with "query" its residual calls a closest-point solver, as a stepper with collision
+    detection outside does; that serves bodies of one smooth inequality each. Raises `ValueError` naming the argument.
     """
 
     normals_at_start: ClassVar[bool] = False
@@ -64,17 +65,20 @@ class GeometricallyImplicit:
         "tilted cuts",
         "internal forces",
         "patient cuts",
+        "less damping",
     )
 
     tolerance: float = 1e-12
     max_iterations: int = 40
     rounds: int = 12
     sweeps: int = 60
+    damping: float = LEAST_DAMPING
     friction: str = "projection"
     gap: str = "in_ncp"
 
     def __post_init__(self):
         positive("tolerance", self.tolerance)
+        positive("damping", self.damping)
         for name in ("max_iterations", "rounds", "sweeps"):
             checks.count(name, getattr(self, name))
         checks.one_of("friction", self.friction, FRICTION_ROWS)
@@ -101,6 +105,7 @@ class GeometricallyImplicit:
             memory.inverse,
             tolerance=self.tolerance + ncp.round_off(problem),
             max_iterations=self.max_iterations,
+            damping=self.damping,
         )
         return self._result(problem, memory, solution)
 
@@ -136,6 +141,10 @@ class GeometricallyImplicit:
         for _ in range(self.rounds):
             start, cuts = _cut(self, system, state, memory, h, cuts)
             yield "patient cuts", _starting_at(memory, _stepped(patient, system, state, start, h).memory.history[0])
+        # heavy bodies on light ones: forces that damping holds back
+        slight = dataclasses.replace(patient, damping=_SLIGHT_DAMPING)
+        for start in (_starting_at(memory, memory.history[0]), _cut(self, system, state, memory, h, fresh)[0]):
+            yield "less damping", _starting_at(memory, _stepped(slight, system, state, start, h).memory.history[0])
 
     def _problem(self, system: System, state: State, memory: Memory, h) -> ncp.StepProblem:
         if self.gap == "query":
