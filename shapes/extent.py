@@ -13,12 +13,10 @@ import numpy as np
 
 from .compile import Jet, compile_jet
 from .implicit import Shape, ShapeClass
+from .interior import ends, ray_lengths
 from .surface import surface
-from .validity import FARTHEST
 
 _RAYS = 64  # in opposite pairs, besides those along the axes
-_DOUBLINGS = 60  # of the lengths to try, up to the farthest
-_PARTS, _DIVISIONS = 32, 4  # an interval in which a ray leaves is divided in so many, so often
 _CENTRINGS = 2
 _CLIMBERS, _CLIMBS = 8, 14  # points that climb to the corners, and their steps,
 _LEVEL = 1e-6  # until the surface is at right angles to their rays
@@ -48,8 +46,8 @@ def _extent(shape_class: ShapeClass, theta: tuple[float, ...]) -> Extent:
     half = np.concatenate([np.eye(len(centre)), random / np.linalg.norm(random, axis=1, keepdims=True)])
     rays = np.concatenate([half, -half])
     for _ in range(_CENTRINGS + 1):
-        lengths = _lengths(jet, theta, centre, rays)
-        bounded, inner = np.all(lengths < FARTHEST), float(np.min(lengths) + radius)
+        lengths = ray_lengths(jet, theta, centre, rays)
+        bounded, inner = np.all(ends(lengths)), float(np.min(lengths) + radius)
         if not bounded:
             return Extent(centre, inner, np.inf)
         points = centre + lengths[:, None] * rays
@@ -74,27 +72,8 @@ def _farthest(jet: Jet, theta, centre, points) -> float:
             break
         towards = np.nan_to_num(ray + share[:, None] * along)
         towards = towards / np.linalg.norm(towards, axis=1, keepdims=True)
-        lengths = _lengths(jet, theta, centre, towards)
-        better = (lengths > best) & (lengths < FARTHEST)
+        lengths = ray_lengths(jet, theta, centre, towards)
+        better = (lengths > best) & np.isfinite(lengths)
         points = np.where(better[:, None], centre + lengths[:, None] * towards, points)
         best, share = np.where(better, lengths, best), np.where(better, share, share / 2)
     return float(np.max(best))
-
-
-def _lengths(jet: Jet, theta, centre, rays) -> np.ndarray:
-    """How far (n,) [m] unit `rays` (n, d) from `centre` (d,) stay inside, at most `FARTHEST`. A convex body
-    holds one piece of each, so that counting the points inside finds its end."""
-
-    def inside(distances):
-        with np.errstate(all="ignore"):
-            values = jet.value(centre + distances[..., None] * rays[:, None], theta)
-        return np.sum(np.max(values, axis=-1) < 0, axis=1)
-
-    marks = np.append(0.0, FARTHEST * 0.5 ** np.arange(_DOUBLINGS)[::-1])
-    reached = inside(np.broadcast_to(marks[1:], (len(rays), _DOUBLINGS)))
-    near, far = marks[reached], marks[np.minimum(reached + 1, _DOUBLINGS)]
-    for _ in range(_DIVISIONS):
-        width = (far - near) / _PARTS
-        near = near + width * inside(near[:, None] + width[:, None] * np.arange(1, _PARTS))
-        far = near + width
-    return np.where(reached == _DOUBLINGS, FARTHEST, near)
