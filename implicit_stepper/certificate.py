@@ -109,27 +109,39 @@ def contact_violations(
     # a compliant law holds for the gap itself, of which f(a2) has only the sign
     gap = shifted_gap(member, record.gap, v_n, p_n, h)
     apart, unit = f_a2 if member.compliance is None else gap, gap_unit(member, units.gap, units.speed, impulse, h)
-    lever = jnp.ones(v.shape).at[frame.axes.shape[0] - 1 :].set(units.length)  # p_r is a moment, v_r an angular velocity
+    unaided = jnp.where(on, 0.0, jnp.abs(record.friction_impulse) / _lever(v.shape[0], units.length))
     violations = {
-        "closest points": _closest_points(units, member, record, first, second),
+        "closest points": closest_points_violation(units, member, record, first, second),
         "gap": jnp.maximum(-gap, 0.0) / unit,
         "normal impulse": jnp.maximum(-p_n, 0.0) / P,
         "p_n _|_ f(a2)": jnp.abs(jnp.minimum(p_n / P, apart / unit)),
-        "tangent": _tangent(member, body_1, frame),
-        "slip": jnp.maximum(
-            jnp.max(beyond_rounding(record.slip - v, fast) * lever) / jnp.maximum(units.speed, jnp.max(jnp.abs(v) * lever)),
-            beyond_rounding(record.sigma - sigma, fast * jnp.max(member.e)) / V,
-        ),
+        "tangent": tangent_violation(member, body_1, frame),
+        "slip": slip_violation(units, member, record, v, sigma, fast),
         "friction": jnp.max(jnp.abs(member.mu * p_n * w + y * sigma)) / (F * V),
         "cone": jnp.maximum(-room, 0.0) / F,
         "sigma zeta": jnp.abs(sigma * room) / (V * F),
         "dissipation": jnp.abs(dissipation_defect(member.mu, p_n, y, w)) / (F * V),
-        "no impulse on an axis without friction": jnp.max(jnp.where(on, 0.0, jnp.abs(record.friction_impulse) / lever)) / P,
+        "no impulse on an axis without friction": jnp.max(unaided) / P,
     }
-    return violations, frame, beyond_rounding(v_n, fast)
+    return violations, frame, beyond_rounding(v_n, fast[0])
 
 
-def _tangent(member: ContactGroup, body_1: Bodies, frame: Frame):
+def slip_violation(units: Scales, member: ContactGroup, record: Contacts, v, sigma, fast):
+    """Violations () of: the record's slip (k,) is v, its sigma () that of v, but for rounding of numbers as large as `fast`
+    (k,). Angular velocities count with the scene's length."""
+    lever = _lever(v.shape[0], units.length)
+    speed = jnp.maximum(units.speed, jnp.max(jnp.abs(v) * lever))
+    slips = jnp.max(beyond_rounding(record.slip - v, fast) * lever) / speed
+    other = beyond_rounding(record.sigma - sigma, inner(member.e, fast)) / jnp.maximum(units.speed, sigma)
+    return jnp.maximum(slips, other)
+
+
+def _lever(k: int, length):
+    """What makes (v_t, v_o, v_r) speeds, and torques p_r impulses by division: (k,)."""
+    return jnp.stack([jnp.ones(()), jnp.ones(()), length])[:k]
+
+
+def tangent_violation(member: ContactGroup, body_1: Bodies, frame: Frame):
     """Violations () of: t is a unit vector across n, and in space along `direction` where that is given and can be."""
     n, t = frame.axes[:2]
     if n.shape == (2,):
@@ -141,7 +153,7 @@ def _tangent(member: ContactGroup, body_1: Bodies, frame: Frame):
     return jnp.max(jnp.abs(jnp.concatenate([off, inner(frame.axes[:2], t) - np.array([0.0, 1.0])])))
 
 
-def _closest_points(units: Scales, member: ContactGroup, record: Contacts, first: Placed, second: Placed):
+def closest_points_violation(units: Scales, member: ContactGroup, record: Contacts, first: Placed, second: Placed):
     """Chakraborty (9), and (20)-(22) with the signs mended: points on the surfaces, opposite normals along their line."""
     n = record.normal
     return jnp.max(

@@ -147,7 +147,7 @@ def frame_of(record: Contacts, body_1: Bodies, body_2: Bodies) -> Frame:
 
 
 def slip(frame: Frame, body_1: Bodies, body_2: Bodies):
-    """v_n (), slip (k,) of body 2 against body 1, and the largest number () that rounding enters by."""
+    """v_n (), slip (k,) of body 2 against body 1, and the sizes (k,) of the numbers by which rounding enters the slip."""
     d = frame.axes.shape[0]
     points = [
         jnp.concatenate([body.velocity[:d, None], (body.velocity[d:, None] * own).T], axis=1)
@@ -155,9 +155,12 @@ def slip(frame: Frame, body_1: Bodies, body_2: Bodies):
     ]
     terms = points[1] - points[0]
     relative = inner(frame.axes, jnp.sum(terms, axis=1))
-    drilling = [] if d == 2 else [inner(frame.axes[0], body_2.velocity[d:] - body_1.velocity[d:])[None]]
-    size = jnp.sum(jnp.abs(jnp.stack(points)))
-    return relative[0], jnp.concatenate([relative[1:], *drilling]), size
+    size = jnp.full(d - 1, jnp.sum(jnp.abs(jnp.stack(points))))
+    if d == 2:
+        return relative[0], relative[1:], size
+    spins = jnp.stack([body_1.velocity[d:], body_2.velocity[d:]])
+    drilling = inner(frame.axes[0], spins[1] - spins[0])
+    return relative[0], jnp.append(relative[1:], drilling), jnp.append(size, jnp.sum(jnp.abs(spins)))
 
 
 def wrenches(frame: Frame, p_n, p_f):

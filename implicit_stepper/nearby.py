@@ -206,10 +206,3 @@ def geometry_of(contacts: Contacts) -> ContactGeometry:
     n, t = contacts.normal, contacts.tangent
     tangents = t[:, None] if n.shape[-1] == 2 else jnp.stack([t, jnp.cross(n, t)], axis=1)
     return ContactGeometry(contacts.point_1, contacts.point_2, n, tangents, contacts.gap_start)
-
-
-def impulses_of(contacts: Contacts, rows: Rows):
-    """(p_n, y) (nc, 1 + k) [N s] that `record` kept."""
-    on = rows.e > 0
-    y = jnp.where(on, contacts.friction_impulse / jnp.where(on, rows.e, 1.0), 0.0)
-    return jnp.concatenate([contacts.normal_impulse[:, None], y], axis=1)

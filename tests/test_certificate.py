@@ -110,9 +110,13 @@ FREE = {"one stage": {"gap_start"}, "one stage, faces and flight": {"gap_start"}
 
 @pytest.fixture(scope="module", params=STEPS)
 def certified(request):
-    """The name of a case; its system; the last step's start, end and contacts; and its largest violations by name, as a
-    function of end and contacts."""
-    build, stepper, steps = STEPS[request.param]
+    """The name of a case, and what `last_step` gives of it."""
+    return request.param, *last_step(*STEPS[request.param])
+
+
+def last_step(build, stepper, steps):
+    """The system; the last step's start, end and contacts; and its largest violations by name, as a function of end and
+    contacts."""
     system, state = jax.tree.map(jnp.asarray, build().build())
     memory = begin(stepper, system, state)
     for done in pieces(stepper, system, state, memory, H, steps, 1e-10):
@@ -128,12 +132,32 @@ def certified(request):
         found = certificate(system, before, after, contacts, h)
         return {name: float(jnp.max(v)) for name, v in found.items()}
 
-    return request.param, system, before, after, contacts, violated
+    return system, before, after, contacts, violated
 
 
 def test_every_number_of_a_record_is_bound(certified):
     """Each entry of each field of the end state and of the contacts, changed by 1e-9 of the field or of its unit."""
-    name, system, _, after, contacts, violated = certified
+    name, *step = certified
+    assert unbound(*step) == FREE[name]
+
+
+# The gap at the end belongs to the next step; Montana's equations move the contacts of `Explicit`, from what its record
+# does not hold.
+LAGGED = {
+    ist.ConeComplementarity(): {"gap"},
+    ist.Linearized(): {"gap"},
+    ist.Convex(): {"gap"},
+    ist.Explicit(): {"gap", "gap_start", "multipliers_1", "multipliers_2"},
+}
+
+
+@pytest.mark.parametrize("stepper", LAGGED, ids=lambda stepper: type(stepper).__name__)
+def test_every_number_of_a_comparators_record_is_bound(stepper):
+    assert unbound(*last_step(scenes.two_spheres, stepper, 3)) == LAGGED[stepper]
+
+
+def unbound(system, _, after, contacts, violated):
+    """Fields with entries that may be changed by 1e-9 of the field, or of its unit, without a violation of 1e-10."""
     speed, length = float(system.acceleration) * H, float(system.length)
     impulse = float(np.max(system.mass)) * speed
     units = dict.fromkeys(("velocity", "rates", "slip", "sigma"), speed) | {"time": H}
@@ -149,7 +173,7 @@ def test_every_number_of_a_record_is_bound(certified):
             other[i].reshape(-1)[j] += 1e-9 * size
             if max(violated(*jax.tree.unflatten(tree, other)).values()) <= 1e-10:
                 passed.add(field)
-    assert passed == FREE[name]
+    return passed
 
 
 def test_the_length_of_the_step_is_bound(certified):

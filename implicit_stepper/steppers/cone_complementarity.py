@@ -11,13 +11,12 @@ import jax.numpy as jnp
 
 from shapes.arguments import positive
 
-from .. import nearby
+from .. import lagged_certificate, nearby
 from ..bodies import State
 from ..checks import count, one_of
 from ..cone_solvers import GRADIENT_METHODS, coulomb, gauss_seidel
 from ..nearby import Impulses, Nearby, Rows
 from ..records import Contacts, StepResult
-from ..scales import scales
 from ..system import System, contact_bodies
 from . import asking
 from .asking import Memory
@@ -77,21 +76,20 @@ class ConeComplementarity:
         return asking.again(self, system, state, memory, h)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
-        """Violations of Negrut (5a) and of the cone complementarity, dimensionless, from the step's result alone."""
-        geometry = nearby.geometry_of(contacts)
-        rows, mass = nearby.linear_rows(system, before, geometry), nearby.mass_matrices(system, before)
+        """Violations of Negrut (5a), of the motion, of the contacts' geometry at the start and of the cone complementarity,
+        dimensionless, from the step's result alone: all but `gap`, which the next step begins with."""
+        found = lagged_certificate.contacts_of(system, before, after.velocity, contacts, h)
         unit, speed = asking.units(system, h)
-        gamma = nearby.impulses_of(contacts, rows)
-        free = nearby.free_velocity(system, before, mass, h)
-        balance = jnp.einsum("bij,bj->bi", mass, after.velocity - free) - rows.momenta(gamma, system.body_count)
-        d = (rows.scaled(after.velocity)).at[:, 0].add(self._bias(contacts.gap_start, h)) / speed
+        d, gamma = found.speeds.at[:, 0].add(self._bias(contacts.gap_start, h)) / speed, found.impulses
         active, mu = contacts.gap_start <= self.delta, nearby.of_contacts(system, "mu")
         gamma, size = gamma / unit, jnp.linalg.norm(d[:, 1:], axis=1)
         room = d[:, 0] - (mu * size if self.relaxed else 0.0)
         largest = jnp.maximum(1.0, gamma[:, 0])
         dissipated = jnp.sum(gamma[:, 1:] * d[:, 1:], axis=1) + mu * gamma[:, 0] * size
         return {
-            "momentum": jnp.max(jnp.abs(balance / scales(system, h).momentum), axis=1),
+            "momentum": lagged_certificate.half_implicit_balance(system, before, after, found, h),
+            "pose": lagged_certificate.pose(system, before, after, after.velocity, h),
+            **found.violations,
             "cone": jnp.maximum(jnp.linalg.norm(gamma[:, 1:], axis=1) - mu * gamma[:, 0], 0.0) / largest,
             "dual cone": jnp.where(active, jnp.maximum(-room, 0.0), 0.0),
             "complementarity": jnp.abs(gamma[:, 0] * room) / largest**2,

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from shapes.arguments import positive
 
-from .. import nearby
+from .. import lagged_certificate, nearby
 from ..bodies import State
 from ..checks import count, one_of
 from ..complementarity import length_of
@@ -83,25 +83,30 @@ class Convex:
         return asking.again(self, system, state, memory, h)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
-        """Violations of S (8), (13) and the update of positions, together as "momentum", and of the contacts' laws as cone
-        complementarity, dimensionless, from the step's result alone; impulses in max(m g h, p_n), velocities likewise."""
+        """Violations of S (8) and (13) as "momentum", of the motion, of the contacts' geometry at the start, and of their
+        laws as cone complementarity, dimensionless, from the step's result alone, but for `gap`, which the next step begins
+        with, and the matrix A; impulses in max(m g h, p_n), velocities likewise."""
         units, (unit, speed) = scales(system, h), asking.units(system, h)
         rows = nearby.linear_rows(system, before, nearby.geometry_of(contacts))
-        free, gamma = free_motion(self._theta, system, before, h), nearby.impulses_of(contacts, rows)
+        free, found = (
+            free_motion(self._theta, system, before, h),
+            lagged_certificate.contacts_of(system, before, after.velocity, contacts, h),
+        )
+        gamma = found.impulses
         unfree = momentum_residual(self._theta, system, before, h, free.velocity)
         balance = jnp.einsum("bij,bj->bi", free.A, after.velocity - free.velocity)
-        balance = jnp.abs(balance - rows.momenta(gamma, system.body_count)) + jnp.abs(unfree)
+        balance = jnp.abs(balance - found.given) + jnp.abs(unfree)
         law = self._law(system, rows, free, contacts.gap_start, h, regularised=self.approximation == "convex")
         largest = jnp.maximum(1.0, gamma[:, :1] / unit)
-        d = law.excess(rows.scaled(after.velocity), gamma) / (speed * largest)
+        d = law.excess(found.speeds, gamma) / (speed * largest)
         gamma = gamma / (unit * largest)
         size, mu = jax.vmap(length_of)(d[:, 1:]), law.mu
         room = d[:, 0] - (mu * size if self.approximation == "convex" else 0.0)
-        there = nearby.moved(system, before, mixed(self._theta.vq, before, after.velocity), h)
-        turned = system.length * jnp.abs(after.orientation - there.orientation)
-        strayed = jnp.concatenate([jnp.abs(after.position - there.position), turned], axis=1)
+        moving = mixed(self._theta.vq, before, after.velocity)
         return {
-            "momentum": jnp.max(jnp.concatenate([balance / units.momentum, strayed / units.gap], axis=1), axis=1),
+            "momentum": jnp.max(balance / units.momentum, axis=1),
+            "pose": lagged_certificate.pose(system, before, after, moving, h),
+            **found.violations,
             "cone": jnp.maximum(jax.vmap(length_of)(gamma[:, 1:]) - mu * gamma[:, 0], 0.0),
             "dual cone": jnp.maximum(-room, 0.0),
             "complementarity": jnp.abs(gamma[:, 0] * room),

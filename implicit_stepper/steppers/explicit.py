@@ -11,7 +11,8 @@ import jax.numpy as jnp
 
 from shapes.arguments import positive
 
-from .. import kinematics, ncp, nearby
+from .. import certificate_mechanics as mechanics
+from .. import kinematics, lagged_certificate, ncp, nearby
 from ..bodies import State
 from ..checks import count
 from ..complementarity import length_of
@@ -80,19 +81,25 @@ class Explicit:
         return asking.again(self, system, state, memory, h)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
-        """Violations of the balance of momentum and of Coulomb's law at contacts that carry, in the predicted frames,
-        dimensionless, from the step's result alone."""
-        rows, mass = nearby.linear_rows(system, after, nearby.geometry_of(contacts)), nearby.mass_matrices(system, after)
-        gamma = nearby.impulses_of(contacts, rows)
-        balance = jnp.einsum("bij,bj->bi", mass, after.velocity) - ncp.applied_momentum(system, before, h)
-        balance = balance - rows.momenta(gamma, system.body_count)
+        """Violations of the balance of momentum, of the motion and of Coulomb's law at contacts that carry, in the predicted
+        frames, dimensionless, from the step's result alone. What predicts the frames is at the start of the step: of it a
+        record does not tell, nor of points that carry nothing, of gaps and of multipliers."""
+        found = lagged_certificate.contacts_of(system, after, after.velocity, contacts, h, closest=False)
+        gained = mechanics.momentum(system, found.rotation, after.velocity)
+        known = mechanics.momentum(system, mechanics.rotations(before.orientation), before.velocity)
+        known = known + h * mechanics.loads(system, before)
+        passing = jnp.abs(gained) + jnp.abs(known) + found.passing
+        balance = mechanics.imbalance(scales(system, h).momentum, gained - known - found.given, passing)
+        gamma = found.impulses
         (unit, speed), mu = asking.units(system, h), nearby.of_contacts(system, "mu")
         largest = jnp.maximum(1.0, gamma[:, :1] / unit)
-        d, gamma = rows.scaled(after.velocity) / (speed * largest), gamma / (unit * largest)
+        d, gamma = found.speeds / (speed * largest), gamma / (unit * largest)
         size = jax.vmap(length_of)
         dissipated = jnp.sum(gamma[:, 1:] * d[:, 1:], axis=1) + mu * gamma[:, 0] * size(d[:, 1:])
         return {
-            "momentum": jnp.max(jnp.abs(balance / scales(system, h).momentum), axis=1),
+            "momentum": jnp.max(balance, axis=1),
+            "pose": lagged_certificate.pose(system, before, after, before.velocity, h),
+            **found.violations,
             "cone": jnp.maximum(size(gamma[:, 1:]) - mu * gamma[:, 0], 0.0),
             "complementarity": jnp.abs(gamma[:, 0] * d[:, 0]),
             "dissipation": jnp.abs(dissipated),

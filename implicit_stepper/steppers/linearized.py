@@ -12,7 +12,7 @@ import numpy as np
 
 from shapes.arguments import positive
 
-from .. import nearby
+from .. import lagged_certificate, nearby
 from ..bodies import State
 from ..checks import count
 from ..lemke import lemke
@@ -74,22 +74,21 @@ class Linearized:
         return asking.again(self, system, state, memory, h)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
-        """Violations of the equations above, dimensionless, from the step's result alone. "dissipation" is that of
+        """Violations of the equations above, of the motion and of the contacts' geometry at the start, dimensionless, from
+        the step's result alone: all but `gap`, which the next step begins with. "dissipation" is that of
         y.w = -mu p_n lambda, which beta and lambda that solve the last two rows make, and only they."""
-        geometry = nearby.geometry_of(contacts)
-        rows, mass = nearby.linear_rows(system, before, geometry), nearby.mass_matrices(system, before)
+        found = lagged_certificate.contacts_of(system, before, after.velocity, contacts, h)
         (unit, speed), scale = asking.units(system, h), scales(system, h)
-        gamma = nearby.impulses_of(contacts, rows)
-        free = nearby.free_velocity(system, before, mass, h)
-        balance = jnp.einsum("bij,bj->bi", mass, after.velocity - free) - rows.momenta(gamma, system.body_count)
-        v = rows.scaled(after.velocity)
+        v, gamma = found.speeds, found.impulses
         gap, w = (contacts.gap_start + h * v[:, 0]) / scale.gap, v[:, 1:] / speed
         gamma, mu = gamma / unit, nearby.of_contacts(system, "mu")
         p_n, y = gamma[:, 0], gamma[:, 1:]
         largest = jnp.maximum(1.0, p_n)
         slowest = jnp.max(-w @ self._directions(system.dimension).T, axis=1, initial=0.0)  # lambda
         return {
-            "momentum": jnp.max(jnp.abs(balance / scale.momentum), axis=1),
+            "momentum": lagged_certificate.half_implicit_balance(system, before, after, found, h),
+            "pose": lagged_certificate.pose(system, before, after, after.velocity, h),
+            **found.violations,
             "pull": jnp.maximum(-p_n, 0.0) / largest,
             "linearised gap": jnp.maximum(-gap, 0.0),
             "complementarity": jnp.abs(p_n * gap) / largest**2,
