@@ -147,7 +147,7 @@ LAGGED = {
     ist.ConeComplementarity(): {"gap"},
     ist.Linearized(): {"gap"},
     ist.Convex(): {"gap"},
-    ist.Explicit(): {"gap", "gap_start", "multipliers_1", "multipliers_2"},
+    ist.Explicit(): {"gap", "gap_start", "multipliers_1", "multipliers_2", "point_1", "point_2"},  # points along impulses
 }
 
 

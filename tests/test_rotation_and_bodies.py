@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import shapes
-from implicit_stepper import GeometricallyImplicit, Scene, bodies, rotation, simulate
+from implicit_stepper import GeometricallyImplicit, Scene, bodies, certificate_mechanics, rotation, simulate
 
 EPS = np.finfo(float).eps
 QUATERNION = np.array([0.5, -0.1, 0.7, 0.2]) / np.linalg.norm([0.5, -0.1, 0.7, 0.2])
@@ -33,6 +33,30 @@ def test_advance_is_the_exponential_map_applied_in_the_inertial_frame(angle):
     expected = Rotation.from_rotvec(angle * AXIS) * scipy_rotation(QUATERNION)
     # rounding of the angle itself turns by eps * angle
     np.testing.assert_allclose(rotation.matrix(turned), expected.as_matrix(), rtol=0, atol=EPS * (8 + angle))
+
+
+@pytest.mark.parametrize("angle", ANGLES)
+def test_angular_velocity_is_that_of_the_second_writing(angle):
+    """The series and the closed form agree with Rodrigues' parts along the axis and across it, to rounding of the angle, and
+    of (1 - cos(angle)) / angle beyond the series, from 3.2e-3 on."""
+    turn, rate = jnp.asarray(angle * AXIS), jnp.array([0.3, 0.7, -0.4])
+    expected = certificate_mechanics.spin(turn, rate)
+    atol = EPS * (8 + angle + 1 / max(angle, 3.2e-3))
+    np.testing.assert_allclose(rotation.angular_velocity(turn, rate), expected, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("angle", [1e-3, 6.3e-3, 6.33e-3, 0.1, 0.19, 1.0, 3.5])
+def test_derivatives_of_advance_are_those_of_sine_and_cosine(angle):
+    """Along the axis, where the half angle is all that changes: to round-off on both sides of the series' end."""
+    identity = jnp.array([1.0, 0.0, 0.0, 0.0])
+    _, slope = jax.jvp(lambda turn: rotation.advance(identity, turn), (jnp.asarray(angle * AXIS),), (jnp.asarray(AXIS),))
+    expected = np.append(-np.sin(angle / 2) / 2, np.cos(angle / 2) / 2 * AXIS)
+    np.testing.assert_allclose(slope, expected, rtol=0, atol=4 * EPS)
+
+
+def test_unit_takes_back_what_rounding_adds():
+    np.testing.assert_allclose(rotation.unit(jnp.asarray((1 + 1e-12) * QUATERNION)), QUATERNION, rtol=0, atol=EPS)
+    np.testing.assert_array_equal(rotation.unit(jnp.array([7.3])), [7.3])
 
 
 def test_planar_advance_adds_angles():

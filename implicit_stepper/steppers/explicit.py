@@ -83,7 +83,7 @@ class Explicit:
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """Violations of the balance of momentum, of the motion and of Coulomb's law at contacts that carry, in the predicted
         frames, dimensionless, from the step's result alone. What predicts the frames is at the start of the step: of it a
-        record does not tell, nor of points that carry nothing, of gaps and of multipliers."""
+        record does not tell, nor of gaps, of multipliers and of where on their lines impulses act."""
         found = lagged_certificate.contacts_of(system, after, after.velocity, contacts, h, closest=False)
         gained = mechanics.momentum(system, found.rotation, after.velocity)
         known = mechanics.momentum(system, mechanics.rotations(before.orientation), before.velocity)
