@@ -37,7 +37,7 @@ _FIRST = 1e-2  # of sqrt(L / g): the first step to try
 _AFTER = 0.5  # of the step before an event: the one after it, of motion that nothing extrapolates yet
 # of sqrt(tol L / g): steps of one stage; those up to 1 are of no weight in the error of a smooth motion, longer ones are
 # counted
-_THROUGH = (1.0, 1e-1, 1e-2, 1e-3)  # an impact, as short as can be
+_THROUGH = (10.0, 1.0, 1e-1, 1e-2, 1e-3)  # an impact, as short as can be
 _FORCES = (1.0, 10.0, 1e-1, 1e-2)  # not taken; on nearly flat ground short ones are hard
 _ACROSS = (1.0, 10.0, 100.0)
 _MOST = 1024  # steps of one stage at once
@@ -313,7 +313,7 @@ class _Driver:
         sizes = self._sizes(_ACROSS, count)
         with doing(f"steps of first order from t = {float(self.point.state.time):.6g} s"):
             self._take(one_stage.steps(*self._one(), self.point.state, sizes, self.step_tolerance, count))
-        if not self.failure:
+        if not self.failure and self._left() > _SHORTEST * self.unit:
             self.resume()
 
     def _take(self, found: one_stage.Series) -> None:

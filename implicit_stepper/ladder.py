@@ -90,10 +90,11 @@ def pieces(
     count: int,
     tolerance: float,
     sweep: Sweep | None = None,
+    climbs: bool = True,
 ) -> Iterator[Several]:
     """`count` certified steps of h [s] in which `sweep` finds no passage, as far as they are solved: by their warm starts,
-    as many at once as a tenth of a second allows, and one by the ladder where those are not enough. Never raises: see
-    `Several.solved`."""
+    as many at once as a tenth of a second allows, and one by the ladder, unless nothing `climbs`, where those are not
+    enough. Never raises: see `Several.solved`."""
     steps = first_call(ncp.layout(system).size)
     while count > 0:
         steps = min(steps, count)
@@ -105,6 +106,8 @@ def pieces(
         if done == steps:
             steps = next_call(steps, time.perf_counter() - begun, CHUNK)
             continue
+        if not climbs:
+            return
         with doing(f"fallback starts at t = {float(state.time):.6g} s"):
             climbed = climb(stepper, system, state, memory, h, tolerance, sweep)
         record = jax.tree.map(lambda a: a[None], climbed.record)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -27,6 +27,7 @@ from .steppers.radau_contact import Memory, steady
 from .steps import Record
 from .system import System, compliant, contact_bodies, take
 
+_WARM = 2  # sizes tried from warm starts alone before the ladder is climbed
 _ROUNDINGS = 64  # errors of rounding that a violation gathers
 _SUDDEN = 3.0  # of what gravity and spin change a speed by in a step: bodies that approach faster than that meet
 _NOTHING = 1e-6  # of m g h: an impulse that only rounding left
@@ -35,7 +36,7 @@ _NOTHING = 1e-6  # of m g h: an impulse that only rounding left
 @dataclasses.dataclass(frozen=True)
 class Series:
     """Steps of `h` [s]: `records` of them, the state `before` the last one and `after` it, `memory`; the number of `starts`
-    from the ladder, and whether all were solved."""
+    from the ladder, and whether any was solved."""
 
     records: list[Record]
     before: State
@@ -49,40 +50,44 @@ class Series:
 def steps(
     stepper: GeometricallyImplicit, system: System, state: State, sizes: Sequence[float], tolerance: float, count: int
 ) -> Series:
-    """`count` steps from `state`, certified within `tolerance` and what rounding adds to it, of the first of `sizes` [s] of
-    which all are solved."""
-    memory, starts = begin(stepper, system, state), 0
-    for h in sizes:
-        allowed = tolerance + rounding(system, state.position, state.velocity, h)
-        found = _series(stepper, system, state, memory, h, count, float(allowed))
-        starts += found.starts
+    """Up to `count` steps from `state`, certified within `tolerance` and what rounding adds to it, of one of `sizes` [s],
+    the first ones by preference: those before the first that is not solved."""
+    for found in _tries(stepper, system, state, sizes, tolerance, count):
         if found.solved:
             break
-    return dataclasses.replace(found, starts=starts)
+    return found
 
 
-def _series(stepper, system: System, state: State, memory, h, count: int, tolerance: float) -> Series:
-    records, starts, before, solved = [], 0, state, True
-    for piece in pieces(stepper, system, state, memory, h, count, tolerance):
+def _tries(stepper, system: System, state: State, sizes: Sequence[float], tolerance: float, count: int) -> Iterator[Series]:
+    """Of all `sizes`, with the `starts` so far. The first ones are tried from their warm starts alone before the ladder is
+    climbed for any: where a body pivots it takes seconds for a step whose neighbour in size takes milliseconds."""
+    memory, starts = begin(stepper, system, state), 0
+    for h, climbs in [*((h, False) for h in sizes[:_WARM]), *((h, True) for h in sizes)]:
+        allowed = float(tolerance + rounding(system, state.position, state.velocity, h))
+        found = _series(stepper, system, state, memory, h, 1 if climbs else count, allowed, climbs)
+        starts += found.starts
+        yield dataclasses.replace(found, starts=starts)
+
+
+def _series(stepper, system: System, state: State, memory, h, count: int, tolerance: float, climbs: bool) -> Series:
+    records, starts, before = [], 0, state
+    for piece in pieces(stepper, system, state, memory, h, count, tolerance, climbs=climbs):
         taken = len(piece.record.result)
         starts += 0 if piece.climb is None else len(piece.climb.attempts)
         if taken:
             records.append(piece.record)
             before = state if taken == 1 else jax.device_put(jax.tree.map(lambda a: a[-2], piece.record.state))
-        state, memory, solved = piece.state, piece.memory, piece.solved
-    return Series(records, before, state, memory, h, starts, solved)
+        state, memory = piece.state, piece.memory
+    return Series(records, before, state, memory, h, starts, bool(records))
 
 
 def forces(stepper: GeometricallyImplicit, system: System, state: State, sizes: Sequence[float], tolerance: float) -> Series:
     """One step from `state` that leaves its forces, of the first of `sizes` [s] that does. (Of a step that is certified
     although the solver stalled, the ladder leaves no memory.)"""
-    starts = 0
-    for h in sizes:
-        found = steps(stepper, system, state, [h], tolerance, 1)
-        starts += found.starts
+    for found in _tries(stepper, system, state, sizes, tolerance, 1):
         if found.solved and _remembers(system, found):
             break
-    return dataclasses.replace(found, starts=starts)
+    return found
 
 
 def _remembers(system: System, found: Series) -> bool:
@@ -95,9 +100,10 @@ def through(
     stepper: GeometricallyImplicit, system: System, state: State, sizes: Sequence[float], tolerance: float
 ) -> Series:
     """One step through an impact in `state`, which costs a share of the step: of the last of `sizes` [s], ever smaller ones,
-    that is solved from the root of the one before. Where faces are nearly flat the ladder is no help for short steps."""
-    found = steps(stepper, system, state, sizes[:1], tolerance, 1)
-    for h in sizes[1:] if found.solved else ():
+    that is solved from the root of the one before; the first of these is the second size, or else the first. Where faces
+    are nearly flat the ladder is no help for short steps."""
+    found = steps(stepper, system, state, sizes[1::-1], tolerance, 1)
+    for h in [h for h in sizes if h < found.h] if found.solved else ():
         allowed = float(tolerance + rounding(system, state.position, state.velocity, h))
         after, memory, record = warm(stepper, system, state, found.memory, h, 1, allowed)
         if not len(record.result):

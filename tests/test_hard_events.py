@@ -1,12 +1,14 @@
 """Chosen steps where events crowd, jump or have no smooth motion beside them: closed forms, reduced equations, or a second
 method to compare with."""
 
+import jax
 import numpy as np
 import pytest
 from scipy.integrate import quad, solve_ivp
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper import ladder, one_stage
 from implicit_stepper.bodies import State
 from implicit_stepper.paper import scenes
 
@@ -250,3 +252,41 @@ def test_redundant_sticking_finds_the_edge_of_a_cone():
         assert np.all(run.stats.rung[1:] == 0)
         errors.append(np.max(np.abs(run.position[:, 0] - rolling_between(run.position[0, 0], run.time))))
     assert np.log2(errors[0] / errors[1]) == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_brick_that_slides_off_a_table_is_followed_to_its_rest():
+    """Without drilling friction, over an edge, onto another, and onto a face. It begins to tip when the centre of pressure,
+    mu z before the centre of mass, reaches the edge."""
+    speed, mu, way, height = 1.9, 0.3, 0.5, 0.035
+    scene = ist.Scene()
+    table = scene.add_fixed(name="table", shape=shapes.Box((0.5, 0.5, 0.05)), position=(-0.5, 0, -0.05))
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)), position=(0, 0, -0.75))
+    moving = {"position": (-way, 0, height), "velocity": (speed, 0, 0, 0, 0, 0), "density": 1800.0}
+    brick = scene.add_body(name="brick", shape=shapes.Box((0.12, 0.06, height)), **moving)
+    scene.add_contact(table, brick, friction=mu)
+    scene.add_contact(floor, brick, friction=0.5)
+    tips = (speed - np.sqrt(speed**2 - 2 * mu * G * (way - mu * height))) / (mu * G)
+    for tol in (1e-4, 1e-8):
+        run = ist.simulate(scene, ist.RadauContact(), tol=tol, duration=1.5)
+        assert abs(run.events[0].time - tips) < tol
+        assert run.counts["one-stage steps"] < 50
+        np.testing.assert_allclose(run.position[-1, 0, 2], height - 0.75, atol=1e-9)
+        assert np.max(np.diff(energy(run))) < 10 * tol * energy(run)[0]
+
+
+def test_the_ladder_is_climbed_after_warm_starts_of_other_sizes(monkeypatch):
+    """A pivoting body's step may take seconds of the ladder where one of another length is solved from its warm start."""
+    scene = on_a_floor(shapes.Sphere(0.1), density=1e3, position=(0, 0, 0.1), friction=0.5)
+    system, state = scene.build()
+    stepper = ist.GeometricallyImplicit()
+    solves = ladder.warm
+
+    def only_long(stepper, system, state, memory, h, *others):
+        after, memory, record = solves(stepper, system, state, memory, h, *others)
+        return after, memory, record if h > 1e-4 else jax.tree.map(lambda a: a[:0], record)
+
+    monkeypatch.setattr(ladder, "warm", only_long)
+    found = one_stage.steps(stepper, system, state, [1e-4, 1e-3, 1e-2], 1e-10, 3)
+    assert (found.solved, found.h, found.starts) == (True, 1e-3, 0)
+    np.testing.assert_allclose(np.concatenate([r.state.time for r in found.records]), [1e-3, 2e-3, 3e-3])
+    np.testing.assert_allclose([found.before.time, found.after.time], [2e-3, 3e-3])
