@@ -49,6 +49,8 @@ class ClosestPoints:
     residual (): what the conditions lack, dimensionless, the smaller of each complementary pair or, if less, their
     products, whose sum bounds the error of the distance; converged (): whether that is within round-off. On faces and edges
     parallel within some 1e-8 rad the points may be others than the closest ones, as far apart as these but for that sum.
+    The depth of overlapping bodies is local: a root, and the least of those found, but `converged` does not prove that there
+    is no lesser one (of 4063 random poses of overlapping boxes, 12 had one).
     """
 
     distance: jax.Array
