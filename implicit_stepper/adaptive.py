@@ -271,7 +271,7 @@ class _Driver:
         hit, memory, guess = _resume(self.stepper, self.system, state, closest, references)
         if not self.taken:
             self.landed = [Event(float(state.time), int(contact), "closes") for contact in np.flatnonzero(hit.met)]
-        smooth = modes is not None and not np.any(hit.contacts.normal_impulse > 0)
+        smooth = modes is not None and not np.any(np.asarray(hit.contacts.normal_impulse) > 0)
         self.point = Point(hit.state, memory, modes if smooth else guess, np.asarray(False), h)
         if not self.faces:
             self._count_impact(hit)
@@ -298,7 +298,7 @@ class _Driver:
             self.failure = (
                 "the impact was not solved. Check masses and friction for values that are off by orders of magnitude."
             )
-        if np.any(hit.contacts.normal_impulse > 0):
+        if np.any(np.asarray(hit.contacts.normal_impulse) > 0):
             self.counts["impacts"] += 1
             none = [] if self.taken else [one_stage.standing(self.stepper.stages, self.first, hit, self.point.modes)]
             # noted first: an interruption leaves no such step without it

@@ -170,8 +170,8 @@ def standing(count: int, state: State, hit: restart.Impact, modes: Modes) -> Tak
     """A step of no length of several stages in `state`, that ends before the impact `hit`."""
     contacts = dataclasses.replace(
         hit.contacts,
-        normal_impulse=0 * hit.contacts.normal_impulse,
-        friction_impulse=0 * hit.contacts.friction_impulse,
+        normal_impulse=np.zeros_like(hit.contacts.normal_impulse),
+        friction_impulse=np.zeros_like(hit.contacts.friction_impulse),
     )
     stats = Stats(np.zeros((), int), np.zeros(()), np.zeros((), int), np.ones((), int))
     one = Record(state, contacts, stats, np.asarray(int(Result.SOLVED)), {})
