@@ -204,7 +204,7 @@ def _poses(x, turns, velocity, h, size):
 def _contact(world, contact, one, x, velocity, turns, units, whole):
     """Violations (n,) of one contact, by name."""
     g, h, size = units
-    p_n, gap, n = one["normal_impulse"], one["gap"], one["normal"]
+    p_n, gap, n, t = (one[name] for name in ("normal_impulse", "gap", "normal", "tangent"))
     masses = [world.mass[side.body] for side in (contact.first, contact.second) if side.body is not None]
     P = np.maximum(min(masses) * g * h, p_n)
     reach_1, out_1 = _seen(contact.first, n, one["point_1"], x, turns)
@@ -215,12 +215,9 @@ def _contact(world, contact, one, x, velocity, turns, units, whole):
     sigma, bound = np.linalg.norm(w, axis=1), contact.mu * p_n
     V, F = np.maximum(g * h, sigma), np.maximum(P, np.maximum(bound, np.linalg.norm(y, axis=1)))
     return {
-        "distance": np.maximum(np.abs(planes - gap), np.maximum(np.max(np.abs(apart), axis=1), np.maximum(out_1, out_2)))
-        / size,
+        "distance": np.max([np.abs(planes - gap), np.max(np.abs(apart), axis=1), out_1, out_2], axis=0) / size,
         "penetration": np.maximum(-planes, 0.0) / (h * np.sqrt(g * size)),
-        "tangent": np.max(
-            np.abs(np.stack([np.sum(one["tangent"] * n, axis=1), np.sum(one["tangent"] ** 2, axis=1) - 1])), axis=0
-        ),
+        "tangent": np.maximum(np.abs(np.sum(t * n, axis=1)), np.abs(np.sum(t * t, axis=1) - 1)),
         "p_n _|_ gap": np.abs(np.minimum(p_n / P, gap / (h * np.sqrt(g * size)))),
         "cone": np.where(whole, np.maximum(np.linalg.norm(y, axis=1) - bound, 0.0) / F, 0.0),
         "dissipation": np.where(whole, np.abs(bound * sigma + np.sum(w * y, axis=1)) / (F * V), 0.0),

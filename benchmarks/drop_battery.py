@@ -106,6 +106,13 @@ class Tally:
         energy = trajectory.kinetic_energy() + GRAVITY * trajectory.position[:, :, 2] @ trajectory.mass
         self.gain = max(self.gain, np.max(energy / energy[0]) - 1)
 
+    def merge(self, other):
+        """What another family's drops add up to."""
+        for name in ("steps", "seconds", "rungs", "substeps", "iterations", "lost"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("residual", "penetration", "gain"):
+            setattr(self, name, max(getattr(self, name), getattr(other, name)))
+
     def row(self, name):
         """A Markdown table row."""
         iterations = np.concatenate(self.iterations)
@@ -190,6 +197,23 @@ def replay(path):
     print(f"solved on rung {trajectory.stats.rung[0]}")
 
 
+def whole(steps, *, only="", **settings):
+    """About `steps` steps over all families whose row begins with `only`: prints rows, returns what they add up to."""
+    cases, total = list(itertools.product(FAMILIES, ONTO, (0.01, 0.002))), Tally()
+    print(HEADER)
+    for family, onto, h in tqdm(cases, disable=None):
+        count = max(1, round(steps / len(cases) / round(1.5 / h)))
+        if not f"{family}, {onto}".startswith(only):
+            continue
+        tally = run(family, onto, range(count), h=h, duration=1.5, **settings)
+        print(tally.row(f"{family}, {onto}, h = {h}"), flush=True)
+        for number, message in tally.lost:
+            print(f"lost: {number}: {message}", flush=True)
+        total.merge(tally)
+    print(total.row("all"))
+    return total
+
+
 def main():
     """The whole battery, a table row per family."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -203,26 +227,7 @@ def main():
         replay(arguments.replay)
         return
     speed, spin = (20.0, 60.0) if arguments.fast else (5.0, 20.0)
-    cases = list(itertools.product(FAMILIES, ONTO, (0.01, 0.002)))
-    total = Tally()
-    print(HEADER)
-    for family, onto, h in tqdm(cases, disable=None):
-        steps = round(1.5 / h)
-        count = max(1, round(arguments.steps / len(cases) / steps))
-        if not f"{family}, {onto}".startswith(arguments.only):
-            continue
-        tally = run(family, onto, range(count), h=h, duration=1.5, speed=speed, spin=spin, save=arguments.save)
-        print(tally.row(f"{family}, {onto}, h = {h}"), flush=True)
-        for number, message in tally.lost:
-            print(f"lost: {number}: {message}", flush=True)
-        total.steps += tally.steps
-        total.seconds += tally.seconds
-        total.rungs += tally.rungs
-        total.iterations += tally.iterations
-        total.lost += tally.lost
-        for name in ("residual", "penetration", "gain"):
-            setattr(total, name, max(getattr(total, name), getattr(tally, name)))
-    print(total.row("all"))
+    whole(arguments.steps, only=arguments.only, speed=speed, spin=spin, save=arguments.save)
 
 
 if __name__ == "__main__":

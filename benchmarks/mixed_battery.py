@@ -1,11 +1,12 @@
 """Random scenes of two to eight mixed bodies, audited by code that shares nothing with the solver.
 
-    python benchmarks/mixed_battery.py --structures 40 --draws 5 --save lost/
+    python benchmarks/mixed_battery.py --structures 40 --draws 5
     python benchmarks/mixed_battery.py --replay 17 3
 
-Each structure (classes of bodies, compounds, floor, incline, corner or bin) is drawn several times: sizes from 1e-3 to 100 m,
-mass ratios to 1e4, friction to mu = 2, isotropic or not, h sqrt(g/L) from 1e-3 to .3; at rest, dropped, thrown or stacked.
-Prints a Markdown table for docs/benchmarks.md: steps, lost steps, the largest violation of any law in the audit, times.
+Each structure (classes of bodies, compounds, floor, incline, corner or bin) is drawn several times:
+sizes from 1e-3 to 100 m, mass ratios to 1e4, friction to mu = 2, isotropic or not, h sqrt(g/L) from
+1e-3 to .3; at rest, dropped, thrown or stacked. Prints a Markdown table for docs/benchmarks.md:
+steps, lost steps, the largest violation of any law in the audit, times.
 """
 
 import argparse
@@ -204,6 +205,14 @@ class Tally:
     wrong: list = dataclasses.field(default_factory=list)
     fallback: int = 0
 
+    def merge(self, other):
+        """What other draws add up to."""
+        for name in ("draws", "steps", "seconds", "fallback", "lost", "wrong"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.slowest = max(self.slowest, other.slowest)
+        for law, value in other.worst.items():
+            self.worst[law] = max(self.worst.get(law, 0.0), value)
+
     def row(self, name):
         """A Markdown table row."""
         worst = " / ".join(f"{self.worst.get(law, 0.0):.0e}" for law in LAWS)
@@ -241,6 +250,26 @@ def run(number, again, tally):
     return trajectory
 
 
+def whole(structures, *, first=0, draws=5, report=None):
+    """So many structures, each drawn `draws` times, a printed row per place; returns what they add up to. `report`, a file,
+    gets a line per draw as it comes."""
+    tallies, total = {place: Tally() for place in PLACES}, Tally()
+    for number, again in tqdm(list(itertools.product(range(first, first + structures), range(draws))), disable=None):
+        one = Tally()
+        run(number, again, one)
+        tallies[structure(number).place].merge(one)
+        if report:
+            with report.open("a") as file:
+                kinds = " ".join(structure(number).kinds)
+                print(number, again, kinds, f"{one.seconds:.1f} CPU s", *one.lost, *one.wrong, file=file)
+    print(HEADER)
+    for place, tally in tallies.items():
+        print(tally.row(place))
+        total.merge(tally)
+    print(total.row("all"), *(f"lost: {t}" for t in total.lost), *(f"wrong: {t}" for t in total.wrong), sep="\n")
+    return total
+
+
 def main():
     """All structures, a table row per place."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -255,22 +284,7 @@ def main():
         run(*arguments.replay, tally)
         print(structure(arguments.replay[0]), HEADER, tally.row("replay"), *tally.lost, *tally.wrong, sep="\n")
         return
-    tallies = {place: Tally() for place in PLACES}
-    for number in tqdm(range(arguments.first, arguments.first + arguments.structures), disable=None):
-        tally = tallies[structure(number).place]
-        for again in range(arguments.draws):
-            known, begun = len(tally.lost) + len(tally.wrong), time.process_time()
-            run(number, again, tally)
-            if arguments.report:
-                new = [*tally.lost, *tally.wrong] if len(tally.lost) + len(tally.wrong) > known else []
-                with arguments.report.open("a") as file:
-                    spent = time.process_time() - begun
-                    print(number, again, structure(number).kinds, f"{spent:.1f} CPU s", *new[-1:], file=file)
-    print(HEADER)
-    for place, tally in tallies.items():
-        print(tally.row(place))
-    for tally in tallies.values():
-        print(*(f"lost: {text}" for text in tally.lost), *(f"wrong: {text}" for text in tally.wrong), sep="\n")
+    whole(arguments.structures, first=arguments.first, draws=arguments.draws, report=arguments.report)
 
 
 if __name__ == "__main__":

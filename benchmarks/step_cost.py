@@ -77,32 +77,34 @@ def repeated_residual(count):
     return jit(run)
 
 
+def example_3(*, friction, tolerance, h):
+    """Times [s] of a step and of a residual, measured in turn, and the Jacobians of every step that is solved."""
+    system, state = jax.tree.map(jnp.asarray, scenes.two_spheres().build())
+    stepper, steps = ist.GeometricallyImplicit(friction=friction, tolerance=tolerance), round(4 / h)
+    memory, run = jit(stepper.init)(system, state), rollout(stepper, h, steps)
+    problem = ncp.step_problem(system, state, h, memory.references, friction)
+    z = memory.history[0] / ncp.unknown_scale(problem)
+    residual = [t / 20_000 for t in seconds(repeated_residual(20_000), problem, z)]
+    cost = [t / steps for t in seconds(run, system, state, memory)]
+    stats, result = run(system, state, memory)
+    return cost, residual, np.asarray(stats.iterations)[np.asarray(result) == ist.Result.SOLVED]
+
+
 def step_table():
     """Microseconds a step and residual evaluations a step, for both friction forms, two tolerances and three h."""
-    system, state = jax.tree.map(jnp.asarray, scenes.two_spheres().build())
     print(
         "| friction rows | tolerance | h [s] | us a step | residual evaluations a step | Jacobians, mean / max | "
         "steps with any [%] | steps lost |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for friction, tolerance in itertools.product(("projection", "fischer-burmeister"), (1e-10, 1e-12)):
-        stepper = ist.GeometricallyImplicit(friction=friction, tolerance=tolerance)
-        memory = jit(stepper.init)(system, state)
         for h in (0.1, 0.01, 0.001):
-            steps = round(4 / h)
-            run = rollout(stepper, h, steps)
-            problem = ncp.step_problem(system, state, h, memory.references, friction)
-            z = memory.history[0] / ncp.unknown_scale(problem)
-            # in turn, so that a drift of the machine's speed falls on both
-            residual = [t / 20_000 for t in seconds(repeated_residual(20_000), problem, z)]
-            cost = [t / steps for t in seconds(run, system, state, memory)]
-            ratios = [c / r for c, r in zip(cost, residual, strict=True)]
-            stats, result = run(system, state, memory)
-            lost = int(np.sum(np.asarray(result) != ist.Result.SOLVED))
-            iterations = np.asarray(stats.iterations)
+            cost, residual, iterations = example_3(friction=friction, tolerance=tolerance, h=h)
+            ratios, steps = [c / r for c, r in zip(cost, residual, strict=True)], round(4 / h)
             print(
                 f"| {friction} | {tolerance} | {h} | {spread([1e6 * c for c in cost])} | {spread(ratios)} | "
-                f"{iterations.mean():.2f} / {iterations.max()} | {100 * np.mean(iterations > 0):.2g} | {lost} of {steps} |"
+                f"{iterations.mean():.2f} / {iterations.max()} | {100 * np.mean(iterations > 0):.2g} | "
+                f"{steps - len(iterations)} of {steps} |"
             )
         print(f"| {friction} | - | - | residual alone: {spread([1e6 * r for r in residual])} | 1 | - | - | - |")
 
