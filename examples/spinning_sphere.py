@@ -14,7 +14,7 @@ ball = scene.add_body(
 )
 floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1), offset=0.0))
 scene.add_contact(ball, floor, friction=ist.FrictionEllipsoid(mu=0.2, e_t=1.0, e_o=1.0, e_r=0.4))
-trajectory = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.07, duration=1.2)
+trajectory = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.07, duration=1.26)
 
 if __name__ == "__main__":
     print("time [s]   spin [rad/s]   drilling torque [N m]")
