@@ -78,15 +78,19 @@ def simulate(
         raise ValueError(
             f"`switches` = {switches!r} are for chosen steps: with a fixed `h`, loads are taken at each step's start."
         )
+    return _fixed(scene, stepper, h, duration, certificate_tolerance, on_failure, start, progress)
+
+
+def _fixed(scene, stepper, h, duration, tolerance, on_failure, start, progress) -> Trajectory:
+    """`simulate` with steps of h [s]."""
     system, state = jax.device_put(scene.build())
     state = state if start is None else _checked(start, state)
     h, whole, rest = _steps(positive("h", h), duration, float(state.time))
     records, failed, stopped = [], None, False
     with Progress(whole + (rest > 0), "steps", progress) as told:
         try:
-            for size, piece in _pieces(
-                scene, stepper, system, state, ((h, whole), (rest, int(rest > 0))), certificate_tolerance
-            ):
+            sizes = (h, whole), (rest, int(rest > 0))
+            for size, piece in _pieces(scene, stepper, system, state, sizes, tolerance):
                 if not piece.solved:
                     failed = piece.climb, piece.state, size
                 records.append(piece.record)
@@ -100,7 +104,7 @@ def simulate(
     if stopped:
         raise Interrupted(trajectory=trajectory, state=trajectory.end, end=float(state.time) + duration)
     if failed is not None and on_failure == "raise":
-        raise _error(*failed, system, certificate_tolerance, trajectory)
+        raise _error(*failed, system, tolerance, trajectory)
     return trajectory
 
 
