@@ -250,11 +250,13 @@ def run(number, again, tally):
     return trajectory
 
 
-def whole(structures, *, first=0, draws=5, report=None):
-    """So many structures, each drawn `draws` times, a printed row per place; returns what they add up to. `report`, a file,
-    gets a line per draw as it comes."""
-    tallies, total = {place: Tally() for place in PLACES}, Tally()
+def whole(structures, *, first=0, draws=5, report=None, seconds=np.inf):
+    """So many structures, each drawn `draws` times, as far as `seconds` of wall time allow; a printed
+    row per place; returns what they add up to. `report`, a file, gets a line per draw as it comes."""
+    tallies, total, end = {place: Tally() for place in PLACES}, Tally(), time.monotonic() + seconds
     for number, again in tqdm(list(itertools.product(range(first, first + structures), range(draws))), disable=None):
+        if time.monotonic() > end:
+            break
         one = Tally()
         run(number, again, one)
         tallies[structure(number).place].merge(one)
@@ -276,7 +278,8 @@ def main():
     parser.add_argument("--structures", type=int, default=40)
     parser.add_argument("--first", type=int, default=0, help="number of the first structure")
     parser.add_argument("--draws", type=int, default=5, help="of each structure")
-    parser.add_argument("--report", type=Path, help="file to which lost and wrong draws are added as they come")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="wall time after which no draw begins")
+    parser.add_argument("--report", type=Path, help="file to which a line is added after every draw")
     parser.add_argument("--replay", type=int, nargs=2, metavar=("STRUCTURE", "DRAW"), help="one draw alone")
     arguments = parser.parse_args()
     if arguments.replay:
@@ -284,7 +287,8 @@ def main():
         run(*arguments.replay, tally)
         print(structure(arguments.replay[0]), HEADER, tally.row("replay"), *tally.lost, *tally.wrong, sep="\n")
         return
-    whole(arguments.structures, first=arguments.first, draws=arguments.draws, report=arguments.report)
+    settings = {name: getattr(arguments, name) for name in ("first", "draws", "report", "seconds")}
+    whole(arguments.structures, **settings)
 
 
 if __name__ == "__main__":
