@@ -163,7 +163,7 @@ def _pair_query(pair: PairClass, theta_1, theta_2, pose_1, pose_2) -> ClosestPoi
     nowhere = varying_like(jnp.zeros(pair.unknowns), (first, second))
     z, psi = lax.custom_root(residual, nowhere, solve, tangent_solve, has_aux=True)
     rows = pair.rows(z * unit, first, second, jnp.eye(pair.dimension)[0], length)
-    left = lax.stop_gradient(jnp.minimum(largest(residual(z)), _unproved(pair, first, second, length, z)))
+    left = lax.stop_gradient(jnp.minimum(largest(residual(z)), _unproved(_rows(pair, first, second, length, z))))
     active_1, active_2 = _active(pair, rows)
     g = rows.geometry
     points = pose_1[0] + g.a1, pose_1[0] + g.a2
@@ -203,10 +203,9 @@ def _residual(pair: PairClass, first: Placed, second: Placed, length, z, kappa=0
     return jnp.concatenate([rows.equations, fischer_burmeister(rows.multipliers, rows.slacks, kappa)])
 
 
-def _unproved(pair: PairClass, first: Placed, second: Placed, length, z):
-    """By how much () points and multipliers at z miss those that prove a distance, in lengths: of complementary pairs that
+def _unproved(rows: ClosestPointRows):
+    """By how much () points and multipliers miss those that prove a distance, in lengths: of complementary pairs that
     are not negative, it is the products that weak duality leaves open."""
-    rows = _rows(pair, first, second, length, z)
     pairs = jnp.maximum(rows.multipliers * rows.slacks, jnp.maximum(-rows.multipliers, -rows.slacks))
     return jnp.maximum(largest(rows.equations), jnp.max(pairs, initial=0.0))
 
@@ -247,26 +246,26 @@ def _solved(pair: PairClass, start, first: Placed, second: Placed, length, toler
     rows = _rows(pair, first, second, length, start / unit)
     products = jnp.sqrt(jnp.maximum(rows.multipliers * rows.slacks, 0.0))
 
-    def unproved(z):
-        return _unproved(pair, first, second, length, z / unit)
-
     def attempt(before, kind):
-        solved, stalled = before
+        solved, stalled, left = before
         kappa, damping = kind
         last = damping < LEAST_DAMPING
         most = jnp.where(solved, -1, _ITERATIONS)
         begin = jnp.where(last, stalled, start)
         solution = closest_points_from(pair, begin, first, second, length, tolerance, kappa, most, damping)
-        z = jnp.where(last & ~(unproved(solution.z) < unproved(stalled)), stalled, solution.z)
+        reached = _unproved(_rows(pair, first, second, length, solution.z / unit))
+        back = last & ~(reached < left)  # the same rows serve both: what is traced here, every first call waits for
+        z, unproved = jnp.where(back, stalled, solution.z), jnp.where(back, left, reached)
         near = z[3 * d] > start[3 * d] - _STRAY * length  # Newton's method may have left for a worse root
-        found = near & jnp.where(last | jnp.any(kappa > 0), unproved(z) <= tolerance, solution.converged)
-        return (solved | found, jnp.where(near & jnp.all(kappa == 0), z, stalled)), (z, found)
+        found = near & jnp.where(last | jnp.any(kappa > 0), unproved <= tolerance, solution.converged)
+        stays = near & jnp.all(kappa == 0)
+        return (solved | found, jnp.where(stays, z, stalled), jnp.where(stays, unproved, left)), (z, found)
 
     curved = all(side.count == 1 and side.support is None for side in (pair.first, pair.second))
     kappas = [0 * products] if curved else [0 * products, products]
     dampings = [LEAST_DAMPING] * len(kappas) + [_STALLED_DAMPING]
     kinds = jnp.stack([*kappas, 0 * products]), jnp.array(dampings)
-    begun = varying_like((jnp.asarray(False), start), (start, products))
+    begun = varying_like((jnp.asarray(False), start, _unproved(rows)), (start, products))
     _, (z, found) = lax.scan(attempt, begun, kinds)
     any_found = jnp.any(found)
     return z[jnp.where(any_found, jnp.argmax(found), len(found) - 1)], any_found

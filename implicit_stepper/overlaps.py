@@ -7,6 +7,7 @@ undeclared pair nothing is ever asked; that its bodies come to overlap is mostly
 from __future__ import annotations
 
 import itertools
+import sys
 import warnings
 
 import numpy as np
@@ -26,7 +27,6 @@ _DEEPEST = 0.5  # of the radius of the ball in the smaller body
 _SEEN = 1e-2  # of that radius: undeclared neighbours that touch are no news
 _LOOKS = 4  # states of a chunk in which a pair that is near is looked at
 _CLEAR = 0.5  # of the height at which a pair is apart is a safe estimate of the way to an overlap
-_OF_SIMULATE = 4  # frames from the functions here to the line that calls `simulate`
 
 
 class OverlapWarning(UserWarning):
@@ -58,7 +58,7 @@ def check_start(scene: Scene, system: System, closest, h: float) -> None:
         f"at up to {depths[worst] / h:.3g} m/s, which nothing in the scene accounts for. Move them apart, or see in "
         "`Trajectory.parting_work()` what that gave them.",
         OverlapWarning,
-        stacklevel=_OF_SIMULATE + 1,
+        stacklevel=_users_line(),
     )
 
 
@@ -146,7 +146,7 @@ class Undeclared:
             f"{first} and {second} overlap, and no contact of the two is declared: they pass through each other. Declare "
             "it with `scene.add_contact`, or filter this warning, an OverlapWarning, if they may.",
             OverlapWarning,
-            stacklevel=_OF_SIMULATE + 3,
+            stacklevel=_users_line(),
         )
 
 
@@ -164,3 +164,13 @@ def _placed(part: Part, position, orientation) -> Part:
     """A part of a body in the inertial frame."""
     turn = poses.matrices(orientation)
     return Part(part.shape, position + turn @ part.position, turn @ part.rotation)
+
+
+def _users_line() -> int:
+    """For `warnings.warn`: how many calls up is the line that called this package, decorators of its
+    functions left out."""
+    frame, level = sys._getframe(1), 1
+    ours = __package__, "contextlib"
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
+        frame, level = frame.f_back, level + 1
+    return level
