@@ -17,6 +17,7 @@ from .certificate import described
 from .impact_certificate import impact_violations
 from .one_stage import rounding
 from .results import Result, StepError
+from .stage_certificate import IMPACT_WITHIN
 from .steppers.radau_contact import RadauContact
 from .steps import CHUNK, certificates
 from .system import System
@@ -68,13 +69,15 @@ def _jump(function: Callable, start: float, end: float, known: np.ndarray) -> fl
 
 
 def violations(stepper: RadauContact, system: System, run: Run) -> dict[str, np.ndarray]:
-    """Violations by name of all steps, each an array (n, bodies or contacts)."""
+    """Violations by name of all steps, each an array (n, bodies or contacts). Whether motion is smooth within a step has
+    been judged by the estimate of its error, of which an impact would be a part."""
     states, parts = _states(run), []
     for first in range(0, len(run.steps.h), CHUNK):
         index = np.minimum(np.arange(first, first + CHUNK), len(run.steps.h) - 1)  # one program for any number of steps
         begun = jax.tree.map(lambda a, first=first: a[first], states)
         chunk = jax.tree.map(lambda a, index=index: a[index], (run.steps.state, run.steps.contacts, run.steps.h))
-        parts.append(jax.tree.map(np.array, certificates(stepper, system, begun, *chunk)))
+        own = certificates(stepper, system, begun, *chunk)
+        parts.append({name: np.array(values) for name, values in own.items() if name != IMPACT_WITHIN})
     found = jax.tree.map(lambda *a: np.concatenate(a)[: len(run.steps.h)], *parts)
     for step, own in run.one_stage.items():  # these have equations of their own
         for name in found:

@@ -23,6 +23,7 @@ from .overlaps import Undeclared, check_start
 from .progress import Progress
 from .results import Interrupted, Result, StepError
 from .scene import Scene
+from .stage_certificate import IMPACT_WITHIN
 from .steppers import RadauContact
 from .steppers.base import Stepper, closest_points, init
 from .steps import Record, programs
@@ -195,6 +196,8 @@ def _error(failed: Climb, state: State, h: float, system: System, tolerance: flo
         best[attempt.name] = min(best.get(attempt.name, np.inf), attempt.residual)
     tried = ", ".join(f"{name} {residual:.1e}" for name, residual in best.items())
     what = "" if failed.passed is None else f" They are {' and '.join(system.contact_names[failed.passed])}."
+    if IMPACT_WITHIN in violations:
+        what = " A step of several stages holds no impact: give `tol` in place of `h`, or take GeometricallyImplicit."
     message = (
         f"the step to t = {time:.9g} s failed: {result.message}{what} Least solver residual of the starts tried after the "
         f"warm one: {tried}; violated after the last (allowed {tolerance:.0e}): "

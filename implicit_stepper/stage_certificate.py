@@ -12,6 +12,7 @@ import numpy as np
 from . import certificate_mechanics as mechanics
 from .bodies import State
 from .certificate import contact_violations, known_momentum, pose_violations
+from .certificate_mechanics import Bodies, Frame, beyond_rounding
 from .collocation import radau
 from .energy import excess_energy, stored_energy
 from .records import Contacts
@@ -19,6 +20,8 @@ from .scales import Scales, scales
 from .system import ContactGroup, System, in_user_order, take
 
 _OPEN = 100.0  # the rate of a gap is asked for, by `stages`, where the gap is below this share of it
+_SLIGHT = 1e-6  # of g h: bodies that close more slowly than that do so by rounded input
+IMPACT_WITHIN = "impact within the step"  # a violation's name
 
 
 def stage_certificate(system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
@@ -27,8 +30,9 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     "momentum" holds the balance of `stages`; "rates", that T_i and V_i differ by sum_c M^-1 W_n^T eta_c; "impact", that the
     end's velocity is the last stage's, but for what the contacts' impulses exceed those of the stages; all (nb,). "eta"
     (nc,) holds that contacts have an eta only where they touch, compliant ones none, and that what carries does not part;
-    "end" (nc,) is 1 where the contact at the end is not that of the last stage, or the stages have another `gap_start`.
-    What is free in `certificate` is free here.
+    "end" (nc,) is 1 where the contact at the end is not that of the last stage, or the stages have another `gap_start`;
+    IMPACT_WITHIN (nc,) holds that no impact falls into the step, see `_impact_within`. What is free in `certificate` is free
+    here.
     """
     units, own, d = scales(system, h), contacts.stages, system.dimension
     s, nb = own.rates.shape[:2]
@@ -43,7 +47,7 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     at = jax.vmap(functools.partial(mechanics.everywhere, system))(there.position, there.orientation, own.velocity)
     rates = jnp.concatenate([own.rates[..., :d], mechanics.spin(change[..., d:], own.rates[..., d:])], axis=-1)
     jumps = (after.velocity - own.velocity[-1])[None]
-    turned = at.rotation[:, :nb]
+    begun, turned = at._replace(velocity=jnp.zeros_like(at.velocity).at[:, :nb].set(before.velocity)), at.rotation[:, :nb]
     momenta, shift, jump = jnp.split(
         mechanics.momentum(
             system,
@@ -73,7 +77,9 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
         pushed, passing = pushed + given, passing + size
         shift = shift - jax.vmap(total)(frames, eta, jnp.zeros_like(record.slip))[0]
         jump = jump - total(jax.tree.map(lambda a: a[-1], frames), of_group(extra), of_group(extra_friction))[0]
-        parts.append(violations)
+        first = jax.vmap(functools.partial(mechanics.of_contacts, group))(begun)
+        met = jax.vmap(functools.partial(_impact_within, units, h), (0, 0, 1, 1, 1, 1), 1)
+        parts.append(violations | {IMPACT_WITHIN: met(group, impulse, frames, record, *first)})
     balance = momenta - known - jnp.einsum("ij,jbw->ibw", method.A, pushed)
     own_share = np.diag(method.A)[:, None, None]  # of a stage's momentum: what its own force gives in h
     in_order = functools.partial(in_user_order, system)
@@ -99,6 +105,32 @@ def _violations_at_stage(units: Scales, h, member: ContactGroup, record: Contact
     P, rate = jnp.maximum(impulse, p_n), jnp.maximum(rate - _OPEN * gap / h, 0.0)
     apart = jnp.minimum(jnp.abs(p_n + eta) / P, gap / units.gap)
     return violations | {"eta": jnp.maximum(apart, jnp.minimum(jnp.abs(p_n) / P, rate / units.speed))}, frame
+
+
+def _impact_within(
+    units: Scales, h, member: ContactGroup, impulse, frames: Frame, record: Contacts, body_1: Bodies, body_2: Bodies
+):
+    """Violations (s,) of one contact: where it presses at a stage, it touches at the start and does not close there,
+
+        0 <= p_n,i _|_ max(psi_0 / h, -W_n V) >= 0        psi_0, W_n and V at the start of the step
+
+    `frames`, `record` and bodies have the axis (s,) of the stages in front, the bodies with their velocities V at the start.
+
+    Collocation asks for equations at the stages alone, and an impact leaves them roots that no motion has: bodies that touch
+    at the first of three stages part with .91 of the speed that they met with, at the second with .75, at the first of two
+    with .80; at the last they stop. What a step approximates must be smooth. Then a force within it is there at its start as
+    well, where bodies touch, psi_0 = 0, and their gap does not change. Those apart by psi_0 meet within h only if they close
+    by psi_0 / h or faster. W_n at the start is what the stages' W_n extrapolate to, of which W_n V is uncertain by as much
+    as it varies among the stages. A compliant force begins at zero, without an impact."""
+    if member.compliance is not None:
+        return jnp.zeros_like(record.gap)
+    rates, _, fast = jax.vmap(mechanics.slip)(frames, body_1, body_2)
+    closing = -radau(len(rates)).at_start @ rates - (jnp.max(rates) - jnp.min(rates))
+    far = jnp.sum(jnp.abs(record.point_1) + jnp.abs(record.point_2)) + units.length
+    apart = beyond_rounding(jnp.maximum(record.gap_start, 0.0), far) / h
+    speed = jnp.maximum(apart, beyond_rounding(jnp.maximum(closing, 0.0), jnp.max(fast)))
+    p_n = record.normal_impulse
+    return jnp.minimum(jnp.abs(p_n) / jnp.maximum(impulse, p_n), jnp.maximum(speed / units.speed - _SLIGHT, 0.0))
 
 
 def _differs(contacts: Contacts, stages: Contacts):

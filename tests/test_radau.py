@@ -127,6 +127,34 @@ def test_saved_and_loaded(tmp_path):
     np.testing.assert_array_equal(again.at([1.23]).position, run.at([1.23]).position)
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_an_impact_within_a_step_is_refused(count):
+    """A ball flies at a wall along which it falls. From any fraction of the way of a step there is a root: that of a ball
+    that bounces, or stops only where it is to be at the end."""
+    scene, h, v = ist.Scene(), 0.05, 1.0
+    wall = scene.add_fixed(name="wall", shape=shapes.HalfSpace(normal=(1, 0, 0)))
+    moving = {"position": (0.1 + 0.34 * v * h, 0, 0), "velocity": (-v, 0, 0, 0, 0, 0)}
+    ball = scene.add_body(name="ball", shape=shapes.Sphere(0.1), mass=1.0, **moving)
+    scene.add_contact(wall, ball, friction=0.3)
+    stepper = ist.RadauContact(stages=count)
+    system, first = jax.tree.map(jnp.asarray, scene.build())
+
+    @jax.jit
+    def step(state):
+        taken = stepper.step(system, state, stepper.init(system, state), h)
+        return taken, stepper.certificate(system, state, taken.state, taken.contacts, h)
+
+    for fraction in (0.0, 1e-9, 0.03, 0.34, 0.66, 0.97, 2.0):
+        there = first.position.at[0, 0].set(0.1 + fraction * v * h)
+        taken, found = step(dataclasses.replace(first, position=there))
+        assert taken.result == ist.Result.SOLVED
+        violated = {name for name, values in found.items() if np.max(values) > 1e-10}
+        assert violated == ({"impact within the step"} if fraction < 1 else set()), fraction
+    with pytest.raises(ist.StepError, match="impact within the step .* at wall and ball") as refused:
+        ist.simulate(scene, stepper, h=h, duration=h)
+    assert "give `tol`" in str(refused.value)
+
+
 def pushed_pile():
     """Contacts of smooth bodies of which one moves, which is compliant, and both; one of a body with faces; a load that
     depends on all there is."""

@@ -64,7 +64,7 @@ class Memory:
 class RadauContact:
     """`stages` 3, 2 or 1: order 5, 3 or 1 in position and velocity as long as no contact changes its mode, see `stages`.
 
-    With `simulate(..., h=h)` steps have one length; those that an impact falls into are not solved, and refused. With
+    With `simulate(..., h=h)` steps have one length; those that an impact falls into are refused, solved or not. With
     `simulate(..., tol=tol)` h is chosen and steps end on events: see `adaptive`. Compliant contacts have no impacts, and
     obey S (3) at every stage. `tolerance` bounds every residual (dimensionless; 1e-8 to 1e-12), on top of what round-off
     leaves; `max_iterations` the Jacobians of a start; `friction` as in `GeometricallyImplicit`, which is what `stages=1` is.
