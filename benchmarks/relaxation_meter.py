@@ -15,7 +15,7 @@ import numpy as np
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper import nearby
+from implicit_stepper import linear_rows
 from implicit_stepper.paper import scenes
 from implicit_stepper.system import contact_bodies
 
@@ -38,7 +38,7 @@ def meter(scene_name, method):
     make, duration = SCENES[scene_name]
     system, _ = make().build()
     run = ist.simulate(make(), METHODS[method], h=H, duration=duration, progress=False)
-    predicted = np.asarray(METHODS[method].predicted_gap(run.contacts, np.asarray(nearby.of_contacts(system, "mu")), H))
+    predicted = np.asarray(METHODS[method].predicted_gap(run.contacts, np.asarray(linear_rows.of_contacts(system, "mu")), H))
     if method != "implicit":
         predicted = predicted + curving(system, run, predicted)
     carries = run.contacts.normal_impulse > 1e-6 * run.contacts.normal_impulse.max()

@@ -31,15 +31,7 @@ from .overlaps import OverlapWarning  # noqa: E402
 from .results import ClosestPointsError, Interrupted, Result, StepError  # noqa: E402
 from .scene import Scene  # noqa: E402
 from .simulate import simulate  # noqa: E402
-from .steppers import (  # noqa: E402
-    ClosedFormGap,
-    ConeComplementarity,
-    Convex,
-    Explicit,
-    GeometricallyImplicit,
-    Linearized,
-    RadauContact,
-)
+from .steppers import ClosedFormGap, ConeComplementarity, Convex, Explicit, GeometricallyImplicit, Linearized, RadauContact
 from .threads import one_blas_thread  # noqa: E402
 from .trajectory import Trajectory, load  # noqa: E402
 

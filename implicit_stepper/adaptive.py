@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import ncp, one_stage, restart, stage_records, steps
+from . import one_stage, restart, stage_records, steps
 from .bodies import State
 from .compilation import jit, prepare
 from .error_control import Tolerance
@@ -163,7 +163,7 @@ class _Driver:
         self.starts, self.across = 0, 1
         self.failure = ""
         self.faces = _meets_in_faces(system)
-        self.solves = first_call(stepper.stages * ncp.layout(system).size)
+        self.solves = first_call(stepper.stages * system.unknown_count)
 
     def begin(self) -> None:
         """Compiles, and finds the first `Point`."""

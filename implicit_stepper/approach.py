@@ -19,8 +19,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from shapes.closest_points import PairClass, Placed
-from shapes.implicit import ShapeClass
 from shapes.products import inner
+from shapes.shape_class import ShapeClass
 from shapes.shards import varying_like
 
 # The interior-point method. Lengths are in units of `length`, forces are lengths.

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from shapes.products import inner, product
 
 from . import rotation
+from .system import System
 
 
 @jax.tree_util.register_dataclass
@@ -45,3 +46,19 @@ def advance(position, orientation, velocity, h):
     """Pose of one body after moving for h [s] with constant `velocity`: x + h v, and exp(h omega) applied to Q."""
     d = position.shape[0]
     return position + h * velocity[:d], rotation.advance(orientation, h * velocity[d:])
+
+
+def moved(system: System, state: State, velocity, h) -> State:
+    """Where `velocity` (nb, 6 or 3) leads in h [s]."""
+    position, orientation = jax.vmap(advance, (0, 0, 0, None))(state.position, state.orientation, velocity, h)
+    return State(state.time + h, position, orientation, velocity)
+
+
+def mass_matrices(system: System, state: State):
+    """(nb, 6, 6) or (nb, 3, 3) of the moving bodies in `state`."""
+    d = system.dimension
+
+    def one(mass, inertia, orientation):
+        return jax.scipy.linalg.block_diag(mass * jnp.eye(d), world_inertia(inertia, orientation))
+
+    return jax.vmap(one)(system.mass, system.inertia, state.orientation)

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from shapes.closest_points import Placed
-from shapes.implicit import ShapeClass
 from shapes.products import inner
+from shapes.shape_class import ShapeClass
 
 from . import certificate_mechanics as mechanics
 from .bodies import State

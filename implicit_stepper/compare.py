@@ -12,7 +12,7 @@ import numpy as np
 
 from shapes.arguments import positive
 
-from . import nearby
+from . import linear_rows
 from .files import replaced
 from .progress import Progress
 from .results import Interrupted, StepError
@@ -157,7 +157,7 @@ def compare(
     of_reference = _sampled(reference) if isinstance(reference, Trajectory) else reference
     if not callable(of_reference):
         raise ValueError(f"`reference` = {reference!r} must be a Trajectory or a function of times.")
-    mu = np.asarray(nearby.of_contacts(scene.build()[0], "mu"))
+    mu = np.asarray(linear_rows.of_contacts(scene.build()[0], "mu"))
     runs = [run for name, method in steppers.items() for run in _runs(name, method, sizes)]
     entries, trajectories, stopped = [], {}, False
     with Progress(len(runs), "runs", progress) as told:

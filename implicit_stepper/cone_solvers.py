@@ -8,6 +8,7 @@ are dimensionless; the residual of an answer is max |gamma - proj_K(gamma - d)|.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import jax
@@ -17,12 +18,23 @@ from jax import lax
 from shapes.shards import varying_like
 
 from .complementarity import fischer_burmeister, length_of, natural_disc
-from .nearby import Impulses
 from .newton import linearized, newton
 
 _RECENT = 10  # objective values of which Barzilai-Borwein steps stay below the largest
 _SUFFICIENT = 1e-4  # of the first-order decrease
 _GROWTH, _DECAY = 2.0, 0.9  # of the estimate of the largest eigenvalue
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Impulses:
+    """What a contact solver leaves: gamma (nc, 1 + k) = (p_n, y) [N s, or dimensionless]; residual (), dimensionless;
+    iterations (); converged ()."""
+
+    gamma: jax.Array
+    residual: jax.Array
+    iterations: jax.Array
+    converged: jax.Array
 
 
 def project(gamma, mu):

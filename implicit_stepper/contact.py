@@ -13,7 +13,8 @@ import numpy as np
 from shapes.closest_points import ContactGeometry
 from shapes.products import inner
 
-from . import rotation
+from . import kinematics, rotation
+from .kinematics import Motion
 from .system import ContactGroup, System
 
 
@@ -60,3 +61,11 @@ def slip_velocities(geometry: ContactGeometry, centre_1, centre_2, velocity_1, v
         spin = inner(geometry.n, velocity_2[3:] - velocity_1[3:])
         tangential = jnp.concatenate([tangential, spin[None]])
     return inner(geometry.n, relative), tangential
+
+
+def geometry_rows(member: ContactGroup, closest, reference, length, motion_1: Motion, motion_2: Motion, angle=1.0):
+    """Closest-point rows of one contact at its bodies' poses; `reference` (d,) orients isotropic friction's tangents."""
+    first, second = kinematics.placed(member, motion_1, motion_2)
+    own = inner(rotation.matrix(motion_1.orientation), member.direction)
+    reference = jnp.where(jnp.any(member.direction != 0), own, reference)
+    return member.pair.rows(closest, first, second, reference, length, angle)

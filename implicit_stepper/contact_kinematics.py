@@ -16,8 +16,8 @@ import dataclasses
 import jax.numpy as jnp
 
 from shapes.closest_points import ContactGeometry, Placed, tangents
-from shapes.implicit import ShapeClass
 from shapes.products import inner
+from shapes.shape_class import ShapeClass
 
 from . import kinematics, rotation
 from .kinematics import Motion

@@ -20,7 +20,8 @@ from jax import lax
 from shapes.shards import varying_like
 
 from .complementarity import fischer_burmeister, length_of, natural_disc
-from .nearby import Impulses, Rows
+from .cone_solvers import Impulses
+from .linear_rows import Rows
 from .newton import linearized, newton
 
 _EXACT = 1e-12  # of the slope that a line search leaves, relative to the first

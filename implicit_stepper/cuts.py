@@ -117,7 +117,7 @@ def _add_planes(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts
     def one(member, closest, reference, motion_1, motion_2):
         solution = closest_points_from(member.pair, closest, *kinematics.placed(member, motion_1, motion_2), length)
         found = jnp.where(solution.converged, solution.z, closest)
-        geometry = ncp.geometry_rows(member, found[:short], reference, length, motion_1, motion_2).geometry
+        geometry = contact.geometry_rows(member, found[:short], reference, length, motion_1, motion_2).geometry
 
         def rates(nu_1, nu_2):
             normal, slip = contact.slip_velocities(geometry, motion_1.position, motion_2.position, nu_1, nu_2)
@@ -208,7 +208,7 @@ def _contact_start(problem: ncp.StepProblem, group: ContactGroup, planes: GroupC
             for m, body in ((motion_1, body_1), (motion_2, body_2))
         ]
         closest = closest[latest].at[: 2 * d].set(jnp.concatenate(points))[: member.pair.unknowns]
-        geometry = ncp.geometry_rows(member, closest, reference, problem.scales.length, motion_1, motion_2).geometry
+        geometry = contact.geometry_rows(member, closest, reference, problem.scales.length, motion_1, motion_2).geometry
         w = ncp.scaled_slip(member, geometry, motion_1, motion_2)
         return ncp.join(ncp.ContactUnknowns(closest, total[0], total[1 : 1 + k], length_of(w)))
 

@@ -25,7 +25,7 @@ _SWEEPS = 10  # of the fixed point I(Q_next) omega_next = L; each gains a factor
 
 
 def free_velocity(system: System, state: State, momentum, h):
-    """Velocities (nb, 6 or 3) at the end of a step without contact; `momentum` (nb, 6 or 3) as `ncp.applied_momentum`."""
+    """Velocities (nb, 6 or 3) at the end of a step without contact; `momentum` (nb, 6 or 3) as `loads.applied_momentum`."""
 
     def one(mass, inertia, position, orientation, momentum):
         d, inverse = position.shape[0], small_inverse(inertia)

@@ -17,7 +17,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import ncp
 from .bodies import State
 from .progress import doing, first_call, next_call
 from .results import Result
@@ -95,7 +94,7 @@ def pieces(
     """`count` certified steps of h [s] in which `sweep` finds no passage, as far as they are solved: by their warm starts,
     as many at once as a tenth of a second allows, and one by the ladder, unless nothing `climbs`, where those are not
     enough. Never raises: see `Several.solved`."""
-    steps = first_call(ncp.layout(system).size)
+    steps = first_call(system.unknown_count)
     while count > 0:
         steps = min(steps, count)
         begun = time.perf_counter()

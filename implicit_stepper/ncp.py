@@ -16,9 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from shapes.closest_points import ContactGeometry
-from shapes.products import inner
 
-from . import bodies, contact, kinematics, rotation
+from . import bodies, contact, kinematics, loads
 from .bodies import State
 from .complementarity import fischer_burmeister
 from .compliance import gap_unit, shifted_gap
@@ -81,22 +80,7 @@ def layout(system: System) -> Layout:
 
 def step_problem(system: System, state: State, h, references, friction: str = "projection") -> StepProblem:
     """The NCP of a step of h [s] from `state`."""
-    return StepProblem(friction, system, state, h, applied_momentum(system, state, h), references, scales(system, h))
-
-
-def applied_momentum(system: System, state: State, h):
-    """M(q) nu + p_app with p_app = h (m g + wrench), (nb, 6 or 3): the known terms of Chakraborty (10)."""
-    before = jax.vmap(bodies.momentum)(system.mass, system.inertia, state.orientation, state.velocity)
-    loads = jnp.stack(
-        [
-            system.wrench[i]
-            if function is None
-            else function(state.time, state.position[i], state.orientation[i], state.velocity[i])
-            for i, function in enumerate(system.wrench_functions)
-        ]
-    )
-    weight = jnp.pad(system.mass[:, None] * system.gravity, ((0, 0), (0, loads.shape[1] - system.dimension)))
-    return before + h * (loads + weight)
+    return StepProblem(friction, system, state, h, loads.applied_momentum(system, state, h), references, scales(system, h))
 
 
 def unknown_scale(problem: StepProblem):
@@ -126,14 +110,6 @@ def join(unknowns: ContactUnknowns):
     return jnp.concatenate([unknowns.closest, unknowns.p_n[None], unknowns.y, unknowns.sigma[None]])
 
 
-def geometry_rows(member: ContactGroup, closest, reference, length, motion_1: Motion, motion_2: Motion, angle=1.0):
-    """Closest-point rows of one contact at its bodies' poses; `reference` (d,) orients isotropic friction's tangents."""
-    first, second = kinematics.placed(member, motion_1, motion_2)
-    own = inner(rotation.matrix(motion_1.orientation), member.direction)
-    reference = jnp.where(jnp.any(member.direction != 0), own, reference)
-    return member.pair.rows(closest, first, second, reference, length, angle)
-
-
 def scaled_slip(member: ContactGroup, geometry: ContactGeometry, motion_1: Motion, motion_2: Motion):
     """w = (e_t v_t, e_o v_o, e_r v_r), or (e_t v_t,) [m/s]."""
     _, slip = contact.slip_velocities(geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity)
@@ -144,7 +120,7 @@ def contact_rows(problem: StepProblem, member: ContactGroup, u: ContactUnknowns,
     """Rows (width,) of one contact, dimensionless, and the wrenches of its impulses on its bodies; `impulse` is m g h."""
     # a normal turns in a step by what moves a point at the scene's length by the unit of gaps
     angle = problem.scales.gap / problem.scales.length
-    kkt = geometry_rows(member, u.closest, reference, problem.scales.gap, motion_1, motion_2, angle)
+    kkt = contact.geometry_rows(member, u.closest, reference, problem.scales.gap, motion_1, motion_2, angle)
     rows = jnp.concatenate(
         [
             kkt.equations,

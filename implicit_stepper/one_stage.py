@@ -15,8 +15,8 @@ import numpy as np
 from . import contact, ncp, restart
 from .bodies import State
 from .compilation import jit
+from .detection import geometry_of
 from .ladder import pieces, warm
-from .nearby import geometry_of
 from .records import Contacts, Stages, Stats
 from .results import Result
 from .smooth_steps import Taken

@@ -18,10 +18,11 @@ from jax import lax
 
 from shapes.shards import varying_like
 
-from . import nearby
+from . import bodies, detection, linear_rows, loads
 from .bodies import State
-from .cone_solvers import apgd, coulomb
-from .nearby import Impulses, Nearby, Rows
+from .cone_solvers import Impulses, apgd, coulomb
+from .detection import Nearby
+from .linear_rows import Rows
 from .records import Contacts
 from .system import System, compliant
 
@@ -59,9 +60,9 @@ class Impact:
 
 def meet(system: System, state: State, closest, references=None) -> tuple[Impact, Forces]:
     """Velocities after what touches in `state` has met, perfectly inelastic, and the forces under which motion goes on, a
-    first guess whether or not they were solved; `closest` and `references` as in `nearby.find`."""
-    here = nearby.find(system, state, closest, references)
-    rows, mass = nearby.linear_rows(system, state, here.geometry), nearby.mass_matrices(system, state)
+    first guess whether or not they were solved; `closest` and `references` as in `detection.find`."""
+    here = detection.find(system, state, closest, references)
+    rows, mass = linear_rows.linear_rows(system, state, here.geometry), bodies.mass_matrices(system, state)
     h = _SHORT * jnp.sqrt(system.length / system.acceleration)
     fastest = jnp.max(jnp.abs(rows.scaled(state.velocity)), initial=0.0)
     fastest = jnp.where(fastest > 0, fastest, 1.0)
@@ -71,7 +72,7 @@ def meet(system: System, state: State, closest, references=None) -> tuple[Impact
 
     def solve(velocity, which):
         """An impact, or a short time under the loads: as one loop, which is compiled once."""
-        falls = nearby.free_velocity(system, dataclasses.replace(state, velocity=velocity), mass, h)
+        falls = loads.free_velocity(system, dataclasses.replace(state, velocity=velocity), mass, h)
         free, speed = jnp.where(which == 0, velocity, falls), jnp.where(which == 0, fastest, system.acceleration * h)
         springs = jnp.where(which == 0, 0.0, h * _spring_forces(system, here, rows, velocity))
         solution, gamma = _solve(system, here, rows, mass, free, springs, speed)
@@ -81,7 +82,7 @@ def meet(system: System, state: State, closest, references=None) -> tuple[Impact
 
     before = varying_like(state.velocity, (system, state, here))
     velocity, (gamma, after, converged) = lax.scan(solve, before, np.arange(2))
-    contacts = nearby.record(here, rows, gamma[0], state.velocity, here.geometry.psi)
+    contacts = detection.record(here, rows, gamma[0], state.velocity, here.geometry.psi)
     moving = dataclasses.replace(state, velocity=velocity)
     impact = Impact(moving, contacts, met, here.converged & (converged[0] | ~hits))
     return impact, _forces(system, here, rows, gamma[1] / h, velocity, (after[1] - velocity) / h, h)
@@ -106,7 +107,7 @@ def _touching(system: System, here: Nearby):
 def _spring_forces(system: System, here: Nearby, rows: Rows, velocity):
     """Normal forces (nc,) [N] of compliant contacts, S (2); zero of rigid ones."""
     soft = compliant(system)
-    c, tau = (nearby.of_contacts(system, name) for name in ("compliance", "dissipation_time"))
+    c, tau = (linear_rows.of_contacts(system, name) for name in ("compliance", "dissipation_time"))
     normal, _ = rows.velocities(velocity)
     return jnp.where(soft, jnp.maximum(-(here.geometry.psi + tau * normal), 0.0) / jnp.where(soft, c, 1.0), 0.0)
 
@@ -117,7 +118,11 @@ def _solve(system: System, here: Nearby, rows: Rows, mass, velocity, springs, sp
     if not system.groups:
         nothing = jnp.zeros((0, 1 + rows.e.shape[1]))
         return Impulses(nothing, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True)), nothing
-    mu, unit, inverse = nearby.of_contacts(system, "mu"), jnp.min(jnp.asarray(system.mass)) * speed, jnp.linalg.inv(mass)
+    mu, unit, inverse = (
+        linear_rows.of_contacts(system, "mu"),
+        jnp.min(jnp.asarray(system.mass)) * speed,
+        jnp.linalg.inv(mass),
+    )
     acts, normal = (_touching(system, here) | (springs > 0))[:, None], np.arange(rows.on_1.shape[1]) == 0
     given = normal & compliant(system)[:, None]
     # contacts that do not act take no part, however fast their points slide: alone, they separate

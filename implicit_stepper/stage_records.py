@@ -11,7 +11,7 @@ from . import kinematics
 from .bodies import State
 from .collocation import radau
 from .complementarity import length_of
-from .nearby import most_multipliers
+from .detection import most_multipliers
 from .records import Contacts, Stages, no_contacts
 from .stages import At, StageProblem
 from .system import ContactGroup, System, in_user_order, take

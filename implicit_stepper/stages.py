@@ -187,7 +187,7 @@ def place(problem: StageProblem, member: ContactGroup, unknowns, reference, moti
     """Of one contact: its unknowns by name, closest-point rows and eta; and the shifts W_n eta of its bodies' momenta."""
     u = ncp.split(member, unknowns[:-1])
     angle = problem.scales.gap / problem.scales.length
-    kkt = ncp.geometry_rows(member, u.closest, reference, problem.scales.gap, motion_1, motion_2, angle)
+    kkt = contact.geometry_rows(member, u.closest, reference, problem.scales.gap, motion_1, motion_2, angle)
     centres, none = (motion_1.position, motion_2.position), jnp.zeros(member.e.shape)
     return (u, kkt, unknowns[-1]), contact.wrenches(kkt.geometry, *centres, unknowns[-1], none)
 

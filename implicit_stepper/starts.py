@@ -5,9 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from . import kinematics, ncp
+from . import contact, kinematics, ncp
 from .bodies import State
-from .distance import closest_points_cold, one_by_one
 from .system import ContactGroup, System, take
 
 
@@ -33,22 +32,12 @@ def long_forms(problem: ncp.StepProblem, unknowns) -> list:
     ]
 
 
-def cold_closest(system: System, state: State) -> list:
-    """Per group, closest-point unknowns (nc, unknowns) in long form, without a hint."""
-
-    def one(member, motion_1, motion_2):
-        placed = kinematics.placed(member, motion_1, motion_2)
-        return closest_points_cold(member.pair, *placed, member.interior_1, member.interior_2, system.length)
-
-    return [one_by_one(one)(group, *kinematics.contact_motions(system, state, group)) for group in system.groups]
-
-
 def resting_contacts(system: System, state: State, closest) -> list:
     """Per group, of contacts at rest in `state` at their `closest` points: unknowns (nc, width), tangents (nc, d), gaps."""
 
     def one(member, closest, motion_1, motion_2):
         closest, reference, zero = closest[: member.pair.unknowns], jnp.eye(system.dimension)[0], jnp.zeros(())
-        geometry = ncp.geometry_rows(member, closest, reference, system.length, motion_1, motion_2).geometry
+        geometry = contact.geometry_rows(member, closest, reference, system.length, motion_1, motion_2).geometry
         unknowns = ncp.join(ncp.ContactUnknowns(closest, zero, jnp.zeros_like(member.e), zero))
         return unknowns, geometry.tangents[0], geometry.psi
 

@@ -89,6 +89,13 @@ class System:
         """Number of contacts over all groups."""
         return len(self.contact_names)
 
+    @property
+    def unknown_count(self) -> int:
+        """Number of unknowns of an implicit Euler step: the velocities of bodies, and per contact its closest points, p_n, y
+        and sigma."""
+        velocities = self.body_count * (6 if self.dimension == 3 else 3)
+        return velocities + sum(len(g.bodies) * (g.pair.unknowns + g.e.shape[-1] + 2) for g in self.groups)
+
 
 def take(values, numbers):
     """values[numbers], for constant `numbers`: where these follow each other, or are all the same, without a gather, which

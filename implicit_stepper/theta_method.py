@@ -15,7 +15,7 @@ from jax import lax
 
 from shapes.shards import varying_like
 
-from . import bodies, nearby
+from . import bodies
 from .bodies import State
 from .scales import scales
 from .system import System
@@ -77,7 +77,7 @@ def free_motion(theta: Theta, system: System, state: State, h) -> FreeMotion:
 def momentum_residual(theta: Theta, system: System, state: State, h, v):
     """m(v) (nb, 6 or 3) [N s, N m s] = M(q^theta_q) (v - v0) - h k(q^theta_q, v^theta_v), S (9)."""
     there = midway(theta, system, state, h, v)
-    M, d = nearby.mass_matrices(system, there), system.dimension
+    M, d = bodies.mass_matrices(system, there), system.dimension
     k = loads(system, there, jnp.zeros_like(v)).at[:, :d].add(system.mass[:, None] * system.gravity)
     if d == 3:
         spin = there.velocity[:, d:]
@@ -92,7 +92,7 @@ def response_matrix(theta: Theta, system: System, state: State, h, v):
     gyroscopic moment, are the loads k2 of the splitting, which A leaves out.
     """
     there = midway(theta, system, state, h, v)
-    A = nearby.mass_matrices(system, there)
+    A = bodies.mass_matrices(system, there)
     if all(function is None for function in system.wrench_functions):
         return A
     K = -blocks(lambda displacement: loads(system, there, displacement), jnp.zeros_like(v))
@@ -102,7 +102,7 @@ def response_matrix(theta: Theta, system: System, state: State, h, v):
 
 def midway(theta: Theta, system: System, state: State, h, v) -> State:
     """q^theta_q and v^theta_v, at the time t^theta_q, where v (nb, 6 or 3) are the velocities at the end."""
-    there = nearby.moved(system, state, mixed(theta.vq, state, v), theta.q * h)
+    there = bodies.moved(system, state, mixed(theta.vq, state, v), theta.q * h)
     return dataclasses.replace(there, velocity=mixed(theta.v, state, v))
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from shapes.closest_points import PairClass, Placed
-from shapes.implicit import ShapeClass
 from shapes.products import direction, inner
+from shapes.shape_class import ShapeClass
 
 _DEPTH, _ENOUGH = 2.0, 1.0  # lengths below the surface where a point is sought, and how deep it must be
 

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .implicit import ShapeClass
 from .products import direction, inner, product
+from .shape_class import ShapeClass
 
 # A reference direction closer than this to the normal cannot orient the tangents (sine of the angle between them).
 _PARALLEL = 0.1

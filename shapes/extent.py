@@ -12,8 +12,9 @@ import functools
 import numpy as np
 
 from .compile import Jet, compile_jet
-from .implicit import Shape, ShapeClass
+from .implicit import Shape
 from .interior import ends, ray_lengths
+from .shape_class import ShapeClass
 from .surface import surface
 
 _RAYS = 64  # in opposite pairs, besides those along the axes

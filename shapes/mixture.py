@@ -15,7 +15,7 @@ import numpy as np
 
 from .closest_points import PairClass, Placed
 from .compile import Jet
-from .implicit import ShapeClass
+from .shape_class import ShapeClass
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .compile import Jet, compile_jet
-from .implicit import Shape, ShapeClass
+from .implicit import Shape
 from .interior import ENDLESS, REACHES, interior_point
+from .shape_class import ShapeClass
 from .shards import varying_like
 from .symbols import ShapeError
 from .validity import surface_points

@@ -7,7 +7,7 @@ import scipy.sparse
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper import nearby
+from implicit_stepper import bodies, detection, linear_rows, loads
 from implicit_stepper.paper import scenes
 from implicit_stepper.steppers.base import closest_points
 
@@ -113,11 +113,11 @@ def conic_velocity(scene, h):
     min (v - v_free).M (v - v_free) / 2 with (psi/h + v_n, w) in the dual cone mu |w| <= psi/h + v_n of every contact.
     """
     system, state = scene.build()
-    here = nearby.find(system, state, closest_points(system, state))
-    rows = nearby.linear_rows(system, state, here.geometry)
-    mass = np.asarray(nearby.mass_matrices(system, state))
-    free = np.asarray(nearby.free_velocity(system, state, mass, h))
-    psi, mu = np.asarray(here.geometry.psi), np.asarray(nearby.of_contacts(system, "mu"))
+    here = detection.find(system, state, closest_points(system, state))
+    rows = linear_rows.linear_rows(system, state, here.geometry)
+    mass = np.asarray(bodies.mass_matrices(system, state))
+    free = np.asarray(loads.free_velocity(system, state, mass, h))
+    psi, mu = np.asarray(here.geometry.psi), np.asarray(linear_rows.of_contacts(system, "mu"))
     D = np.stack([np.asarray(rows.scaled(unit.reshape(free.shape))) for unit in np.eye(free.size)], axis=-1)
     D[:, 1:] *= mu[:, None, None]
     count, size = D.shape[:2]

@@ -7,7 +7,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper import kinematics, nearby
+from implicit_stepper import bodies, detection, kinematics
 from implicit_stepper.contact_kinematics import geometry_rates
 from implicit_stepper.paper import comparisons, scenes
 from implicit_stepper.steppers.base import closest_points
@@ -38,14 +38,14 @@ def two_eggs(gap):
 @pytest.mark.parametrize("gap", [0.0, 0.2])
 def test_rates_of_points_and_normal_are_those_of_moved_bodies(gap):
     system, state = two_eggs(gap)
-    here = nearby.find(system, state, closest_points(system, state))
+    here = detection.find(system, state, closest_points(system, state))
     group = jax.tree.map(lambda a: a[0], system.groups[0])
     motions = [jax.tree.map(lambda a: a[0], m) for m in kinematics.contact_motions(system, state, system.groups[0])]
     rates = geometry_rates(group, jax.tree.map(lambda a: a[0], here.geometry), *motions)
     step = 1e-5
 
     def moved(time):
-        found = nearby.find(system, nearby.moved(system, state, state.velocity, time), here.closest).geometry
+        found = detection.find(system, bodies.moved(system, state, state.velocity, time), here.closest).geometry
         return found.a1[0], found.a2[0], found.n[0]
 
     for rate, ahead, behind in zip(rates, moved(step), moved(-step), strict=True):

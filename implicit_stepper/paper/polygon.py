@@ -15,10 +15,10 @@ import numpy as np
 import shapes
 from shapes.closest_points import ContactGeometry
 
-from .. import nearby
+from .. import bodies, detection, linear_rows, loads
 from ..bodies import State
 from ..checks import count
-from ..nearby import Nearby
+from ..detection import Nearby
 from ..records import Contacts, Stats, StepResult
 from ..results import Result
 from ..scales import scales
@@ -97,19 +97,19 @@ class RollingPolygon:
 
     def step(self, system: System, state: State, memory: tuple, h) -> StepResult:
         """One step of h [s]."""
-        mass = nearby.mass_matrices(system, state)
-        free = nearby.free_velocity(system, state, mass, h)
+        mass = bodies.mass_matrices(system, state)
+        free = loads.free_velocity(system, state, mass, h)
         numbers = self._lowest(state, free[0, 2], h)
         here = self._corners(state, numbers)
-        rows = nearby.linear_rows(system, state, here.geometry)
+        rows = linear_rows.linear_rows(system, state, here.geometry)
         found = self.contacts.impulses(system, rows, here.geometry.psi, mass, free, h)
         velocity = free + jnp.linalg.solve(mass, rows.momenta(found.gamma, system.body_count)[..., None])[..., 0]
-        after = nearby.moved(system, state, velocity, h)
+        after = bodies.moved(system, state, velocity, h)
         gap = self._corners(after, numbers).geometry.psi
         return StepResult(
             state=after,
             memory=memory,
-            contacts=nearby.record(here, rows, found.gamma, velocity, gap),
+            contacts=detection.record(here, rows, found.gamma, velocity, gap),
             stats=Stats(found.iterations, found.residual, jnp.asarray(0), jnp.asarray(1)),
             result=jnp.where(found.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
         )

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import ncp
 from ..results import StepError
 from ..scene import Scene
 from ..simulate import simulate
@@ -200,7 +199,7 @@ def _farthest(values: np.ndarray, reference: float) -> float:
 
 
 def _unknowns(case: str, scene: Scene, reference: int, source: str) -> Row:
-    size = ncp.layout(scene.build()[0]).size
+    size = scene.build()[0].unknown_count
     return near(case, "unknowns a step", "1", reference, size, 0, source=source, basis="a count")
 
 

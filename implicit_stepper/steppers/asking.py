@@ -9,13 +9,14 @@ from collections.abc import Iterator
 import jax
 import jax.numpy as jnp
 
-from .. import nearby
+from .. import detection
 from ..bodies import State
 from ..compilation import jit
-from ..nearby import Impulses, Nearby, Rows
+from ..cone_solvers import Impulses
+from ..detection import Nearby, cold_closest
+from ..linear_rows import Rows
 from ..records import Stats, StepResult
 from ..results import Result
-from ..starts import cold_closest
 from ..system import System
 from .base import Stepper, closest_points
 
@@ -34,15 +35,15 @@ class Memory:
 
 
 def begin(system: System, state: State, closest=None) -> Memory:
-    """Memory without impulses, at `closest` as `starts.cold_closest` finds them."""
-    here = nearby.find(system, state, tuple(cold_closest(system, state)) if closest is None else closest)
+    """Memory without impulses, at `closest` as `detection.cold_closest` finds them."""
+    here = detection.find(system, state, tuple(cold_closest(system, state)) if closest is None else closest)
     return Memory(here, here.closest, jnp.zeros((system.contact_count, 4 if system.dimension == 3 else 2)))
 
 
 def finish(system: System, memory: Memory, used: Nearby, rows: Rows, impulses: Impulses, after: State) -> StepResult:
     """The step that ends in `after` with impulses in the frames of `used`, and the closest points there."""
-    there = nearby.find(system, after, memory.guess, used.geometry.tangents[:, 0])
-    contacts = nearby.record(used, rows, impulses.gamma, after.velocity, there.geometry.psi)
+    there = detection.find(system, after, memory.guess, used.geometry.tangents[:, 0])
+    contacts = detection.record(used, rows, impulses.gamma, after.velocity, there.geometry.psi)
     return StepResult(
         state=after,
         memory=Memory(there, there.closest, impulses.gamma),

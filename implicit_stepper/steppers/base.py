@@ -20,8 +20,8 @@ from shapes.shards import varying_like
 
 from ..bodies import State
 from ..compilation import jit
+from ..detection import cold_closest
 from ..records import Contacts, StepResult
-from ..starts import cold_closest
 from ..system import System
 
 

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 
 from shapes.arguments import positive
 
-from .. import lagged_certificate, nearby
+from .. import bodies, lagged_certificate, linear_rows, loads
 from ..bodies import State
 from ..checks import count, one_of
-from ..cone_solvers import GRADIENT_METHODS, coulomb, gauss_seidel
-from ..nearby import Impulses, Nearby, Rows
+from ..cone_solvers import GRADIENT_METHODS, Impulses, coulomb, gauss_seidel
+from ..detection import Nearby
+from ..linear_rows import Rows
 from ..records import Contacts, StepResult
 from ..system import System, contact_bodies
 from . import asking
@@ -63,13 +64,13 @@ class ConeComplementarity:
     @entry_point
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s]."""
-        here, mass = memory.nearby, nearby.mass_matrices(system, state)
-        rows = nearby.linear_rows(system, state, here.geometry)
-        free = nearby.free_velocity(system, state, mass, h)
+        here, mass = memory.nearby, bodies.mass_matrices(system, state)
+        rows = linear_rows.linear_rows(system, state, here.geometry)
+        free = loads.free_velocity(system, state, mass, h)
         impulses = self._solve(system, here, rows, jnp.linalg.inv(mass), free, memory.impulses, h)
         given = rows.momenta(impulses.gamma, system.body_count)
         velocity = free + jnp.linalg.solve(mass, given[..., None])[..., 0]
-        return asking.finish(system, memory, here, rows, impulses, nearby.moved(system, state, velocity, h))
+        return asking.finish(system, memory, here, rows, impulses, bodies.moved(system, state, velocity, h))
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
         """`asking.again`."""
@@ -81,7 +82,7 @@ class ConeComplementarity:
         found = lagged_certificate.contacts_of(system, before, after.velocity, contacts, h)
         unit, speed = asking.units(system, h)
         d, gamma = found.speeds.at[:, 0].add(self._bias(contacts.gap_start, h)) / speed, found.impulses
-        active, mu = contacts.gap_start <= self.delta, nearby.of_contacts(system, "mu")
+        active, mu = contacts.gap_start <= self.delta, linear_rows.of_contacts(system, "mu")
         gamma, size = gamma / unit, jnp.linalg.norm(d[:, 1:], axis=1)
         room = d[:, 0] - (mu * size if self.relaxed else 0.0)
         largest = jnp.maximum(1.0, gamma[:, 0])
@@ -107,7 +108,7 @@ class ConeComplementarity:
     def _solve(self, system: System, here: Nearby, rows: Rows, inverse, free, start, h) -> Impulses:
         """Impulses (nc, 1 + k) [N s]."""
         unit, speed = asking.units(system, h)
-        mu, active = nearby.of_contacts(system, "mu"), here.geometry.psi <= self.delta
+        mu, active = linear_rows.of_contacts(system, "mu"), here.geometry.psi <= self.delta
         r = rows.scaled(free).at[:, 0].add(self._bias(here.geometry.psi, h)) / speed
 
         def product(gamma):

@@ -11,12 +11,14 @@ import jax.numpy as jnp
 
 from shapes.arguments import positive
 
-from .. import lagged_certificate, nearby
+from .. import bodies, detection, lagged_certificate, linear_rows
 from ..bodies import State
 from ..checks import count, one_of
 from ..complementarity import length_of
+from ..cone_solvers import Impulses
 from ..convex_contact import Law, delassus_estimates, minimise, unconvexified
-from ..nearby import Impulses, Nearby, Rows
+from ..detection import Nearby
+from ..linear_rows import Rows
 from ..records import Contacts, StepResult
 from ..scales import scales
 from ..system import System
@@ -69,13 +71,13 @@ class Convex:
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s]."""
         here = memory.nearby
-        rows = nearby.linear_rows(system, state, here.geometry)
+        rows = linear_rows.linear_rows(system, state, here.geometry)
         free = free_motion(self._theta, system, state, h)
         impulses = self._solve(system, state, here, rows, free, h)
         impulses = dataclasses.replace(impulses, converged=impulses.converged & free.converged)
         given = rows.momenta(impulses.gamma, system.body_count)
         velocity = free.velocity + jnp.linalg.solve(free.A, given[..., None])[..., 0]
-        after = nearby.moved(system, state, mixed(self._theta.vq, state, velocity), h)
+        after = bodies.moved(system, state, mixed(self._theta.vq, state, velocity), h)
         return asking.finish(system, memory, here, rows, impulses, dataclasses.replace(after, velocity=velocity))
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
@@ -87,7 +89,7 @@ class Convex:
         laws as cone complementarity, dimensionless, from the step's result alone, but for `gap`, which the next step begins
         with, and the matrix A; impulses in max(m g h, p_n), velocities likewise."""
         units, (unit, speed) = scales(system, h), asking.units(system, h)
-        rows = nearby.linear_rows(system, before, nearby.geometry_of(contacts))
+        rows = linear_rows.linear_rows(system, before, detection.geometry_of(contacts))
         free, found = (
             free_motion(self._theta, system, before, h),
             lagged_certificate.contacts_of(system, before, after.velocity, contacts, h),
@@ -123,12 +125,12 @@ class Convex:
 
     def _law(self, system: System, rows: Rows, free: FreeMotion, psi, h, *, regularised: bool) -> Law:
         """The laws of all contacts, whose gaps were psi (nc,) at the start of the step."""
-        compliance, tau = (nearby.of_contacts(system, name) for name in ("compliance", "dissipation_time"))
+        compliance, tau = (linear_rows.of_contacts(system, name) for name in ("compliance", "dissipation_time"))
         R_n, R_t = compliance / (h * (h + tau)), jnp.zeros_like(tau)
         if regularised:
             w = delassus_estimates(rows, free.A)
             R_n, R_t = jnp.maximum(R_n, (self.beta / (2 * jnp.pi)) ** 2 * w), self.sigma_s * w
-        return Law(-psi / (h + tau), R_n, R_t, nearby.of_contacts(system, "mu"))
+        return Law(-psi / (h + tau), R_n, R_t, linear_rows.of_contacts(system, "mu"))
 
     def _solve(self, system: System, state: State, here: Nearby, rows: Rows, free: FreeMotion, h) -> Impulses:
         """Impulses (nc, 1 + k) [N s]."""

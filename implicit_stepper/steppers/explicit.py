@@ -11,14 +11,14 @@ import jax.numpy as jnp
 
 from shapes.arguments import positive
 
+from .. import bodies, kinematics, lagged_certificate, linear_rows, loads
 from .. import certificate_mechanics as mechanics
-from .. import kinematics, lagged_certificate, ncp, nearby
 from ..bodies import State
 from ..checks import count
 from ..complementarity import length_of
-from ..cone_solvers import apgd, coulomb
+from ..cone_solvers import Impulses, apgd, coulomb
 from ..contact_kinematics import predicted, smooth
-from ..nearby import Impulses, Nearby
+from ..detection import Nearby
 from ..records import Contacts, StepResult
 from ..scales import scales
 from ..system import System, in_user_order, take
@@ -65,10 +65,10 @@ class Explicit:
     @entry_point
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s]."""
-        here, momentum = memory.nearby, ncp.applied_momentum(system, state, h)
-        after = nearby.moved(system, state, state.velocity, h)
+        here, momentum = memory.nearby, loads.applied_momentum(system, state, h)
+        after = bodies.moved(system, state, state.velocity, h)
         ahead = dataclasses.replace(here, geometry=_ahead(system, state, here, h))
-        rows, mass = nearby.linear_rows(system, after, ahead.geometry), nearby.mass_matrices(system, after)
+        rows, mass = linear_rows.linear_rows(system, after, ahead.geometry), bodies.mass_matrices(system, after)
         free = jnp.linalg.solve(mass, momentum[..., None])[..., 0]
         closed = jnp.minimum(here.geometry.psi, ahead.geometry.psi) <= self.tolerance * system.length
         impulses = self._solve(system, rows, mass, free, closed, memory.impulses, h)
@@ -91,7 +91,7 @@ class Explicit:
         passing = jnp.abs(gained) + jnp.abs(known) + found.passing
         balance = mechanics.imbalance(scales(system, h).momentum, gained - known - found.given, passing)
         gamma = found.impulses
-        (unit, speed), mu = asking.units(system, h), nearby.of_contacts(system, "mu")
+        (unit, speed), mu = asking.units(system, h), linear_rows.of_contacts(system, "mu")
         largest = jnp.maximum(1.0, gamma[:, :1] / unit)
         d, gamma = found.speeds / (speed * largest), gamma / (unit * largest)
         size = jax.vmap(length_of)
@@ -109,11 +109,11 @@ class Explicit:
         """0: what the gap is besides is the drift of the scheme."""
         return jnp.zeros_like(contacts.gap)
 
-    def _solve(self, system: System, rows: nearby.Rows, mass, free, closed, start, h) -> Impulses:
+    def _solve(self, system: System, rows: linear_rows.Rows, mass, free, closed, start, h) -> Impulses:
         """Impulses (nc, 1 + k) [N s] of contacts that are `closed` (nc,)."""
         if not system.groups:
             return Impulses(start, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
-        (unit, speed), mu = asking.units(system, h), nearby.of_contacts(system, "mu")
+        (unit, speed), mu = asking.units(system, h), linear_rows.of_contacts(system, "mu")
         r = (rows.scaled(free) / speed).at[:, 0].add(jnp.where(closed, 0.0, _OPEN))
 
         def product(gamma):

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from shapes.arguments import positive
 from shapes.closest_points import PairClass
 
-from .. import bodies, checks, contact, energy, kinematics, ncp, rotation, starts
+from .. import bodies, checks, contact, detection, energy, kinematics, ncp, rotation, starts
 from ..bodies import State
 from ..certificate import certificate
 from ..compilation import jit
@@ -87,7 +87,7 @@ class GeometricallyImplicit:
     @entry_point
     def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
         """No impulses, at `closest` points, by default found without a hint."""
-        closest = starts.cold_closest(system, state) if closest is None else closest
+        closest = detection.cold_closest(system, state) if closest is None else closest
         contacts = starts.resting_contacts(system, state, closest)
         unknowns, references, gaps = zip(*contacts, strict=True) if contacts else ((), (), ())
         z = jnp.concatenate([jnp.asarray(state.velocity).reshape(-1), *(u.reshape(-1) for u in unknowns)])
@@ -246,7 +246,7 @@ def _contacts(problem: ncp.StepProblem, unknowns, memory: Memory, end: State) ->
 def _record(problem: ncp.StepProblem, most, member: ContactGroup, unknowns, reference, motion_1, motion_2, gap_start):
     """One contact at the end of the step, from its unknowns (width,) in physical units; `most` = multipliers to pad to."""
     u = ncp.split(member, unknowns)
-    kkt = ncp.geometry_rows(member, u.closest, reference, problem.scales.length, motion_1, motion_2)
+    kkt = contact.geometry_rows(member, u.closest, reference, problem.scales.length, motion_1, motion_2)
     geometry = kkt.geometry
     _, slip = contact.slip_velocities(geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity)
     w = member.e * slip

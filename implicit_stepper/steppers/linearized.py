@@ -12,11 +12,12 @@ import numpy as np
 
 from shapes.arguments import positive
 
-from .. import lagged_certificate, nearby
+from .. import bodies, lagged_certificate, linear_rows, loads
 from ..bodies import State
 from ..checks import count
+from ..cone_solvers import Impulses
 from ..lemke import lemke
-from ..nearby import Impulses, Rows
+from ..linear_rows import Rows
 from ..records import Contacts, StepResult
 from ..scales import scales
 from ..system import System
@@ -62,12 +63,12 @@ class Linearized:
     @entry_point
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s]."""
-        here, mass = memory.nearby, nearby.mass_matrices(system, state)
-        rows = nearby.linear_rows(system, state, here.geometry)
-        free = nearby.free_velocity(system, state, mass, h)
+        here, mass = memory.nearby, bodies.mass_matrices(system, state)
+        rows = linear_rows.linear_rows(system, state, here.geometry)
+        free = loads.free_velocity(system, state, mass, h)
         impulses = self.impulses(system, rows, here.geometry.psi, mass, free, h)
         velocity = free + jnp.linalg.solve(mass, rows.momenta(impulses.gamma, system.body_count)[..., None])[..., 0]
-        return asking.finish(system, memory, here, rows, impulses, nearby.moved(system, state, velocity, h))
+        return asking.finish(system, memory, here, rows, impulses, bodies.moved(system, state, velocity, h))
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
         """`asking.again`."""
@@ -81,7 +82,7 @@ class Linearized:
         (unit, speed), scale = asking.units(system, h), scales(system, h)
         v, gamma = found.speeds, found.impulses
         gap, w = (contacts.gap_start + h * v[:, 0]) / scale.gap, v[:, 1:] / speed
-        gamma, mu = gamma / unit, nearby.of_contacts(system, "mu")
+        gamma, mu = gamma / unit, linear_rows.of_contacts(system, "mu")
         p_n, y = gamma[:, 0], gamma[:, 1:]
         largest = jnp.maximum(1.0, p_n)
         slowest = jnp.max(-w @ self._directions(system.dimension).T, axis=1, initial=0.0)  # lambda
@@ -112,7 +113,7 @@ class Linearized:
         M = M.at[:, :-1, :, :-1].set(jnp.einsum("cfbv,bvw,dgbw->cfdg", columns, inverse, columns))
         each = np.arange(nc)
         M = M.at[each, 1:-1, each, -1].set(1.0)
-        M = M.at[each, -1, each, 0].set(nearby.of_contacts(system, "mu"))
+        M = M.at[each, -1, each, 0].set(linear_rows.of_contacts(system, "mu"))
         M = M.at[each, -1, each, 1:-1].set(-1.0)
         q = jnp.pad(rows.scaled(free) @ to_pyramid.T, ((0, 0), (0, 1))).at[:, 0].add(psi / h) / speed
         M, q = M.reshape(nc * size, nc * size), q.reshape(-1)

@@ -29,6 +29,7 @@ from .. import (
 from ..bodies import State
 from ..collocation import radau
 from ..condensed import Factors
+from ..detection import cold_closest
 from ..distance import closest_points_from
 from ..friction import FRICTION_ROWS
 from ..kept_newton import kept_newton
@@ -38,7 +39,6 @@ from ..results import Result
 from ..stage_certificate import stage_certificate
 from ..stage_jacobian import derivatives, with_h
 from ..stages import Modes, StageProblem
-from ..starts import cold_closest
 from ..system import ContactGroup, System
 from .base import entry_point
 from .geometrically_implicit import GeometricallyImplicit
