@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import implicit_stepper  # noqa: F401  (switches JAX to float64 and loads the OpenBLAS that jaxlib calls)
-from implicit_stepper.linear import damped_step
+from implicit_stepper.solvers.linear import damped_step
 
 SIZES = (28, 84, 133, 250, 415, 800, 1600)
 THREADS = (1, os.cpu_count() or 1)

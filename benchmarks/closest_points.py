@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.compilation import jit
+from implicit_stepper.runtime.compilation import jit
 
 CORNERS = 0.35 * np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
 FACES = np.random.default_rng(5).normal(size=(20, 3))

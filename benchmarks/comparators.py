@@ -16,7 +16,7 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.paper import scenes
 from implicit_stepper.paper.comparisons import METHODS
-from implicit_stepper.steppers.cone_complementarity import SOLVERS
+from implicit_stepper.time_lagged.cone_complementarity import SOLVERS
 
 H, DURATION, REPEATS = 0.01, 4.0, 9
 PILE = (7, 8, 0.005, 20)  # side, layers, h [s], steps

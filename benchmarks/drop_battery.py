@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.bodies import State
+from implicit_stepper.model.bodies import State
 
 GRAVITY = 9.81
 RUNGS = len(ist.GeometricallyImplicit.rungs) + 1  # and sub-steps

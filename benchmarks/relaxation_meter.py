@@ -15,9 +15,9 @@ import numpy as np
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper import linear_rows
+from implicit_stepper.constraints import linear_rows
+from implicit_stepper.model.system import contact_bodies
 from implicit_stepper.paper import scenes
-from implicit_stepper.system import contact_bodies
 
 H = 0.005
 SCENES = {

@@ -3,7 +3,7 @@
     python benchmarks/step_cost.py
 
 Prints Markdown tables for docs/benchmarks.md: the cost of a step, of the two forms of the friction rows, of compiling with
-and without the option of `implicit_stepper.compilation`, and of first calls of `simulate`. Every figure is the median of the
+and without the option of `compilation`, and of first calls of `simulate`. Every figure is the median of the
 repeats with its range.
 """
 
@@ -24,9 +24,9 @@ import numpy as np
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper import ncp
-from implicit_stepper.compilation import jit
+from implicit_stepper.implicit_euler import ncp
 from implicit_stepper.paper import scenes
+from implicit_stepper.runtime.compilation import jit
 
 REPEATS = 9
 CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {0}

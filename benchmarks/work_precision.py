@@ -31,8 +31,8 @@ from matplotlib.ticker import NullFormatter
 from peers import PEERS
 
 import implicit_stepper as ist
+from implicit_stepper.output.plots import COLOURS, styled
 from implicit_stepper.paper.comparisons import CASES, METHODS
-from implicit_stepper.plots import COLOURS, styled
 
 TITLES = {
     "two-spheres": "example 3: sphere on two spheres, 4 s",

@@ -3,6 +3,7 @@
 Importing this package switches JAX to double precision, which contact needs.
 """
 
+from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 
@@ -19,21 +20,27 @@ if _found is None or PathFinder.find_spec("closest_points", _found.submodule_sea
 
 import shapes  # noqa: E402  (shapes make no arrays at import, but everything after this line may)
 
-from .certificate import certificate  # noqa: E402
-from .compare import Adaptive, Comparison, ComparisonInterrupted, compare  # noqa: E402
-from .compilation_cache import use_compilation_cache  # noqa: E402
-from .compliance import Compliance  # noqa: E402
-from .distance import ClosestPoints, closest_points  # noqa: E402
-from .error_control import Tolerance  # noqa: E402
-from .friction import FrictionEllipsoid  # noqa: E402
-from .newton import solve_ncp  # noqa: E402
-from .overlaps import OverlapWarning  # noqa: E402
-from .results import ClosestPointsError, Interrupted, Result, StepError  # noqa: E402
-from .scene import Scene  # noqa: E402
-from .simulate import simulate  # noqa: E402
-from .steppers import ClosedFormGap, ConeComplementarity, Convex, Explicit, GeometricallyImplicit, Linearized, RadauContact
-from .threads import one_blas_thread  # noqa: E402
-from .trajectory import Trajectory, load  # noqa: E402
+from .collision.closest_points import ClosestPoints, closest_points  # noqa: E402
+from .constraints.compliance import Compliance  # noqa: E402
+from .constraints.friction import FrictionEllipsoid  # noqa: E402
+from .implicit_euler.certificate import certificate  # noqa: E402
+from .implicit_euler.closed_form_gap import ClosedFormGap  # noqa: E402
+from .implicit_euler.geometrically_implicit import GeometricallyImplicit  # noqa: E402
+from .model.results import ClosestPointsError, Interrupted, Result, StepError  # noqa: E402
+from .radau.error_control import Tolerance  # noqa: E402
+from .radau.radau_contact import RadauContact  # noqa: E402
+from .run.compare import Adaptive, Comparison, ComparisonInterrupted, compare  # noqa: E402
+from .run.overlaps import OverlapWarning  # noqa: E402
+from .run.simulate import simulate  # noqa: E402
+from .run.trajectory import Trajectory, load  # noqa: E402
+from .runtime.compilation_cache import use_compilation_cache  # noqa: E402
+from .runtime.threads import one_blas_thread  # noqa: E402
+from .scene.scene import Scene  # noqa: E402
+from .solvers.newton import solve_ncp  # noqa: E402
+from .time_lagged.cone_complementarity import ConeComplementarity  # noqa: E402
+from .time_lagged.convex import Convex  # noqa: E402
+from .time_lagged.explicit import Explicit  # noqa: E402
+from .time_lagged.linearized import Linearized  # noqa: E402
 
 __all__ = [
     "Adaptive",
@@ -69,3 +76,10 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str):
+    """`drawing` and `plots`, once they are asked for: they need matplotlib."""
+    if name in ("drawing", "plots"):
+        return import_module(f".output.{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}.")

@@ -1,12 +1,12 @@
 """Convex bodies as sympy inequalities f_j(x) <= 0, and the closest-point conditions of a pair of them."""
 
-from .combinations import Intersection, Rounded, cut
-from .curved import Disc, Ellipse, Ellipsoid, Sphere, Superquadric
-from .flat_faced import Box, HalfPlane, HalfSpace, Wedge
-from .implicit import ImplicitShape, Shape
-from .polytopes import Polygon, Polytope
-from .revolution import Capsule, Cone, Cylinder, Frustum, Lens
-from .symbols import AbsPower, PositivePower, ShapeError, x, y, z
+from .expressions.symbols import AbsPower, PositivePower, ShapeError, x, y, z
+from .library.combinations import Intersection, Rounded, cut
+from .library.curved import Disc, Ellipse, Ellipsoid, Sphere, Superquadric
+from .library.flat_faced import Box, HalfPlane, HalfSpace, Wedge
+from .library.polytopes import Polygon, Polytope
+from .library.revolution import Capsule, Cone, Cylinder, Frustum, Lens
+from .shape import ImplicitShape, Shape
 
 __all__ = [
     "AbsPower",

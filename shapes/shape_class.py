@@ -8,7 +8,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 import sympy
 
-from .compile import Jet, compile_jet
+from .expressions.compile import Jet, compile_jet
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,10 +9,16 @@ import numpy as np
 
 import shapes
 
-from ..compare import Reference
-from ..scene import Scene
-from ..steppers import ClosedFormGap, ConeComplementarity, Convex, Explicit, GeometricallyImplicit, Linearized, RadauContact
-from ..steppers.base import Stepper
+from ..implicit_euler.closed_form_gap import ClosedFormGap
+from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
+from ..radau.radau_contact import RadauContact
+from ..run.compare import Reference
+from ..scene.scene import Scene
+from ..stepping.stepper import Stepper
+from ..time_lagged.cone_complementarity import ConeComplementarity
+from ..time_lagged.convex import Convex
+from ..time_lagged.explicit import Explicit
+from ..time_lagged.linearized import Linearized
 from . import exact, exact_rolling, scenes
 
 GRAVITY = 9.81

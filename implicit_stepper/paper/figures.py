@@ -14,11 +14,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from .. import plots
-from ..files import replaced
-from ..friction import FrictionEllipsoid
-from ..plots import BLUE, COLOURS, GREEN, ORANGE, PURPLE, RED, SKY
-from ..trajectory import Trajectory
+from ..constraints.friction import FrictionEllipsoid
+from ..output import plots
+from ..output.plots import BLUE, COLOURS, GREEN, ORANGE, PURPLE, RED, SKY
+from ..run.trajectory import Trajectory
+from ..runtime.files import replaced
 from . import exact, exact_polygon, pictures, polygon
 from .polygon import Study
 

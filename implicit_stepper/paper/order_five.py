@@ -6,9 +6,9 @@ import functools
 
 import numpy as np
 
-from ..simulate import simulate
-from ..steppers import RadauContact
-from ..trajectory import Trajectory
+from ..radau.radau_contact import RadauContact
+from ..run.simulate import simulate
+from ..run.trajectory import Trajectory
 from . import exact, scenes
 from .table import Row, near, report
 

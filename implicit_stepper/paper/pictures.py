@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Circle, Polygon
 
-from ..files import replaced
-from ..plots import BLUE, ORANGE, RED, styled
-from ..trajectory import Trajectory
+from ..output.plots import BLUE, ORANGE, RED, styled
+from ..run.trajectory import Trajectory
+from ..runtime.files import replaced
 from . import exact
 from .raycast import Ball, Camera, Raster
 

@@ -13,20 +13,21 @@ import jax.numpy as jnp
 import numpy as np
 
 import shapes
-from shapes.closest_points import ContactGeometry
+from shapes.closest_points.conditions import ContactGeometry
 
-from .. import bodies, detection, linear_rows, loads
-from ..bodies import State
-from ..checks import count
-from ..detection import Nearby
-from ..records import Contacts, Stats, StepResult
-from ..results import Result
-from ..scales import scales
-from ..scene import Scene
-from ..simulate import simulate
-from ..steppers import Linearized
-from ..system import System
-from ..trajectory import Trajectory
+from ..constraints import detection, linear_rows
+from ..constraints.detection import Nearby
+from ..model import bodies, loads
+from ..model.bodies import State
+from ..model.checks import count
+from ..model.records import Contacts, Stats, StepResult
+from ..model.results import Result
+from ..model.system import System
+from ..model.units import scales
+from ..run.simulate import simulate
+from ..run.trajectory import Trajectory
+from ..scene.scene import Scene
+from ..time_lagged.linearized import Linearized
 
 CORNERS = 4  # contacts: two corners on either side of the lowest point of the step
 H, DURATION = 0.01, 4.0  # of figure 1 (a) [s]

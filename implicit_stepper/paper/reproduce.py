@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..results import StepError
-from ..scene import Scene
-from ..simulate import simulate
-from ..steppers import GeometricallyImplicit
-from ..trajectory import Trajectory
+from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
+from ..model.results import StepError
+from ..run.simulate import simulate
+from ..run.trajectory import Trajectory
+from ..scene.scene import Scene
 from . import exact, exact_polygon, polygon, scenes, table
 from .order_five import order_five
 from .table import Row, at_least, near, report

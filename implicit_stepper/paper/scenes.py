@@ -14,9 +14,9 @@ import numpy as np
 
 import shapes
 
-from .. import rotation
-from ..friction import FrictionEllipsoid
-from ..scene import Scene
+from ..constraints.friction import FrictionEllipsoid
+from ..model import rotation
+from ..scene.scene import Scene
 
 
 def disc() -> Scene:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..files import replaced
-from ..trajectory import Trajectory
+from ..run.trajectory import Trajectory
+from ..runtime.files import replaced
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Closest points of two bodies at given poses."""

@@ -1,0 +1,148 @@
+"""`implicit-stepper compare`: methods side by side on a scene of the paper or of the user's own file."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import runpy
+from collections.abc import Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+from ..paper.comparisons import ADAPTIVE, CASES, METHODS, Case
+from ..run.compare import HEADER, Adaptive, ComparisonInterrupted, compare
+from ..run.simulate import simulate
+from ..scene.scene import Scene
+from ..stepping.stepper import Stepper
+
+
+def add_parser(commands) -> argparse.ArgumentParser:
+    """Adds the command to the subparsers of `implicit-stepper`."""
+    command = commands.add_parser(
+        "compare",
+        help="several methods on one scene: errors, artifacts and cost",
+        description="Runs several time-steppers on a scene at several steps, and writes a table, trajectories and figures. "
+        "Exit code: 0, also when a method fails, which the table then says; 2 when the command cannot run; "
+        "130 after Ctrl-C, which leaves the runs until then.",
+    )
+    command.add_argument("scene", metavar="SCENE", help=f"{', '.join(CASES)}, or a Python file that defines `scene`")
+    command.add_argument(
+        "--methods",
+        default=",".join(METHODS),
+        help="names separated by commas (default: all, at every h); radau:TOL chooses its steps, for instance radau:1e-8",
+    )
+    command.add_argument("--h", help="steps [s] separated by commas (default: those of the scene)")
+    command.add_argument("--duration", type=float, help="how long [s] (default: that of the scene)")
+    command.add_argument(
+        "--reference",
+        default="exact",
+        help="exact, which the named scenes have; radau:TOL, a run that chooses its steps; or METHOD:H, a run with a step "
+        "[s] that divides all others",
+    )
+    command.add_argument("--out", default="comparison", metavar="DIR", help="folder for table, runs, figures (comparison)")
+    command.add_argument("--device", choices=["cpu", "gpu"], default="cpu", help="where the steps run (default: cpu)")
+    return command
+
+
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """What the arguments ask for: `methods` by name, steps `h` [s], `duration` [s], the scene's `case` or None, and the
+    `reference`, None for the exact one."""
+
+    methods: dict[str, Stepper | Adaptive]
+    h: Sequence[float]
+    duration: float
+    case: Case | None
+    reference: tuple[Stepper, dict[str, float]] | None
+
+
+def run(arguments: argparse.Namespace, out: Path) -> None:
+    """Prints the table, a line as soon as its run is done, and fills `out`, also when it is interrupted. Raises `ValueError`
+    for what cannot be run."""
+    asked = _asked(arguments)
+    scene = _own_scene(arguments.scene) if asked.case is None else asked.case.scene()
+    if asked.reference is None:
+        reference = asked.case.reference
+    else:
+        stepper, choice = asked.reference
+        print(f"reference: {arguments.reference}", flush=True)
+        reference = simulate(scene, stepper, **choice, duration=asked.duration)
+    print(HEADER, flush=True)
+    try:
+        found = compare(
+            scene, asked.methods, asked.h, reference, duration=asked.duration, report=lambda entry: tqdm.write(entry.row())
+        )
+    except ComparisonInterrupted as stop:
+        stop.comparison.save(out)
+        raise
+    found.save(out)
+    try:
+        from ..output import comparison_plots  # matplotlib takes a second to import
+    except ImportError:
+        print("no figures: pip install matplotlib")
+        return
+    for name, figure in comparison_plots.figures(found).items():
+        figure.savefig(out / f"{name}.png", dpi=150)
+
+
+def _asked(arguments: argparse.Namespace) -> _Asked:
+    """Raises `ValueError` that says all that is missing or wrong at once."""
+    wrong: list[str] = []
+    methods = {name: _method(name, wrong) for name in arguments.methods.split(",")}
+    h = [] if arguments.h is None else [_number("--h", text, wrong) for text in arguments.h.split(",")]
+    case, duration = CASES.get(arguments.scene), arguments.duration
+    if case is not None:
+        h, duration = h or case.h, duration or case.duration
+    elif not Path(arguments.scene).is_file():
+        wrong.append(f"{arguments.scene!r} is neither a file nor one of {', '.join(CASES)}.")
+    fixed = any(not isinstance(method, Adaptive) for method in methods.values())
+    missing = [option for option, lacks in (("--h", fixed and not h), ("--duration", duration is None)) if lacks]
+    reference = None
+    if arguments.reference != "exact":
+        reference = _reference(arguments.reference, wrong)
+    elif case is None:
+        missing.append("--reference METHOD:H (for instance implicit:1e-4) or --reference radau:TOL (radau:1e-8)")
+    if missing:
+        wrong.append(f"a scene of your own needs {', '.join(missing)}.")
+    if wrong:
+        raise ValueError(" ".join(wrong))
+    return _Asked(methods, h, duration, case, reference)
+
+
+def _method(text: str, wrong: list[str]) -> Stepper | Adaptive | None:
+    """The method NAME, or NAME:TOL; what is wrong with it is noted."""
+    name, colon, tol = text.partition(":")
+    if name not in METHODS:
+        wrong.append(f"--methods: there is no {name!r}; the methods are {', '.join(METHODS)}.")
+        return None
+    if not colon:
+        return METHODS[name]
+    if name not in ADAPTIVE:
+        wrong.append(f"--methods: {text!r} has fixed steps, from --h; {', '.join(ADAPTIVE)} can choose its steps.")
+    return Adaptive(METHODS[name], _number("--methods", tol, wrong))
+
+
+def _reference(text: str, wrong: list[str]) -> tuple[Stepper, dict[str, float]] | None:
+    """The stepper of METHOD:NUMBER and its tol or h; what is wrong with it is noted."""
+    name, _, number = text.partition(":")
+    if name not in METHODS:
+        wrong.append(f"--reference {text!r} must be exact, METHOD:H or radau:TOL, a METHOD of {', '.join(METHODS)}.")
+        return None
+    return METHODS[name], {"tol" if name in ADAPTIVE else "h": _number("--reference", number, wrong)}
+
+
+def _own_scene(path: str) -> Scene:
+    scene = runpy.run_path(path).get("scene")
+    if not isinstance(scene, Scene):
+        raise ValueError(f"{path!r} does not define `scene`, an implicit_stepper.Scene.")
+    return scene
+
+
+def _number(option: str, text: str, wrong: list[str]) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        wrong.append(f"{option}: {text!r} is not a number.")
+        return math.nan

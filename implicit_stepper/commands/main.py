@@ -1,0 +1,114 @@
+"""The command `implicit-stepper`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+
+from ..model.results import Interrupted, StepError
+from ..paper.reproduce import CASES, reproduce
+from ..runtime.compilation_cache import use_compilation_cache
+from ..runtime.threads import one_blas_thread
+from . import compare
+
+# exit codes: a row is out of tolerance; the command cannot run as it was given; Ctrl-C, as shells have it
+FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+
+
+@one_blas_thread()
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command with `argv`, by default the process's arguments, and returns its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        out = _writable(Path(arguments.out))
+        use_compilation_cache()
+        jax.config.update("jax_default_device", _device(arguments.device))
+    except (OSError, RuntimeError) as error:
+        return _misused(error)
+    try:
+        return _compare(arguments, out) if arguments.command == "compare" else _reproduce(arguments, out)
+    except KeyboardInterrupt as stop:
+        return _interrupted(stop, out)
+
+
+def _compare(arguments: argparse.Namespace, out: Path) -> int:
+    try:
+        compare.run(arguments, out)
+    except (ValueError, StepError) as error:
+        return _misused(error)
+    print(f"everything is in {out}")
+    return 0
+
+
+def _reproduce(arguments: argparse.Namespace, out: Path) -> int:
+    rows = reproduce(list(CASES) if arguments.case == "all" else [arguments.case], out, quick=arguments.quick)
+    missed = sum(not row.ok for row in rows)
+    checked = sum(row.tolerance is not None for row in rows)
+    print(f"{checked - missed} of {checked} numbers are within tolerance; everything is in {out}")
+    return FAILED if missed else 0
+
+
+def _misused(error: Exception) -> int:
+    print(f"implicit-stepper: {error}", file=sys.stderr)
+    return MISUSED
+
+
+def _interrupted(stop: KeyboardInterrupt, out: Path) -> int:
+    message = f"interrupted; what was done until then is in {out}"
+    if isinstance(stop, Interrupted) and stop.trajectory is not None:
+        stop.trajectory.save(out / "interrupted.npz")
+        message += f", the run that was not over in interrupted.npz, to t = {stop.trajectory.time[-1]:.6g} s"
+    print(f"implicit-stepper: {message}", file=sys.stderr)
+    return INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="implicit-stepper", description="Geometrically implicit contact.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser(
+        "reproduce",
+        help="the examples of the paper against their exact solutions",
+        description="Simulates the examples of Chakraborty, Berard, Akella and Trinkle (RSS 2007), compares them with their "
+        "exact solutions and draws the paper's figures. Exit code: 0, or 1 when a number is out of tolerance, 2 when the "
+        "command cannot run, 130 after Ctrl-C.",
+    )
+    command.add_argument("--case", choices=[*CASES, "all"], default="all", help="which example (default: all)")
+    command.add_argument(
+        "--out", default="results", metavar="DIR", help="folder for tables, trajectories, figures (results)"
+    )
+    command.add_argument("--quick", action="store_true", help="fewer steps, no convergence study, no animations")
+    command.add_argument("--device", choices=["cpu", "gpu"], default="cpu", help="where the steps run (default: cpu)")
+    compare.add_parser(commands)
+    return parser
+
+
+def _writable(folder: Path) -> Path:
+    """`folder`, made if need be. Raises `OSError` that says what to do when nothing can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise OSError(
+            f"cannot write to the folder {str(folder)!r} ({error.strerror}): give another one with --out."
+        ) from error
+    return folder
+
+
+def _device(kind: str) -> jax.Device:
+    """The first device of a kind. Raises `RuntimeError` that says what to do when there is none."""
+    try:
+        return jax.devices(kind)[0]
+    except RuntimeError as error:
+        remedy = "run without --device, or install the driver and pip install 'jax[cuda13]'"
+        if kind == "cpu":
+            remedy = f"set JAX_PLATFORMS, which is {os.environ.get('JAX_PLATFORMS')!r}, to include cpu, or give --device gpu"
+        raise RuntimeError(f"JAX finds no {kind} here: {remedy}.") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

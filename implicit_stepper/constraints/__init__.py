@@ -1,0 +1,1 @@
+"""Contact and its laws: geometry, friction, compliance, and the constraint Jacobian."""

@@ -1,0 +1,111 @@
+"""Contact detection: the closest points of all contacts in one state, without a hint or from those of a state nearby."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from shapes.closest_points.conditions import ContactGeometry
+
+from ..collision.closest_points import closest_points_cold, closest_points_from, one_by_one
+from ..model.bodies import State
+from ..model.records import Contacts
+from ..model.system import ContactGroup, System, in_user_order, take
+from ..solvers.complementarity import length_of
+from . import contact, kinematics
+from .linear_rows import Rows
+
+_TOLERANCE = 1e-12  # of closest points, in the scene's length
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Nearby:
+    """Closest points of all contacts in one state. Per group: `closest` (nc, unknowns), long form. In the order of
+    `Scene.add_contact`: `geometry` and the multipliers as in `Contacts`. `converged` ()."""
+
+    closest: tuple[jax.Array, ...]
+    geometry: ContactGeometry
+    multipliers_1: jax.Array
+    multipliers_2: jax.Array
+    converged: jax.Array
+
+
+def cold_closest(system: System, state: State) -> list:
+    """Per group, closest-point unknowns (nc, unknowns) in long form, without a hint."""
+
+    def one(member, motion_1, motion_2):
+        placed = kinematics.placed(member, motion_1, motion_2)
+        return closest_points_cold(member.pair, *placed, member.interior_1, member.interior_2, system.length)
+
+    return [one_by_one(one)(group, *kinematics.contact_motions(system, state, group)) for group in system.groups]
+
+
+def find(system: System, state: State, closest, references=None) -> Nearby:
+    """Closest points in `state` from `closest`, those of a state nearby or of `cold_closest`; `references` (nc, d),
+    in the order of `Scene.add_contact`, orient the tangents of isotropic friction."""
+    if not system.groups:
+        return _none(system)
+    count, d = system.contact_count, system.dimension
+    references = jnp.broadcast_to(jnp.eye(d)[0], (count, d)) if references is None else references
+    most = most_multipliers(system)
+
+    def one(member: ContactGroup, start, reference, motion_1, motion_2):
+        placed = kinematics.placed(member, motion_1, motion_2)
+        solution = closest_points_from(member.pair, start, *placed, system.length, _TOLERANCE)
+        short = solution.z[: member.pair.unknowns]
+        rows = contact.geometry_rows(member, short, reference, system.length, motion_1, motion_2)
+        padded = (jnp.pad(rows.l1, (0, most[0] - rows.l1.size)), jnp.pad(rows.l2, (0, most[1] - rows.l2.size)))
+        return solution.z, rows.geometry, padded, solution.converged
+
+    found = [
+        jax.vmap(one)(group, start, take(references, group.numbers), *kinematics.contact_motions(system, state, group))
+        for group, start in zip(system.groups, closest, strict=True)
+    ]
+    unknowns, *rest = zip(*found, strict=True)
+    geometry, multipliers, converged = jax.tree.map(
+        lambda *parts: in_user_order(system, jnp.concatenate(parts)), *zip(*rest, strict=True)
+    )
+    return Nearby(tuple(unknowns), geometry, *multipliers, jnp.all(converged))
+
+
+def most_multipliers(system: System) -> tuple[int, int]:
+    """The largest number of inequalities on either side of a contact."""
+    pairs = [group.pair for group in system.groups]
+    return max((p.first.count for p in pairs), default=0), max((p.second.count for p in pairs), default=0)
+
+
+def _none(system: System) -> Nearby:
+    d, empty = system.dimension, jnp.zeros((0, 0))
+    vectors = jnp.zeros((0, d))
+    geometry = ContactGeometry(vectors, vectors, vectors, jnp.zeros((0, d - 1, d)), jnp.zeros(0))
+    return Nearby((), geometry, empty, empty, jnp.asarray(True))
+
+
+def record(nearby: Nearby, rows: Rows, impulses, velocity, gap) -> Contacts:
+    """Contacts of a step whose equations hold at `nearby`: impulses (nc, 1 + k) = (p_n, y), the bodies' `velocity` (nb, 6 or
+    3) and the gaps (nc,) at its end."""
+    _, slip = rows.velocities(velocity)
+    return Contacts(
+        normal_impulse=impulses[:, 0],
+        friction_impulse=rows.e * impulses[:, 1:],
+        gap=gap,
+        gap_start=nearby.geometry.psi,
+        slip=slip,
+        sigma=jax.vmap(length_of)(rows.e * slip) if slip.size else jnp.zeros(0),
+        point_1=nearby.geometry.a1,
+        point_2=nearby.geometry.a2,
+        normal=nearby.geometry.n,
+        tangent=nearby.geometry.tangents[:, 0],
+        multipliers_1=nearby.multipliers_1,
+        multipliers_2=nearby.multipliers_2,
+    )
+
+
+def geometry_of(contacts: Contacts) -> ContactGeometry:
+    """The geometry that `record` kept."""
+    n, t = contacts.normal, contacts.tangent
+    tangents = t[:, None] if n.shape[-1] == 2 else jnp.stack([t, jnp.cross(n, t)], axis=1)
+    return ContactGeometry(contacts.point_1, contacts.point_2, n, tangents, contacts.gap_start)

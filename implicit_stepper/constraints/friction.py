@@ -1,0 +1,87 @@
+"""Dry friction within an ellipsoid, with maximum dissipation: Chakraborty's friction model and its Fritz-John form (5).
+
+The law is kept in the scaled impulse y = (p_t/e_t, p_o/e_o, p_r/e_r) [N s] and scaled slip w = (e_t v_t, e_o v_o, e_r v_r)
+[m/s], in which the ellipsoid is a ball: |y| <= mu p_n, and the multiplier of (5) is sigma = |w|.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.arguments import number, vector
+from shapes.small_algebra import inner
+
+from ..solvers.complementarity import fischer_burmeister_cone, length_of, natural_disc
+
+_LARGEST_MU = 1e6
+
+
+@dataclasses.dataclass(frozen=True)
+class FrictionEllipsoid:
+    """(p_t/e_t)^2 + (p_o/e_o)^2 + (p_r/e_r)^2 <= mu^2 p_n^2.
+
+    `mu` [-] friction coefficient, at most 10^6; `e_t`, `e_o` [-] tangential and `e_r` [m] drilling semi-axes; zero switches
+    the component off. With e_t != e_o, `direction` (3,) is the t direction in the frame of body 1; it is projected on the
+    tangent plane.
+    Raises `ValueError` naming the argument for negative or non-finite values.
+    """
+
+    mu: float
+    e_t: float = 1.0
+    e_o: float = 1.0
+    e_r: float = 0.0
+    direction: Sequence[float] | None = None
+
+    def __post_init__(self):
+        for name in ("mu", "e_t", "e_o", "e_r"):
+            value = number(name, getattr(self, name))
+            if value < 0:
+                raise ValueError(f"`{name}` = {value} is negative: use 0 to switch it off.")
+            object.__setattr__(self, name, value)
+        if self.mu > _LARGEST_MU:
+            raise ValueError(
+                f"`mu` = {self.mu} is above {_LARGEST_MU:g}: friction then has no digits left beside the normal impulse. "
+                "Where nothing may slip, 100 is enough."
+            )
+        if self.direction is None:
+            if self.e_t != self.e_o:
+                raise ValueError(
+                    f"`e_t` = {self.e_t} differs from `e_o` = {self.e_o}: give `direction`, the t axis in body 1's frame."
+                )
+        else:
+            direction = vector("direction", self.direction, 3)
+            if not np.any(direction):
+                raise ValueError("`direction` = (0, 0, 0) points nowhere: give the t axis in body 1's frame.")
+            object.__setattr__(self, "direction", tuple((direction / np.linalg.norm(direction)).tolist()))
+
+
+def cone_rows(mu_p_n, y, sigma, w):
+    """(mu p_n, y) _|_ (sigma, w) in the second-order cone, rows (1 + k,): Chakraborty (5), unsquared.
+
+    The same solutions for p_n > 0, with sigma = |w|, and better conditioned. Arguments dimensionless.
+    """
+    return fischer_burmeister_cone(jnp.concatenate([mu_p_n[None], y]), jnp.concatenate([sigma[None], w]))
+
+
+def projection_rows(mu_p_n, y, sigma, w):
+    """sigma = |w| and y = proj(y - r w) onto the disc of radius mu p_n, rows (1 + k,): the argmax of Chakraborty (4) itself.
+
+    Arguments dimensionless; during iterations p_n may be negative, when the disc is a point.
+    """
+    return jnp.concatenate([(sigma - length_of(w))[None], natural_disc(y, w, jnp.maximum(mu_p_n, 0.0))])
+
+
+# Two residuals with the same roots. docs/decisions/0002-friction-row.md has the measurements behind the default.
+FRICTION_ROWS = {"projection": projection_rows, "fischer-burmeister": cone_rows}
+
+
+def dissipation_defect(mu, p_n, y, w):
+    """How far (p_t, p_o, p_r) is from dissipating the most: max over the ellipsoid of -v.p' less -v.p, >= 0 [W s].
+
+    The maximum over |y'| <= mu p_n of -w.y' is mu p_n |w|.
+    """
+    return mu * p_n * length_of(w) + inner(w, y)

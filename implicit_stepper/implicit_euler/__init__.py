@@ -1,0 +1,1 @@
+"""Implicit Euler with the whole contact problem at the end of the step: Chakraborty et al. (2007)."""

@@ -1,0 +1,268 @@
+"""The time-stepper of Chakraborty, Berard, Akella and Trinkle (2007): one mixed NCP per step, solved at its end."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from shapes.arguments import positive
+from shapes.closest_points.conditions import PairClass
+
+from ..collision.closest_points import closest_points_query
+from ..constraints import contact, detection, kinematics
+from ..constraints.friction import FRICTION_ROWS
+from ..model import bodies, checks, rotation
+from ..model.bodies import State
+from ..model.records import Contacts, Stats, StepResult, no_contacts
+from ..model.results import Result
+from ..model.system import ContactGroup, System, in_user_order, take, with_queries
+from ..runtime.compilation import jit
+from ..solvers.complementarity import length_of
+from ..solvers.newton import LEAST_DAMPING, Solution, newton_again
+from ..stepping.stepper import begin, entry_point
+from . import energy, initial_guess, ncp
+from .certificate import certificate
+from .cutting_planes import Cuts, cut_start, no_cuts, tilted
+from .indeterminate import NEARLY, to_the_edges
+
+_PATIENCE = 5  # times as many iterations for the last rungs
+_SLIGHT_DAMPING = 1e-20  # of the last one: a load of 10^6 times the weight of what carries it has a singular value of 1e-6
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Warm start: `history` (3, N), the last roots in physical units, the latest first; `references`, per group (nc, d),
+    the last tangents t, so that the friction components of the next step mean the same; `gaps` (nc,) [m], in the order of
+    `Scene.add_contact`; `inverse` (N, N), that of a recent Jacobian, dimensionless, or zeros."""
+
+    history: jax.Array
+    references: tuple[jax.Array, ...]
+    gaps: jax.Array
+    inverse: jax.Array
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GeometricallyImplicit:
+    """Implicit Euler with contact conditions, friction and wrench maps at the end of the step, Chakraborty (10)-(11).
+
+    `tolerance` bounds every residual in the units of `scales` (dimensionless; 1e-8 to 1e-12), on top of `ncp.round_off`;
+    `max_iterations` bounds the Jacobians of one start; `rounds` the starts of the rungs with cuts, each with
+    `sweeps` Gauss-Seidel sweeps; `damping` is the least one of Newton's method, see `newton.newton`; `friction` is the form
+    of the friction rows, "projection" or "fischer-burmeister", which have the same roots. With `gap="in_ncp"` closest points
+    are unknowns of the problem; with "query" its residual calls a closest-point solver, as a stepper with collision
+    detection outside does; that serves bodies of one smooth inequality each. Raises `ValueError` naming the argument.
+    """
+
+    normals_at_start: ClassVar[bool] = False
+    rungs: ClassVar[tuple[str, ...]] = (
+        "warm start",
+        "cuts",
+        "free flight",
+        "tilted cuts",
+        "internal forces",
+        "patient cuts",
+        "less damping",
+    )
+
+    tolerance: float = 1e-12
+    max_iterations: int = 40
+    rounds: int = 12
+    sweeps: int = 60
+    damping: float = LEAST_DAMPING
+    friction: str = "projection"
+    gap: str = "in_ncp"
+
+    def __post_init__(self):
+        positive("tolerance", self.tolerance)
+        positive("damping", self.damping)
+        for name in ("max_iterations", "rounds", "sweeps"):
+            checks.count(name, getattr(self, name))
+        checks.one_of("friction", self.friction, FRICTION_ROWS)
+        checks.one_of("gap", self.gap, ("in_ncp", "query"))
+
+    @entry_point
+    def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
+        """No impulses, at `closest` points, by default found without a hint."""
+        closest = detection.cold_closest(system, state) if closest is None else closest
+        contacts = initial_guess.resting_contacts(system, state, closest)
+        unknowns, references, gaps = zip(*contacts, strict=True) if contacts else ((), (), ())
+        z = jnp.concatenate([jnp.asarray(state.velocity).reshape(-1), *(u.reshape(-1) for u in unknowns)])
+        gaps = in_user_order(system, jnp.concatenate([*gaps, jnp.zeros(0)]))
+        return Memory(jnp.broadcast_to(z, (3, z.size)), tuple(references), gaps, jnp.zeros((z.size, z.size)))
+
+    @entry_point
+    def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
+        """One step of h [s] from the best continuation of the last roots; not solved, it says so in its `result`."""
+        problem = self._problem(system, state, memory, h)
+        solution = newton_again(
+            functools.partial(ncp.residual, problem),
+            functools.partial(ncp.linearize, problem),
+            initial_guess.extrapolated(memory.history / ncp.unknown_scale(problem)),
+            memory.inverse,
+            tolerance=self.tolerance + ncp.round_off(problem),
+            max_iterations=self.max_iterations,
+            damping=self.damping,
+        )
+        return self._result(problem, memory, solution)
+
+    def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+        """`certificate.certificate`: the paper's equations, and a bound on the energy."""
+        return certificate(system, before, after, contacts, h)
+
+    def predicted_gap(self, contacts: Contacts, mu, h):
+        """0: the gap is closed at the end of the step."""
+        return jnp.zeros_like(contacts.gap)
+
+    def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
+        """Other starts of the same step, as memories for `step`, computed as they are asked for."""
+        fresh = _no_cuts(self, system, state, memory, h)
+        cuts = fresh
+        for _ in range(self.rounds):
+            start, cuts = _cut(self, system, state, memory, h, cuts)
+            yield "cuts", start
+        deepest = begin(self, system, _moved(state, fresh.velocity, h))  # no impulses, closest points without a hint
+        yield "free flight", _starting_at(memory, deepest.history[0])
+        cuts = fresh
+        for number in range(self.rounds):
+            start, cuts = _cut(self, system, state, memory, h, tilted(cuts, h, number))
+            yield "tilted cuts", start
+        patient = dataclasses.replace(self, max_iterations=_PATIENCE * self.max_iterations)
+        stall = _stepped(patient, system, state, memory, h)
+        if stall.stats.residual <= NEARLY:
+            units, *there = _linear(self, system, state, memory, stall.memory.history[0], h)
+            for start in to_the_edges(system, *there):
+                yield "internal forces", _starting_at(memory, start * units)
+        # nearly sharp edges on flat ground make Newton's method slow, but not diverge
+        cuts = fresh
+        for _ in range(self.rounds):
+            start, cuts = _cut(self, system, state, memory, h, cuts)
+            yield "patient cuts", _starting_at(memory, _stepped(patient, system, state, start, h).memory.history[0])
+        # heavy bodies on light ones: forces that damping holds back
+        slight = dataclasses.replace(patient, damping=_SLIGHT_DAMPING)
+        for start in (_starting_at(memory, memory.history[0]), _cut(self, system, state, memory, h, fresh)[0]):
+            yield "less damping", _starting_at(memory, _stepped(slight, system, state, start, h).memory.history[0])
+
+    def _problem(self, system: System, state: State, memory: Memory, h) -> ncp.StepProblem:
+        if self.gap == "query":
+            system = with_queries(system, _query)
+        return ncp.step_problem(system, state, h, memory.references, self.friction)
+
+    def _result(self, problem: ncp.StepProblem, memory: Memory, solution: Solution) -> StepResult:
+        """State, memory and contacts at the root."""
+        state, where = problem.state, ncp.layout(problem.system)
+        unknowns = solution.z * ncp.unknown_scale(problem)
+        velocity = take(unknowns, where.velocity)
+        position, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(
+            state.position, state.orientation, velocity, problem.h
+        )
+        end = State(state.time + problem.h, position, rotation.unit(orientation), velocity)
+        contacts, references = _contacts(problem, unknowns, memory, end)
+        return StepResult(
+            state=end,
+            memory=Memory(
+                jnp.stack([unknowns, memory.history[0], memory.history[1]]), references, contacts.gap, solution.inverse
+            ),
+            contacts=contacts,
+            stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),
+            result=jnp.where(solution.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
+        )
+
+
+def _query(pair: PairClass):
+    """Raises `ValueError` for bodies with faces: their closest points are not unique, and only the moment balance, which a
+    query does not see, finds the centre of pressure."""
+    if max(pair.first.count, pair.second.count) > 1:
+        raise ValueError(
+            f'`gap` = "query" cannot treat {pair.first.name} and {pair.second.name}: it needs bodies of one '
+            'inequality each. Use gap="in_ncp".'
+        )
+    return closest_points_query
+
+
+@functools.partial(jit, static_argnums=0, apart=True)
+def _stepped(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h) -> StepResult:
+    return stepper.step(system, state, memory, h)
+
+
+@functools.partial(jit, static_argnums=0, once=True, apart=True)
+def _linear(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, unknowns, h):
+    """Units (N,) of the `unknowns` (N,) of the step from `memory`, the unknowns in them, F (N,) and its Jacobian there."""
+    problem = stepper._problem(system, state, memory, h)
+    units = ncp.unknown_scale(problem)
+    return units, unknowns / units, *ncp.linearize(problem, unknowns / units)
+
+
+@functools.partial(jit, static_argnums=0, apart=True)
+def _no_cuts(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h) -> Cuts:
+    problem = stepper._problem(system, state, memory, h)
+    free = energy.free_velocity(system, state, problem.momentum, h)
+    return no_cuts(problem, initial_guess.long_forms(problem, memory.history[0]), free, stepper.rounds)
+
+
+@functools.partial(jit, static_argnums=0, apart=True)
+def _cut(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h, cuts: Cuts):
+    """One more round of planes: a memory whose every continuation is the start found, and the cuts."""
+    problem = stepper._problem(system, state, memory, h)
+    z, cuts = cut_start(problem, cuts, stepper.sweeps)
+    return _starting_at(memory, z * ncp.unknown_scale(problem)), cuts
+
+
+@jit
+def _moved(state: State, velocity, h) -> State:
+    """Where `velocity` (nb, 6 or 3) leads."""
+    position, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(state.position, state.orientation, velocity, h)
+    return State(state.time, position, orientation, velocity)
+
+
+def _starting_at(memory: Memory, unknowns) -> Memory:
+    history = jnp.broadcast_to(unknowns, memory.history.shape)
+    return dataclasses.replace(memory, history=history, inverse=jnp.zeros_like(memory.inverse))
+
+
+def _contacts(problem: ncp.StepProblem, unknowns, memory: Memory, end: State) -> tuple[Contacts, tuple]:
+    """The contacts at the end of the step from all unknowns (N,) in physical units, and the tangents of each group."""
+    system, where = problem.system, ncp.layout(problem.system)
+    if not system.groups:
+        return no_contacts(system.dimension), ()
+    most = tuple(max(count(g.pair) for g in system.groups) for count in (lambda p: p.first.count, lambda p: p.second.count))
+    records = [
+        jax.vmap(functools.partial(_record, problem, most))(
+            group,
+            take(unknowns, index),
+            references,
+            *kinematics.contact_motions(system, end, group),
+            take(memory.gaps, group.numbers),
+        )
+        for group, index, references in zip(system.groups, where.contacts, memory.references, strict=True)
+    ]
+    joined = jax.tree.map(lambda *parts: in_user_order(system, jnp.concatenate(parts)), *records)
+    return joined, tuple(record.tangent for record in records)
+
+
+def _record(problem: ncp.StepProblem, most, member: ContactGroup, unknowns, reference, motion_1, motion_2, gap_start):
+    """One contact at the end of the step, from its unknowns (width,) in physical units; `most` = multipliers to pad to."""
+    u = ncp.split(member, unknowns)
+    kkt = contact.geometry_rows(member, u.closest, reference, problem.scales.length, motion_1, motion_2)
+    geometry = kkt.geometry
+    _, slip = contact.slip_velocities(geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity)
+    w = member.e * slip
+    return Contacts(
+        normal_impulse=u.p_n,
+        friction_impulse=member.e * u.y,
+        gap=geometry.psi,
+        gap_start=gap_start,
+        slip=slip,
+        sigma=length_of(w),
+        point_1=geometry.a1,
+        point_2=geometry.a2,
+        normal=geometry.n,
+        tangent=geometry.tangents[0],
+        multipliers_1=jnp.pad(kkt.l1, (0, most[0] - kkt.l1.size)),
+        multipliers_2=jnp.pad(kkt.l2, (0, most[1] - kkt.l2.size)),
+    )

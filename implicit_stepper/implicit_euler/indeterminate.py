@@ -1,0 +1,46 @@
+"""Starts for statically indeterminate contact, from where Newton's method stalls.
+
+Redundant contacts that all stick ask for slightly too much: they fix the same velocity twice, and as gaps are closed at the
+end of the step, normal velocities there are of order h, by which the two differ. One contact must slip by as little, with
+its friction at the edge of its cone. Which one, and to which side, the Jacobian does not say: the forces that lead there
+cancel each other on the bodies, so they are its null vector, along which a damped step does not move.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..model.system import System
+from . import ncp
+
+NEARLY = 1e-5  # max |F_i| of a stall that is worth it
+_SINGULAR = 1e-8  # of the largest singular value
+_BEYOND = 1e-6  # of the way to an edge
+_LARGEST = 2000  # unknowns: the decomposition takes seconds
+
+
+def to_the_edges(system: System, z, F, jacobian) -> list[np.ndarray]:
+    """Starts (N,), dimensionless, nearest first, from a stall z (N,) with F (N,) and its `jacobian` (N, N): moved along each
+    null vector, both ways, to just beyond the edge of each contact's friction cone. None where nothing is indeterminate."""
+    z, F, jacobian = (np.asarray(a) for a in (z, F, jacobian))
+    if not np.max(np.abs(F), initial=0.0) <= NEARLY or z.size > _LARGEST:
+        return []
+    _, sizes, directions = np.linalg.svd(jacobian)
+    found = []
+    for direction in directions[sizes < _SINGULAR * sizes[0]]:
+        for length in _lengths(system, z, direction):
+            found.append((abs(length), z + (1 + _BEYOND) * length * direction))
+    return [start for _, start in sorted(found, key=lambda one: one[0])]
+
+
+def _lengths(system: System, z: np.ndarray, direction: np.ndarray) -> list[float]:
+    """How far along `direction` |y| = mu p_n at some contact with p_n >= 0."""
+    lengths = []
+    for group, index in zip(system.groups, ncp.layout(system).contacts, strict=True):
+        n = group.pair.unknowns
+        for mu, own in zip(np.asarray(group.mu), index, strict=True):
+            (p, y), (dp, dy) = ((v[own[n]], v[own[n + 1 : -1]]) for v in (z, direction))
+            square = [dy @ dy - (mu * dp) ** 2, 2 * (y @ dy - mu**2 * p * dp), y @ y - (mu * p) ** 2]
+            edges = np.roots(np.trim_zeros(square, "f"))
+            lengths += [t.real for t in edges if abs(t.imag) <= 1e-9 * abs(t) and p + t.real * dp >= 0]
+    return lengths

@@ -1,0 +1,48 @@
+"""Where Newton's method starts a step: the extrapolated last roots, and what is known before the first step."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from ..constraints import contact, kinematics
+from ..model.bodies import State
+from ..model.system import ContactGroup, System, take
+from . import ncp
+
+
+def extrapolated(history):
+    """The last root, its linear and its quadratic continuation (3, N); `history` (3, N), the latest first."""
+    z0, z1, z2 = history
+    return jnp.stack([z0, 2 * z0 - z1, 3 * (z0 - z1) + z2])
+
+
+def long_forms(problem: ncp.StepProblem, unknowns) -> list:
+    """Per group, the closest-point unknowns (nc, unknowns) of a root (N,) in long form, physical units, before the step."""
+    where = ncp.layout(problem.system)
+
+    def one(member: ContactGroup, unknowns, motion_1, motion_2):
+        closest, d = ncp.split(member, unknowns).closest, member.pair.dimension
+        if not member.pair.smooth:
+            return closest
+        return member.pair.general.start(closest[:d], closest[d:], *kinematics.placed(member, motion_1, motion_2))
+
+    return [
+        jax.vmap(one)(group, take(unknowns, index), *kinematics.contact_motions(problem.system, problem.state, group))
+        for group, index in zip(problem.system.groups, where.contacts, strict=True)
+    ]
+
+
+def resting_contacts(system: System, state: State, closest) -> list:
+    """Per group, of contacts at rest in `state` at their `closest` points: unknowns (nc, width), tangents (nc, d), gaps."""
+
+    def one(member, closest, motion_1, motion_2):
+        closest, reference, zero = closest[: member.pair.unknowns], jnp.eye(system.dimension)[0], jnp.zeros(())
+        geometry = contact.geometry_rows(member, closest, reference, system.length, motion_1, motion_2).geometry
+        unknowns = ncp.join(ncp.ContactUnknowns(closest, zero, jnp.zeros_like(member.e), zero))
+        return unknowns, geometry.tangents[0], geometry.psi
+
+    return [
+        jax.vmap(one)(group, closest, *kinematics.contact_motions(system, state, group))
+        for group, closest in zip(system.groups, closest, strict=True)
+    ]

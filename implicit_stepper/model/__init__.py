@@ -1,0 +1,1 @@
+"""Bodies, loads and records: the data that every other room works on."""

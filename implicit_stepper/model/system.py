@@ -1,0 +1,134 @@
+"""The immutable pytree that steppers work on: bodies, loads, and contacts grouped by the classes of their shapes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.closest_points.conditions import PairClass
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """Where shapes sit on their bodies: position (..., d) [m] from the centre of mass, rotation (..., d, d) from shape
+    coordinates to the body's."""
+
+    position: jax.Array
+    rotation: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ContactGroup:
+    """Contacts whose shapes have the same classes and whose bodies move alike: one compiled kernel, `vmap`ped over them.
+
+    Static: `pair`; `bodies`, per contact its two body numbers (moving bodies first, then fixed ones); `moving`, whether
+    body 1 and body 2 move; `numbers`, the contacts' places in the order of `Scene.add_contact`. Arrays, first axis the nc
+    contacts: shape parameters `theta_i` (nc, k), `slope_i` (nc, m) and `interior_i` (nc, d) of `shapes.surface`; friction
+    `mu` (nc,), semi-axes `e` (nc, 3) = (e_t, e_o, e_r), or (nc, 1) in the plane; `direction` (nc, d) in the frame of body
+    1, zero where the tangents may be any; `compliance` (nc,) = 1/k [m/N] and `dissipation_time` (nc,) [s]. `frame_i` is
+    None where all shapes have the frames of their bodies, and the compliance where contacts are rigid, so that the common
+    case computes nothing.
+    """
+
+    pair: PairClass = dataclasses.field(metadata={"static": True})
+    bodies: tuple[tuple[int, int], ...] = dataclasses.field(metadata={"static": True})
+    moving: tuple[bool, bool] = dataclasses.field(metadata={"static": True})
+    numbers: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+    theta_1: jax.Array
+    theta_2: jax.Array
+    slope_1: jax.Array
+    slope_2: jax.Array
+    interior_1: jax.Array
+    interior_2: jax.Array
+    mu: jax.Array
+    e: jax.Array
+    direction: jax.Array
+    frame_1: Frame | None
+    frame_2: Frame | None
+    compliance: jax.Array | None
+    dissipation_time: jax.Array | None
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class System:
+    """Everything that does not change in time. Static: dimension d, names, wrench functions. Arrays, nb moving bodies:
+
+    gravity (d,) [m/s^2]; mass (nb,) [kg]; inertia (nb, 3, 3) or (nb, 1, 1) [kg m^2] in the body frame; wrench (nb, 6) or
+    (nb, 3), constant (force [N], moment [N m]) about the centre of mass in the inertial frame; poses of the nf fixed
+    bodies; `length` [m] and `acceleration` [m/s^2], the scales in which residuals are measured.
+    """
+
+    dimension: int = dataclasses.field(metadata={"static": True})
+    names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+    contact_names: tuple[tuple[str, str], ...] = dataclasses.field(metadata={"static": True})
+    wrench_functions: tuple[Callable | None, ...] = dataclasses.field(metadata={"static": True})
+    gravity: jax.Array
+    mass: jax.Array
+    inertia: jax.Array
+    wrench: jax.Array
+    fixed_position: jax.Array
+    fixed_orientation: jax.Array
+    groups: tuple[ContactGroup, ...]
+    length: jax.Array
+    acceleration: jax.Array
+
+    @property
+    def body_count(self) -> int:
+        """Number nb of moving bodies."""
+        return len(self.wrench_functions)
+
+    @property
+    def contact_count(self) -> int:
+        """Number of contacts over all groups."""
+        return len(self.contact_names)
+
+    @property
+    def unknown_count(self) -> int:
+        """Number of unknowns of an implicit Euler step: the velocities of bodies, and per contact its closest points, p_n, y
+        and sigma."""
+        velocities = self.body_count * (6 if self.dimension == 3 else 3)
+        return velocities + sum(len(g.bodies) * (g.pair.unknowns + g.e.shape[-1] + 2) for g in self.groups)
+
+
+def take(values, numbers):
+    """values[numbers], for constant `numbers`: where these follow each other, or are all the same, without a gather, which
+    other work cannot be joined to."""
+    numbers = np.asarray(numbers, dtype=int)
+    flat = numbers.reshape(-1)
+    if flat.size and np.array_equal(flat, flat[0] + np.arange(flat.size)):
+        return values[flat[0] : flat[0] + flat.size].reshape(numbers.shape + values.shape[1:])
+    if flat.size and np.all(flat == flat[0]):
+        return jnp.broadcast_to(values[int(flat[0])], numbers.shape + values.shape[1:])
+    return values[numbers]
+
+
+def in_user_order(system: System, values):
+    """`values` (nc, ...), group after group, in the order in which the contacts were added."""
+    return take(values, np.argsort([number for group in system.groups for number in group.numbers]))
+
+
+def compliant(system: System) -> np.ndarray:
+    """Which contacts (nc,) have a `Compliance`, in the order of `Scene.add_contact`."""
+    found = np.zeros(system.contact_count, bool)
+    for group in system.groups:
+        found[list(group.numbers)] = group.compliance is not None
+    return found
+
+
+def contact_bodies(system: System) -> np.ndarray:
+    """The two body numbers (nc, 2) of every contact, in the order of `Scene.add_contact`; `body_count` if fixed."""
+    bodies = np.array([pair for group in system.groups for pair in group.bodies], dtype=int).reshape(-1, 2)
+    return np.minimum(in_user_order(system, bodies), system.body_count)
+
+
+def with_queries(system: System, query: Callable[[PairClass], Callable]) -> System:
+    """The same with closest points by function call: `query` names the function for a pair, see `PairClass`."""
+    groups = [dataclasses.replace(g, pair=dataclasses.replace(g.pair, query=query(g.pair))) for g in system.groups]
+    return dataclasses.replace(system, groups=tuple(groups))

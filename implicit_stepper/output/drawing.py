@@ -1,0 +1,90 @@
+"""Pictures of bodies in space, at one time or at several in one picture. They need matplotlib, like `plots`.
+
+figure = drawing.poses(scene, trajectory, steps=[0, 20, 40])
+figure.savefig("poses.png")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+from mpl_toolkits.mplot3d.axes3d import Axes3D
+
+from ..model import rotation
+from ..run.trajectory import Trajectory
+from ..scene.scene import Scene
+from .plots import COLOURS, styled
+
+_LIGHT = np.array([-0.35, -0.6, 0.72])
+_PALEST = 0.35  # share of its colour that a body has at the first step
+_APART = 0.15  # of its size that a body must have moved to be drawn again
+_AMBIENT = 0.45  # share of the colour that a face turned away from the light keeps
+
+
+@styled
+def poses(scene: Scene, trajectory: Trajectory, steps: Sequence[int] = (0, -1), *, elevation=18.0, azimuth=-62.0) -> Figure:
+    """Every body of a spatial scene at the given `steps` of its trajectory, later ones darker; lengths in metres.
+
+    `elevation` and `azimuth` [degrees] are the direction of view. Fixed half-spaces are not drawn: they have no mesh.
+    Raises `ValueError` for a planar scene.
+    """
+    if scene.dimension != 3:
+        raise ValueError("`scene` is planar: `poses` draws bodies in space.")
+    figure = Figure(figsize=(7.2, 4.8), layout="constrained")
+    axes = figure.add_subplot(projection="3d", computed_zorder=False)
+    draw_poses(axes, scene, trajectory, steps)
+    axes.view_init(elevation, azimuth)
+    return figure
+
+
+def draw_poses(axes: Axes3D, scene: Scene, trajectory: Trajectory, steps: Sequence[int]) -> None:
+    """See `poses`."""
+    meshes = scene.meshes()
+    corners, colours = [], []
+    for i, (name, parts) in enumerate(meshes.items()):
+        base = np.array(to_rgb(COLOURS[i % len(COLOURS)]))
+        for (position, turned), shade in _shown(trajectory, name, parts, steps):
+            for mesh in parts:
+                placed = mesh.moved(position, turned)
+                faces = placed.vertices[placed.triangles]
+                corners.append(faces)
+                colours.append(_lit(faces, 1 - shade * (1 - base)))
+    triangles = np.concatenate(corners)
+    # one collection, so that all triangles are sorted by depth together
+    axes.add_collection3d(
+        Poly3DCollection(triangles, facecolors=np.concatenate(colours), edgecolors="none", antialiased=False)
+    )
+    low, high = triangles.min(axis=(0, 1)), triangles.max(axis=(0, 1))
+    low, high = low - 0.05 * np.max(high - low), high + 0.05 * np.max(high - low)
+    low[2] = max(low[2], min(0.0, triangles[..., 2].min()))
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
+    axes.set(xlabel="x [m]", ylabel="y [m]", zlabel="z [m]")
+    axes.set_box_aspect(high - low)
+    for i, axis in enumerate((axes.xaxis, axes.yaxis, axes.zaxis)):
+        axis.set_major_locator(MaxNLocator(max(2, round(6 * (high - low)[i] / np.max(high - low)))))
+
+
+def _shown(trajectory: Trajectory, name: str, parts, steps) -> list:
+    """Poses (position (3,), rotation (3, 3)) of a body and their shades; those that a later one would hide are left out."""
+    if name not in trajectory.names:
+        return [((np.zeros(3), np.eye(3)), 1.0)]
+    body, size = trajectory.names.index(name), np.ptp(np.concatenate([mesh.vertices for mesh in parts]), axis=0).max()
+    kept = []
+    for step, shade in reversed(list(zip(steps, np.linspace(_PALEST, 1.0, len(steps)), strict=True))):
+        pose = trajectory.position[step, body], np.asarray(rotation.matrix(trajectory.quaternion[step, body]))
+        if all(np.linalg.norm(pose[0] - later[0]) > _APART * size for later, _ in kept):
+            kept.append((pose, 1.0 if step == steps[-1] else shade))
+    return kept
+
+
+def _lit(faces, colour):
+    """Colours (n, 3) of triangles (n, 3, 3) by their slope against the light."""
+    normals = np.cross(faces[:, 1] - faces[:, 0], faces[:, 2] - faces[:, 0])
+    length = np.linalg.norm(normals, axis=1, keepdims=True)
+    facing = (normals / np.where(length > 0, length, 1.0)) @ (_LIGHT / np.linalg.norm(_LIGHT))
+    return colour * (_AMBIENT + (1 - _AMBIENT) * (1 + facing[:, None]) / 2)

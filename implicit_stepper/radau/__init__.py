@@ -1,0 +1,1 @@
+"""Radau IIA methods with the whole contact problem at every stage."""

@@ -1,0 +1,385 @@
+"""A run with error control that ends its steps on events: the host's part, from event to event.
+
+`event_loop.advance` takes steps up to an event and ends one exactly there; `impact.meet` gives bodies that meet their
+new velocities and the forces with which motion goes on. What cannot be landed on is crossed by shorter steps, which the
+error estimate judges, and at last by the paper's step."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..model.bodies import State
+from ..model.results import Interrupted, Result, StepError
+from ..model.system import System, in_user_order
+from ..runtime.compilation import jit, prepare
+from ..runtime.progress import Progress, doing, first_call, next_call
+from ..stepping import loop
+from ..stepping.stepper import closest_points
+from ..stepping.sweep import Passage, Sweep
+from . import euler_steps, impact, radau_contact, stage_records
+from .error_control import Tolerance
+from .event_loop import Limits, Point, Reason, Taken, advance, way_from
+from .events import Event, event_of, found_events
+from .impact import Impact
+from .radau_contact import Memory, RadauContact
+from .stages import Modes
+
+_SHORTEST = 1e-7  # of sqrt(L / g): shorter steps have no digits left
+_FIRST = 1e-2  # of sqrt(L / g): the first step to try
+_AFTER = 0.5  # of the step before an event: the one after it, of motion that nothing extrapolates yet
+# of sqrt(tol L / g): steps of one stage; those up to 1 are of no weight in the error of a smooth motion, longer ones are
+# counted
+_THROUGH = (10.0, 1.0, 1e-1, 1e-2, 1e-3)  # an impact, as short as can be
+_FORCES = (1.0, 10.0, 1e-1, 1e-2)  # not taken; on nearly flat ground short ones are hard
+_ACROSS = (1.0, 10.0, 100.0)
+_MOST = 1024  # steps of one stage at once
+_OVERLAP = 1e-6  # of the scene's length: more is not a matter of rounded input
+_PASSAGES = 100  # of bodies through each other that a run goes back from
+_PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events without end
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What a run leaves: the `first` state; `steps`, NumPy arrays with a first axis, of which the first has no length if the
+    run began with an impact; `events`; `euler_steps`, the certificates of steps of the paper's scheme by their number;
+    `counts` of solves by kind; why it stopped early, if it did; and whether it was interrupted."""
+
+    first: State
+    steps: Taken
+    events: list[Event]
+    one_stage: dict[int, dict[str, np.ndarray]]
+    counts: dict[str, int]
+    failure: str
+    interrupted: bool
+
+
+@functools.partial(jit, static_argnums=0)
+def _resume(stepper: RadauContact, system: System, state: State, closest, references):
+    """The impact in `state`, of no impulses if there is none; the memory with which motion goes on; and a guess of its
+    modes."""
+    hit, found = impact.meet(system, state, closest, references)
+    memory = radau_contact.steady(stepper.stages, system, hit.state, found)
+    ahead = dataclasses.replace(memory, rates=memory.rates + found.h * found.acceleration)
+    return hit, memory, radau_contact.modes_at_end(stepper, system, hit.state, ahead)
+
+
+@jit
+def _here(system: System, state: State, memory: Memory):
+    """Closest points and tangents of `memory`, as `_resume` asks for them."""
+    references = jnp.concatenate([*memory.references, jnp.zeros((0, system.dimension))])
+    return tuple(stage_records.long_forms(system, state, memory.contacts)), in_user_order(system, references)
+
+
+def _programs(ahead: Callable, stepper: RadauContact, system: System, state: State, references, limits: Limits, h) -> None:
+    """What a run from `state` calls, for `compilation.prepare`."""
+    closest = ahead(closest_points, system, state)
+    hit, memory, modes = ahead(_resume, stepper, system, state, closest, references)
+    after = hit.state
+    way = way_from(stepper, system, Point(after, memory, modes, np.asarray(False), h))
+    _, taken, *_ = ahead(advance, stepper, system, way, limits)
+    if _meets_in_faces(system):
+        loop.programs(ahead, stepper.one_stage, system, state, 0.0, closest)
+    ahead(_here, system, after, memory)
+    ahead(loop.certificates, stepper, system, after, taken.state, taken.contacts, taken.h)
+
+
+def run(
+    stepper: RadauContact,
+    system: System,
+    state: State,
+    tolerance: Tolerance,
+    ends,
+    step_tolerance,
+    told: Progress,
+    sweep: Sweep,
+) -> Run:
+    """From `state` to the last of `ends` [s], times at which a step must end; `step_tolerance` certifies the paper's steps;
+    `told` hears how far the run is; `sweep` tells where bodies pass through each other. Ctrl-C ends it, as far as it is."""
+    driver, stopped = _Driver(stepper, system, state, tolerance, step_tolerance, ends[0], told, sweep), False
+    try:
+        driver.begin()
+        for end in ends:
+            driver.to(end)
+            if driver.failure:
+                break
+            if end != ends[-1]:
+                driver.resume()
+    except KeyboardInterrupt:
+        stopped = True
+    if stopped and not driver.taken:
+        raise Interrupted(trajectory=None, state=state, end=ends[-1])
+    return driver.left(stopped)
+
+
+def unit(system: System) -> float:
+    """The time sqrt(L / g) [s] of a scene."""
+    return math.sqrt(float(system.length) / float(system.acceleration))
+
+
+def refuse_short(system: System, duration: float) -> None:
+    """Raises `ValueError` for a run that the shortest step would fill."""
+    least = _SHORTEST * unit(system)
+    if duration <= least:
+        raise ValueError(
+            f"`duration` = {duration:.3g} s: chosen steps of this scene are {least:.1e} s or longer. Give a longer one, or "
+            "`h`."
+        )
+
+
+class _Driver:
+    """The state of a run: the present `Point`, and what was left so far."""
+
+    def __init__(
+        self,
+        stepper: RadauContact,
+        system: System,
+        state: State,
+        tolerance: Tolerance,
+        step_tolerance: float,
+        end: float,
+        told: Progress,
+        sweep: Sweep,
+    ):
+        self.stepper, self.system, self.tolerance, self.step_tolerance = stepper, system, tolerance, step_tolerance
+        self.sweep, self.passages = sweep, 0
+        self.unit = unit(system)
+        relative = min(float(tolerance.position) / float(system.length), float(tolerance.angle))
+        self.small = self.unit * np.sqrt(relative)  # [s]: the error of a step of one stage is the tolerance
+        self.first, self.start, self.end = state, state.position, end
+        self.told, self.begun = told, float(state.time)
+        self.taken: list[Taken] = []
+        self.landed: list[Event] = []
+        self.one_stage: dict[int, dict[str, np.ndarray]] = {}
+        self.hits: list[tuple[int, Impact]] = []
+        self.counts = dict.fromkeys(("solves", "inaccurate", "landings", "impacts", "one-stage steps", "coarse steps"), 0)
+        self.starts, self.across = 0, 1
+        self.failure = ""
+        self.faces = _meets_in_faces(system)
+        self.solves = first_call(stepper.stages * system.unknown_count)
+
+    def begin(self) -> None:
+        """Compiles, and finds the first `Point`."""
+        stepper, system, state = self.stepper, self.system, self.first
+        references = np.tile(np.eye(system.dimension)[0], (system.contact_count, 1))
+        h = np.asarray(_FIRST * self.unit)
+        prepare(_programs, stepper, system, state, references, self._limits(0), h)
+        closest = closest_points(system, state)
+        _refuse_overlap(system, closest)
+        self._go_on(state, closest, references, h)
+
+    def to(self, end: float) -> None:
+        """Steps until `end` [s], or until nothing helps."""
+        self.end = end
+        most = int(_PER_UNIT * max(self._left() / self.unit, 1.0))
+        before = self._work()
+        while not self.failure and self._left() > _SHORTEST * self.unit:
+            began = self._left()
+            reason = self._smoothly(before + most)
+            if began - self._left() > self.across * self.small:
+                self.across = 1
+            if reason == Reason.END:
+                return
+            if self._work() - before >= most:
+                self.failure = (
+                    f"more than {_PER_UNIT} problems were solved for every {self.unit:.3g} s: events follow each other "
+                    "without end. Look at the last ones; a larger `tol`, or GeometricallyImplicit with a fixed `h`, steps "
+                    "over them."
+                )
+            elif reason == Reason.TOO_SHORT:
+                self._cross()
+            elif reason == Reason.EVENT:
+                self.resume(self.point.modes)
+
+    def _smoothly(self, most: int) -> Reason:
+        """Steps to the end or to an event, if there is a way there before the work is `most`; and why these are all."""
+        way, reason = way_from(self.stepper, self.system, self.point), Reason.PAUSED
+        while reason == Reason.PAUSED and self._work() < most:
+            solves, begun = min(self.solves, most - self._work()), time.perf_counter()
+            way, records, count, counts = advance(self.stepper, self.system, way, self._limits(solves))
+            count, reason, solves = int(count), Reason(int(way.reason)), int(counts.solves)
+            self.solves = next_call(solves, time.perf_counter() - begun, loop.CHUNK)
+            for name in ("solves", "inaccurate", "landings"):
+                self.counts[name] += int(getattr(counts, name))
+            if count:
+                taken = jax.tree.map(lambda a, count=count: np.asarray(a)[:count], records)
+                passage = self.sweep.first(self.point.state, taken.state, taken.contacts, taken.h)
+                if passage is not None:
+                    self._meet_earlier(taken, passage)
+                    return Reason.PAUSED
+                if reason == Reason.EVENT:  # noted first: an interruption leaves no step without it
+                    last = jax.tree.map(lambda a: a[-1], taken)
+                    self.landed.append(event_of(self.system, last.modes, float(last.state.time), int(way.event)))
+                self.taken.append(taken)
+            self.point = way.point
+            self.told.to(float(self.point.state.time) - self.begun)
+        return reason
+
+    def _meet_earlier(self, taken: Taken, passage: Passage) -> None:
+        """Goes on from the step of `taken` in which bodies pass through each other, with one that ends where they overlap
+        most, so that their meeting is an event in it."""
+        before = self.point.state
+        if passage.step:
+            self.taken.append(jax.tree.map(lambda a: a[: passage.step], taken))
+            before = jax.device_put(jax.tree.map(lambda a: a[passage.step - 1], taken.state))
+        references = np.tile(np.eye(self.system.dimension)[0], (self.system.contact_count, 1))
+        h = np.asarray(passage.share * taken.h[passage.step])
+        self.passages += 1
+        if self.passages > _PASSAGES:
+            self.failure = f"{' and '.join(self.system.contact_names[passage.number])}: {Result.PASSED.message}"
+        self._go_on(before, closest_points(self.system, before), references, h)
+
+    def resume(self, modes: Modes | None = None) -> None:
+        """Goes on from the present state with forces found anew, after an impact if bodies meet in it; otherwise with
+        `modes`, if they are given."""
+        closest, references = _here(self.system, self.point.state, self.point.memory)
+        h = np.asarray(self.point.h) * (1.0 if modes is None else _AFTER)
+        self._go_on(self.point.state, closest, references, h, modes)
+
+    def left(self, stopped: bool) -> Run:
+        """The run as it is now."""
+        if not self.taken:
+            state = jax.tree.map(np.asarray, self.first)
+            what = f"the first step, from t = {float(state.time):.9g} s, failed: {self.failure}"
+            raise StepError(
+                what, result=Result.NOT_CONVERGED, time=float(state.time), trajectory=None, state=state, certificate={}
+            )
+        taken = with_impacts(jax.tree.map(lambda *parts: np.concatenate(parts), *self.taken), self.hits)
+        moves = jax.tree.map(lambda a: a[int(taken.h[0] == 0) :], taken)
+        events = found_events(self.system, self.first, moves, self.landed)
+        own = {number: values for number, values in self.one_stage.items() if number < len(taken.h)}
+        return Run(self.first, taken, events, own, self.counts, self.failure, stopped)
+
+    def _limits(self, most: int) -> Limits:
+        """Of the way to the present end, with `most` problems at once."""
+        return Limits(self.tolerance, self.start, np.asarray(self.end), np.asarray(_SHORTEST * self.unit), np.asarray(most))
+
+    def _go_on(self, state: State, closest, references, h, modes: Modes | None = None) -> None:
+        """From `state` with closest points like `closest`: the next `Point`, with a step of h [s] to try; after no impact,
+        with `modes`.
+
+        Where bodies meet in faces or edges, one point of each does not say where impulses act; steps of the paper's scheme
+        find the centres of pressure. One that is not taken leaves the forces; where it tells that bodies meet elsewhere
+        than at that point, a tiny one before it goes through the impact."""
+        hit, memory, guess = _resume(self.stepper, self.system, state, closest, references)
+        if not self.taken:
+            self.landed = [Event(float(state.time), int(contact), "closes") for contact in np.flatnonzero(hit.met)]
+        smooth = modes is not None and not np.any(np.asarray(hit.contacts.normal_impulse) > 0)
+        self.point = Point(hit.state, memory, modes if smooth else guess, np.asarray(False), h)
+        if not self.faces:
+            self._count_impact(hit)
+            return
+        found = self._forces(hit.state)
+        if bool(hit.converged) and not (found.solved and euler_steps.meet(self.system, found)):
+            self._count_impact(hit)
+        else:
+            self.point = dataclasses.replace(self.point, state=state)
+            self._take(euler_steps.through(*self._one(), state, self._sizes(_THROUGH), self.step_tolerance))
+            found = self._forces(self.point.state)
+        if found.solved:
+            memory = euler_steps.memory_before(self.stepper.stages, self.system, found)
+            self.point = dataclasses.replace(self.point, memory=memory)
+
+    def _forces(self, state: State) -> euler_steps.Series:
+        found = euler_steps.forces(*self._one(), state, self._sizes(_FORCES), self.step_tolerance)
+        self.starts += found.starts
+        return found
+
+    def _count_impact(self, hit: Impact) -> None:
+        """Notes an impact at the end of the steps so far: at the start, of one that has no length."""
+        if not bool(hit.converged):
+            self.failure = (
+                "the impact was not solved. Check masses and friction for values that are off by orders of magnitude."
+            )
+        if np.any(np.asarray(hit.contacts.normal_impulse) > 0):
+            self.counts["impacts"] += 1
+            none = [] if self.taken else [euler_steps.standing(self.stepper.stages, self.first, hit, self.point.modes)]
+            # noted first: an interruption leaves no such step without it
+            self.hits.append((sum(len(taken.h) for taken in self.taken) + len(none), hit))
+            self.taken += none
+
+    def _cross(self) -> None:
+        """Steps of the paper's scheme, as long as their error allows, the more of them the longer smooth steps fail."""
+        count = min(self.across, math.ceil(self._left() / self.small))
+        self.across = min(2 * self.across, _MOST)
+        self.point = dataclasses.replace(self.point, h=np.asarray(self.small))
+        sizes = self._sizes(_ACROSS, count)
+        with doing(f"steps of first order from t = {float(self.point.state.time):.6g} s"):
+            self._take(euler_steps.steps(*self._one(), self.point.state, sizes, self.step_tolerance, count))
+        if not self.failure and self._left() > _SHORTEST * self.unit:
+            self.resume()
+
+    def _take(self, found: euler_steps.Series) -> None:
+        """Steps of the paper's scheme from the present point."""
+        self.starts += found.starts
+        if not found.solved:
+            self.failure = (
+                "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
+            )
+            return
+        for record in found.records:
+            first = sum(len(taken.h) for taken in self.taken)
+            for i in range(len(record.result)):
+                self.one_stage[first + i] = {name: values[i] for name, values in record.certificates.items()}
+            self.taken.append(euler_steps.as_stages(self.stepper.stages, record, self.point.modes, found.h))
+            self.counts["one-stage steps"] += len(record.result)
+            self.counts["coarse steps"] += len(record.result) * int(found.h > 1.5 * self.small)
+        self.point = dataclasses.replace(self.point, state=jax.device_put(found.after))
+        self.told.to(float(self.point.state.time) - self.begun)
+
+    def _one(self):
+        return self.stepper.one_stage, self.system
+
+    def _sizes(self, sizes, count: int = 1) -> list[float]:
+        """In seconds; `count` such steps do not pass the end."""
+        most = max(self._left(), _SHORTEST * self.unit) / count
+        return [float(min(k * self.small, most)) for k in sizes]
+
+    def _left(self) -> float:
+        """Time to the end [s]."""
+        return self.end - float(self.point.state.time)
+
+    def _work(self) -> int:
+        """Problems solved; of steps of one stage, the starts of their ladder."""
+        return self.counts["solves"] + self.starts
+
+
+def _meets_in_faces(system: System) -> bool:
+    return any(not group.pair.smooth for group in system.groups)
+
+
+def _refuse_overlap(system: System, closest) -> None:
+    """Raises `ValueError` for rigid contacts that overlap at the start: parting them would take a speed of depth/h, for
+    every h."""
+    for group, unknowns in zip(system.groups, closest, strict=True):
+        if group.compliance is not None:
+            continue
+        gaps = np.asarray(unknowns)[:, 3 * system.dimension]
+        deepest = int(np.argmin(gaps))
+        if gaps[deepest] < -_OVERLAP * float(system.length):
+            first, second = system.contact_names[group.numbers[deepest]]
+            raise ValueError(
+                f"{first} and {second} overlap by {-gaps[deepest]:.3g} m at the start, which chosen steps cannot undo: move "
+                "them apart, or take a first step of GeometricallyImplicit, which parts them at the speed depth / h."
+            )
+
+
+def with_impacts(steps: Taken, hits) -> Taken:
+    """`steps` with the impacts at their ends: (how many steps came before it, the impact)."""
+    velocity, normal, friction = (
+        np.array(a) for a in (loop.state.velocity, loop.contacts.normal_impulse, loop.contacts.friction_impulse)
+    )
+    for count, hit in hits:
+        velocity[count - 1] = hit.state.velocity
+        normal[count - 1] += hit.contacts.normal_impulse
+        friction[count - 1] += hit.contacts.friction_impulse
+    state = dataclasses.replace(loop.state, velocity=velocity)
+    contacts = dataclasses.replace(loop.contacts, normal_impulse=normal, friction_impulse=friction)
+    return dataclasses.replace(steps, state=state, contacts=contacts)

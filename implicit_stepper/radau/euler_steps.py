@@ -1,0 +1,192 @@
+"""Steps of the paper's scheme within a run of several stages: where bodies meet in faces, for the forces after an event,
+and across what no smooth step can."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..constraints import contact
+from ..constraints.detection import geometry_of
+from ..implicit_euler import ncp
+from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
+from ..model.bodies import State
+from ..model.records import Contacts, Stages, Stats
+from ..model.results import Result
+from ..model.system import System, compliant, contact_bodies, take
+from ..runtime.compilation import jit
+from ..stepping.fallback import pieces, warm
+from ..stepping.loop import Record
+from ..stepping.stepper import begin
+from . import impact
+from .event_loop import Taken
+from .radau_contact import Memory, steady
+from .stages import Modes
+
+_WARM = 2  # sizes tried from warm starts alone before the ladder is climbed
+_ROUNDINGS = 64  # errors of rounding that a violation gathers
+_SUDDEN = 3.0  # of what gravity and spin change a speed by in a step: bodies that approach faster than that meet
+_NOTHING = 1e-6  # of m g h: an impulse that only rounding left
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    """Steps of `h` [s]: `records` of them, the state `before` the last one and `after` it, `memory`; the number of `starts`
+    from the ladder, and whether any was solved."""
+
+    records: list[Record]
+    before: State
+    after: State
+    memory: Any
+    h: float
+    starts: int
+    solved: bool
+
+
+def steps(
+    stepper: GeometricallyImplicit, system: System, state: State, sizes: Sequence[float], tolerance: float, count: int
+) -> Series:
+    """Up to `count` steps from `state`, certified within `tolerance` and what rounding adds to it, of one of `sizes` [s],
+    the first ones by preference: those before the first that is not solved."""
+    for found in _tries(stepper, system, state, sizes, tolerance, count):
+        if found.solved:
+            break
+    return found
+
+
+def _tries(stepper, system: System, state: State, sizes: Sequence[float], tolerance: float, count: int) -> Iterator[Series]:
+    """Of all `sizes`, with the `starts` so far. The first ones are tried from their warm starts alone before the ladder is
+    climbed for any: where a body pivots it takes seconds for a step whose neighbour in size takes milliseconds."""
+    memory, starts = begin(stepper, system, state), 0
+    for h, climbs in [*((h, False) for h in sizes[:_WARM]), *((h, True) for h in sizes)]:
+        allowed = float(tolerance + rounding(system, state.position, state.velocity, h))
+        found = _series(stepper, system, state, memory, h, 1 if climbs else count, allowed, climbs)
+        starts += found.starts
+        yield dataclasses.replace(found, starts=starts)
+
+
+def _series(stepper, system: System, state: State, memory, h, count: int, tolerance: float, climbs: bool) -> Series:
+    records, starts, before = [], 0, state
+    for piece in pieces(stepper, system, state, memory, h, count, tolerance, climbs=climbs):
+        taken = len(piece.record.result)
+        starts += 0 if piece.climb is None else len(piece.climb.attempts)
+        if taken:
+            records.append(piece.record)
+            before = state if taken == 1 else jax.device_put(jax.tree.map(lambda a: a[-2], piece.record.state))
+        state, memory = piece.state, piece.memory
+    return Series(records, before, state, memory, h, starts, bool(records))
+
+
+def forces(stepper: GeometricallyImplicit, system: System, state: State, sizes: Sequence[float], tolerance: float) -> Series:
+    """One step from `state` that leaves its forces, of the first of `sizes` [s] that does. (Of a step that is certified
+    although the solver stalled, the ladder leaves no memory.)"""
+    for found in _tries(stepper, system, state, sizes, tolerance, 1):
+        if found.solved and _remembers(system, found):
+            break
+    return found
+
+
+def _remembers(system: System, found: Series) -> bool:
+    where, root = ncp.layout(system), np.asarray(found.memory.history)[0]
+    kept = [np.any(root[c[:, g.pair.unknowns]] > 0) for c, g in zip(where.contacts, system.groups, strict=True)]
+    return any(kept) or not np.any(found.records[-1].contacts.normal_impulse > 0)
+
+
+def through(
+    stepper: GeometricallyImplicit, system: System, state: State, sizes: Sequence[float], tolerance: float
+) -> Series:
+    """One step through an impact in `state`, which costs a share of the step: of the last of `sizes` [s], ever smaller ones,
+    that is solved from the root of the one before; the first of these is the second size, or else the first. Where faces
+    are nearly flat the ladder is no help for short steps."""
+    found = steps(stepper, system, state, sizes[1::-1], tolerance, 1)
+    for h in [h for h in sizes if h < found.h] if found.solved else ():
+        allowed = float(tolerance + rounding(system, state.position, state.velocity, h))
+        after, memory, record = warm(stepper, system, state, found.memory, h, 1, allowed)
+        if not len(record.result):
+            break
+        found = dataclasses.replace(found, records=[record], after=after, memory=memory, h=h)
+    return found
+
+
+def meet(system: System, found: Series) -> bool:
+    """Whether bodies that press on each other after the last step approached each other at these points before it, faster
+    than loads can make them: then they met elsewhere than at one closest point."""
+    return bool(sudden(system, found.before, found.after, _last(found), found.h))
+
+
+@jit
+def sudden(system: System, before: State, after: State, last: Contacts, h):
+    """`meet` for the contacts `last` of a step of h [s] from `before` to `after`."""
+    numbers, d = contact_bodies(system), system.dimension
+    velocity = jnp.concatenate([before.velocity, jnp.zeros((1, before.velocity.shape[1]))])
+    centre = jnp.concatenate([after.position, jnp.zeros((1, d))])  # that of bodies at rest may be any
+    first, second = numbers.T
+    over = jax.vmap(contact.slip_velocities)
+    normal, _ = over(geometry_of(last), centre[first], centre[second], velocity[first], velocity[second])
+    spin = jnp.max(jnp.abs(velocity[:, d:]))
+    usual = h * (system.acceleration + spin**2 * system.length + spin * jnp.max(jnp.abs(velocity[:, :d])))
+    presses = last.normal_impulse > _NOTHING * jnp.min(system.mass) * system.acceleration * h
+    presses = presses & ~compliant(system)  # which press on each other as they approach
+    return jnp.any(presses & (normal < -_SUDDEN * usual))
+
+
+def memory_before(stages: int, system: System, found: Series) -> Memory:
+    """Memory of a motion that goes on from the state before the last step of `found`, with its forces."""
+    return remembered(stages, system, found.before, found.after, found.memory, _last(found).gap_start, found.h)
+
+
+@functools.partial(jit, static_argnums=0)
+def remembered(stages: int, system: System, before: State, after: State, memory, gaps, h) -> Memory:
+    """`memory_before` for a step of h [s] from `before`, with `gaps` (nc,) [m], to `after`, with the stepper's `memory`."""
+    where, root = ncp.layout(system), memory.history[0]
+    unknowns = []
+    for index, group in zip(where.contacts, system.groups, strict=True):
+        closest, impulses, sigma = jnp.split(take(root, index), [group.pair.unknowns, index.shape[1] - 1], axis=1)
+        unknowns.append(jnp.concatenate([closest, impulses / h, sigma, jnp.zeros_like(sigma)], axis=1))
+    acceleration = (after.velocity - before.velocity) / h
+    forces = impact.Forces(tuple(unknowns), memory.references, gaps, acceleration, jnp.asarray(h, float))
+    return steady(stages, system, before, forces)
+
+
+def _last(found: Series) -> Contacts:
+    return jax.tree.map(lambda a: a[-1], found.records[-1].contacts)
+
+
+def rounding(system: System, position, velocity, h):
+    """What rounding alone leaves in a certificate of a step of h [s]: the units of speeds and gaps shrink with h, but not
+    their digits. `position` and `velocity` (..., nb, :)."""
+    acceleration, length = float(system.acceleration), float(system.length)
+    speed, gap = acceleration * h, np.sqrt(acceleration * length) * h
+    fastest = np.max(np.abs(velocity), axis=(-2, -1)) + speed
+    farthest = np.max(np.abs(position), axis=(-2, -1)) + length
+    return _ROUNDINGS * np.finfo(float).eps * np.asarray(fastest / speed + farthest / gap)
+
+
+def standing(count: int, state: State, hit: impact.Impact, modes: Modes) -> Taken:
+    """A step of no length of several stages in `state`, that ends before the impact `hit`."""
+    contacts = dataclasses.replace(
+        hit.contacts,
+        normal_impulse=np.zeros_like(hit.contacts.normal_impulse),
+        friction_impulse=np.zeros_like(hit.contacts.friction_impulse),
+    )
+    stats = Stats(np.zeros((), int), np.zeros(()), np.zeros((), int), np.ones((), int))
+    one = Record(state, contacts, stats, np.asarray(int(Result.SOLVED)), {})
+    return as_stages(count, jax.tree.map(lambda a: np.asarray(a)[None], one), modes, 0.0)
+
+
+def as_stages(count: int, record: Record, modes: Modes, h: float) -> Taken:
+    """Steps of one stage, with a first axis, in the form of several: constant rates and forces."""
+    contacts, velocity, steps = record.contacts, np.asarray(record.state.velocity), len(record.result)
+
+    def repeated(a):
+        return np.repeat(np.asarray(a)[:, None], count, axis=1)
+
+    own = Stages(repeated(velocity), repeated(velocity), repeated(0 * contacts.gap), jax.tree.map(repeated, contacts))
+    modes = jax.tree.map(lambda a: np.broadcast_to(a, (steps, *np.shape(a))), modes)
+    return Taken(record.state, dataclasses.replace(contacts, stages=own), record.stats, modes, np.full(steps, h))

@@ -1,0 +1,66 @@
+"""The events of a run: when which contact opened or closed, began to slide or to stick, or passed to another face or
+edge."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..model.bodies import State
+from ..model.system import System
+from .event_loop import Taken
+from .stages import Modes
+
+_SAME = 1e-5  # [s]: times of one event; steps of one stage may lie between its landing and its change of modes
+
+
+class Event(NamedTuple):
+    """At `time` [s], `contact`, in the order of `Scene.add_contact`, "opens", "closes", "slips", "sticks" or "moves": to
+    another face or edge."""
+
+    time: float
+    contact: int
+    kind: str
+
+
+def event_of(system: System, modes: Modes, time: float, margin: int) -> Event:
+    """The event at which the half of `modes` is left whose number `stage_modes.margins` counts."""
+    for g, group in enumerate(system.groups):
+        width = 2 + np.shape(modes.active[g])[-1]
+        if margin < len(group.numbers) * width:
+            contact, which = divmod(margin, width)
+            if which == 0:
+                kind = "opens" if bool(modes.touching[g][contact]) else "closes"
+            elif which == 1:
+                kind = "slips" if bool(modes.sticking[g][contact]) else "sticks"
+            else:
+                kind = "moves"
+            return Event(time, group.numbers[contact], kind)
+        margin -= len(group.numbers) * width
+    raise ValueError(f"`margin` = {margin} is not that of a contact.")
+
+
+def found_events(system: System, first: State, steps: Taken, landed: list[Event]) -> list[Event]:
+    """All events in the order of time: changes of modes between steps, and those `landed` on that changed none."""
+    starts = np.concatenate([[np.asarray(first.time)], steps.state.time[:-1]])
+    events = []
+    for g, group in enumerate(system.groups):
+        touching, sticking, active = steps.modes.touching[g], steps.modes.sticking[g], steps.modes.active[g]
+        for i in range(1, len(starts)):
+            for c, number in enumerate(group.numbers):
+                before, after = touching[i - 1, c], touching[i, c]
+                if before != after:
+                    kind = "closes" if after else "opens"
+                elif not after:
+                    continue
+                elif sticking[i - 1, c] != sticking[i, c]:
+                    kind = "sticks" if sticking[i, c] else "slips"
+                elif np.any(active[i - 1, c] != active[i, c]):
+                    kind = "moves"
+                else:
+                    continue
+                events.append(Event(float(starts[i]), number, kind))
+    # one that was landed on and changed a mode is known twice, and more exactly from its landing
+    twice = [any(e[1:] == other[1:] and abs(e.time - other.time) <= _SAME for other in landed) for e in events]
+    return sorted(landed + [event for event, known in zip(events, twice, strict=True) if not known])

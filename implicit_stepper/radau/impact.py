@@ -1,0 +1,144 @@
+"""What changes at once where motion is not smooth: velocities at an impact, and forces after any event.
+
+Both are the contact NCP of a step at fixed poses: with h -> 0, M (V+ - V-) = sum_c W_c^T P_c with 0 <= P_n _|_ W_n V+ >= 0
+and the friction law with V+; and over a short time under the loads, which leaves the forces with which motion goes on.
+
+A compliant contact has no impulse. The normal force -k (psi + tau W_n V) with which it goes on is that of the state: it acts
+as a load does, and bounds the contact's friction.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from shapes.shards import varying_like
+
+from ..constraints import detection, linear_rows
+from ..constraints.detection import Nearby
+from ..constraints.linear_rows import Rows
+from ..model import bodies, loads
+from ..model.bodies import State
+from ..model.records import Contacts
+from ..model.system import System, compliant
+from ..solvers.cones import Impulses, apgd, coulomb
+
+_TOUCHING = 1e-8  # of the scene's length: gaps that are closed
+_SHORT = 1e-6  # of sqrt(L / g): the time over which forces act that motion goes on with
+_AT_REST = 1e-12  # of the fastest speed at a contact
+_TOLERANCE, _START_ITERATIONS = 1e-12, 200
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Forces:
+    """Contacts in one state. Per group: `unknowns` (nc, width + 1) as `stages` has them, with forces [N]; tangents
+    `references` (nc, d); `gaps` (nc,) [m] in the order of `Scene.add_contact`; `acceleration`
+    (nb, 6 or 3) under them, and the time `h` [s] over which they were found."""
+
+    unknowns: tuple[jax.Array, ...]
+    references: tuple[jax.Array, ...]
+    gaps: jax.Array
+    acceleration: jax.Array
+    h: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Impact:
+    """`state` after it; its `contacts`, with its impulses [N s, N m s] and the slips before it; which of them `met` (nc,),
+    that is approached; whether it was solved."""
+
+    state: State
+    contacts: Contacts
+    met: jax.Array
+    converged: jax.Array
+
+
+def meet(system: System, state: State, closest, references=None) -> tuple[Impact, Forces]:
+    """Velocities after what touches in `state` has met, perfectly inelastic, and the forces under which motion goes on, a
+    first guess whether or not they were solved; `closest` and `references` as in `detection.find`."""
+    here = detection.find(system, state, closest, references)
+    rows, mass = linear_rows.linear_rows(system, state, here.geometry), bodies.mass_matrices(system, state)
+    h = _SHORT * jnp.sqrt(system.length / system.acceleration)
+    fastest = jnp.max(jnp.abs(rows.scaled(state.velocity)), initial=0.0)
+    fastest = jnp.where(fastest > 0, fastest, 1.0)
+    # what only round-off moves does not meet
+    met = _touching(system, here) & (-rows.scaled(state.velocity)[:, 0] > _AT_REST * fastest)
+    hits = jnp.any(met)
+
+    def solve(velocity, which):
+        """An impact, or a short time under the loads: as one loop, which is compiled once."""
+        falls = loads.free_velocity(system, dataclasses.replace(state, velocity=velocity), mass, h)
+        free, speed = jnp.where(which == 0, velocity, falls), jnp.where(which == 0, fastest, system.acceleration * h)
+        springs = jnp.where(which == 0, 0.0, h * _spring_forces(system, here, rows, velocity))
+        solution, gamma = _solve(system, here, rows, mass, free, springs, speed)
+        gamma = jnp.where((which == 0) & ~hits, 0.0, gamma)
+        after = free + jnp.linalg.solve(mass, rows.momenta(gamma, system.body_count)[..., None])[..., 0]
+        return jnp.where(which == 0, after, velocity), (gamma, after, solution.converged)
+
+    before = varying_like(state.velocity, (system, state, here))
+    velocity, (gamma, after, converged) = lax.scan(solve, before, np.arange(2))
+    contacts = detection.record(here, rows, gamma[0], state.velocity, here.geometry.psi)
+    moving = dataclasses.replace(state, velocity=velocity)
+    impact = Impact(moving, contacts, met, here.converged & (converged[0] | ~hits))
+    return impact, _forces(system, here, rows, gamma[1] / h, velocity, (after[1] - velocity) / h, h)
+
+
+def _forces(system: System, here: Nearby, rows: Rows, gamma, velocity, acceleration, h) -> Forces:
+    scaled, unknowns, references = rows.scaled(velocity), [], []
+    for group, long in zip(system.groups, here.closest, strict=True):
+        numbers = np.array(group.numbers)
+        w = scaled[numbers, 1:]
+        columns = (long[:, : group.pair.unknowns], gamma[numbers], jnp.linalg.norm(w, axis=1)[:, None], 0 * w[:, :1])
+        unknowns.append(jnp.concatenate(columns, axis=1))
+        references.append(here.geometry.tangents[numbers, 0])
+    return Forces(tuple(unknowns), tuple(references), here.geometry.psi, acceleration, h)
+
+
+def _touching(system: System, here: Nearby):
+    """Which contacts (nc,) can have an impulse."""
+    return (here.geometry.psi <= _TOUCHING * system.length) & ~compliant(system)
+
+
+def _spring_forces(system: System, here: Nearby, rows: Rows, velocity):
+    """Normal forces (nc,) [N] of compliant contacts, S (2); zero of rigid ones."""
+    soft = compliant(system)
+    c, tau = (linear_rows.of_contacts(system, name) for name in ("compliance", "dissipation_time"))
+    normal, _ = rows.velocities(velocity)
+    return jnp.where(soft, jnp.maximum(-(here.geometry.psi + tau * normal), 0.0) / jnp.where(soft, c, 1.0), 0.0)
+
+
+def _solve(system: System, here: Nearby, rows: Rows, mass, velocity, springs, speed) -> tuple[Impulses, jax.Array]:
+    """The NCP in units of `speed` [m/s] from the contact-free `velocity`, and gamma (nc, 1 + k) [N s]. The normal impulses
+    `springs` (nc,) [N s] of compliant contacts are known."""
+    if not system.groups:
+        nothing = jnp.zeros((0, 1 + rows.e.shape[1]))
+        return Impulses(nothing, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True)), nothing
+    mu, unit, inverse = (
+        linear_rows.of_contacts(system, "mu"),
+        jnp.min(jnp.asarray(system.mass)) * speed,
+        jnp.linalg.inv(mass),
+    )
+    acts, normal = (_touching(system, here) | (springs > 0))[:, None], np.arange(rows.on_1.shape[1]) == 0
+    given = normal & compliant(system)[:, None]
+    # contacts that do not act take no part, however fast their points slide: alone, they separate
+    asked = acts & ~given
+
+    def answer(impulses):
+        change = jnp.einsum("bij,bj->bi", inverse, rows.momenta(impulses, system.body_count))
+        return rows.scaled(change) / speed
+
+    def product(gamma):
+        return jnp.where(asked, answer(jnp.where(asked, gamma, 0.0) * unit), gamma)
+
+    known = jnp.where(given & acts, springs[:, None], 0.0)
+    moves = rows.scaled(velocity) / speed + answer(known)
+    r = jnp.where(asked, moves, jnp.where(acts, -known / unit, 1.0 * normal))
+    start = apgd(product, r, mu, jnp.zeros_like(r), _TOLERANCE, _START_ITERATIONS)
+    solution = coulomb(product, r, mu, start, _TOLERANCE)
+    return solution, solution.gamma * unit

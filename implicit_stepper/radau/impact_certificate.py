@@ -1,0 +1,70 @@
+"""The certificate of an impact: momenta, and the laws of contact with the velocities after it, from what a run recorded.
+
+    M (V+ - V-) = sum_c W_c^T P_c,   0 <= P_n _|_ W_n V+ >= 0 where bodies touch,   maximum dissipation with V+
+
+at fixed poses. Speeds are measured in the fastest at a contact before the impact, impulses in what such a speed takes.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from ..constraints.friction import dissipation_defect
+from ..implicit_euler import certificate_mechanics as mechanics
+from ..model.bodies import State
+from ..model.records import Contacts
+from ..model.system import ContactGroup, System, in_user_order, take
+from ..model.units import scales
+from ..runtime.compilation import jit
+
+_TOUCHING = 1e-8  # of the scene's length: gaps across which bodies meet, see `restart`
+
+
+@jit
+def impact_violations(system: System, before: State, after: State, contacts: Contacts) -> dict[str, jax.Array]:
+    """Violations by name of the impact from `before` to `after`, whose impulses are those of `contacts`: "impact" (momenta)
+    and "pose" are (nb,), "energy" (1,), all others (nc,); zero where a law holds."""
+    ends = [mechanics.everywhere(system, before.position, before.orientation, s.velocity) for s in (before, after)]
+    turned, fastest, moving = ends[0].rotation[: system.body_count], [], []
+    jump = mechanics.momentum(system, turned, after.velocity - before.velocity)
+    for group in system.groups:
+        record = jax.tree.map(lambda a, group=group: take(a, group.numbers), contacts)
+        sides = [mechanics.of_contacts(group, end) for end in ends]
+        frames = jax.vmap(mechanics.frame_of)(record, *sides[0])
+        (v_n, v, _), after_it = (jax.vmap(mechanics.slip)(frames, *of) for of in sides)
+        fastest += [jnp.max(jnp.abs(v_n)), jnp.max(mechanics.length(group.e * v))]
+        moving.append((group, record, *after_it[:2]))
+        jump = jump - mechanics.on_bodies(system, group, frames, record.normal_impulse, record.friction_impulse)[0]
+    speed = jnp.max(jnp.stack(fastest))
+    units = scales(system, speed / system.acceleration)  # of the time in which loads would give that speed
+    laws = [jax.vmap(lambda *of: _laws(units, *of))(*of, P) for of, P in zip(moving, units.impulse, strict=True)]
+    moved = jnp.abs(after.position - before.position) / system.length
+    moved = jnp.concatenate([moved, jnp.abs(after.orientation - before.orientation)], axis=1)
+    energies = [jnp.sum(mechanics.momentum(system, turned, s.velocity) * s.velocity) / 2 for s in (before, after)]
+    return {
+        "impact": jnp.max(jnp.abs(jump) / units.momentum, axis=1),
+        "pose": jnp.max(moved, axis=1) + jnp.abs(after.time - before.time) * speed / system.length,
+        "energy": (jnp.maximum(energies[1] - energies[0], 0.0) / energies[0])[None],
+        **jax.tree.map(lambda *of: in_user_order(system, jnp.concatenate(of)), *laws),
+    }
+
+
+def _laws(units, member: ContactGroup, record: Contacts, v_n, v, impulse) -> dict[str, jax.Array]:
+    """Violations () of one contact whose bodies have the velocity v_n () and slips v (k,) [m/s] after the impact."""
+    p_n, w, on = record.normal_impulse, member.e * v, member.e > 0
+    y = jnp.where(on, record.friction_impulse / jnp.where(on, member.e, 1.0), 0.0)
+    sigma, P = mechanics.length(w), jnp.maximum(impulse, p_n)
+    F, V = jnp.maximum(P, member.mu * p_n), jnp.maximum(units.speed, sigma)
+    apart = jnp.maximum(jnp.abs(record.gap) / units.length - _TOUCHING, 0.0)
+    if member.compliance is not None:  # has no impulse
+        apart = jnp.maximum(apart, 1.0)
+    return {
+        "gap": jnp.where(apart > 0, 0.0, jnp.maximum(-v_n, 0.0) / units.speed),
+        "normal impulse": jnp.maximum(-p_n, 0.0) / P,
+        "p_n _|_ f(a2)": jnp.minimum(jnp.abs(p_n) / P, jnp.maximum(jnp.abs(v_n) / units.speed, apart)),
+        "cone": jnp.maximum(mechanics.length(y) - member.mu * p_n, 0.0) / F,
+        "friction": jnp.max(jnp.abs(member.mu * p_n * w + y * sigma)) / (F * V),
+        "dissipation": jnp.abs(dissipation_defect(member.mu, p_n, y, w)) / (F * V),
+        "no impulse on an axis without friction": jnp.max(jnp.where(on, 0.0, jnp.abs(record.friction_impulse))) / P,
+    }

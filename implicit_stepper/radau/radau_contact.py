@@ -1,0 +1,314 @@
+"""Radau IIA with the whole contact NCP at every stage: order five with hard contact, and one stage is the paper's scheme."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.arguments import positive
+
+from ..collision.closest_points import closest_points_from
+from ..constraints import kinematics
+from ..constraints.detection import cold_closest
+from ..constraints.friction import FRICTION_ROWS
+from ..implicit_euler import energy, ncp
+from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
+from ..model import checks, rotation
+from ..model.bodies import State
+from ..model.records import Contacts, Stats, StepResult
+from ..model.results import Result
+from ..model.system import ContactGroup, System
+from ..solvers import static_condensation
+from ..solvers.chord_newton import kept_newton
+from ..solvers.collocation import radau
+from ..solvers.newton import Solution
+from ..solvers.static_condensation import Factors
+from ..stepping.stepper import entry_point
+from . import impact, stage_modes, stage_records, stage_unknowns, stages
+from .stage_certificate import stage_certificate
+from .stage_jacobian import derivatives, with_h
+from .stages import Modes, StageProblem
+
+_UNIQUE = 1e-6  # least pivot where forces are determined; where they are not, `stage_jacobian` makes it 1e-8
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Warm start: `rates` (s, nb, 6 or 3) and, per group, `contacts` (s, nc, width + 1), the last stages' unknowns with
+    forces [N] in place of impulses; `h` [s] of that step; `references`, per group (nc, d), the last tangents t; `gaps`
+    (nc,) [m], in the order of `Scene.add_contact`."""
+
+    rates: jax.Array
+    contacts: tuple[jax.Array, ...]
+    h: jax.Array
+    references: tuple[jax.Array, ...]
+    gaps: jax.Array
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RadauContact:
+    """`stages` 3, 2 or 1: order 5, 3 or 1 in position and velocity as long as no contact changes its mode, see `stages`.
+
+    With `simulate(..., h=h)` steps have one length; those that an impact falls into are refused, solved or not. With
+    `simulate(..., tol=tol)` h is chosen and steps end on events: see `adaptive`. Compliant contacts have no impacts, and
+    obey S (3) at every stage. `tolerance` bounds every residual (dimensionless; 1e-8 to 1e-12), on top of what round-off
+    leaves; `max_iterations` the Jacobians of a start; `friction` as in `GeometricallyImplicit`, which is what `stages=1` is.
+    Raises `ValueError` naming the argument."""
+
+    normals_at_start: ClassVar[bool] = False
+    rungs: ClassVar[tuple[str, ...]] = ("warm start", "forces at the start", *GeometricallyImplicit.rungs[1:])
+
+    stages: int = 3
+    tolerance: float = 1e-12
+    max_iterations: int = 40
+    friction: str = "projection"
+
+    def __post_init__(self):
+        checks.one_of("stages", self.stages, (1, 2, 3))
+        positive("tolerance", self.tolerance)
+        checks.count("max_iterations", self.max_iterations)
+        checks.one_of("friction", self.friction, FRICTION_ROWS)
+
+    @property
+    def one_stage(self) -> GeometricallyImplicit:
+        """The method of one stage with the same settings."""
+        return GeometricallyImplicit(tolerance=self.tolerance, max_iterations=self.max_iterations, friction=self.friction)
+
+    @property
+    def divisible(self) -> bool:
+        """Whether shorter steps may stand for one: several stages leave a polynomial inside the step that they would not."""
+        return self.stages == 1
+
+    @entry_point
+    def init(self, system: System, state: State, closest: tuple | None = None) -> Any:
+        """The forces that contacts need in `state`, and constant accelerations."""
+        if self.stages == 1:
+            return self.one_stage.init(system, state, closest)
+        closest = tuple(cold_closest(system, state)) if closest is None else closest
+        return steady(self.stages, system, state, impact.meet(system, state, closest)[1])
+
+    @entry_point
+    def step(self, system: System, state: State, memory: Any, h) -> StepResult:
+        """One step of h [s] from the continuation of the last stages' polynomials; not solved, it says so in its
+        `result`."""
+        if self.stages == 1:
+            return self.one_stage.step(system, state, memory, h)
+        task = free_task(self, system, state, memory, h)
+        factors = jax.tree.map(jnp.zeros_like, no_factors(self, system))
+        return attempt(self, system, state, memory, task, factors)[0].step
+
+    def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+        """The paper's equations at every stage, and a bound on the energy."""
+        if self.stages == 1:
+            return self.one_stage.certificate(system, before, after, contacts, h)
+        return stage_certificate(system, before, after, contacts, h)
+
+    def predicted_gap(self, contacts: Contacts, mu, h):
+        """0: the gap is closed at the end of the step."""
+        return jnp.zeros_like(contacts.gap)
+
+    def restarts(self, system: System, state: State, memory: Any, h) -> Iterator[tuple[str, Any]]:
+        """Other starts of the same step."""
+        if self.stages == 1:
+            yield from self.one_stage.restarts(system, state, memory, h)
+        else:
+            closest = tuple(stage_records.long_forms(system, state, memory.contacts))
+            yield self.rungs[1], steady(self.stages, system, state, impact.meet(system, state, closest)[1])
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """How to solve a step: of `h` [s]; with the `modes` as equations where it is `held` (); with h such that the margin of
+    number `event` () vanishes at its end, unless that is -1; from the polynomials of `hint` at `offset` () + c h / hint.h;
+    with at most `patience` () Jacobians."""
+
+    h: jax.Array
+    modes: Modes
+    held: jax.Array
+    event: jax.Array
+    hint: Memory
+    offset: jax.Array
+    patience: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """A step of h [s] that was tried; the `modes` at its stages; the `margins` (s, n) of the task's modes; `missed` (nb, 6
+    or 3) [m/s, rad/s], V_n - sum_i l_i(0) V_i: how far the polynomial of the stages' velocities misses the start; energy
+    `created` (), see `energy.created`; `unique` (), whether equations determine all forces."""
+
+    step: StepResult
+    h: jax.Array
+    modes: Modes
+    margins: jax.Array
+    missed: jax.Array
+    created: jax.Array
+    unique: jax.Array
+
+
+def attempt(
+    stepper: RadauContact, system: System, state: State, memory: Memory, task: Task, factors: Factors
+) -> tuple[Attempt, Factors]:
+    """The step from `state`, after `memory`, that `task` asks for, beginning with the `factors` of a Jacobian of another
+    step; and the last ones."""
+    whole = stages.stage_problem(system, state, task.h, memory.references, stepper.stages, stepper.friction)
+
+    def cut(z):
+        return dataclasses.replace(whole, h=z[-1] * task.h)
+
+    def residual(z):
+        F, ats, pushed = stages.residual(cut(z), z[:-1], task.modes, task.held)
+        margins = stage_modes.margins(whole, ats, task.modes)
+        return jnp.append(F, jnp.append(margins[-1], z[-1] - 1)[task.event]), (ats, pushed, margins)
+
+    def linearize(z):
+        return with_h(derivatives(cut(z), z[:-1], task.modes, task.held), task.h, task.event)
+
+    solution, (ats, pushed, margins), factors = kept_newton(
+        residual,
+        linearize,
+        _starts(whole, task, factors.least_pivot() > _UNIQUE),
+        factors,
+        tolerance=stepper.tolerance + ncp.round_off(whole),
+        max_iterations=task.patience,
+    )
+    problem = cut(solution.z)
+    step = _result(problem, memory, solution, stages.split_stages(problem, solution.z[:-1]), ats)
+    tried = Attempt(
+        step=step,
+        h=problem.h,
+        modes=stage_modes.modes_of(problem, ats),
+        margins=margins,
+        missed=state.velocity - jnp.einsum("i,ibw->bw", radau(stepper.stages).at_start, ats.motion.velocity),
+        created=energy.created(
+            system, state, step.state, problem.h, radau(stepper.stages).A[-1], pushed, ats.motion.velocity
+        ),
+        unique=factors.least_pivot() > _UNIQUE,
+    )
+    return tried, factors
+
+
+def _starts(problem: StageProblem, task: Task, unique):
+    """The hint's polynomials, their end, and the former with closest points of their own, (k, s n + 1), dimensionless, with
+    h. Forces that are not `unique` () stay what they are, as nothing would correct what polynomials make of them."""
+    method, s = radau(problem.stages), problem.stages
+    ahead, end = method.basis(task.offset + method.c * problem.h / task.hint.h), np.zeros((s, s))
+    end[:, -1] = 1.0
+    weights, units = jnp.stack([ahead, end]), stages.unknown_scale(problem)
+    forces = jnp.where(unique, weights, end)
+    guesses = jax.vmap(lambda *w: at_fractions(problem, task.hint, *w))(weights, forces)
+    if any(not group.pair.smooth for group in problem.system.groups):
+        ahead = stages.as_stages(problem, *jax.tree.map(lambda a: a[0], guesses))
+        other = ahead.rates, _with_closest_points(problem, ahead, task.modes)
+        guesses = jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), guesses, other)
+    joined = jax.vmap(functools.partial(stage_unknowns.join, problem.system))(*guesses)
+    return jnp.concatenate([joined / units, jnp.ones((len(joined), 1))], axis=1)
+
+
+def _with_closest_points(problem: StageProblem, own: stages.Stage, modes: Modes):
+    """The contacts of stages with the closest points at their poses where bodies with faces are apart: there, they jump
+    from corner to corner, where no polynomial leads. (Those of contacts that carry are centres of pressure.)"""
+    length = problem.scales.length
+
+    def at_stage(rates, change, contacts):
+        moving, found = stages.motion(problem, rates, change), []
+        for group, columns, touching in zip(problem.system.groups, contacts, modes.touching, strict=True):
+            n = group.pair.unknowns
+
+            def one(member, closest, motion_1, motion_2):
+                return closest_points_from(member.pair, closest, *kinematics.placed(member, motion_1, motion_2), length)
+
+            if not group.pair.smooth:
+                motions = kinematics.contact_motions(problem.system, moving, group)
+                solution = jax.vmap(one)(group, columns[:, :n], *motions)
+                jumps = ~touching & solution.converged
+                columns = columns.at[:, :n].set(jnp.where(jumps[:, None], solution.z, columns[:, :n]))
+            found.append(columns)
+        return tuple(found)
+
+    return jax.vmap(at_stage)(own.rates, own.change, own.contacts)
+
+
+def no_factors(stepper: RadauContact, system: System) -> Factors:
+    """Of the first step: those of the unknowns of all stages, and of h."""
+    blocks = [(stepper.stages, len(g.bodies), stage_unknowns.local(g)) for g in system.groups]
+    local = sum(s * k * m for s, k, m in blocks)
+    return static_condensation.no_factors(stepper.stages * stage_unknowns.size(system) + 1 - local, blocks)
+
+
+def free_task(stepper: RadauContact, system: System, state: State, memory: Memory, h) -> Task:
+    """A step of h [s] in which contacts may do what they like."""
+    modes = modes_at_end(stepper, system, state, memory)
+    most = jnp.asarray(stepper.max_iterations)
+    return Task(jnp.asarray(h), modes, jnp.asarray(False), jnp.asarray(-1), memory, jnp.ones(()), most)
+
+
+def modes_at_end(stepper: RadauContact, system: System, state: State, memory: Memory) -> Modes:
+    """Of all contacts in `state`, as the last stage of `memory` has them."""
+    h = jnp.sqrt(system.length / system.acceleration)
+    problem = stages.stage_problem(system, state, h, memory.references, stepper.stages, stepper.friction)
+    rates, contacts = at_fractions(problem, memory, *2 * (np.eye(stepper.stages),))
+    own = stages.Stage(jnp.zeros(stepper.stages), rates, 0 * rates, contacts)
+    ats = jax.vmap(functools.partial(stages.at_stage, problem))(own)
+    return jax.tree.map(lambda a: a[-1], stage_modes.modes_of(problem, ats))
+
+
+def steady(count: int, system: System, state: State, found: impact.Forces) -> Memory:
+    """Memory of a motion that goes on from `state` under the constant forces `found` there."""
+    back = found.h * (radau(count).c - 1)  # the memory's polynomials end now
+    return Memory(
+        rates=state.velocity + back[:, None, None] * found.acceleration,
+        contacts=tuple(jnp.broadcast_to(u, (count, *u.shape)) for u in found.unknowns),
+        h=found.h,
+        references=found.references,
+        gaps=found.gaps,
+    )
+
+
+def _per_time(group: ContactGroup, h):
+    """Factors (width + 1,) that turn a contact's unknowns in a step of h [s] into those of `Memory`: impulses into
+    forces."""
+    n, k = group.pair.unknowns, group.e.shape[-1]
+    return jnp.concatenate([jnp.ones(n), jnp.full(1 + k, 1 / h), jnp.ones(2)])
+
+
+def at_fractions(problem: StageProblem, memory: Memory, weights, forces):
+    """Rates and contacts of stages, physical, of which stage i has the values sum_j weights[i, j] of the last stages j, or
+    for their forces sum_j forces[i, j]."""
+    contacts = []
+    for group, values in zip(problem.system.groups, memory.contacts, strict=True):
+        n, k = group.pair.unknowns, group.e.shape[-1]
+        closest, force, slip = jnp.split(values, [n, n + 1 + k], axis=2)
+        # eta, the last, is as far from what it was as rates are from theirs
+        parts = (jnp.einsum("ij,jcw->icw", w, a) for w, a in ((weights, closest), (forces, force), (weights, slip)))
+        contacts.append(jnp.concatenate(list(parts), axis=2) / _per_time(group, problem.h))
+    return jnp.einsum("ij,jbw->ibw", weights, memory.rates), tuple(contacts)
+
+
+def _result(problem: StageProblem, memory: Memory, solution: Solution, own, ats) -> StepResult:
+    """State, memory and contacts at the root: its stages `own` and what they say, `ats`."""
+    state, last = problem.state, jax.tree.map(lambda a: a[-1], ats.motion)
+    contacts = stage_records.records(problem, ats, memory.gaps, own.rates)
+    after = Memory(
+        rates=own.rates,
+        contacts=tuple(u * _per_time(g, problem.h) for u, g in zip(own.contacts, problem.system.groups, strict=True)),
+        h=problem.h,
+        references=tuple(p.kkt.geometry.tangents[-1, :, 0] for p in ats.points),
+        gaps=contacts.gap,
+    )
+    return StepResult(
+        state=State(state.time + problem.h, last.position, rotation.unit(last.orientation), last.velocity),
+        memory=after,
+        contacts=contacts,
+        stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),
+        result=jnp.where(solution.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
+    )

@@ -1,0 +1,1 @@
+"""Whole runs: simulation, trajectories, comparison of steppers."""

@@ -1,0 +1,138 @@
+"""`simulate` with chosen steps: when they must end, their certificate, and the trajectory that they make."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.arguments import vector
+
+from ..implicit_euler.certificate import described
+from ..model.bodies import State
+from ..model.results import Result, StepError
+from ..model.system import System
+from ..radau.driver import Run
+from ..radau.euler_steps import rounding
+from ..radau.impact_certificate import impact_violations
+from ..radau.radau_contact import RadauContact
+from ..radau.stage_certificate import IMPACT_WITHIN
+from ..stepping.loop import CHUNK, certificates
+from .trajectory import Trajectory, assembled
+
+_SAMPLES, _SUSPECTS, _HALVINGS = 2048, 4, 40  # in time, in search of jumps of a load
+_OF_POINTS = ("closest points", "tangent")  # violations that have no unit of speed
+_JUMP = 1e-6  # of a load's range, over a time of 2^-40 of a sample: no continuous load does
+
+
+def stops(system: System, state: State, end: float, switches: Sequence[float]) -> list[float]:
+    """Times [s] after that of `state` at which a step must end, in order; `end` is the last. Raises `ValueError` for
+    switches that are no times, and for loads that jump at others."""
+    times = vector("switches", switches, len(switches)) if len(switches) else np.zeros(0)
+    start = float(state.time)
+    for i, function in enumerate(system.wrench_functions):
+        if function is not None:
+            at = functools.partial(_load, function, state.position[i], state.orientation[i], state.velocity[i])
+            jump = _jump(jax.vmap(at), start, end, times)
+            if jump is not None:
+                raise ValueError(
+                    f"the wrench of {system.names[i]!r} jumps at t = {jump:.9g} s: give `switches`=[{jump:.9g}, ...], so "
+                    "that steps end there, or make it continuous."
+                )
+    return [*sorted({float(t) for t in times if start < t < end}), end]
+
+
+def _load(function: Callable, position, orientation, velocity, time):
+    return function(time, position, orientation, velocity)
+
+
+def _jump(function: Callable, start: float, end: float, known: np.ndarray) -> float | None:
+    """A time [s] at which `function` jumps, of times (n,), other than those `known`."""
+    edges = np.union1d(np.linspace(start, end, _SAMPLES), known)
+    nudge = 1e-12 * max(abs(start), abs(end))  # a known jump is at the edge of an interval, on one of its two sides
+    left, right = edges[:-1] + nudge, edges[1:] - nudge
+    values = np.asarray(function(jnp.asarray(np.concatenate([left, right]))))
+    change = np.max(np.abs(values[len(left) :] - values[: len(left)]), axis=1)
+    worst = np.argsort(change)[-_SUSPECTS:]
+    left, right = left[worst], right[worst]
+    for _ in range(_HALVINGS):
+        middle = (left + right) / 2
+        low, mid, high = (np.asarray(function(jnp.asarray(t))) for t in (left, middle, right))
+        first = np.max(np.abs(mid - low), axis=1) > np.max(np.abs(high - mid), axis=1)
+        left, right = np.where(first, left, middle), np.where(first, middle, right)
+    last = np.max(np.abs(np.asarray(function(jnp.asarray(right))) - np.asarray(function(jnp.asarray(left)))), axis=1)
+    found = int(np.argmax(last))
+    return float(right[found]) if last[found] > _JUMP * np.ptp(values) > 0 else None
+
+
+def violations(stepper: RadauContact, system: System, run: Run) -> dict[str, np.ndarray]:
+    """Violations by name of all steps, each an array (n, bodies or contacts). Whether motion is smooth within a step has
+    been judged by the estimate of its error, of which an impact would be a part."""
+    states, parts = _states(run), []
+    for first in range(0, len(run.steps.h), CHUNK):
+        index = np.minimum(np.arange(first, first + CHUNK), len(run.steps.h) - 1)  # one program for any number of steps
+        begun = jax.tree.map(lambda a, first=first: a[first], states)
+        chunk = jax.tree.map(lambda a, index=index: a[index], (run.steps.state, run.steps.contacts, run.steps.h))
+        own = certificates(stepper, system, begun, *chunk)
+        parts.append({name: np.array(values) for name, values in own.items() if name != IMPACT_WITHIN})
+    found = jax.tree.map(lambda *a: np.concatenate(a)[: len(run.steps.h)], *parts)
+    for step, own in run.one_stage.items():  # these have equations of their own
+        for name in found:
+            found[name][step] = own.get(name, 0.0)
+    if run.steps.h[0] == 0:  # as has an impact at the start, but for where points are
+        before, after = (jax.tree.map(lambda a, i=i: a[i], states) for i in (0, 1))
+        own = impact_violations(system, before, after, jax.tree.map(lambda a: a[0], run.steps.contacts))
+        for name in set(found) - set(_OF_POINTS):
+            found[name][0] = own.get(name, 0.0)
+    return found
+
+
+def _states(run: Run) -> State:
+    """All states (n + 1,), from the first."""
+    return jax.tree.map(lambda first, rest: np.concatenate([np.asarray(first)[None], rest]), run.first, run.steps.state)
+
+
+def trajectory(stepper: RadauContact, system: System, run: Run, tolerance: float, on_failure: str) -> Trajectory:
+    """The trajectory of `run`, up to the first step that is not certified. Raises `StepError` where it stopped early."""
+    found = violations(stepper, system, run)
+    worst = np.max([np.max(v, axis=1, initial=0.0) for v in found.values()], axis=0)
+    states = _states(run)
+    long = run.steps.h > 0  # an impact at the start has no step's units
+    units = rounding(system, states.position[:-1], states.velocity[:-1], np.where(long, run.steps.h, 1.0))
+    allowed = tolerance + np.where(long, units, 0.0)
+    good = int(np.argmin(np.append(worst <= allowed, False)))
+    steps, states = (jax.tree.map(lambda a, n=n: a[:n], t) for t, n in ((run.steps, good), (states, good + 1)))
+    end = float(states.time[-1])
+    kept = {name: v[:good] for name, v in found.items()}
+    events = tuple(event for event in run.events if event.time <= end)
+    made = assembled(system, states, steps.contacts, steps.stats, kept, steps.h, events=events, counts=run.counts)
+    certified = good == len(worst)
+    if (run.failure or not certified) and on_failure == "raise":
+        raise _error(
+            system,
+            made,
+            run,
+            {} if certified else {name: v[good] for name, v in found.items()},
+            allowed[good - (good == len(worst))],
+        )
+    return made
+
+
+def _error(system: System, made: Trajectory, run: Run, violations: dict, tolerance: float) -> StepError:
+    time = float(made.time[-1])
+    violated = {name: values for name, values in violations.items() if not np.max(values, initial=0.0) <= tolerance}
+    what = f"{described(system, violated)} (allowed {tolerance:.0e})." if violated else ""
+    last = ", ".join(f"contact {e.contact} {e.kind} at {e.time:.9g} s" for e in made.events[-3:])
+    return StepError(
+        f"the run stopped at t = {time:.9g} s: {run.failure or Result.NOT_CERTIFIED.message} {what} Last events: "
+        f"{last or 'none'}. "
+        f"The {len(made)} steps before are in the error's `trajectory`, the state after them in its `state`.",
+        result=Result.NOT_CERTIFIED if violated else Result.NOT_CONVERGED,
+        time=time,
+        trajectory=made,
+        state=made.end,
+        certificate=violated,
+    )

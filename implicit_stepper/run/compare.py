@@ -1,0 +1,282 @@
+"""Several time-steppers on one scene, at several steps: errors, orders, gaps, energies, artifacts and cost in one table."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from shapes.arguments import positive
+
+from ..constraints import linear_rows
+from ..model.results import Interrupted, StepError
+from ..runtime.files import replaced
+from ..runtime.progress import Progress
+from ..scene.scene import Scene
+from ..stepping.stepper import Stepper
+from .simulate import simulate
+from .trajectory import Trajectory
+
+_CARRIES = 1e-6  # of the largest normal impulse of a run: contacts with less are open
+_COMPILES = 1e-3  # of the duration: a run of chosen steps before the one that is timed
+_MEASURES = ("error", "velocity_error", "gap", "penetration", "energy", "predicted", "measured", "iterations")
+_NOTHING = dict.fromkeys(_MEASURES, np.nan)
+_INTERRUPTED = "interrupted"
+_ROUNDED = 1e-6  # of a step: times that are the same
+
+# Positions (n, nb, d) and velocities (n, nb, 6 or 3) at times (n,).
+Reference = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Adaptive:
+    """A method of `compare` that chooses its steps such that their error is near `tol`, as `simulate` does."""
+
+    stepper: Stepper
+    tol: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One method at one h [s], of an `Adaptive` one the mean step, over all steps; NaN where it did not get to the end, as
+    less time compares with nothing.
+
+    error [m] and velocity_error [m/s]: largest distance of a body's centre, and of its velocity, from the reference; order:
+    of `error` against the next larger h; gap [m]: largest distance from 0 among contacts that carry; penetration [m];
+    energy: largest error of the kinetic energy over the largest kinetic energy of the reference; predicted [m], measured
+    [m]: the gap at which the method's own equations hold carrying contacts, and the one they have; iterations: mean a
+    step; seconds: a step, of a compiled program; failure: why and when the method stopped, or ""; tol: that of an
+    `Adaptive` method, or NaN.
+    """
+
+    method: str
+    h: float
+    error: float
+    order: float
+    velocity_error: float
+    gap: float
+    penetration: float
+    energy: float
+    predicted: float
+    measured: float
+    iterations: float
+    seconds: float
+    failure: str
+    tol: float = np.nan
+
+    @property
+    def key(self) -> tuple[str, float]:
+        """Under which `Comparison` has the trajectory."""
+        return self.method, self.h if np.isnan(self.tol) else self.tol
+
+    def row(self) -> str:
+        """A line of a Markdown table under `HEADER`."""
+        numbers = (self.error, self.velocity_error, self.gap, self.penetration, self.energy, self.predicted, self.measured)
+        numbers = ["" if np.isnan(value) else f"{value:.2e}" for value in numbers]
+        order = "" if np.isnan(self.order) else f"{self.order:.2f}"
+        size = f"{self.h:g}" if np.isnan(self.tol) else f"tol {self.tol:g}"
+        cost = ["" if np.isnan(self.seconds) else text for text in (f"{self.iterations:.1f}", f"{1e6 * self.seconds:.0f}")]
+        return _line([self.method, size, numbers[0], order, *numbers[1:], *cost, self.failure])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+_COLUMNS = ["method", "h [s]", "error [m]", "order", "velocity error [m/s]", "gap [m]", "penetration [m]"]
+_COLUMNS += ["energy error", "artifact: predicted [m]", "measured [m]", "iterations", "us a step", "failure"]
+HEADER = f"{_line(_COLUMNS)}\n{_line(['---'] * len(_COLUMNS))}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """`entries`, method after method, the largest h first; `trajectories` by (method, h), or (method, tol) of an `Adaptive`
+    one, as far as each got; the `reference`."""
+
+    entries: tuple[Entry, ...]
+    trajectories: Mapping[tuple[str, float], Trajectory]
+    reference: Reference
+
+    def table(self) -> str:
+        """A Markdown table for people."""
+        return "\n".join([HEADER, *(entry.row() for entry in self.entries)])
+
+    def save(self, folder: str | Path) -> None:
+        """Writes comparison.csv with all digits, comparison.md, and every trajectory as METHOD-h=H.npz, or METHOD.npz of an
+        `Adaptive` one, with "-" for ":"."""
+        folder = Path(folder)
+        with replaced(folder / "comparison.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(field.name for field in dataclasses.fields(Entry))
+            writer.writerows(dataclasses.astuple(entry) for entry in self.entries)
+        with replaced(folder / "comparison.md") as path:
+            path.write_text(self.table() + "\n", encoding="utf-8")
+        for entry in self.entries:
+            if entry.key in self.trajectories:
+                name = entry.method.replace(":", "-") + (f"-h={entry.h:g}" if np.isnan(entry.tol) else "")
+                self.trajectories[entry.key].save(folder / f"{name}.npz")
+
+
+class ComparisonInterrupted(KeyboardInterrupt):
+    """Ctrl-C in `compare`; `comparison` has the runs until then, and the one that was interrupted as far as it got."""
+
+    def __init__(self, comparison: Comparison, count: int):
+        done = sum(not entry.failure.startswith(_INTERRUPTED) for entry in comparison.entries)
+        super().__init__(f"interrupted after {done} of {count} runs, which are in the error's `comparison`.")
+        self.comparison = comparison
+
+
+def compare(
+    scene: Scene,
+    steppers: Mapping[str, Stepper | Adaptive],
+    h: Sequence[float],
+    reference: Reference | Trajectory,
+    *,
+    duration: float,
+    progress: bool | None = None,
+    report: Callable[[Entry], None] | None = None,
+) -> Comparison:
+    """Runs every stepper at every h [s], and every `Adaptive` one once, for `duration` [s] and measures it against
+    `reference`.
+
+    `reference` is a function of times, or a trajectory that has all of them, as one of chosen steps does. A method that
+    refuses the scene or loses a step is named in its entry, and the others go on. `report` is called with each entry as soon
+    as it is there; `progress` is as in `simulate`. Ctrl-C raises `ComparisonInterrupted`, which carries the comparison so
+    far. Raises `ValueError` for bad arguments.
+    """
+    if not isinstance(scene, Scene):
+        raise ValueError(f"`scene` = {scene!r} must be a Scene.")
+    if not isinstance(steppers, Mapping) or not steppers:
+        raise ValueError(f"`steppers` = {steppers!r} must map names to steppers.")
+    sizes = sorted({positive("h", value) for value in h}, reverse=True)
+    duration = positive("duration", duration)
+    of_reference = _sampled(reference) if isinstance(reference, Trajectory) else reference
+    if not callable(of_reference):
+        raise ValueError(f"`reference` = {reference!r} must be a Trajectory or a function of times.")
+    mu = np.asarray(linear_rows.of_contacts(scene.build()[0], "mu"))
+    runs = [run for name, method in steppers.items() for run in _runs(name, method, sizes)]
+    entries, trajectories, stopped = [], {}, False
+    with Progress(len(runs), "runs", progress) as told:
+        try:
+            for run in runs:
+                told.now(run.label)
+                trajectory, seconds, failure = _result(scene, run, duration)
+                entry = _entry(run, trajectory, seconds, failure, of_reference, mu, entries)
+                if trajectory is not None and len(trajectory):
+                    trajectories[entry.key] = trajectory
+                entries.append(entry)
+                if report is not None:
+                    report(entry)
+                if failure.startswith(_INTERRUPTED):
+                    stopped = True
+                    break
+                told.to(len(entries))
+        except KeyboardInterrupt:
+            stopped = True
+    comparison = Comparison(tuple(entries), trajectories, of_reference)
+    if stopped:
+        raise ComparisonInterrupted(comparison, len(runs))
+    return comparison
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """A method with its `h` [s], or its `tol`; the other is NaN."""
+
+    method: str
+    stepper: Stepper
+    h: float
+    tol: float
+
+    @property
+    def label(self) -> str:
+        return f"{self.method}, h = {self.h:g} s" if np.isnan(self.tol) else f"{self.method}, tol = {self.tol:g}"
+
+    def over(self, scene: Scene, duration: float, on_failure: str) -> Trajectory:
+        choice = {"h": self.h} if np.isnan(self.tol) else {"tol": self.tol}
+        return simulate(scene, self.stepper, **choice, duration=duration, progress=False, on_failure=on_failure)
+
+
+def _runs(name: str, method: Stepper | Adaptive, sizes: Sequence[float]) -> list[_Run]:
+    if isinstance(method, Adaptive):
+        return [_Run(name, method.stepper, np.nan, method.tol)]
+    if not sizes:
+        raise ValueError(f"`h` is empty: give at least one step [s], which {name!r} needs.")
+    return [_Run(name, method, size, np.nan) for size in sizes]
+
+
+def _result(scene: Scene, run: _Run, duration: float):
+    """A trajectory (as far as it got), seconds a step, and why it stopped."""
+    try:
+        run.over(scene, run.h if np.isnan(run.tol) else _COMPILES * duration, "return")
+        start = time.perf_counter()
+        trajectory = run.over(scene, duration, "raise")
+    except ValueError as refusal:
+        return None, np.nan, f"refused: {refusal}"
+    except StepError as error:
+        return error.trajectory, np.nan, f"{error.result.name.lower().replace('_', ' ')} at t = {error.time:g} s"
+    except Interrupted as stop:
+        return stop.trajectory, np.nan, f"{_INTERRUPTED} at t = {float(stop.state.time):g} s"
+    return trajectory, (time.perf_counter() - start) / len(trajectory), ""
+
+
+def _entry(run: _Run, trajectory, seconds: float, failure: str, reference: Reference, mu, entries) -> Entry:
+    """Of a `run`, after the `entries` of others."""
+    if failure:
+        return Entry(run.method, run.h, order=np.nan, seconds=seconds, failure=failure, tol=run.tol, **_NOTHING)
+    measures = _measures(trajectory, run.stepper, reference, mu)
+    h = float(np.mean(np.diff(trajectory.time))) if np.isnan(run.h) else run.h
+    before = entries[-1] if entries and entries[-1].method == run.method else None
+    order = np.nan if before is None else _order((before.h, before.error), (h, measures["error"]))
+    return Entry(run.method, h, order=order, seconds=seconds, failure="", tol=run.tol, **measures)
+
+
+def _measures(trajectory: Trajectory, stepper: Stepper, reference: Reference, mu) -> dict[str, float]:
+    position, velocity = reference(trajectory.time)
+    exact = dataclasses.replace(trajectory, velocity=np.asarray(velocity)).kinetic_energy()
+    contacts, d = trajectory.contacts, trajectory.position.shape[-1]
+    carries = contacts.normal_impulse > _CARRIES * np.max(contacts.normal_impulse, initial=0.0)
+    predicted = np.asarray(stepper.predicted_gap(contacts, mu, np.reshape(trajectory.h, (-1, 1))))
+    return {
+        "error": float(np.max(np.linalg.norm(trajectory.position - position, axis=-1))),
+        "velocity_error": float(np.max(np.linalg.norm((trajectory.velocity - velocity)[..., :d], axis=-1))),
+        "gap": float(np.max(np.abs(contacts.gap), where=carries, initial=0.0)),
+        "penetration": float(np.max(-contacts.gap, initial=0.0)),
+        "energy": float(np.max(np.abs(trajectory.kinetic_energy() - exact)) / np.max(exact)),
+        "predicted": float(np.max(predicted, where=carries, initial=0.0)),
+        "measured": float(np.max(contacts.gap, where=carries, initial=0.0)),
+        "iterations": float(np.mean(trajectory.stats.iterations)),
+    }
+
+
+def _order(before, now) -> float:
+    """Slope of the error in log-log between two (h, error)."""
+    if not (before[1] > 0 and now[1] > 0):
+        return np.nan
+    return float(np.log(before[1] / now[1]) / np.log(before[0] / now[0]))
+
+
+def _sampled(trajectory: Trajectory) -> Reference:
+    """The reference that a trajectory is: at all times, or at its own if it has nothing between them."""
+    own, shortest = trajectory.time, np.min(np.diff(trajectory.time))
+
+    def between(times):
+        late = times - own[-1]
+        state = trajectory.at(np.where((late > 0) & (late < _ROUNDED * shortest), own[-1], times))
+        return state.position, state.velocity
+
+    def at(times):
+        index = np.clip(np.searchsorted(own, times - shortest / 2), 0, len(trajectory))
+        missing = np.abs(own[index] - times) > _ROUNDED * shortest
+        if np.any(missing):
+            raise ValueError(
+                f"`reference` has no state at t = {times[missing][0]:.9g} s: its step {shortest:g} s must divide every "
+                "`h`, and it must last as long."
+            )
+        return trajectory.position[index], trajectory.velocity[index]
+
+    return at if trajectory.contacts.stages is None else between

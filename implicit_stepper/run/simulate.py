@@ -1,0 +1,209 @@
+"""Many steps: a compiled chunk of them at a time, each certified, with progress on a terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.arguments import positive
+
+from ..implicit_euler.certificate import described
+from ..model.bodies import State
+from ..model.results import Interrupted, Result, StepError
+from ..model.system import System
+from ..radau import driver
+from ..radau.error_control import Tolerance, resolved
+from ..radau.euler_steps import rounding
+from ..radau.radau_contact import RadauContact
+from ..radau.stage_certificate import IMPACT_WITHIN
+from ..runtime.compilation import prepare
+from ..runtime.progress import Progress
+from ..runtime.threads import one_blas_thread
+from ..scene.scene import Scene
+from ..stepping.fallback import Climb, Several, pieces
+from ..stepping.loop import Record, programs
+from ..stepping.stepper import Stepper, closest_points, init
+from ..stepping.sweep import Sweep
+from . import adaptive_run
+from .overlaps import Undeclared, check_start
+from .trajectory import Trajectory, assembled
+
+_ROUNDING = 1e-9  # of a step: 3 steps of 0.1 make 0.3, whatever rounding leaves
+_LOST = 1e-8  # what rounding leaves, see `euler_steps.rounding`: beyond it no certificate of 1e-8 to 1e-10 has digits
+_SPACINGS = 1000  # of floating-point times: a shorter step is a per mille off
+
+
+@one_blas_thread()
+def simulate(
+    scene: Scene,
+    stepper: Stepper,
+    *,
+    h: float | None = None,
+    tol: float | Tolerance | None = None,
+    duration: float,
+    switches: Sequence[float] = (),
+    certificate_tolerance: float = 1e-10,
+    on_failure: str = "raise",
+    start: State | None = None,
+    progress: bool | None = None,
+) -> Trajectory:
+    """Steps `scene` from its initial state, or from `start`, for `duration` [s], in steps of h [s], of which the last one
+    is shorter where `duration` is no multiple of h; or, where the stepper can, in steps that keep the error near `tol` and
+    end on every event and at `duration` (see `error_control.Tolerance` and `adaptive`). `switches` [s]: times at which
+    loads jump; adaptive steps end there.
+
+    Every step must converge and pass its certificate within `certificate_tolerance` (dimensionless, see `certificate`;
+    1e-8 to 1e-10); one that does not is solved again by the ladder (`fallback.climb`). If that fails too, `StepError` is
+    raised, which carries the trajectory before it and the state to `start` from; with `on_failure="return"` that shorter
+    trajectory is returned instead. Ctrl-C raises `Interrupted`, whatever `on_failure` is, which carries the same.
+    `progress` shows a bar, or nothing; by default a bar on terminals, and elsewhere a line on the error stream every half
+    minute. Raises `ValueError` for bad arguments.
+    """
+    if (h is None) == (tol is None):
+        raise ValueError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
+    duration = positive("duration", duration)
+    positive("certificate_tolerance", certificate_tolerance)
+    if on_failure not in ("raise", "return"):
+        raise ValueError(f"`on_failure` = {on_failure!r} must be 'raise' or 'return'.")
+    if not isinstance(scene, Scene):
+        raise ValueError(f"`scene` = {scene!r} must be a Scene.")
+    if isinstance(stepper, type) or not isinstance(stepper, Stepper):
+        raise ValueError(f"`stepper` = {stepper!r} must be a stepper, for instance GeometricallyImplicit().")
+    if tol is not None:
+        return _adaptive(scene, stepper, tol, duration, switches, certificate_tolerance, on_failure, start, progress)
+    if len(switches):
+        raise ValueError(
+            f"`switches` = {switches!r} are for chosen steps: with a fixed `h`, loads are taken at each step's start."
+        )
+    return _fixed(scene, stepper, h, duration, certificate_tolerance, on_failure, start, progress)
+
+
+def _fixed(scene, stepper, h, duration, tolerance, on_failure, start, progress) -> Trajectory:
+    """`simulate` with steps of h [s]."""
+    system, state = jax.device_put(scene.build())
+    state = state if start is None else _checked(start, state)
+    h, whole, rest = _steps(positive("h", h), duration, float(state.time))
+    records, failed, stopped = [], None, False
+    with Progress(whole + (rest > 0), "steps", progress) as told:
+        try:
+            sizes = (h, whole), (rest, int(rest > 0))
+            for size, piece in _pieces(scene, stepper, system, state, sizes, tolerance):
+                if not piece.solved:
+                    failed = piece.climb, piece.state, size
+                records.append(piece.record)
+                told.to(told.done + len(piece.record.result))
+        except KeyboardInterrupt:
+            stopped = True
+    if not records:
+        raise Interrupted(trajectory=None, state=state, end=float(state.time) + duration)
+    sizes = h if sum(len(record.result) for record in records) <= whole else np.append(np.full(whole, h), rest)
+    trajectory = _join(system, state, sizes, records)
+    if stopped:
+        raise Interrupted(trajectory=trajectory, state=trajectory.end, end=float(state.time) + duration)
+    if failed is not None and on_failure == "raise":
+        raise _error(*failed, system, tolerance, trajectory)
+    return trajectory
+
+
+def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, start, progress) -> Trajectory:
+    """`simulate` with chosen steps."""
+    if not isinstance(stepper, RadauContact) or stepper.stages == 1:
+        raise ValueError(
+            f"`stepper` = {stepper!r} has no error estimate to choose steps by: use RadauContact() of 2 or 3 "
+            "stages, or give `h`."
+        )
+    system, state = jax.device_put(scene.build())
+    state = state if start is None else _checked(start, state)
+    driver.refuse_short(system, duration)
+    begun, allowed = float(state.time), resolved(tol, system, duration)
+    ends = adaptive_run.stops(system, state, begun + duration, switches)
+    with Progress(duration, "s of motion", progress) as told:
+        run = driver.run(stepper, system, state, allowed, ends, tolerance, told, Sweep(scene, stepper, system))
+    Undeclared(scene, system).look(run.steps.state)
+    trajectory = adaptive_run.trajectory(stepper, system, run, tolerance, "return" if run.interrupted else on_failure)
+    if run.interrupted:
+        raise Interrupted(trajectory=trajectory, state=trajectory.end, end=ends[-1])
+    return trajectory
+
+
+def _pieces(scene: Scene, stepper, system: System, state: State, sizes, tolerance: float) -> Iterator[tuple[float, Several]]:
+    """With their h [s], pieces of so many steps of h for each (h, count) of `sizes`, up to the first that fails."""
+    prepare(programs, stepper, system, state, sizes[0][0])
+    closest = closest_points(system, state)
+    check_start(scene, system, closest, sizes[0][0])
+    memory, sweep, undeclared = (
+        init(stepper, system, state, closest),
+        Sweep(scene, stepper, system),
+        Undeclared(scene, system),
+    )
+    undeclared.look(jax.tree.map(lambda a: np.asarray(a)[None], state))
+    for h, count in sizes:
+        for piece in pieces(stepper, system, state, memory, h, count, tolerance, sweep):
+            undeclared.look(piece.record.state)
+            yield h, piece
+            if not piece.solved:
+                return
+            state, memory = piece.state, piece.memory
+
+
+def _checked(start: State, built: State) -> State:
+    """`start` as arrays, if it has the shapes of the scene's own state and finite values."""
+    if not isinstance(start, State):
+        raise ValueError(f"`start` = {start!r} must be a State, for instance that of a StepError.")
+    for field in dataclasses.fields(State):
+        given, needed = np.asarray(getattr(start, field.name)), np.shape(getattr(built, field.name))
+        if given.shape != needed or not np.all(np.isfinite(given)):
+            raise ValueError(f"`start.{field.name}` has shape {given.shape}: it needs finite numbers of shape {needed}.")
+    return jax.tree.map(lambda a: jnp.asarray(a, float), start)
+
+
+def _steps(h: float, duration: float, start: float) -> tuple[float, int, float]:
+    """Steps of h [s], how many of them, and the shorter one [s] after them, 0 if there is none, that
+    fill `duration` [s] from `start` [s]. Raises `ValueError` for an h that is lost in rounding."""
+    h, end = min(h, duration), abs(start) + duration
+    least = _SPACINGS * float(np.spacing(end))
+    if h < least:
+        raise ValueError(
+            f"`h` = {h:.3g} s is lost in the rounding of times near {end:.9g} s: give `h` and `duration` of at least "
+            f"{least:.1e} s."
+        )
+    slack = _ROUNDING + duration / h * np.finfo(float).eps
+    whole = math.floor(duration / h + slack)
+    rest = duration - whole * h
+    return h, whole, rest if rest > slack * h else 0.0
+
+
+def _join(system: System, start: State, h: float | np.ndarray, records: list[Record]) -> Trajectory:
+    record = jax.tree.map(lambda *parts: np.concatenate(parts), *records)
+    states = jax.tree.map(lambda first, rest: np.concatenate([np.asarray(first)[None], rest]), start, record.state)
+    return assembled(system, states, record.contacts, record.stats, record.certificates, h)
+
+
+def _error(failed: Climb, state: State, h: float, system: System, tolerance: float, trajectory: Trajectory) -> StepError:
+    """The exception for a step that no rung solved: when, which contact, by how much, what was tried, what to try."""
+    time, result = float(state.time) + h, Result(int(failed.record.result))
+    if result == Result.SOLVED:
+        result = Result.NOT_CERTIFIED if failed.passed is None else Result.PASSED
+    if result != Result.PASSED and rounding(system, state.position, state.velocity, h) > _LOST:
+        result = Result.ROUNDED
+    violations = {name: v for name, v in failed.record.certificates.items() if v.size and not np.max(v) <= tolerance}
+    best: dict[str, float] = {}
+    for attempt in failed.attempts:
+        best[attempt.name] = min(best.get(attempt.name, np.inf), attempt.residual)
+    tried = ", ".join(f"{name} {residual:.1e}" for name, residual in best.items())
+    what = "" if failed.passed is None else f" They are {' and '.join(system.contact_names[failed.passed])}."
+    if IMPACT_WITHIN in violations:
+        what = " A step of several stages holds no impact: give `tol` in place of `h`, or take GeometricallyImplicit."
+    message = (
+        f"the step to t = {time:.9g} s failed: {result.message}{what} Least solver residual of the starts tried after the "
+        f"warm one: {tried}; violated after the last (allowed {tolerance:.0e}): "
+        f"{described(system, violations) or 'nothing'}. "
+        f"The {len(trajectory)} steps before it are in the error's `trajectory`, the state before it in its `state`."
+    )
+    state = jax.tree.map(np.asarray, state)
+    return StepError(message, result=result, time=time, trajectory=trajectory, state=state, certificate=violations)

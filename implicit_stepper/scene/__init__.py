@@ -1,0 +1,1 @@
+"""What a user fills: bodies, contacts and loads, from which the system is built."""

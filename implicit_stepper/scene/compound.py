@@ -1,0 +1,120 @@
+"""The convex shapes that a body is made of, and where they sit on it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.optimize
+
+from shapes import Shape
+from shapes.closest_points.surface import surface
+from shapes.expressions.compile import compile_jet
+from shapes.moments import Moments, together
+
+from ..model import checks, rotation
+
+_TOUCH = 1e-6  # of the smaller part's size: parts that come this close share a face, and are not apart
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A shape whose coordinates have their origin at `position` (d,) [m] and are turned by `rotation` (d, d)."""
+
+    shape: Shape
+    position: np.ndarray
+    rotation: np.ndarray
+
+    def moved(self, shift) -> Part:
+        """The same part with the origin of the body's coordinates moved by -`shift`."""
+        return dataclasses.replace(self, position=self.position + shift)
+
+
+def parts(shape: Shape | None, shapes: Sequence | None, dimension: int, name: str) -> tuple[Part, ...]:
+    """One part from `shape`, or several from `shapes` = [(shape, (position, quaternion or angle)), ...].
+
+    Raises `ValueError` for what is not a shape or a pose, and for a body that falls apart.
+    """
+    if (shape is None) == (shapes is None):
+        raise ValueError("give either `shape`, or `shapes` = [(shape, (position, quaternion)), ...].")
+    if shapes is None:
+        return (Part(_shape("shape", shape, dimension), np.zeros(dimension), np.eye(dimension)),)
+    if not isinstance(shapes, Sequence) or len(shapes) == 0:
+        raise ValueError(f"`shapes` = {shapes!r} must be a list of (shape, (position, quaternion)).")
+    found = []
+    for i, entry in enumerate(shapes):
+        if not isinstance(entry, tuple | list) or len(entry) != 2:
+            raise ValueError(f"`shapes[{i}]` = {entry!r} must be (shape, (position, quaternion)).")
+        position, orientation = (np.asarray(a) for a in checks.pose(f"shapes[{i}]", entry[1], dimension))
+        turn = np.asarray(rotation.matrix(orientation))
+        found.append(Part(_shape(f"shapes[{i}]", entry[0], dimension), position, turn))
+    _check_connected(found, name)
+    return tuple(found)
+
+
+def moments(body: Sequence[Part]) -> Moments:
+    """Of a whole body of unit density, in its coordinates; where parts overlap they count twice."""
+    return together([part.shape.moments().moved(part.position, part.rotation) for part in body])
+
+
+def _shape(name: str, shape, dimension: int) -> Shape:
+    if not isinstance(shape, Shape):
+        raise ValueError(f"`{name}` = {shape!r} must come from `shapes`, for instance shapes.Sphere(1.0).")
+    if shape.dimension != dimension:
+        raise ValueError(f"`{name}` has dimension {shape.dimension} in a scene of dimension {dimension}.")
+    return shape
+
+
+def _check_connected(body: list[Part], name: str) -> None:
+    """Every part must be reachable from the first one through parts that touch."""
+    reached, waiting = {0}, [0]
+    while waiting:
+        i = waiting.pop()
+        touching = {j for j in range(len(body)) if j not in reached and _touch(body[i], body[j])}
+        reached |= touching
+        waiting += touching
+    apart = [i for i in range(len(body)) if i not in reached]
+    if apart:
+        raise ValueError(
+            f"`shapes` of {name!r}: part {apart[0]} at {body[apart[0]].position} does not touch the rest of the body. "
+            "Check its pose, which is in the body's coordinates [m], or make two bodies."
+        )
+
+
+def _touch(first: Part, second: Part) -> bool:
+    return least_height(first, second) <= _TOUCH * _size(first, second)
+
+
+def least_height(first: Part, second: Part) -> float:
+    """The least s, roughly [m], for which f_j <= s at some point for the inequalities of both, searched from their middle:
+    that it is negative proves that they share points."""
+    d, both, unit = len(first.position), (first, second), _size(first, second)
+    start = np.mean([p.position + p.rotation @ surface(p.shape).interior for p in both], axis=0)
+
+    def largest(point):
+        """Heights over the inequalities of both, in units, at a point that many units from the start."""
+        return np.concatenate([_heights(part, start + unit * point) for part in both]) / unit
+
+    found = scipy.optimize.minimize(
+        lambda v: v[-1],
+        np.append(np.zeros(d), np.max(largest(np.zeros(d)))),
+        jac=lambda v: np.eye(d + 1)[-1],
+        constraints={"type": "ineq", "fun": lambda v: v[-1] - largest(v[:d])},
+        bounds=[(None, None)] * d + [(-1.0, None)],  # a half-space has no deepest point
+        method="SLSQP",
+        options={"maxiter": 300, "ftol": 1e-12},
+    )
+    return unit * float(np.max(largest(found.x[:d])))
+
+
+def _size(first: Part, second: Part) -> float:
+    """That of the smaller part [m]."""
+    return min(surface(part.shape).size for part in (first, second))
+
+
+def _heights(part: Part, point) -> np.ndarray:
+    """f_j / |grad f_j| less the rounding radius, roughly metres, at a point (d,) in the body's coordinates."""
+    of, theta = part.shape.shape_class, np.asarray(part.shape.theta)
+    jet = compile_jet(of.expressions, of.dimension, of.parameters, backend="numpy")
+    return jet.value(part.rotation.T @ (point - part.position), theta) / surface(part.shape).slope - of.radius(theta)

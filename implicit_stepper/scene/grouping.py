@@ -1,0 +1,85 @@
+"""Contacts that are alike, put together: same form of closest-point conditions, same bodies that move, same kinds of law."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from shapes.closest_points.conditions import PairClass
+from shapes.closest_points.mixture import can_mix, mixed, packed
+from shapes.closest_points.surface import surface
+
+from ..constraints.compliance import Compliance
+from ..constraints.friction import FrictionEllipsoid
+from ..model.system import ContactGroup, Frame
+from .compound import Part
+
+# Up to this sharpness the short form of the closest-point unknowns solves what the long form does, and costs less; beyond
+# it loses starts: docs/decisions/0006-sharp-shapes.md.
+_MILD = 4.0
+
+
+@dataclasses.dataclass(frozen=True)
+class PartContact:
+    """Two parts that may touch: `number`, its place in the order of `Scene.add_contact`; `bodies`, their numbers (moving
+    bodies first, then fixed ones), and `moving`, whether they move; `compliance`, None where the contact is rigid."""
+
+    number: int
+    bodies: tuple[int, int]
+    moving: tuple[bool, bool]
+    parts: tuple[Part, Part]
+    friction: FrictionEllipsoid
+    compliance: Compliance | None
+
+
+def grouped(contacts: list[PartContact], dimension: int) -> tuple[ContactGroup, ...]:
+    """Contacts that share the form of their closest-point conditions (one smooth inequality each, or the same classes of
+    shapes), which bodies move, which shapes sit off their axes, and whether they comply."""
+    members: dict[tuple, list[tuple[PairClass, PartContact]]] = {}
+    for contact in contacts:
+        mild = all(surface(part.shape).sharpness <= _MILD for part in contact.parts)
+        pair = PairClass(*(part.shape.shape_class for part in contact.parts), eliminate=mild)
+        form = mild if can_mix(pair.first) and can_mix(pair.second) else pair
+        key = (form, contact.moving, tuple(map(_off_frame, contact.parts)), contact.compliance is not None)
+        members.setdefault(key, []).append((pair, contact))
+    groups = []
+    for (_, *alike), found in members.items():
+        pairs, own = zip(*found, strict=True)
+        groups.append(_group(mixed(list(dict.fromkeys(pairs))), *alike, list(own), dimension))
+    return tuple(groups)
+
+
+def _off_frame(part: Part) -> bool:
+    return bool(np.any(part.position != 0) or np.any(part.rotation != np.eye(len(part.position))))
+
+
+def _group(pair: PairClass, moving, framed, compliant: bool, contacts: list[PartContact], dimension: int) -> ContactGroup:
+    sides = []
+    for i in (0, 1):
+        own = [c.parts[i] for c in contacts]
+        surfaces = [surface(part.shape) for part in own]
+        frame = Frame(np.stack([p.position for p in own]), np.stack([p.rotation for p in own])) if framed[i] else None
+        kind = (pair.first, pair.second)[i]
+        sides.append((surfaces, np.stack([packed(kind, p.shape.shape_class, p.shape.theta) for p in own]), frame))
+    surfaces, theta, frame = zip(*sides, strict=True)
+    friction, axes = [c.friction for c in contacts], 3 if dimension == 3 else 1
+    return ContactGroup(
+        pair=pair,
+        bodies=tuple(c.bodies for c in contacts),
+        moving=moving,
+        numbers=tuple(c.number for c in contacts),
+        theta_1=theta[0],
+        theta_2=theta[1],
+        slope_1=np.stack([s.slope for s in surfaces[0]]),
+        slope_2=np.stack([s.slope for s in surfaces[1]]),
+        interior_1=np.stack([s.interior for s in surfaces[0]]),
+        interior_2=np.stack([s.interior for s in surfaces[1]]),
+        mu=np.array([float(f.mu) for f in friction]),
+        e=np.array([[f.e_t, f.e_o, f.e_r] for f in friction], dtype=float)[:, :axes],
+        direction=np.array([f.direction or np.zeros(3) for f in friction])[:, :dimension],
+        frame_1=frame[0],
+        frame_2=frame[1],
+        compliance=np.array([1 / c.compliance.stiffness for c in contacts]) if compliant else None,
+        dissipation_time=np.array([c.compliance.dissipation_time for c in contacts]) if compliant else None,
+    )

@@ -1,0 +1,268 @@
+"""What a user fills: bodies, contacts and loads, every input checked, from which the immutable `System` is built."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from shapes import Shape, ShapeError
+from shapes.arguments import positive, vector
+from shapes.volume.mesh import RESOLUTION, Mesh
+
+from ..constraints.compliance import Compliance
+from ..constraints.friction import FrictionEllipsoid
+from ..model import checks, rotation
+from ..model.bodies import State
+from ..model.system import System
+from .compound import Part, moments, parts
+from .grouping import PartContact, grouped
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Body:
+    """Handle of a body, as its `Scene` returns it; `number` counts moving and fixed bodies apart. Only itself is equal."""
+
+    name: str
+    number: int
+    fixed: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class _BodySpec:
+    handle: Body
+    parts: tuple[Part, ...]
+    position: np.ndarray
+    orientation: np.ndarray
+    velocity: np.ndarray | None = None
+    mass: float | None = None
+    inertia: np.ndarray | None = None
+    wrench: np.ndarray | Callable | None = None
+
+
+class Scene:
+    """Bodies, contacts and loads, checked as they are added. `build()` gives what steppers work on.
+
+    `gravity` (3,) or, with `dimension=2`, (2,) [m/s^2], by default 9.81 against the last axis. `length_scale` [m] and
+    `acceleration_scale` [m/s^2] set what the solver's relative tolerance refers to; by default the largest radius of
+    gyration and the largest load per mass, or, without gravity and forces, what turns the fastest body within that radius.
+    Raises `ValueError` naming the argument, the value and the remedy.
+    """
+
+    def __init__(
+        self,
+        *,
+        gravity: Sequence[float] | None = None,
+        dimension: int = 3,
+        length_scale: float | None = None,
+        acceleration_scale: float | None = None,
+    ):
+        if not isinstance(dimension, int) or dimension not in (2, 3):
+            raise ValueError(f"`dimension` = {dimension!r} must be 2 or 3.")
+        self.dimension = dimension
+        downward = np.eye(dimension)[-1] * -9.81
+        self.gravity = downward if gravity is None else vector("gravity", gravity, dimension)
+        self._length_scale = None if length_scale is None else positive("length_scale", length_scale)
+        self._acceleration_scale = None if acceleration_scale is None else positive("acceleration_scale", acceleration_scale)
+        self._specs: dict[str, _BodySpec] = {}
+        # bodies with the numbers of their parts, and the laws of their contact
+        self._contacts: list[tuple[Body, int, Body, int, FrictionEllipsoid, Compliance | None]] = []
+
+    def add_body(
+        self,
+        *,
+        name: str,
+        shape: Shape | None = None,
+        shapes: Sequence | None = None,
+        position: Sequence[float],
+        mass: float | None = None,
+        inertia: float | Sequence | None = None,
+        density: float | None = None,
+        centre_of_mass: Sequence[float] | None = None,
+        quaternion: Sequence[float] | None = None,
+        angle: float | None = None,
+        velocity: Sequence[float] | None = None,
+        wrench: Sequence[float] | Callable | None = None,
+    ) -> Body:
+        """A moving body of one convex `shape`, or several: `shapes` = [(shape, (position, quaternion)), ...].
+
+        `position` [m] and `quaternion` (4,) w first (`angle` [rad] in the plane) place the body's coordinates, which are
+        those of `shape`, and in which the parts of `shapes` have their poses. velocity (6,) or (3,): linear [m/s] of the
+        centre of mass, and angular [rad/s], inertial frame. mass [kg]; inertia: principal moments (3,) or matrix (3, 3)
+        [kg m^2] about the centre of mass in the body's axes, a number in the plane, with `centre_of_mass` [m] in the body's
+        coordinates, by default their origin. What is left out comes from the shapes: all from `density` [kg/m^3, kg/m^2 in
+        the plane], inertia and centre from `mass`.
+        wrench: constant (6,) or (3,), force [N] and moment [N m] about the centre of mass in the inertial frame, or a JAX
+        function `wrench(time, position, orientation, velocity)` of the centre of mass returning that, evaluated at the start
+        of each step as p_app in Chakraborty (10), by `Convex` where its scheme does.
+        """
+        handle, orientation = self._new(name, quaternion, angle, fixed=False)
+        body = parts(shape, shapes, self.dimension, name)
+        mass, inertia, centre = checks.mass_properties(
+            lambda: moments(body), mass, inertia, density, centre_of_mass, self.dimension
+        )
+        position = vector("position", position, self.dimension) + np.asarray(rotation.matrix(orientation)) @ centre
+        width = 6 if self.dimension == 3 else 3
+        spec = _BodySpec(
+            handle=handle,
+            parts=tuple(part.moved(-centre) for part in body),
+            position=position,
+            orientation=orientation,
+            velocity=checks.velocity(np.zeros(width) if velocity is None else velocity, inertia / mass, self.dimension),
+            mass=mass,
+            inertia=inertia,
+            wrench=np.zeros(width) if wrench is None else wrench,
+        )
+        if callable(wrench):
+            checks.load_function(wrench, spec.position, orientation, spec.velocity)
+        else:
+            spec = dataclasses.replace(spec, wrench=vector("wrench", spec.wrench, width))
+        self._specs[name] = spec
+        return handle
+
+    def add_fixed(
+        self,
+        *,
+        name: str,
+        shape: Shape | None = None,
+        shapes: Sequence | None = None,
+        position: Sequence[float] | None = None,
+        quaternion: Sequence[float] | None = None,
+        angle: float | None = None,
+    ) -> Body:
+        """A body that never moves, of one shape or several as in `add_body`: position [m] and `quaternion`, w first (`angle`
+        [rad] in the plane)."""
+        handle, orientation = self._new(name, quaternion, angle, fixed=True)
+        position = np.zeros(self.dimension) if position is None else position
+        position = vector("position", position, self.dimension)
+        body = parts(shape, shapes, self.dimension, name)
+        self._specs[name] = _BodySpec(handle=handle, parts=body, position=position, orientation=orientation)
+        return handle
+
+    def add_contact(
+        self,
+        first: Body,
+        second: Body,
+        *,
+        friction: FrictionEllipsoid | float = 0.0,
+        compliance: Compliance | None = None,
+    ) -> tuple[int, ...]:
+        """Lets two bodies touch; returns the numbers of the contacts, one for each part of `first` with each of `second`.
+
+        Normals point from `first` to `second`.
+        `friction` is a `FrictionEllipsoid`, or a number mu for isotropic friction without drilling torque. With a
+        `compliance` the bodies overlap under load; without, they are rigid.
+        """
+        for argument, body in (("first", first), ("second", second)):
+            if not isinstance(body, Body):
+                raise ValueError(f"`{argument}` = {body!r} must be a handle returned by add_body or add_fixed.")
+            if body.name not in self._specs or self._specs[body.name].handle is not body:
+                raise ValueError(f"`{argument}` = {body.name!r} belongs to another scene.")
+        if first == second:
+            raise ValueError(f"`second` = {second.name!r} is the first body too: a body cannot touch itself.")
+        if first.fixed and second.fixed:
+            raise ValueError(f"{first.name!r} and {second.name!r} are both fixed: their contact would change nothing.")
+        if any({a, b} == {first, second} for a, _, b, *_ in self._contacts):
+            raise ValueError(f"{first.name!r} and {second.name!r} are in contact already: one contact serves a pair.")
+        if not isinstance(friction, FrictionEllipsoid):
+            friction = FrictionEllipsoid(mu=friction)
+        if compliance is not None and not isinstance(compliance, Compliance):
+            raise ValueError(f"`compliance` = {compliance!r} must be a Compliance(stiffness=...), or None if rigid.")
+        count = len(self._contacts)
+        self._contacts += [
+            (first, i, second, j, friction, compliance)
+            for i in range(len(self._specs[first.name].parts))
+            for j in range(len(self._specs[second.name].parts))
+        ]
+        return tuple(range(count, len(self._contacts)))
+
+    def meshes(self, resolution: int = RESOLUTION) -> dict[str, list[Mesh]]:
+        """For drawing: per bounded body the meshes of its parts, [m] from its centre of mass in its axes; of fixed bodies in
+        the inertial frame. A body with an unbounded part, as a half-space is, has none."""
+        found = {}
+        for name, spec in self._specs.items():
+            try:
+                own = [p.shape.mesh(resolution).moved(p.position, p.rotation) for p in spec.parts]
+            except ShapeError:
+                continue
+            turned = np.asarray(rotation.matrix(spec.orientation))
+            found[name] = [mesh.moved(spec.position, turned) for mesh in own] if spec.handle.fixed else own
+        return found
+
+    def build(self) -> tuple[System, State]:
+        """The immutable system and the initial state. Raises `ValueError` when there is no moving body."""
+        checks.double_precision()
+        moving = [s for s in self._specs.values() if not s.handle.fixed]
+        fixed = [s for s in self._specs.values() if s.handle.fixed]
+        if not moving:
+            raise ValueError("the scene has no moving body: use add_body.")
+        d = self.dimension
+        state = State(
+            time=np.float64(0.0),
+            position=np.stack([s.position for s in moving]),
+            orientation=np.stack([s.orientation for s in moving]),
+            velocity=np.stack([s.velocity for s in moving]),
+        )
+        mass, inertia = np.array([s.mass for s in moving]), np.stack([s.inertia for s in moving])
+        length = self._length_scale or np.max(np.sqrt(np.trace(inertia, axis1=1, axis2=2) / mass))
+        system = System(
+            dimension=d,
+            names=tuple(s.handle.name for s in moving + fixed),
+            contact_names=tuple((self._part_name(a, i), self._part_name(b, j)) for a, i, b, j, *_ in self._contacts),
+            wrench_functions=tuple(s.wrench if callable(s.wrench) else None for s in moving),
+            gravity=self.gravity,
+            mass=mass,
+            inertia=inertia,
+            wrench=np.stack([np.zeros_like(s.velocity) if callable(s.wrench) else s.wrench for s in moving]),
+            fixed_position=np.stack([s.position for s in fixed]) if fixed else np.zeros((0, d)),
+            fixed_orientation=np.stack([s.orientation for s in fixed]) if fixed else np.zeros((0, 4 if d == 3 else 1)),
+            groups=grouped(self.part_contacts(), d),
+            length=np.float64(length),
+            acceleration=np.float64(self._acceleration_scale or self._largest_load(moving, length)),
+        )
+        return system, state
+
+    def _part_name(self, body: Body, number: int) -> str:
+        """The body's name, with the part's number when there are several."""
+        return body.name if len(self._specs[body.name].parts) == 1 else f"{body.name}[{number}]"
+
+    def _new(self, name, quaternion, angle, *, fixed) -> tuple[Body, np.ndarray]:
+        checks.double_precision()
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"`name` = {name!r} must be a non-empty string.")
+        if name in self._specs:
+            raise ValueError(f"`name` = {name!r} is taken: every body needs its own.")
+        number = sum(s.handle.fixed == fixed for s in self._specs.values())
+        return Body(name, number, fixed), checks.orientation(quaternion, angle, self.dimension)
+
+    def _largest_load(self, moving, length) -> float:
+        """Largest of |gravity| and |force| / m at the start; without them, of |moment| / (m L), v^2 / L and omega^2 L, for a
+        scene of size L = `length` [m]; 1 where nothing moves at all [m/s^2]."""
+        d, loads, motions = self.dimension, [np.linalg.norm(self.gravity)], [0.0]
+        for s in moving:
+            load = s.wrench(0.0, s.position, s.orientation, s.velocity) if callable(s.wrench) else s.wrench
+            force, moment = np.linalg.norm(np.asarray(load)[:d]), np.linalg.norm(np.asarray(load)[d:])
+            speed, spin = np.linalg.norm(s.velocity[:d]), np.linalg.norm(s.velocity[d:])
+            loads.append(force / s.mass)
+            motions += [moment / (s.mass * length), speed**2 / length, spin**2 * length]
+        return max(loads) or max(motions) or 1.0
+
+    def body_parts(self) -> list[tuple[Part, ...]]:
+        """The parts of every body, moving bodies first, from their centres of mass in their axes."""
+        specs = sorted(self._specs.values(), key=lambda spec: spec.handle.fixed)
+        return [spec.parts for spec in specs]
+
+    def part_contacts(self) -> list[PartContact]:
+        """The contacts as they were added, with the numbers of their bodies."""
+        moving_count = sum(not spec.handle.fixed for spec in self._specs.values())
+        return [
+            PartContact(
+                number,
+                tuple(b.number + (moving_count if b.fixed else 0) for b in (first, second)),
+                (not first.fixed, not second.fixed),
+                (self._specs[first.name].parts[i], self._specs[second.name].parts[j]),
+                *laws,
+            )
+            for number, (first, i, second, j, *laws) in enumerate(self._contacts)
+        ]

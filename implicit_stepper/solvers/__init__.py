@@ -1,0 +1,1 @@
+"""Solvers that know no bodies: complementarity, Newton's method, linear systems, cones."""

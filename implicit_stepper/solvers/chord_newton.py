@@ -1,0 +1,145 @@
+"""Newton's method for large smooth problems: one factorisation for as long as it contracts, and damped steps where it
+fails."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from shapes.shards import varying_like, when
+
+from .newton import Solution, largest
+from .static_condensation import Factors, factorise
+
+_WORTH = 7  # corrections that a Jacobian costs: with more to come, at the rate of the last, the factorisation is renewed
+_OVERSHOOT = 2.0  # growth of max |F| that the first correction may bring: rows of slips that vanish, |w|, take one longer
+_FAR_WITHIN = 0.03  # of the tolerance: what needs no further correction
+_PATIENCE = 10  # factorisations before steps are damped
+_GROWTH, _MEMORY, _LEAST_DAMPING, _FIRST_DAMPING = 10.0, 20, 1e-12, 1e-10  # as in `newton`
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _Iterate:
+    """`said`: what came with the last F; `start`, `F_start`: the best of the starts, once they are `chosen`; `damped`:
+    whether kept factors were given up; `within`: whether z was within the tolerance before its last correction."""
+
+    z: jax.Array
+    F: jax.Array
+    said: Any
+    start: jax.Array
+    F_start: jax.Array
+    chosen: jax.Array
+    factors: Factors
+    damped: jax.Array
+    within: jax.Array
+    recent: jax.Array
+    damping: jax.Array
+    jacobians: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _Chord:
+    """Corrections with one Jacobian: the next goes to z + dz and is taken if max |F| is below `bound` there; of those tried
+    how many were taken. While a start is chosen, a trial is a start, and taken if it is the best so far."""
+
+    z: jax.Array
+    F: jax.Array
+    said: Any
+    dz: jax.Array
+    bound: jax.Array
+    tried: jax.Array
+    taken: jax.Array
+    within: jax.Array
+    going: jax.Array
+
+
+def kept_newton(
+    residual: Callable, linearize: Callable, starts, factors: Factors, *, tolerance: float, max_iterations: int
+) -> tuple[Solution, Any, Factors]:
+    """Solve F(z) = 0 for z (n,) from the best of `starts` (k, n), beginning with the `factors` of a similar problem;
+    `residual(z)` gives F and a tree that is handed on, `linearize(z)` the Jacobian as a `Condensed` system; at most
+    `max_iterations` are used. Returns the solution, its tree (that of another z if it did not converge), and the last
+    factors. Never raises: see `Solution.converged`.
+
+    Where corrections become too many, the factorisation is renewed; after `_PATIENCE` of them, or where |F|
+    grows by more than non-monotone steps may, the damped steps of `newton` begin at the start. What is barely within the
+    tolerance is corrected once more. Starts and corrections are evaluated in one place, as in `newton`."""
+    residual, count = jax.jit(residual), len(starts)
+
+    def proceed(iterate):
+        return ~iterate.chosen | (~iterate.within & (iterate.jacobians < max_iterations))
+
+    def advance(iterate):
+        choosing, damped = ~iterate.chosen, iterate.damped
+        renew = iterate.chosen & (damped | ~iterate.factors.valid)
+
+        def renewed():
+            system = linearize(iterate.z)
+            dz = when(damped, lambda: system.damped_step(iterate.F, iterate.damping), jnp.zeros_like(iterate.z))
+            return factorise(system), dz
+
+        factors, dz = when(renew, renewed, (iterate.factors, jnp.zeros_like(iterate.z)))
+        dz = jnp.where(damped, dz, -factors.solve(iterate.F))
+
+        def correct(chord):
+            z = jnp.where(choosing, starts[jnp.minimum(chord.tried, count - 1)], chord.z + chord.dz)
+            F, said = varying_like(residual(z), z)
+            size, before = largest(F), largest(chord.F)
+            better = (chord.tried == 0) | (size < before) | jnp.isnan(before)
+            taken = jnp.where(choosing, better, (size < chord.bound) | (size <= tolerance))  # false for NaN
+            within = ~choosing & (size <= tolerance) & ((before <= tolerance) | (size <= _FAR_WITHIN * tolerance))
+            # that |F| falls to the tolerance at this rate, within as many corrections; the first says little
+            quick = (size / tolerance) <= (before / size) ** _WORTH
+            slow = (chord.tried > 0) & (size > tolerance) & ~quick
+            # the last correction of what is within the tolerance made it worse: back there, for what it says
+            back = ~choosing & ~taken & (before <= tolerance)
+            return _Chord(
+                z=jnp.where(taken, z, chord.z),
+                F=jnp.where(taken, F, chord.F),
+                said=said,
+                dz=jnp.where(back, 0.0, -factors.solve(F)),
+                bound=size,
+                tried=chord.tried + 1,
+                taken=chord.taken + taken,
+                within=within,
+                going=jnp.where(choosing, chord.tried < count - 1, (taken & ~within & ~slow & ~damped) | back),
+            )
+
+        zero, no = jnp.zeros((), int), jnp.asarray(False)
+        bound = jnp.where(renew, _GROWTH * jnp.max(iterate.recent), _OVERSHOOT * largest(iterate.F))
+        start = _Chord(iterate.z, iterate.F, iterate.said, dz, bound, zero, zero, no, ~no)
+        chord = lax.while_loop(lambda chord: chord.going, correct, varying_like(start, iterate))
+        accepted, jacobians = chord.taken > 0, iterate.jacobians + renew
+        gives_up = ~damped & renew & ~chord.within & (~accepted | (jacobians >= _PATIENCE))
+        lower, higher = jnp.maximum(iterate.damping / 10, _LEAST_DAMPING), jnp.maximum(iterate.damping * 10, _FIRST_DAMPING)
+        size = largest(chord.F)
+        recent = jnp.where(choosing, jnp.full(_MEMORY, size), jnp.roll(iterate.recent, 1).at[0].set(size))
+        return _Iterate(
+            z=jnp.where(gives_up, iterate.start, chord.z),
+            F=jnp.where(gives_up, iterate.F_start, chord.F),
+            said=chord.said,
+            start=jnp.where(choosing, chord.z, iterate.start),
+            F_start=jnp.where(choosing, chord.F, iterate.F_start),
+            chosen=iterate.chosen | choosing,
+            factors=dataclasses.replace(factors, valid=jnp.where(choosing, factors.valid, chord.within)),
+            damped=damped | gives_up,
+            within=chord.within,
+            recent=jnp.where(accepted, recent, iterate.recent),
+            damping=jnp.where(damped, jnp.where(accepted, lower, higher), iterate.damping),
+            jacobians=jacobians,
+        )
+
+    z, no, infinite = starts[0], jnp.asarray(False), jnp.full(_MEMORY, jnp.inf)
+    F, said = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(residual, z))
+    damping = jnp.asarray(_LEAST_DAMPING, float)
+    start = _Iterate(z, F, said, z, F, no, factors, no, no, infinite, damping, jnp.zeros((), int))
+    end = lax.while_loop(proceed, advance, varying_like(start, (starts, factors)))
+    solution = Solution(end.z, largest(end.F), end.jacobians, largest(end.F) <= tolerance)
+    return solution, end.said, dataclasses.replace(end.factors, valid=end.factors.valid & ~end.damped)

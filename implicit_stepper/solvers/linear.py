@@ -1,0 +1,57 @@
+"""Damped least-squares steps from a Jacobian; how it is stored and factorised stays in here."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import jax.scipy.linalg
+import numpy as np
+from jax import lax
+
+from shapes.shards import varying_like
+from shapes.small_algebra import inner, product
+
+
+def damped_step(jacobian, residual, damping):
+    """The dz (n,) that minimises |J dz + F|^2 + damping |dz|^2, for a dense J (n, n) and F (n,).
+
+    By QR of [[J, F], [sqrt(damping) I, 0]]: its last column of R is Q^T (F, 0), so Q is never formed, and a rank-deficient
+    J (an open contact leaves sigma free) gives the shortest step instead of a NaN.
+    """
+    n = residual.shape[0]
+    stacked = jnp.block([[jacobian, residual[:, None]], [jnp.sqrt(damping) * jnp.eye(n), jnp.zeros((n, 1))]])
+    r = jnp.linalg.qr(stacked, mode="r")
+    return -jax.scipy.linalg.solve_triangular(r[:n, :n], r[:n, n])
+
+
+def damped_inverse(jacobian, damping):
+    """The B (n, n) with `damped_step(J, F, damping)` = -B F for every F: (J^T J + damping I)^-1 J^T.
+
+    By the same factorisation, with the identity in the place of F.
+    """
+    n = jacobian.shape[0]
+    one = jnp.eye(n)
+    r = jnp.linalg.qr(jnp.block([[jacobian, one], [jnp.sqrt(damping) * one, jnp.zeros((n, n))]]), mode="r")
+    return jax.scipy.linalg.solve_triangular(r[:n, :n], r[:n, n:])
+
+
+def small_inverse(matrix):
+    """The inverse of a small matrix (m, m) by Gauss and Jordan's elimination with row exchanges; many of them under `vmap`
+    are one loop over columns, where LAPACK is called one by one and the order of the rows found by a loop of its own."""
+    m = len(matrix)
+
+    def eliminate(k, carry):
+        both, used = carry
+        column = both[:, k]
+        at = jnp.arange(m) == jnp.argmax(jnp.where(used, -1.0, jnp.abs(column)))
+        row = inner(both.T, at) / inner(column, at)
+        return jnp.where(at[:, None], row, both - column[:, None] * row), used | at
+
+    start = jnp.concatenate([matrix, jnp.eye(m)], axis=1), jnp.zeros(m, bool)
+    both, _ = lax.fori_loop(0, m, eliminate, varying_like(start, matrix))  # the left half is a permutation
+    return product(both[:, :m].T, both[:, m:])
+
+
+def apart(blocks):
+    """Rows (n, k, n j) of `blocks` (n, k, j) of which each has columns of its own."""
+    n, k, j = blocks.shape
+    return (blocks[:, :, None] * np.eye(n)[:, None, :, None]).reshape(n, k, n * j)

@@ -1,0 +1,236 @@
+"""Semismooth Newton with non-monotone Levenberg-Marquardt acceptance, and a front end for any mixed complementarity problem.
+
+Crossing a kink (stick to slip, an impact) has to raise |F| for a few iterations, so a step is taken whenever |F| stays
+below `_GROWTH` times the largest of the last `_MEMORY` values; a monotone line search loses such steps.
+
+Where one problem follows another of the same kind (`newton_again`), chord iterations come first: they take the inverse that
+the last one left instead of a Jacobian, and give way to Newton's method from the same start as soon as they slow. Each of
+the two loops evaluates its function in one place, because every further place is compiled again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from shapes.shards import varying_like, when
+
+from ..model.checks import double_precision
+from ..runtime.threads import one_blas_thread
+from .complementarity import fischer_burmeister
+from .linear import damped_inverse, damped_step
+
+_GROWTH = 10.0
+_MEMORY = 20
+_PATIENCE = 15  # iterations without a new least |F| after which only descent is taken: free steps may cycle for ever
+LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
+_FIRST_DAMPING = 1e-10  # after the first refused step
+_KEPT_DAMPING = 1e-8  # of a kept inverse: directions that J hardly sees are left alone, for they will have turned
+_CONTRACTION = 0.3  # chord iterations that reduce |F| by less cost more than a Jacobian
+_OVERSHOOT = 10.0  # times the bound of chord iterations: the first ones shift |F| from row to row
+_QUICK = 8  # chord iterations; after more the inverse is renewed
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Solution:
+    """z (n,); residual (), the largest |F_i|; iterations (), Newton steps tried; converged (), residual <= tolerance;
+    inverse (n, n), the one to keep for the next problem of the same kind, None unless one was asked for."""
+
+    z: jax.Array
+    residual: jax.Array
+    iterations: jax.Array
+    converged: jax.Array
+    inverse: jax.Array | None = None
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _Iterate:
+    """`iterations` is -1 until z0 itself is evaluated."""
+
+    z: jax.Array
+    F: jax.Array
+    jacobian: jax.Array
+    recent: jax.Array
+    least: jax.Array
+    stale: jax.Array
+    damping: jax.Array
+    iterations: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Chord:
+    """Where chord iterations are: the best start and F there; the last z and F, whether they are `solved`, or `going` on;
+    the `bound` on the next max |F_i|; `count` of evaluations so far, starts included."""
+
+    start: jax.Array
+    F_start: jax.Array
+    z: jax.Array
+    F: jax.Array
+    solved: jax.Array
+    going: jax.Array
+    bound: jax.Array
+    count: jax.Array
+
+
+def linearized(residual: Callable) -> Callable:
+    """The function z -> (F, dF/dz), in forward mode."""
+
+    def twice(z):
+        F = residual(z)
+        return F, F
+
+    def both(z):
+        jacobian, F = jax.jacfwd(twice, has_aux=True)(z)
+        return F, jacobian
+
+    return both
+
+
+def newton(
+    linearize: Callable, z0, *, tolerance: float = 1e-10, max_iterations: int = 30, damping: float = LEAST_DAMPING
+) -> Solution:
+    """Solve F(z) = 0 for z (n,), dimensionless, from z0; `linearize(z)` gives F (n,) and its Jacobian (n, n).
+
+    `tolerance` bounds max |F_i|; 1e-8 to 1e-12 is sane, round-off of a well-scaled problem is near 1e-15. `damping` is the
+    least one: singular values below its square root are hardly followed. Never raises: see `Solution.converged`.
+    """
+    end = _damped_newton(linearize, z0, tolerance, max_iterations, damping)
+    return Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance)
+
+
+def newton_again(
+    residual: Callable,
+    linearize: Callable,
+    starts,
+    kept,
+    *,
+    tolerance: float = 1e-10,
+    max_iterations: int = 30,
+    damping: float = LEAST_DAMPING,
+) -> Solution:
+    """`newton` from the best of `starts` (k, n), after chord iterations with `kept` (n, n), the `Solution.inverse` of a
+    similar problem or zeros for want of one; `residual(z)` is F alone."""
+    tried = chord(residual, starts, kept, tolerance)
+    solved, keep = tried.solved, tried.solved & (tried.count - len(starts) <= _QUICK)
+
+    def renewed():
+        # under `vmap` both branches run: lanes that keep their inverse do not ask for iterations
+        most = jnp.where(keep, -1, max_iterations)
+        end = _damped_newton(linearize, jnp.where(solved, tried.z, tried.start), tolerance, most, damping)
+        inverse = damped_inverse(end.jacobian, _KEPT_DAMPING)
+        return Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance, inverse)
+
+    unchanged = Solution(tried.z, largest(tried.F), jnp.zeros((), int), jnp.asarray(True), kept)
+    return when(~keep, renewed, unchanged)
+
+
+def chord(residual: Callable, starts, inverse, tolerance) -> Chord:
+    """z (n,) <- z - `inverse` F(z), from the best of `starts` (k, n), while max |F_i| shrinks like `_CONTRACTION`^k.
+
+    Solved is what was within the `tolerance` already before the last iteration, because what the first z within it lacks
+    would add up over thousands of time-steps. An `inverse` of zeros is none.
+    """
+    inverts = jnp.any(inverse != 0)
+
+    def advance(at: Chord) -> Chord:
+        choosing, last = at.count < len(starts), at.count == len(starts) - 1
+        z = jnp.where(choosing, starts[jnp.minimum(at.count, len(starts) - 1)], at.z - inverse @ at.F)
+        F = residual(z)
+        size, before = largest(F), largest(at.F)
+        best = choosing & ((at.count == 0) | (size < before) | jnp.isnan(before))
+        start, F_start = jnp.where(best, z, at.start), jnp.where(best, F, at.F_start)
+        z, F = jnp.where(choosing, start, z), jnp.where(choosing, F_start, F)
+        solved = ~choosing & (before <= tolerance) & (size <= tolerance)
+        # false for NaN, and for infinity under an infinite bound
+        shrinks = size < jnp.maximum(at.bound, tolerance)
+        going = jnp.where(choosing, ~last | inverts, ~solved & shrinks)
+        bound = jnp.where(choosing, _OVERSHOOT * largest(F), at.bound) * _CONTRACTION
+        return Chord(start, F_start, z, F, solved, going, bound, at.count + 1)
+
+    z, no = starts[0], jnp.asarray(False)
+    at = Chord(z, z, z, z, no, ~no, jnp.zeros(()), jnp.zeros((), int))
+    return lax.while_loop(lambda at: at.going, advance, varying_like(at, starts))
+
+
+def _damped_newton(linearize: Callable, z0, tolerance, max_iterations, least_damping) -> _Iterate:
+    """Levenberg-Marquardt iterations."""
+
+    def proceed(iterate):
+        # Even a start within the tolerance takes one step: what it still lacks would add up over thousands of time-steps.
+        unsolved = ~(largest(iterate.F) <= tolerance) | (iterate.iterations <= 0)
+        return unsolved & (iterate.iterations < max_iterations)
+
+    def advance(iterate):
+        first = iterate.iterations < 0
+        step = when(~first, lambda: damped_step(iterate.jacobian, iterate.F, iterate.damping), jnp.zeros_like(z0))
+        trial = iterate.z + step
+        F, jacobian = linearize(trial)
+        size = largest(F)
+        free = size < _GROWTH * jnp.max(iterate.recent)  # false for NaN
+        descends = jnp.dot(F, F) < jnp.dot(iterate.F, iterate.F)
+        accepted = first | jnp.where(iterate.stale < _PATIENCE, free, descends)
+        recent = jnp.where(first, jnp.full(_MEMORY, size), jnp.roll(iterate.recent, 1).at[0].set(size))
+        damping = jnp.where(
+            accepted,
+            jnp.maximum(iterate.damping / 10, least_damping),
+            jnp.maximum(iterate.damping * 10, _FIRST_DAMPING),
+        )
+        return _Iterate(
+            z=jnp.where(accepted, trial, iterate.z),
+            F=jnp.where(accepted, F, iterate.F),
+            jacobian=jnp.where(accepted, jacobian, iterate.jacobian),
+            recent=jnp.where(accepted, recent, iterate.recent),
+            least=jnp.minimum(iterate.least, jnp.where(accepted, size, jnp.inf)),
+            stale=jnp.where(accepted & (size < iterate.least), 0, iterate.stale + 1),
+            damping=damping,
+            iterations=iterate.iterations + 1,
+        )
+
+    infinite, zero = jnp.asarray(jnp.inf), jnp.zeros((), int)
+    start = _Iterate(
+        z=z0,
+        F=jnp.full_like(z0, jnp.inf),
+        jacobian=jnp.zeros((z0.size, z0.size)),
+        recent=jnp.full(_MEMORY, infinite),
+        least=infinite,
+        stale=zero,
+        damping=jnp.asarray(least_damping, float),
+        iterations=zero - 1,
+    )
+    return lax.while_loop(proceed, advance, varying_like(start, z0))
+
+
+@one_blas_thread()
+def solve_ncp(
+    function: Callable, z0, complementary, *, tolerance: float = 1e-10, max_iterations: int = 100, kappa: float = 0.0
+) -> Solution:
+    """Solve a mixed nonlinear complementarity problem, Chakraborty's Definition 2.
+
+    function: z (n,) to F(z) (n,), in JAX; `complementary` (n,) is true where 0 <= z_i _|_ F_i(z) >= 0 and false where
+    z_i is free and F_i(z) = 0. `kappa` smooths the complementarity to z_i F_i = kappa^2. The answer must be checked:
+    `Solution.converged` is false when no root was reached.
+    """
+    double_precision()
+    z0 = jnp.asarray(z0, dtype=float)
+    complementary = jnp.asarray(complementary)
+    if complementary.shape != z0.shape or complementary.dtype != bool:
+        raise ValueError(f"`complementary` = {complementary} must be booleans of shape {z0.shape}.")
+
+    def residual(z):
+        F = function(z)
+        return jnp.where(complementary, fischer_burmeister(z, F, kappa), F)
+
+    solution = newton(linearized(residual), z0, tolerance=tolerance, max_iterations=max_iterations)
+    return jax.block_until_ready(solution)
+
+
+def largest(F):
+    """max |F_i|, NaN if any is."""
+    return jnp.max(jnp.abs(F), initial=0.0)

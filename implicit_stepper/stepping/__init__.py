@@ -1,0 +1,1 @@
+"""What all time-steppers share: the protocol, the loop over steps, and what follows a step that fails."""

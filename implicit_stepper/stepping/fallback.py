@@ -1,0 +1,223 @@
+"""What is tried for a step that its warm start does not solve, or whose solution is not certified.
+
+The stepper's other starts in turn, each into the same compiled step, and once more without its memory; then the best of
+them that is certified although the solver stalled above its own, finer tolerance; then two steps of half the length, each
+with the whole ladder. Where bodies pass through each other within a step, only shorter steps help. It runs on the host, so
+that easy steps neither compile nor pay for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..model.bodies import State
+from ..model.results import Result
+from ..model.system import System
+from ..runtime.progress import doing, first_call, next_call
+from .loop import CHUNK, Record, advance
+from .stepper import Stepper, begin
+from .sweep import Passage, Sweep
+
+_HALVINGS = 4  # sub-steps of h/16 at the shortest,
+_FINEST = 10  # or of h/1024 around the time at which bodies pass through each other
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """A start: its `name` ("h/2" for a half step with its own ladder), the solver's `residual` and its `iterations`."""
+
+    name: str
+    residual: float
+    iterations: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Climb:
+    """The last step tried as a `Record` of one, without its first axis, and the memory after it; all attempts; whether the
+    step is solved and certified; and the contact through which bodies `passed` in the shortest step, if they did."""
+
+    record: Record
+    memory: Any
+    attempts: tuple[Attempt, ...]
+    solved: bool
+    passed: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Several:
+    """Steps one after another: `state` and `memory` after them; a `Record` of them, NumPy arrays with a first axis; and the
+    `climb` of the only one, if its warm start was not enough."""
+
+    state: State
+    memory: Any
+    record: Record
+    climb: Climb | None
+
+    @property
+    def solved(self) -> bool:
+        """Whether all were."""
+        return self.climb is None or self.climb.solved
+
+
+def climb(
+    stepper: Stepper, system: System, state: State, memory, h: float, tolerance: float, sweep: Sweep | None = None
+) -> Climb:
+    """The step of h [s] from `state`, by all starts but the warm one, then by sub-steps; the first certified one in which
+    `sweep` finds no passage is taken.
+
+    `Climb.record.stats` has all iterations, the rung, and how many sub-steps stand for the step; their impulses are added
+    up, the rest is that of the last one. Never raises: see `Climb.solved`.
+    """
+    # shorter steps would leave another polynomial inside the step than a method of several stages records
+    halvings = (_HALVINGS, _FINEST) if getattr(stepper, "divisible", True) else (0, 0)
+    return _climb(stepper, system, state, memory, h, (tolerance, sweep), halvings)
+
+
+def pieces(
+    stepper: Stepper,
+    system: System,
+    state: State,
+    memory,
+    h: float,
+    count: int,
+    tolerance: float,
+    sweep: Sweep | None = None,
+    climbs: bool = True,
+) -> Iterator[Several]:
+    """`count` certified steps of h [s] in which `sweep` finds no passage, as far as they are solved: by their warm starts,
+    as many at once as a tenth of a second allows, and one by the ladder, unless nothing `climbs`, where those are not
+    enough. Never raises: see `Several.solved`."""
+    steps = first_call(system.unknown_count)
+    while count > 0:
+        steps = min(steps, count)
+        begun = time.perf_counter()
+        state, memory, record = warm(stepper, system, state, memory, h, steps, tolerance, sweep)
+        done = len(record.result)
+        count -= done
+        yield Several(state, memory, record, None)
+        if done == steps:
+            steps = next_call(steps, time.perf_counter() - begun, CHUNK)
+            continue
+        if not climbs:
+            return
+        with doing(f"fallback starts at t = {float(state.time):.6g} s"):
+            climbed = climb(stepper, system, state, memory, h, tolerance, sweep)
+        record = jax.tree.map(lambda a: a[None], climbed.record)
+        if not climbed.solved:
+            yield Several(state, memory, jax.tree.map(lambda a: a[:0], record), climbed)
+            return
+        state, memory = jax.device_put(climbed.record.state), climbed.memory
+        count -= 1
+        yield Several(state, memory, record, climbed)
+
+
+def warm(
+    stepper: Stepper,
+    system: System,
+    state: State,
+    memory,
+    h: float,
+    steps: int,
+    tolerance: float,
+    sweep: Sweep | None = None,
+):
+    """Up to `steps` certified steps of the first rung in which `sweep` finds no passage: the state and memory after them and
+    their record, with NumPy arrays shorter than `steps` where one failed."""
+    end, memory, record = advance(stepper, system, state, memory, h, steps)
+    record = jax.tree.map(lambda a: np.array(a)[:steps], record)  # NumPy slices: JAX would compile one for every length
+    good = int(np.argmin(np.append(certified(record, tolerance), False)))
+    passage = _passage(sweep, state, jax.tree.map(lambda a: a[:good], record), h)
+    good = good if passage is None else passage.step
+    if good == steps:
+        return end, memory, record
+    last = int(np.argmax(np.append(record.result != Result.SOLVED, True)))
+    if good > 0:
+        state = jax.device_put(jax.tree.map(lambda a: a[good - 1], record.state))
+    if last != good:  # solved but not certified: the loop went on, and the memory with it
+        memory = begin(stepper, system, state)
+    return state, memory, jax.tree.map(lambda a: a[:good], record)
+
+
+def certified(record: Record, tolerance: float) -> np.ndarray:
+    """Which steps (n,) are solved and violate nothing by more than `tolerance`."""
+    worst = [np.max(np.asarray(v), axis=-1, initial=0.0) for v in record.certificates.values()]
+    return (np.asarray(record.result) == Result.SOLVED) & (np.max(worst, axis=0) <= tolerance)
+
+
+def _passage(sweep: Sweep | None, before: State, record: Record, h) -> Passage | None:
+    """The first in the steps of a `record` with a first axis, if there is a `sweep`."""
+    return None if sweep is None else sweep.first(before, record.state, record.contacts, h)
+
+
+def _climb(stepper: Stepper, system: System, state: State, memory, h, demands, halvings: tuple[int, int], warm=()) -> Climb:
+    """`climb`, from the starts `warm` first, with the `demands` tolerance and sweep; `halvings`: how often the step may be
+    halved for what is not solved, and for what passes."""
+    (tolerance, sweep), attempts, spare, passage = demands, [], None, None
+    starts = (warm, stepper.restarts(system, state, memory, h), _without_memory(stepper, system, state, h))
+    for name, start in itertools.chain(*starts):
+        _, after, record = advance(stepper, system, state, start, h, 1)
+        record = jax.tree.map(lambda a: np.array(a)[0], record)
+        attempts.append(Attempt(name, float(record.stats.residual), int(record.stats.iterations)))
+        rung = stepper.rungs.index(name)
+        stalled = dataclasses.replace(record, result=np.array(Result.SOLVED))
+        if not certified(stalled, tolerance):
+            continue
+        passage = _passage(sweep, state, jax.tree.map(lambda a: a[None], record), h)
+        if passage is not None:
+            break  # no other start helps
+        if certified(record, tolerance):
+            return Climb(_counted(record, attempts, rung), after, tuple(attempts), True)
+        if spare is None or record.stats.residual < spare[0].stats.residual:
+            # `advance` hands back the memory before an unsolved step: the next one starts without a hint
+            spare = stalled, begin(stepper, system, record.state), rung
+    if spare is not None:
+        record, after, rung = spare
+        return Climb(_counted(record, attempts, rung), after, tuple(attempts), True)
+    number = None if passage is None else passage.number
+    if halvings[number is not None] <= 0:
+        return Climb(record, memory, tuple(attempts), False, number)
+    halves, fewer = [], tuple(most - 1 for most in halvings)
+    for _ in range(2):
+        first = [(stepper.rungs[0], memory)]
+        half = _climb(stepper, system, state, memory, h / 2, demands, fewer, first)
+        attempts.append(Attempt("h/2", half.attempts[-1].residual, sum(a.iterations for a in half.attempts)))
+        if not half.solved:
+            return Climb(half.record, memory, tuple(attempts), False, half.passed)
+        state, memory = half.record.state, half.memory
+        halves.append(half.record)
+    return Climb(_counted(_joined(*halves), attempts, len(stepper.rungs)), memory, tuple(attempts), True)
+
+
+def _without_memory(stepper: Stepper, system: System, state: State, h) -> Iterator[tuple[str, Any]]:
+    """The stepper's restarts from closest points found without a hint, which may be far from those of the last step."""
+    yield from stepper.restarts(system, state, begin(stepper, system, state), h)
+
+
+def _counted(record: Record, attempts: list[Attempt], rung: int) -> Record:
+    """With the iterations of all attempts, and the rung that ended them."""
+    stats = dataclasses.replace(record.stats, iterations=np.array(sum(a.iterations for a in attempts)), rung=np.array(rung))
+    return dataclasses.replace(record, stats=stats)
+
+
+def _joined(one: Record, two: Record) -> Record:
+    """Two half steps as one: impulses are those of both, violations the larger ones."""
+    contacts = dataclasses.replace(
+        two.contacts,
+        normal_impulse=one.contacts.normal_impulse + two.contacts.normal_impulse,
+        friction_impulse=one.contacts.friction_impulse + two.contacts.friction_impulse,
+        gap_start=one.contacts.gap_start,
+    )
+    stats = dataclasses.replace(
+        two.stats,
+        residual=np.maximum(one.stats.residual, two.stats.residual),
+        substeps=one.stats.substeps + two.stats.substeps,
+    )
+    certificates = jax.tree.map(np.maximum, one.certificates, two.certificates)
+    return dataclasses.replace(two, contacts=contacts, stats=stats, certificates=certificates)

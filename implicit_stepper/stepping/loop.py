@@ -1,0 +1,93 @@
+"""A compiled loop of steps with their certificates, one program for any number of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..model.bodies import State
+from ..model.records import Contacts, Stats, StepResult
+from ..model.results import Result
+from ..model.system import System
+from ..runtime.compilation import jit
+from .stepper import Stepper, closest_points, init
+
+CHUNK = 128  # steps per compiled call: long enough to hide the call, short enough for progress and early errors
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """Steps, first axis their number: the states they end in, and what they left."""
+
+    state: State
+    contacts: Contacts
+    stats: Stats
+    result: jax.Array
+    certificates: dict[str, jax.Array]
+
+
+def programs(ahead: Callable, stepper: Stepper, system: System, state: State, h, closest=None) -> None:
+    """What steps of h [s] from `state` call, `begin` and `advance`, for `compilation.prepare`; `closest`, if another run has
+    that program already, is what `closest_points` gives."""
+    closest = ahead(closest_points, system, state) if closest is None else closest
+    memory = ahead(init, stepper, system, state, closest)
+    _, _, ends, contacts, *_ = ahead(_march, stepper, system, state, memory, h, CHUNK)
+    ahead(certificates, stepper, system, state, ends, contacts, np.zeros(CHUNK))
+
+
+def advance(stepper: Stepper, system: System, state: State, memory, h: float, steps: int):
+    """Up to `steps` <= CHUNK steps of h [s], stopping after one that is not solved.
+
+    Returns the last state; the memory after it or, where it is not solved, before it; and a `Record` with first axis CHUNK
+    whose first `steps` entries are filled.
+    """
+    end, memory, ends, contacts, stats, result = _march(stepper, system, state, memory, h, steps)
+    return end, memory, Record(ends, contacts, stats, result, certificates(stepper, system, state, ends, contacts, _same(h)))
+
+
+@functools.partial(jit, static_argnums=0)
+def certificates(stepper: Stepper, system: System, first: State, ends: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+    """Violations by name of steps one after another of `h` (n,) [s], each an array (n, bodies or contacts): from the `first`
+    state, without that axis, to their `ends`."""
+    starts = jax.tree.map(lambda one, all_: jnp.concatenate([one[None], all_[:-1]]), first, ends)
+    return jax.vmap(functools.partial(stepper.certificate, system))(starts, ends, contacts, h)
+
+
+def _same(h: float) -> np.ndarray:
+    return np.full(CHUNK, h)
+
+
+@functools.partial(jit, static_argnums=0)
+def _march(stepper: Stepper, system: System, state: State, memory, h, steps):
+    """`advance` without certificates: the last state, the memory, and the records one by one."""
+    shapes = jax.eval_shape(_step, stepper, system, state, memory, h)
+    empty = (shapes.state, shapes.contacts, shapes.stats, shapes.result)
+    empty = jax.tree.map(lambda s: jnp.zeros((CHUNK, *s.shape), s.dtype), empty)
+
+    def proceed(carry):
+        i, _, _, _, _, going = carry
+        return (i < steps) & going
+
+    def body(carry):
+        i, state, memory, _, records, _ = carry
+        step = _step(stepper, system, state, memory, h)
+        new = (step.state, step.contacts, step.stats, step.result)
+        records = jax.tree.map(lambda all_, one: all_.at[i].set(one), records, new)
+        return i + 1, step.state, step.memory, memory, records, step.result == Result.SOLVED
+
+    start = (jnp.zeros((), int), state, memory, memory, empty, jnp.asarray(True))
+    _, state, memory, before, records, solved = lax.while_loop(proceed, body, start)
+    return state, jax.tree.map(lambda new, old: jnp.where(solved, new, old), memory, before), *records
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _step(stepper: Stepper, system: System, state: State, memory, h) -> StepResult:
+    """A step as a jitted function of its own, so that `_march` traces it once for its shapes and its loop."""
+    return stepper.step(system, state, memory, h)

@@ -1,0 +1,95 @@
+"""The protocol of every time-stepper.
+
+A stepper is a frozen dataclass of settings with `init(system, state) -> memory` (its private warm start) and
+`step(system, state, memory, h) -> StepResult`. Both are pure JAX functions, so they can be jitted, scanned, `vmap`ped and
+`shard_map`ped, though not differentiated (see `entry_point`); h is an argument, so a step can be repeated with a smaller
+one. `certificate` tells from the result alone how far a step violates the stepper's own equations. A step that is not
+solved says so in its `result`; `restarts` then offers other memories to start the same step from. That runs on the host,
+outside the compiled loop (see `fallback`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import jax
+
+from shapes.shards import varying_like
+
+from ..constraints.detection import cold_closest
+from ..model.bodies import State
+from ..model.records import Contacts, StepResult
+from ..model.system import System
+from ..runtime.compilation import jit
+
+
+@jax.custom_jvp
+def _as_constants(arguments):
+    return arguments
+
+
+@_as_constants.defjvp
+def _no_derivatives(*_):
+    raise NotImplementedError(
+        "a step has no derivatives yet: its solver's iterations have, but nothing holds these to the equations of the step, "
+        "and they may be wrong. Take finite differences of `step`; where it is to count as a constant, give it "
+        "jax.lax.stop_gradient of its arguments."
+    )
+
+
+def entry_point(method: Callable) -> Callable:
+    """Decorator of a stepper's `init` and `step`, which users put into programs of their own: derivatives raise
+    `NotImplementedError`; under `shard_map`, arguments and results all vary between devices if one argument does, so
+    that loops can carry them."""
+
+    @functools.wraps(method)
+    def call(self, *arguments, **named):
+        given = _as_constants((arguments, named))
+        arguments, named = varying_like(given, given)
+        return varying_like(method(self, *arguments, **named), given)
+
+    return call
+
+
+@runtime_checkable
+class Stepper(Protocol):
+    """What `simulate` needs of a time-stepper. `rungs` names its starts, the warm one first;
+    `normals_at_start` tells whether the normals that it records are those at the start of the step."""
+
+    rungs: ClassVar[tuple[str, ...]]
+    normals_at_start: ClassVar[bool]
+
+    def init(self, system: System, state: State, closest: tuple | None = None) -> Any:
+        """Memory before the first step. `closest`: what `closest_points` finds, or None to find it here."""
+
+    def step(self, system: System, state: State, memory: Any, h) -> StepResult:
+        """One step of h [s]."""
+
+    def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+        """Violations by name, each an array over bodies or contacts, dimensionless, zero when its equation holds."""
+
+    def predicted_gap(self, contacts: Contacts, mu, h) -> jax.Array:
+        """The gap (..., nc) [m] at which the stepper's own equations hold contacts that carry, to first order in h: 0 where
+        they are exact. `mu` (nc,)."""
+
+    def restarts(self, system: System, state: State, memory: Any, h) -> Iterable[tuple[str, Any]]:
+        """Names out of `rungs` and memories from which to try a step again that `step` did not solve, in that order."""
+
+
+def begin(stepper: Stepper, system: System, state: State) -> Any:
+    """`stepper.init`, compiled, with closest points from a program that all steppers share: it takes the longest."""
+    return init(stepper, system, state, closest_points(system, state))
+
+
+@functools.partial(jit, static_argnums=0, once=True)
+def init(stepper: Stepper, system: System, state: State, closest) -> Any:
+    """`stepper.init` as a program."""
+    return stepper.init(system, state, closest)
+
+
+@functools.partial(jit, once=True)
+def closest_points(system: System, state: State) -> tuple:
+    """Per group, closest-point unknowns (nc, unknowns) in long form, found without a hint."""
+    return tuple(cold_closest(system, state))

@@ -1,0 +1,264 @@
+"""Did a declared pair pass through itself between the poses of a step? Contact conditions hold at its end only.
+
+Between two poses bodies move along straight lines and turn at constant rates. A chain of bounds on how
+far a pair may overlap on the way, in NumPy over all steps and contacts, leaves a few that closest
+points at poses in between decide (conservative advancement, Mirtich 1996). A pair has passed if it
+overlapped by more than `_DEEP` of the thinner body and came out turned by more than 60 degrees from
+where it went in; a corner that dips into a face as it rolls over it comes out where it went in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from shapes.closest_points.extent import extent
+
+from ..model import poses
+from ..model.bodies import State
+from ..model.records import Contacts
+from ..model.system import System
+from ..scene.extents import extents
+from ..scene.grouping import PartContact
+from ..scene.scene import Scene
+from ..solvers.collocation import radau
+from .stepper import Stepper, closest_points
+
+_DEEP = 0.25  # of the radius of the ball in the thinner body
+_SAME_SIDE = 0.5  # cosine of the angle between two normals on one side
+_SAMPLES = 200  # poses at most that are looked at between two
+_BISECTIONS = 8  # of the time when a pair begins to overlap
+
+
+@dataclasses.dataclass(frozen=True)
+class Passage:
+    """A pair passed in the step number `step`: contact `number`, deepest after this `share` of the step."""
+
+    step: int
+    number: int
+    share: float
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pieces:
+    """What lies between k + 1 poses, one after another, of nb bodies with m contacts: position (k + 1,
+    nb, d), orientation (k + 1, nb, 4 or 1), velocity (k + 1, nb, 6 or 3) and h (k,) [s]; at the start
+    and end of each piece gaps (k, m) [m] and normals (k, m, d), NaN where they are not known."""
+
+    position: np.ndarray
+    orientation: np.ndarray
+    velocity: np.ndarray
+    h: np.ndarray
+    gaps: tuple[np.ndarray, np.ndarray]
+    normals: tuple[np.ndarray, np.ndarray]
+
+
+class Sweep:
+    """Checks the steps of one run, in their order; remembers the last normals from call to call."""
+
+    def __init__(self, scene: Scene, stepper: Stepper, system: System):
+        contacts = [c for c in scene.part_contacts() if _can_pass(c)]
+        self.system, self.stepper = system, stepper
+        self.numbers = np.array([c.number for c in contacts], dtype=int)
+        self.bodies = np.array([c.bodies for c in contacts], dtype=int).reshape(-1, 2)
+        sides = [extents([c.parts[i] for c in contacts]) for i in (0, 1)]
+        turns = np.array([c.moving for c in contacts], dtype=bool).reshape(-1, 2)
+        self.reach, self.lever = (
+            np.where(turns, np.stack([getattr(side, name) for side in sides], axis=-1), 0.0) for name in ("reach", "lever")
+        )
+        inner = np.stack([np.where(np.isfinite(side.reach), side.inner, np.inf) for side in sides], axis=-1)
+        self.allowed = _DEEP * np.min(inner, axis=1)
+        self.last: tuple[np.ndarray, np.ndarray] | None = None
+
+    def first(self, before: State, ends: State, contacts: Contacts, h) -> Passage | None:
+        """The first passage in steps of h () or (n,) [s] from `before` to `ends`, NumPy arrays with a first
+        axis n, which left `contacts`."""
+        if not self.numbers.size or not len(ends.time):
+            return None
+        before = State(*(np.asarray(getattr(before, field.name)) for field in dataclasses.fields(State)))
+        last, self.last = self.last, (np.asarray(ends.position[-1]), contacts.normal[-1, self.numbers])
+        if self._slow(before, ends, contacts, np.max(h)):
+            return None
+        pieces = self._pieces(before, ends, contacts, h, last)
+        each = len(pieces.h) // len(ends.time)
+        for k in np.flatnonzero(np.any(self._deepest(pieces) > self.allowed, axis=1)):
+            found = self._crossed(_piece(pieces, k))
+            if found is not None:
+                contact, share = found
+                fractions = np.append(0.0, np.cumsum(pieces.h[k - k % each : k - k % each + each]))
+                share = (fractions[k % each] + share * pieces.h[k]) / fractions[-1]
+                return Passage(k // each, int(self.numbers[contact]), float(share))
+        return None
+
+    def _pieces(self, before: State, ends: State, contacts: Contacts, h, last) -> _Pieces:
+        """The steps, cut at the stages of those that have several; `last`: a position and the normals there."""
+        h = np.broadcast_to(np.asarray(h, dtype=float), np.shape(ends.time))
+        state = {f.name: _after(getattr(before, f.name), getattr(ends, f.name)) for f in dataclasses.fields(State)}
+        stages = contacts.stages
+        if stages is None:
+            gaps = contacts.gap_start[:, self.numbers], contacts.gap[:, self.numbers]
+            normals = contacts.normal[:, self.numbers]
+            known = self._normals(state["position"][0], normals, last)
+            return _Pieces(state["position"], state["orientation"], state["velocity"], h, gaps, known)
+        count, d = stages.rates.shape[1], self.system.dimension
+        method = radau(count)
+        change = h[:, None, None, None] * np.einsum("ij,njbw->nibw", method.A, stages.rates)
+        position = state["position"][:-1, None] + change[..., :d]
+        orientation = poses.turned(state["orientation"][:-1, None], change[..., d:])
+        position[:, -1], orientation[:, -1] = ends.position, ends.orientation
+        gaps, normals = (
+            np.asarray(a)[:, :, self.numbers].reshape(-1, self.numbers.size, *np.shape(a)[3:])
+            for a in (stages.contacts.gap, stages.contacts.normal)
+        )
+        start = gaps.reshape(len(h), count, -1)
+        start = np.concatenate([contacts.gap_start[:, None, self.numbers], start[:, :-1]], axis=1).reshape(gaps.shape)
+        position, orientation, velocity = (
+            _after(state[name][0], a.reshape(-1, *a.shape[2:]))
+            for name, a in (("position", position), ("orientation", orientation), ("velocity", np.asarray(stages.rates)))
+        )
+        steps = h[:, None] * np.diff(np.append(0.0, method.c))
+        return _Pieces(
+            position, orientation, velocity, steps.reshape(-1), (start, gaps), self._normals(position[0], normals, last)
+        )
+
+    def _normals(self, position, normals, last):
+        """Normals (k, m, d) at the starts and at the ends of pieces, the first at `position`, from those
+        that the stepper records."""
+        unknown = np.full_like(normals[:1], np.nan)
+        if self.stepper.normals_at_start:
+            return normals, np.concatenate([normals[1:], unknown])
+        if last is not None and np.array_equal(last[0], position):
+            unknown = last[1][None]
+        return np.concatenate([unknown, normals[:-1]]), normals
+
+    def _slow(self, before: State, ends: State, contacts: Contacts, h: float) -> bool:
+        """Whether all bodies move too little in h [s] for any pair, by a bound in a few operations."""
+        d, stages = self.system.dimension, contacts.stages
+        if stages is None:
+            moved = np.max(np.abs(np.diff(_after(before.position, ends.position), axis=0)))
+            spin = max(np.max(np.abs(ends.velocity[..., d:])), np.max(np.abs(before.velocity[..., d:])))
+            least = min(np.min(contacts.gap), np.min(contacts.gap_start))
+        else:
+            moved, spin = h * np.max(np.abs(stages.rates[..., :d])), np.max(np.abs(stages.rates[..., d:]))
+            least = min(np.min(stages.contacts.gap), np.min(contacts.gap_start))
+        travel = np.sqrt(d) * moved + np.sqrt(3) * h * spin * np.max(self.lever)
+        return bool(travel - least < np.min(self.allowed))
+
+    def _deepest(self, pieces: _Pieces) -> np.ndarray:
+        """How far (k, m) [m] pairs may have overlapped between the poses: the least of several bounds.
+
+        A gap is the largest distance between supporting planes, over all normals n. Those along one n part
+        at the rate n.v up to the turns' levers; and since a support function h has h'' + h >= 0, planes of
+        a body that turns by an angle bulge between two poses by reach (1 - cos(angle / 2)) at most.
+        """
+        d, (first, second) = self.system.dimension, self.bodies.T
+        (gap_0, gap_1), (n_0, n_1) = pieces.gaps, pieces.normals
+        spin = np.linalg.norm(pieces.velocity[..., d:], axis=-1)
+        turn = _with_fixed(pieces.h[:, None] * np.maximum(spin[1:], spin[:-1]), np.zeros(len(self.system.fixed_position)))
+        turn = np.stack([turn[:, first], turn[:, second]], axis=-1)
+        position = _with_fixed(pieces.position, self.system.fixed_position)
+        between = position[:, second] - position[:, first]
+        move, swept = np.diff(between, axis=0), np.sum(turn * self.lever, axis=-1)
+        rate_0, rate_1 = swept - np.sum(n_0 * move, axis=-1), swept + np.sum(n_1 * move, axis=-1)
+        bulge = np.sum(self.reach * (1 - np.cos(np.minimum(turn, 2 * np.pi) / 2)), axis=-1)
+        tilt = np.linalg.norm(n_1 - n_0, axis=-1)
+        apart = np.linalg.norm(between[:-1], axis=-1)
+        tilted = tilt * (2 * np.sum(self.lever, axis=-1) + tilt * apart)
+        bounds = [
+            (np.linalg.norm(move, axis=-1) + swept - gap_0 - gap_1) / 2,
+            np.maximum(rate_0, 0.0) - gap_0,
+            np.maximum(rate_1, 0.0) - gap_1,
+            _crossing(gap_0, gap_1, rate_0, rate_1),
+            bulge + tilted - np.minimum(gap_0, gap_1),
+        ]
+        return np.fmin.reduce(bounds)
+
+    def _crossed(self, piece: _Pieces) -> tuple[int, float] | None:
+        """The contact that passed in one piece, and the share of it after which it overlapped most."""
+        known = {share: self._closest(piece, share) for share in (0.0, 1.0)}
+        open_, wanted = [(0.0, 1.0)], np.ones(self.numbers.size, bool)
+        while open_ and len(known) < _SAMPLES:
+            low, high = open_.pop()
+            suspects = wanted & (self._deepest(_between(piece, low, high, known[low], known[high]))[0] > self.allowed)
+            suspects &= np.minimum(known[low][0], known[high][0]) > -self.allowed
+            if not np.any(suspects):
+                continue
+            middle = (low + high) / 2
+            known[middle] = self._closest(piece, middle)
+            for contact in np.flatnonzero(suspects & (known[middle][0] < -self.allowed)):
+                if self._turned(piece, known, middle, contact):
+                    return contact, middle
+                wanted[contact] = False  # it comes out where it went in
+            open_ += [(middle, high), (low, middle)]
+        return None
+
+    def _turned(self, piece: _Pieces, known, deep: float, contact: int) -> bool:
+        """Whether a contact that overlaps at the share `deep` comes out on another side than it went in."""
+        sides = []
+        for end in (0.0, 1.0):
+            outside, inside = end, deep
+            for _ in range(_BISECTIONS):
+                middle = (outside + inside) / 2
+                known.setdefault(middle, self._closest(piece, middle))
+                outside, inside = (outside, middle) if known[middle][0][contact] < 0 else (middle, inside)
+            sides.append(known[outside][1][contact])
+        return float(sides[0] @ sides[1]) < _SAME_SIDE
+
+    def _closest(self, piece: _Pieces, share: float) -> tuple[np.ndarray, np.ndarray]:
+        """Gaps (m,) and normals (m, d) after a `share` of a piece."""
+        d, position = self.system.dimension, piece.position
+        turn = poses.turn_between(piece.orientation[0], piece.orientation[1], piece.h[0] * piece.velocity[1][:, d:])
+        state = State(
+            np.float64(0.0),
+            position[0] + share * (position[1] - position[0]),
+            poses.turned(piece.orientation[0], share * turn),
+            piece.velocity[1],
+        )
+        found = closest_points(self.system, state)
+        gaps, normals = np.zeros(self.system.contact_count), np.zeros((self.system.contact_count, d))
+        for group, unknowns in zip(self.system.groups, found, strict=True):
+            own = list(group.numbers)
+            normals[own], gaps[own] = np.asarray(unknowns)[:, 2 * d : 3 * d], np.asarray(unknowns)[:, 3 * d]
+        return gaps[self.numbers], normals[self.numbers]
+
+
+def _crossing(gap_0, gap_1, rate_0, rate_1):
+    """The largest overlap of what is at least gap_0 - t rate_0 and at least gap_1 - (1 - t) rate_1, for t in 0..1."""
+    total = rate_0 + rate_1
+    share = np.clip((gap_0 - gap_1 + rate_1) / np.where(total > 0, total, 1.0), 0.0, 1.0)
+    meet = -np.maximum(gap_0 - share * rate_0, gap_1 - (1 - share) * rate_1)
+    return np.where((rate_0 > 0) & (rate_1 > 0), meet, np.inf)
+
+
+def _after(first, rest) -> np.ndarray:
+    return np.concatenate([np.asarray(first)[None], np.asarray(rest)])
+
+
+def _with_fixed(of_moving, of_fixed) -> np.ndarray:
+    """What moving bodies (k, nb, ...) have, and after it what fixed ones (nf, ...) have at all times."""
+    of_fixed = np.broadcast_to(of_fixed, (len(of_moving), *np.shape(of_fixed)))
+    return np.concatenate([of_moving, of_fixed], axis=1)
+
+
+def _can_pass(contact: PartContact) -> bool:
+    """Not through a half-space, whose gap has a sign on either side; what moves without end has no bounds."""
+    return not any(
+        np.isinf(extent(part.shape).outer) and (moves or part.shape.shape_class.count == 1)
+        for part, moves in zip(contact.parts, contact.moving, strict=True)
+    )
+
+
+def _piece(pieces: _Pieces, k: int) -> _Pieces:
+    """Piece number k alone."""
+    two = slice(k, k + 2)
+    pairs = (tuple(a[k : k + 1] for a in pair) for pair in (pieces.gaps, pieces.normals))
+    return _Pieces(pieces.position[two], pieces.orientation[two], pieces.velocity[two], pieces.h[k : k + 1], *pairs)
+
+
+def _between(piece: _Pieces, low: float, high: float, start, end) -> _Pieces:
+    """The part of a piece between two shares of it, with gaps and normals there."""
+    position, velocity = piece.position, np.stack([piece.velocity[1]] * 2)
+    position = position[0] + np.array([low, high])[:, None, None] * (position[1] - position[0])
+    pairs = (tuple(one[i][None] for one in (start, end)) for i in (0, 1))
+    return _Pieces(position, piece.orientation, velocity, (high - low) * piece.h, *pairs)

@@ -1,0 +1,1 @@
+"""Time-steppers that ask for contacts outside of their equations, to compare with."""

@@ -1,0 +1,139 @@
+"""The cone complementarity time-stepper of Negrut, Serban and Tasora (2017), and the problem that it relaxes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from shapes.arguments import positive
+
+from ..constraints import linear_rows
+from ..constraints.detection import Nearby
+from ..constraints.linear_rows import Rows
+from ..model import bodies, loads
+from ..model.bodies import State
+from ..model.checks import count, one_of
+from ..model.records import Contacts, StepResult
+from ..model.system import System, contact_bodies
+from ..solvers.cones import GRADIENT_METHODS, Impulses, coulomb, gauss_seidel
+from ..stepping.stepper import entry_point
+from . import common, lagged_certificate
+from .common import Memory
+
+SOLVERS = (*GRADIENT_METHODS, "gauss-seidel")
+_OPEN = 1e9  # times g h: the speed at which a contact beyond `delta` seems to part
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConeComplementarity:
+    """Half-implicit symplectic Euler with contacts from the start of the step, Negrut (5)-(12).
+
+    With `relaxed` the gap condition is psi/h + v_n - mu |w| >= 0, so that impulses solve a convex problem: a sliding contact
+    drifts to the gap mu h |w|. Without, it is (5) as it stands, solved by Newton's method. Contacts with psi > `delta` [m]
+    carry nothing. Overlap is undone at psi/h, at most at `recovery_speed` [m/s]. `solver` is "apgd",
+    "barzilai-borwein" or "gauss-seidel"; `tolerance` bounds the distance of an impulse from its projection, in m g h;
+    `max_iterations` those of a step. Raises `ValueError` naming the argument.
+    """
+
+    normals_at_start: ClassVar[bool] = True
+    rungs: ClassVar[tuple[str, ...]] = common.RUNGS
+
+    relaxed: bool = True
+    solver: str = "apgd"
+    delta: float = float("inf")
+    recovery_speed: float = float("inf")
+    tolerance: float = 1e-12
+    max_iterations: int = 20_000
+
+    def __post_init__(self):
+        one_of("solver", self.solver, SOLVERS)
+        one_of("relaxed", self.relaxed, (True, False))
+        for name in ("tolerance", *(n for n in ("delta", "recovery_speed") if getattr(self, n) != float("inf"))):
+            positive(name, getattr(self, name))
+        count("max_iterations", self.max_iterations)
+
+    @entry_point
+    def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
+        """No impulses. Raises `ValueError` for compliant contacts."""
+        common.refuse_compliance(system)
+        return common.begin(system, state, closest)
+
+    @entry_point
+    def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
+        """One step of h [s]."""
+        here, mass = memory.nearby, bodies.mass_matrices(system, state)
+        rows = linear_rows.linear_rows(system, state, here.geometry)
+        free = loads.free_velocity(system, state, mass, h)
+        impulses = self._solve(system, here, rows, jnp.linalg.inv(mass), free, memory.impulses, h)
+        given = rows.momenta(impulses.gamma, system.body_count)
+        velocity = free + jnp.linalg.solve(mass, given[..., None])[..., 0]
+        return common.finish(system, memory, here, rows, impulses, bodies.moved(system, state, velocity, h))
+
+    def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
+        """`common.again`."""
+        return common.again(self, system, state, memory, h)
+
+    def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+        """Violations of Negrut (5a), of the motion, of the contacts' geometry at the start and of the cone complementarity,
+        dimensionless, from the step's result alone: all but `gap`, which the next step begins with."""
+        found = lagged_certificate.contacts_of(system, before, after.velocity, contacts, h)
+        unit, speed = common.units(system, h)
+        d, gamma = found.speeds.at[:, 0].add(self._bias(contacts.gap_start, h)) / speed, found.impulses
+        active, mu = contacts.gap_start <= self.delta, linear_rows.of_contacts(system, "mu")
+        gamma, size = gamma / unit, jnp.linalg.norm(d[:, 1:], axis=1)
+        room = d[:, 0] - (mu * size if self.relaxed else 0.0)
+        largest = jnp.maximum(1.0, gamma[:, 0])
+        dissipated = jnp.sum(gamma[:, 1:] * d[:, 1:], axis=1) + mu * gamma[:, 0] * size
+        return {
+            "momentum": lagged_certificate.half_implicit_balance(system, before, after, found, h),
+            "pose": lagged_certificate.pose(system, before, after, after.velocity, h),
+            **found.violations,
+            "cone": jnp.maximum(jnp.linalg.norm(gamma[:, 1:], axis=1) - mu * gamma[:, 0], 0.0) / largest,
+            "dual cone": jnp.where(active, jnp.maximum(-room, 0.0), 0.0),
+            "complementarity": jnp.abs(gamma[:, 0] * room) / largest**2,
+            "dissipation": jnp.abs(dissipated) / largest**2,
+        }
+
+    def predicted_gap(self, contacts: Contacts, mu, h):
+        """mu h |w|: the relaxation asks psi/h + v_n = mu |w| of a contact that carries."""
+        return mu * h * contacts.sigma if self.relaxed else jnp.zeros_like(contacts.gap)
+
+    def _bias(self, psi, h):
+        """What is added to v_n (nc,) [m/s]."""
+        return jnp.maximum(psi / h, -self.recovery_speed)
+
+    def _solve(self, system: System, here: Nearby, rows: Rows, inverse, free, start, h) -> Impulses:
+        """Impulses (nc, 1 + k) [N s]."""
+        unit, speed = common.units(system, h)
+        mu, active = linear_rows.of_contacts(system, "mu"), here.geometry.psi <= self.delta
+        r = rows.scaled(free).at[:, 0].add(self._bias(here.geometry.psi, h)) / speed
+
+        def product(gamma):
+            given = jnp.where(active[:, None], gamma, 0.0) * unit
+            change = jnp.einsum("bij,bj->bi", inverse, rows.momenta(given, system.body_count))
+            return rows.scaled(change) / speed
+
+        r = r.at[:, 0].add(jnp.where(active, 0.0, _OPEN))
+        arguments = (r, mu, start / unit, self.tolerance, self.max_iterations)
+        if not system.groups:
+            solution = Impulses(start / unit, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
+        elif self.solver == "gauss-seidel":
+            solution = gauss_seidel(*_sides(system, rows, inverse, unit / speed), *arguments)
+        else:
+            solution = GRADIENT_METHODS[self.solver](product, *arguments)
+        if not self.relaxed and system.groups:
+            solution = coulomb(product, r, mu, solution, self.tolerance)
+        return dataclasses.replace(solution, gamma=solution.gamma * unit)
+
+
+def _sides(system: System, rows: Rows, inverse, scale):
+    """The arguments of `gauss_seidel` that belong to bodies."""
+    numbers = contact_bodies(system)
+    weights = jnp.concatenate([jnp.ones_like(rows.e[:, :1]), rows.e], axis=1)[:, None, :, None]
+    on = jnp.stack([rows.on_1, rows.on_2], axis=1) * weights
+    inverse = jnp.concatenate([inverse, jnp.zeros((1, *inverse.shape[1:]))]) * scale
+    return on, jnp.einsum("cswv,csrv->cswr", inverse[numbers], on), numbers, system.body_count

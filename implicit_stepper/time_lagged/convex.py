@@ -1,0 +1,148 @@
+"""The two-stage theta method of Castro et al.: free motion first, then contact, convex as in SAP or as an exact NCP."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from shapes.arguments import positive
+
+from ..constraints import detection, linear_rows
+from ..constraints.detection import Nearby
+from ..constraints.linear_rows import Rows
+from ..model import bodies
+from ..model.bodies import State
+from ..model.checks import count, one_of
+from ..model.records import Contacts, StepResult
+from ..model.system import System
+from ..model.units import scales
+from ..solvers.complementarity import length_of
+from ..solvers.cones import Impulses
+from ..stepping.stepper import entry_point
+from . import common, lagged_certificate
+from .common import Memory
+from .convex_problem import Law, delassus_estimates, minimise, unconvexified
+from .theta_method import SCHEMES, FreeMotion, Theta, free_motion, mixed, momentum_residual
+
+APPROXIMATIONS = ("convex", "ncp")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Convex:
+    """theta method with contacts from the start of the step, S (6)-(14): A (v - v*) = J^T gamma about the free motion v*.
+
+    `scheme` is "explicit", "symplectic" or "implicit" Euler, or "midpoint". With the `approximation` "convex" contacts have
+    the laws of `convex_problem`: a sliding one glides at a gap near (h + tau) mu |w|. Rigid ones, and those stiffer than
+    that, get the compliance at which a contact on its own oscillates with the period `beta` h; sticking ones creep by
+    `sigma_s` w_i y, w_i being the contact's response to impulses. With "ncp" they have S (7) with the gap psi + h v_n,
+    exactly, by Newton's method. `tolerance` bounds what is left of the gradient or of the NCP, dimensionless (1e-12 to
+    1e-10); `max_iterations` its Jacobians.
+
+    Contacts bound the velocity at the end of a step. It alone moves the bodies with the symplectic and the implicit scheme;
+    midpoint overlaps by up to h |v_n| / 2 in an impact, explicit by h |v_n|. Raises `ValueError` naming the argument.
+    """
+
+    normals_at_start: ClassVar[bool] = True
+    rungs: ClassVar[tuple[str, ...]] = common.RUNGS
+
+    scheme: str = "midpoint"
+    approximation: str = "convex"
+    sigma_s: float = 1e-3
+    beta: float = 1.0
+    tolerance: float = 1e-11
+    max_iterations: int = 100
+
+    def __post_init__(self):
+        one_of("scheme", self.scheme, SCHEMES)
+        one_of("approximation", self.approximation, APPROXIMATIONS)
+        for name in ("sigma_s", "beta", "tolerance"):
+            positive(name, getattr(self, name))
+        count("max_iterations", self.max_iterations)
+
+    @entry_point
+    def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
+        """No impulses."""
+        return common.begin(system, state, closest)
+
+    @entry_point
+    def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
+        """One step of h [s]."""
+        here = memory.nearby
+        rows = linear_rows.linear_rows(system, state, here.geometry)
+        free = free_motion(self._theta, system, state, h)
+        impulses = self._solve(system, state, here, rows, free, h)
+        impulses = dataclasses.replace(impulses, converged=impulses.converged & free.converged)
+        given = rows.momenta(impulses.gamma, system.body_count)
+        velocity = free.velocity + jnp.linalg.solve(free.A, given[..., None])[..., 0]
+        after = bodies.moved(system, state, mixed(self._theta.vq, state, velocity), h)
+        return common.finish(system, memory, here, rows, impulses, dataclasses.replace(after, velocity=velocity))
+
+    def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
+        """`common.again`."""
+        return common.again(self, system, state, memory, h)
+
+    def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+        """Violations of S (8) and (13) as "momentum", of the motion, of the contacts' geometry at the start, and of their
+        laws as cone complementarity, dimensionless, from the step's result alone, but for `gap`, which the next step begins
+        with, and the matrix A; impulses in max(m g h, p_n), velocities likewise."""
+        units, (unit, speed) = scales(system, h), common.units(system, h)
+        rows = linear_rows.linear_rows(system, before, detection.geometry_of(contacts))
+        free, found = (
+            free_motion(self._theta, system, before, h),
+            lagged_certificate.contacts_of(system, before, after.velocity, contacts, h),
+        )
+        gamma = found.impulses
+        unfree = momentum_residual(self._theta, system, before, h, free.velocity)
+        balance = jnp.einsum("bij,bj->bi", free.A, after.velocity - free.velocity)
+        balance = jnp.abs(balance - found.given) + jnp.abs(unfree)
+        law = self._law(system, rows, free, contacts.gap_start, h, regularised=self.approximation == "convex")
+        largest = jnp.maximum(1.0, gamma[:, :1] / unit)
+        d = law.excess(found.speeds, gamma) / (speed * largest)
+        gamma = gamma / (unit * largest)
+        size, mu = jax.vmap(length_of)(d[:, 1:]), law.mu
+        room = d[:, 0] - (mu * size if self.approximation == "convex" else 0.0)
+        moving = mixed(self._theta.vq, before, after.velocity)
+        return {
+            "momentum": jnp.max(balance / units.momentum, axis=1),
+            "pose": lagged_certificate.pose(system, before, after, moving, h),
+            **found.violations,
+            "cone": jnp.maximum(jax.vmap(length_of)(gamma[:, 1:]) - mu * gamma[:, 0], 0.0),
+            "dual cone": jnp.maximum(-room, 0.0),
+            "complementarity": jnp.abs(gamma[:, 0] * room),
+            "dissipation": jnp.abs(jnp.sum(gamma[:, 1:] * d[:, 1:], axis=1) + mu * gamma[:, 0] * size),
+        }
+
+    def predicted_gap(self, contacts: Contacts, mu, h):
+        """mu h |w|, of rigid contacts: the dual cone asks psi/h + v_n = mu |w| of one that carries, up to R_n p_n."""
+        return mu * h * contacts.sigma if self.approximation == "convex" else jnp.zeros_like(contacts.gap)
+
+    @property
+    def _theta(self) -> Theta:
+        return SCHEMES[self.scheme]
+
+    def _law(self, system: System, rows: Rows, free: FreeMotion, psi, h, *, regularised: bool) -> Law:
+        """The laws of all contacts, whose gaps were psi (nc,) at the start of the step."""
+        compliance, tau = (linear_rows.of_contacts(system, name) for name in ("compliance", "dissipation_time"))
+        R_n, R_t = compliance / (h * (h + tau)), jnp.zeros_like(tau)
+        if regularised:
+            w = delassus_estimates(rows, free.A)
+            R_n, R_t = jnp.maximum(R_n, (self.beta / (2 * jnp.pi)) ** 2 * w), self.sigma_s * w
+        return Law(-psi / (h + tau), R_n, R_t, linear_rows.of_contacts(system, "mu"))
+
+    def _solve(self, system: System, state: State, here: Nearby, rows: Rows, free: FreeMotion, h) -> Impulses:
+        """Impulses (nc, 1 + k) [N s]."""
+        u_free, psi = rows.scaled(free.velocity), here.geometry.psi
+        if not system.groups:
+            return Impulses(u_free, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
+        law = self._law(system, rows, free, psi, h, regularised=True)
+        limits = self.tolerance, self.max_iterations
+        start, unit = state.velocity - free.velocity, scales(system, h).momentum
+        solution = minimise(free.A, rows, law, u_free, start, unit, *limits)
+        if self.approximation == "convex":
+            return solution
+        law = self._law(system, rows, free, psi, h, regularised=False)
+        return unconvexified(free.A, rows, law, u_free, solution, common.units(system, h), *limits)

@@ -1,0 +1,89 @@
+"""What the certificates of steppers have in common that ask for contacts before they solve: geometry, slips and momenta, by
+the second writing of mechanics, from the step's result alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ..implicit_euler import certificate_mechanics as mechanics
+from ..implicit_euler.certificate import closest_points_violation, pose_violations, slip_violation, tangent_violation
+from ..implicit_euler.certificate_mechanics import Bodies
+from ..model.bodies import State
+from ..model.records import Contacts
+from ..model.system import ContactGroup, System, in_user_order, take
+from ..model.units import Scales, scales
+
+
+class Lagged(NamedTuple):
+    """`violations` (nc,) by name; (v_n, w) (nc, 1 + k) [m/s] of all contacts at the end's velocities, and their (p_n, y)
+    (nc, 1 + k) [N s]; what these give the bodies (nb, 6 or 3), and the size (nb, 6 or 3) of what passes through them; the
+    rotations (nb, d, d) of the bodies."""
+
+    violations: dict[str, jax.Array]
+    speeds: jax.Array
+    impulses: jax.Array
+    given: jax.Array
+    passing: jax.Array
+    rotation: jax.Array
+
+
+def contacts_of(system: System, at: State, velocity, contacts: Contacts, h, *, closest: bool = True) -> Lagged:
+    """Contacts in the poses `at`, with `gap_start` as their gap, at the bodies' `velocity` (nb, 6 or 3). `closest`: whether
+    their points are the closest ones there, or others, as of a prediction."""
+    units, parts = scales(system, h), []
+    every = mechanics.everywhere(system, at.position, at.orientation, velocity)
+    given = passing = jnp.zeros_like(velocity)
+    for group in system.groups:
+        record = jax.tree.map(functools.partial(take, numbers=group.numbers), contacts)
+        sides = mechanics.of_contacts(group, every)
+        *own, frames = jax.vmap(functools.partial(_of_contact, units, closest))(group, record, *sides)
+        more, size = mechanics.on_bodies(system, group, frames, record.normal_impulse, record.friction_impulse)
+        given, passing = given + more, passing + size
+        parts.append(own)
+    if not parts:
+        none = jnp.zeros((0, 4 if system.dimension == 3 else 2))
+        return Lagged({}, none, none, given, passing, every.rotation[: system.body_count])
+    joined = jax.tree.map(lambda *of: in_user_order(system, jnp.concatenate(of)), *parts)
+    return Lagged(*joined, given, passing, every.rotation[: system.body_count])
+
+
+def _of_contact(units: Scales, closest: bool, member: ContactGroup, record: Contacts, body_1: Bodies, body_2: Bodies):
+    frame = mechanics.frame_of(record, body_1, body_2)
+    v_n, v, fast = mechanics.slip(frame, body_1, body_2)
+    w, on = member.e * v, member.e > 0
+    y = jnp.where(on, record.friction_impulse / jnp.where(on, member.e, 1.0), 0.0)
+    violations = {
+        "tangent": tangent_violation(member, body_1, frame),
+        "slip": slip_violation(units, member, record, v, mechanics.length(w), fast),
+    }
+    if closest:
+        there, placed = dataclasses.replace(record, gap=record.gap_start), mechanics.placed(member, body_1, body_2)
+        violations["closest points"] = closest_points_violation(units, member, there, *placed)
+    return violations, jnp.append(v_n, w), jnp.append(record.normal_impulse, y), frame
+
+
+def pose(system: System, before: State, after: State, velocity, h):
+    """Violations (nb,) of: `after` is where `velocity` (nb, 6 or 3) leads in h [s]."""
+    d = system.dimension
+    turn = h * velocity[:, d:]
+    position, orientation = before.position + h * velocity[:, :d], mechanics.turned(before.orientation, turn)
+    there = State(before.time + h, position, orientation, velocity)
+    return pose_violations(scales(system, h), before, after, there, turn, h)
+
+
+def half_implicit_balance(system: System, before: State, after: State, found: Lagged, h):
+    """Violations (nb,) of Negrut (5a): M (nu_next - nu) = h (loads and gyroscopic moment) + impulses, all in the poses of
+    `before`."""
+    d = system.dimension
+    known = mechanics.momentum(system, found.rotation, before.velocity)
+    push = h * mechanics.loads(system, before)
+    if d == 3:
+        push = push.at[:, d:].add(-h * mechanics.across(before.velocity[:, d:], known[:, d:]))
+    gained = mechanics.momentum(system, found.rotation, after.velocity - before.velocity)
+    passing = jnp.abs(known) + jnp.abs(gained) + jnp.abs(push) + found.passing
+    return jnp.max(mechanics.imbalance(scales(system, h).momentum, gained - push - found.given, passing), axis=1)

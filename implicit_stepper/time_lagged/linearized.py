@@ -1,0 +1,140 @@
+"""The time-stepper of Stewart and Trinkle (1996): linearised gaps and polyhedral friction cones, one LCP a step."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.arguments import positive
+
+from ..constraints import linear_rows
+from ..constraints.linear_rows import Rows
+from ..model import bodies, loads
+from ..model.bodies import State
+from ..model.checks import count
+from ..model.records import Contacts, StepResult
+from ..model.system import System
+from ..model.units import scales
+from ..solvers.cones import Impulses
+from ..solvers.lemke import lemke
+from ..stepping.stepper import entry_point
+from . import common, lagged_certificate
+from .common import Memory
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Linearized:
+    """Half-implicit symplectic Euler with contacts from the start of the step, W the rows there, Stewart and Trinkle (1996):
+
+        M (nu_next - nu) = h f + sum W_n p_n + W_f D beta
+        0 <= p_n     _|_  psi/h + W_n^T nu_next >= 0          the gap at the end, as W_n has it
+        0 <= beta    _|_  D^T w + lambda >= 0                 w = (e_t v_t, e_o v_o, e_r v_r), at the end
+        0 <= lambda  _|_  mu p_n - sum beta >= 0
+
+    The columns of D are `facets` >= 3 unit vectors at equal angles in the tangent plane, from t on, and, for the torque
+    about the normal, the two unit vectors +-r: the friction cone is a bipyramid within Chakraborty's ellipsoid, and sliding
+    contacts brake with directions of D only. In the plane D is (1, -1), and the cone exact. Lemke's method solves the LCP in
+    at most `max_pivots` pivots; `tolerance` bounds its violation, dimensionless. Raises `ValueError` naming the argument.
+    """
+
+    normals_at_start: ClassVar[bool] = True
+    rungs: ClassVar[tuple[str, ...]] = common.RUNGS
+
+    facets: int = 8
+    tolerance: float = 1e-10
+    max_pivots: int = 10_000
+
+    def __post_init__(self):
+        if count("facets", self.facets) < 3:
+            raise ValueError(f"`facets` = {self.facets} must be 3 or more: fewer do not enclose a direction.")
+        positive("tolerance", self.tolerance)
+        count("max_pivots", self.max_pivots)
+
+    @entry_point
+    def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
+        """No impulses. Raises `ValueError` for compliant contacts."""
+        common.refuse_compliance(system)
+        return common.begin(system, state, closest)
+
+    @entry_point
+    def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
+        """One step of h [s]."""
+        here, mass = memory.nearby, bodies.mass_matrices(system, state)
+        rows = linear_rows.linear_rows(system, state, here.geometry)
+        free = loads.free_velocity(system, state, mass, h)
+        impulses = self.impulses(system, rows, here.geometry.psi, mass, free, h)
+        velocity = free + jnp.linalg.solve(mass, rows.momenta(impulses.gamma, system.body_count)[..., None])[..., 0]
+        return common.finish(system, memory, here, rows, impulses, bodies.moved(system, state, velocity, h))
+
+    def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
+        """`common.again`."""
+        return common.again(self, system, state, memory, h)
+
+    def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+        """Violations of the equations above, of the motion and of the contacts' geometry at the start, dimensionless, from
+        the step's result alone: all but `gap`, which the next step begins with. "dissipation" is that of
+        y.w = -mu p_n lambda, which beta and lambda that solve the last two rows make, and only they."""
+        found = lagged_certificate.contacts_of(system, before, after.velocity, contacts, h)
+        (unit, speed), scale = common.units(system, h), scales(system, h)
+        v, gamma = found.speeds, found.impulses
+        gap, w = (contacts.gap_start + h * v[:, 0]) / scale.gap, v[:, 1:] / speed
+        gamma, mu = gamma / unit, linear_rows.of_contacts(system, "mu")
+        p_n, y = gamma[:, 0], gamma[:, 1:]
+        largest = jnp.maximum(1.0, p_n)
+        slowest = jnp.max(-w @ self._directions(system.dimension).T, axis=1, initial=0.0)  # lambda
+        return {
+            "momentum": lagged_certificate.half_implicit_balance(system, before, after, found, h),
+            "pose": lagged_certificate.pose(system, before, after, after.velocity, h),
+            **found.violations,
+            "pull": jnp.maximum(-p_n, 0.0) / largest,
+            "linearised gap": jnp.maximum(-gap, 0.0),
+            "complementarity": jnp.abs(p_n * gap) / largest**2,
+            "cone": jnp.maximum(self._gauge(y) - mu * p_n, 0.0) / largest,
+            "dissipation": jnp.abs(jnp.sum(y * w, axis=1) + mu * p_n * slowest) / largest**2,
+        }
+
+    def predicted_gap(self, contacts: Contacts, mu, h):
+        """0: what the linearised gap leaves is of second order in h."""
+        return jnp.zeros_like(contacts.gap)
+
+    def impulses(self, system: System, rows: Rows, psi, mass, free, h) -> Impulses:
+        """Impulses [N s] at contacts with gaps psi (nc,) [m] and `rows` for bodies of `free` velocity (nb, 6 or 3)."""
+        nc, (unit, speed) = len(psi), common.units(system, h)
+        D = self._directions(system.dimension)
+        to_pyramid = jax.scipy.linalg.block_diag(jnp.ones((1, 1)), D)  # of (v_n, w)
+        columns = jnp.einsum("fr,crbv->cfbv", to_pyramid, jax.jacfwd(rows.scaled)(jnp.zeros_like(free)))
+        inverse = jnp.linalg.inv(mass) * (unit / speed)
+        size = 2 + len(D)
+        M = jnp.zeros((nc, size, nc, size))
+        M = M.at[:, :-1, :, :-1].set(jnp.einsum("cfbv,bvw,dgbw->cfdg", columns, inverse, columns))
+        each = np.arange(nc)
+        M = M.at[each, 1:-1, each, -1].set(1.0)
+        M = M.at[each, -1, each, 0].set(linear_rows.of_contacts(system, "mu"))
+        M = M.at[each, -1, each, 1:-1].set(-1.0)
+        q = jnp.pad(rows.scaled(free) @ to_pyramid.T, ((0, 0), (0, 1))).at[:, 0].add(psi / h) / speed
+        M, q = M.reshape(nc * size, nc * size), q.reshape(-1)
+        solution = lemke(M, q, tolerance=self.tolerance, max_pivots=self.max_pivots)
+        residual = jnp.max(jnp.abs(jnp.minimum(solution.z, M @ solution.z + q)), initial=0.0)
+        gamma = solution.z.reshape(nc, size)[:, :-1] @ to_pyramid * unit
+        return Impulses(gamma, residual, solution.pivots, solution.solved)
+
+    def _directions(self, dimension: int):
+        """Columns of D, as rows (m, k)."""
+        if dimension == 2:
+            return jnp.array([[1.0], [-1.0]])
+        angle = 2 * np.pi * np.arange(self.facets) / self.facets
+        around = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
+        return jnp.asarray(np.concatenate([around, [[0, 0, 1.0], [0, 0, -1.0]]]))
+
+    def _gauge(self, y):
+        """Least sum of beta >= 0 with D beta = y (nc, k): friction is in the cone where it is at most mu p_n."""
+        if y.shape[1] == 1:
+            return jnp.abs(y[:, 0])
+        angle = np.pi * (2 * np.arange(self.facets) + 1) / self.facets  # of the outward normals of the polygon's edges
+        normals = jnp.asarray(np.stack([np.cos(angle), np.sin(angle)]) / np.cos(np.pi / self.facets))
+        return jnp.max(y[:, :2] @ normals, axis=1, initial=0.0) + jnp.abs(y[:, 2])

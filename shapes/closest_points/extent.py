@@ -1,0 +1,80 @@
+"""How large a body is: a ball inside it and one around it, for checks that need no more.
+
+Sampled: the ball inside is the largest that rays from the centre leave room for, the one around
+follows the points that are farthest from the centre along the surface, which ends in corners.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from ..checks.interior import ends, ray_lengths
+from ..expressions.compile import Jet, compile_jet
+from ..shape import Shape
+from ..shape_class import ShapeClass
+from .surface import surface
+
+_RAYS = 64  # in opposite pairs, besides those along the axes
+_CENTRINGS = 2
+_CLIMBERS, _CLIMBS = 8, 14  # points that climb to the corners, and their steps,
+_LEVEL = 1e-6  # until the surface is at right angles to their rays
+
+
+@dataclasses.dataclass(frozen=True)
+class Extent:
+    """Balls of radius `inner` and `outer` [m] about `centre` (d,) [m] in shape coordinates, of which
+    the body holds one and is held by the other; `outer` is infinite for unbounded bodies."""
+
+    centre: np.ndarray
+    inner: float
+    outer: float
+
+
+def extent(shape: Shape) -> Extent:
+    """The extent of a shape, computed once for each set of parameter values."""
+    return _extent(shape.shape_class, tuple(np.asarray(shape.theta, dtype=float).tolist()))
+
+
+@functools.lru_cache(maxsize=1024)
+def _extent(shape_class: ShapeClass, theta: tuple[float, ...]) -> Extent:
+    centre, radius = surface(Shape(shape_class, np.array(theta))).interior, shape_class.radius(np.array(theta))
+    theta = np.array(theta)
+    jet = compile_jet(shape_class.expressions, shape_class.dimension, shape_class.parameters, backend="numpy")
+    random = np.random.default_rng(0).normal(size=(_RAYS // 2, len(centre)))
+    half = np.concatenate([np.eye(len(centre)), random / np.linalg.norm(random, axis=1, keepdims=True)])
+    rays = np.concatenate([half, -half])
+    for _ in range(_CENTRINGS + 1):
+        lengths = ray_lengths(jet, theta, centre, rays)
+        bounded, inner = np.all(ends(lengths)), float(np.min(lengths) + radius)
+        if not bounded:
+            return Extent(centre, inner, np.inf)
+        points = centre + lengths[:, None] * rays
+        middle, centre = centre, np.mean(points, axis=0)
+    outer = _farthest(jet, theta, middle, points[np.argsort(lengths)[-_CLIMBERS:]])
+    return Extent(middle, inner, float(outer + radius))
+
+
+def _farthest(jet: Jet, theta, centre, points) -> float:
+    """Distance [m] from `centre` (d,) of the farthest point to which surface `points` (n, d) climb: along
+    the part of their ray that lies in the surface, then back onto it."""
+    best = np.linalg.norm(points - centre, axis=1)
+    share = np.ones(len(points))
+    for _ in range(_CLIMBS):
+        with np.errstate(all="ignore"):
+            values, gradients = jet.value(points, theta), jet.gradient(points, theta)
+        normal = gradients[np.arange(len(points)), np.argmax(values, axis=1)]
+        normal = normal / np.linalg.norm(normal, axis=1, keepdims=True)
+        ray = points - centre
+        along = ray - np.sum(ray * normal, axis=1, keepdims=True) * normal
+        if np.all(np.linalg.norm(along, axis=1) < _LEVEL * best):
+            break
+        towards = np.nan_to_num(ray + share[:, None] * along)
+        towards = towards / np.linalg.norm(towards, axis=1, keepdims=True)
+        lengths = ray_lengths(jet, theta, centre, towards)
+        better = (lengths > best) & np.isfinite(lengths)
+        points = np.where(better[:, None], centre + lengths[:, None] * towards, points)
+        best, share = np.where(better, lengths, best), np.where(better, share, share / 2)
+    return float(np.max(best))

@@ -1,0 +1,1 @@
+"""Expressions of shapes: which sympy expressions are legal, and their compiled derivatives."""

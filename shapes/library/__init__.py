@@ -1,0 +1,1 @@
+"""The shapes that come with the package, and new ones from others."""

@@ -1,0 +1,1 @@
+"""Volume, moments and meshes of convex bodies."""

@@ -1,0 +1,139 @@
+"""Every example runs as it stands, and every Python block of the README and the docs does."""
+
+import runpy
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def python_blocks(page):
+    parts = page.read_text().split("```python\n")[1:]
+    return [part.split("```")[0] for part in parts]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # examples save pictures where they run
+
+
+def run(name):
+    return runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+
+
+def assert_picture(name):
+    """The picture exists and shows something: more than one colour in it."""
+    image = matplotlib.image.imread(f"{name}.png")
+    assert np.std(image[..., :3]) > 0.01
+
+
+def energy(trajectory):
+    return trajectory.kinetic_energy() + 9.81 * trajectory.position[:, :, 2] @ trajectory.mass
+
+
+def test_spinning_sphere():
+    trajectory = run("spinning_sphere")["trajectory"]
+    assert trajectory.velocity[14, 0, 5] == pytest.approx(0.03924, abs=1e-10)
+
+
+def test_bowling():
+    result = run("bowling")
+    assert [event.kind for event in result["trajectory"].events] == ["closes", "sticks"]
+    assert [event.time for event in result["trajectory"].events] == pytest.approx(
+        [result["lands"], result["rolls"]], abs=1e-9
+    )
+    assert_picture("bowling")
+
+
+def test_own_shape():
+    trajectory = run("own_shape")["trajectory"]
+    assert trajectory.contacts.gap.min() >= -1e-12
+    energy = trajectory.kinetic_energy() + 9.81 * trajectory.position[:, 0, 2]  # 1 kg
+    assert np.diff(energy).max() <= 1e-9  # inelastic impacts, friction and implicit Euler only lose energy
+    assert trajectory.position[-1, 0, 2] == pytest.approx(0.25, abs=1e-9)  # it lies flat on its z axis, a/2
+    assert np.abs(trajectory.velocity[-1]).max() <= 1e-9
+
+
+def test_by_hand():
+    result = run("by_hand")
+    assert np.all(result["solved"])
+    assert result["velocities"][:, 5] == pytest.approx(np.maximum(result["spins"] - 1.962 * 0.7, 0), abs=1e-10)
+
+
+def test_complementarity_problem():
+    solution = run("complementarity_problem")["solution"]
+    assert solution.z == pytest.approx([4.0, 0.0], abs=1e-10)
+
+
+def test_tumbling_box():
+    result = run("tumbling_box")
+    trajectory, carrying = result["trajectory"], result["carrying"]
+    assert np.diff(energy(trajectory)).max() <= 1e-9 * energy(trajectory)[0]
+    assert np.abs(trajectory.velocity[-1]).max() <= 1e-12
+    assert min(abs(trajectory.position[-1, 0, 2] - half) for half in (0.5, 0.3, 0.2)) <= 1e-12  # on a face
+    assert set(carrying.tolist()) == {0, 1, 2, 3}  # air, face, edge and corner
+    assert_picture("tumbling_box")
+
+
+def test_toppling_cylinder():
+    result = run("toppling_cylinder")
+    trajectory = result["trajectory"]
+    assert np.diff(energy(trajectory)).max() <= 1e-9 * energy(trajectory)[0]
+    assert result["lean"][-1] == pytest.approx(90, abs=1e-6)  # on its side
+    assert trajectory.position[-1, 0, 2] == pytest.approx(0.3, abs=1e-9)
+    speed, spin = trajectory.velocity[-1, 0, :3], trajectory.velocity[-1, 0, 3:]
+    np.testing.assert_allclose(speed, np.cross(spin, [0, 0, 0.3]), atol=1e-9)  # rolling, or at rest
+    assert_picture("toppling_cylinder")
+
+
+def test_lens():
+    result = run("lens")
+    trajectory, on_edge = result["trajectory"], result["on_edge"]
+    assert np.diff(energy(trajectory)).max() <= 1e-9 * energy(trajectory)[0]
+    assert np.any(on_edge)
+    assert not on_edge[-1]  # it ends on a cap
+    assert trajectory.contacts.gap.min() >= -1e-12
+    assert_picture("lens")
+
+
+def test_superquadric():
+    trajectory = run("superquadric")["trajectory"]
+    assert energy(trajectory).max() <= (1 + 1e-9) * energy(trajectory)[0]
+    assert np.diff(energy(trajectory)).max() <= 1e-5 * energy(trajectory)[0]  # while it rocks, the error of first order
+    assert trajectory.certificate["energy"].max() == 0.0
+    assert trajectory.contacts.gap.min() >= -1e-12
+    assert np.any(trajectory.contacts.normal_impulse[:, 2] > 0)  # they meet
+    assert_picture("superquadric")
+
+
+def test_parts_feeding():
+    result = run("parts_feeding")
+    faces, shares = result["faces"], result["shares"]
+    assert len(faces) == 1000
+    assert result["uprightness"].min() >= 1 - 1e-9  # every part lies flat
+    assert shares[0] > shares[1] > shares[2]  # the broader the face, the likelier
+    again, _ = result["run"](20)
+    assert np.array_equal(again, faces[:20])  # the same for the same seed
+    other, _ = result["run"](20, seed=1)
+    assert not np.array_equal(other, faces[:20])
+    # parts balanced over a random direction through their centre would fall on faces by their solid angles, which add to 1
+    assert result["solid_angle_shares"]().sum() == pytest.approx(1.0, abs=1e-12)
+    assert_picture("parts_feeding")
+
+
+def test_every_example_is_tested():
+    tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+    assert {path.stem for path in (ROOT / "examples").glob("*.py")} <= tested
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if python_blocks(p)], ids=lambda p: p.name)
+def test_python_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": page.stem}
+    for block in python_blocks(page):
+        exec(compile(block, str(page), "exec"), names)  # the blocks of a page share their names, as a reader expects
+    assert len(names) > 2

@@ -1,0 +1,197 @@
+"""Comparisons: every number of the table against a closed form on the sliding block, failures named, files and figures."""
+
+import csv
+import dataclasses
+
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+from implicit_stepper.commands import main
+from implicit_stepper.output import comparison_plots
+from implicit_stepper.paper import comparisons, scenes
+from implicit_stepper.stepping import fallback
+
+G, MU, SPEED = 9.81, 0.5, 6.0
+METHODS = {name: comparisons.METHODS[name] for name in ("implicit", "ccp")}
+
+
+class _Lost(ist.GeometricallyImplicit):
+    """Solves nothing after .1 s."""
+
+    def step(self, system, state, memory, h):
+        step = super().step(system, state, memory, h)
+        late = state.time > 0.1
+        wrong = dataclasses.replace(step.state, velocity=step.state.velocity + late)
+        return dataclasses.replace(step, state=wrong, result=step.result + late * int(ist.Result.NOT_CONVERGED))
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    steppers = METHODS | {"closed-form": ist.ClosedFormGap(gaps=()), "lost": _Lost(rounds=1)}
+    case = comparisons.CASES["block"]
+    return ist.compare(case.scene(), steppers, (0.01, 0.02), case.reference, duration=0.4, progress=False)
+
+
+def entry(comparison, method, h):
+    return next(e for e in comparison.entries if (e.method, e.h) == (method, h))
+
+
+def test_entries_come_method_after_method_with_the_largest_step_first(comparison):
+    assert [(e.method, e.h) for e in comparison.entries[:4]] == [
+        ("implicit", 0.02), ("implicit", 0.01), ("ccp", 0.02), ("ccp", 0.01)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("h", [0.02, 0.01])
+def test_the_implicit_step_lags_by_half_a_step_of_braking(comparison, h):
+    """x after n steps is v t - mu g t (t + h)/2: short of the exact parabola by mu g t h/2."""
+    found = entry(comparison, "implicit", h)
+    assert found.error == pytest.approx(MU * G * 0.4 * h / 2, abs=1e-10)
+    assert found.velocity_error <= 1e-9
+    assert found.gap <= 1e-12
+    assert (found.predicted, found.failure) == (0.0, "")
+    assert found.seconds > 0
+    if h == 0.01:
+        assert found.order == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("h", [0.02, 0.01])
+def test_the_artifact_of_the_relaxation_is_predicted(comparison, h):
+    """In its first step the block slides at v - mu g h - mu v_n, is launched, and rises to mu h times that speed."""
+    found = entry(comparison, "ccp", h)
+    launch = MU * (SPEED - MU * G * h) / (1 + MU**2)
+    expected = MU * h * (SPEED - MU * G * h - MU * launch)
+    assert found.predicted == pytest.approx(expected, abs=1e-10)
+    assert found.measured == pytest.approx(expected, abs=1e-10)
+    assert found.velocity_error >= launch
+
+
+def test_methods_that_fail_are_named_and_the_others_go_on(comparison):
+    lost = entry(comparison, "lost", 0.02)
+    assert lost.failure.startswith("not converged at t = 0.14")
+    assert len(comparison.trajectories["lost", 0.02]) == 6
+    # a shorter run has smaller errors: no number of it stands beside those of whole ones
+    assert np.all(np.isnan([lost.error, lost.velocity_error, lost.gap, lost.energy, lost.measured, lost.iterations]))
+    assert "| lost | 0.02 |  |" in comparison.table()
+    refused = ist.compare(
+        scenes.two_spheres(),
+        {"closed-form": ist.ClosedFormGap(), "implicit": METHODS["implicit"]},
+        [0.05],
+        comparisons.two_spheres,
+        duration=0.1,
+    )
+    assert refused.entries[0].failure.startswith("refused: there is no closed form")
+    assert np.isnan(refused.entries[0].error)
+    assert refused.entries[1].failure == ""
+    assert "no closed form" in refused.table()
+
+
+def test_a_trajectory_serves_as_reference():
+    case = comparisons.CASES["block"]
+    fine = ist.simulate(case.scene(), METHODS["implicit"], h=0.005, duration=0.4)
+    found = ist.compare(case.scene(), {"implicit": METHODS["implicit"]}, [0.02], fine, duration=0.4)
+    assert found.entries[0].error == pytest.approx(MU * G * 0.4 * (0.02 - 0.005) / 2, abs=1e-10)
+    with pytest.raises(ValueError, match="`reference` has no state at t = 0.008 s"):
+        ist.compare(case.scene(), {"implicit": METHODS["implicit"]}, [0.008], fine, duration=0.4)
+
+
+def test_chosen_steps_are_a_method_and_a_reference():
+    """The block's motion is a parabola until it stops, which three stages step exactly, up to the certificate."""
+    case = comparisons.CASES["block"]
+    fine = ist.simulate(case.scene(), ist.RadauContact(), tol=1e-8, duration=0.4)
+    methods = {"implicit": METHODS["implicit"], "radau:1e-8": ist.Adaptive(ist.RadauContact(), 1e-8)}
+    reported = []
+    found = ist.compare(case.scene(), methods, [0.02], fine, duration=0.4, report=reported.append)
+    assert tuple(reported) == found.entries
+    euler, radau = found.entries
+    assert euler.error == pytest.approx(MU * G * 0.4 * 0.02 / 2, abs=1e-10)
+    assert radau.error <= 1e-10
+    assert radau.tol == 1e-8
+    assert radau.h == pytest.approx(0.4 / len(found.trajectories["radau:1e-8", 1e-8]))
+    assert "| radau:1e-8 | tol 1e-08 |" in found.table()
+    assert set(comparison_plots.figures(found)) == {"convergence", "work_precision", "through_time"}
+
+
+def test_a_comparison_that_is_interrupted_keeps_its_runs(monkeypatch, tmp_path, capsys):
+    """In the second run: the first is whole, the second as far as it got, and the command writes both."""
+    case, real, made = comparisons.CASES["block"], fallback.warm, []
+
+    def warm(*arguments):
+        made.append(arguments)
+        if len(made) == 5:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(fallback, "warm", warm)
+    with pytest.raises(ist.ComparisonInterrupted, match="interrupted after 1 of 2 runs") as caught:
+        ist.compare(case.scene(), {"implicit": METHODS["implicit"]}, [0.01, 0.02], case.reference, duration=0.4)
+    whole, part = caught.value.comparison.entries
+    assert whole.failure == ""
+    assert part.failure.startswith("interrupted at t = 0")
+    made.clear()
+    given = ["compare", "block", "--methods", "implicit", "--h", "0.01,0.02", "--duration", "0.4", "--out", str(tmp_path)]
+    assert main.main(given) == 130
+    printed = capsys.readouterr()
+    assert "| implicit | 0.02 |" in printed.out
+    assert f"interrupted; what was done until then is in {tmp_path}" in printed.err
+    assert ist.load(tmp_path / "implicit-h=0.02.npz").time[-1] == pytest.approx(0.4)
+    assert "interrupted at t = " in (tmp_path / "comparison.md").read_text()
+
+
+def test_files_and_figures(comparison, tmp_path):
+    comparison.save(tmp_path)
+    with (tmp_path / "comparison.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert float(rows[0]["error"]) == comparison.entries[0].error
+    assert ist.load(tmp_path / "ccp-h=0.01.npz").h == 0.01
+    assert (tmp_path / "comparison.md").read_text().count("\n") == len(comparison.entries) + 2
+    figures = comparison_plots.figures(comparison)
+    assert set(figures) == {"convergence", "work_precision", "through_time"}
+    drawn = {line.get_label() for line in figures["convergence"].axes[0].get_lines()}
+    assert {"implicit", "ccp", "order 1"} <= drawn
+    assert all(axes.get_ylabel() for figure in figures.values() for axes in figure.axes)
+
+
+def test_the_command_compares_a_scene_of_the_users_own(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text("from implicit_stepper.paper import scenes\nscene = scenes.block()\n")
+    out = tmp_path / "out"
+    given = [str(tmp_path / "mine.py"), "--methods", "implicit,ccp", "--h", "0.02", "--duration", "0.1"]
+    assert main.main(["compare", *given, "--reference", "implicit:0.01", "--out", str(out)]) == 0
+    assert "| ccp | 0.02 |" in capsys.readouterr().out
+    assert {"comparison.csv", "comparison.md", "convergence.png", "work_precision.png", "through_time.png"} <= {
+        path.name for path in out.iterdir()
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.py"], "neither a file nor one of two-spheres, block, disc"),
+        ([__file__], "a scene of your own needs --h, --duration, --reference METHOD:H (for instance implicit:1e-4) or"),
+        ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "no 'magic'; the methods are "),
+        ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "there is no 'tricks'"),
+        ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "--h: 'x' is not a number. --h: 'y' is not a number."),
+        ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "a scene of your own needs --duration, --reference"),
+        (["block", "--methods", "ccp:1e-8"], "'ccp:1e-8' has fixed steps, from --h; radau can choose its steps"),
+        (["block", "--methods", "magic"], "there is no 'magic'; the methods are implicit"),
+        (["block", "--h", "small"], "--h: 'small' is not a number"),
+        (["block", "--reference", "magic:0.1"], "must be exact, METHOD:H or radau:TOL"),
+        (["block", "--h", "-1"], "`h` = -1.0"),
+    ],
+)
+def test_misuse_is_said(arguments, message, tmp_path, capsys):
+    assert main.main(["compare", *arguments, "--out", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_bad_arguments_are_refused():
+    scene, reference = scenes.block(), comparisons.sliding_block
+    for arguments, message in (
+        ((3, METHODS, [0.1], reference), "`scene` = 3"),
+        ((scene, {}, [0.1], reference), "`steppers` = {}"),
+        ((scene, METHODS, [], reference), "`h` is empty"),
+        ((scene, METHODS, [0.1], 3), "`reference` = 3"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ist.compare(*arguments, duration=1.0)

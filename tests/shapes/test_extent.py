@@ -1,0 +1,40 @@
+"""Balls in and around shapes, against their closed forms."""
+
+import numpy as np
+import pytest
+
+import shapes
+from shapes.closest_points.extent import extent
+
+CASES = {
+    "sphere": (lambda s: shapes.Sphere(0.5 * s), 0.5, 0.5),
+    "box": (lambda s: shapes.Box((s, s, s)), 1.0, np.sqrt(3)),
+    "plate": (lambda s: shapes.Box((s, s, 0.01 * s)), 0.01, np.sqrt(2.0001)),
+    "cylinder": (lambda s: shapes.Cylinder(0.1 * s, s), 0.1, np.sqrt(1.01)),
+    "ellipsoid": (lambda s: shapes.Ellipsoid((0.3 * s, 0.4 * s, s)), 0.3, 1.0),
+    "capsule": (lambda s: shapes.Capsule(0.1 * s, s), 0.1, 1.1),
+    "rounded plate": (lambda s: shapes.Rounded(shapes.Box((s, s, 0.01 * s)), 0.1 * s), 0.11, np.sqrt(2.0001) + 0.1),
+    "disc": (lambda s: shapes.Disc(0.5 * s), 0.5, 0.5),
+}
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-3])
+@pytest.mark.parametrize("name", CASES)
+def test_balls_in_and_around(name, size):
+    """The ball around may miss a corner by 2 %; both follow the size."""
+    make, inner, outer = CASES[name]
+    found = extent(make(size))
+    np.testing.assert_allclose(found.centre, 0.0, atol=1e-9 * size)
+    np.testing.assert_allclose(found.inner, inner * size, rtol=1e-5)
+    assert 0.98 * outer * size < found.outer <= (1 + 1e-12) * outer * size
+
+
+def test_what_is_unbounded_has_no_ball_around():
+    assert np.isinf(extent(shapes.HalfSpace(normal=(0, 0, 1))).outer)
+
+
+def test_the_centre_of_a_shape_off_its_origin_is_inside():
+    corner = shapes.Polytope([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    found = extent(corner)
+    assert 0.15 < found.inner < 0.2114  # of the inscribed ball: (3 - sqrt 3) / 6
+    assert np.linalg.norm(found.centre - 0.25) < 0.1

@@ -1,0 +1,161 @@
+"""Between the poses of a step: what passes is stopped or named, bounds hold, and what rolls costs nothing."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.model import poses
+from implicit_stepper.stepping import fallback, sweep
+
+STEPPER = ist.GeometricallyImplicit()
+HALF, RADIUS = 0.025, 0.05  # of the wall's thickness, of the ball [m]
+TOUCH = HALF + RADIUS
+
+
+def turned(axis, angle):
+    return np.append(np.cos(angle / 2), np.sin(angle / 2) * np.array(axis))
+
+
+def before_a_wall(place, angle, speed=10.0):
+    """A ball that flies along x at a wall of 5 cm, turned about z."""
+    scene = ist.Scene(gravity=(0, 0, 0), acceleration_scale=9.81)
+    wall = scene.add_fixed(name="wall", shape=shapes.Box((HALF, 2, 2)), quaternion=turned((0, 0, 1), angle))
+    ball = scene.add_body(
+        name="ball",
+        shape=shapes.Sphere(RADIUS),
+        position=(place, 0, 0),
+        mass=1.0,
+        inertia=(1e-3, 1e-3, 1e-3),
+        velocity=(speed, 0, 0, 0, 0, 0),
+    )
+    scene.add_contact(wall, ball, friction=0.3)
+    return scene
+
+
+@pytest.mark.parametrize(("place", "angle"), [(-0.75, 0.0), (-0.2, 0.5)])
+def test_a_ball_does_not_pass_a_wall(place, angle):
+    """Half a metre a step, through 15 cm: without a sweep it is certified on the other side after some steps."""
+    run = ist.simulate(before_a_wall(place, angle), STEPPER, h=0.05, duration=0.3)
+    beside = run.position[:, 0] @ [np.cos(angle), np.sin(angle), 0]
+    assert np.all(beside < -TOUCH + 1e-12)
+    assert np.max(run.stats.substeps) > 1
+    assert np.all(np.stack(list(run.certificate.values())) < 1e-10)
+
+
+@pytest.mark.parametrize(("place", "angle"), [(-0.75, 0.0), (-0.2, 0.5), (-3.0, 0.0)])
+def test_chosen_steps_land_on_a_wall_that_they_would_fly_through(place, angle):
+    """Free flight has no error, so that steps are long. The ball meets the wall when it is TOUCH away along the normal."""
+    run = ist.simulate(before_a_wall(place, angle), ist.RadauContact(), tol=1e-6, duration=0.4)
+    met = -(place + TOUCH / np.cos(angle)) / 10.0
+    assert [event.kind for event in run.events] == ["closes"]
+    np.testing.assert_allclose(run.events[0].time, met, rtol=1e-9)
+    assert np.all(run.position[:, 0] @ [np.cos(angle), np.sin(angle), 0] < -TOUCH + 1e-12)
+
+
+def rods(spin):
+    """A free rod of 1 cm about to hit a fixed one of 2 cm, .3 m from its centre, both along other axes."""
+    scene = ist.Scene(gravity=(0, 0, 0), acceleration_scale=9.81)
+    post = scene.add_fixed(name="post", shape=shapes.Capsule(0.02, 0.5), position=(0.3, 0, 0))
+    along = Rotation.from_euler("z", -0.5) * Rotation.from_euler("y", np.pi / 2)
+    rod = scene.add_body(
+        name="rod",
+        shape=shapes.Capsule(0.01, 0.5),
+        position=(0, 0, 0),
+        quaternion=np.roll(along.as_quat(), 1),
+        mass=1.0,
+        velocity=(0, 0, 0, 0, 0, spin),
+    )
+    scene.add_contact(post, rod, friction=0.3)
+    return scene
+
+
+@pytest.mark.parametrize("spin", [20.0, 60.0])
+def test_a_rod_that_spins_does_not_pass_another(spin):
+    """Up to three radians in the first step. The rod stays on its side: its axis passes the post at y < 0."""
+    run = ist.simulate(rods(spin), STEPPER, h=0.05, duration=0.05)
+    axis = poses.matrices(run.quaternion[:, 0])[..., 2]
+    height = run.position[:, 0, 1] + (0.3 - run.position[:, 0, 0]) * axis[:, 1] / axis[:, 0]
+    assert np.all(height < 0)
+    assert run.stats.substeps[0] > 1
+
+
+def test_a_pair_that_passes_in_every_step_is_named(monkeypatch):
+    monkeypatch.setattr(fallback, "_FINEST", 0)
+    with pytest.raises(ist.StepError, match=r"pass through each other .* They are wall and ball.") as caught:
+        ist.simulate(before_a_wall(-0.75, 0.0), STEPPER, h=0.05, duration=0.3)
+    assert caught.value.result == ist.Result.PASSED
+
+
+def gaps_along(first, second, moves, turns, shares):
+    """Gaps (k, n) and normals (k, n, 3) of two shapes, `second` moved from above by `moves` (n, 3) and turned by `turns` (n,
+    3), after `shares` (k,) of them."""
+    share = shares[:, None, None]
+    identity = np.broadcast_to([1.0, 0, 0, 0], (len(shares), len(moves), 4))
+    place = np.array([0, 0, 1.0]) + (share - 0.5) * moves
+    found = ist.closest_points(
+        first, (np.zeros(3), np.array([1.0, 0, 0, 0])), second, (place, poses.turned(identity, share * turns))
+    )
+    return place, np.asarray(found.distance), np.asarray(found.normal)
+
+
+def test_no_overlap_between_poses_exceeds_its_bound():
+    """40 random motions of a box by a box, up to 1.5 m and 2 rad, looked at in 17 poses."""
+    rng = np.random.default_rng(0)
+    shape, count = shapes.Box((0.3, 0.2, 0.4)), 40
+    moves = rng.normal(size=(count, 3)) * rng.uniform(0.02, 1, (count, 1))
+    turns = rng.normal(size=(count, 3)) * rng.uniform(0.02, 1, (count, 1))
+    place, gaps, normals = gaps_along(shape, shape, moves, turns, np.linspace(0, 1, 17))
+    scene = ist.Scene()
+    scene.add_contact(
+        scene.add_fixed(name="a", shape=shape), scene.add_body(name="b", shape=shape, position=(0, 0, 1), mass=1.0)
+    )
+    system, _ = scene.build()
+    looked = sweep.Sweep(scene, STEPPER, system)
+    tight = 0
+    for i in range(count):
+        ends = [0, -1]
+        velocity = np.concatenate([moves[i], turns[i]])
+        piece = sweep._Pieces(
+            position=place[ends, i][:, None],
+            orientation=np.zeros((2, 1, 4)),
+            velocity=np.stack([velocity, velocity])[:, None],
+            h=np.ones(1),
+            gaps=(gaps[:1, i, None], gaps[-1:, i, None]),
+            normals=(normals[:1, i, None], normals[-1:, i, None]),
+        )
+        bound, deepest = float(looked._deepest(piece)[0, 0]), -np.min(gaps[:, i])
+        assert deepest <= bound + 1e-3  # sampling of the box's size leaves a per cent of 0.5 m
+        tight += bound < deepest + 0.1
+    assert tight > count // 4
+
+
+def test_rolling_needs_no_closest_points(monkeypatch):
+    """A ball that rolls over a plate, a step of twice its thickness at a time: bounds alone do."""
+    monkeypatch.setattr(sweep.Sweep, "_closest", None)
+    scene = ist.Scene()
+    plate = scene.add_fixed(name="plate", shape=shapes.Box((3, 3, 0.01)), position=(0, 0, -0.01))
+    ball = scene.add_body(
+        name="ball",
+        shape=shapes.Sphere(RADIUS),
+        position=(-1, 0, RADIUS),
+        mass=1.0,
+        inertia=(1e-3, 1e-3, 1e-3),
+        velocity=(4, 0, 0, 0, 80, 0),
+    )
+    scene.add_contact(plate, ball, friction=0.3)
+    run = ist.simulate(scene, STEPPER, h=0.01, duration=0.2)
+    assert np.all(run.stats.substeps == 1)
+
+
+def test_poses_in_numpy_are_those_of_scipy():
+    rng = np.random.default_rng(1)
+    q, turn = rng.normal(size=(20, 4)), rng.normal(size=(20, 3)) * 4
+    q /= np.linalg.norm(q, axis=1, keepdims=True)
+    start = Rotation.from_quat(np.roll(q, -1, axis=1))
+    end = poses.turned(q, turn)
+    np.testing.assert_allclose(poses.matrices(q), start.as_matrix(), atol=1e-14)
+    np.testing.assert_allclose(poses.matrices(end), (Rotation.from_rotvec(turn) * start).as_matrix(), atol=1e-14)
+    np.testing.assert_allclose(poses.turn_between(q, end, turn + 0.1), turn, atol=1e-12)  # beyond half a turn too
+    np.testing.assert_allclose(poses.turn_between(q, q, 0 * turn), 0 * turn, atol=1e-12)
