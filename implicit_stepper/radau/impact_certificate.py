@@ -10,8 +10,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from ..constraints import certificate_mechanics as mechanics
 from ..constraints.friction import dissipation_defect
-from ..implicit_euler import certificate_mechanics as mechanics
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import ContactGroup, System, in_user_order, take

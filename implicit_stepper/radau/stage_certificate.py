@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..implicit_euler import certificate_mechanics as mechanics
-from ..implicit_euler.certificate import contact_violations, known_momentum, pose_violations
-from ..implicit_euler.certificate_mechanics import Bodies, Frame, beyond_rounding
+from ..constraints import certificate_mechanics as mechanics
+from ..constraints.certificate_mechanics import Bodies, Frame, beyond_rounding
+from ..constraints.violations import contact_violations, known_momentum, pose_violations
 from ..implicit_euler.energy import excess_energy, stored_energy
 from ..model.bodies import State
 from ..model.records import Contacts

@@ -11,7 +11,7 @@ import numpy as np
 
 from shapes.arguments import vector
 
-from ..implicit_euler.certificate import described
+from ..constraints.violations import described
 from ..model.bodies import State
 from ..model.results import Result, StepError
 from ..model.system import System

@@ -12,7 +12,7 @@ import numpy as np
 
 from shapes.arguments import positive
 
-from ..implicit_euler.certificate import described
+from ..constraints.violations import described
 from ..model.bodies import State
 from ..model.results import Interrupted, Result, StepError
 from ..model.system import System

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 
 from shapes.arguments import positive
 
+from ..constraints import certificate_mechanics as mechanics
 from ..constraints import kinematics, linear_rows
 from ..constraints.detection import Nearby
-from ..implicit_euler import certificate_mechanics as mechanics
 from ..model import bodies, loads
 from ..model.bodies import State
 from ..model.checks import count

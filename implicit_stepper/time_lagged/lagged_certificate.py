@@ -10,9 +10,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..implicit_euler import certificate_mechanics as mechanics
-from ..implicit_euler.certificate import closest_points_violation, pose_violations, slip_violation, tangent_violation
-from ..implicit_euler.certificate_mechanics import Bodies
+from ..constraints import certificate_mechanics as mechanics
+from ..constraints.certificate_mechanics import Bodies
+from ..constraints.violations import closest_points_violation, pose_violations, slip_violation, tangent_violation
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import ContactGroup, System, in_user_order, take

@@ -10,8 +10,8 @@ from scipy.spatial.transform import Rotation
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.constraints import certificate_mechanics as mechanics
 from implicit_stepper.constraints import contact
-from implicit_stepper.implicit_euler import certificate_mechanics as mechanics
 from implicit_stepper.model import rotation
 from implicit_stepper.model.units import scales
 from implicit_stepper.paper import scenes

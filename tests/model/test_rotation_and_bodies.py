@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 import shapes
 from implicit_stepper import GeometricallyImplicit, Scene, simulate
-from implicit_stepper.implicit_euler import certificate_mechanics
+from implicit_stepper.constraints import certificate_mechanics
 from implicit_stepper.model import bodies, rotation
 
 EPS = np.finfo(float).eps

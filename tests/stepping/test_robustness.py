@@ -9,7 +9,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.implicit_euler.certificate import described
+from implicit_stepper.constraints.violations import described
 from implicit_stepper.paper import scenes
 from implicit_stepper.runtime.compilation import jit
 from implicit_stepper.stepping import fallback

@@ -1,0 +1,158 @@
+"""What a record of contacts and poses lacks of being a solution: the laws of contact, from the record alone.
+
+Nothing here comes from a residual: Chakraborty (9)-(11) and (20)-(22) are written out with f(a2) and the cone of (5),
+beside the signed gap and the maximum-dissipation defect; `certificate_mechanics` is a second writing of mechanics. Every
+entry is a violation, dimensionless, zero when the equation holds; impulses are measured in max(m g h, p_n), those of
+friction in max(m g h, p_n, mu p_n), slips in max(g h, sigma), lengths in the scene's length and gaps in h sqrt(g L).
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.closest_points.conditions import Placed
+from shapes.shape_class import ShapeClass
+from shapes.small_algebra import inner
+
+from ..model.bodies import State
+from ..model.records import Contacts
+from ..model.system import ContactGroup, System
+from ..model.units import Scales
+from . import certificate_mechanics as mechanics
+from .certificate_mechanics import Bodies, Frame, beyond_rounding
+from .compliance import gap_unit, shifted_gap
+from .friction import dissipation_defect
+
+# Sine of the angle to the normal up to which `FrictionEllipsoid.direction` orients nothing: 0.1, and what rounding adds.
+_PARALLEL = 0.1 * (1 + 1e-9)
+_OF_BODIES = frozenset({"momentum", "pose", "rates", "impact"})  # violations with an entry for each moving body
+_OF_ALL = frozenset({"energy"})  # with one entry for all
+
+
+def known_momentum(system: System, state: State):
+    """M(q) nu (nb, 6 or 3) in `state`."""
+    return mechanics.momentum(system, mechanics.rotations(state.orientation), state.velocity)
+
+
+def pose_violations(units: Scales, before: State, after: State, there: State, turn, h):
+    """How far (nb,) `after` is, in poses and time, from `there`, where `before` leads with the `turn` (nb, 3 or 1)."""
+    far = jnp.abs(before.position) + jnp.abs(there.position)
+    turns = mechanics.length(before.orientation) + mechanics.length(turn)
+    strayed = beyond_rounding(after.position - there.position, far)
+    turned = units.length * beyond_rounding(after.orientation - there.orientation, turns[:, None])
+    late = beyond_rounding(after.time - there.time, jnp.abs(there.time)) / h
+    return jnp.maximum(jnp.max(jnp.concatenate([strayed, turned], axis=1), axis=1) / units.gap, late)
+
+
+def contact_violations(
+    units: Scales, h, member: ContactGroup, record: Contacts, impulse, body_1: Bodies, body_2: Bodies
+) -> tuple[dict[str, jax.Array], Frame, jax.Array]:
+    """Violations () of one contact, where its impulses act, and how fast () [m/s] it opens or closes."""
+    first, second = mechanics.placed(member, body_1, body_2)
+    frame = mechanics.frame_of(record, body_1, body_2)
+    v_n, v, fast = mechanics.slip(frame, body_1, body_2)
+    p_n, w = record.normal_impulse, member.e * v
+    sigma, on = mechanics.length(w), member.e > 0
+    y = jnp.where(on, record.friction_impulse / jnp.where(on, member.e, 1.0), 0.0)
+    rubs = mechanics.length(y)
+    P, V = jnp.maximum(impulse, p_n), jnp.maximum(units.speed, sigma)
+    F = jnp.maximum(P, member.mu * p_n)  # without it the violations of a contact that rolls would grow with mu
+    room = member.mu * p_n - rubs
+    core_2 = record.point_2 - member.pair.first.radius(first.theta) * record.normal  # of a rounded body f is the core's
+    f_a2 = jnp.max(first.value(member.pair.first, core_2) / first.slope)
+    # a compliant law holds for the gap itself, of which f(a2) has only the sign
+    gap = shifted_gap(member, record.gap, v_n, p_n, h)
+    apart, unit = f_a2 if member.compliance is None else gap, gap_unit(member, units.gap, units.speed, impulse, h)
+    unaided = jnp.where(on, 0.0, jnp.abs(record.friction_impulse) / _lever(v.shape[0], units.length))
+    violations = {
+        "closest points": closest_points_violation(units, member, record, first, second),
+        "gap": jnp.maximum(-gap, 0.0) / unit,
+        "normal impulse": jnp.maximum(-p_n, 0.0) / P,
+        "p_n _|_ f(a2)": jnp.abs(jnp.minimum(p_n / P, apart / unit)),
+        "tangent": tangent_violation(member, body_1, frame),
+        "slip": slip_violation(units, member, record, v, sigma, fast),
+        "friction": jnp.max(jnp.abs(member.mu * p_n * w + y * sigma)) / (F * V),
+        "cone": jnp.maximum(-room, 0.0) / F,
+        "sigma zeta": jnp.abs(sigma * room) / (V * F),
+        "dissipation": jnp.abs(dissipation_defect(member.mu, p_n, y, w)) / (F * V),
+        "no impulse on an axis without friction": jnp.max(unaided) / P,
+    }
+    return violations, frame, beyond_rounding(v_n, fast[0])
+
+
+def slip_violation(units: Scales, member: ContactGroup, record: Contacts, v, sigma, fast):
+    """Violations () of: the record's slip (k,) is v, its sigma () that of v, but for rounding of numbers as large as `fast`
+    (k,). Angular velocities count with the scene's length."""
+    lever = _lever(v.shape[0], units.length)
+    speed = jnp.maximum(units.speed, jnp.max(jnp.abs(v) * lever))
+    slips = jnp.max(beyond_rounding(record.slip - v, fast) * lever) / speed
+    other = beyond_rounding(record.sigma - sigma, inner(member.e, fast)) / jnp.maximum(units.speed, sigma)
+    return jnp.maximum(slips, other)
+
+
+def _lever(k: int, length):
+    """What makes (v_t, v_o, v_r) speeds, and torques p_r impulses by division: (k,)."""
+    return jnp.stack([jnp.ones(()), jnp.ones(()), length])[:k]
+
+
+def tangent_violation(member: ContactGroup, body_1: Bodies, frame: Frame):
+    """Violations () of: t is a unit vector across n, and in space along `direction` where that is given and can be."""
+    n, t = frame.axes[:2]
+    if n.shape == (2,):
+        return jnp.max(jnp.abs(t - mechanics.arms(n)[0]))
+    wanted = inner(body_1.rotation, member.direction)
+    along = wanted - n * inner(n, wanted)
+    size = mechanics.length(along)
+    off = jnp.where(size > _PARALLEL * mechanics.length(wanted), t * size - along, 0.0)
+    return jnp.max(jnp.abs(jnp.concatenate([off, inner(frame.axes[:2], t) - np.array([0.0, 1.0])])))
+
+
+def closest_points_violation(units: Scales, member: ContactGroup, record: Contacts, first: Placed, second: Placed):
+    """Chakraborty (9), and (20)-(22) with the signs mended: points on the surfaces, opposite normals along their line."""
+    n = record.normal
+    return jnp.max(
+        jnp.concatenate(
+            [
+                jnp.abs(record.point_2 - record.point_1 - record.gap * n) / units.length,
+                jnp.abs(inner(n, n) - 1)[None],
+                _normal_at(member.pair.first, first, record.point_1, n, record.multipliers_1, units.length),
+                _normal_at(member.pair.second, second, record.point_2, -n, record.multipliers_2, units.length),
+            ]
+        )
+    )
+
+
+def _normal_at(shape_class: ShapeClass, placed: Placed, point, outward, multipliers, length):
+    """Violations of: `point` (d,) is on the body, whose unit normal is `outward` (d,) by the `multipliers`, of which those
+    beyond the body's own number are zero."""
+    core, weights = point - shape_class.radius(placed.theta) * outward, multipliers[: shape_class.count] * placed.slope
+    f, padding = placed.value(shape_class, core) / placed.slope, multipliers[shape_class.count :] * placed.slope[0]
+    if shape_class.support is None:
+        defect = inner(placed.gradient(shape_class, core).T, weights / placed.slope) - outward
+    else:  # the gradient has infinite derivatives: the point must be the one farthest along the normal
+        normal, body_point = inner(placed.rotation.T, outward), inner(placed.rotation.T, core - placed.position)
+        c = body_point - shape_class.support_jet.gradient(normal, placed.theta)[0]
+        reach = shape_class.half_lengths(placed.theta)
+        defect = (c - jnp.clip(c + length * normal, -reach, reach)) / length
+        # of n = l grad f only the product with the point is smooth
+        radial = inner(shape_class.jet.gradient(body_point, placed.theta)[0], body_point) * weights / placed.slope
+        defect = jnp.concatenate([defect, (radial - inner(normal, body_point)) / length])
+    slack = jnp.concatenate([jnp.max(f)[None], weights * f]) / length
+    return jnp.concatenate([jnp.abs(defect), jnp.abs(slack), jnp.maximum(-weights, 0.0), jnp.abs(padding)])
+
+
+def described(system: System, violations: dict[str, np.ndarray]) -> str:
+    """In words: the worst entry of each of `violations`, and the body or the contact that it belongs to."""
+    parts = []
+    for name, values in violations.items():
+        worst = int(np.argmax(np.where(np.isnan(values), np.inf, values)))
+        parts.append(f"{name} {values[worst]:.2e} at {_place(system, name, worst)}")
+    return "; ".join(parts)
+
+
+def _place(system: System, name: str, number: int) -> str:
+    if name in _OF_ALL:
+        return "all bodies"
+    return system.names[number] if name in _OF_BODIES else " and ".join(system.contact_names[number])

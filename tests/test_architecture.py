@@ -1,0 +1,112 @@
+"""The plan of the rooms: imports go down one list, siblings do not know each other, and modules and functions stay short."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+# A room imports from rooms above it in this list only; rooms in one line do not know each other.
+ORDER = (
+    {"shapes"},
+    {"runtime"},
+    {"model"},
+    {"solvers"},
+    {"collision"},
+    {"constraints"},
+    {"scene"},
+    {"stepping"},
+    {"implicit_euler", "time_lagged"},
+    {"radau"},
+    {"run"},
+    {"output"},
+    {"paper"},
+    {"commands"},
+)
+LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
+MODULES = sorted([*ROOT.glob("implicit_stepper/*/*.py"), *ROOT.glob("shapes/**/*.py")])
+
+
+def imported(module: Path):
+    """Dotted names of the package's own modules and names that `module` imports, as tuples."""
+    own = module.relative_to(ROOT).with_suffix("").parts
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            base = (
+                (*own[: len(own) - node.level], *(node.module or "").split("."))
+                if node.level
+                else tuple(node.module.split("."))
+            )
+            base = tuple(part for part in base if part)
+            if base[0] in ("implicit_stepper", "shapes"):
+                yield from ((*base, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (
+                tuple(a.name.split(".")) for a in node.names if a.name.split(".")[0] in ("implicit_stepper", "shapes")
+            )
+
+
+def room(dotted) -> str:
+    """The room of a dotted name."""
+    return "shapes" if dotted[0] == "shapes" else dotted[1]
+
+
+def test_every_folder_is_a_room_of_the_plan_and_tells_what_it_is():
+    folders = {path.parent.name for path in ROOT.glob("implicit_stepper/*/*.py")}
+    assert folders | {"shapes"} == set(LEVEL)
+    assert {path.name for path in ROOT.glob("implicit_stepper/*.py")} == {"__init__.py"}
+    for name in sorted(folders):
+        page = ROOT / "implicit_stepper" / name / "README.md"
+        assert page.exists(), f"{name} has no README.md"
+        text = page.read_text()
+        assert len(text.splitlines()) <= 60, f"{page} is more than a page"
+        parts = {path.stem for path in page.parent.glob("*.py")} - {"__init__"}
+        assert [part for part in sorted(parts) if f"- `{part}`:" not in text] == []
+
+
+def test_imports_go_down_the_list_of_rooms():
+    """`find_wrong` finds an arrow up where there is one, and there is none."""
+
+    def find_wrong(own, imports):
+        return [".".join(name) for name in imports if room(name) != own and LEVEL[room(name)] >= LEVEL[own]]
+
+    assert find_wrong("time_lagged", [("implicit_stepper", "implicit_euler", "ncp")]) == [
+        "implicit_stepper.implicit_euler.ncp"
+    ]
+    assert find_wrong("shapes", [("implicit_stepper", "model", "rotation")]) == ["implicit_stepper.model.rotation"]
+    wrong = {
+        str(path.relative_to(ROOT)): found
+        for path in MODULES
+        if (found := find_wrong(room(path.relative_to(ROOT).parts), imported(path)))
+    }
+    assert wrong == {}
+
+
+def test_modules_import_each_other_without_a_circle():
+    graph = {}
+    for path in MODULES:
+        name = path.relative_to(ROOT).with_suffix("").parts
+        graph[name] = {target for dotted in imported(path) for target in (dotted, dotted[:-1])}
+    done, open_ = set(), []
+
+    def visit(name):
+        assert name not in open_, f"circle of imports: {open_[open_.index(name) :]}"
+        if name in done or name not in graph:
+            return
+        open_.append(name)
+        for target in graph[name]:
+            visit(target)
+        open_.pop()
+        done.add(name)
+
+    for name in graph:
+        visit(name)
+
+
+def test_modules_and_functions_are_short():
+    modules, functions = {}, {}
+    for path in MODULES:
+        text, name = path.read_text(), str(path.relative_to(ROOT))
+        modules[name] = len(text.splitlines())
+        nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef))
+        functions |= {f"{name}: {node.name}": node.end_lineno - node.lineno + 1 for node in nodes}
+    assert {name: lines for name, lines in modules.items() if lines > 320} == {}
+    assert {name: lines for name, lines in functions.items() if lines > 60} == {}
