@@ -374,12 +374,12 @@ def _refuse_overlap(system: System, closest) -> None:
 def with_impacts(steps: Taken, hits) -> Taken:
     """`steps` with the impacts at their ends: (how many steps came before it, the impact)."""
     velocity, normal, friction = (
-        np.array(a) for a in (loop.state.velocity, loop.contacts.normal_impulse, loop.contacts.friction_impulse)
+        np.array(a) for a in (steps.state.velocity, steps.contacts.normal_impulse, steps.contacts.friction_impulse)
     )
     for count, hit in hits:
         velocity[count - 1] = hit.state.velocity
         normal[count - 1] += hit.contacts.normal_impulse
         friction[count - 1] += hit.contacts.friction_impulse
-    state = dataclasses.replace(loop.state, velocity=velocity)
-    contacts = dataclasses.replace(loop.contacts, normal_impulse=normal, friction_impulse=friction)
+    state = dataclasses.replace(steps.state, velocity=velocity)
+    contacts = dataclasses.replace(steps.contacts, normal_impulse=normal, friction_impulse=friction)
     return dataclasses.replace(steps, state=state, contacts=contacts)
