@@ -82,11 +82,16 @@ def cut_start(problem: ncp.StepProblem, cuts: Cuts, sweeps: int):
         for group, planes, reference in zip(system.groups, cuts.groups, problem.references, strict=True)
     ]
     velocity, groups = _gauss_seidel(problem, cuts.free, groups, sweeps)
-    start = [velocity.reshape(-1)]
-    for group, planes, reference in zip(system.groups, groups, problem.references, strict=True):
-        start.append(_contact_start(problem, group, planes, reference, velocity, cuts.rounds).reshape(-1))
-    z = jnp.concatenate(start) / ncp.unknown_scale(problem)
-    return z, Cuts(velocity, cuts.free, cuts.rounds + 1, tuple(groups))
+    found = Cuts(velocity, cuts.free, cuts.rounds + 1, tuple(groups))
+    return at_planes(problem, found) / ncp.unknown_scale(problem), found
+
+
+def at_planes(problem: ncp.StepProblem, cuts: Cuts):
+    """The start (N,), in physical units, with the velocity and the impulses that are found at the planes of `cuts`."""
+    start = [cuts.velocity.reshape(-1)]
+    for group, planes, reference in zip(problem.system.groups, cuts.groups, problem.references, strict=True):
+        start.append(_contact_start(problem, group, planes, reference, cuts.velocity, cuts.rounds - 1).reshape(-1))
+    return jnp.concatenate(start)
 
 
 def tilted(cuts: Cuts, h, number: int) -> Cuts:
@@ -152,20 +157,21 @@ def _add_planes(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts
     )
 
 
-def _gauss_seidel(problem: ncp.StepProblem, free, groups: list[GroupCuts], sweeps: int):
-    """Solve 0 <= p_n _|_ W_n.nu + speed >= 0 with projected friction over all planes; empty rounds have zero rates."""
-    system = problem.system
+def response(problem: ncp.StepProblem, free, force):
+    """M^-1 of generalised impulses (..., n), where the velocities `free` (nb, 6 or 3) lead."""
+    system, d = problem.system, problem.system.dimension
     _, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(
         problem.state.position, problem.state.orientation, free, problem.h
     )
+    shaped = force.reshape(*force.shape[:-1], *free.shape)
+    inertia = jnp.linalg.inv(jax.vmap(bodies.world_inertia)(system.inertia, orientation))
+    spin = jnp.einsum("bij,...bj->...bi", inertia, shaped[..., d:])
+    return jnp.concatenate([shaped[..., :d] / system.mass[:, None], spin], axis=-1).reshape(force.shape)
 
-    def response(force):
-        """M^-1 of generalised impulses (..., n)."""
-        shaped = force.reshape(*force.shape[:-1], *free.shape)
-        d = system.dimension
-        inertia = jnp.linalg.inv(jax.vmap(bodies.world_inertia)(system.inertia, orientation))
-        spin = jnp.einsum("bij,...bj->...bi", inertia, shaped[..., d:])
-        return jnp.concatenate([shaped[..., :d] / system.mass[:, None], spin], axis=-1).reshape(force.shape)
+
+def _gauss_seidel(problem: ncp.StepProblem, free, groups: list[GroupCuts], sweeps: int):
+    """Solve 0 <= p_n _|_ W_n.nu + speed >= 0 with projected friction over all planes; empty rounds have zero rates."""
+    system = problem.system
 
     def flat(name):
         return jnp.concatenate([getattr(g, name).reshape(-1, *getattr(g, name).shape[2:]) for g in groups])
@@ -174,7 +180,7 @@ def _gauss_seidel(problem: ncp.StepProblem, free, groups: list[GroupCuts], sweep
     mu = jnp.concatenate(
         [jnp.broadcast_to(g.mu, p.speed.shape).reshape(-1) for g, p in zip(system.groups, groups, strict=True)]
     )
-    back = response(rate)
+    back = response(problem, free, rate)
     diagonal = jnp.sum(rate * back, axis=-1)
     present = diagonal[:, 0] > 0
     normal_diagonal = jnp.where(present, diagonal[:, 0], 1.0)

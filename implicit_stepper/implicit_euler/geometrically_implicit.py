@@ -29,7 +29,9 @@ from . import energy, initial_guess, ncp
 from .certificate import certificate
 from .cutting_planes import Cuts, cut_start, no_cuts, tilted
 from .indeterminate import NEARLY, to_the_edges
+from .sticking import pivoted, stopped, without_drilling
 
+_LARGEST = 2000  # unknowns of a step: a dense matrix of all contacts takes seconds
 _PATIENCE = 5  # times as many iterations for the last rungs
 _SLIGHT_DAMPING = 1e-20  # of the last one: a load of 10^6 times the weight of what carries it has a singular value of 1e-6
 
@@ -63,6 +65,7 @@ class GeometricallyImplicit:
     rungs: ClassVar[tuple[str, ...]] = (
         "warm start",
         "cuts",
+        "sticking",
         "free flight",
         "tilted cuts",
         "internal forces",
@@ -123,9 +126,13 @@ class GeometricallyImplicit:
         """Other starts of the same step, as memories for `step`, computed as they are asked for."""
         fresh = _no_cuts(self, system, state, memory, h)
         cuts = fresh
-        for _ in range(self.rounds):
+        for number in range(self.rounds):
             start, cuts = _cut(self, system, state, memory, h, cuts)
             yield "cuts", start
+            if number == 0:
+                first = start, cuts
+        for start in self._sticking(system, state, memory, *first, h):
+            yield "sticking", start
         deepest = begin(self, system, _moved(state, fresh.velocity, h))  # no impulses, closest points without a hint
         yield "free flight", _starting_at(memory, deepest.history[0])
         cuts = fresh
@@ -147,6 +154,19 @@ class GeometricallyImplicit:
         slight = dataclasses.replace(patient, damping=_SLIGHT_DAMPING)
         for start in (_starting_at(memory, memory.history[0]), _cut(self, system, state, memory, h, fresh)[0]):
             yield "less damping", _starting_at(memory, _stepped(slight, system, state, start, h).memory.history[0])
+
+    def _sticking(self, system: System, state: State, memory: Memory, start: Memory, cuts: Cuts, h) -> Iterator[Memory]:
+        """Contacts that stick where they press in the first `cuts`, or where bodies pivot near their `start`; there, with
+        friction as it is without drilling."""
+        if memory.history.shape[1] <= _LARGEST:
+            yield _stopped(self, system, state, memory, h, cuts)
+        start, moved = _pivoted(self, system, state, memory, start.history[0], 0.0, h)
+        if moved:
+            yield start
+            free = without_drilling(system)
+            if free is not None:
+                stuck = _stepped(self, free, state, start, h).memory
+                yield _pivoted(self, system, state, memory, stuck.history[0], 1.0, h)[0]
 
     def _problem(self, system: System, state: State, memory: Memory, h) -> ncp.StepProblem:
         if self.gap == "query":
@@ -211,6 +231,19 @@ def _cut(stepper: GeometricallyImplicit, system: System, state: State, memory: M
     problem = stepper._problem(system, state, memory, h)
     z, cuts = cut_start(problem, cuts, stepper.sweeps)
     return _starting_at(memory, z * ncp.unknown_scale(problem)), cuts
+
+
+@functools.partial(jit, static_argnums=0, apart=True)
+def _stopped(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h, cuts: Cuts) -> Memory:
+    """A memory that starts from `sticking.stopped`."""
+    return _starting_at(memory, stopped(stepper._problem(system, state, memory, h), cuts))
+
+
+@functools.partial(jit, static_argnums=0, apart=True)
+def _pivoted(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, unknowns, rubs, h):
+    """A memory that starts from `sticking.pivoted` of the start `unknowns` (N,), and whether that is another one."""
+    start, moved = pivoted(stepper._problem(system, state, memory, h), unknowns, rubs)
+    return _starting_at(memory, start), moved
 
 
 @jit

@@ -22,6 +22,7 @@ from ..model.system import System, in_user_order
 from ..runtime.compilation import jit, prepare
 from ..runtime.progress import Progress, doing, first_call, next_call
 from ..stepping import loop
+from ..stepping.run_certificate import first_gaps
 from ..stepping.stepper import closest_points
 from ..stepping.sweep import Passage, Sweep
 from . import euler_steps, impact, radau_contact, stage_records
@@ -48,11 +49,12 @@ _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events withou
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What a run leaves: the `first` state; `steps`, NumPy arrays with a first axis, of which the first has no length if the
-    run began with an impact; `events`; `euler_steps`, the certificates of steps of the paper's scheme by their number;
-    `counts` of solves by kind; why it stopped early, if it did; and whether it was interrupted."""
+    """What a run leaves: the `first` state and its `gaps` (nc,) [m]; `steps`, NumPy arrays with a first axis, of which the
+    first has no length if the run began with an impact; `events`; `one_stage`, the certificates of steps of the paper's
+    scheme by their number; `counts` of solves by kind; why it stopped early, if it did; and whether it was interrupted."""
 
     first: State
+    gaps: np.ndarray
     steps: Taken
     events: list[Event]
     one_stage: dict[int, dict[str, np.ndarray]]
@@ -154,6 +156,7 @@ class _Driver:
         relative = min(float(tolerance.position) / float(system.length), float(tolerance.angle))
         self.small = self.unit * np.sqrt(relative)  # [s]: the error of a step of one stage is the tolerance
         self.first, self.start, self.end = state, state.position, end
+        self.gaps = np.zeros(system.contact_count)
         self.told, self.begun = told, float(state.time)
         self.taken: list[Taken] = []
         self.landed: list[Event] = []
@@ -172,7 +175,8 @@ class _Driver:
         h = np.asarray(_FIRST * self.unit)
         prepare(_programs, stepper, system, state, references, self._limits(0), h)
         closest = closest_points(system, state)
-        _refuse_overlap(system, closest)
+        self.gaps = first_gaps(system, closest)
+        _refuse_overlap(system, self.gaps)
         self._go_on(state, closest, references, h)
 
     def to(self, end: float) -> None:
@@ -255,7 +259,7 @@ class _Driver:
         moves = jax.tree.map(lambda a: a[int(taken.h[0] == 0) :], taken)
         events = found_events(self.system, self.first, moves, self.landed)
         own = {number: values for number, values in self.one_stage.items() if number < len(taken.h)}
-        return Run(self.first, taken, events, own, self.counts, self.failure, stopped)
+        return Run(self.first, self.gaps, taken, events, own, self.counts, self.failure, stopped)
 
     def _limits(self, most: int) -> Limits:
         """Of the way to the present end, with `most` problems at once."""
@@ -269,6 +273,9 @@ class _Driver:
         find the centres of pressure. One that is not taken leaves the forces; where it tells that bodies meet elsewhere
         than at that point, a tiny one before it goes through the impact."""
         hit, memory, guess = _resume(self.stepper, self.system, state, closest, references)
+        # those found here are as good as the start from `closest`, which may be of another corner
+        gaps = self.taken[-1].contacts.gap[-1] if self.taken else self.gaps
+        memory = dataclasses.replace(memory, gaps=jax.device_put(gaps))
         if not self.taken:
             self.landed = [Event(float(state.time), int(contact), "closes") for contact in np.flatnonzero(hit.met)]
         smooth = modes is not None and not np.any(np.asarray(hit.contacts.normal_impulse) > 0)
@@ -281,14 +288,14 @@ class _Driver:
             self._count_impact(hit)
         else:
             self.point = dataclasses.replace(self.point, state=state)
-            self._take(euler_steps.through(*self._one(), state, self._sizes(_THROUGH), self.step_tolerance))
+            self._take(euler_steps.through(*self._one(), state, self._gaps(), self._sizes(_THROUGH), self.step_tolerance))
             found = self._forces(self.point.state)
         if found.solved:
             memory = euler_steps.memory_before(self.stepper.stages, self.system, found)
             self.point = dataclasses.replace(self.point, memory=memory)
 
     def _forces(self, state: State) -> euler_steps.Series:
-        found = euler_steps.forces(*self._one(), state, self._sizes(_FORCES), self.step_tolerance)
+        found = euler_steps.forces(*self._one(), state, self._gaps(), self._sizes(_FORCES), self.step_tolerance)
         self.starts += found.starts
         return found
 
@@ -312,7 +319,7 @@ class _Driver:
         self.point = dataclasses.replace(self.point, h=np.asarray(self.small))
         sizes = self._sizes(_ACROSS, count)
         with doing(f"steps of first order from t = {float(self.point.state.time):.6g} s"):
-            self._take(euler_steps.steps(*self._one(), self.point.state, sizes, self.step_tolerance, count))
+            self._take(euler_steps.steps(*self._one(), self.point.state, self._gaps(), sizes, self.step_tolerance, count))
         if not self.failure and self._left() > _SHORTEST * self.unit:
             self.resume()
 
@@ -331,11 +338,16 @@ class _Driver:
             self.taken.append(euler_steps.as_stages(self.stepper.stages, record, self.point.modes, found.h))
             self.counts["one-stage steps"] += len(record.result)
             self.counts["coarse steps"] += len(record.result) * int(found.h > 1.5 * self.small)
-        self.point = dataclasses.replace(self.point, state=jax.device_put(found.after))
+        memory = dataclasses.replace(self.point.memory, gaps=jax.device_put(found.records[-1].contacts.gap[-1]))
+        self.point = dataclasses.replace(self.point, state=jax.device_put(found.after), memory=memory)
         self.told.to(float(self.point.state.time) - self.begun)
 
     def _one(self):
         return self.stepper.one_stage, self.system
+
+    def _gaps(self):
+        """Of the present point (nc,) [m]."""
+        return self.point.memory.gaps
 
     def _sizes(self, sizes, count: int = 1) -> list[float]:
         """In seconds; `count` such steps do not pass the end."""
@@ -355,13 +367,13 @@ def _meets_in_faces(system: System) -> bool:
     return any(not group.pair.smooth for group in system.groups)
 
 
-def _refuse_overlap(system: System, closest) -> None:
-    """Raises `ValueError` for rigid contacts that overlap at the start: parting them would take a speed of depth/h, for
-    every h."""
-    for group, unknowns in zip(system.groups, closest, strict=True):
+def _refuse_overlap(system: System, every: np.ndarray) -> None:
+    """Raises `ValueError` for rigid contacts that overlap at the start, by their gaps `every` (nc,) [m]: parting them would
+    take a speed of depth/h, for every h."""
+    for group in system.groups:
         if group.compliance is not None:
             continue
-        gaps = np.asarray(unknowns)[:, 3 * system.dimension]
+        gaps = every[list(group.numbers)]
         deepest = int(np.argmin(gaps))
         if gaps[deepest] < -_OVERLAP * float(system.length):
             first, second = system.contact_names[group.numbers[deepest]]

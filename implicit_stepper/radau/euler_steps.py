@@ -21,9 +21,8 @@ from ..model.records import Contacts, Stages, Stats
 from ..model.results import Result
 from ..model.system import System, compliant, contact_bodies, take
 from ..runtime.compilation import jit
-from ..stepping.fallback import pieces, warm
+from ..stepping.fallback import anew, pieces, warm
 from ..stepping.loop import Record
-from ..stepping.stepper import begin
 from . import impact
 from .event_loop import Taken
 from .radau_contact import Memory, steady
@@ -50,20 +49,22 @@ class Series:
 
 
 def steps(
-    stepper: GeometricallyImplicit, system: System, state: State, sizes: Sequence[float], tolerance: float, count: int
+    stepper: GeometricallyImplicit, system: System, state: State, gaps, sizes: Sequence[float], tolerance: float, count: int
 ) -> Series:
-    """Up to `count` steps from `state`, certified within `tolerance` and what rounding adds to it, of one of `sizes` [s],
-    the first ones by preference: those before the first that is not solved."""
-    for found in _tries(stepper, system, state, sizes, tolerance, count):
+    """Up to `count` steps from `state`, where contacts have the `gaps` (nc,) [m], certified within `tolerance` and what
+    rounding adds to it, of one of `sizes` [s], the first ones by preference: those before the first that is not solved."""
+    for found in _tries(stepper, system, state, gaps, sizes, tolerance, count):
         if found.solved:
             break
     return found
 
 
-def _tries(stepper, system: System, state: State, sizes: Sequence[float], tolerance: float, count: int) -> Iterator[Series]:
+def _tries(
+    stepper, system: System, state: State, gaps, sizes: Sequence[float], tolerance: float, count: int
+) -> Iterator[Series]:
     """Of all `sizes`, with the `starts` so far. The first ones are tried from their warm starts alone before the ladder is
     climbed for any: where a body pivots it takes seconds for a step whose neighbour in size takes milliseconds."""
-    memory, starts = begin(stepper, system, state), 0
+    memory, starts = anew(stepper, system, state, gaps), 0
     for h, climbs in [*((h, False) for h in sizes[:_WARM]), *((h, True) for h in sizes)]:
         allowed = float(tolerance + rounding(system, state.position, state.velocity, h))
         found = _series(stepper, system, state, memory, h, 1 if climbs else count, allowed, climbs)
@@ -83,10 +84,12 @@ def _series(stepper, system: System, state: State, memory, h, count: int, tolera
     return Series(records, before, state, memory, h, starts, bool(records))
 
 
-def forces(stepper: GeometricallyImplicit, system: System, state: State, sizes: Sequence[float], tolerance: float) -> Series:
+def forces(
+    stepper: GeometricallyImplicit, system: System, state: State, gaps, sizes: Sequence[float], tolerance: float
+) -> Series:
     """One step from `state` that leaves its forces, of the first of `sizes` [s] that does. (Of a step that is certified
     although the solver stalled, the ladder leaves no memory.)"""
-    for found in _tries(stepper, system, state, sizes, tolerance, 1):
+    for found in _tries(stepper, system, state, gaps, sizes, tolerance, 1):
         if found.solved and _remembers(system, found):
             break
     return found
@@ -99,15 +102,16 @@ def _remembers(system: System, found: Series) -> bool:
 
 
 def through(
-    stepper: GeometricallyImplicit, system: System, state: State, sizes: Sequence[float], tolerance: float
+    stepper: GeometricallyImplicit, system: System, state: State, gaps, sizes: Sequence[float], tolerance: float
 ) -> Series:
     """One step through an impact in `state`, which costs a share of the step: of the last of `sizes` [s], ever smaller ones,
     that is solved from the root of the one before; the first of these is the second size, or else the first. Where faces
     are nearly flat the ladder is no help for short steps."""
-    found = steps(stepper, system, state, sizes[1::-1], tolerance, 1)
+    found = steps(stepper, system, state, gaps, sizes[1::-1], tolerance, 1)
     for h in [h for h in sizes if h < found.h] if found.solved else ():
         allowed = float(tolerance + rounding(system, state.position, state.velocity, h))
-        after, memory, record = warm(stepper, system, state, found.memory, h, 1, allowed)
+        guess = dataclasses.replace(found.memory, gaps=gaps)  # the root of another end, but the same start
+        after, memory, record = warm(stepper, system, state, guess, h, 1, allowed)
         if not len(record.result):
             break
         found = dataclasses.replace(found, records=[record], after=after, memory=memory, h=h)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import operator
 from collections.abc import Callable, Sequence
 
 import jax
@@ -13,14 +15,18 @@ from shapes.arguments import vector
 
 from ..constraints.violations import described
 from ..model.bodies import State
+from ..model.records import Contacts
 from ..model.results import Result, StepError
 from ..model.system import System
 from ..radau.driver import Run
 from ..radau.euler_steps import rounding
+from ..radau.event_loop import Taken
 from ..radau.impact_certificate import impact_violations
 from ..radau.radau_contact import RadauContact
 from ..radau.stage_certificate import IMPACT_WITHIN
+from ..solvers.collocation import radau
 from ..stepping.loop import CHUNK, certificates
+from ..stepping.run_certificate import GAP_AT_START, gap_violations
 from .trajectory import Trajectory, assembled
 
 _SAMPLES, _SUSPECTS, _HALVINGS = 2048, 4, 40  # in time, in search of jumps of a load
@@ -82,12 +88,36 @@ def violations(stepper: RadauContact, system: System, run: Run) -> dict[str, np.
     for step, own in run.one_stage.items():  # these have equations of their own
         for name in found:
             found[name][step] = own.get(name, 0.0)
-    if run.steps.h[0] == 0:  # as has an impact at the start, but for where points are
-        before, after = (jax.tree.map(lambda a, i=i: a[i], states) for i in (0, 1))
-        own = impact_violations(system, before, after, jax.tree.map(lambda a: a[0], run.steps.contacts))
+    if run.steps.h[0] == 0:  # has no equations but those of its impact, and where points are
         for name in set(found) - set(_OF_POINTS):
-            found[name][0] = own.get(name, 0.0)
-    return found
+            found[name][0] = 0.0
+    for step in impacts(run.steps):
+        for name, values in impact_violations(system, *impact(states, run.steps, step)).items():
+            found[name][step] = np.maximum(found[name][step], values)
+    return found | {GAP_AT_START: gap_violations(system, run.gaps, run.steps.contacts)}
+
+
+def impacts(steps: Taken) -> np.ndarray:
+    """The numbers of the `steps` that end with an impact, after which velocities are not those of the last stage."""
+    return np.flatnonzero(np.any(steps.state.velocity != steps.contacts.stages.velocity[:, -1], axis=(1, 2)))
+
+
+def impact(states: State, steps: Taken, step: int) -> tuple[State, State, Contacts, np.ndarray]:
+    """Of the impact at the end of a `step`: states before and after it; its contacts, with its impulses; and the impulses
+    (nc,) [N s] of the motion before it, from which these are told."""
+    last, after, contacts = (
+        jax.tree.map(operator.itemgetter(i), t) for t, i in ((states, step), (states, step + 1), (steps.contacts, step))
+    )
+    own, share = contacts.stages, radau(len(contacts.stages.velocity)).A[-1]
+    pressed, rubbed = (np.tensordot(share, a, 1) for a in (own.contacts.normal_impulse, own.contacts.friction_impulse))
+    before = last if steps.h[step] == 0 else dataclasses.replace(after, velocity=own.velocity[-1])
+    contacts = dataclasses.replace(
+        contacts,
+        normal_impulse=contacts.normal_impulse - pressed,
+        friction_impulse=contacts.friction_impulse - rubbed,
+        stages=None,
+    )
+    return before, after, contacts, pressed
 
 
 def _states(run: Run) -> State:

@@ -27,6 +27,7 @@ from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
 from ..stepping.fallback import Climb, Several, pieces
 from ..stepping.loop import Record, programs
+from ..stepping.run_certificate import bound, first_gaps
 from ..stepping.stepper import Stepper, closest_points, init
 from ..stepping.sweep import Sweep
 from . import adaptive_run
@@ -142,13 +143,16 @@ def _pieces(scene: Scene, stepper, system: System, state: State, sizes, toleranc
         Undeclared(scene, system),
     )
     undeclared.look(jax.tree.map(lambda a: np.asarray(a)[None], state))
+    gaps = first_gaps(system, closest)
     for h, count in sizes:
-        for piece in pieces(stepper, system, state, memory, h, count, tolerance, sweep):
+        for found in pieces(stepper, system, state, memory, h, count, tolerance, sweep):
+            piece = bound(stepper, system, state, gaps, found, tolerance)
             undeclared.look(piece.record.state)
             yield h, piece
             if not piece.solved:
                 return
             state, memory = piece.state, piece.memory
+            gaps = piece.record.contacts.gap[-1] if len(piece.record.result) else gaps
 
 
 def _checked(start: State, built: State) -> State:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import zipfile
@@ -149,7 +150,9 @@ def load(path: str | os.PathLike) -> Trajectory:
         try:
             with np.load(file, allow_pickle=False) as stored:
                 arrays = dict(stored)
-        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, OSError) as error:
+            if isinstance(error, OSError) and error.errno != errno.EINVAL:  # that of an array that begins before the file
+                raise
             raise ValueError(f"{name} is damaged: {error}. Take it from a copy, or run the simulation again.") from error
     try:
         found = _from_arrays(arrays, name)

@@ -130,7 +130,8 @@ def warm(
 ):
     """Up to `steps` certified steps of the first rung in which `sweep` finds no passage: the state and memory after them and
     their record, with NumPy arrays shorter than `steps` where one failed."""
-    end, memory, record = advance(stepper, system, state, memory, h, steps)
+    before = memory
+    end, memory, record = advance(stepper, system, state, before, h, steps)
     record = jax.tree.map(lambda a: np.array(a)[:steps], record)  # NumPy slices: JAX would compile one for every length
     good = int(np.argmin(np.append(certified(record, tolerance), False)))
     passage = _passage(sweep, state, jax.tree.map(lambda a: a[:good], record), h)
@@ -141,7 +142,8 @@ def warm(
     if good > 0:
         state = jax.device_put(jax.tree.map(lambda a: a[good - 1], record.state))
     if last != good:  # solved but not certified: the loop went on, and the memory with it
-        memory = begin(stepper, system, state)
+        gaps = record.contacts.gap[good - 1] if good > 0 else _gaps(before)
+        memory = anew(stepper, system, state, gaps)
     return state, memory, jax.tree.map(lambda a: a[:good], record)
 
 
@@ -160,7 +162,7 @@ def _climb(stepper: Stepper, system: System, state: State, memory, h, demands, h
     """`climb`, from the starts `warm` first, with the `demands` tolerance and sweep; `halvings`: how often the step may be
     halved for what is not solved, and for what passes."""
     (tolerance, sweep), attempts, spare, passage = demands, [], None, None
-    starts = (warm, stepper.restarts(system, state, memory, h), _without_memory(stepper, system, state, h))
+    starts = (warm, stepper.restarts(system, state, memory, h), _without_memory(stepper, system, state, memory, h))
     for name, start in itertools.chain(*starts):
         _, after, record = advance(stepper, system, state, start, h, 1)
         record = jax.tree.map(lambda a: np.array(a)[0], record)
@@ -176,7 +178,7 @@ def _climb(stepper: Stepper, system: System, state: State, memory, h, demands, h
             return Climb(_counted(record, attempts, rung), after, tuple(attempts), True)
         if spare is None or record.stats.residual < spare[0].stats.residual:
             # `advance` hands back the memory before an unsolved step: the next one starts without a hint
-            spare = stalled, begin(stepper, system, record.state), rung
+            spare = stalled, anew(stepper, system, record.state, record.contacts.gap), rung
     if spare is not None:
         record, after, rung = spare
         return Climb(_counted(record, attempts, rung), after, tuple(attempts), True)
@@ -195,9 +197,21 @@ def _climb(stepper: Stepper, system: System, state: State, memory, h, demands, h
     return Climb(_counted(_joined(*halves), attempts, len(stepper.rungs)), memory, tuple(attempts), True)
 
 
-def _without_memory(stepper: Stepper, system: System, state: State, h) -> Iterator[tuple[str, Any]]:
+def _without_memory(stepper: Stepper, system: System, state: State, memory, h) -> Iterator[tuple[str, Any]]:
     """The stepper's restarts from closest points found without a hint, which may be far from those of the last step."""
-    yield from stepper.restarts(system, state, begin(stepper, system, state), h)
+    yield from stepper.restarts(system, state, anew(stepper, system, state, _gaps(memory)), h)
+
+
+def anew(stepper: Stepper, system: System, state: State, gaps) -> Any:
+    """Memory without a hint, but with the `gaps` (nc,) [m] of the last step, if these are known and the memory has any: of
+    bodies that overlap, closest points found anew may be others."""
+    memory = begin(stepper, system, state)
+    return memory if gaps is None or _gaps(memory) is None else dataclasses.replace(memory, gaps=gaps)
+
+
+def _gaps(memory):
+    """Those in a stepper's memory (nc,) [m], or None."""
+    return getattr(memory, "gaps", None)
 
 
 def _counted(record: Record, attempts: list[Attempt], rung: int) -> Record:

@@ -44,7 +44,7 @@ def Intersection(parts: Sequence[Shape], *, validate: bool = True, name: str = "
     if not validate:
         return whole
     report = convexity.check(whole.shape_class, whole.theta)
-    if not all(_is_flat(e, whole.dimension) for e in expressions):
+    if not all(is_flat(e, whole.dimension) for e in expressions):
         _refuse_endless(whole, report)
     superfluous = redundancy.superfluous(whole.shape_class, whole.theta, report)
     _refuse_superfluous_part(parts, owners, superfluous, name)
@@ -125,6 +125,6 @@ def _refuse_superfluous_part(parts: Sequence[Shape], owners: list[int], superflu
             )
 
 
-def _is_flat(expression: sympy.Expr, dimension: int) -> bool:
+def is_flat(expression: sympy.Expr, dimension: int) -> bool:
     coordinates = COORDINATES[dimension]
     return all(not expression.diff(c).free_symbols & set(coordinates) for c in coordinates)

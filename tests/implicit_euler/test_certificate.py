@@ -16,7 +16,9 @@ from implicit_stepper.model import rotation
 from implicit_stepper.model.units import scales
 from implicit_stepper.paper import scenes
 from implicit_stepper.runtime.compilation import jit
+from implicit_stepper.stepping import fallback
 from implicit_stepper.stepping.fallback import pieces
+from implicit_stepper.stepping.run_certificate import GAP_AT_START
 from implicit_stepper.stepping.stepper import begin
 
 H = 0.01
@@ -105,7 +107,7 @@ STEPS = {
     "one stage, faces and flight": (box_and_ellipsoid, ist.GeometricallyImplicit(), 20),
     "three stages": (scenes.two_spheres, ist.RadauContact(), 10),
 }
-# What nothing in the record of a step binds; see the docstring of `certificate`.
+# What nothing in the record of a step binds, only that of the step before: see `run_certificate`.
 FREE = {"one stage": {"gap_start"}, "one stage, faces and flight": {"gap_start"}, "three stages": set()}
 
 
@@ -175,6 +177,31 @@ def unbound(system, _, after, contacts, violated):
             if max(violated(*jax.tree.unflatten(tree, other)).values()) <= 1e-10:
                 passed.add(field)
     return passed
+
+
+@pytest.mark.parametrize("step", [0, 2])
+def test_gaps_at_the_start_are_those_of_the_step_before(monkeypatch, step):
+    """Of each contact, changed by 1e-9 of the scene's length in what a run of steps of one stage records."""
+    scene, stepper = box_and_ellipsoid(), ist.GeometricallyImplicit()
+    length, found = float(scene.build()[0].length), fallback.advance
+    run = ist.simulate(scene, stepper, h=H, duration=3 * H)
+    assert np.max(run.certificate[GAP_AT_START]) <= 1e-12
+    for contact_number in range(2):
+
+        def tampered(*arguments, number=contact_number):
+            state, memory, record = found(*arguments)
+            gaps = np.array(record.contacts.gap_start)
+            at = step - round(float(arguments[2].time) / H)  # of these steps
+            if 0 <= at < arguments[5]:
+                gaps[at, number] += 1e-9 * length
+            return state, memory, dataclasses.replace(record, contacts=dataclasses.replace(record.contacts, gap_start=gaps))
+
+        monkeypatch.setattr(fallback, "advance", tampered)
+        with pytest.raises(ist.StepError, match=GAP_AT_START) as caught:
+            ist.simulate(scene, stepper, h=H, duration=3 * H)
+        assert set(caught.value.certificate) == {GAP_AT_START}
+        assert len(caught.value.trajectory) == step
+        np.testing.assert_array_equal(caught.value.state.position, run.position[step])
 
 
 def test_the_length_of_the_step_is_bound(certified):

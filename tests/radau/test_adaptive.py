@@ -15,6 +15,7 @@ import shapes
 from implicit_stepper.model.bodies import State, world_inertia
 from implicit_stepper.model.rotation import advance, angular_velocity
 from implicit_stepper.paper import exact_rolling, scenes
+from implicit_stepper.radau import driver
 from implicit_stepper.radau.impact_certificate import impact_violations
 from implicit_stepper.solvers.chord_newton import kept_newton
 from implicit_stepper.solvers.static_condensation import dense, no_factors
@@ -98,6 +99,37 @@ def test_an_impact_at_the_start_is_certified(wrong, names):
     contacts = dataclasses.replace(contacts, normal_impulse=contacts.normal_impulse + wrong.get("normal_impulse", 0.0))
     found = impact_violations(system, before, after, contacts)
     assert names <= {name for name, values in found.items() if np.max(values) > 1e-5}
+
+
+@pytest.mark.parametrize(
+    ("normal", "friction", "law"),
+    [(1.5, 1.0, "p_n _|_ f(a2)"), (0.5, 0.5, "gap"), (1.0, 0.9, "friction"), (1.0, 1.1, "cone"), (1.0, -1.0, "dissipation")],
+)
+def test_an_impact_within_a_run_is_certified_by_all_laws(monkeypatch, normal, friction, law):
+    """Impulses that are a share of the right ones, with the velocities that they give: momentum is kept."""
+    merge = driver.with_impacts
+
+    def wrong(steps, hits):
+        (count, hit), *others = hits
+        contacts = dataclasses.replace(
+            hit.contacts,
+            normal_impulse=normal * hit.contacts.normal_impulse,
+            friction_impulse=friction * hit.contacts.friction_impulse,
+        )
+        n, t = hit.contacts.normal[0], hit.contacts.tangent[0]
+        rubbed = hit.contacts.friction_impulse[0] @ np.stack([t, np.cross(n, t), 0 * n])
+        more = (normal - 1) * hit.contacts.normal_impulse[0] * n + (friction - 1) * rubbed  # of 1 kg, .25 m above the ground
+        turned = np.cross([0.0, 0.0, -0.25], more) / 0.025
+        state = dataclasses.replace(hit.state, velocity=hit.state.velocity + np.concatenate([more, turned]))
+        return merge(steps, [(count, dataclasses.replace(hit, state=state, contacts=contacts)), *others])
+
+    monkeypatch.setattr(driver, "with_impacts", wrong)
+    with pytest.raises(ist.StepError) as caught:
+        ist.simulate(scenes.landing_ball(), ist.RadauContact(), tol=1e-8, duration=1.2)
+    assert law in caught.value.certificate
+    assert "impact" not in caught.value.certificate
+    lands = exact_rolling.landing_ball().lands
+    assert 0 < caught.value.trajectory.time[-1] < lands - 1e-3  # the steps before it
 
 
 def test_spinning_sphere_stops_exactly():
