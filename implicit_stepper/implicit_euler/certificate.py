@@ -26,9 +26,10 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
     "momentum" and "pose" are (nb,), "energy" (1,), all others (nc,) in the order of `Scene.add_contact`. "pose" holds
     q_next = q (+) h nu_next and the time; "tangent", that t is a unit vector across n, along `direction` if there is one;
     "slip", the slips and sigma. Every number of `after` and of `contacts` is bound by one of these, but for `gap_start`,
-    which the record of the step before tells: see `run_certificate`. Three changes of several numbers at once are no violation either, as they leave
-    another solution: t turned about n with all that is measured along it, unless there is a `direction`; the points of
-    bodies apart moved along faces that are parallel; and multipliers of more faces than are needed to span n.
+    which the record of the step before tells: see `run_certificate`. Three changes of several numbers at once are no
+    violation either, as they leave another solution: t turned about n with all that is measured along it, unless there is a
+    `direction`; the points of bodies apart moved along faces that are parallel; and multipliers of more faces than are
+    needed to span n.
     """
     units, d = scales(system, h), system.dimension
     end = mechanics.everywhere(system, after.position, after.orientation, after.velocity)

@@ -68,7 +68,7 @@ def pivoted(problem: ncp.StepProblem, unknowns, rubs):
 
         def one(member, own, reference, motion_1, motion_2):
             u, length = ncp.split(member, own), problem.scales.length
-            geometry = ncp.geometry_rows(member, u.closest, reference, length, motion_1, motion_2).geometry
+            geometry = contact.geometry_rows(member, u.closest, reference, length, motion_1, motion_2).geometry
             centres, velocities = zip(*((m.position, m.velocity) for m in (motion_1, motion_2)), strict=True)
             _, slip = contact.slip_velocities(geometry, *centres, *velocities)
             along, sigma = _at_pivot(member, u.p_n, rubs * u.y[:2], slip[2])
