@@ -3,6 +3,7 @@ that several tests share."""
 
 import os
 import platform
+from pathlib import Path
 
 # before NumPy is imported, for this process and those that tests start: see docs/decisions/0017-blas-threads.md
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -20,18 +21,50 @@ settings.register_profile("repeatable", derandomize=True, database=None, deadlin
 settings.load_profile("repeatable")
 
 
+UNOPTIMISED = "--xla_backend_optimization_level=0"
+# Modules that take longest: begun first, so that the processes, which share out whole modules, end together.
+LONGEST = (
+    "test_hard_events", "test_examples", "test_distance", "test_robustness", "test_radau", "test_adaptive",
+    "test_cone_complementarity", "test_cli", "test_certificate", "test_face_contact", "test_compilation",
+)  # fmt: skip
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--optimised", action="store_true", help="compile programs as users do: slower by half, and rounded differently"
+    )
+
+
 def pytest_configure(config):
-    """Scenes that differ in numbers or names only compile to the same program: keep programs beside pytest's own cache."""
+    """Most of the time of tests is XLA's, for programs that take a few steps each: without LLVM's optimisation it is half.
+
+    Scenes that differ in numbers or names only compile to the same program: keep programs beside pytest's own cache."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if not config.getoption("optimised") and UNOPTIMISED not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {UNOPTIMISED}".strip()  # XLA reads its flags with the first compilation
     if not config.pluginmanager.hasplugin("cacheprovider"):
         return
-    jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("jax")))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    settings = {
+        "jax_compilation_cache_dir": str(config.cache.mkdir("jax")),
+        "jax_persistent_cache_min_compile_time_secs": 0.1,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    for name, value in settings.items():
+        jax.config.update(name, value)
+        os.environ[name.upper()] = str(value)  # for the processes that tests start
+
+
+def pytest_collection_modifyitems(items):
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _programs_of_this_module():
     """Programs stay mapped for as long as they are cached, and a process may map some 65 000 pieces of memory: with those of
-    all tests, newer versions of JAX ran into that. What other modules use too comes back from the disk."""
+    all tests, newer versions of JAX ran into that. As long as there is room, the next module need not trace again what it
+    shares with this one; what is dropped comes back from the disk."""
     yield
-    jax.clear_caches()
+    maps = Path("/proc/self/maps")
+    if not maps.exists() or maps.read_bytes().count(b"\n") > 10_000:
+        jax.clear_caches()

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import os
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -20,7 +21,7 @@ from implicit_stepper.paper import exact, reproduce, table
 @pytest.fixture(autouse=True)
 def _settings_left_alone(monkeypatch):
     """`main` sets JAX's device, cache and flags for its process."""
-    monkeypatch.setenv("XLA_FLAGS", "")
+    monkeypatch.setenv("XLA_FLAGS", os.environ["XLA_FLAGS"])
     names = ("jax_default_device", "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs",
              "jax_persistent_cache_min_entry_size_bytes")  # fmt: skip
     before = {name: getattr(jax.config, name) for name in names}
@@ -197,7 +198,7 @@ def test_missing_gpu_is_said(tmp_path, monkeypatch, capsys):
 
 def test_command_starts_without_matplotlib():
     """Its import takes a second, and waits until there is something to draw."""
-    check = "import sys, implicit_stepper.cli; sys.exit('matplotlib' in sys.modules)"
+    check = "import sys, implicit_stepper.commands.main; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], cwd=Path(__file__).parents[2]).returncode == 0
 
 

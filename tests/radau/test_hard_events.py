@@ -239,7 +239,7 @@ def rolling_between(centre, time):
 
 
 def test_redundant_friction_does_not_chatter():
-    run = ist.simulate(scenes.two_spheres(e_r=0.0), ist.RadauContact(), tol=1e-8, duration=1.0)
+    run = ist.simulate(scenes.two_spheres(shapes.Sphere, e_r=0.0), ist.RadauContact(), tol=1e-8, duration=1.0)
     np.testing.assert_allclose(run.position[:, 0], rolling_between(run.position[0, 0], run.time), atol=1e-8)
     assert run.counts["one-stage steps"] == 0
 
@@ -248,7 +248,7 @@ def test_redundant_sticking_finds_the_edge_of_a_cone():
     """At the end of a step both contacts cannot quite stick; which one slips, the Jacobian does not say."""
     stepper, errors = ist.GeometricallyImplicit(), []
     for h in (0.005, 0.0025):
-        run = ist.simulate(scenes.two_spheres(e_r=0.0), stepper, h=h, duration=1.0)
+        run = ist.simulate(scenes.two_spheres(shapes.Sphere, e_r=0.0), stepper, h=h, duration=1.0)
         assert stepper.rungs[run.stats.rung[0]] == "internal forces"
         assert np.all(run.stats.rung[1:] == 0)
         errors.append(np.max(np.abs(run.position[:, 0] - rolling_between(run.position[0, 0], run.time))))

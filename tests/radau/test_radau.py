@@ -14,6 +14,7 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.paper import exact, scenes
 from implicit_stepper.radau import error_control, radau_contact, stage_jacobian, stage_modes, stage_unknowns, stages
+from implicit_stepper.runtime.compilation import jit
 from implicit_stepper.solvers.static_condensation import factorise
 from implicit_stepper.stepping.stepper import begin
 
@@ -137,21 +138,19 @@ def test_an_impact_within_a_step_is_refused(count):
     scene.add_contact(wall, ball, friction=0.3)
     stepper = ist.RadauContact(stages=count)
     system, first = jax.tree.map(jnp.asarray, scene.build())
-
-    @jax.jit
-    def step(state):
-        taken = stepper.step(system, state, stepper.init(system, state), h)
-        return taken, stepper.certificate(system, state, taken.state, taken.contacts, h)
-
+    step, certificate = jit(stepper.step), jit(stepper.certificate)
     for fraction in (0.0, 1e-9, 0.03, 0.34, 0.66, 0.97, 2.0):
         there = first.position.at[0, 0].set(0.1 + fraction * v * h)
-        taken, found = step(dataclasses.replace(first, position=there))
+        state = dataclasses.replace(first, position=there)
+        taken = step(system, state, begin(stepper, system, state), h)
         assert taken.result == ist.Result.SOLVED
+        found = certificate(system, state, taken.state, taken.contacts, h)
         violated = {name for name, values in found.items() if np.max(values) > 1e-10}
         assert violated == ({"impact within the step"} if fraction < 1 else set()), fraction
-    with pytest.raises(ist.StepError, match="impact within the step .* at wall and ball") as refused:
-        ist.simulate(scene, stepper, h=h, duration=h)
-    assert "give `tol`" in str(refused.value)
+    if count == 2:  # a run says so of a certificate, whatever the number of stages
+        with pytest.raises(ist.StepError, match="impact within the step .* at wall and ball") as refused:
+            ist.simulate(scene, stepper, h=h, duration=h)
+        assert "give `tol`" in str(refused.value)
 
 
 def pushed_pile():

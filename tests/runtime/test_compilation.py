@@ -19,7 +19,7 @@ from implicit_stepper.stepping.loop import programs
 RUNS = """
 import collections, jax, shapes, sys
 import implicit_stepper as ist
-from implicit_stepper import progress
+from implicit_stepper.runtime import progress
 
 progress.SECONDS, progress._MOST_AT_FIRST = 0.0, 1  # one problem a call: what a program hands back, it takes again
 compiled = collections.Counter()
@@ -147,7 +147,7 @@ def test_what_one_process_compiled_another_loads(tmp_path):
 @pytest.fixture
 def _settings_left_alone(monkeypatch):
     """The cache of these tests is that of pytest."""
-    monkeypatch.setenv("XLA_FLAGS", "")
+    monkeypatch.setenv("XLA_FLAGS", os.environ["XLA_FLAGS"])
     names = ("dir", "min_compile_time_secs", "min_entry_size_bytes")
     names = ["jax_compilation_cache_dir", *(f"jax_persistent_cache_{name}" for name in names[1:])]
     before = {name: getattr(jax.config, name) for name in names}

@@ -89,7 +89,7 @@ def test_chosen_steps_that_are_interrupted_keep_what_was_computed(monkeypatch):
 
 @pytest.mark.parametrize(("stepper", "choice"), [(EULER, {"h": 0.005}), (RADAU, {"tol": 1e-8})])
 def test_a_run_that_is_interrupted_before_its_first_step_has_no_trajectory(monkeypatch, stepper, choice):
-    for module in ("simulate", "adaptive"):
+    for module in ("run.simulate", "radau.driver"):
         monkeypatch.setattr(sys.modules[f"implicit_stepper.{module}"], "prepare", interrupted_after(0, None))
     with pytest.raises(ist.Interrupted, match="interrupted before the first step") as caught:
         ist.simulate(scenes.landing_ball(), stepper, duration=1.2, **choice)
@@ -183,16 +183,16 @@ def test_on_a_terminal_a_bar_leaves_out_what_compiling_took(monkeypatch):
 
 SCRIPT = """
 import implicit_stepper as ist
-from implicit_stepper import ladder
+from implicit_stepper.stepping import fallback
 from implicit_stepper.paper import scenes
 
-warm = ladder.warm
+warm = fallback.warm
 
 def told(*arguments):
     print("steps", flush=True)
     return warm(*arguments)
 
-ladder.warm = told
+fallback.warm = told
 ist.simulate(scenes.spin(), ist.GeometricallyImplicit(), h=1e-6, duration=100.0, progress=False)
 """
 

@@ -1,6 +1,8 @@
 """The cone complementarity stepper against its closed forms, a conic solver, and the problem that it relaxes."""
 
 import clarabel
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
@@ -10,7 +12,8 @@ import shapes
 from implicit_stepper.constraints import detection, linear_rows
 from implicit_stepper.model import bodies, loads
 from implicit_stepper.paper import scenes
-from implicit_stepper.stepping.stepper import closest_points
+from implicit_stepper.runtime.compilation import jit
+from implicit_stepper.stepping.stepper import begin, closest_points
 
 G = 9.81
 SOLVERS = ("apgd", "barzilai-borwein", "gauss-seidel")
@@ -114,12 +117,18 @@ def conic_velocity(scene, h):
     min (v - v_free).M (v - v_free) / 2 with (psi/h + v_n, w) in the dual cone mu |w| <= psi/h + v_n of every contact.
     """
     system, state = scene.build()
-    here = detection.find(system, state, closest_points(system, state))
-    rows = linear_rows.linear_rows(system, state, here.geometry)
-    mass = np.asarray(bodies.mass_matrices(system, state))
-    free = np.asarray(loads.free_velocity(system, state, mass, h))
-    psi, mu = np.asarray(here.geometry.psi), np.asarray(linear_rows.of_contacts(system, "mu"))
-    D = np.stack([np.asarray(rows.scaled(unit.reshape(free.shape))) for unit in np.eye(free.size)], axis=-1)
+
+    @jax.jit
+    def parts(system, state, closest):
+        here = detection.find(system, state, closest)
+        rows = linear_rows.linear_rows(system, state, here.geometry)
+        mass = bodies.mass_matrices(system, state)
+        free = loads.free_velocity(system, state, mass, h)
+        units = jnp.eye(free.size).reshape(-1, *free.shape)
+        mu = linear_rows.of_contacts(system, "mu")
+        return mass, free, here.geometry.psi, mu, jax.vmap(rows.scaled, out_axes=-1)(units)
+
+    mass, free, psi, mu, D = map(np.array, parts(system, state, closest_points(system, state)))
     D[:, 1:] *= mu[:, None, None]
     count, size = D.shape[:2]
     M = scipy.sparse.block_diag(list(mass), format="csc")
@@ -159,11 +168,16 @@ def test_all_solvers_find_what_a_conic_solver_finds(name):
 def test_accelerated_descent_solves_a_thousand_contacts():
     """A pile of 392 balls, 1064 contacts, at rest: each column carries itself."""
     side, layers, h = 7, 8, 0.005
-    trajectory = run(scenes.pile(side, layers), ist.ConeComplementarity(tolerance=1e-9), h=h, certificate_tolerance=1e-6)
-    assert len(trajectory.contact_names) == 1064
-    assert trajectory.stats.residual[0] <= 1e-9
-    assert np.abs(trajectory.velocity).max() <= 1e-8
-    below = {pair[1]: p for pair, p in zip(trajectory.contact_names, trajectory.contacts.normal_impulse[0], strict=True)
+    stepper = ist.ConeComplementarity(tolerance=1e-9)
+    system, state = jax.tree.map(jnp.asarray, scenes.pile(side, layers).build())
+    step = jit(stepper.step)(system, state, begin(stepper, system, state), h)  # a run certifies 128 steps at once
+    certificate = jit(stepper.certificate)(system, state, step.state, step.contacts, h)
+    assert max(float(jnp.max(violation)) for violation in certificate.values()) <= 1e-6
+    assert step.result == ist.Result.SOLVED
+    assert len(system.contact_names) == 1064
+    assert step.stats.residual <= 1e-9
+    assert np.abs(step.state.velocity).max() <= 1e-8
+    below = {pair[1]: p for pair, p in zip(system.contact_names, step.contacts.normal_impulse, strict=True)
              if pair[0] == "plane"}  # fmt: skip
     np.testing.assert_allclose(list(below.values()), layers * G * h, rtol=1e-6)
 

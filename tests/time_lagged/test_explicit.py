@@ -45,6 +45,7 @@ def test_rates_of_points_and_normal_are_those_of_moved_bodies(gap):
     rates = geometry_rates(group, jax.tree.map(lambda a: a[0], here.geometry), *motions)
     step = 1e-5
 
+    @jax.jit
     def moved(time):
         found = detection.find(system, bodies.moved(system, state, state.velocity, time), here.closest).geometry
         return found.a1[0], found.a2[0], found.n[0]
