@@ -22,7 +22,9 @@ from ..model.records import Contacts, Stats, StepResult, no_contacts
 from ..model.results import Result
 from ..model.system import ContactGroup, System, in_user_order, take, with_queries
 from ..runtime.compilation import jit
+from ..solvers.blocks import Kept
 from ..solvers.complementarity import length_of
+from ..solvers.linear import Inverse
 from ..solvers.newton import LEAST_DAMPING, Solution, newton_again
 from ..stepping.stepper import begin, entry_point
 from . import energy, initial_guess, ncp
@@ -41,12 +43,12 @@ _SLIGHT_DAMPING = 1e-20  # of the last one: a load of 10^6 times the weight of w
 class Memory:
     """Warm start: `history` (3, N), the last roots in physical units, the latest first; `references`, per group (nc, d),
     the last tangents t, so that the friction components of the next step mean the same; `gaps` (nc,) [m], in the order of
-    `Scene.add_contact`; `inverse` (N, N), that of a recent Jacobian, dimensionless, or zeros."""
+    `Scene.add_contact`; `kept`, what solves linear systems with a recent Jacobian, dimensionless."""
 
     history: jax.Array
     references: tuple[jax.Array, ...]
     gaps: jax.Array
-    inverse: jax.Array
+    kept: Inverse | Kept
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,7 +60,8 @@ class GeometricallyImplicit:
     `sweeps` Gauss-Seidel sweeps; `damping` is the least one of Newton's method, see `newton.newton`; `friction` is the form
     of the friction rows, "projection" or "fischer-burmeister", which have the same roots. With `gap="in_ncp"` closest points
     are unknowns of the problem; with "query" its residual calls a closest-point solver, as a stepper with collision
-    detection outside does; that serves bodies of one smooth inequality each. Raises `ValueError` naming the argument.
+    detection outside does; that serves bodies of one smooth inequality each. The `jacobian` is kept in blocks where there
+    are many unknowns ("by size"), or always one matrix ("dense"). Raises `ValueError` naming the argument.
     """
 
     normals_at_start: ClassVar[bool] = False
@@ -71,6 +74,7 @@ class GeometricallyImplicit:
         "internal forces",
         "patient cuts",
         "less damping",
+        "dense",
     )
 
     tolerance: float = 1e-12
@@ -80,6 +84,7 @@ class GeometricallyImplicit:
     damping: float = LEAST_DAMPING
     friction: str = "projection"
     gap: str = "in_ncp"
+    jacobian: str = "by size"
 
     def __post_init__(self):
         positive("tolerance", self.tolerance)
@@ -88,6 +93,11 @@ class GeometricallyImplicit:
             checks.count(name, getattr(self, name))
         checks.one_of("friction", self.friction, FRICTION_ROWS)
         checks.one_of("gap", self.gap, ("in_ncp", "query"))
+        checks.one_of("jacobian", self.jacobian, ("by size", "dense"))
+
+    @property
+    def _dense(self) -> bool:
+        return self.jacobian == "dense"
 
     @entry_point
     def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
@@ -97,7 +107,9 @@ class GeometricallyImplicit:
         unknowns, references, gaps = zip(*contacts, strict=True) if contacts else ((), (), ())
         z = jnp.concatenate([jnp.asarray(state.velocity).reshape(-1), *(u.reshape(-1) for u in unknowns)])
         gaps = in_user_order(system, jnp.concatenate([*gaps, jnp.zeros(0)]))
-        return Memory(jnp.broadcast_to(z, (3, z.size)), tuple(references), gaps, jnp.zeros((z.size, z.size)))
+        return Memory(
+            jnp.broadcast_to(z, (3, z.size)), tuple(references), gaps, ncp.nothing_kept(system, self.friction, self._dense)
+        )
 
     @entry_point
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
@@ -105,9 +117,9 @@ class GeometricallyImplicit:
         problem = self._problem(system, state, memory, h)
         solution = newton_again(
             functools.partial(ncp.residual, problem),
-            functools.partial(ncp.linearize, problem),
+            functools.partial(ncp.system_of, problem),
             initial_guess.extrapolated(memory.history / ncp.unknown_scale(problem)),
-            memory.inverse,
+            memory.kept,
             tolerance=self.tolerance + ncp.round_off(problem),
             max_iterations=self.max_iterations,
             damping=self.damping,
@@ -154,6 +166,10 @@ class GeometricallyImplicit:
         slight = dataclasses.replace(patient, damping=_SLIGHT_DAMPING)
         for start in (_starting_at(memory, memory.history[0]), _cut(self, system, state, memory, h, fresh)[0]):
             yield "less damping", _starting_at(memory, _stepped(slight, system, state, start, h).memory.history[0])
+        if ncp.in_blocks(system, self._dense):  # more contacts press on a body than blocks have slots for
+            whole = dataclasses.replace(self, jacobian="dense")
+            nothing = dataclasses.replace(memory, kept=ncp.nothing_kept(system, self.friction, dense=True))
+            yield "dense", _starting_at(memory, _stepped(whole, system, state, nothing, h).memory.history[0])
 
     def _sticking(self, system: System, state: State, memory: Memory, start: Memory, cuts: Cuts, h) -> Iterator[Memory]:
         """Contacts that stick where they press in the first `cuts`, or where bodies pivot near their `start`; there, with
@@ -171,7 +187,7 @@ class GeometricallyImplicit:
     def _problem(self, system: System, state: State, memory: Memory, h) -> ncp.StepProblem:
         if self.gap == "query":
             system = with_queries(system, _query)
-        return ncp.step_problem(system, state, h, memory.references, self.friction)
+        return ncp.step_problem(system, state, h, memory.references, self.friction, self._dense)
 
     def _result(self, problem: ncp.StepProblem, memory: Memory, solution: Solution) -> StepResult:
         """State, memory and contacts at the root."""
@@ -186,7 +202,7 @@ class GeometricallyImplicit:
         return StepResult(
             state=end,
             memory=Memory(
-                jnp.stack([unknowns, memory.history[0], memory.history[1]]), references, contacts.gap, solution.inverse
+                jnp.stack([unknowns, memory.history[0], memory.history[1]]), references, contacts.gap, solution.kept
             ),
             contacts=contacts,
             stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),
@@ -255,7 +271,7 @@ def _moved(state: State, velocity, h) -> State:
 
 def _starting_at(memory: Memory, unknowns) -> Memory:
     history = jnp.broadcast_to(unknowns, memory.history.shape)
-    return dataclasses.replace(memory, history=history, inverse=jnp.zeros_like(memory.inverse))
+    return dataclasses.replace(memory, history=history, kept=jax.tree.map(jnp.zeros_like, memory.kept))
 
 
 def _contacts(problem: ncp.StepProblem, unknowns, memory: Memory, end: State) -> tuple[Contacts, tuple]:

@@ -9,6 +9,7 @@ and those velocities, hence one small dense block of the Jacobian.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import jax
@@ -25,9 +26,13 @@ from ..model import bodies, loads
 from ..model.bodies import State
 from ..model.system import ContactGroup, System, take
 from ..model.units import Scales, scales
+from ..solvers.blocks import Blocks, Kept, Links, Pattern, eliminated, no_factors
 from ..solvers.complementarity import fischer_burmeister
-from ..solvers.linear import apart
+from ..solvers.linear import Dense, Inverse, apart
 from ..solvers.newton import linearized
+
+_DENSE = 150  # unknowns up to which one dense matrix serves; beyond, blocks take less time to compile and to run
+_ALL_SLOTS, _SLOTS = 250, 20  # unknowns that blocks may leave: so many in all, and so many per body where that is more
 
 
 @jax.tree_util.register_dataclass
@@ -35,9 +40,10 @@ from ..solvers.newton import linearized
 class StepProblem:
     """Data of one step of h [s] from `state`. `momentum` (nb, 6 or 3): M(q) nu + p_app at its start [N s, N m s];
     `references`, per group (nc, d): world directions that orient the tangents where friction has no direction; `friction`:
-    which of `friction.FRICTION_ROWS`."""
+    which of `friction.FRICTION_ROWS`; `dense`: whether its Jacobian is one matrix, whatever its size."""
 
     friction: str = dataclasses.field(metadata={"static": True})
+    dense: bool = dataclasses.field(metadata={"static": True})
     system: System
     state: State
     h: jax.Array
@@ -79,9 +85,13 @@ def layout(system: System) -> Layout:
     return Layout(start, velocity, tuple(contacts))
 
 
-def step_problem(system: System, state: State, h, references, friction: str = "projection") -> StepProblem:
+def step_problem(
+    system: System, state: State, h, references, friction: str = "projection", dense: bool = False
+) -> StepProblem:
     """The NCP of a step of h [s] from `state`."""
-    return StepProblem(friction, system, state, h, loads.applied_momentum(system, state, h), references, scales(system, h))
+    return StepProblem(
+        friction, dense, system, state, h, loads.applied_momentum(system, state, h), references, scales(system, h)
+    )
 
 
 def unknown_scale(problem: StepProblem):
@@ -186,6 +196,60 @@ def linearize(problem: StepProblem, z):
         all_rows.append(rows.reshape(nc * width, -1))
     both = jnp.concatenate([top.reshape(-1, where.size + 1), *all_rows])
     return both[:, 0], both[:, 1:]
+
+
+def blocks(problem: StepProblem, z) -> tuple[jax.Array, Blocks]:
+    """F (N,) and dF/dz by the blocks of bodies and contacts."""
+    where, contacts, links = layout(problem.system), [], []
+    balances, nodes = _over_bodies(problem, where, linearized, z)
+    for g, (own, block) in enumerate(_over_contacts(problem, where, linearized, z)):
+        rows, pushes = _parted(problem, where, g, own[..., None])
+        balances = balances + pushes[..., 0]
+        contacts.append(rows.reshape(-1))
+        links.append(block)
+    F = jnp.concatenate([balances.reshape(-1), *contacts])
+    return F, eliminated(pattern(problem.system, problem.friction), nodes, links)
+
+
+def system_of(problem: StepProblem, z) -> tuple[jax.Array, Dense | Blocks]:
+    """F (N,) and dF/dz as a linear system: dense where there are few unknowns."""
+    if in_blocks(problem.system, problem.dense):
+        return blocks(problem, z)
+    F, jacobian = linearize(problem, z)
+    return F, Dense(jacobian)
+
+
+def in_blocks(system: System, dense: bool = False) -> bool:
+    """Whether the Jacobian of a step stays in blocks."""
+    return not dense and system.unknown_count > _DENSE
+
+
+def nothing_kept(system: System, friction: str, dense: bool = False) -> Inverse | Kept:
+    """What `newton_again` has before the first step."""
+    if in_blocks(system, dense):
+        return no_factors(pattern(system, friction))
+    return Inverse(jnp.zeros((system.unknown_count, system.unknown_count)))
+
+
+@functools.lru_cache(maxsize=64)
+def _pattern(body_count: int, width: int, groups: tuple) -> Pattern:
+    links = []
+    for bodies_of, moving, unknowns, axes, sign in groups:
+        nodes = tuple(tuple(b for b, moves in zip(pair, moving, strict=True) if moves) for pair in bodies_of)
+        p_n, sigma = unknowns, unknowns + axes + 1  # rows stand as closest points, gap, sigma, y
+        scaled = tuple((p_n + 1 + i, p_n + 2 + i, sign, False) for i in range(axes))
+        pairs = ((sigma, p_n + 1, sign, sign > 0), *scaled, (p_n, p_n, -1.0, False))
+        links.append(Links(nodes, sigma + 1, unknowns, pairs))
+    # a contact that presses leaves p_n and y, one with an edge or a face up to three more
+    most = sum(len(group.nodes) * min(group.own, 4 + 3 * (group.free > 2 * (width // 2))) for group in links)
+    return Pattern(body_count, width, tuple(links), min(most, max(_ALL_SLOTS, _SLOTS * body_count)))
+
+
+def pattern(system: System, friction: str) -> Pattern:
+    """Which blocks stand where."""
+    sign = 1.0 if friction == "projection" else -1.0
+    groups = tuple((g.bodies, g.moving, g.pair.unknowns, g.e.shape[-1], sign) for g in system.groups)
+    return _pattern(system.body_count, 6 if system.dimension == 3 else 3, groups)
 
 
 def _parted(problem: StepProblem, where: Layout, g: int, own):

@@ -170,7 +170,7 @@ def _users_line() -> int:
     """For `warnings.warn`: how many calls up is the line that called this package, decorators of its
     functions left out."""
     frame, level = sys._getframe(1), 1
-    ours = __package__, "contextlib"
+    ours = __package__.partition(".")[0], "contextlib"
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         frame, level = frame.f_back, level + 1
     return level

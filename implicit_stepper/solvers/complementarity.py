@@ -111,9 +111,10 @@ def natural_disc(y, w, radius):
     """y - proj(y - r w) onto {|y| <= radius}, r = `STEP`: zero iff y maximises -w.y over the disc (k,); radius >= 0.
 
     The same roots as the cone function, without the multiplier |w|. Where y sticks inside the disc the row is r w itself,
-    linear, so that statically indeterminate friction keeps Newton's fast convergence.
+    linear, so that statically indeterminate friction keeps Newton's fast convergence. On a disc that is a point the row is
+    y, where nothing slides too.
     """
-    return y - project_to_disc(y - STEP * w, radius)
+    return y - jnp.where(radius > 0, project_to_disc(y - STEP * w, radius), 0.0)
 
 
 def project_to_disc(y, radius):

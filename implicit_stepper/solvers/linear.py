@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import jax
 import jax.numpy as jnp
 import jax.scipy.linalg
 import numpy as np
@@ -9,6 +12,41 @@ from jax import lax
 
 from shapes.shards import varying_like
 from shapes.small_algebra import inner, product
+
+KEPT_DAMPING = 1e-8  # of a kept inverse: directions that J hardly sees are left alone, for they will have turned
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Dense:
+    """A Jacobian (n, n) as a linear system of Newton's method."""
+
+    matrix: jax.Array
+
+    def step(self, F, damping):
+        """`damped_step`."""
+        return damped_step(self.matrix, F, damping)
+
+    def keep(self) -> Inverse:
+        """What chord iterations keep of it."""
+        return Inverse(damped_inverse(self.matrix, KEPT_DAMPING))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Inverse:
+    """A kept inverse (n, n), or zeros for want of one."""
+
+    matrix: jax.Array
+
+    @property
+    def valid(self):
+        """Whether () there is one."""
+        return jnp.any(self.matrix != 0)
+
+    def solve(self, F):
+        """About J^-1 F."""
+        return self.matrix @ F
 
 
 def damped_step(jacobian, residual, damping):
@@ -32,6 +70,23 @@ def damped_inverse(jacobian, damping):
     one = jnp.eye(n)
     r = jnp.linalg.qr(jnp.block([[jacobian, one], [jnp.sqrt(damping) * one, jnp.zeros((n, n))]]), mode="r")
     return jax.scipy.linalg.solve_triangular(r[:n, :n], r[:n, n:])
+
+
+def lu_factors(matrix):
+    """LU factors (n, n) by row exchanges P, and the order (n,) of the rows. A column (0, 1, ...) beside the matrix becomes
+    L^-1 P (0, 1, ...), from which L gives the order: to follow the exchanges one by one takes longer than to factorise."""
+    n = len(matrix)
+    numbers = jnp.arange(n)
+    both, _, _ = lax.linalg.lu(jnp.concatenate([matrix, numbers[:, None].astype(float)], axis=1))
+    lu, last = both[:, :n], both[:, n]
+    order = last + inner(jnp.where(numbers < numbers[:, None], lu, 0.0), last)
+    return lu, jnp.round(order).astype(jnp.int32)
+
+
+def lu_solve(lu, order, right):
+    """x (n,) with A x = `right`, of `lu_factors(A)`. (SciPy's interface would find the order of rows anew every time.)"""
+    lower = jax.scipy.linalg.solve_triangular(lu, right[order], lower=True, unit_diagonal=True)
+    return jax.scipy.linalg.solve_triangular(lu, lower)
 
 
 def small_inverse(matrix):

@@ -11,7 +11,9 @@ the two loops evaluates its function in one place, because every further place i
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,14 +24,13 @@ from shapes.shards import varying_like, when
 from ..model.checks import double_precision
 from ..runtime.threads import one_blas_thread
 from .complementarity import fischer_burmeister
-from .linear import damped_inverse, damped_step
+from .linear import Dense
 
 _GROWTH = 10.0
 _MEMORY = 20
 _PATIENCE = 15  # iterations without a new least |F| after which only descent is taken: free steps may cycle for ever
 LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
 _FIRST_DAMPING = 1e-10  # after the first refused step
-_KEPT_DAMPING = 1e-8  # of a kept inverse: directions that J hardly sees are left alone, for they will have turned
 _CONTRACTION = 0.3  # chord iterations that reduce |F| by less cost more than a Jacobian
 _OVERSHOOT = 10.0  # times the bound of chord iterations: the first ones shift |F| from row to row
 _QUICK = 8  # chord iterations; after more the inverse is renewed
@@ -39,13 +40,13 @@ _QUICK = 8  # chord iterations; after more the inverse is renewed
 @dataclasses.dataclass(frozen=True)
 class Solution:
     """z (n,); residual (), the largest |F_i|; iterations (), Newton steps tried; converged (), residual <= tolerance;
-    inverse (n, n), the one to keep for the next problem of the same kind, None unless one was asked for."""
+    kept, what solves linear systems of the next problem of the same kind, None unless it was asked for."""
 
     z: jax.Array
     residual: jax.Array
     iterations: jax.Array
     converged: jax.Array
-    inverse: jax.Array | None = None
+    kept: Any = None
 
 
 @jax.tree_util.register_dataclass
@@ -55,7 +56,7 @@ class _Iterate:
 
     z: jax.Array
     F: jax.Array
-    jacobian: jax.Array
+    jacobian: Any
     recent: jax.Array
     least: jax.Array
     stale: jax.Array
@@ -101,8 +102,18 @@ def newton(
     `tolerance` bounds max |F_i|; 1e-8 to 1e-12 is sane, round-off of a well-scaled problem is near 1e-15. `damping` is the
     least one: singular values below its square root are hardly followed. Never raises: see `Solution.converged`.
     """
-    end = _damped_newton(linearize, z0, tolerance, max_iterations, damping)
+    end = _damped_newton(dense(linearize), z0, tolerance, max_iterations, damping)
     return Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance)
+
+
+def dense(linearize: Callable) -> Callable:
+    """`linearize` with its Jacobian (n, n) as a linear system."""
+
+    def both(z):
+        F, jacobian = linearize(z)
+        return F, Dense(jacobian)
+
+    return both
 
 
 def newton_again(
@@ -115,8 +126,10 @@ def newton_again(
     max_iterations: int = 30,
     damping: float = LEAST_DAMPING,
 ) -> Solution:
-    """`newton` from the best of `starts` (k, n), after chord iterations with `kept` (n, n), the `Solution.inverse` of a
-    similar problem or zeros for want of one; `residual(z)` is F alone."""
+    """`newton` from the best of `starts` (k, n), after chord iterations with the `Solution.kept` of a problem like it.
+
+    `residual(z)` is F alone; `linearize(z)` gives F and the Jacobian as a linear system: `linear.Dense` or `blocks.Blocks`,
+    with `step(F, damping)`, about -J^-1 F, and `keep()`, which has `solve(F)` and tells whether it is `valid`."""
     tried = chord(residual, starts, kept, tolerance)
     solved, keep = tried.solved, tried.solved & (tried.count - len(starts) <= _QUICK)
 
@@ -124,24 +137,23 @@ def newton_again(
         # under `vmap` both branches run: lanes that keep their inverse do not ask for iterations
         most = jnp.where(keep, -1, max_iterations)
         end = _damped_newton(linearize, jnp.where(solved, tried.z, tried.start), tolerance, most, damping)
-        inverse = damped_inverse(end.jacobian, _KEPT_DAMPING)
-        return Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance, inverse)
+        return Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance, end.jacobian.keep())
 
     unchanged = Solution(tried.z, largest(tried.F), jnp.zeros((), int), jnp.asarray(True), kept)
     return when(~keep, renewed, unchanged)
 
 
-def chord(residual: Callable, starts, inverse, tolerance) -> Chord:
-    """z (n,) <- z - `inverse` F(z), from the best of `starts` (k, n), while max |F_i| shrinks like `_CONTRACTION`^k.
+def chord(residual: Callable, starts, kept, tolerance) -> Chord:
+    """z (n,) <- z - `kept`.solve(F(z)), from the best of `starts` (k, n), while max |F_i| shrinks like `_CONTRACTION`^k.
 
     Solved is what was within the `tolerance` already before the last iteration, because what the first z within it lacks
-    would add up over thousands of time-steps. An `inverse` of zeros is none.
+    would add up over thousands of time-steps.
     """
-    inverts = jnp.any(inverse != 0)
+    inverts = kept.valid
 
     def advance(at: Chord) -> Chord:
         choosing, last = at.count < len(starts), at.count == len(starts) - 1
-        z = jnp.where(choosing, starts[jnp.minimum(at.count, len(starts) - 1)], at.z - inverse @ at.F)
+        z = jnp.where(choosing, starts[jnp.minimum(at.count, len(starts) - 1)], at.z - kept.solve(at.F))
         F = residual(z)
         size, before = largest(F), largest(at.F)
         best = choosing & ((at.count == 0) | (size < before) | jnp.isnan(before))
@@ -169,7 +181,7 @@ def _damped_newton(linearize: Callable, z0, tolerance, max_iterations, least_dam
 
     def advance(iterate):
         first = iterate.iterations < 0
-        step = when(~first, lambda: damped_step(iterate.jacobian, iterate.F, iterate.damping), jnp.zeros_like(z0))
+        step = when(~first, lambda: iterate.jacobian.step(iterate.F, iterate.damping), jnp.zeros_like(z0))
         trial = iterate.z + step
         F, jacobian = linearize(trial)
         size = largest(F)
@@ -185,7 +197,7 @@ def _damped_newton(linearize: Callable, z0, tolerance, max_iterations, least_dam
         return _Iterate(
             z=jnp.where(accepted, trial, iterate.z),
             F=jnp.where(accepted, F, iterate.F),
-            jacobian=jnp.where(accepted, jacobian, iterate.jacobian),
+            jacobian=jax.tree.map(functools.partial(jnp.where, accepted), jacobian, iterate.jacobian),
             recent=jnp.where(accepted, recent, iterate.recent),
             least=jnp.minimum(iterate.least, jnp.where(accepted, size, jnp.inf)),
             stale=jnp.where(accepted & (size < iterate.least), 0, iterate.stale + 1),
@@ -197,7 +209,7 @@ def _damped_newton(linearize: Callable, z0, tolerance, max_iterations, least_dam
     start = _Iterate(
         z=z0,
         F=jnp.full_like(z0, jnp.inf),
-        jacobian=jnp.zeros((z0.size, z0.size)),
+        jacobian=jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(linearize, z0)[1]),
         recent=jnp.full(_MEMORY, infinite),
         least=infinite,
         stale=zero,

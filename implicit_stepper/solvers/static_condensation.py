@@ -10,13 +10,11 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
-import jax.scipy.linalg
 import numpy as np
-from jax import lax
 
 from shapes.small_algebra import inner
 
-from .linear import damped_step
+from .linear import damped_step, lu_factors, lu_solve
 
 
 @jax.tree_util.register_dataclass
@@ -74,16 +72,11 @@ class Factors:
 
     def solve(self, F):
         """dz of J dz = F."""
-        return self.local.solve(F, self._rest)
+        return self.local.solve(F, lambda right: lu_solve(self.lu, self.order, right))
 
     def least_pivot(self):
         """min |U_kk| (), small where the system is nearly singular."""
         return jnp.min(jnp.abs(jnp.diagonal(self.lu)))
-
-    def _rest(self, right):
-        """(SciPy's interface would find the order of rows anew every time.)"""
-        lower = jax.scipy.linalg.solve_triangular(self.lu, right[self.order], lower=True, unit_diagonal=True)
-        return jax.scipy.linalg.solve_triangular(self.lu, lower)
 
 
 def dense(matrix) -> Condensed:
@@ -93,14 +86,8 @@ def dense(matrix) -> Condensed:
 
 
 def factorise(system: Condensed) -> Factors:
-    """By LU with row exchanges P. A column (0, 1, ...) beside the matrix becomes L^-1 P (0, 1, ...), from which L gives the
-    order of the rows: to follow the exchanges one by one takes longer than to factorise."""
-    n = len(system.rest)
-    numbers = jnp.arange(n)
-    both, _, _ = lax.linalg.lu(jnp.concatenate([system.rest, numbers[:, None].astype(float)], axis=1))
-    lu, last = both[:, :n], both[:, n]
-    order = last + inner(jnp.where(numbers < numbers[:, None], lu, 0.0), last)
-    return Factors(lu, jnp.round(order).astype(jnp.int32), system.local, jnp.asarray(True))
+    """By LU with row exchanges."""
+    return Factors(*lu_factors(system.rest), system.local, jnp.asarray(True))
 
 
 def no_factors(count: int, blocks=()) -> Factors:

@@ -72,19 +72,21 @@ def _march(stepper: Stepper, system: System, state: State, memory, h, steps):
     empty = jax.tree.map(lambda s: jnp.zeros((CHUNK, *s.shape), s.dtype), empty)
 
     def proceed(carry):
-        i, _, _, _, _, going = carry
+        i, _, _, _, going = carry
         return (i < steps) & going
 
     def body(carry):
-        i, state, memory, _, records, _ = carry
+        i, state, memory, records, _ = carry
         step = _step(stepper, system, state, memory, h)
         new = (step.state, step.contacts, step.stats, step.result)
         records = jax.tree.map(lambda all_, one: all_.at[i].set(one), records, new)
-        return i + 1, step.state, step.memory, memory, records, step.result == Result.SOLVED
+        solved = step.result == Result.SOLVED
+        memory = jax.tree.map(functools.partial(jnp.where, solved), step.memory, memory)
+        return i + 1, step.state, memory, records, solved
 
-    start = (jnp.zeros((), int), state, memory, memory, empty, jnp.asarray(True))
-    _, state, memory, before, records, solved = lax.while_loop(proceed, body, start)
-    return state, jax.tree.map(lambda new, old: jnp.where(solved, new, old), memory, before), *records
+    start = (jnp.zeros((), int), state, memory, empty, jnp.asarray(True))
+    _, state, memory, records, _ = lax.while_loop(proceed, body, start)
+    return state, memory, *records
 
 
 @functools.partial(jax.jit, static_argnums=0)

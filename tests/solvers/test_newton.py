@@ -12,8 +12,8 @@ import pytest
 import scipy.optimize
 
 from implicit_stepper import solve_ncp
-from implicit_stepper.solvers.linear import damped_inverse, damped_step
-from implicit_stepper.solvers.newton import chord, linearized, newton, newton_again
+from implicit_stepper.solvers.linear import Inverse, damped_inverse, damped_step
+from implicit_stepper.solvers.newton import chord, dense, linearized, newton, newton_again
 
 EPS = np.finfo(float).eps
 TOLERANCE = 1e-10  # of solve_ncp, on the Fischer-Burmeister residual
@@ -350,7 +350,9 @@ def kept_solver():
 
     def solve(shift, z0, kept):
         F = curved(shift)
-        return newton_again(F, linearized(F), z0[None], kept, tolerance=TOLERANCE), chord(F, z0[None], kept, TOLERANCE)
+        return newton_again(F, dense(linearized(F)), z0[None], Inverse(kept), tolerance=TOLERANCE), chord(
+            F, z0[None], Inverse(kept), TOLERANCE
+        )
 
     return jax.jit(solve)
 
@@ -360,12 +362,12 @@ def test_the_next_problem_of_a_kind_needs_no_jacobian():
     assert bool(first.converged)
     assert int(first.iterations) > 0
     assert int(tried.count) == 1  # the start alone: zeros are no inverse
-    second, tried = kept_solver()(jnp.full(3, 1.001), first.z, first.inverse)
+    second, tried = kept_solver()(jnp.full(3, 1.001), first.z, first.kept.matrix)
     assert bool(second.converged & tried.solved)
     assert int(second.iterations) == 0
     assert 3 <= int(tried.count) <= 9
     np.testing.assert_array_equal(second.z, tried.z)
-    np.testing.assert_array_equal(second.inverse, first.inverse)
+    np.testing.assert_array_equal(second.kept.matrix, first.kept.matrix)
     # one correction more than the tolerance asks for: far below it
     assert second.residual == np.max(np.abs(tried.F)) <= 1e-2 * TOLERANCE
 
@@ -375,16 +377,16 @@ def test_chord_iterations_begin_at_the_best_start():
     F, root = curved(jnp.zeros(3)), jnp.zeros(3)
     near, far, none = root + 1e-3, root + 1.0, jnp.full(3, jnp.nan)
     for order in ((near, far, none), (far, none, near), (none, near, far)):
-        begun = chord(F, jnp.stack(order), jnp.zeros((3, 3)), TOLERANCE)
+        begun = chord(F, jnp.stack(order), Inverse(jnp.zeros((3, 3))), TOLERANCE)
         np.testing.assert_array_equal(begun.start, near)
         np.testing.assert_array_equal(begun.F_start, F(near))
         assert int(begun.count) == 3
-        assert bool(chord(F, jnp.stack(order), jnp.eye(3), TOLERANCE).solved)
+        assert bool(chord(F, jnp.stack(order), Inverse(jnp.eye(3)), TOLERANCE).solved)
 
 
 def test_a_start_within_the_tolerance_is_still_corrected():
     first, _ = kept_solver()(jnp.ones(3), jnp.ones(3), jnp.zeros((3, 3)))
-    again, tried = kept_solver()(jnp.ones(3), first.z + 0.5 * TOLERANCE, first.inverse)
+    again, tried = kept_solver()(jnp.ones(3), first.z + 0.5 * TOLERANCE, first.kept.matrix)
     assert int(again.iterations) == 0
     assert int(tried.count) == 2
     np.testing.assert_allclose(again.z, first.z, rtol=0, atol=1e-2 * TOLERANCE)
@@ -401,7 +403,7 @@ def test_a_bad_inverse_changes_nothing_but_the_cost(factor):
     assert int(tried.count) <= 6
     assert int(solution.iterations) == int(alone.iterations) > 0
     np.testing.assert_allclose(solution.z, alone.z, rtol=0, atol=20 * EPS)
-    np.testing.assert_allclose(solution.inverse @ jax.jacfwd(F)(alone.z), np.eye(3), rtol=0, atol=1e-3)  # renewed
+    np.testing.assert_allclose(solution.kept.matrix @ jax.jacfwd(F)(alone.z), np.eye(3), rtol=0, atol=1e-3)  # renewed
 
 
 def test_a_slow_inverse_solves_once_and_is_renewed():
@@ -412,12 +414,12 @@ def test_a_slow_inverse_solves_once_and_is_renewed():
     assert bool(tried.solved & solution.converged)
     assert int(tried.count) > 9
     assert int(solution.iterations) == 1
-    np.testing.assert_allclose(solution.inverse @ jax.jacfwd(F)(solution.z), np.eye(3), rtol=0, atol=1e-7)
+    np.testing.assert_allclose(solution.kept.matrix @ jax.jacfwd(F)(solution.z), np.eye(3), rtol=0, atol=1e-7)
 
 
 def test_infinite_residuals_end_chord_iterations():
     """No bound holds an infinite |F|, and the iteration must not go on for ever under an infinite bound."""
     infinite = jnp.full(2, jnp.inf)
-    tried = chord(lambda z: infinite, jnp.ones((1, 2)), jnp.eye(2), TOLERANCE)
+    tried = chord(lambda z: infinite, jnp.ones((1, 2)), Inverse(jnp.eye(2)), TOLERANCE)
     assert not bool(tried.solved)
     assert int(tried.count) == 2

@@ -1,0 +1,303 @@
+"""Linear systems of nodes and links, kept in blocks: what links own is eliminated where it can be, the rest factorised.
+
+Nodes have w unknowns and rows each; a link has unknowns and rows of its own and touches the nodes on its sides only. Its
+block of the Jacobian is [[K, k], [A, B]]: rows of its own and rows of its nodes, by unknowns of its own and of its nodes.
+Gauss and Jordan's elimination, link by link with pivots from K, leaves the few unknowns without a good pivot; these and the
+nodes are one small dense system. The cost of all else is proportional to the numbers of nodes and links.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg
+import numpy as np
+
+from shapes.shards import varying_like, when
+from shapes.small_algebra import inner
+
+from .linear import KEPT_DAMPING, damped_step, lu_factors, lu_solve
+
+_GOOD = 0.01  # pivots of free unknowns, relative to the largest entry of their block
+_GOOD_PAIR = 0.05  # pivots of pairs, whose rows and unknowns are dimensionless
+_FREE = 1.5e-12  # the damping up to which a step is one of LU
+_COUPLED = 1e-3  # the largest derivative of a row by other unknowns, relative to its own, up to which it is alone
+_SINGULAR = 1e-7  # the least pivot of LU, relative to the largest, up to which steps are damped
+_GIVE = 1e-9  # added to the derivative of a pair's row by its unknown: multipliers that equations leave open stay near
+
+
+@dataclasses.dataclass(frozen=True)
+class Links:
+    """Alike links. `nodes`, for each the numbers of the nodes on its sides; `own`, how many unknowns and rows each has, of
+    which the first `free` pivot on any of the first `free` rows; `pairs`, for the others (unknown, row, sign, follows): an
+    unknown pivots on its own row only, whose derivative by it has that sign, and unless it always follows from that row,
+    only where the row holds hardly any other unknown, as that of an inactive constraint."""
+
+    nodes: tuple[tuple[int, ...], ...]
+    own: int
+    free: int
+    pairs: tuple[tuple[int, int, float, bool], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pattern:
+    """What does not change with values: `count` nodes of `width` unknowns, groups of `links`, and the number of `slots` for
+    unknowns of links that are not eliminated. Unknowns and rows stand as z = [nodes, links of the first group, ...]."""
+
+    count: int
+    width: int
+    links: tuple[Links, ...]
+    slots: int
+
+    @property
+    def own(self) -> int:
+        """The largest number of own unknowns of a link."""
+        return max(group.own for group in self.links)
+
+    def incidence(self) -> np.ndarray:
+        """(links, 2, nodes): 1 where the node on a side of a link is that one."""
+        every = np.zeros((sum(len(group.nodes) for group in self.links), 2, self.count))
+        for link, nodes in enumerate(nodes for group in self.links for nodes in group.nodes):
+            for side, node in enumerate(nodes):
+                every[link, side, node] = 1.0
+        return every
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Local:
+    """All n links after elimination, with their own unknowns padded to the most, o, that any has, and 2 w of their nodes.
+
+    Eliminated unknowns are `alone` (n, o, o) F - `follow` (n, o, o + 2 w) dz; `push` (n, o + 2 w, o) takes F to the other
+    rows, those that are left and those of nodes; `rows` and `columns` (n, o) are those that are left."""
+
+    alone: jax.Array
+    follow: jax.Array
+    push: jax.Array
+    rows: jax.Array
+    columns: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Blocks:
+    """A Jacobian after elimination: its links, and the matrix `rest` (x, x) of the nodes and the slots, NaN where there are
+    too few slots."""
+
+    pattern: Pattern = dataclasses.field(metadata={"static": True})
+    local: Local
+    rest: jax.Array
+
+    def step(self, F, damping):
+        """About -J^-1 F: by LU, or by a damped least-squares step where the damping was raised."""
+
+        def solve(right):
+            lu, order = lu_factors(self.rest)
+            pivots = jnp.abs(jnp.diagonal(lu))
+            damped = (damping > _FREE) | (jnp.min(pivots) < _SINGULAR * jnp.max(pivots))
+            return when(damped, lambda: -damped_step(self.rest, right, damping), lu_solve(lu, order, right))
+
+        return -solved(self.pattern, self.local, F, solve)
+
+    def keep(self) -> Kept:
+        """What serves systems nearby: directions that the matrix hardly sees are left alone."""
+        square = self.rest.T @ self.rest + KEPT_DAMPING * jnp.eye(len(self.rest))
+        factor = jnp.linalg.cholesky(square)
+        half = jax.scipy.linalg.solve_triangular(factor, self.rest.T, lower=True)
+        inverse = jax.scipy.linalg.solve_triangular(factor, half, lower=True, trans=1)
+        return Kept(self.pattern, self.local, inverse, jnp.all(jnp.isfinite(inverse)))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """The links of `Blocks` and about the `inverse` (x, x) of the rest, if it is `valid` ()."""
+
+    pattern: Pattern = dataclasses.field(metadata={"static": True})
+    local: Local
+    inverse: jax.Array
+    valid: jax.Array
+
+    def solve(self, F):
+        """dz of J dz = F."""
+        return solved(self.pattern, self.local, F, lambda right: self.inverse @ right)
+
+
+def no_factors(pattern: Pattern) -> Kept:
+    """For want of factors."""
+    links, o, w = sum(len(group.nodes) for group in pattern.links), pattern.own, 2 * pattern.width
+    size = pattern.count * pattern.width + pattern.slots
+    local = Local(
+        np.zeros((links, o, o)),
+        np.zeros((links, o, o + w)),
+        np.zeros((links, o + w, o)),
+        *(np.zeros((links, o), bool) for _ in range(2)),
+    )
+    return Kept(pattern, local, np.zeros((size, size)), np.asarray(False))
+
+
+def eliminated(pattern: Pattern, nodes, links) -> Blocks:
+    """The Jacobian with the blocks `nodes` (count, w, w) and, per group, `links` (n, own + acting, own + acting)."""
+    parts = []
+    for group, blocks in zip(pattern.links, links, strict=True):
+        one = jax.vmap(functools.partial(_eliminate, group))(blocks)
+        parts.append(_padded(*one, group.own, pattern.own, 2 * pattern.width))
+    local, rest = jax.tree.map(lambda *own: jnp.concatenate(own), *parts)
+    return Blocks(pattern, local, _condensed(pattern, nodes, local, rest))
+
+
+def solved(pattern: Pattern, local: Local, F, rest):
+    """dz of J dz = F, where `rest(right)` (x,) solves the condensed system."""
+    nodes = pattern.count * pattern.width
+    own, start = [], nodes
+    for group in pattern.links:
+        stop = start + len(group.nodes) * group.own
+        own.append(jnp.pad(F[start:stop].reshape(-1, group.own), ((0, 0), (0, pattern.own - group.own))))
+        start = stop
+    own = jnp.concatenate(own)
+    pushed = inner(local.push, own[:, None])
+    incidence = pattern.incidence()
+    sides = pushed[:, pattern.own :].reshape(-1, 2, 1, pattern.width)
+    by_node = jnp.sum(incidence[..., None] * sides, axis=(0, 1)).reshape(-1)
+    rows = _slots(pattern, local.rows)
+    right = jnp.where(rows < own.size, pushed[:, : pattern.own].reshape(-1)[jnp.minimum(rows, own.size - 1)], 0.0)
+    x = rest(jnp.concatenate([F[:nodes] + by_node, right]))
+    moves = jnp.sum(incidence[..., None] * x[:nodes].reshape(pattern.count, pattern.width), axis=2).reshape(len(own), -1)
+    columns = local.columns.reshape(-1)
+    place = jnp.minimum(jnp.cumsum(columns) - 1, pattern.slots - 1)
+    left = jnp.where(columns, x[nodes:][place], 0.0).reshape(own.shape)
+    every = jnp.concatenate([left, moves], axis=1)
+    every = left + inner(local.alone, own[:, None]) - inner(local.follow, every[:, None])
+    parts, first = [x[:nodes]], 0
+    for group in pattern.links:
+        parts.append(every[first : first + len(group.nodes), : group.own].reshape(-1))
+        first += len(group.nodes)
+    return jnp.concatenate(parts)
+
+
+def _eliminate(group: Links, block) -> tuple[Local, jax.Array]:
+    """Of one link, not padded, with the matrix (own + acting, own + acting) of the other rows. The loop has [K, 1] alone:
+    what it becomes, T [K, 1], takes all other columns along."""
+    own, size = group.own, len(block)
+    allowed = _order(group)
+    block = block + _GIVE * _signs(group, size)
+    K = block[:own, :own]
+    free = jnp.max(jnp.abs(K[: group.free, : group.free]), initial=0.0)
+    least = jnp.concatenate([jnp.full(group.free, _GOOD * free), *(_least(block, *pair)[None] for pair in group.pairs)])
+
+    numbers = np.arange(own * own).reshape(own, own)
+
+    def pivot(step, carry):
+        matrix, rows, columns, found = carry
+        tried = jnp.abs(matrix[:, :own]) * (jnp.asarray(allowed)[step] & rows[:, None] & columns)
+        largest = jnp.max(tried)  # argmax is a loop of scalars on a CPU
+        at = jnp.max(jnp.where(tried == largest, numbers, 0))
+        good = largest > least[step]
+        row = jnp.arange(own) == at // own
+        column = jnp.arange(2 * own) == at % own
+        across, down = inner(matrix.T, row), inner(matrix, column)
+        scaled = across / jnp.where(good, inner(down, row), 1.0)
+        matrix = jnp.where(good, matrix - (down - row)[:, None] * scaled, matrix)
+        row, column = row & good, column[:own] & good
+        return matrix, rows & ~row, columns & ~column, found | (column[:, None] & row)
+
+    every = jnp.ones(own, bool)
+    start = jnp.concatenate([K, jnp.eye(own)], axis=1), every, every, jnp.zeros((own, own), bool)
+    matrix, rows, columns, found = jax.lax.fori_loop(0, own, pivot, varying_like(start, block))
+    push = matrix[:, own:]
+    alone = found.astype(float) @ push
+    follow = (alone @ block[:own]) * jnp.concatenate([columns, jnp.ones(size - own, bool)])
+    acting = block[own:] - block[own:, :own] @ follow
+    rest = jnp.concatenate([push @ block[:own], acting])
+    push = jnp.concatenate([push, -block[own:, :own] @ alone])
+    return Local(alone, follow, push, rows, columns), rest
+
+
+def _least(block, unknown: int, row: int, _, follows: bool):
+    """The least pivot () of a pair."""
+    own = jnp.abs(block[row, unknown])
+    others = jnp.max(jnp.abs(jnp.delete(block[row], unknown)))
+    return jnp.where(follows | (others <= _COUPLED * own), _GOOD_PAIR, jnp.inf)
+
+
+def _order(group: Links) -> np.ndarray:
+    """Per step, on which entries (own, own) of K it may pivot."""
+    allowed = np.zeros((group.own, group.own, group.own), bool)
+    allowed[: group.free, : group.free, : group.free] = True
+    for step, (unknown, row, *_) in enumerate(group.pairs, start=group.free):
+        allowed[step, row, unknown] = True
+    return allowed
+
+
+def _signs(group: Links, size: int) -> np.ndarray:
+    """(size, size): the sign of each pair's derivative."""
+    signs = np.zeros((size, size))
+    for unknown, row, sign, _ in group.pairs:
+        signs[row, unknown] = sign
+    return signs
+
+
+def _padded(local: Local, rest, own: int, most: int, acting: int) -> tuple[Local, jax.Array]:
+    """Links with `own` unknowns among those with up to `most`, and two sides each."""
+    more, sides = most - own, acting + own - rest.shape[-1]
+
+    def grown(array, *axes):
+        """With `axes` of own unknowns grown, and with sides at their ends where these follow."""
+        for axis, with_sides in axes:
+            parts = [array[(slice(None),) * axis + (slice(0, own),)], *_zeros(array, axis, more)]
+            if with_sides:
+                parts += [array[(slice(None),) * axis + (slice(own, None),)], *_zeros(array, axis, sides)]
+            array = jnp.concatenate(parts, axis=axis)
+        return array
+
+    padded = Local(
+        grown(local.alone, (1, False), (2, False)),
+        grown(local.follow, (1, False), (2, True)),
+        grown(local.push, (1, True), (2, False)),
+        grown(local.rows, (1, False)),
+        grown(local.columns, (1, False)),
+    )
+    return padded, grown(rest, (1, True), (2, True))
+
+
+def _zeros(array, axis: int, count: int) -> list:
+    shape = (*array.shape[:axis], count, *array.shape[axis + 1 :])
+    return [jnp.zeros(shape, array.dtype)] if count else []
+
+
+def _slots(pattern: Pattern, left):
+    """Flat places (slots,) of what is `left` (n, o), and n o where a slot is empty."""
+    return jnp.nonzero(left.reshape(-1), size=pattern.slots, fill_value=left.size)[0]
+
+
+def _condensed(pattern: Pattern, nodes, local: Local, rest):
+    """The matrix (x, x) of the nodes and the slots."""
+    count, w, o = pattern.count, pattern.width, pattern.own
+    incidence = pattern.incidence()
+    n = len(incidence)
+
+    acting = rest[:, o:]
+    by_sides = acting[:, :, o:].reshape(n, 2 * w, 2, 1, w)
+    by_nodes = jnp.sum(by_sides * incidence[:, None, :, :, None], axis=2).reshape(n * 2, w * count * w)
+    among = incidence.reshape(n * 2, count).T @ by_nodes
+    among = among.reshape(count, w, count, w) + nodes[:, :, None] * np.eye(count)[:, None, :, None]
+    rows, columns = _slots(pattern, local.rows), _slots(pattern, local.columns)
+    filled = rows < n * o
+    row_link, row_own = jnp.divmod(jnp.minimum(rows, n * o - 1), o)
+    column_link, column_own = jnp.divmod(jnp.minimum(columns, n * o - 1), o)
+    sides = jnp.asarray(incidence)
+    from_nodes = rest[row_link, row_own, o:].reshape(-1, 2, 1, w)
+    from_nodes = jnp.sum(from_nodes * sides[row_link][..., None], axis=1).reshape(-1, count * w)
+    to_nodes = rest[column_link, o:, column_own].reshape(-1, 2, 1, w)
+    to_nodes = jnp.sum(to_nodes * sides[column_link][..., None], axis=1).reshape(-1, count * w)
+    own = rest[row_link[:, None], row_own[:, None], column_own]
+    own = jnp.where((row_link[:, None] == column_link) & filled[:, None] & filled, own, 0.0)
+    own = own + jnp.diag(jnp.where(filled, 0.0, 1.0))
+    enough = jnp.sum(local.rows) <= pattern.slots
+    zero = filled[:, None]
+    top = jnp.concatenate([among.reshape(count * w, -1), jnp.where(zero, to_nodes, 0.0).T], axis=1)
+    bottom = jnp.concatenate([jnp.where(zero, from_nodes, 0.0), own], axis=1)
+    return jnp.where(enough, jnp.concatenate([top, bottom]), jnp.nan)

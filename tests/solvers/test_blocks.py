@@ -1,0 +1,91 @@
+"""Jacobians in blocks against the dense one: linear solves, whole steps, and what happens where slots run out."""
+
+import dataclasses
+import itertools
+
+import jax
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.implicit_euler import ncp
+from implicit_stepper.runtime.compilation import jit
+from implicit_stepper.solvers.blocks import eliminated
+from implicit_stepper.stepping.stepper import begin
+
+H = 0.005
+BLOCKS, DENSE = ist.GeometricallyImplicit(), ist.GeometricallyImplicit(jacobian="dense")
+
+
+def balls_in_a_bin(count):
+    """Balls above each other in a bin of five planes, with all pairs declared."""
+    scene, rng, friction = ist.Scene(), np.random.default_rng(0), ist.FrictionEllipsoid(mu=0.3, e_r=0.02)
+    balls = [
+        scene.add_body(
+            name=f"ball {i}", shape=shapes.Sphere(0.05), mass=0.5, position=(*rng.uniform(-0.02, 0.02, 2), 0.051 + 0.102 * i)
+        )
+        for i in range(count)
+    ]
+    for normal, offset in (((0, 0, 1), 0), ((1, 0, 0), -0.1), ((-1, 0, 0), -0.1), ((0, 1, 0), -0.1), ((0, -1, 0), -0.1)):
+        wall = scene.add_fixed(name=f"wall {normal}", shape=shapes.HalfSpace(normal=normal, offset=offset))
+        for ball in balls:
+            scene.add_contact(ball, wall, friction=friction)
+    for pair in itertools.combinations(balls, 2):
+        scene.add_contact(*pair, friction=friction)
+    return scene
+
+
+def boxes_in_a_row():
+    """Faces on the floor and beside each other: closest points that forces alone determine."""
+    scene, friction = ist.Scene(), ist.FrictionEllipsoid(mu=0.4)
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    boxes = [
+        scene.add_body(name=f"box {i}", shape=shapes.Box((0.1, 0.1, 0.1)), mass=1.0, position=(0.21 * i, 0, 0.1))
+        for i in range(4)
+    ]
+    for first, second in (*((floor, box) for box in boxes), *itertools.pairwise(boxes)):
+        scene.add_contact(first, second, friction=friction)
+    return scene
+
+
+@pytest.mark.parametrize("build", [lambda: balls_in_a_bin(4), boxes_in_a_row], ids=["balls", "boxes"])
+def test_blocks_solve_what_the_dense_jacobian_solves(build):
+    """Near a state in which some contacts press, others do not: the right side of a random dz gives that dz."""
+    system, state = jax.device_put(build().build())
+    assert ncp.in_blocks(system)
+    memory = begin(BLOCKS, system, state)
+    problem, rng = jax.jit(ncp.step_problem)(system, state, H, memory.references), np.random.default_rng(1)
+    z = np.array(memory.history[0] / ncp.unknown_scale(problem))
+    z += 1e-3 * rng.normal(size=z.size)
+    F, J = map(np.asarray, jit(ncp.linearize)(problem, z))
+    residual, blocks = jit(ncp.blocks)(problem, z)
+    np.testing.assert_allclose(residual, F, rtol=0, atol=1e-12)
+    dz = rng.normal(size=z.size)
+    for damping in (1e-12, 1e-10):  # by LU, and by damped least squares
+        found = np.asarray(jit(lambda b, F, damping: b.step(F, damping))(blocks, J @ dz, damping))
+        assert np.max(np.abs(J @ (found + dz))) <= 1e-5 * np.max(np.abs(J @ dz))
+    found = np.asarray(jit(lambda b, F: b.keep().solve(F))(blocks, J @ dz))
+    assert np.max(np.abs(J @ (found - dz))) <= 1e-2 * np.max(np.abs(J @ dz))  # damped: good for chord iterations
+
+
+def test_balls_fall_alike_in_blocks_and_dense():
+    scene = balls_in_a_bin(4)
+    runs = [ist.simulate(scene, stepper, h=H, duration=0.25) for stepper in (BLOCKS, DENSE)]
+    pressing = [np.count_nonzero(run.contacts.normal_impulse > 1e-9) for run in runs]
+    assert pressing[0] == pressing[1] > 100
+    np.testing.assert_allclose(runs[0].position, runs[1].position, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(runs[0].velocity, runs[1].velocity, rtol=0, atol=1e-7)
+
+
+def test_too_few_slots_are_told():
+    """A link whose unknowns have no pivot needs slots: with too few of them the matrix is not a number."""
+    system, _ = jax.device_put(boxes_in_a_row().build())
+    pattern = ncp.pattern(system, "projection")
+    nodes = np.broadcast_to(np.eye(pattern.width), (pattern.count, pattern.width, pattern.width))
+    links = [np.zeros((len(g.nodes), *2 * (g.own + pattern.width * len(g.nodes[0]),))) for g in pattern.links]
+    left = sum(g.own * len(g.nodes) for g in pattern.links)
+    for slots, enough in ((left, True), (left - 1, False)):
+        rest = eliminated(dataclasses.replace(pattern, slots=slots), nodes, links).rest
+        assert np.all(np.isfinite(rest)) == enough
+        assert np.all(np.isnan(rest)) != enough
