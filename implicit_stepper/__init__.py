@@ -26,15 +26,18 @@ from .constraints.friction import FrictionEllipsoid  # noqa: E402
 from .implicit_euler.certificate import certificate  # noqa: E402
 from .implicit_euler.closed_form_gap import ClosedFormGap  # noqa: E402
 from .implicit_euler.geometrically_implicit import GeometricallyImplicit  # noqa: E402
+from .model.bodies import State  # noqa: E402
 from .model.results import ClosestPointsError, Interrupted, Result, StepError  # noqa: E402
 from .radau.error_control import Tolerance  # noqa: E402
 from .radau.radau_contact import RadauContact  # noqa: E402
 from .run.compare import Adaptive, Comparison, ComparisonInterrupted, compare  # noqa: E402
 from .run.overlaps import OverlapWarning  # noqa: E402
 from .run.simulate import simulate  # noqa: E402
-from .run.trajectory import Trajectory, load  # noqa: E402
+from .run.trajectory import Trajectory  # noqa: E402
+from .run.trajectory_file import load  # noqa: E402
 from .runtime.compilation_cache import use_compilation_cache  # noqa: E402
 from .runtime.threads import one_blas_thread  # noqa: E402
+from .runtime.version import VERSION  # noqa: E402
 from .scene.scene import Scene  # noqa: E402
 from .solvers.newton import solve_ncp  # noqa: E402
 from .time_lagged.cone_complementarity import ConeComplementarity  # noqa: E402
@@ -61,6 +64,7 @@ __all__ = [
     "RadauContact",
     "Result",
     "Scene",
+    "State",
     "StepError",
     "Tolerance",
     "Trajectory",
@@ -75,11 +79,17 @@ __all__ = [
     "use_compilation_cache",
 ]
 
-__version__ = "0.1.0"
+__version__ = VERSION
+_NEED_MATPLOTLIB = ("drawing", "plots")
 
 
 def __getattr__(name: str):
     """`drawing` and `plots`, once they are asked for: they need matplotlib."""
-    if name in ("drawing", "plots"):
+    if name in _NEED_MATPLOTLIB:
         return import_module(f".output.{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}.")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted([*__all__, *_NEED_MATPLOTLIB, "__version__"])

@@ -52,7 +52,7 @@ def room(dotted) -> str:
 def test_every_folder_is_a_room_of_the_plan_and_tells_what_it_is():
     folders = {path.parent.name for path in ROOT.glob("implicit_stepper/*/*.py")}
     assert folders | {"shapes"} == set(LEVEL)
-    assert {path.name for path in ROOT.glob("implicit_stepper/*.py")} == {"__init__.py"}
+    assert {path.name for path in ROOT.glob("implicit_stepper/*.py")} == {"__init__.py", "__main__.py"}
     for name in sorted(folders):
         page = ROOT / "implicit_stepper" / name / "README.md"
         assert page.exists(), f"{name} has no README.md"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import textwrap
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +24,7 @@ from ..runtime.compilation import jit
 from ..runtime.threads import one_blas_thread
 from ..solvers.complementarity import fischer_burmeister
 from ..solvers.newton import LEAST_DAMPING, Solution, largest, linearized, newton
-from . import approach, separating_axes
+from . import approach, separating_axes, unproved
 from .vantage import vantage
 
 _TOLERANCE = 1e-10
@@ -34,7 +33,6 @@ _STARTS = 12
 _QUERY_TOLERANCE = 1e-13  # of the smaller body's size, on top of what round-off leaves
 _ANGLE = 1e3
 _STALLED_DAMPING = 1e-20  # a side of |u|^8 has a curvature of 1e-10 where its normal is exact to 1e-16
-_NEARLY = 1e-6  # a residual below which an answer is not proved, but near
 _STRAY = 0.05  # lengths of gap by which a root may be worse than its start
 # Rounding of a point, relative to the length, is that of its coordinates; of its normal, that times the curvature.
 _ROUND_OFF = 16 * np.finfo(float).eps
@@ -65,7 +63,7 @@ class ClosestPoints:
 
 
 @one_blas_thread()
-def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2) -> ClosestPoints:
+def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2, *, on_failure: str = "raise") -> ClosestPoints:
     """Closest points of two convex bodies and their signed distance, Chakraborty (9) and (20)-(22), without a hint.
 
     A pose is (position (d,) [m], quaternion (4,), w first), in the plane (position, angle [rad]); positions and quaternions
@@ -74,10 +72,12 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2) -> ClosestPoi
     the shortest one. For overlapping bodies -distance is a penetration depth, the length of a translation along the common
     normal that parts them: the least of all where all faces are flat (see `separating_axes`) and neither poses nor
     parameters are traced, otherwise the least that was found from 12 starts.
-    Raises `ValueError` for bad poses and, outside traced code, `ClosestPointsError`, with all answers, when a pair is not
-    proved; in traced code ask `converged`.
+    Raises `ValueError` for bad arguments and, outside traced code, `ClosestPointsError`, with all answers, when a pair is
+    not proved. In traced code, and everywhere with `on_failure="return"`, ask `converged`.
     """
     checks.double_precision()
+    if on_failure not in ("raise", "return"):
+        raise ValueError(f"`on_failure` = {on_failure!r} must be 'raise' or 'return'.")
     for name, shape in (("shape_1", shape_1), ("shape_2", shape_2)):
         if not isinstance(shape, Shape):
             raise ValueError(f"`{name}` = {shape!r} must come from `shapes`, for instance shapes.Sphere(1.0).")
@@ -87,35 +87,10 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2) -> ClosestPoi
     pair = PairClass(shape_1.shape_class, shape_2.shape_class, eliminate=False)
     deepest = _deepest(shape_1, shape_2, *placed)
     answer = _query(pair, jnp.asarray(shape_1.theta), jnp.asarray(shape_2.theta), *placed, deepest)
-    if not isinstance(answer.converged, jax.core.Tracer) and not jnp.all(answer.converged):
-        raise ClosestPointsError(_unfound(answer, shape_1, shape_2), answer=answer)
+    traced = isinstance(answer.converged, jax.core.Tracer)
+    if on_failure == "raise" and not traced and not jnp.all(answer.converged):
+        raise ClosestPointsError(unproved.message(answer, shape_1, shape_2), answer=answer)
     return answer
-
-
-def _unfound(answer: ClosestPoints, shape_1: Shape, shape_2: Shape) -> str:
-    """What to say of pairs that are not proved: which, by how much, and what it means there."""
-    converged, residual, distance = (np.ravel(a) for a in (answer.converged, answer.residual, answer.distance))
-    missing = np.flatnonzero(~converged)
-    worst = missing[np.argmax(np.where(np.isnan(residual[missing]), np.inf, residual[missing]))]
-    if residual[worst] <= _NEARLY:
-        advice = "The distances are right to about the residual times the smaller body's size; the points may be less so."
-    elif distance[worst] < 0:
-        advice = "The bodies overlap there and no start led to a depth: part them, or ask for a pose nearby."
-    else:
-        advice = "Check both for an extreme aspect, and the poses for distances of another order than the sizes."
-    return (
-        f"closest points of {_described('shape_1', shape_1)} and {_described('shape_2', shape_2)} were not proved for "
-        f"{len(missing)} of {converged.size} pairs of poses (numbers {', '.join(map(str, missing[:5]))}"
-        f"{', ...' if len(missing) > 5 else ''}): residual {residual[worst]:.2e} at distance {distance[worst]:.6g} m in "
-        f"number {worst}. {advice} All answers are in the error's `answer`, with the residual of each."
-    )
-
-
-def _described(name: str, shape: Shape) -> str:
-    """The argument with the shape's class and parameters, or with the inequalities of a shape without."""
-    values = ", ".join(f"{parameter}={value:.6g}" for parameter, value in shape.parameters().items())
-    values = values or "; ".join(f"{e} <= 0" for e in shape.shape_class.expressions)
-    return f"`{name}` = {shape.shape_class.name}({textwrap.shorten(values, 80, placeholder=' ...')})"
 
 
 def _deepest(shape_1: Shape, shape_2: Shape, pose_1, pose_2) -> Deepest | None:

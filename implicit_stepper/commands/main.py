@@ -14,6 +14,7 @@ from ..model.results import Interrupted, StepError
 from ..paper.reproduce import CASES, reproduce
 from ..runtime.compilation_cache import use_compilation_cache
 from ..runtime.threads import one_blas_thread
+from ..runtime.version import VERSION
 from . import compare
 
 # exit codes: a row is out of tolerance; the command cannot run as it was given; Ctrl-C, as shells have it
@@ -69,6 +70,7 @@ def _interrupted(stop: KeyboardInterrupt, out: Path) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="implicit-stepper", description="Geometrically implicit contact.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser(
         "reproduce",

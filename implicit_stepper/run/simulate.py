@@ -50,13 +50,13 @@ def simulate(
     switches: Sequence[float] = (),
     certificate_tolerance: float = 1e-10,
     on_failure: str = "raise",
-    start: State | None = None,
+    start: State | Trajectory | None = None,
     progress: bool | None = None,
 ) -> Trajectory:
-    """Steps `scene` from its initial state, or from `start`, for `duration` [s], in steps of h [s], of which the last one
-    is shorter where `duration` is no multiple of h; or, where the stepper can, in steps that keep the error near `tol` and
-    end on every event and at `duration` (see `error_control.Tolerance` and `adaptive`). `switches` [s]: times at which
-    loads jump; adaptive steps end there.
+    """Steps `scene` from its initial state, or from `start`, a `State` or the end of a trajectory of it, for `duration` [s],
+    in steps of h [s], of which the last one is shorter where `duration` is no multiple of h; or, where the stepper can, in
+    steps that keep the error near `tol` and end on every event and at `duration` (see `error_control.Tolerance` and
+    `adaptive`). `switches` [s]: times at which loads jump; adaptive steps end there.
 
     Every step must converge and pass its certificate within `certificate_tolerance` (dimensionless, see `certificate`;
     1e-8 to 1e-10); one that does not is solved again by the ladder (`fallback.climb`). If that fails too, `StepError` is
@@ -87,7 +87,7 @@ def simulate(
 def _fixed(scene, stepper, h, duration, tolerance, on_failure, start, progress) -> Trajectory:
     """`simulate` with steps of h [s]."""
     system, state = jax.device_put(scene.build())
-    state = state if start is None else _checked(start, state)
+    state = state if start is None else _checked(start, system, state)
     h, whole, rest = _steps(positive("h", h), duration, float(state.time))
     records, failed, stopped = [], None, False
     with Progress(whole + (rest > 0), "steps", progress) as told:
@@ -119,7 +119,7 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
             "stages, or give `h`."
         )
     system, state = jax.device_put(scene.build())
-    state = state if start is None else _checked(start, state)
+    state = state if start is None else _checked(start, system, state)
     driver.refuse_short(system, duration)
     begun, allowed = float(state.time), resolved(tol, system, duration)
     ends = adaptive_run.stops(system, state, begun + duration, switches)
@@ -155,10 +155,15 @@ def _pieces(scene: Scene, stepper, system: System, state: State, sizes, toleranc
             gaps = piece.record.contacts.gap[-1] if len(piece.record.result) else gaps
 
 
-def _checked(start: State, built: State) -> State:
-    """`start` as arrays, if it has the shapes of the scene's own state and finite values."""
+def _checked(start: State | Trajectory, system: System, built: State) -> State:
+    """`start`, or its end, as arrays, if it has the shapes of the scene's own state and finite values."""
+    if isinstance(start, Trajectory):
+        own = system.names[: system.body_count]
+        if start.names != own:
+            raise ValueError(f"`start` is a trajectory of {', '.join(start.names)}, the scene has {', '.join(own)}.")
+        start = start.end
     if not isinstance(start, State):
-        raise ValueError(f"`start` = {start!r} must be a State, for instance that of a StepError.")
+        raise ValueError(f"`start` = {start!r} must be a State, for instance that of a StepError, or a Trajectory.")
     for field in dataclasses.fields(State):
         given, needed = np.asarray(getattr(start, field.name)), np.shape(getattr(built, field.name))
         if given.shape != needed or not np.all(np.isfinite(given)):

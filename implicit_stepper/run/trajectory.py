@@ -1,26 +1,27 @@
-"""What a simulation leaves: arrays over time with their units, saved as .npz with a JSON header."""
+"""What a simulation leaves: arrays over time with their units, saved as .npz with a JSON header.
+
+`trajectory_file` reads what is saved."""
 
 from __future__ import annotations
 
 import dataclasses
-import errno
 import json
 import os
-import zipfile
-import zlib
-from pathlib import Path
 
+import jax
 import numpy as np
 
-from ..model import poses
 from ..model.bodies import State
-from ..model.records import Contacts, Landing, Stages, Stats, no_contacts
+from ..model.records import Contacts, Stats
 from ..model.system import System
 from ..radau import dense_output
 from ..radau.events import Event
 from ..runtime.files import replaced
+from . import energy
+from .views import BodyView, ContactView, number_of_body, number_of_contact
 
-_FORMAT = 3
+FORMAT = 3
+_PER_STEP = ("contacts", "stats", "certificate")  # fields whose arrays have a first axis of n
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,10 @@ class Trajectory:
 
     Of chosen steps, and where the last step is shorter than the others, `h` is (n,). Of chosen steps, `events` lists what
     happened to contacts when, and `counts` the problems solved, by kind: see `adaptive`. A run that begins with an impact
-    begins with a step of h = 0, which is that impact: from the velocities as given to those after it."""
+    begins with a step of h = 0, which is that impact: from the velocities as given to those after it. `gravity` (d,)
+    [m/s^2] and, by `left_out`, what else the scene has that stores energy: see `energy`.
+
+    `trajectory[a:b]` is the trajectory of the steps a to b - 1, from the state before the first of them."""
 
     time: np.ndarray
     position: np.ndarray
@@ -51,6 +55,42 @@ class Trajectory:
     inertia: np.ndarray
     events: tuple[Event, ...] = ()
     counts: dict[str, int] = dataclasses.field(default_factory=dict)
+    gravity: np.ndarray | None = None
+    left_out: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        h = np.unique(np.asarray(self.h))
+        sizes = f"{h[0]:.6g} s" if len(h) == 1 else f"{h[0]:.3g} to {h[-1]:.3g} s" if len(h) else "no length"
+        return (
+            f"<Trajectory: {len(self)} steps of {sizes}, t = {self.time[0]:.9g} to {self.time[-1]:.9g} s, "
+            f"{_counted(len(self.names), 'body', 'bodies')}, {_counted(len(self.contact_names), 'contact', 'contacts')}>"
+        )
+
+    def __getitem__(self, steps: slice) -> Trajectory:
+        """The trajectory of a slice of the steps, with all in between; `counts` are those of the whole run alone."""
+        if not isinstance(steps, slice) or steps.step not in (None, 1):
+            raise TypeError(f"trajectory[{steps!r}]: give a range of steps a:b, which a trajectory has all of.")
+        start, stop, _ = steps.indices(len(self))
+        stop = max(start, stop)
+        nodes = {name: getattr(self, name)[start : stop + 1] for name in ("time", "position", "orientation", "velocity")}
+        own = {name: jax.tree.map(lambda a: a[start:stop], getattr(self, name)) for name in _PER_STEP}
+        h = self.h[start:stop] if np.ndim(self.h) else self.h
+        first, last = nodes["time"][[0, -1]]
+        events = tuple(event for event in self.events if first <= event.time <= last)
+        return dataclasses.replace(self, **nodes, **own, h=h, events=events, counts={})
+
+    def body(self, body: str | int) -> BodyView:
+        """A moving body, by its name or number. Raises `KeyError` that lists the names, `IndexError`."""
+        i = number_of_body(self.names, body)
+        own = (self.position[:, i], self.orientation[:, i], self.velocity[:, i], float(self.mass[i]), self.inertia[i])
+        return BodyView(self.names[i], self.time, *own)
+
+    def contact(self, *bodies: str | int) -> ContactView:
+        """The contact between two bodies, by their names in either order, or by its number: forces [N], gaps, points.
+        Parts of compound bodies are named as in `contact_names`. Raises `KeyError` that lists the names, `IndexError`."""
+        i = number_of_contact(self.contact_names, bodies)
+        own = jax.tree.map(lambda a: a[:, i], dataclasses.replace(self.contacts, stages=None, landing=None))
+        return ContactView(i, self.contact_names[i], self.time[1:], np.broadcast_to(self.h, len(self)), own)
 
     @property
     def quaternion(self) -> np.ndarray:
@@ -77,12 +117,15 @@ class Trajectory:
 
     def kinetic_energy(self) -> np.ndarray:
         """(n + 1,) [J], all moving bodies: m v.v / 2 + omega.I omega / 2."""
-        d = self.position.shape[-1]
-        linear, angular = self.velocity[..., :d], self.velocity[..., d:]
-        if d == 3:
-            angular = np.einsum("tbji,tbj->tbi", poses.matrices(self.orientation), angular)
-        spin = np.einsum("tbi,bij,tbj->t", angular, self.inertia, angular)
-        return (np.einsum("b,tbi,tbi->t", self.mass, linear, linear) + spin) / 2
+        return energy.kinetic(self.orientation, self.velocity, self.mass, self.inertia)
+
+    def energy(self) -> energy.Energy:
+        """Kinetic energy and that of weight, (n + 1,) [J] each and in `total`, and in words what of the scene is in neither.
+        Raises `ValueError` for a trajectory that does not know its gravity, as files of earlier versions."""
+        if self.gravity is None:
+            raise ValueError("the trajectory does not know its gravity: it was saved by an earlier version. Run it again.")
+        weight = energy.of_weight(self.position, self.mass, self.gravity)
+        return energy.Energy(self.kinetic_energy(), weight, self.left_out)
 
     def parting_work(self) -> np.ndarray:
         """At most this work (n,) [J] was done to part bodies that overlapped when the step began, impulse times depth / h;
@@ -94,27 +137,31 @@ class Trajectory:
 
     def at(self, time) -> State:
         """Between the steps, from the polynomials of `RadauContact`: bodies at `time` (m,) [s], a `State` with that first
-        axis; for s stages poses err by O(h^(s + 2)), velocities by O(h^(s + 1)). At an impact: after it. Raises `ValueError`
-        for times outside the run, and for steppers that leave no polynomials."""
+        axis, or at one time () [s], without; for s stages poses err by O(h^(s + 2)), velocities by O(h^(s + 1)). At an
+        impact: after it. Raises `ValueError` for times outside the run, and for steppers that leave no polynomials."""
         if self.contacts.stages is None:
             raise ValueError(
                 "the stepper left nothing between its steps: use RadauContact() for `at`, or the arrays of the steps."
             )
-        return dense_output.at(self, np.asarray(time, dtype=float))
+        time = np.asarray(time, dtype=float)
+        found = dense_output.at(self, np.atleast_1d(time))
+        return found if time.ndim else jax.tree.map(lambda a: a[0], found)
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes .npz: one array per field (`contacts.gap`, ...) and a JSON header with h, names and the format number. A
         file that cannot be finished, as on a full disk, leaves what `path` held before. Raises `OSError`."""
         arrays = {name: getattr(self, name) for name in ("time", "position", "orientation", "velocity", "mass", "inertia")}
-        arrays |= _flat("contacts", self.contacts) | _flat("stats", self.stats)
+        arrays |= flat("contacts", self.contacts) | flat("stats", self.stats)
         arrays |= {f"certificate.{name}": values for name, values in self.certificate.items()}
         header = {
-            "format": _FORMAT,
+            "format": FORMAT,
             "h": np.asarray(self.h).tolist(),
             "names": self.names,
             "contact_names": self.contact_names,
         }
-        header |= {"events": self.events, "counts": self.counts}
+        header |= {"events": self.events, "counts": self.counts, "left_out": self.left_out}
+        header["arrays"] = list(arrays)
+        header |= {} if self.gravity is None else {"gravity": np.asarray(self.gravity).tolist()}
         with replaced(path) as written, written.open("wb") as file:  # a file, as NumPy would add .npz to a name
             np.savez_compressed(file, header=json.dumps(header), **arrays)
 
@@ -135,132 +182,23 @@ def assembled(system: System, states: State, contacts: Contacts, stats: Stats, c
         contact_names=system.contact_names,
         mass=np.asarray(system.mass),
         inertia=np.asarray(system.inertia),
+        gravity=np.asarray(system.gravity),
+        left_out=energy.left_out(system),
         **more,
     )
 
 
-def load(path: str | os.PathLike) -> Trajectory:
-    """Reads what `Trajectory.save` wrote. Raises `ValueError` for other files and for damaged ones,
-    `OSError` when it cannot be read."""
-    name = repr(os.fspath(path))
-    with Path(path).open("rb") as file:
-        if not zipfile.is_zipfile(file):
-            raise ValueError(f"{name} is not an .npz file, or was cut off, so not a saved trajectory.")
-        file.seek(0)
-        try:
-            with np.load(file, allow_pickle=False) as stored:
-                arrays = dict(stored)
-        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, OSError) as error:
-            if isinstance(error, OSError) and error.errno != errno.EINVAL:  # that of an array that begins before the file
-                raise
-            raise ValueError(f"{name} is damaged: {error}. Take it from a copy, or run the simulation again.") from error
-    try:
-        found = _from_arrays(arrays, name)
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{name} is not a saved trajectory: {error!r}.") from error
-    _refuse_other_shapes(found, name)
-    return found
+def _counted(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"
 
 
-def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
-    if "header" not in stored:
-        raise ValueError(f"{name} has no header: it is not a saved trajectory.")
-    header = json.loads(str(stored["header"]))
-    if header["format"] != _FORMAT:
-        raise ValueError(f"{name} has format {header['format']}, this version reads {_FORMAT}.")
-
-    def fields(prefix):
-        return {name.removeprefix(prefix): values for name, values in stored.items() if name.startswith(prefix)}
-
-    inside = fields("contacts.stages.")
-    at_stages = Contacts(**_own(inside, "contacts.")) if inside else None
-    stages = Stages(**_own(inside, ""), contacts=at_stages) if inside else None
-    cut = fields("contacts.landing.")
-    landing = _landing(cut) if cut else None
-    h = header["h"]
-
-    return Trajectory(
-        **{name: stored[name] for name in ("time", "position", "orientation", "velocity", "mass", "inertia")},
-        contacts=Contacts(**_own(fields("contacts."), ""), stages=stages, landing=landing),
-        stats=Stats(**fields("stats.")),
-        certificate=fields("certificate."),
-        h=h if isinstance(h, float) else np.array(h),
-        names=tuple(header["names"]),
-        contact_names=tuple(map(tuple, header["contact_names"])),
-        events=tuple(Event(*event) for event in header["events"]),
-        counts=header["counts"],
-    )
-
-
-def _landing(stored: dict[str, np.ndarray]) -> Landing:
-    """The record of steps of two parts, from its arrays by name."""
-    state, contacts = State(**_own(stored, "state.")), Contacts(**_own(stored, "contacts."))
-    return Landing(stored["part"], state, contacts)
-
-
-def _refuse_other_shapes(found: Trajectory, name: str) -> None:
-    """Raises `ValueError` where an array has not the shape that the documentation of `Trajectory` gives it."""
-    n, nb, nc = max(found.time.size - 1, 0), len(found.names), len(found.contact_names)
-    d = 2 if found.position.shape[-1:] == (2,) else 3
-    width, turn, axes = (6, 4, 3) if d == 3 else (3, 1, 1)
-    arrays = {
-        "time": (found.time, (n + 1,)),
-        "position": (found.position, (n + 1, nb, d)),
-        "orientation": (found.orientation, (n + 1, nb, turn)),
-        "velocity": (found.velocity, (n + 1, nb, width)),
-        "mass": (found.mass, (nb,)),
-        "inertia": (found.inertia, (nb, axes, axes)),
-        "h": (np.asarray(found.h), (n,) if np.ndim(found.h) else ()),
-    }
-    arrays |= {f"stats.{field.name}": (getattr(found.stats, field.name), (n,)) for field in dataclasses.fields(Stats)}
-    arrays |= {f"certificate.{key}": (values, (n,)) for key, values in found.certificate.items()}
-    arrays |= _contact_shapes("contacts", found.contacts, (n, nc), d)
-    stages = found.contacts.stages
-    if stages is not None:
-        s = stages.eta.shape[1] if stages.eta.ndim == 3 else 0
-        arrays |= {f"contacts.stages.{key}": (getattr(stages, key), (n, s, nb, width)) for key in ("rates", "velocity")}
-        arrays["contacts.stages.eta"] = stages.eta, (n, s, nc)
-        arrays |= _contact_shapes("contacts.stages.contacts", stages.contacts, (n, s, nc), d)
-    landing = found.contacts.landing
-    if landing is not None:
-        arrays["contacts.landing.part"] = landing.part, (n,)
-        arrays |= {
-            f"contacts.landing.state.{key}": (getattr(landing.state, key), (n, *arrays[key][1][1:]))
-            for key in ("time", "position", "orientation", "velocity")
-        }
-        arrays |= _contact_shapes("contacts.landing.contacts", landing.contacts, (n, nc), d)
-    for key, (values, needed) in arrays.items():
-        if values.shape != needed or values.dtype.kind not in "fiu":
-            raise ValueError(
-                f"{name} is not a saved trajectory: `{key}` has shape {values.shape} and type {values.dtype}, where "
-                f"numbers of shape {needed} belong."
-            )
-
-
-def _contact_shapes(prefix: str, contacts: Contacts, leading: tuple[int, ...], d: int) -> dict[str, tuple]:
-    """By name, the arrays of `contacts` and the shapes that they need, `leading` axes first."""
-    found = {}
-    for key, array in _flat("", dataclasses.replace(contacts, stages=None, landing=None)).items():
-        one = getattr(no_contacts(d), key.removeprefix(".")).shape[1:]
-        # bodies have any number of inequalities
-        needed = array.shape[-1:] if key.startswith(".multipliers") else one
-        found[prefix + key] = array, (*leading, *needed)
-    return found
-
-
-def _flat(prefix: str, record) -> dict[str, np.ndarray]:
+def flat(prefix: str, record) -> dict[str, np.ndarray]:
     """The arrays of a record by name, and of records in it, as "outer.inner.name"."""
     found = {}
     for field in dataclasses.fields(record):
         value, name = getattr(record, field.name), f"{prefix}.{field.name}"
         if dataclasses.is_dataclass(value):
-            found |= _flat(name, value)
+            found |= flat(name, value)
         elif value is not None:
             found[name] = value
     return found
-
-
-def _own(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """Those with a name of `prefix` and one more word."""
-    names = {name: name.removeprefix(prefix) for name in arrays if name.startswith(prefix)}
-    return {short: arrays[name] for name, short in names.items() if "." not in short}

@@ -384,6 +384,9 @@ def test_pairs_that_are_not_proved_are_named_with_their_answers(monkeypatch, res
     assert f"not proved for 1 of 3 pairs of poses (numbers 1): residual {residual:.2e} at distance {distance} m" in message
     assert says in message
     assert caught.value.answer is answer
+    assert ist.closest_points(leaf, poses[0], shapes.Sphere(0.5), poses[1], on_failure="return") is answer
+    with pytest.raises(ValueError, match="`on_failure` = 'ignore' must be 'raise' or 'return'"):
+        ist.closest_points(leaf, poses[0], shapes.Sphere(0.5), poses[1], on_failure="ignore")
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -1,0 +1,138 @@
+"""Trajectories read from .npz files, which are refused where they are damaged or something else."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from ..model.bodies import State
+from ..model.records import Contacts, Landing, Stages, Stats, no_contacts
+from ..radau.events import Event
+from .trajectory import FORMAT, Trajectory, flat
+
+
+def load(path: str | os.PathLike) -> Trajectory:
+    """Reads what `Trajectory.save` wrote. Raises `ValueError` for other files and for damaged ones,
+    `OSError` when it cannot be read."""
+    name = repr(os.fspath(path))
+    with Path(path).open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError(f"{name} is not an .npz file, or was cut off, so not a saved trajectory.")
+        file.seek(0)
+        try:
+            with np.load(file, allow_pickle=False) as stored:
+                arrays = dict(stored)
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, OSError) as error:
+            if isinstance(error, OSError) and error.errno != errno.EINVAL:  # that of an array that begins before the file
+                raise
+            raise ValueError(f"{name} is damaged: {error}. Take it from a copy, or run the simulation again.") from error
+    try:
+        found = _from_arrays(arrays, name)
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{name} is not a saved trajectory: {error!r}.") from error
+    _refuse_other_shapes(found, name)
+    return found
+
+
+def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
+    if "header" not in stored:
+        raise ValueError(f"{name} has no header: it is not a saved trajectory.")
+    header = json.loads(str(stored["header"]))
+    if header["format"] != FORMAT:
+        raise ValueError(f"{name} has format {header['format']}, this version reads {FORMAT}.")
+    lacking = set(header.get("arrays", ())) - set(stored)  # of a damaged directory the rest may still be read
+    if lacking:
+        raise ValueError(f"{name} is damaged: it lacks {', '.join(sorted(lacking))}. Take it from a copy, or run again.")
+
+    def fields(prefix):
+        return {name.removeprefix(prefix): values for name, values in stored.items() if name.startswith(prefix)}
+
+    inside = fields("contacts.stages.")
+    at_stages = Contacts(**_own(inside, "contacts.")) if inside else None
+    stages = Stages(**_own(inside, ""), contacts=at_stages) if inside else None
+    cut = fields("contacts.landing.")
+    landing = _landing(cut) if cut else None
+    h = header["h"]
+
+    return Trajectory(
+        **{name: stored[name] for name in ("time", "position", "orientation", "velocity", "mass", "inertia")},
+        contacts=Contacts(**_own(fields("contacts."), ""), stages=stages, landing=landing),
+        stats=Stats(**fields("stats.")),
+        certificate=fields("certificate."),
+        h=h if isinstance(h, float) else np.array(h),
+        names=tuple(header["names"]),
+        contact_names=tuple(map(tuple, header["contact_names"])),
+        events=tuple(Event(*event) for event in header["events"]),
+        counts=header["counts"],
+        gravity=np.array(header["gravity"], dtype=float) if "gravity" in header else None,
+        left_out=tuple(header.get("left_out", ())),
+    )
+
+
+def _landing(stored: dict[str, np.ndarray]) -> Landing:
+    """The record of steps of two parts, from its arrays by name."""
+    state, contacts = State(**_own(stored, "state.")), Contacts(**_own(stored, "contacts."))
+    return Landing(stored["part"], state, contacts)
+
+
+def _refuse_other_shapes(found: Trajectory, name: str) -> None:
+    """Raises `ValueError` where an array has not the shape that the documentation of `Trajectory` gives it."""
+    n, nb, nc = max(found.time.size - 1, 0), len(found.names), len(found.contact_names)
+    d = 2 if found.position.shape[-1:] == (2,) else 3
+    width, turn, axes = (6, 4, 3) if d == 3 else (3, 1, 1)
+    arrays = {
+        "time": (found.time, (n + 1,)),
+        "position": (found.position, (n + 1, nb, d)),
+        "orientation": (found.orientation, (n + 1, nb, turn)),
+        "velocity": (found.velocity, (n + 1, nb, width)),
+        "mass": (found.mass, (nb,)),
+        "inertia": (found.inertia, (nb, axes, axes)),
+        "h": (np.asarray(found.h), (n,) if np.ndim(found.h) else ()),
+    }
+    arrays |= {f"stats.{field.name}": (getattr(found.stats, field.name), (n,)) for field in dataclasses.fields(Stats)}
+    arrays |= {f"certificate.{key}": (values, (n,)) for key, values in found.certificate.items()}
+    arrays |= _contact_shapes("contacts", found.contacts, (n, nc), d)
+    stages = found.contacts.stages
+    if stages is not None:
+        s = stages.eta.shape[1] if stages.eta.ndim == 3 else 0
+        arrays |= {f"contacts.stages.{key}": (getattr(stages, key), (n, s, nb, width)) for key in ("rates", "velocity")}
+        arrays["contacts.stages.eta"] = stages.eta, (n, s, nc)
+        arrays |= _contact_shapes("contacts.stages.contacts", stages.contacts, (n, s, nc), d)
+    landing = found.contacts.landing
+    if landing is not None:
+        arrays["contacts.landing.part"] = landing.part, (n,)
+        arrays |= {
+            f"contacts.landing.state.{key}": (getattr(landing.state, key), (n, *arrays[key][1][1:]))
+            for key in ("time", "position", "orientation", "velocity")
+        }
+        arrays |= _contact_shapes("contacts.landing.contacts", landing.contacts, (n, nc), d)
+    for key, (values, needed) in arrays.items():
+        if values.shape != needed or values.dtype.kind not in "fiu":
+            raise ValueError(
+                f"{name} is not a saved trajectory: `{key}` has shape {values.shape} and type {values.dtype}, where "
+                f"numbers of shape {needed} belong."
+            )
+
+
+def _contact_shapes(prefix: str, contacts: Contacts, leading: tuple[int, ...], d: int) -> dict[str, tuple]:
+    """By name, the arrays of `contacts` and the shapes that they need, `leading` axes first."""
+    found = {}
+    for key, array in flat("", dataclasses.replace(contacts, stages=None, landing=None)).items():
+        one = getattr(no_contacts(d), key.removeprefix(".")).shape[1:]
+        # bodies have any number of inequalities
+        needed = array.shape[-1:] if key.startswith(".multipliers") else one
+        found[prefix + key] = array, (*leading, *needed)
+    return found
+
+
+def _own(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """Those with a name of `prefix` and one more word."""
+    names = {name: name.removeprefix(prefix) for name in arrays if name.startswith(prefix)}
+    return {short: arrays[name] for name, short in names.items() if "." not in short}

@@ -1,0 +1,158 @@
+"""One body or one contact of a run, by name: the arrays of a `Trajectory` with one axis less."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..model.records import Contacts
+
+
+@dataclasses.dataclass(frozen=True)
+class BodyView:
+    """A moving body at the n + 1 times of a run; d = 3 or 2; inertial frame, SI units.
+
+    time (n + 1,) [s]; position (n + 1, d) [m] of the centre of mass; orientation (n + 1, 4), w first, or (n + 1, 1) [rad];
+    velocity (n + 1, 6 or 3), (linear [m/s], angular [rad/s]); mass () [kg]; inertia (3, 3) or (1, 1) [kg m^2], body frame.
+    """
+
+    name: str
+    time: np.ndarray
+    position: np.ndarray
+    orientation: np.ndarray
+    velocity: np.ndarray
+    mass: float
+    inertia: np.ndarray
+
+    @property
+    def linear_velocity(self) -> np.ndarray:
+        """Of the centre of mass (n + 1, d) [m/s]."""
+        return self.velocity[:, : self.position.shape[1]]
+
+    @property
+    def angular_velocity(self) -> np.ndarray:
+        """(n + 1, 3) [rad/s], or (n + 1,) in the plane."""
+        angular = self.velocity[:, self.position.shape[1] :]
+        return angular if angular.shape[1] == 3 else angular[:, 0]
+
+    @property
+    def speed(self) -> np.ndarray:
+        """|v| (n + 1,) [m/s] of the centre of mass."""
+        return np.linalg.norm(self.linear_velocity, axis=1)
+
+    def __repr__(self) -> str:
+        return f"<body {self.name!r}, {self.mass:.6g} kg, at {len(self.time)} times to t = {self.time[-1]:.9g} s>"
+
+
+@dataclasses.dataclass(frozen=True)
+class ContactView:
+    """A contact in the n steps of a run; inertial frame, SI units. Entry i belongs to the end of step i, `time` (n,) [s].
+
+    `names` of the bodies, as `Scene.add_contact` has them: normals point from the first to the second, and forces act as
+    given on the second and reversed on the first. `impulses`: all arrays of `records.Contacts` of this contact, with the
+    axis of contacts gone. Forces [N] are impulses over the step's h [s], so means over it; those of a step that ends
+    with an impact contain it, and those of a step of h = 0, which is nothing but an impact, are NaN.
+    """
+
+    number: int
+    names: tuple[str, str]
+    time: np.ndarray
+    h: np.ndarray
+    impulses: Contacts
+
+    @property
+    def gap(self) -> np.ndarray:
+        """(n,) [m], negative where the bodies overlap."""
+        return self.impulses.gap
+
+    @property
+    def point(self) -> np.ndarray:
+        """Where forces act (n, d) [m]: on the second body."""
+        return self.impulses.point_2
+
+    @property
+    def normal(self) -> np.ndarray:
+        """Unit vectors (n, d) from the first body to the second."""
+        return self.impulses.normal
+
+    @property
+    def sliding_speed(self) -> np.ndarray:
+        """Length (n,) [m/s] of the tangential slip; what of it an open contact has is the bodies' relative motion."""
+        return np.linalg.norm(self.impulses.slip[:, :2], axis=1)
+
+    @property
+    def normal_force(self) -> np.ndarray:
+        """(n,) [N], at least 0."""
+        return self._per_time(self.impulses.normal_impulse)
+
+    @property
+    def friction_force(self) -> np.ndarray:
+        """The tangential force (n, d) [N] on the second body, as a vector."""
+        return self._per_time(self._tangential())
+
+    @property
+    def drilling_torque(self) -> np.ndarray:
+        """(n,) [N m] about the normal, on the second body; zero in the plane."""
+        friction = self.impulses.friction_impulse
+        return self._per_time(friction[:, 2] if friction.shape[1] == 3 else np.zeros(len(self.time)))
+
+    @property
+    def force(self) -> np.ndarray:
+        """Normal and tangential force together (n, d) [N], on the second body."""
+        normal = self.impulses.normal_impulse[:, None] * self.impulses.normal
+        return self._per_time(normal + self._tangential())
+
+    def _tangential(self) -> np.ndarray:
+        """p_t t + p_o n x t (n, d) [N s]."""
+        own = self.impulses
+        along = own.friction_impulse[:, :1] * own.tangent
+        return (
+            along if own.normal.shape[1] == 2 else along + own.friction_impulse[:, 1:2] * np.cross(own.normal, own.tangent)
+        )
+
+    def _per_time(self, impulse: np.ndarray) -> np.ndarray:
+        h = np.where(self.h > 0, self.h, np.nan)
+        return impulse / (h if impulse.ndim == 1 else h[:, None])
+
+    def __repr__(self) -> str:
+        return f"<contact {self.number}: {' and '.join(self.names)}, {len(self.time)} steps to t = {self.time[-1]:.9g} s>"
+
+
+def number_of_body(names: Sequence[str], body: str | int) -> int:
+    """The place of `body`, a name or a number, among the moving bodies `names`. Raises `KeyError`, `IndexError`."""
+    if isinstance(body, str):
+        if body not in names:
+            raise KeyError(f"no moving body is named {body!r}: there are {', '.join(map(repr, names))}.")
+        return list(names).index(body)
+    return _in_range(body, len(names), "body", "moving bodies")
+
+
+def number_of_contact(names: Sequence[tuple[str, str]], bodies: Sequence[str | int]) -> int:
+    """The place of the contact between two `bodies`, named in either order, or of the one numbered. Raises `KeyError` where
+    there is none, or where there are several, of the parts of compound bodies; `IndexError`."""
+    if len(bodies) == 1 and not isinstance(bodies[0], str):
+        return _in_range(bodies[0], len(names), "contact", "contacts")
+    known = ", ".join(map(str, names)) or "none"
+    if len(bodies) != 2 or not all(isinstance(name, str) for name in bodies):
+        raise KeyError(f"contact{tuple(bodies)!r}: give two bodies by name, or a contact by number. There are {known}.")
+
+    def of(part: str, body: str) -> bool:
+        return part == body or part.startswith(f"{body}[")
+
+    first, second = bodies
+    found = [i for i, (a, b) in enumerate(names) if (of(a, first) and of(b, second)) or (of(a, second) and of(b, first))]
+    if len(found) != 1:
+        which = f"{len(found)} contacts are" if found else "no contact is"
+        told = ", ".join(str(names[i]) for i in found) or known
+        raise KeyError(f"{which} between {first!r} and {second!r}: name one of {told}.")
+    return found[0]
+
+
+def _in_range(number, count: int, what: str, all_of_them: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, int | np.integer):
+        raise KeyError(f"{what} {number!r}: give a name or a number.")
+    if not -count <= number < count:
+        raise IndexError(f"{what} {number}: the run has {count} {all_of_them}.")
+    return int(number) % count
