@@ -32,13 +32,18 @@ from .radau.error_control import Tolerance  # noqa: E402
 from .radau.radau_contact import RadauContact  # noqa: E402
 from .run.compare import Adaptive, Comparison, ComparisonInterrupted, compare  # noqa: E402
 from .run.overlaps import OverlapWarning  # noqa: E402
+from .run.scene_run import run_scene  # noqa: E402
 from .run.simulate import simulate  # noqa: E402
 from .run.trajectory import Trajectory  # noqa: E402
 from .run.trajectory_file import load  # noqa: E402
 from .runtime.compilation_cache import use_compilation_cache  # noqa: E402
 from .runtime.threads import one_blas_thread  # noqa: E402
 from .runtime.version import VERSION  # noqa: E402
+from .scene.description import RunSettings  # noqa: E402
+from .scene.formula import Wrench  # noqa: E402
 from .scene.scene import Scene  # noqa: E402
+from .scene.tables import SceneFileError  # noqa: E402
+from .scene.toml import load_scene  # noqa: E402
 from .solvers.newton import solve_ncp  # noqa: E402
 from .time_lagged.cone_complementarity import ConeComplementarity  # noqa: E402
 from .time_lagged.convex import Convex  # noqa: E402
@@ -63,16 +68,21 @@ __all__ = [
     "OverlapWarning",
     "RadauContact",
     "Result",
+    "RunSettings",
     "Scene",
+    "SceneFileError",
     "State",
     "StepError",
     "Tolerance",
     "Trajectory",
+    "Wrench",
     "certificate",
     "closest_points",
     "compare",
     "load",
+    "load_scene",
     "one_blas_thread",
+    "run_scene",
     "shapes",
     "simulate",
     "solve_ncp",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+_ROUNDED = 4 * np.finfo(float).eps  # from 1, at most, is the length of a vector divided by its length
+
 
 def vector(name: str, value, size: int, *, error: type[ValueError] = ValueError) -> np.ndarray:
     """`value` as float64 (size,). Raises `error` for float32, other shapes, NaN, infinity and what is not a real number."""
@@ -13,6 +15,13 @@ def vector(name: str, value, size: int, *, error: type[ValueError] = ValueError)
     if not np.all(np.isfinite(array)):
         raise error(f"`{name}` = {array} has a value that is not finite.")
     return array
+
+
+def unit(value: np.ndarray) -> np.ndarray:
+    """`value` (d,) over its length; what is a unit vector but for the rounding of such a division stays as it is, so that a
+    vector that is normalised again is the same to the bit."""
+    length = np.linalg.norm(value)
+    return value if abs(length - 1) <= _ROUNDED else value / length
 
 
 def number(name: str, value, *, error: type[ValueError] = ValueError) -> float:

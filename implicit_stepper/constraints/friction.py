@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from shapes.arguments import number, vector
+from shapes.arguments import number, unit, vector
 from shapes.small_algebra import inner
 
 from ..solvers.complementarity import fischer_burmeister_cone, length_of, natural_disc
@@ -56,7 +56,7 @@ class FrictionEllipsoid:
             direction = vector("direction", self.direction, 3)
             if not np.any(direction):
                 raise ValueError("`direction` = (0, 0, 0) points nowhere: give the t axis in body 1's frame.")
-            object.__setattr__(self, "direction", tuple((direction / np.linalg.norm(direction)).tolist()))
+            object.__setattr__(self, "direction", tuple(unit(direction).tolist()))
 
 
 def cone_rows(mu_p_n, y, sigma, w):

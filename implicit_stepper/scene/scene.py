@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -16,7 +17,10 @@ from ..constraints.friction import FrictionEllipsoid
 from ..model import checks, rotation
 from ..model.bodies import State
 from ..model.system import System
+from ..runtime.files import replaced
+from . import toml_text
 from .compound import Part, moments, parts
+from .description import BodyDescription, ContactDescription, RunSettings, SceneDescription, body_description
 from .grouping import PartContact, grouped
 
 
@@ -63,11 +67,15 @@ class Scene:
         self.dimension = dimension
         downward = np.eye(dimension)[-1] * -9.81
         self.gravity = downward if gravity is None else vector("gravity", gravity, dimension)
+        self._gravity = None if gravity is None else tuple(self.gravity.tolist())
         self._length_scale = None if length_scale is None else positive("length_scale", length_scale)
         self._acceleration_scale = None if acceleration_scale is None else positive("acceleration_scale", acceleration_scale)
         self._specs: dict[str, _BodySpec] = {}
         # bodies with the numbers of their parts, and the laws of their contact
         self._contacts: list[tuple[Body, int, Body, int, FrictionEllipsoid, Compliance | None]] = []
+        self._bodies: list[BodyDescription] = []
+        self._pairs: list[ContactDescription] = []
+        self.run: RunSettings | None = None
 
     def add_body(
         self,
@@ -97,6 +105,7 @@ class Scene:
         function `wrench(time, position, orientation, velocity)` of the centre of mass returning that, evaluated at the start
         of each step as p_app in Chakraborty (10), by `Convex` where its scheme does.
         """
+        position_given, mass_given, inertia_given = position, mass, inertia
         handle, orientation = self._new(name, quaternion, angle, fixed=False)
         body = parts(shape, shapes, self.dimension, name)
         mass, inertia, centre = checks.mass_properties(
@@ -119,6 +128,9 @@ class Scene:
         else:
             spec = dataclasses.replace(spec, wrench=vector("wrench", spec.wrench, width))
         self._specs[name] = spec
+        given = {"mass": mass_given, "inertia": inertia_given, "density": density, "centre_of_mass": centre_of_mass}
+        given |= {"shape": shape, "position": position_given, "velocity": velocity, "wrench": wrench}
+        self._bodies.append(body_description(name, False, shapes, quaternion=quaternion, angle=angle, **given))
         return handle
 
     def add_fixed(
@@ -134,10 +146,11 @@ class Scene:
         """A body that never moves, of one shape or several as in `add_body`: position [m] and `quaternion`, w first (`angle`
         [rad] in the plane)."""
         handle, orientation = self._new(name, quaternion, angle, fixed=True)
-        position = np.zeros(self.dimension) if position is None else position
-        position = vector("position", position, self.dimension)
+        origin = vector("position", np.zeros(self.dimension) if position is None else position, self.dimension)
         body = parts(shape, shapes, self.dimension, name)
-        self._specs[name] = _BodySpec(handle=handle, parts=body, position=position, orientation=orientation)
+        self._specs[name] = _BodySpec(handle=handle, parts=body, position=origin, orientation=orientation)
+        given = {"shape": shape, "position": position, "quaternion": quaternion, "angle": angle}
+        self._bodies.append(body_description(name, True, shapes, **given))
         return handle
 
     def add_contact(
@@ -175,7 +188,28 @@ class Scene:
             for i in range(len(self._specs[first.name].parts))
             for j in range(len(self._specs[second.name].parts))
         ]
+        self._pairs.append(ContactDescription(first.name, second.name, friction, compliance))
         return tuple(range(count, len(self._contacts)))
+
+    def description(self) -> SceneDescription:
+        """What the scene was made of, as it was given; `run` holds settings for `implicit_stepper.run_scene`."""
+        return SceneDescription(
+            dimension=self.dimension,
+            gravity=self._gravity,
+            length_scale=self._length_scale,
+            acceleration_scale=self._acceleration_scale,
+            bodies=tuple(self._bodies),
+            contacts=tuple(self._pairs),
+            run=self.run,
+        )
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes a scene file, from which `implicit_stepper.load_scene` makes a scene whose runs are the same to the bit.
+        Raises `ValueError` for loads that are functions (a `Wrench` of formulas is none) and for shapes that no formula
+        says; `OSError`."""
+        text = toml_text.written(self.description())
+        with replaced(path) as new:
+            new.write_text(text, encoding="utf-8")
 
     def meshes(self, resolution: int = RESOLUTION) -> dict[str, list[Mesh]]:
         """For drawing: per bounded body the meshes of its parts, [m] from its centre of mass in its axes; of fixed bodies in

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import sympy
 
-from ..arguments import number, positive, positives, vector
+from ..arguments import number, positive, positives, unit, vector
 from ..expressions.symbols import COORDINATES, ShapeError, x, y, z
 from ..moments import Moments, centred
 from ..shape import ImplicitShape, Shape
@@ -56,7 +56,7 @@ def unit_normal(name: str, value, dimension: int) -> np.ndarray:
     length = np.linalg.norm(normal)
     if abs(length - 1) > _UNIT:
         raise ShapeError(f"`{name}` = {normal} has length {length:.6g}: give a unit vector.")
-    return normal / length
+    return unit(normal)
 
 
 def plane(dimension: int, suffix: str = "") -> tuple[sympy.Expr, tuple[sympy.Symbol, ...]]:

@@ -1,0 +1,162 @@
+"""Scene files that are wrong: mutations of the examples, and formulas from a grammar with traps.
+
+Each must be a valid scene, or a clean error within a second, and run nothing.
+
+    python benchmarks/fuzz_scene_files.py --count 20000 --seed 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import random
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from implicit_stepper.run.scene_run import stepper_of
+from implicit_stepper.scene import toml
+from implicit_stepper.scene.tables import SceneFileError
+from shapes import ShapeError, x, y, z
+from shapes.expressions.parse import FUNCTIONS, parse
+
+SCENES = sorted((Path(__file__).parents[1] / "examples" / "scenes").glob("*.toml"))
+TRAPS = [
+    "nan", "inf", "-inf", "1e400", "-1", "0", "1e-320", "1e308", "9" * 50, "true", '""', "[]", "{}", "[[]]", "[nan, 1, 2]",
+    "[1, 2]", "[0, 0, 0, 0]", '"x"', '"floor"', '"__import__(\'os\').system(\'touch /tmp/fuzzed\')"', '"9**9**9"',
+    '"x**x"', '"(" ', '"sqrt(-x)"', '"1/(x-x)"', '"lambda: 0"', '"exp(exp(exp(x)))"', '"x.__class__"', '"[1]"', '"t"',
+    '"x**2"', '"-x**2-y**2-z**2"', '"x**4+y**4+z**4-1"', '"sqrt(x)"', '"log(x)"', '"abs(x)+abs(y)+abs(z)-1"', "1979-05-27",
+    '{ kind = "Sphere", radius = -1 }', '{ kind = "Lens" }', '"all"', '["all", "all"]', '"\\u0000"', "'''a\nb'''",
+]  # fmt: skip
+FORBIDDEN = (
+    "os.system",
+    "os.exec",
+    "os.fork",
+    "os.remove",
+    "os.rename",
+    "subprocess.Popen",
+    "socket.connect",
+    "shutil.rmtree",
+)
+HITS: list[str] = []
+
+
+def watch(event, arguments):
+    """Notes what only code of a file could do."""
+    if event in FORBIDDEN:
+        HITS.append(f"{event} {arguments}")
+
+
+def mutated(text: str, rng: random.Random) -> str:
+    """One to four changes to the text of a file."""
+    for _ in range(rng.randint(1, 4)):
+        lines = text.split("\n")
+        i, kind = rng.randrange(len(lines)), rng.randrange(9)
+        if kind == 0 and text:
+            at = rng.randrange(len(text))
+            text = text[:at] + rng.choice("\"'[]{}=.,#\n -+e0x\x00é\\") + text[at + rng.randint(0, 2) :]
+            continue
+        if kind == 1:
+            lines.pop(i)
+        elif kind == 2:
+            lines.insert(rng.randrange(len(lines)), lines[i])
+        elif kind == 3:
+            lines[i] = lines[i][: rng.randint(0, len(lines[i]))]
+        elif kind == 4 and "=" in lines[i]:
+            lines[i] = lines[i].split("=")[0] + "= " + rng.choice(TRAPS)
+        elif kind == 5:
+            words = lines[i].replace(",", " , ").replace("]", " ] ").split(" ")
+            words[rng.randrange(len(words))] = rng.choice(TRAPS)
+            lines[i] = " ".join(words)
+        elif kind == 6 and "=" in lines[i]:
+            lines[i] = (
+                rng.choice(["format", "units", "name", "shape", "parts", "mass", "bodies", "h"])
+                + " ="
+                + lines[i].split("=")[1]
+            )
+        elif kind == 7 and '"' in lines[i]:
+            parts = lines[i].split('"')
+            parts[1::2] = [formula(rng, 4) if rng.random() < 0.7 else part for part in parts[1::2]]
+            lines[i] = '"'.join(parts)
+        elif kind == 8:
+            j = rng.randrange(len(lines))
+            lines[i], lines[j] = lines[j], lines[i]
+        text = "\n".join(lines)
+    return text
+
+
+def formula(rng: random.Random, depth: int) -> str:
+    """A formula, mostly of what is allowed."""
+    if depth == 0 or rng.random() < 0.15:
+        good = ["x", "y", "z", "a", "1", "2", "0.5", "-1", "pi", "3.7e-3", "x**2", "(x/a)**4"]
+        bad = ["0", "1e999", "e", "1j", "''", "x.y", "x[0]", "9**99", "1e308", "10**200", "__import__", "None", "(x)", "t"]
+        return rng.choice(good if rng.random() < 0.92 else bad)
+    a, b = formula(rng, depth - 1), formula(rng, depth - 1)
+    kind = rng.random()
+    if kind < 0.6:
+        return f"({a}{rng.choice([' + ', ' - ', '*', '/'])}{b})"
+    if kind < 0.75:
+        return f"({a})**{rng.choice(['2', '4', '3', '-1', '0.5', '1.5', '(1/3)', b])}"
+    if kind < 0.95:
+        name = rng.choice([*FUNCTIONS, "max", "step"])
+        return f"{name}({', '.join([a, '3', '2'][: FUNCTIONS.get(name, (1,))[0]])})"
+    return rng.choice([f"{a} <= {b}", f"{a} if {b} else 1", f"lambda x: {a}", f"{a}^{b}", f"[{a}]", f"{a} {b}", f"f({a})"])
+
+
+def outcome(text: str) -> str:
+    """Of reading one file: "scene", "refused", or what went wrong."""
+    try:
+        scene = toml.scene_of(toml.read(text))
+        scene.build()
+        if scene.run is not None:
+            stepper_of(scene.run)
+    except (SceneFileError, ValueError):  # of the last two lines: no body moves, or a stepper that there is not
+        return "refused"
+    except Exception:
+        return traceback.format_exc()
+    return "scene"
+
+
+def formula_outcome(text: str) -> str:
+    """Of reading one formula."""
+    try:
+        parse(text, {"x": x, "y": y, "z": z})
+    except ShapeError:
+        return "refused"
+    except Exception:
+        return traceback.format_exc()
+    return "formula"
+
+
+def main() -> None:
+    """Prints how many there were of each outcome, and the longest time."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--formulas", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    sys.addaudithook(watch)
+    rng, texts = random.Random(arguments.seed), [path.read_text() for path in SCENES]
+    counts, slowest, bad = collections.Counter(), {"scene": 0.0, "refused": 0.0, "formula": 0.0}, []
+    jobs = [(outcome, mutated(rng.choice(texts), rng)) for _ in range(arguments.count)]
+    jobs += [(formula_outcome, formula(rng, rng.randint(1, 7))) for _ in range(arguments.formulas)]
+    outcome(texts[0])  # first calls are not counted
+    for judge, text in jobs:
+        begun = time.process_time()
+        found = judge(text)
+        taken = time.process_time() - begun
+        counts[found if found in slowest else "WRONG"] += 1
+        if found not in slowest:
+            bad.append((found, text))
+        elif taken > slowest[found]:
+            slowest[found] = taken
+            if taken > 0.5:
+                print(f"{taken:.2f} s, {found}:\n{text}\n", file=sys.stderr)
+    for found, text in bad[:20]:
+        print(f"{found}\n--- of\n{text}\n======", file=sys.stderr)
+    print(dict(counts), "slowest [CPU s]", {k: round(v, 3) for k, v in slowest.items()}, "forbidden calls:", HITS)
+
+
+if __name__ == "__main__":
+    main()

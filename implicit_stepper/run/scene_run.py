@@ -1,0 +1,88 @@
+"""A scene run as its file says."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ..implicit_euler.closed_form_gap import ClosedFormGap
+from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
+from ..model.bodies import State
+from ..radau.radau_contact import RadauContact
+from ..scene.description import RunSettings
+from ..scene.scene import Scene
+from ..stepping.stepper import Stepper
+from ..time_lagged.cone_complementarity import ConeComplementarity
+from ..time_lagged.convex import Convex
+from ..time_lagged.explicit import Explicit
+from ..time_lagged.linearized import Linearized
+from .simulate import simulate
+from .trajectory import Trajectory
+
+STEPPERS = {
+    stepper.__name__: stepper
+    for stepper in (
+        GeometricallyImplicit,
+        RadauContact,
+        ClosedFormGap,
+        ConeComplementarity,
+        Linearized,
+        Explicit,
+        Convex,
+    )
+}
+
+
+def run_scene(scene: Scene, *, start: State | Trajectory | None = None, progress: bool | None = None, **other) -> Trajectory:
+    """Runs `scene` by its `run` settings, of which `other` replaces some, for instance h=.001 or duration=2. Raises
+    `ValueError` where there are none, or where they are wrong, and what `simulate` raises."""
+    settings = given(scene, **other)
+    more: dict[str, Any] = {}
+    if settings.certificate_tolerance is not None:
+        more["certificate_tolerance"] = settings.certificate_tolerance
+    return simulate(
+        scene,
+        stepper_of(settings),
+        h=settings.h,
+        tol=settings.tol,
+        duration=settings.duration,
+        switches=settings.switches,
+        start=start,
+        progress=progress,
+        **more,
+    )
+
+
+def given(scene: Scene, **other) -> RunSettings:
+    """The run settings of a scene, with `other` in place of some. A step `h` takes the place of a tolerance, and `tol` of a
+    step; another `stepper` leaves the settings of the first one out. Raises `ValueError`."""
+    known = [field.name for field in dataclasses.fields(RunSettings)]
+    wrong = [name for name in other if name not in known]
+    if wrong:
+        raise ValueError(f"{', '.join(wrong)}: run settings are {', '.join(known)}.")
+    if scene.run is None and "duration" not in other:
+        raise ValueError("the scene has no run settings: give `duration` [s], and a step `h` [s] or a tolerance `tol`.")
+    base = RunSettings(duration=other["duration"]) if scene.run is None else scene.run
+    if ("h" in other) != ("tol" in other):
+        other = {"h": None, "tol": None} | other
+        chosen = base.stepper == "RadauContact" or base.tol is not None
+        if "tol" in other and other["tol"] is not None and base.stepper not in (None, "RadauContact"):
+            other = {"stepper": None, "settings": {}} | other
+        if other["h"] is not None and chosen:
+            other = {"switches": ()} | other
+    if "stepper" in other and other["stepper"] != base.stepper:
+        other = {"settings": {}} | other
+    return dataclasses.replace(base, **other)
+
+
+def stepper_of(settings: RunSettings) -> Stepper:
+    """The stepper that the settings name. Raises `ValueError` for names and settings that there are not."""
+    name = settings.stepper or ("GeometricallyImplicit" if settings.tol is None else "RadauContact")
+    if name not in STEPPERS:
+        raise ValueError(f"`stepper` = {name!r:.60}: there are {', '.join(STEPPERS)}.")
+    # what a file can say: numbers and words
+    known = [field.name for field in dataclasses.fields(STEPPERS[name]) if isinstance(field.default, str | int | float)]
+    wrong = [key for key in settings.settings if key not in known]
+    if wrong:
+        raise ValueError(f"{name} has no setting {wrong[0]!r:.60}: it has {', '.join(known)}.")
+    return STEPPERS[name](**settings.settings)

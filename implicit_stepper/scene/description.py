@@ -1,0 +1,91 @@
+"""What a scene is made of, as it was given: plain data that `Scene`, scene files and other formats share. SI units.
+
+A field is None where the user left it out, so that a scene built again from its description is the same to the bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from shapes import Shape
+
+from ..constraints.compliance import Compliance
+from ..constraints.friction import FrictionEllipsoid
+
+
+@dataclasses.dataclass(frozen=True)
+class BodyDescription:
+    """The arguments of `Scene.add_body`, or of a `fixed` body those of `Scene.add_fixed`: numbers as tuples of floats."""
+
+    name: str
+    fixed: bool
+    shape: Shape | None = None
+    shapes: tuple[tuple[Shape, tuple], ...] | None = None
+    position: Any = None
+    quaternion: Any = None
+    angle: Any = None
+    velocity: Any = None
+    mass: Any = None
+    inertia: Any = None
+    density: Any = None
+    centre_of_mass: Any = None
+    wrench: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ContactDescription:
+    """The arguments of `Scene.add_contact`, the bodies by name."""
+
+    first: str
+    second: str
+    friction: FrictionEllipsoid
+    compliance: Compliance | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSettings:
+    """How a scene is to be run: the arguments of `simulate`, with the `stepper` by name and its `settings`. Left out,
+    the stepper is GeometricallyImplicit where `h` [s] is given, and RadauContact where `tol` is. They are checked when
+    the scene is run."""
+
+    duration: float
+    stepper: str | None = None
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    h: float | None = None
+    tol: float | None = None
+    switches: tuple[float, ...] = ()
+    certificate_tolerance: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SceneDescription:
+    """All of a scene, bodies and contacts in the order in which they were added."""
+
+    dimension: int
+    gravity: tuple[float, ...] | None = None
+    length_scale: float | None = None
+    acceleration_scale: float | None = None
+    bodies: tuple[BodyDescription, ...] = ()
+    contacts: tuple[ContactDescription, ...] = ()
+    run: RunSettings | None = None
+
+
+def body_description(name: str, fixed: bool, shapes, **given) -> BodyDescription:
+    """Of what the user gave, with arrays as tuples of floats."""
+    if shapes is not None:
+        shapes = tuple((shape, tuple(_plain(part) for part in pose)) for shape, pose in shapes)
+    plain = {key: value if isinstance(value, Shape | Callable) else _plain(value) for key, value in given.items()}
+    return BodyDescription(name=name, fixed=fixed, shapes=shapes, **plain)
+
+
+def _plain(value):
+    """Nested tuples of floats of an array, or a float."""
+
+    def tuples(found):
+        return tuple(map(tuples, found)) if isinstance(found, list) else float(found)
+
+    return None if value is None else tuples(np.asarray(value).tolist())

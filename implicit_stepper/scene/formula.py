@@ -1,0 +1,104 @@
+"""Loads that are formulas of time and of the body's own motion, as text that runs nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import keyword
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import jax.numpy as jnp
+import sympy
+
+from shapes import ShapeError
+from shapes.arguments import number
+from shapes.expressions import parse
+
+# of these SymPy knows nothing, and so tries nothing
+_LARGER, _SMALLER, _STEP = (sympy.Function(name) for name in ("Larger", "Smaller", "Step"))
+_ONLY_SHAPES = ("AbsPower", "PositivePower", "Norm")
+FUNCTIONS = {name: value for name, value in parse.FUNCTIONS.items() if name not in _ONLY_SHAPES} | {
+    "max": (2, _LARGER),
+    "min": (2, _SMALLER),
+    "step": (1, _STEP),
+}
+_MODULES = [
+    {"Larger": jnp.maximum, "Smaller": jnp.minimum, "Step": lambda u: jnp.where(jnp.asarray(u) >= 0, 1.0, 0.0)},
+    "jax",
+]
+VARIABLES = {
+    2: ("t", "x", "y", "angle", "vx", "vy", "w"),
+    3: ("t", "x", "y", "z", "vx", "vy", "vz", "wx", "wy", "wz"),
+}
+# what compiled formulas, their derivatives and SymPy's constants are called in programs; common parts are x0, x1, ...
+_TAKEN = {"e", "pi", "nan", "inf", "j", "sign", "select", "where", "maximum", "minimum", "amax", "amin", "arctan",
+          "heaviside", "real", "imag", "conjugate", "power", "numpy", "jax", "math", "SignedPower", "Share", "Larger",
+          "Smaller", "Step"}  # fmt: skip
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Wrench:
+    """A load on a body, for `add_body(wrench=...)`: `force` [N] and `moment` [N m] about the centre of mass, inertial frame,
+    each a number or a formula as text, of time t [s], the centre of mass x, y, z [m], its velocity vx, vy, vz [m/s] and
+    the angular velocity wx, wy, wz [rad/s]; in the plane of t, x, y, angle, vx, vy and w, with one moment.
+
+    Formulas have + - * / **, pi, sqrt, exp, sin, ... (`shapes.expressions.parse.FUNCTIONS`), min, max, and step(u), 1
+    from u = 0 on and 0 before. `parameters`: further names with their values. Unlike a function, a `Wrench` can be
+    saved with its scene. Raises `ValueError` that names the part and says what is allowed.
+    """
+
+    force: Sequence[str | float]
+    moment: Sequence[str | float] = ()
+    parameters: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        force, moment = tuple(self.force), tuple(self.moment)
+        if len(force) not in (2, 3):
+            raise ValueError(f"`force` = {force!r} needs 2 parts in the plane, 3 in space: formulas or numbers.")
+        turns = 1 if len(force) == 2 else 3
+        moment = moment or (0.0,) * turns
+        if len(moment) != turns:
+            raise ValueError(f"`moment` = {moment!r} needs {turns} parts beside a force of {len(force)}.")
+        values = {parameter_name(name): number(name, value) for name, value in dict(self.parameters).items()}
+        for name, parts in (("force", force), ("moment", moment)):
+            told = tuple(part if isinstance(part, str) else number(name, part) for part in parts)
+            object.__setattr__(self, name, told)
+        object.__setattr__(self, "parameters", tuple(sorted(values.items())))
+        self._compiled()
+
+    def __call__(self, time, position, orientation, velocity):
+        """(6,) or (3,): force and moment."""
+        turn = orientation if len(self.force) == 2 else ()
+        parts = self._compiled()(time, *position, *turn, *velocity)
+        return jnp.stack([jnp.asarray(part, dtype=float) for part in parts])
+
+    def _compiled(self) -> Callable:
+        return _compiled(self.force, self.moment, self.parameters)
+
+
+def parameter_name(name: object) -> str:
+    """A name that a formula may give a number. Raises `ValueError` for what is no name, or means something already."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise ValueError(f"{name!r:.60} is no name for a parameter: letters, digits and _, beginning with a letter.")
+    variables = {*VARIABLES[2], *VARIABLES[3]}
+    if name in variables | _TAKEN | {*FUNCTIONS, *parse.FUNCTIONS} or re.fullmatch(r"x\d+", name):
+        raise ValueError(f"{name!r} cannot be a parameter, as it has a meaning already: take another name.")
+    return name
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(force: tuple, moment: tuple, parameters: tuple) -> Callable:
+    """A function of the variables that gives all parts of a wrench, in order."""
+    variables = [sympy.Symbol(name, real=True) for name in VARIABLES[len(force)]]
+    names = {symbol.name: symbol for symbol in variables} | {name: sympy.Float(value) for name, value in parameters}
+    expressions = []
+    for what, parts in (("force", force), ("moment", moment)):
+        for i, part in enumerate(parts):
+            try:
+                found = parse.parse(part, names, FUNCTIONS) if isinstance(part, str) else sympy.Float(part)
+            except ShapeError as error:
+                raise ValueError(f"`{what}`[{i}]: {error}") from error
+            expressions.append(found)
+    return sympy.lambdify(variables, expressions, modules=_MODULES, cse=True)

@@ -1,0 +1,109 @@
+"""Tables of a file, taken apart key by key: what is missing, of another type or not known is refused where it stands."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sympy
+
+from shapes import ShapeError
+from shapes.expressions.parse import parse
+
+_LARGEST = 1e300
+_MOST_NUMBERS = 200  # in a list: a polytope of so many faces takes a second to build
+_MISSING = object()
+
+
+class SceneFileError(ValueError):
+    """A scene file that is not one, or whose scene cannot be. The message says where in the file, what and the remedy."""
+
+
+class Table:
+    """One table at the place `where`, whose keys are each taken once; `parameters` are the file's own numbers by name."""
+
+    def __init__(self, data: object, where: str, parameters: Mapping[str, float]):
+        if not isinstance(data, dict):
+            raise SceneFileError(f"{where} must be a table, not {data!r:.60}.")
+        self.left, self.where, self.parameters = dict(data), where, parameters
+        self.known: list[str] = []
+
+    def place(self, key: str) -> str:
+        """Where `key` stands."""
+        return f"{self.where}.{key}" if self.where else key
+
+    def take(self, key: str, default=_MISSING) -> Any:
+        """What stands under `key`, or `default`."""
+        self.known.append(key)
+        if key in self.left:
+            return self.left.pop(key)
+        if default is _MISSING:
+            raise SceneFileError(f"{self.where or 'the file'} lacks `{key}`.")
+        return default
+
+    def text(self, key: str, default=_MISSING) -> str | None:
+        """Text."""
+        found = self.take(key, default)
+        if found is not default and not isinstance(found, str):
+            raise SceneFileError(f"{self.place(key)} = {found!r:.60} must be text.")
+        return found
+
+    def flag(self, key: str, default: bool) -> bool:
+        """true or false."""
+        found = self.take(key, default)
+        if not isinstance(found, bool):
+            raise SceneFileError(f"{self.place(key)} = {found!r:.60} must be true or false.")
+        return found
+
+    def entries(self, key: str, default=_MISSING) -> list:
+        """A list."""
+        found = self.take(key, default)
+        if found is not default and not isinstance(found, list):
+            raise SceneFileError(f"{self.place(key)} = {found!r:.60} must be a list.")
+        return found
+
+    def number(self, key: str, default=_MISSING, unit: Callable[[float], float] = float) -> float | None:
+        """A number, or a formula of the file's parameters, in SI by `unit`."""
+        found = self.take(key, default)
+        return found if found is default else unit(self.value(found, self.place(key)))
+
+    def numbers(self, key: str, default=_MISSING, unit: Callable[[float], float] = float) -> tuple | None:
+        """Numbers in lists of any depth, as tuples."""
+        found = self.take(key, default)
+        return found if found is default else self._tuples(found, self.place(key), unit, 0)
+
+    def _tuples(self, found, where: str, unit: Callable[[float], float], depth: int):
+        if not isinstance(found, list):
+            return unit(self.value(found, where))
+        if depth == 3 or len(found) > _MOST_NUMBERS:
+            raise SceneFileError(f"{where} is nested too deeply, or has more than {_MOST_NUMBERS} entries.")
+        return tuple(self._tuples(part, f"{where}[{i}]", unit, depth + 1) for i, part in enumerate(found))
+
+    def value(self, found: object, where: str) -> float:
+        """A finite number that is one, or a formula of the file's parameters."""
+        if isinstance(found, str):
+            try:
+                found = parse(found, {name: sympy.Float(value) for name, value in self.parameters.items()})
+                found = float(found)
+            except (ShapeError, TypeError, OverflowError) as error:
+                raise SceneFileError(f"{where}: {error}") from error
+        if isinstance(found, bool) or not isinstance(found, int | float) or not abs(found) <= _LARGEST:
+            raise SceneFileError(f"{where} = {found!r:.60} must be a finite number.")
+        return float(found)
+
+    def table(self, key: str, default=_MISSING) -> Table | None:
+        """A table."""
+        found = self.take(key, default)
+        return found if found is default else Table(found, self.place(key), self.parameters)
+
+    def tables(self, key: str) -> list[Table]:
+        """Tables [[key]], none of them where there is no such key."""
+        return [Table(part, f"{self.place(key)}[{i}]", self.parameters) for i, part in enumerate(self.entries(key, []))]
+
+    def end(self) -> None:
+        """Raises `SceneFileError` for keys that nobody took: a word with a slip in it would else be left out in silence."""
+        for key in self.left:
+            near = difflib.get_close_matches(key, self.known, 1)
+            meant = f"did you mean `{near[0]}`?" if near else f"known here are {', '.join(self.known)}."
+            raise SceneFileError(f"{self.where or 'the file'} has the key {key!r:.60}, which means nothing: {meant}")

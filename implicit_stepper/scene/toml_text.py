@@ -1,0 +1,94 @@
+"""The text of a scene file, of a `SceneDescription`: SI units, every number with all its digits."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from ..constraints.friction import FrictionEllipsoid
+from .description import BodyDescription, ContactDescription, RunSettings, SceneDescription
+from .formula import Wrench
+from .shape_tables import table_of
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def written(description: SceneDescription) -> str:
+    """The text that `toml.read` reads as `description`. Raises `ValueError` for what no file can hold: a load that is a
+    function, and shapes with a closed form or symbols of their own."""
+    of = description
+    scene = {"dimension": of.dimension, "gravity": of.gravity}
+    scene |= {"length_scale": of.length_scale, "acceleration_scale": of.acceleration_scale}
+    blocks = ["format = 1\n", _block("[scene]", scene)]
+    blocks += [_block("[[body]]", _body(body)) for body in of.bodies]
+    blocks += [_block("[[contact]]", _contact(contact)) for contact in of.contacts]
+    if of.run is not None:
+        blocks.append(_block("[run]", _run(of.run)))
+    return "\n".join(blocks)
+
+
+def _body(of: BodyDescription) -> dict[str, Any]:
+    turn = "quaternion" if of.angle is None else "angle"
+    table: dict[str, Any] = {"name": of.name, "fixed": of.fixed or None}
+    if of.shape is not None:
+        table["shape"] = table_of(of.shape)
+    else:
+        turns = "quaternion" if of.shapes[0][0].dimension == 3 else "angle"
+        table["parts"] = [{"shape": table_of(s), "position": pose[0], turns: pose[1]} for s, pose in of.shapes]
+    table |= {"position": of.position, turn: getattr(of, turn)}
+    if of.velocity is not None:
+        d = 3 if len(of.velocity) == 6 else 2
+        table |= {"velocity": of.velocity[:d], "spin": of.velocity[d:]}
+    table |= {name: getattr(of, name) for name in ("mass", "inertia", "density", "centre_of_mass")}
+    return table | _load(of)
+
+
+def _load(of: BodyDescription) -> dict[str, Any]:
+    if of.wrench is None:
+        return {}
+    if isinstance(of.wrench, Wrench):
+        parameters = dict(of.wrench.parameters)
+        return {"force": of.wrench.force, "moment": of.wrench.moment, "load_parameters": parameters or None}
+    if callable(of.wrench):
+        raise ValueError(
+            f"the load on {of.name!r} is a function, which no file can hold: write it as formulas, "
+            'implicit_stepper.Wrench(force=("10*sin(t)", 0, 0)).'
+        )
+    d = 3 if len(of.wrench) == 6 else 2
+    return {"force": of.wrench[:d], "moment": of.wrench[d:]}
+
+
+def _contact(of: ContactDescription) -> dict[str, Any]:
+    law = {name: getattr(of.friction, name) for name in ("mu", "e_t", "e_o", "e_r", "direction")}
+    if of.friction == FrictionEllipsoid(mu=of.friction.mu):
+        law = of.friction.mu
+    return {"bodies": [of.first, of.second], "friction": law, "compliance": of.compliance and vars(of.compliance)}
+
+
+def _run(of: RunSettings) -> dict[str, Any]:
+    table = {name: getattr(of, name) for name in ("stepper", "h", "tol", "duration")}
+    table |= {"switches": of.switches or None, "certificate_tolerance": of.certificate_tolerance}
+    return table | {"settings": of.settings or None}
+
+
+def _block(head: str, table: dict[str, Any]) -> str:
+    lines = [f"{_key(name)} = {_value(value)}" for name, value in table.items() if value is not None]
+    return "\n".join([head, *lines, ""])
+
+
+def _value(value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, dict):
+        inner = ", ".join(f"{_key(name)} = {_value(part)}" for name, part in value.items() if part is not None)
+        return f"{{ {inner} }}"
+    return f"[{', '.join(map(_value, value))}]"
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)

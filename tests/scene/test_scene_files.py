@@ -1,0 +1,307 @@
+"""Scene files: the same scene to the bit, units, formulas; and whatever is wrong in one is refused where it stands."""
+
+import random
+import runpy
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import sympy
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.run.scene_run import given as given_settings
+from implicit_stepper.run.scene_run import stepper_of
+from implicit_stepper.scene import toml
+from implicit_stepper.scene.toml_text import written
+from shapes.expressions import parse
+
+ROOT = Path(__file__).parents[2]
+SCENES = ROOT / "examples" / "scenes"
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import fuzz_scene_files  # noqa: E402
+
+# no single scene, or none at all: a batch of spins, a thousand random drops, and the solver alone
+NOT_A_FILE = {"by_hand", "parts_feeding", "complementarity_problem"}
+BALL = '[[body]]\nname = "ball"\nmass = 1\nposition = [0, 0, 1]\nshape = { kind = "Sphere", radius = 1 }\n'
+FLOOR = '[[body]]\nname = "floor"\nfixed = true\nshape = { kind = "HalfSpace", normal = [0, 0, 1] }\n'
+TOUCH = '[[contact]]\nbodies = ["floor", "ball"]\n'
+
+
+def scene_of(text):
+    return toml.scene_of(toml.read(f"format = 1\n{text}"))
+
+
+def assert_same(first, second):
+    """Built alike, to the bit."""
+    one, other = first.build(), second.build()
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def again(scene, tmp_path):
+    scene.save(tmp_path / "scene.toml")
+    found = ist.load_scene(tmp_path / "scene.toml")
+    assert_same(scene, found)
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", sorted(path.stem for path in (ROOT / "examples").glob("*.py") if path.stem not in NOT_A_FILE)
+)
+def test_every_example_is_a_scene_file_too(name, tmp_path, monkeypatch):
+    """The same system, state and settings, to the bit, as the example has when it runs."""
+
+    class Asked(Exception):
+        pass
+
+    def asked(scene, stepper, **settings):
+        raise Asked(scene, stepper, settings)
+
+    monkeypatch.setattr(ist, "simulate", asked)
+    with pytest.raises(Asked) as call:
+        runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
+    scene, stepper, settings = call.value.args
+    stored = ist.load_scene(SCENES / f"{name}.toml")
+    assert_same(scene, stored)
+    assert stepper_of(stored.run) == stepper
+    assert {key: getattr(stored.run, key) for key in settings} == settings
+    again(scene, tmp_path)
+
+
+def test_a_file_that_is_read_back_gives_the_same_run(tmp_path):
+    stored = ist.load_scene(SCENES / "spinning_sphere.toml")
+    first, second = ist.run_scene(stored), ist.run_scene(again(stored, tmp_path))
+    for name in ("time", "position", "orientation", "velocity"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+    np.testing.assert_array_equal(first.contacts.friction_impulse, second.contacts.friction_impulse)
+    assert first.velocity[14, 0, 5] == pytest.approx(0.03924, abs=1e-10)
+
+
+def test_what_scenes_can_hold_is_read_back_the_same(tmp_path):
+    """Every class of shape, cut, rounded and with parameters of any sign; laws, compounds, loads, scales."""
+    a, b, plain = sympy.Symbol("a", positive=True), sympy.Symbol("b", real=True), sympy.Symbol("plain")
+    own = shapes.ImplicitShape(
+        [(shapes.x / a) ** 4 + shapes.y**2 + sympy.sqrt(1 + shapes.z**2) * 0.1 + b + plain - sympy.Rational(1, 3)],
+        parameters={a: 0.7, b: 1 / 3, plain: -0.2},
+    )
+    made = [
+        shapes.Superquadric((0.3, 0.2, 0.1), epsilon=(0.3, 0.7)),
+        shapes.Superquadric((0.3, 0.2, 0.1), epsilon=(1.3, 1.1)),
+        shapes.Polytope(np.random.default_rng(0).normal(size=(9, 3))),
+        shapes.Rounded(shapes.Box((0.1, 0.2, 1 / 3)), 0.01),
+        shapes.Rounded(shapes.Capsule(0.1, 0.3), 0.01),
+        shapes.cut(shapes.Sphere(0.5), normal=(0.6, 0, 0.8), offset=0.1),
+        shapes.HalfSpace(normal=(0.6, 0.48, 0.64), offset=-1 / 3),
+        shapes.Cone(0.3, 0.7),
+        shapes.Wedge(1, 2, 3),
+        own,
+    ]
+    scene = ist.Scene(gravity=(0.1, 0, -9.8), length_scale=0.3, acceleration_scale=7)
+    law = ist.FrictionEllipsoid(0.3, e_t=1, e_o=0.5, e_r=0.01, direction=(1, 2, 3))
+    bodies = [
+        scene.add_body(name=f'körper "{i}"\n', shape=shape, mass=1 + i / 3, inertia=np.eye(3) + 0.1, position=(i / 3, 0, 7))
+        for i, shape in enumerate(made)
+    ]
+    pair = scene.add_body(
+        name="pair",
+        shapes=[(made[0], ((0.1, 0, 0), (0.6, 0.8, 0, 0))), (shapes.Sphere(0.2), ((0, 0, 0), (1, 0, 0, 0)))],
+        density=1 / 7,
+        position=(0, 9, 0),
+        velocity=np.arange(6) / 3,
+        wrench=(1, 2, 3, 4, 5, 6),
+    )
+    scene.add_body(
+        name="driven", shape=made[0], density=3.0, position=(0, -9, 0), quaternion=(0.1, 0.7, 0.1, 0.7),
+        wrench=ist.Wrench(("k*sin(t) + 0.1", 2, "-vz"), (0, "step(t - 1)", "max(x, wx)"), {"k": 1 / 3}),
+    )  # fmt: skip
+    scene.add_contact(bodies[0], pair, friction=law, compliance=ist.Compliance(1e5 / 3, 0.01))
+    scene.run = ist.RunSettings(duration=1 / 3, stepper="Convex", settings={"scheme": "euler", "beta": 0.3}, h=0.01)
+    found = again(scene, tmp_path)
+    assert found.run == scene.run
+    assert written(found.description()) == (tmp_path / "scene.toml").read_text()
+    plane = ist.Scene(dimension=2)
+    plane.add_body(name="disc", shape=shapes.Ellipse((1 / 3, 2)), mass=1, inertia=2, position=(0, 1), angle=1 / 3)
+    plane.add_fixed(name="hill", shape=shapes.Polygon([(0, 0), (1, 0), (0.3, -1)]), angle=0.1)
+    again(plane, tmp_path)
+
+
+def test_what_no_file_can_hold_is_refused(tmp_path):
+    scene = ist.Scene()
+    scene.add_body(name="ball", shape=shapes.Sphere(1), mass=1, position=(0, 0, 0), wrench=lambda *_: jnp.zeros(6))
+    with pytest.raises(ValueError, match="the load on 'ball' is a function, which no file can hold: write it as formulas"):
+        scene.save(tmp_path / "a.toml")
+    odd = sympy.Symbol("odd", positive=True, integer=True)
+    scene = ist.Scene()
+    shape = shapes.ImplicitShape([shapes.x**2 + shapes.y**2 + shapes.z**2 - odd], parameters={odd: 1})
+    scene.add_body(name="ball", shape=shape, mass=1, position=(0, 0, 0))
+    with pytest.raises(ValueError, match="ImplicitShape cannot be written to a scene file"):
+        scene.save(tmp_path / "a.toml")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_units_are_converted_at_the_door():
+    metric = scene_of(
+        FLOOR + BALL.replace("[0, 0, 1]", "[0, 0, 0.07]").replace("= 1 }", "= 0.07 }") + "velocity = [0.3, 0, 0]"
+    )
+    text = FLOOR + BALL.replace("[0, 0, 1]", "[0, 0, 70]").replace("= 1 }", "= 70 }").replace("mass = 1", "mass = 1000")
+    other = scene_of('units = { length = "mm", mass = "g" }\n' + text + "velocity = [300, 0, 0]")
+    assert_same(metric, other)
+    own = '{ kind = "ImplicitShape", inequalities = ["(x**2 + y**2 + z**2)/a**2 - 1"], parameters = { a = 2 } }'
+    inches = scene_of('units = "in"\n' + BALL.replace('{ kind = "Sphere", radius = 1 }', own)).description().bodies[0].shape
+    assert inches.value([0.0508, 0, 0])[0] == pytest.approx(0, abs=1e-15)  # two inches
+    box = BALL.replace("mass = 1", "density = 1e-6").replace("radius = 1", "radius = 1000")
+    assert scene_of('units = "mm"\n' + box).build()[0].mass[0] == pytest.approx(1000 * 4 / 3 * np.pi, rel=1e-14)
+    with pytest.raises(ist.SceneFileError, match=r"units.length = 'furlong': known are m, cm, mm"):
+        scene_of('units = "furlong"\n' + BALL)
+
+
+def test_numbers_may_be_formulas_of_parameters():
+    scene = scene_of(
+        '[parameters]\nr = 0.5\nm = "4*r"\n' + BALL.replace("mass = 1", 'mass = "m"').replace("= 1 }", '= "r/2" }')
+    )
+    assert scene.build()[0].mass[0] == 2.0
+    assert scene.description().bodies[0].shape.theta[0] == 0.25
+
+
+def test_loads_are_formulas():
+    """An oscillating force on a free body, against implicit Euler's sum by hand; and all variables and functions."""
+    scene = scene_of("[scene]\ngravity = [0, 0, 0]\nacceleration_scale = 1\n" + BALL + 'force = ["2*cos(3*t)", 0, 0]\n')
+    run = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.1, duration=1.0)
+    np.testing.assert_allclose(run.velocity[1:, 0, 0], np.cumsum(0.1 * 2 * np.cos(0.3 * np.arange(10))), rtol=0, atol=1e-10)
+    load = ist.Wrench(("t*x", "min(y, z)", "max(vx, vy)"), ("vz*wx", "step(wy)", "abs(wz)*q"), {"q": 3})
+    value = load(2.0, jnp.array([3.0, 5.0, 4.0]), jnp.zeros(4), jnp.array([1.0, 7.0, 2.0, 6.0, -0.1, -2.0]))
+    np.testing.assert_array_equal(value, [6, 4, 7, 12, 0, 6])
+    plane = ist.Wrench(("angle*w", "vx + vy"), ("x*y",))
+    value = plane(0.0, jnp.array([2.0, 3.0]), jnp.array([5.0]), jnp.array([1.0, 2.0, 7.0]))
+    np.testing.assert_array_equal(value, [35, 3, 6])
+    assert load == ist.Wrench(("t*x", "min(y, z)", "max(vx, vy)"), ("vz*wx", "step(wy)", "abs(wz)*q"), {"q": 3.0})
+    with pytest.raises(ValueError, match=r"`force`\[0\]: the formula 'u' has the name 'u': known here are t, x"):
+        ist.Wrench(("u", 0, 0))
+    with pytest.raises(ValueError, match="'t' cannot be a parameter"):
+        ist.Wrench(("t", 0, 0), (), {"t": 1})
+
+
+def test_all_pairs_that_are_not_listed():
+    more = BALL.replace('"ball"', '"egg"').replace("[0, 0, 1]", "[3, 0, 1]")
+    scene = scene_of(FLOOR + BALL + more + TOUCH + 'friction = 0.3\n[[contact]]\nbodies = "all"\nfriction = 0.1')
+    pairs = [(c.first, c.second, c.friction.mu) for c in scene.description().contacts]
+    assert pairs == [("floor", "ball", 0.3), ("floor", "egg", 0.1), ("ball", "egg", 0.1)]
+
+
+WRONG = {
+    "": "the scene has no moving body|`format`",
+    "x = ": "it is no TOML",
+    "a = " + "[" * 5000: "it is no TOML",
+    "a" + ".a" * 30 + " = 1": "a key of more than 20 parts",
+    BALL + "colour = 3": r"body\[0\] \('ball'\) has the key 'colour', which means nothing: known here are name",
+    BALL.replace("mass", "mas"): "has the key 'mas', which means nothing: did you mean `mass`",
+    BALL + "[run]\nh = 0.1": "run lacks `duration`",
+    BALL + BALL: "the name 'ball' is taken",
+    BALL + TOUCH: "a contact names the body 'floor', which there is not",
+    BALL.replace("radius = 1", "radius = -1"): r"body\[0\] \('ball'\).shape: `radius` = -1.0 must be positive",
+    BALL.replace("Sphere", "Ball"): "kind = 'Ball': the kinds are Sphere",
+    BALL.replace("[0, 0, 1]", "[0, 0, nan]"): r"position\[2\] = nan must be a finite number",
+    BALL.replace("[0, 0, 1]", "[0, 0]"): "`position` has shape",
+    BALL.replace("position = [0, 0, 1]", ""): "lacks `position`",
+    BALL + 'force = ["x.__class__", 0, 0]': "has Attribute",
+    BALL + 'force = ["sin(t)", 0]': "force needs 3 numbers or formulas",
+    '[parameters]\n"__import__" = 1\n' + BALL: "is no name for a parameter",
+    "[parameters]\npi = 1\n" + BALL: "'pi' cannot be a parameter",
+    FLOOR + BALL + TOUCH + "friction = -1": r"contact\[0\].friction: `mu` = -1.0 is negative",
+    FLOOR + BALL + TOUCH + "compliance = { stiffness = 0 }": "`stiffness` = 0.0 must be positive",
+    "format = 2": "it is no TOML|`format`",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_file_is_refused_where_it_is_wrong(text):
+    with pytest.raises(ValueError, match=WRONG[text]):
+        scene_of(text).build()
+
+
+def test_files_of_other_kinds_are_refused_by_name(tmp_path):
+    for content, says in (
+        (b"\xff\xfe", "it is not text in UTF-8"),
+        (b"format = 7", "`format` = 7"),
+        (b"#" * 600_000, "bytes"),
+    ):
+        (tmp_path / "a.toml").write_bytes(content)
+        with pytest.raises(ist.SceneFileError, match=rf"a.toml'.*{says}"):
+            ist.load_scene(tmp_path / "a.toml")
+    with pytest.raises(FileNotFoundError):
+        ist.load_scene(tmp_path / "none.toml")
+
+
+def test_run_settings_are_replaced_and_checked():
+    scene = scene_of(BALL)
+    with pytest.raises(ValueError, match="the scene has no run settings: give `duration`"):
+        ist.run_scene(scene)
+    scene.run = ist.RunSettings(duration=1.0, stepper="RadauContact", settings={"stages": 2}, tol=1e-6, switches=(0.5,))
+    assert given_settings(scene, h=0.1) == ist.RunSettings(1.0, "RadauContact", {"stages": 2}, h=0.1)
+    assert given_settings(scene, stepper="Convex", h=0.1).settings == {}
+    assert stepper_of(scene.run) == ist.RadauContact(stages=2)
+    scene.run = ist.RunSettings(duration=1.0, h=0.1)
+    assert stepper_of(given_settings(scene, tol=1e-6)) == ist.RadauContact()
+    with pytest.raises(ValueError, match="GeometricallyImplicit has no setting 'speed': it has tolerance"):
+        stepper_of(ist.RunSettings(1.0, settings={"speed": 1}))
+    with pytest.raises(ValueError, match="`stepper` = 'Euler': there are GeometricallyImplicit"):
+        stepper_of(ist.RunSettings(1.0, "Euler"))
+
+
+def test_mutated_files_are_a_scene_or_a_clean_error():
+    """A slice of benchmarks/fuzz_scene_files.py, whose whole run stands in docs/scene-files.md."""
+    rng, texts = random.Random(7), [path.read_text() for path in fuzz_scene_files.SCENES]
+    found = [fuzz_scene_files.outcome(fuzz_scene_files.mutated(rng.choice(texts), rng)) for _ in range(300)]
+    assert set(found) == {"scene", "refused"}
+
+
+@given(st.text(max_size=60))
+@example("__import__('os').system('true')")
+@example("(10**200)**200")
+@example("9**9**9**9")
+@example("x" + "**2" * 50)
+@example("(" * 150 + "x")
+@example("log(-1) + exp(1e9)")
+@example("\x00")
+def test_any_text_is_a_formula_or_a_shape_error(text):
+    try:
+        found = parse.parse(text, {"x": shapes.x})
+    except shapes.ShapeError:
+        return
+    assert isinstance(found, sympy.Expr)
+
+
+_leaves = st.sampled_from(["x", "y", "a", "2", "0.1", "1/3", "3.7e-5", "pi"])
+_formulas = st.recursive(
+    _leaves,
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from([" + ", " - ", "*"]), inner).map(lambda t: f"({''.join(t)})"),
+        st.tuples(inner, st.sampled_from(["2", "3", "0.5", "(-1)"])).map(lambda t: f"({t[0]} + 7)**{t[1]}"),
+        st.tuples(st.sampled_from(["sqrt", "exp", "cos"]), inner).map(lambda t: f"{t[0]}({t[1]} + 9)"),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60)
+@given(_formulas)
+def test_formulas_mean_what_python_means_and_are_written_back(text):
+    """Against Python's own arithmetic; and `written` is read as the same expression."""
+    names = {"x": shapes.x, "y": shapes.y, "a": sympy.Symbol("a", positive=True)}
+    try:
+        found = parse.parse(text, names)
+    except shapes.ShapeError:
+        return  # a constant out of range
+    assert parse.parse(parse.written(found), names) == found
+    values = {"x": 0.3, "y": 1.7, "a": 0.9}
+    plain = eval(text, {"__builtins__": {}, "pi": np.pi, "sqrt": np.sqrt, "exp": np.exp, "cos": np.cos}, values)
+    if np.isfinite(plain) and abs(plain) < 1e12:
+        ours = float(found.subs({names[k]: v for k, v in values.items()}))
+        assert ours == pytest.approx(float(plain), rel=1e-6, abs=1e-6)
