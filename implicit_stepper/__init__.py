@@ -23,6 +23,18 @@ import shapes  # noqa: E402  (shapes make no arrays at import, but everything af
 from .collision.closest_points import ClosestPoints, closest_points  # noqa: E402
 from .constraints.compliance import Compliance  # noqa: E402
 from .constraints.friction import FrictionEllipsoid  # noqa: E402
+from .constraints.joints import (  # noqa: E402
+    BallJoint,
+    Cylindrical,
+    Distance,
+    Fixed,
+    Hinge,
+    Planar,
+    Slider,
+    Spring,
+    Universal,
+    UserConstraint,
+)
 from .implicit_euler.certificate import certificate  # noqa: E402
 from .implicit_euler.closed_form_gap import ClosedFormGap  # noqa: E402
 from .implicit_euler.geometrically_implicit import GeometricallyImplicit  # noqa: E402
@@ -52,6 +64,7 @@ from .time_lagged.linearized import Linearized  # noqa: E402
 
 __all__ = [
     "Adaptive",
+    "BallJoint",
     "ClosedFormGap",
     "ClosestPoints",
     "ClosestPointsError",
@@ -60,21 +73,30 @@ __all__ = [
     "Compliance",
     "ConeComplementarity",
     "Convex",
+    "Cylindrical",
+    "Distance",
     "Explicit",
+    "Fixed",
     "FrictionEllipsoid",
     "GeometricallyImplicit",
+    "Hinge",
     "Interrupted",
     "Linearized",
     "OverlapWarning",
+    "Planar",
     "RadauContact",
     "Result",
     "RunSettings",
     "Scene",
     "SceneFileError",
+    "Slider",
+    "Spring",
     "State",
     "StepError",
     "Tolerance",
     "Trajectory",
+    "Universal",
+    "UserConstraint",
     "Wrench",
     "certificate",
     "closest_points",

@@ -20,7 +20,8 @@ from shapes.small_algebra import inner, product
 
 from ..model.bodies import State
 from ..model.records import Contacts
-from ..model.system import ContactGroup, System, take
+from ..model.system import System, take
+from .contact_group import ContactGroup
 
 _GENERATORS = {
     2: np.array([[[0.0, -1.0], [1.0, 0.0]]]),
@@ -94,6 +95,14 @@ def turned(orientation, turn):
     w, v = orientation[..., :1], orientation[..., 1:]
     rate = jnp.concatenate([-inner(turn, v)[..., None], w * turn + across(turn, v)], axis=-1)
     return jnp.cos(angle / 2) * orientation + jnp.sin(angle / 2) / jnp.where(angle > 0, angle, 1.0) * rate
+
+
+def orientation_rate(orientation, omega):
+    """How an orientation (4,) or (1,) changes at the angular velocity `omega` (3,) or (1,): omega q / 2."""
+    if orientation.shape[-1] == 1:
+        return omega
+    w, v = orientation[:1], orientation[1:]
+    return jnp.concatenate([-inner(omega, v)[None], w * omega + across(omega, v)]) / 2
 
 
 def spin(turn, rate):

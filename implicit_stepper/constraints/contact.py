@@ -1,4 +1,4 @@
-"""One contact: how impulses at the closest points act on two bodies, and how fast these points slip.
+"""One contact: its unknowns, how its impulses act on two bodies, and how fast its points slip.
 
 The columns W_n, W_t, W_o, W_r of Chakraborty (1) are kept as two maps that are transposes of each other: `wrenches` takes
 impulses to bodies, `slip_velocities` takes body velocities to the contact. Impulses act on body 2 as they are written, and
@@ -7,16 +7,39 @@ with the opposite sign on body 1.
 
 from __future__ import annotations
 
+import dataclasses
+
+import jax
 import jax.numpy as jnp
-import numpy as np
 
 from shapes.closest_points.conditions import ContactGeometry
 from shapes.small_algebra import inner
 
 from ..model import rotation
-from ..model.system import ContactGroup, System
 from . import kinematics
 from .kinematics import Motion
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Unknowns:
+    """One contact's unknowns in physical units: closest-point unknowns, p_n [N s], y (k,) [N s], sigma [m/s]."""
+
+    closest: jax.Array
+    p_n: jax.Array
+    y: jax.Array
+    sigma: jax.Array
+
+
+def split(group, unknowns) -> Unknowns:
+    """One contact's unknowns (width,) by name."""
+    n = group.pair.unknowns
+    return Unknowns(unknowns[:n], unknowns[n], unknowns[n + 1 : -1], unknowns[-1])
+
+
+def join(unknowns: Unknowns):
+    """Inverse of `split`."""
+    return jnp.concatenate([unknowns.closest, unknowns.p_n[None], unknowns.y, unknowns.sigma[None]])
 
 
 def wrenches(geometry: ContactGeometry, centre_1, centre_2, p_n, p_f):
@@ -32,25 +55,6 @@ def wrenches(geometry: ContactGeometry, centre_1, centre_2, p_n, p_f):
     return on_1, on_2
 
 
-def shares(system: System, group: ContactGroup) -> np.ndarray:
-    """(nc, sides, nb): 1 where the body on a moving side of a contact is that one. Sums over contacts with it are one
-    kernel; a scatter would be a loop over the contacts, which takes as long as all the rest of a residual."""
-    return np.stack([np.eye(system.body_count)[np.array(group.bodies)[:, i]] for i in (0, 1) if group.moving[i]], axis=1)
-
-
-def by_body(share: np.ndarray, by_side):
-    """What (nc, k, sides w) depends on bodies by the sides that they are on, as a matrix (nc, k, nb w) of all bodies."""
-    (nc, sides, nb), (_, k, acting) = share.shape, by_side.shape
-    parts = by_side.reshape(nc, k, sides, 1, acting // sides)
-    return jnp.sum(parts * share[:, None, :, :, None], axis=2).reshape(nc, k, nb * acting // sides)
-
-
-def on_bodies(system: System, group: ContactGroup, on_1, on_2):
-    """Sum (nb, 6 or 3) over the moving bodies of what acts on body 1 and body 2 of each contact, two (nc, 6 or 3)."""
-    acting = jnp.stack([on for on, moves in zip((on_1, on_2), group.moving, strict=True) if moves], axis=1)
-    return jnp.sum(shares(system, group)[..., None] * acting[:, :, None], axis=(0, 1))
-
-
 def slip_velocities(geometry: ContactGeometry, centre_1, centre_2, velocity_1, velocity_2):
     """Velocity of body 2 relative to body 1 at the contact: W_n.nu () [m/s] and (v_t, v_o [m/s], v_r [rad/s]), or (v_t,)."""
     d = geometry.n.shape[0]
@@ -64,9 +68,15 @@ def slip_velocities(geometry: ContactGeometry, centre_1, centre_2, velocity_1, v
     return inner(geometry.n, relative), tangential
 
 
-def geometry_rows(member: ContactGroup, closest, reference, length, motion_1: Motion, motion_2: Motion, angle=1.0):
+def geometry_rows(member, closest, reference, length, motion_1: Motion, motion_2: Motion, angle=1.0):
     """Closest-point rows of one contact at its bodies' poses; `reference` (d,) orients isotropic friction's tangents."""
     first, second = kinematics.placed(member, motion_1, motion_2)
     own = inner(rotation.matrix(motion_1.orientation), member.direction)
     reference = jnp.where(jnp.any(member.direction != 0), own, reference)
     return member.pair.rows(closest, first, second, reference, length, angle)
+
+
+def scaled_slip(member, geometry: ContactGeometry, motion_1: Motion, motion_2: Motion):
+    """w = (e_t v_t, e_o v_o, e_r v_r), or (e_t v_t,) [m/s]."""
+    _, slip = slip_velocities(geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity)
+    return member.e * slip

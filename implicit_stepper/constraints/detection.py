@@ -12,9 +12,10 @@ from shapes.closest_points.conditions import ContactGeometry
 from ..collision.closest_points import closest_points_cold, closest_points_from, one_by_one
 from ..model.bodies import State
 from ..model.records import Contacts
-from ..model.system import ContactGroup, System, in_user_order, take
+from ..model.system import System, in_user_order, take
 from ..solvers.complementarity import length_of
 from . import contact, kinematics
+from .contact_group import ContactGroup
 from .linear_rows import Rows
 
 _TOLERANCE = 1e-12  # of closest points, in the scene's length
@@ -40,7 +41,7 @@ def cold_closest(system: System, state: State) -> list:
         placed = kinematics.placed(member, motion_1, motion_2)
         return closest_points_cold(member.pair, *placed, member.interior_1, member.interior_2, system.length)
 
-    return [one_by_one(one)(group, *kinematics.contact_motions(system, state, group)) for group in system.groups]
+    return [one_by_one(one)(group, *kinematics.motions_of(system, state, group)) for group in system.groups]
 
 
 def find(system: System, state: State, closest, references=None) -> Nearby:
@@ -61,7 +62,7 @@ def find(system: System, state: State, closest, references=None) -> Nearby:
         return solution.z, rows.geometry, padded, solution.converged
 
     found = [
-        jax.vmap(one)(group, start, take(references, group.numbers), *kinematics.contact_motions(system, state, group))
+        jax.vmap(one)(group, start, take(references, group.numbers), *kinematics.motions_of(system, state, group))
         for group, start in zip(system.groups, closest, strict=True)
     ]
     unknowns, *rest = zip(*found, strict=True)

@@ -1,4 +1,4 @@
-"""Where the bodies of contacts are, and how fast: the poses and velocities of the two bodies, and their shapes there."""
+"""Where the bodies of constraints are, and how fast: the poses and velocities of two bodies, and their shapes there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shapes.small_algebra import inner, product
 
 from ..model import bodies, rotation
 from ..model.bodies import State
-from ..model.system import ContactGroup, Frame, System, take
+from ..model.system import Frame, System, take
 
 
 @jax.tree_util.register_dataclass
@@ -27,9 +27,9 @@ class Motion:
     velocity: jax.Array
 
 
-def contact_motions(system: System, state: State, group: ContactGroup) -> tuple[Motion, Motion]:
-    """Body 1 and body 2 of each contact in `state`, first axis the contacts. Fixed bodies are constants, which derivatives
-    and loops need not carry along."""
+def motions_of(system: System, state: State, group) -> tuple[Motion, Motion]:
+    """Body 1 and body 2 of each constraint of a group in `state`, first axis the constraints. Fixed bodies are constants,
+    which derivatives and loops need not carry along."""
     at_rest = jnp.zeros((system.fixed_position.shape[0], state.velocity.shape[1]))
     fixed = Motion(system.fixed_position, system.fixed_orientation, at_rest)
     moving = Motion(state.position, state.orientation, state.velocity)
@@ -45,7 +45,7 @@ def moved(start: Motion, velocity, h) -> Motion:
     return Motion(*bodies.advance(start.position, start.orientation, velocity, h), velocity)
 
 
-def placed(member: ContactGroup, motion_1: Motion, motion_2: Motion) -> tuple[Placed, Placed]:
+def placed(member, motion_1: Motion, motion_2: Motion) -> tuple[Placed, Placed]:
     """The two shapes of one contact, `member` of a group as `vmap` hands it over, where their bodies are."""
     return (
         Placed(member.theta_1, member.slope_1, *_shape_pose(member.frame_1, motion_1)),

@@ -18,17 +18,19 @@ from shapes.small_algebra import inner
 
 from ..model.bodies import State
 from ..model.records import Contacts
-from ..model.system import ContactGroup, System
+from ..model.system import System
 from ..model.units import Scales
 from . import certificate_mechanics as mechanics
 from .certificate_mechanics import Bodies, Frame, beyond_rounding
 from .compliance import gap_unit, shifted_gap
+from .contact_group import ContactGroup
 from .friction import dissipation_defect
 
 # Sine of the angle to the normal up to which `FrictionEllipsoid.direction` orients nothing: 0.1, and what rounding adds.
 _PARALLEL = 0.1 * (1 + 1e-9)
 _OF_BODIES = frozenset({"momentum", "pose", "rates", "impact"})  # violations with an entry for each moving body
 _OF_ALL = frozenset({"energy"})  # with one entry for all
+_OF_JOINTS = frozenset({"closure", "closure rate", "reaction"})
 
 
 def known_momentum(system: System, state: State):
@@ -155,4 +157,6 @@ def described(system: System, violations: dict[str, np.ndarray]) -> str:
 def _place(system: System, name: str, number: int) -> str:
     if name in _OF_ALL:
         return "all bodies"
+    if name in _OF_JOINTS:
+        return f"joint {system.joint_names[number]}"
     return system.names[number] if name in _OF_BODIES else " and ".join(system.contact_names[number])

@@ -6,13 +6,14 @@ on the energy are written out beside the laws of contact in `violations`, in the
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import jax
 import jax.numpy as jnp
 
 from ..constraints import certificate_mechanics as mechanics
-from ..constraints import violations
+from ..constraints import joint_violations, violations
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
@@ -23,7 +24,8 @@ from .energy import excess_energy
 def certificate(system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
     """Violations by name, of the step of h [s] from `before` to `after`.
 
-    "momentum" and "pose" are (nb,), "energy" (1,), all others (nc,) in the order of `Scene.add_contact`. "pose" holds
+    "momentum" and "pose" are (nb,), "energy" (1,), those of `joint_violations` (nj,), all others (nc,) in the order of
+    `Scene.add_contact`. "pose" holds
     q_next = q (+) h nu_next and the time; "tangent", that t is a unit vector across n, along `direction` if there is one;
     "slip", the slips and sigma. Every number of `after` and of `contacts` is bound by one of these, but for `gap_start`,
     which the record of the step before tells: see `run_certificate`. Three changes of several numbers at once are no
@@ -43,8 +45,9 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
         after.velocity,
     )
     parts, balance, passing = [], gained - known, jnp.abs(gained) + jnp.abs(known)
-    for group, impulse in zip(system.groups, units.impulse, strict=True):
-        record = jax.tree.map(lambda a, group=group: take(a, group.numbers), contacts)
+    own = dataclasses.replace(contacts, joints=None)
+    for group, impulse in zip(system.groups, units.impulse, strict=False):
+        record = jax.tree.map(lambda a, group=group: take(a, group.numbers), own)
         check = jax.vmap(functools.partial(violations.contact_violations, units, h))
         found, frames, _ = check(group, record, impulse, *mechanics.of_contacts(group, end))
         given, size = mechanics.on_bodies(system, group, frames, record.normal_impulse, record.friction_impulse)
@@ -53,6 +56,11 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
     joined = jax.tree.map(lambda *own: in_user_order(system, jnp.concatenate(own)), *parts) if parts else {}
     kinetic = jnp.sum(gained * after.velocity) / 2
     free = mechanics.free_energy(system, before, known, h)
+    if system.joints:
+        checked = joint_violations.check(system, units, after, contacts.joints, h)
+        balance, passing = balance - checked.given, passing + checked.passing
+        joined |= checked.violations
+        free = free + jnp.maximum(checked.work, 0.0)  # of what moves by the clock
     return {
         "momentum": jnp.max(mechanics.imbalance(units.momentum, balance, passing), axis=1),
         "pose": violations.pose_violations(units, before, after, there, turn, h),

@@ -16,8 +16,9 @@ import numpy as np
 
 from ..collision.closest_points import closest_points_from
 from ..constraints import contact, kinematics
+from ..constraints.contact_group import ContactGroup
+from ..constraints.joint_rows import JointRows, by_group, elastic_forces, joint_rows
 from ..model import bodies, rotation
-from ..model.system import ContactGroup
 from ..solvers.complementarity import length_of, project_to_disc
 from . import ncp
 
@@ -45,18 +46,19 @@ class GroupCuts:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Cuts:
-    """All planes so far: `velocity` (nb, 6 or 3), the next trial; `free`, that without contact; `rounds` (), how many rounds
-    are filled."""
+    """All planes so far: `velocity` (nb, 6 or 3), the next trial; `free`, that without contact, with the multipliers of
+    joints `pulls` (R,), one joint after the other; `rounds` (), how many rounds are filled."""
 
     velocity: jax.Array
     free: jax.Array
+    pulls: jax.Array
     rounds: jax.Array
     groups: tuple[GroupCuts, ...]
 
 
-def no_cuts(problem: ncp.StepProblem, closest, free, rounds: int) -> Cuts:
+def no_cuts(problem: ncp.StepProblem, closest, free, pulls, rounds: int) -> Cuts:
     """Room for `rounds` rounds of planes. `closest`, per group (nc, unknowns) in long form: where the first search begins;
-    `free` (nb, 6 or 3): velocities of free flight, the first trial."""
+    `free` (nb, 6 or 3): velocities without contact, the first trial, and the multipliers `pulls` (R,) of joints then."""
     n, groups = free.size, []
     for group, unknowns in zip(problem.system.groups, closest, strict=True):
         count, k, d = len(group.bodies), group.e.shape[-1], problem.system.dimension
@@ -70,7 +72,7 @@ def no_cuts(problem: ncp.StepProblem, closest, free, rounds: int) -> Cuts:
                 impulse=jnp.zeros((rounds, count, 1 + k)),
             )
         )
-    return Cuts(free, free, jnp.zeros((), int), tuple(groups))
+    return Cuts(free, free, pulls, jnp.zeros((), int), tuple(groups))
 
 
 def cut_start(problem: ncp.StepProblem, cuts: Cuts, sweeps: int):
@@ -82,7 +84,7 @@ def cut_start(problem: ncp.StepProblem, cuts: Cuts, sweeps: int):
         for group, planes, reference in zip(system.groups, cuts.groups, problem.references, strict=True)
     ]
     velocity, groups = _gauss_seidel(problem, cuts.free, groups, sweeps)
-    found = Cuts(velocity, cuts.free, cuts.rounds + 1, tuple(groups))
+    found = Cuts(velocity, cuts.free, cuts.pulls, cuts.rounds + 1, tuple(groups))
     return at_planes(problem, found) / ncp.unknown_scale(problem), found
 
 
@@ -91,7 +93,12 @@ def at_planes(problem: ncp.StepProblem, cuts: Cuts):
     start = [cuts.velocity.reshape(-1)]
     for group, planes, reference in zip(problem.system.groups, cuts.groups, problem.references, strict=True):
         start.append(_contact_start(problem, group, planes, reference, cuts.velocity, cuts.rounds - 1).reshape(-1))
-    return jnp.concatenate(start)
+    pushed = sum(jnp.einsum("rckn,rck->n", planes.rate, planes.impulse) for planes in cuts.groups)
+    held = _held(problem, cuts.free)
+    _, pulls = held.answer(held.alone(pushed.reshape(cuts.free.shape)), 0.0)
+    change = by_group(problem.system, pulls * held.lengths, elastic_forces(problem.system, problem.state)[0])
+    fixed = [own * (group.stiffness is None) for own, group in zip(change, problem.system.joints, strict=True)]
+    return jnp.concatenate([*start, cuts.pulls + jnp.concatenate([*(own.reshape(-1) for own in fixed), jnp.zeros(0)])])
 
 
 def tilted(cuts: Cuts, h, number: int) -> Cuts:
@@ -108,7 +115,7 @@ def tilted(cuts: Cuts, h, number: int) -> Cuts:
 def end_motions(problem: ncp.StepProblem, group: ContactGroup, velocity):
     """Both bodies of each contact at the end of the step for the moving bodies' `velocity` (nb, 6 or 3)."""
     ends = []
-    for i, start in enumerate(kinematics.contact_motions(problem.system, problem.state, group)):
+    for i, start in enumerate(kinematics.motions_of(problem.system, problem.state, group)):
         speeds = velocity[np.array(group.bodies)[:, i]] if group.moving[i] else start.velocity
         ends.append(jax.vmap(kinematics.moved, (0, 0, None))(start, speeds, problem.h))
     return ends
@@ -158,15 +165,16 @@ def _add_planes(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts
 
 
 def response(problem: ncp.StepProblem, free, force):
-    """M^-1 of generalised impulses (..., n), where the velocities `free` (nb, 6 or 3) lead."""
-    system, d = problem.system, problem.system.dimension
-    _, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(
-        problem.state.position, problem.state.orientation, free, problem.h
-    )
+    """Changes of velocity by generalised impulses (..., n), and by what joints answer, where the velocities `free` (nb, 6 or
+    3) lead."""
     shaped = force.reshape(*force.shape[:-1], *free.shape)
-    inertia = jnp.linalg.inv(jax.vmap(bodies.world_inertia)(system.inertia, orientation))
-    spin = jnp.einsum("bij,...bj->...bi", inertia, shaped[..., d:])
-    return jnp.concatenate([shaped[..., :d] / system.mass[:, None], spin], axis=-1).reshape(force.shape)
+    return _held(problem, free).response(shaped).reshape(force.shape)
+
+
+def _held(problem: ncp.StepProblem, free) -> JointRows:
+    """The joints, where the velocities `free` (nb, 6 or 3) lead."""
+    there = bodies.moved(problem.system, problem.state, free, problem.h)
+    return joint_rows(problem.system, there, bodies.mass_matrices(problem.system, there))
 
 
 def _gauss_seidel(problem: ncp.StepProblem, free, groups: list[GroupCuts], sweeps: int):
@@ -217,8 +225,8 @@ def _contact_start(problem: ncp.StepProblem, group: ContactGroup, planes: GroupC
         ]
         closest = closest[latest].at[: 2 * d].set(jnp.concatenate(points))[: member.pair.unknowns]
         geometry = contact.geometry_rows(member, closest, reference, problem.scales.length, motion_1, motion_2).geometry
-        w = ncp.scaled_slip(member, geometry, motion_1, motion_2)
-        return ncp.join(ncp.ContactUnknowns(closest, total[0], total[1 : 1 + k], length_of(w)))
+        w = contact.scaled_slip(member, geometry, motion_1, motion_2)
+        return contact.join(contact.Unknowns(closest, total[0], total[1 : 1 + k], length_of(w)))
 
     return jax.vmap(one, (0, 1, 1, 1, 1, 0, 0, 0))(
         group, planes.closest, planes.body_1, planes.body_2, planes.impulse, references,

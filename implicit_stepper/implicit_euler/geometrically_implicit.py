@@ -14,16 +14,15 @@ from shapes.arguments import positive
 from shapes.closest_points.conditions import PairClass
 
 from ..collision.closest_points import closest_points_query
-from ..constraints import contact, detection, kinematics
+from ..constraints import detection
 from ..constraints.friction import FRICTION_ROWS
 from ..model import bodies, checks, rotation
 from ..model.bodies import State
-from ..model.records import Contacts, Stats, StepResult, no_contacts
+from ..model.records import Contacts, Stats, StepResult
 from ..model.results import Result
-from ..model.system import ContactGroup, System, in_user_order, take, with_queries
+from ..model.system import System, in_user_order, take, with_queries
 from ..runtime.compilation import jit
 from ..solvers.blocks import Kept
-from ..solvers.complementarity import length_of
 from ..solvers.linear import Inverse
 from ..solvers.newton import LEAST_DAMPING, Solution, newton_again
 from ..stepping.stepper import begin, entry_point
@@ -31,6 +30,7 @@ from . import energy, initial_guess, ncp
 from .certificate import certificate
 from .cutting_planes import Cuts, cut_start, no_cuts, tilted
 from .indeterminate import NEARLY, to_the_edges
+from .step_records import records
 from .sticking import pivoted, stopped, without_drilling
 
 _LARGEST = 2000  # unknowns of a step: a dense matrix of all contacts takes seconds
@@ -65,6 +65,7 @@ class GeometricallyImplicit:
     """
 
     normals_at_start: ClassVar[bool] = False
+    takes_joints: ClassVar[bool] = True
     rungs: ClassVar[tuple[str, ...]] = (
         "warm start",
         "cuts",
@@ -105,6 +106,7 @@ class GeometricallyImplicit:
         closest = detection.cold_closest(system, state) if closest is None else closest
         contacts = initial_guess.resting_contacts(system, state, closest)
         unknowns, references, gaps = zip(*contacts, strict=True) if contacts else ((), (), ())
+        unknowns = [*unknowns, *(jnp.zeros((len(group.bodies), group.width)) for group in system.joints)]
         z = jnp.concatenate([jnp.asarray(state.velocity).reshape(-1), *(u.reshape(-1) for u in unknowns)])
         gaps = in_user_order(system, jnp.concatenate([*gaps, jnp.zeros(0)]))
         return Memory(
@@ -136,8 +138,11 @@ class GeometricallyImplicit:
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
         """Other starts of the same step, as memories for `step`, computed as they are asked for."""
-        fresh = _no_cuts(self, system, state, memory, h)
-        cuts = fresh
+        fresh = cuts = _no_cuts(self, system, state, memory, h)
+        if not system.groups:
+            resting = self.init(system, _moved(state, fresh.velocity, h), ())
+            yield "free flight", _starting_at(memory, resting.history[0])
+            return
         for number in range(self.rounds):
             start, cuts = _cut(self, system, state, memory, h, cuts)
             yield "cuts", start
@@ -198,7 +203,7 @@ class GeometricallyImplicit:
             state.position, state.orientation, velocity, problem.h
         )
         end = State(state.time + problem.h, position, rotation.unit(orientation), velocity)
-        contacts, references = _contacts(problem, unknowns, memory, end)
+        contacts, references = records(problem, unknowns, memory.references, memory.gaps, end)
         return StepResult(
             state=end,
             memory=Memory(
@@ -237,8 +242,12 @@ def _linear(stepper: GeometricallyImplicit, system: System, state: State, memory
 @functools.partial(jit, static_argnums=0, apart=True)
 def _no_cuts(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h) -> Cuts:
     problem = stepper._problem(system, state, memory, h)
-    free = energy.free_velocity(system, state, problem.momentum, h)
-    return no_cuts(problem, initial_guess.long_forms(problem, memory.history[0]), free, stepper.rounds)
+    free, pulls = energy.free_velocity(system, state, problem.momentum, h), jnp.zeros(0)
+    if system.joints:
+        alone = dataclasses.replace(system, groups=(), contact_names=())
+        end = stepper.step(alone, state, stepper.init(alone, dataclasses.replace(state, velocity=free), ()), h)
+        free, pulls = end.state.velocity, end.memory.history[0, free.size :]
+    return no_cuts(problem, initial_guess.long_forms(problem, memory.history[0]), free, pulls, stepper.rounds)
 
 
 @functools.partial(jit, static_argnums=0, apart=True)
@@ -272,46 +281,3 @@ def _moved(state: State, velocity, h) -> State:
 def _starting_at(memory: Memory, unknowns) -> Memory:
     history = jnp.broadcast_to(unknowns, memory.history.shape)
     return dataclasses.replace(memory, history=history, kept=jax.tree.map(jnp.zeros_like, memory.kept))
-
-
-def _contacts(problem: ncp.StepProblem, unknowns, memory: Memory, end: State) -> tuple[Contacts, tuple]:
-    """The contacts at the end of the step from all unknowns (N,) in physical units, and the tangents of each group."""
-    system, where = problem.system, ncp.layout(problem.system)
-    if not system.groups:
-        return no_contacts(system.dimension), ()
-    most = tuple(max(count(g.pair) for g in system.groups) for count in (lambda p: p.first.count, lambda p: p.second.count))
-    records = [
-        jax.vmap(functools.partial(_record, problem, most))(
-            group,
-            take(unknowns, index),
-            references,
-            *kinematics.contact_motions(system, end, group),
-            take(memory.gaps, group.numbers),
-        )
-        for group, index, references in zip(system.groups, where.contacts, memory.references, strict=True)
-    ]
-    joined = jax.tree.map(lambda *parts: in_user_order(system, jnp.concatenate(parts)), *records)
-    return joined, tuple(record.tangent for record in records)
-
-
-def _record(problem: ncp.StepProblem, most, member: ContactGroup, unknowns, reference, motion_1, motion_2, gap_start):
-    """One contact at the end of the step, from its unknowns (width,) in physical units; `most` = multipliers to pad to."""
-    u = ncp.split(member, unknowns)
-    kkt = contact.geometry_rows(member, u.closest, reference, problem.scales.length, motion_1, motion_2)
-    geometry = kkt.geometry
-    _, slip = contact.slip_velocities(geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity)
-    w = member.e * slip
-    return Contacts(
-        normal_impulse=u.p_n,
-        friction_impulse=member.e * u.y,
-        gap=geometry.psi,
-        gap_start=gap_start,
-        slip=slip,
-        sigma=length_of(w),
-        point_1=geometry.a1,
-        point_2=geometry.a2,
-        normal=geometry.n,
-        tangent=geometry.tangents[0],
-        multipliers_1=jnp.pad(kkt.l1, (0, most[0] - kkt.l1.size)),
-        multipliers_2=jnp.pad(kkt.l2, (0, most[1] - kkt.l2.size)),
-    )

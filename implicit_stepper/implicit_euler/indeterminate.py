@@ -36,7 +36,7 @@ def to_the_edges(system: System, z, F, jacobian) -> list[np.ndarray]:
 def _lengths(system: System, z: np.ndarray, direction: np.ndarray) -> list[float]:
     """How far along `direction` |y| = mu p_n at some contact with p_n >= 0."""
     lengths = []
-    for group, index in zip(system.groups, ncp.layout(system).contacts, strict=True):
+    for group, index in zip(system.groups, ncp.layout(system).unknowns, strict=False):
         n = group.pair.unknowns
         for mu, own in zip(np.asarray(group.mu), index, strict=True):
             (p, y), (dp, dy) = ((v[own[n]], v[own[n + 1 : -1]]) for v in (z, direction))

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from ..constraints import contact, kinematics
+from ..constraints.contact_group import ContactGroup
 from ..model.bodies import State
-from ..model.system import ContactGroup, System, take
+from ..model.system import System, take
 from . import ncp
 
 
@@ -22,14 +23,14 @@ def long_forms(problem: ncp.StepProblem, unknowns) -> list:
     where = ncp.layout(problem.system)
 
     def one(member: ContactGroup, unknowns, motion_1, motion_2):
-        closest, d = ncp.split(member, unknowns).closest, member.pair.dimension
+        closest, d = contact.split(member, unknowns).closest, member.pair.dimension
         if not member.pair.smooth:
             return closest
         return member.pair.general.start(closest[:d], closest[d:], *kinematics.placed(member, motion_1, motion_2))
 
     return [
-        jax.vmap(one)(group, take(unknowns, index), *kinematics.contact_motions(problem.system, problem.state, group))
-        for group, index in zip(problem.system.groups, where.contacts, strict=True)
+        jax.vmap(one)(group, take(unknowns, index), *kinematics.motions_of(problem.system, problem.state, group))
+        for group, index in zip(problem.system.groups, where.unknowns, strict=False)
     ]
 
 
@@ -39,10 +40,10 @@ def resting_contacts(system: System, state: State, closest) -> list:
     def one(member, closest, motion_1, motion_2):
         closest, reference, zero = closest[: member.pair.unknowns], jnp.eye(system.dimension)[0], jnp.zeros(())
         geometry = contact.geometry_rows(member, closest, reference, system.length, motion_1, motion_2).geometry
-        unknowns = ncp.join(ncp.ContactUnknowns(closest, zero, jnp.zeros_like(member.e), zero))
+        unknowns = contact.join(contact.Unknowns(closest, zero, jnp.zeros_like(member.e), zero))
         return unknowns, geometry.tangents[0], geometry.psi
 
     return [
-        jax.vmap(one)(group, closest, *kinematics.contact_motions(system, state, group))
+        jax.vmap(one)(group, closest, *kinematics.motions_of(system, state, group))
         for group, closest in zip(system.groups, closest, strict=True)
     ]

@@ -1,33 +1,26 @@
 """The mixed NCP of one time step, Chakraborty (10)-(11): its unknowns, its residual, and the blocks of its Jacobian.
 
-Unknowns are z = [nu of every moving body; per contact the closest-point unknowns, p_n, y, sigma], dimensionless, with the
-scaled friction impulse y = (p_t/e_t, p_o/e_o, p_r/e_r). Two contacts of smooth bodies on one moving body give the paper's
-count, 6 + 2 x 11 = 28. Contacts couple only through the velocities of their bodies: each is a function of its own unknowns
-and those velocities, hence one small dense block of the Jacobian.
+Unknowns are z = [nu of every moving body; the unknowns of every constraint], dimensionless. Two contacts of smooth bodies
+on one moving body give the paper's count, 6 + 2 x 11 = 28. Constraints couple only through the velocities of their bodies:
+each is a function of its own unknowns and those velocities, hence one small dense block of the Jacobian.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shapes.closest_points.conditions import ContactGeometry
-
-from ..constraints import contact, kinematics
-from ..constraints.compliance import gap_unit, shifted_gap
-from ..constraints.friction import FRICTION_ROWS
-from ..constraints.kinematics import Motion
+from ..constraints import conditions, incidence, kinematics
+from ..constraints.conditions import Units
 from ..model import bodies, loads
 from ..model.bodies import State
-from ..model.system import ContactGroup, System, take
+from ..model.system import System, take
 from ..model.units import Scales, scales
-from ..solvers.blocks import Blocks, Kept, Links, Pattern, eliminated, no_factors
-from ..solvers.complementarity import fischer_burmeister
+from ..solvers.blocks import Blocks, Kept, Pattern, eliminated, no_factors
 from ..solvers.linear import Dense, Inverse, apart
 from ..solvers.newton import linearized
 
@@ -39,7 +32,8 @@ _ALL_SLOTS, _SLOTS = 250, 20  # unknowns that blocks may leave: so many in all, 
 @dataclasses.dataclass(frozen=True)
 class StepProblem:
     """Data of one step of h [s] from `state`. `momentum` (nb, 6 or 3): M(q) nu + p_app at its start [N s, N m s];
-    `references`, per group (nc, d): world directions that orient the tangents where friction has no direction; `friction`:
+    `references`, per group of contacts (nc, d): world directions that orient the tangents where friction has no direction,
+    of which other constraints, after them, have none; `friction`:
     which of `friction.FRICTION_ROWS`; `dense`: whether its Jacobian is one matrix, whatever its size."""
 
     friction: str = dataclasses.field(metadata={"static": True})
@@ -52,37 +46,26 @@ class StepProblem:
     scales: Scales
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class ContactUnknowns:
-    """One contact's unknowns in physical units: closest-point unknowns, p_n [N s], y (k,) [N s], sigma [m/s]."""
-
-    closest: jax.Array
-    p_n: jax.Array
-    y: jax.Array
-    sigma: jax.Array
-
-
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Where things stand in z, and in F(z): static index arrays `velocity` (nb, 6 or 3) and, per group, `contacts` (nc,
-    width)."""
+    """Where things stand in z, and in F(z): static index arrays `velocity` (nb, 6 or 3) and, per group of constraints,
+    `unknowns` (n, width)."""
 
     size: int
     velocity: np.ndarray
-    contacts: tuple[np.ndarray, ...]
+    unknowns: tuple[np.ndarray, ...]
 
 
 def layout(system: System) -> Layout:
     """Indices of the unknowns; rows have the same ones."""
     width = 6 if system.dimension == 3 else 3
     velocity = np.arange(system.body_count * width).reshape(-1, width)
-    start, contacts = velocity.size, []
-    for group in system.groups:
-        shape = (len(group.bodies), group.pair.unknowns + group.e.shape[-1] + 2)
-        contacts.append(start + np.arange(np.prod(shape)).reshape(shape))
+    start, unknowns = velocity.size, []
+    for group in system.constraints:
+        shape = (len(group.bodies), group.width)
+        unknowns.append(start + np.arange(np.prod(shape)).reshape(shape))
         start += int(np.prod(shape))
-    return Layout(start, velocity, tuple(contacts))
+    return Layout(start, velocity, tuple(unknowns))
 
 
 def step_problem(
@@ -96,7 +79,7 @@ def step_problem(
 
 def unknown_scale(problem: StepProblem):
     """Units (N,) of the unknowns."""
-    return jnp.concatenate([problem.scales.velocity.reshape(-1), *(c.reshape(-1) for c in problem.scales.contacts)])
+    return jnp.concatenate([problem.scales.velocity.reshape(-1), *(u.reshape(-1) for u in problem.scales.unknowns)])
 
 
 def round_off(problem: StepProblem):
@@ -110,104 +93,48 @@ def round_off(problem: StepProblem):
     return 16 * jnp.finfo(float).eps * (fastest + farthest)
 
 
-def split(group: ContactGroup, unknowns) -> ContactUnknowns:
-    """One contact's unknowns (width,) by name."""
-    n = group.pair.unknowns
-    return ContactUnknowns(unknowns[:n], unknowns[n], unknowns[n + 1 : -1], unknowns[-1])
-
-
-def join(unknowns: ContactUnknowns):
-    """Inverse of `split`."""
-    return jnp.concatenate([unknowns.closest, unknowns.p_n[None], unknowns.y, unknowns.sigma[None]])
-
-
-def scaled_slip(member: ContactGroup, geometry: ContactGeometry, motion_1: Motion, motion_2: Motion):
-    """w = (e_t v_t, e_o v_o, e_r v_r), or (e_t v_t,) [m/s]."""
-    _, slip = contact.slip_velocities(geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity)
-    return member.e * slip
-
-
-def contact_rows(problem: StepProblem, member: ContactGroup, u: ContactUnknowns, reference, impulse, motion_1, motion_2):
-    """Rows (width,) of one contact, dimensionless, and the wrenches of its impulses on its bodies; `impulse` is m g h."""
-    # a normal turns in a step by what moves a point at the scene's length by the unit of gaps
-    angle = problem.scales.gap / problem.scales.length
-    kkt = contact.geometry_rows(member, u.closest, reference, problem.scales.gap, motion_1, motion_2, angle)
-    rows = jnp.concatenate(
-        [
-            kkt.equations,
-            fischer_burmeister(kkt.multipliers, kkt.slacks),
-            gap_row(problem, member, u, kkt.geometry, impulse, motion_1, motion_2)[None],
-            friction_rows(problem, member, u, scaled_slip(member, kkt.geometry, motion_1, motion_2), impulse),
-        ]
-    )
-    p_f = member.e * u.y
-    return rows, contact.wrenches(kkt.geometry, motion_1.position, motion_2.position, u.p_n, p_f)
-
-
-def gap_row(problem: StepProblem, member: ContactGroup, u: ContactUnknowns, geometry, impulse, motion_1, motion_2):
-    """Row () of 0 <= p_n _|_ psi >= 0, or of the compliant law in its place."""
-    psi, unit = geometry.psi, problem.scales.gap
-    if member.compliance is not None:
-        v_n, _ = contact.slip_velocities(
-            geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity
-        )
-        psi = shifted_gap(member, psi, v_n, u.p_n, problem.h)
-        unit = gap_unit(member, unit, problem.scales.speed, impulse, problem.h)
-    return fischer_burmeister(u.p_n / impulse, psi / unit)
-
-
-def friction_rows(problem: StepProblem, member: ContactGroup, u: ContactUnknowns, w, impulse):
-    """Rows (1 + k,) of maximum dissipation, in the form that the problem names; a semi-axis e_i = 0 gives y_i = 0."""
-    on = member.e > 0
-    y = u.y / impulse
-    rows = FRICTION_ROWS[problem.friction](
-        member.mu * u.p_n / impulse, jnp.where(on, y, 0.0), u.sigma / problem.scales.speed, w / problem.scales.speed
-    )
-    return rows + jnp.append(0.0, jnp.where(on, 0.0, y))
-
-
 @jax.jit
 def residual(problem: StepProblem, z):
     """F (N,) at z (N,), both dimensionless: Chakraborty (10)-(11) with complementarity as roots."""
-    where, contacts = layout(problem.system), []
+    where, parts = layout(problem.system), []
     balances = _over_bodies(problem, where, lambda f: f, z)
-    for g, own in enumerate(_over_contacts(problem, where, lambda f: f, z)):
+    for g, own in enumerate(_over_constraints(problem, where, lambda f: f, z)):
         rows, pushes = _parted(problem, where, g, own[..., None])
         balances = balances + pushes[..., 0]
-        contacts.append(rows.reshape(-1))
-    return jnp.concatenate([balances.reshape(-1), *contacts])
+        parts.append(rows.reshape(-1))
+    return jnp.concatenate([balances.reshape(-1), *parts])
 
 
 def linearize(problem: StepProblem, z):
-    """F (N,) and dF/dz (N, N), assembled from one forward-mode block per body and per contact."""
+    """F (N,) and dF/dz (N, N), assembled from one forward-mode block per body and per constraint."""
     where = layout(problem.system)
     F, block = _over_bodies(problem, where, linearized, z)
     top = apart(block)
     top = jnp.concatenate([F[..., None], top, jnp.zeros((*F.shape, where.size - top.shape[2]))], axis=2)
     all_rows = []
-    for g, (own, block) in enumerate(_over_contacts(problem, where, linearized, z)):
-        size, (nc, width) = own.shape[1], where.contacts[g].shape
-        by_contacts, by_velocities = jnp.split(block, [width], axis=2)
-        columns = [jnp.zeros((nc, size, index.size)) for index in where.contacts]
-        columns[g] = apart(by_contacts)
-        moving = contact.by_body(contact.shares(problem.system, problem.system.groups[g]), by_velocities)
+    for g, (own, block) in enumerate(_over_constraints(problem, where, linearized, z)):
+        size, (n, width) = own.shape[1], where.unknowns[g].shape
+        by_own, by_velocities = jnp.split(block, [width], axis=2)
+        columns = [jnp.zeros((n, size, index.size)) for index in where.unknowns]
+        columns[g] = apart(by_own)
+        moving = incidence.by_body(incidence.shares(problem.system, problem.system.constraints[g]), by_velocities)
         rows, pushes = _parted(problem, where, g, jnp.concatenate([own[..., None], moving, *columns], axis=2))
         top = top + pushes
-        all_rows.append(rows.reshape(nc * width, -1))
+        all_rows.append(rows.reshape(n * width, -1))
     both = jnp.concatenate([top.reshape(-1, where.size + 1), *all_rows])
     return both[:, 0], both[:, 1:]
 
 
 def blocks(problem: StepProblem, z) -> tuple[jax.Array, Blocks]:
-    """F (N,) and dF/dz by the blocks of bodies and contacts."""
-    where, contacts, links = layout(problem.system), [], []
+    """F (N,) and dF/dz by the blocks of bodies and constraints."""
+    where, parts, links = layout(problem.system), [], []
     balances, nodes = _over_bodies(problem, where, linearized, z)
-    for g, (own, block) in enumerate(_over_contacts(problem, where, linearized, z)):
+    for g, (own, block) in enumerate(_over_constraints(problem, where, linearized, z)):
         rows, pushes = _parted(problem, where, g, own[..., None])
         balances = balances + pushes[..., 0]
-        contacts.append(rows.reshape(-1))
+        parts.append(rows.reshape(-1))
         links.append(block)
-    F = jnp.concatenate([balances.reshape(-1), *contacts])
+    F = jnp.concatenate([balances.reshape(-1), *parts])
     return F, eliminated(pattern(problem.system, problem.friction), nodes, links)
 
 
@@ -231,31 +158,21 @@ def nothing_kept(system: System, friction: str, dense: bool = False) -> Inverse 
     return Inverse(jnp.zeros((system.unknown_count, system.unknown_count)))
 
 
-@functools.lru_cache(maxsize=64)
-def _pattern(body_count: int, width: int, groups: tuple) -> Pattern:
-    links = []
-    for bodies_of, moving, unknowns, axes, sign in groups:
-        nodes = tuple(tuple(b for b, moves in zip(pair, moving, strict=True) if moves) for pair in bodies_of)
-        p_n, sigma = unknowns, unknowns + axes + 1  # rows stand as closest points, gap, sigma, y
-        scaled = tuple((p_n + 1 + i, p_n + 2 + i, sign, False) for i in range(axes))
-        pairs = ((sigma, p_n + 1, sign, sign > 0), *scaled, (p_n, p_n, -1.0, False))
-        links.append(Links(nodes, sigma + 1, unknowns, pairs))
-    # a contact that presses leaves p_n and y, one with an edge or a face up to three more
-    most = sum(len(group.nodes) * min(group.own, 4 + 3 * (group.free > 2 * (width // 2))) for group in links)
-    return Pattern(body_count, width, tuple(links), min(most, max(_ALL_SLOTS, _SLOTS * body_count)))
-
-
 def pattern(system: System, friction: str) -> Pattern:
     """Which blocks stand where."""
-    sign = 1.0 if friction == "projection" else -1.0
-    groups = tuple((g.bodies, g.moving, g.pair.unknowns, g.e.shape[-1], sign) for g in system.groups)
-    return _pattern(system.body_count, 6 if system.dimension == 3 else 3, groups)
+    links, most, sign = [], 0, 1.0 if friction == "projection" else -1.0
+    for group in system.constraints:
+        nodes = tuple(tuple(b for b, moves in zip(pair, group.moving, strict=True) if moves) for pair in group.bodies)
+        links.append(group.links(nodes, sign))
+        most += len(nodes) * group.pressing()
+    slots = min(most, max(_ALL_SLOTS, _SLOTS * system.body_count))
+    return Pattern(system.body_count, 6 if system.dimension == 3 else 3, tuple(links), slots)
 
 
 def _parted(problem: StepProblem, where: Layout, g: int, own):
-    """Of a group's (nc, outputs, k): rows (nc, width, k), and the sum (nb, 6 or 3, k) of the impulses on every body."""
-    rows, pushes = jnp.split(own, [where.contacts[g].shape[1]], axis=1)
-    share = contact.shares(problem.system, problem.system.groups[g])
+    """Of a group's (n, outputs, k): rows (n, width, k), and the sum (nb, 6 or 3, k) of the impulses on every body."""
+    rows, pushes = jnp.split(own, [where.unknowns[g].shape[1]], axis=1)
+    share = incidence.shares(problem.system, problem.system.constraints[g])
     pushes = pushes.reshape(*share.shape[:2], 1, -1, own.shape[2])
     return rows, jnp.sum(share[..., None, None] * pushes, axis=(0, 1))
 
@@ -277,19 +194,21 @@ def _over_bodies(problem: StepProblem, where: Layout, transform: Callable, z):
     )  # fmt: skip
 
 
-def _over_contacts(problem: StepProblem, where: Layout, transform: Callable, z):
-    """Per group, `transform` of each contact's rows and of its impulses on its moving bodies, as a function of the unknowns
-    in the contact's block."""
-    results = []
+def _over_constraints(problem: StepProblem, where: Layout, transform: Callable, z):
+    """Per group, `transform` of each constraint's rows and of its impulses on its moving bodies, as a function of the
+    unknowns in its block."""
+    results, units, time = [], problem.scales, problem.state.time + problem.h
 
     def of_moving(group, values):
         sides = [np.array(group.bodies)[:, i] for i, moves in enumerate(group.moving) if moves]
         return jnp.concatenate([take(values, numbers) for numbers in sides], axis=1)
 
-    for g, group in enumerate(problem.system.groups):
-        width = where.contacts[g].shape[1]
+    for g, group in enumerate(problem.system.constraints):
+        width = where.unknowns[g].shape[1]
 
         def one(block, unit, impulse, momentum_units, reference, member, starts, group=group, width=width):
+            measured = Units(units.length, units.gap, units.speed, impulse)
+
             def rows_and_impulses(block):
                 physical = block * unit
                 parts = iter(jnp.split(physical[width:], sum(group.moving)))
@@ -297,23 +216,24 @@ def _over_contacts(problem: StepProblem, where: Layout, transform: Callable, z):
                     kinematics.moved(start, next(parts), problem.h) if moves else start
                     for start, moves in zip(starts, group.moving, strict=True)
                 ]
-                u = split(group, physical[:width])
-                rows, wrenches = contact_rows(problem, member, u, reference, impulse, *motions)
+                stated, wrenches = member.conditions(physical[:width], reference, measured, *motions, time, problem.h)
                 on_moving = [w for w, moves in zip(wrenches, group.moving, strict=True) if moves]
-                return jnp.concatenate([rows, -jnp.concatenate(on_moving) / momentum_units])
+                return jnp.concatenate(
+                    [conditions.rows(stated, problem.friction), -jnp.concatenate(on_moving) / momentum_units]
+                )
 
             return transform(rows_and_impulses)(block)
 
-        index = where.contacts[g]
+        index = where.unknowns[g]
         results.append(
             jax.vmap(one)(
                 jnp.concatenate([take(z, index), of_moving(group, take(z, where.velocity))], axis=1),
-                jnp.concatenate([problem.scales.contacts[g], of_moving(group, problem.scales.velocity)], axis=1),
-                problem.scales.impulse[g],
-                of_moving(group, problem.scales.momentum),
-                problem.references[g],
+                jnp.concatenate([units.unknowns[g], of_moving(group, units.velocity)], axis=1),
+                units.impulse[g],
+                of_moving(group, units.momentum),
+                problem.references[g] if g < len(problem.references) else None,
                 group,
-                kinematics.contact_motions(problem.system, problem.state, group),
+                kinematics.motions_of(problem.system, problem.state, group),
             )
         )
     return results

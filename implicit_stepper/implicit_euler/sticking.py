@@ -64,10 +64,10 @@ def pivoted(problem: ncp.StepProblem, unknowns, rubs):
     if system.dimension == 2:
         return unknowns, jnp.zeros((), bool)
     velocity, moved = take(unknowns, where.velocity), jnp.zeros((), bool)
-    for group, index, references in zip(system.groups, where.contacts, problem.references, strict=True):
+    for group, index, references in zip(system.groups, where.unknowns, problem.references, strict=False):
 
         def one(member, own, reference, motion_1, motion_2):
-            u, length = ncp.split(member, own), problem.scales.length
+            u, length = contact.split(member, own), problem.scales.length
             geometry = contact.geometry_rows(member, u.closest, reference, length, motion_1, motion_2).geometry
             centres, velocities = zip(*((m.position, m.velocity) for m in (motion_1, motion_2)), strict=True)
             _, slip = contact.slip_velocities(geometry, *centres, *velocities)
@@ -77,8 +77,8 @@ def pivoted(problem: ncp.StepProblem, unknowns, rubs):
             way = (geometry.tangents[1] * change[0] - geometry.tangents[0] * change[1]) / jnp.where(slip[2] != 0, slip[2], 1)
             pivots = (u.p_n > 0) & (slip[2] != 0) & (length_of(way) < length)
             points = u.closest[:6] + jnp.concatenate([way, way])
-            other = ncp.ContactUnknowns(u.closest.at[:6].set(points), u.p_n, member.mu * u.p_n * along, sigma)
-            return jnp.where(pivots, ncp.join(other), own), pivots
+            other = contact.Unknowns(u.closest.at[:6].set(points), u.p_n, member.mu * u.p_n * along, sigma)
+            return jnp.where(pivots, contact.join(other), own), pivots
 
         found, pivots = jax.vmap(one)(group, take(unknowns, index), references, *end_motions(problem, group, velocity))
         unknowns, moved = unknowns.at[index].set(found), moved | jnp.any(pivots)

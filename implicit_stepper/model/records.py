@@ -26,7 +26,7 @@ class Contacts:
     Points, normals, tangents, multipliers and slips belong to the configuration in which the stepper writes its contact
     equations: the end of the step for `GeometricallyImplicit`, the start for those that ask for contacts beforehand. `gap`
     is always that at the end. `stages`: what a method of several stages leaves inside the step;
-    `landing`: where a step of two parts was cut.
+    `landing`: where a step of two parts was cut; `joints`: what the joints of the scene do, if it has any.
     """
 
     normal_impulse: jax.Array
@@ -43,6 +43,28 @@ class Contacts:
     multipliers_2: jax.Array
     stages: Stages | None = None
     landing: Landing | None = None
+    joints: Joints | None = None
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Joints:
+    """All joints at the end of a step, in the order of `Scene.add_joint`; w = 6 or 3; r, the most equations of a joint,
+    beyond those of a joint zero; inertial frame.
+
+    impulse_1, impulse_2 (nj, w): of the reactions on body 1 and body 2 (force [N s], moment about the body's centre of mass
+    [N m s]); multipliers (nj, r) [N s, N m s], of which they are G^T times; closure (nj, r) [m, rad]: g at the end;
+    coordinate (nj, c) [m, rad], what is free, and its rate (nj, c), at the end, for c, the most of a joint. `eta` (nj, r),
+    of the stages of a step: what keeps positions, see `radau.stages`.
+    """
+
+    impulse_1: jax.Array
+    impulse_2: jax.Array
+    multipliers: jax.Array
+    closure: jax.Array
+    coordinate: jax.Array
+    rate: jax.Array
+    eta: jax.Array | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -99,5 +121,5 @@ def no_contacts(d: int) -> Contacts:
     k = 3 if d == 3 else 1
     width = {"friction_impulse": k, "slip": k, "point_1": d, "point_2": d, "normal": d, "tangent": d}
     width |= {"multipliers_1": 0, "multipliers_2": 0}
-    names = [f.name for f in dataclasses.fields(Contacts) if f.name not in ("stages", "landing")]
+    names = [f.name for f in dataclasses.fields(Contacts) if f.name not in ("stages", "landing", "joints")]
     return Contacts(**{name: jnp.zeros((0, width[name]) if name in width else 0) for name in names})

@@ -1,9 +1,10 @@
-"""The immutable pytree that steppers work on: bodies, loads, and contacts grouped by the classes of their shapes."""
+"""The immutable pytree that steppers work on: bodies, loads, and constraints in groups that are alike."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,50 +25,19 @@ class Frame:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class ContactGroup:
-    """Contacts whose shapes have the same classes and whose bodies move alike: one compiled kernel, `vmap`ped over them.
-
-    Static: `pair`; `bodies`, per contact its two body numbers (moving bodies first, then fixed ones); `moving`, whether
-    body 1 and body 2 move; `numbers`, the contacts' places in the order of `Scene.add_contact`. Arrays, first axis the nc
-    contacts: shape parameters `theta_i` (nc, k), `slope_i` (nc, m) and `interior_i` (nc, d) of `shapes.surface`; friction
-    `mu` (nc,), semi-axes `e` (nc, 3) = (e_t, e_o, e_r), or (nc, 1) in the plane; `direction` (nc, d) in the frame of body
-    1, zero where the tangents may be any; `compliance` (nc,) = 1/k [m/N] and `dissipation_time` (nc,) [s]. `frame_i` is
-    None where all shapes have the frames of their bodies, and the compliance where contacts are rigid, so that the common
-    case computes nothing.
-    """
-
-    pair: PairClass = dataclasses.field(metadata={"static": True})
-    bodies: tuple[tuple[int, int], ...] = dataclasses.field(metadata={"static": True})
-    moving: tuple[bool, bool] = dataclasses.field(metadata={"static": True})
-    numbers: tuple[int, ...] = dataclasses.field(metadata={"static": True})
-    theta_1: jax.Array
-    theta_2: jax.Array
-    slope_1: jax.Array
-    slope_2: jax.Array
-    interior_1: jax.Array
-    interior_2: jax.Array
-    mu: jax.Array
-    e: jax.Array
-    direction: jax.Array
-    frame_1: Frame | None
-    frame_2: Frame | None
-    compliance: jax.Array | None
-    dissipation_time: jax.Array | None
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
 class System:
     """Everything that does not change in time. Static: dimension d, names, wrench functions. Arrays, nb moving bodies:
 
     gravity (d,) [m/s^2]; mass (nb,) [kg]; inertia (nb, 3, 3) or (nb, 1, 1) [kg m^2] in the body frame; wrench (nb, 6) or
     (nb, 3), constant (force [N], moment [N m]) about the centre of mass in the inertial frame; poses of the nf fixed
-    bodies; `length` [m] and `acceleration` [m/s^2], the scales in which residuals are measured.
+    bodies; `length` [m] and `acceleration` [m/s^2], the scales in which residuals are measured. Constraints: the contacts,
+    `groups` of `constraints.contact.ContactGroup`, and `joints`, of `constraints.joint.JointGroup`.
     """
 
     dimension: int = dataclasses.field(metadata={"static": True})
     names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
     contact_names: tuple[tuple[str, str], ...] = dataclasses.field(metadata={"static": True})
+    joint_names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
     wrench_functions: tuple[Callable | None, ...] = dataclasses.field(metadata={"static": True})
     gravity: jax.Array
     mass: jax.Array
@@ -75,7 +45,8 @@ class System:
     wrench: jax.Array
     fixed_position: jax.Array
     fixed_orientation: jax.Array
-    groups: tuple[ContactGroup, ...]
+    groups: tuple[Any, ...]
+    joints: tuple[Any, ...]
     length: jax.Array
     acceleration: jax.Array
 
@@ -90,11 +61,15 @@ class System:
         return len(self.contact_names)
 
     @property
+    def constraints(self) -> tuple[Any, ...]:
+        """All groups, contacts first."""
+        return (*self.groups, *self.joints)
+
+    @property
     def unknown_count(self) -> int:
-        """Number of unknowns of an implicit Euler step: the velocities of bodies, and per contact its closest points, p_n, y
-        and sigma."""
+        """Number of unknowns of an implicit Euler step: the velocities of bodies, and those of constraints."""
         velocities = self.body_count * (6 if self.dimension == 3 else 3)
-        return velocities + sum(len(g.bodies) * (g.pair.unknowns + g.e.shape[-1] + 2) for g in self.groups)
+        return velocities + sum(len(group.bodies) * group.width for group in self.constraints)
 
 
 def take(values, numbers):
@@ -111,7 +86,16 @@ def take(values, numbers):
 
 def in_user_order(system: System, values):
     """`values` (nc, ...), group after group, in the order in which the contacts were added."""
-    return take(values, np.argsort([number for group in system.groups for number in group.numbers]))
+    return _ordered(system.groups, values)
+
+
+def in_joint_order(system: System, values):
+    """`values` (nj, ...), group after group of joints, in the order in which the joints were added."""
+    return _ordered(system.joints, values)
+
+
+def _ordered(groups, values):
+    return take(values, np.argsort([number for group in groups for number in group.numbers]))
 
 
 def compliant(system: System) -> np.ndarray:

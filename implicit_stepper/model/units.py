@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .system import ContactGroup, System, take
+from .system import System, take
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Scales:
-    """length () [m]; speed () = g h [m/s]; gap () [m]; velocity (nb, 6 or 3); momentum (nb, 6 or 3); impulse, per group
-    (nc,) [N s]; contacts, per group (nc, width): the units of the contacts' unknowns."""
+    """length () [m]; speed () = g h [m/s]; gap () [m]; velocity (nb, 6 or 3); momentum (nb, 6 or 3); impulse, per group of
+    constraints (n,) [N s]; unknowns, per group (n, width)."""
 
     length: jax.Array
     speed: jax.Array
@@ -27,7 +27,7 @@ class Scales:
     velocity: jax.Array
     momentum: jax.Array
     impulse: tuple[jax.Array, ...]
-    contacts: tuple[jax.Array, ...]
+    unknowns: tuple[jax.Array, ...]
 
 
 def scales(system: System, h) -> Scales:
@@ -35,7 +35,7 @@ def scales(system: System, h) -> Scales:
     speed = system.acceleration * h
     radius = jnp.sqrt(jnp.trace(system.inertia, axis1=1, axis2=2) / system.mass)[:, None]
     linear, angular = jnp.ones((1, system.dimension)), jnp.ones((1, system.inertia.shape[-1]))
-    impulse = tuple(_lighter_mass(system, group) * speed for group in system.groups)
+    impulse = tuple(_lighter_mass(system, group) * speed for group in system.constraints)
     return Scales(
         length=system.length,
         speed=speed,
@@ -43,25 +43,13 @@ def scales(system: System, h) -> Scales:
         velocity=speed * jnp.concatenate([linear + 0 * radius, angular / radius], axis=1),
         momentum=speed * system.mass[:, None] * jnp.concatenate([linear + 0 * radius, angular * radius], axis=1),
         impulse=impulse,
-        contacts=tuple(_contact_units(system, g, p, speed) for g, p in zip(system.groups, impulse, strict=True)),
+        unknowns=tuple(
+            group.unknown_units(system.length, speed, own) for group, own in zip(system.constraints, impulse, strict=True)
+        ),
     )
 
 
-def _lighter_mass(system: System, group: ContactGroup):
+def _lighter_mass(system: System, group):
     fixed = jnp.full(system.fixed_position.shape[0], jnp.inf)
     masses = jnp.concatenate([jnp.asarray(system.mass), fixed])
     return jnp.minimum(*(take(masses, numbers) for numbers in np.array(group.bodies).T))
-
-
-def _contact_units(system: System, group: ContactGroup, impulse, speed):
-    """In the order of `ncp.ContactUnknowns`: closest points, p_n, y, sigma."""
-    count = len(group.bodies)
-    closest = group.pair.unknown_scale(system.length)
-    return jnp.concatenate(
-        [
-            jnp.broadcast_to(closest, (count, closest.size)),
-            jnp.broadcast_to(impulse[:, None], (count, 1 + group.e.shape[-1])),
-            jnp.broadcast_to(speed, (count, 1)),
-        ],
-        axis=1,
-    )

@@ -25,7 +25,7 @@ from ..stepping import loop
 from ..stepping.run_certificate import first_gaps
 from ..stepping.stepper import closest_points
 from ..stepping.sweep import Passage, Sweep
-from . import euler_steps, impact, radau_contact, stage_records
+from . import euler_steps, impact, impact_records, radau_contact, stage_records
 from .error_control import Tolerance
 from .event_loop import Limits, Point, Reason, Taken, advance, way_from
 from .events import Event, event_of, found_events
@@ -77,7 +77,7 @@ def _resume(stepper: RadauContact, system: System, state: State, closest, refere
 def _here(system: System, state: State, memory: Memory):
     """Closest points and tangents of `memory`, as `_resume` asks for them."""
     references = jnp.concatenate([*memory.references, jnp.zeros((0, system.dimension))])
-    return tuple(stage_records.long_forms(system, state, memory.contacts)), in_user_order(system, references)
+    return tuple(stage_records.long_forms(system, state, memory.constraints)), in_user_order(system, references)
 
 
 def _programs(ahead: Callable, stepper: RadauContact, system: System, state: State, references, limits: Limits, h) -> None:
@@ -255,7 +255,7 @@ class _Driver:
             raise StepError(
                 what, result=Result.NOT_CONVERGED, time=float(state.time), trajectory=None, state=state, certificate={}
             )
-        taken = with_impacts(jax.tree.map(lambda *parts: np.concatenate(parts), *self.taken), self.hits)
+        taken = impact_records.with_impacts(jax.tree.map(lambda *parts: np.concatenate(parts), *self.taken), self.hits)
         moves = jax.tree.map(lambda a: a[int(taken.h[0] == 0) :], taken)
         events = found_events(self.system, self.first, moves, self.landed)
         own = {number: values for number, values in self.one_stage.items() if number < len(taken.h)}
@@ -307,7 +307,7 @@ class _Driver:
             )
         if np.any(np.asarray(hit.contacts.normal_impulse) > 0):
             self.counts["impacts"] += 1
-            none = [] if self.taken else [euler_steps.standing(self.stepper.stages, self.first, hit, self.point.modes)]
+            none = [] if self.taken else [impact_records.standing(self.stepper.stages, self.first, hit, self.point.modes)]
             # noted first: an interruption leaves no such step without it
             self.hits.append((sum(len(taken.h) for taken in self.taken) + len(none), hit))
             self.taken += none
@@ -335,7 +335,7 @@ class _Driver:
             first = sum(len(taken.h) for taken in self.taken)
             for i in range(len(record.result)):
                 self.one_stage[first + i] = {name: values[i] for name, values in record.certificates.items()}
-            self.taken.append(euler_steps.as_stages(self.stepper.stages, record, self.point.modes, found.h))
+            self.taken.append(impact_records.as_stages(self.stepper.stages, record, self.point.modes, found.h))
             self.counts["one-stage steps"] += len(record.result)
             self.counts["coarse steps"] += len(record.result) * int(found.h > 1.5 * self.small)
         memory = dataclasses.replace(self.point.memory, gaps=jax.device_put(found.records[-1].contacts.gap[-1]))
@@ -381,17 +381,3 @@ def _refuse_overlap(system: System, every: np.ndarray) -> None:
                 f"{first} and {second} overlap by {-gaps[deepest]:.3g} m at the start, which chosen steps cannot undo: move "
                 "them apart, or take a first step of GeometricallyImplicit, which parts them at the speed depth / h."
             )
-
-
-def with_impacts(steps: Taken, hits) -> Taken:
-    """`steps` with the impacts at their ends: (how many steps came before it, the impact)."""
-    velocity, normal, friction = (
-        np.array(a) for a in (steps.state.velocity, steps.contacts.normal_impulse, steps.contacts.friction_impulse)
-    )
-    for count, hit in hits:
-        velocity[count - 1] = hit.state.velocity
-        normal[count - 1] += hit.contacts.normal_impulse
-        friction[count - 1] += hit.contacts.friction_impulse
-    state = dataclasses.replace(steps.state, velocity=velocity)
-    contacts = dataclasses.replace(steps.contacts, normal_impulse=normal, friction_impulse=friction)
-    return dataclasses.replace(steps, state=state, contacts=contacts)

@@ -17,16 +17,13 @@ from ..constraints.detection import geometry_of
 from ..implicit_euler import ncp
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model.bodies import State
-from ..model.records import Contacts, Stages, Stats
-from ..model.results import Result
+from ..model.records import Contacts
 from ..model.system import System, compliant, contact_bodies, take
 from ..runtime.compilation import jit
 from ..stepping.fallback import anew, pieces, warm
 from ..stepping.loop import Record
 from . import impact
-from .event_loop import Taken
 from .radau_contact import Memory, steady
-from .stages import Modes
 
 _WARM = 2  # sizes tried from warm starts alone before the ladder is climbed
 _ROUNDINGS = 64  # errors of rounding that a violation gathers
@@ -97,7 +94,7 @@ def forces(
 
 def _remembers(system: System, found: Series) -> bool:
     where, root = ncp.layout(system), np.asarray(found.memory.history)[0]
-    kept = [np.any(root[c[:, g.pair.unknowns]] > 0) for c, g in zip(where.contacts, system.groups, strict=True)]
+    kept = [np.any(root[c[:, g.pair.unknowns]] > 0) for c, g in zip(where.unknowns, system.groups, strict=False)]
     return any(kept) or not np.any(found.records[-1].contacts.normal_impulse > 0)
 
 
@@ -150,9 +147,9 @@ def remembered(stages: int, system: System, before: State, after: State, memory,
     """`memory_before` for a step of h [s] from `before`, with `gaps` (nc,) [m], to `after`, with the stepper's `memory`."""
     where, root = ncp.layout(system), memory.history[0]
     unknowns = []
-    for index, group in zip(where.contacts, system.groups, strict=True):
-        closest, impulses, sigma = jnp.split(take(root, index), [group.pair.unknowns, index.shape[1] - 1], axis=1)
-        unknowns.append(jnp.concatenate([closest, impulses / h, sigma, jnp.zeros_like(sigma)], axis=1))
+    for index, group in zip(where.unknowns, system.constraints, strict=True):
+        own = jnp.pad(take(root, index), ((0, 0), (0, group.etas)))
+        unknowns.append(jnp.where(group.forces, own / h, own))
     acceleration = (after.velocity - before.velocity) / h
     forces = impact.Forces(tuple(unknowns), memory.references, gaps, acceleration, jnp.asarray(h, float))
     return steady(stages, system, before, forces)
@@ -170,27 +167,3 @@ def rounding(system: System, position, velocity, h):
     fastest = np.max(np.abs(velocity), axis=(-2, -1)) + speed
     farthest = np.max(np.abs(position), axis=(-2, -1)) + length
     return _ROUNDINGS * np.finfo(float).eps * np.asarray(fastest / speed + farthest / gap)
-
-
-def standing(count: int, state: State, hit: impact.Impact, modes: Modes) -> Taken:
-    """A step of no length of several stages in `state`, that ends before the impact `hit`."""
-    contacts = dataclasses.replace(
-        hit.contacts,
-        normal_impulse=np.zeros_like(hit.contacts.normal_impulse),
-        friction_impulse=np.zeros_like(hit.contacts.friction_impulse),
-    )
-    stats = Stats(np.zeros((), int), np.zeros(()), np.zeros((), int), np.ones((), int))
-    one = Record(state, contacts, stats, np.asarray(int(Result.SOLVED)), {})
-    return as_stages(count, jax.tree.map(lambda a: np.asarray(a)[None], one), modes, 0.0)
-
-
-def as_stages(count: int, record: Record, modes: Modes, h: float) -> Taken:
-    """Steps of one stage, with a first axis, in the form of several: constant rates and forces."""
-    contacts, velocity, steps = record.contacts, np.asarray(record.state.velocity), len(record.result)
-
-    def repeated(a):
-        return np.repeat(np.asarray(a)[:, None], count, axis=1)
-
-    own = Stages(repeated(velocity), repeated(velocity), repeated(0 * contacts.gap), jax.tree.map(repeated, contacts))
-    modes = jax.tree.map(lambda a: np.broadcast_to(a, (steps, *np.shape(a))), modes)
-    return Taken(record.state, dataclasses.replace(contacts, stages=own), record.stats, modes, np.full(steps, h))

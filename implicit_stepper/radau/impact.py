@@ -18,8 +18,9 @@ from jax import lax
 
 from shapes.shards import varying_like
 
-from ..constraints import detection, linear_rows
+from ..constraints import detection, joint, joint_rows, linear_rows
 from ..constraints.detection import Nearby
+from ..constraints.joint_rows import JointRows
 from ..constraints.linear_rows import Rows
 from ..model import bodies, loads
 from ..model.bodies import State
@@ -36,8 +37,8 @@ _TOLERANCE, _START_ITERATIONS = 1e-12, 200
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Forces:
-    """Contacts in one state. Per group: `unknowns` (nc, width + 1) as `stages` has them, with forces [N]; tangents
-    `references` (nc, d); `gaps` (nc,) [m] in the order of `Scene.add_contact`; `acceleration`
+    """Constraints in one state. Per group: `unknowns` (n, width + etas) as `stages` has them, with forces [N]; tangents
+    `references` (nc, d) of contacts; `gaps` (nc,) [m] in the order of `Scene.add_contact`; `acceleration`
     (nb, 6 or 3) under them, and the time `h` [s] over which they were found."""
 
     unknowns: tuple[jax.Array, ...]
@@ -64,6 +65,7 @@ def meet(system: System, state: State, closest, references=None) -> tuple[Impact
     first guess whether or not they were solved; `closest` and `references` as in `detection.find`."""
     here = detection.find(system, state, closest, references)
     rows, mass = linear_rows.linear_rows(system, state, here.geometry), bodies.mass_matrices(system, state)
+    joints = joint_rows.joint_rows(system, state, mass)
     h = _SHORT * jnp.sqrt(system.length / system.acceleration)
     fastest = jnp.max(jnp.abs(rows.scaled(state.velocity)), initial=0.0)
     fastest = jnp.where(fastest > 0, fastest, 1.0)
@@ -73,20 +75,33 @@ def meet(system: System, state: State, closest, references=None) -> tuple[Impact
 
     def solve(velocity, which):
         """An impact, or a short time under the loads: as one loop, which is compiled once."""
-        falls = loads.free_velocity(system, dataclasses.replace(state, velocity=velocity), mass, h)
+        here_now, span = dataclasses.replace(state, velocity=velocity), jnp.where(which == 0, 0.0, h)
+        elastic, pushed = joint_rows.elastic_forces(system, here_now)
+        falls = loads.free_velocity(system, here_now, mass, h) + h * joints.alone(pushed)
         free, speed = jnp.where(which == 0, velocity, falls), jnp.where(which == 0, fastest, system.acceleration * h)
         springs = jnp.where(which == 0, 0.0, h * _spring_forces(system, here, rows, velocity))
-        solution, gamma = _solve(system, here, rows, mass, free, springs, speed)
-        gamma = jnp.where((which == 0) & ~hits, 0.0, gamma)
-        after = free + jnp.linalg.solve(mass, rows.momenta(gamma, system.body_count)[..., None])[..., 0]
-        return jnp.where(which == 0, after, velocity), (gamma, after, solution.converged)
+        target = joint_rows.targets(system, here_now, joints, span)
+        held = free + joints.answer(free, target)[0]
+        solution, gamma = _solve(system, here, rows, joints, held, springs, speed)
+        nothing = (which == 0) & ~hits
+        gamma = jnp.where(nothing, 0.0, gamma)
+        alone = free + joints.alone(rows.momenta(gamma, system.body_count))
+        answer, multipliers = joints.answer(alone, target)
+        after = jnp.where(nothing, velocity, alone + answer)
+        multipliers = jnp.where(nothing, 0.0, multipliers * joints.lengths)
+        multipliers = joint_rows.by_group(system, multipliers, [f if f is None else span * f for f in elastic])
+        return jnp.where(which == 0, after, velocity), (gamma, multipliers, after, solution.converged)
 
     before = varying_like(state.velocity, (system, state, here))
-    velocity, (gamma, after, converged) = lax.scan(solve, before, np.arange(2))
+    velocity, (gamma, multipliers, after, converged) = lax.scan(solve, before, np.arange(2))
+    hit, pulls = ([own[i] for own in multipliers] for i in (0, 1))
     contacts = detection.record(here, rows, gamma[0], state.velocity, here.geometry.psi)
     moving = dataclasses.replace(state, velocity=velocity)
+    contacts = dataclasses.replace(contacts, joints=joint.record(system, moving, hit))
     impact = Impact(moving, contacts, met, here.converged & (converged[0] | ~hits))
-    return impact, _forces(system, here, rows, gamma[1] / h, velocity, (after[1] - velocity) / h, h)
+    found = _forces(system, here, rows, gamma[1] / h, velocity, (after[1] - velocity) / h, h)
+    pulls = tuple(jnp.concatenate([own / h, jnp.zeros_like(own)], axis=1) for own in pulls)
+    return impact, dataclasses.replace(found, unknowns=found.unknowns + pulls)
 
 
 def _forces(system: System, here: Nearby, rows: Rows, gamma, velocity, acceleration, h) -> Forces:
@@ -113,25 +128,22 @@ def _spring_forces(system: System, here: Nearby, rows: Rows, velocity):
     return jnp.where(soft, jnp.maximum(-(here.geometry.psi + tau * normal), 0.0) / jnp.where(soft, c, 1.0), 0.0)
 
 
-def _solve(system: System, here: Nearby, rows: Rows, mass, velocity, springs, speed) -> tuple[Impulses, jax.Array]:
+def _solve(
+    system: System, here: Nearby, rows: Rows, joints: JointRows, velocity, springs, speed
+) -> tuple[Impulses, jax.Array]:
     """The NCP in units of `speed` [m/s] from the contact-free `velocity`, and gamma (nc, 1 + k) [N s]. The normal impulses
     `springs` (nc,) [N s] of compliant contacts are known."""
     if not system.groups:
         nothing = jnp.zeros((0, 1 + rows.e.shape[1]))
         return Impulses(nothing, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True)), nothing
-    mu, unit, inverse = (
-        linear_rows.of_contacts(system, "mu"),
-        jnp.min(jnp.asarray(system.mass)) * speed,
-        jnp.linalg.inv(mass),
-    )
+    mu, unit = linear_rows.of_contacts(system, "mu"), jnp.min(jnp.asarray(system.mass)) * speed
     acts, normal = (_touching(system, here) | (springs > 0))[:, None], np.arange(rows.on_1.shape[1]) == 0
     given = normal & compliant(system)[:, None]
     # contacts that do not act take no part, however fast their points slide: alone, they separate
     asked = acts & ~given
 
     def answer(impulses):
-        change = jnp.einsum("bij,bj->bi", inverse, rows.momenta(impulses, system.body_count))
-        return rows.scaled(change) / speed
+        return rows.scaled(joints.response(rows.momenta(impulses, system.body_count))) / speed
 
     def product(gamma):
         return jnp.where(asked, answer(jnp.where(asked, gamma, 0.0) * unit), gamma)

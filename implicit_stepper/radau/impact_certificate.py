@@ -9,14 +9,18 @@ of less.
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 
 from ..constraints import certificate_mechanics as mechanics
+from ..constraints import joint_violations
+from ..constraints.contact_group import ContactGroup
 from ..constraints.friction import dissipation_defect
 from ..model.bodies import State
 from ..model.records import Contacts
-from ..model.system import ContactGroup, System, in_user_order, take
+from ..model.system import System, in_user_order, take
 from ..model.units import scales
 from ..runtime.compilation import jit
 
@@ -33,19 +37,21 @@ def impact_violations(system: System, before: State, after: State, contacts: Con
     turned, fastest, moving = ends[0].rotation[: system.body_count], [], []
     jump = mechanics.momentum(system, turned, after.velocity - before.velocity)
     for group in system.groups:
-        record = jax.tree.map(lambda a, group=group: take(a, group.numbers), contacts)
+        record = jax.tree.map(lambda a, group=group: take(a, group.numbers), dataclasses.replace(contacts, joints=None))
         sides = [mechanics.of_contacts(group, end) for end in ends]
         frames = jax.vmap(mechanics.frame_of)(record, *sides[0])
         (v_n, v, _), after_it = (jax.vmap(mechanics.slip)(frames, *of) for of in sides)
         fastest += [jnp.max(jnp.abs(v_n)), jnp.max(mechanics.length(group.e * v))]
         moving.append((group, record, *after_it[:2]))
         jump = jump - mechanics.on_bodies(system, group, frames, record.normal_impulse, record.friction_impulse)[0]
+    if system.joints:
+        jump = jump - joint_violations.given(system, contacts.joints)
     spins = mechanics.length(before.velocity[:, system.dimension :]) * system.length
     usual = mechanics.length(before.velocity[:, : system.dimension]) + spins
     usual = jnp.max(usual) + jnp.max(jnp.abs(pressed), initial=0.0) / jnp.min(system.mass)
     speed = jnp.maximum(jnp.max(jnp.stack(fastest)), _SLOW * usual)
     units = scales(system, speed / system.acceleration)  # of the time in which loads would give that speed
-    laws = [jax.vmap(lambda *of: _laws(units, *of))(*of, P) for of, P in zip(moving, units.impulse, strict=True)]
+    laws = [jax.vmap(lambda *of: _laws(units, *of))(*of, P) for of, P in zip(moving, units.impulse, strict=False)]
     moved = jnp.abs(after.position - before.position) / system.length
     moved = jnp.concatenate([moved, jnp.abs(after.orientation - before.orientation)], axis=1)
     energies = [jnp.sum(mechanics.momentum(system, turned, s.velocity) * s.velocity) / 2 for s in (before, after)]
@@ -54,6 +60,7 @@ def impact_violations(system: System, before: State, after: State, contacts: Con
         "pose": jnp.max(moved, axis=1) + jnp.abs(after.time - before.time) * speed / system.length,
         "energy": (jnp.maximum(energies[1] - energies[0], 0.0) / energies[0])[None],
         **jax.tree.map(lambda *of: in_user_order(system, jnp.concatenate(of)), *laws),
+        **(joint_violations.impact(system, units, after, contacts.joints) if system.joints else {}),
     }
 
 

@@ -15,6 +15,7 @@ from shapes.arguments import positive
 
 from ..collision.closest_points import closest_points_from
 from ..constraints import kinematics
+from ..constraints.conditions import Constraint
 from ..constraints.detection import cold_closest
 from ..constraints.friction import FRICTION_ROWS
 from ..implicit_euler import energy, ncp
@@ -23,7 +24,7 @@ from ..model import checks, rotation
 from ..model.bodies import State
 from ..model.records import Contacts, Stats, StepResult
 from ..model.results import Result
-from ..model.system import ContactGroup, System
+from ..model.system import System
 from ..solvers import static_condensation
 from ..solvers.chord_newton import kept_newton
 from ..solvers.collocation import radau
@@ -41,12 +42,12 @@ _UNIQUE = 1e-6  # least pivot where forces are determined; where they are not, `
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """Warm start: `rates` (s, nb, 6 or 3) and, per group, `contacts` (s, nc, width + 1), the last stages' unknowns with
+    """Warm start: `rates` (s, nb, 6 or 3) and, per group, `constraints` (s, n, width + etas), the last stages' unknowns with
     forces [N] in place of impulses; `h` [s] of that step; `references`, per group (nc, d), the last tangents t; `gaps`
     (nc,) [m], in the order of `Scene.add_contact`."""
 
     rates: jax.Array
-    contacts: tuple[jax.Array, ...]
+    constraints: tuple[jax.Array, ...]
     h: jax.Array
     references: tuple[jax.Array, ...]
     gaps: jax.Array
@@ -63,6 +64,7 @@ class RadauContact:
     Raises `ValueError` naming the argument."""
 
     normals_at_start: ClassVar[bool] = False
+    takes_joints: ClassVar[bool] = True
     rungs: ClassVar[tuple[str, ...]] = ("warm start", "forces at the start", *GeometricallyImplicit.rungs[1:])
 
     stages: int = 3
@@ -119,7 +121,7 @@ class RadauContact:
         if self.stages == 1:
             yield from self.one_stage.restarts(system, state, memory, h)
         else:
-            closest = tuple(stage_records.long_forms(system, state, memory.contacts))
+            closest = tuple(stage_records.long_forms(system, state, memory.constraints))
             yield self.rungs[1], steady(self.stages, system, state, impact.meet(system, state, closest)[1])
 
 
@@ -219,28 +221,29 @@ def _with_closest_points(problem: StageProblem, own: stages.Stage, modes: Modes)
     from corner to corner, where no polynomial leads. (Those of contacts that carry are centres of pressure.)"""
     length = problem.scales.length
 
-    def at_stage(rates, change, contacts):
-        moving, found = stages.motion(problem, rates, change), []
-        for group, columns, touching in zip(problem.system.groups, contacts, modes.touching, strict=True):
+    def at_stage(rates, change, constraints):
+        moving, found = stages.motion(problem, rates, change), list(constraints)
+        for g, (group, touching) in enumerate(zip(problem.system.groups, modes.touching, strict=True)):
+            columns = constraints[g]
             n = group.pair.unknowns
 
             def one(member, closest, motion_1, motion_2):
                 return closest_points_from(member.pair, closest, *kinematics.placed(member, motion_1, motion_2), length)
 
             if not group.pair.smooth:
-                motions = kinematics.contact_motions(problem.system, moving, group)
+                motions = kinematics.motions_of(problem.system, moving, group)
                 solution = jax.vmap(one)(group, columns[:, :n], *motions)
                 jumps = ~touching & solution.converged
                 columns = columns.at[:, :n].set(jnp.where(jumps[:, None], solution.z, columns[:, :n]))
-            found.append(columns)
+            found[g] = columns
         return tuple(found)
 
-    return jax.vmap(at_stage)(own.rates, own.change, own.contacts)
+    return jax.vmap(at_stage)(own.rates, own.change, own.constraints)
 
 
 def no_factors(stepper: RadauContact, system: System) -> Factors:
     """Of the first step: those of the unknowns of all stages, and of h."""
-    blocks = [(stepper.stages, len(g.bodies), stage_unknowns.local(g)) for g in system.groups]
+    blocks = [(stepper.stages, len(g.bodies), g.determined) for g in system.constraints]
     local = sum(s * k * m for s, k, m in blocks)
     return static_condensation.no_factors(stepper.stages * stage_unknowns.size(system) + 1 - local, blocks)
 
@@ -256,8 +259,8 @@ def modes_at_end(stepper: RadauContact, system: System, state: State, memory: Me
     """Of all contacts in `state`, as the last stage of `memory` has them."""
     h = jnp.sqrt(system.length / system.acceleration)
     problem = stages.stage_problem(system, state, h, memory.references, stepper.stages, stepper.friction)
-    rates, contacts = at_fractions(problem, memory, *2 * (np.eye(stepper.stages),))
-    own = stages.Stage(jnp.zeros(stepper.stages), rates, 0 * rates, contacts)
+    rates, constraints = at_fractions(problem, memory, *2 * (np.eye(stepper.stages),))
+    own = stages.Stage(jnp.zeros(stepper.stages), rates, 0 * rates, constraints)
     ats = jax.vmap(functools.partial(stages.at_stage, problem))(own)
     return jax.tree.map(lambda a: a[-1], stage_modes.modes_of(problem, ats))
 
@@ -267,31 +270,28 @@ def steady(count: int, system: System, state: State, found: impact.Forces) -> Me
     back = found.h * (radau(count).c - 1)  # the memory's polynomials end now
     return Memory(
         rates=state.velocity + back[:, None, None] * found.acceleration,
-        contacts=tuple(jnp.broadcast_to(u, (count, *u.shape)) for u in found.unknowns),
+        constraints=tuple(jnp.broadcast_to(u, (count, *u.shape)) for u in found.unknowns),
         h=found.h,
         references=found.references,
         gaps=found.gaps,
     )
 
 
-def _per_time(group: ContactGroup, h):
-    """Factors (width + 1,) that turn a contact's unknowns in a step of h [s] into those of `Memory`: impulses into
+def _per_time(group: Constraint, h):
+    """Factors (width + etas,) that turn a constraint's unknowns in a step of h [s] into those of `Memory`: impulses into
     forces."""
-    n, k = group.pair.unknowns, group.e.shape[-1]
-    return jnp.concatenate([jnp.ones(n), jnp.full(1 + k, 1 / h), jnp.ones(2)])
+    return jnp.where(group.forces, 1 / h, 1.0)
 
 
 def at_fractions(problem: StageProblem, memory: Memory, weights, forces):
-    """Rates and contacts of stages, physical, of which stage i has the values sum_j weights[i, j] of the last stages j, or
-    for their forces sum_j forces[i, j]."""
-    contacts = []
-    for group, values in zip(problem.system.groups, memory.contacts, strict=True):
-        n, k = group.pair.unknowns, group.e.shape[-1]
-        closest, force, slip = jnp.split(values, [n, n + 1 + k], axis=2)
-        # eta, the last, is as far from what it was as rates are from theirs
-        parts = (jnp.einsum("ij,jcw->icw", w, a) for w, a in ((weights, closest), (forces, force), (weights, slip)))
-        contacts.append(jnp.concatenate(list(parts), axis=2) / _per_time(group, problem.h))
-    return jnp.einsum("ij,jbw->ibw", weights, memory.rates), tuple(contacts)
+    """Rates and constraints of stages, physical, of which stage i has the values sum_j weights[i, j] of the last stages j,
+    or for their forces sum_j forces[i, j]."""
+    constraints = []
+    for group, values in zip(problem.system.constraints, memory.constraints, strict=True):
+        # etas, which are no forces, are as far from what they were as rates are from theirs
+        as_rates, as_forces = (jnp.einsum("ij,jcw->icw", w, values) for w in (weights, forces))
+        constraints.append(jnp.where(group.forces, as_forces, as_rates) / _per_time(group, problem.h))
+    return jnp.einsum("ij,jbw->ibw", weights, memory.rates), tuple(constraints)
 
 
 def _result(problem: StageProblem, memory: Memory, solution: Solution, own, ats) -> StepResult:
@@ -300,9 +300,11 @@ def _result(problem: StageProblem, memory: Memory, solution: Solution, own, ats)
     contacts = stage_records.records(problem, ats, memory.gaps, own.rates)
     after = Memory(
         rates=own.rates,
-        contacts=tuple(u * _per_time(g, problem.h) for u, g in zip(own.contacts, problem.system.groups, strict=True)),
+        constraints=tuple(
+            u * _per_time(g, problem.h) for u, g in zip(own.constraints, problem.system.constraints, strict=True)
+        ),
         h=problem.h,
-        references=tuple(p.kkt.geometry.tangents[-1, :, 0] for p in ats.points),
+        references=tuple(p.kkt.geometry.tangents[-1, :, 0] for p in ats.points[: len(problem.system.groups)]),
         gaps=contacts.gap,
     )
     return StepResult(

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..constraints import certificate_mechanics as mechanics
+from ..constraints import joint_violations
 from ..constraints.certificate_mechanics import Bodies, Frame, beyond_rounding
+from ..constraints.contact_group import ContactGroup
+from ..constraints.joint_violations import Checked
 from ..constraints.violations import contact_violations, known_momentum, pose_violations
 from ..implicit_euler.energy import excess_energy, stored_energy
 from ..model.bodies import State
 from ..model.records import Contacts
-from ..model.system import ContactGroup, System, in_user_order, take
+from ..model.system import System, in_user_order, take
 from ..model.units import Scales, scales
 from ..solvers.collocation import radau
 
@@ -57,18 +61,62 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
         [s, 2 * s],
     )
     known = known_momentum(system, before)
-    share, pushed, parts = method.A[-1], h * jax.vmap(functools.partial(mechanics.loads, system))(there), []
+    share, pushed = method.A[-1], h * jax.vmap(functools.partial(mechanics.loads, system))(there)
     # by springs and the work of the loads: contacts only take from it. (The paper's scheme would lose some where bodies
     # spin fast.)
     free = jnp.sum(known * before.velocity) / 2 + stored_energy(system, contacts.gap_start)
     passing = jnp.abs(momenta) + jnp.abs(known)
     free = jnp.maximum(free + jnp.einsum("i,ibw,ibw->", share, pushed, own.velocity), 0.0)
     kinetic = jnp.sum((momenta[-1] + jump[0]) * after.velocity) / 2
+    sums, violations = _Sums(pushed, passing, shift, jump), {}
+    if system.joints:
+        checked = jax.vmap(lambda *of: joint_violations.check(system, units, *of, h))(there, own.contacts.joints)
+        sums, violations = _with_joints(system, sums, checked, contacts, share), checked.violations
+        free = free + jnp.maximum(share @ checked.work, 0.0)
+    sums, of_contacts = _with_contacts(system, units, h, sums, contacts, (at, begun))
+    violations |= of_contacts
+    balance = momenta - known - jnp.einsum("ij,jbw->ibw", method.A, sums.pushed)
+    own_share = np.diag(method.A)[:, None, None]  # of a stage's momentum: what its own force gives in h
+    last = dataclasses.replace(jax.tree.map(lambda a: a[-1], there), time=before.time + h)
+    return {
+        "momentum": jnp.max(mechanics.imbalance(own_share * units.momentum, balance, sums.passing), axis=(0, 2)),
+        "rates": jnp.max(mechanics.imbalance(units.momentum, sums.shift, sums.passing), axis=(0, 2)),
+        "impact": jnp.max(jnp.abs(sums.jump[0]) / jnp.maximum(units.momentum, jnp.abs(momenta[-1])), axis=1),
+        "pose": pose_violations(units, before, after, last, change[-1, :, d:], h),
+        "energy": excess_energy(system, kinetic, contacts, h, free)[None],
+        "end": jnp.where(_differs(contacts, own.contacts), 1.0, 0.0),
+        **{name: jnp.max(values, axis=0) for name, values in violations.items()},
+    }
+
+
+class _Sums(NamedTuple):
+    """Over the moving bodies: what pushes them at the stages, (s, nb, 6 or 3), and the magnitudes of it that pass; their
+    shifts less those that etas explain (s, nb, 6 or 3); the jump of momenta at the end, less what explains it."""
+
+    pushed: jax.Array
+    passing: jax.Array
+    shift: jax.Array
+    jump: jax.Array
+
+
+def _with_joints(system: System, sums: _Sums, checked: Checked, contacts: Contacts, share) -> _Sums:
+    """`sums` with what joints do at the stages, `checked`, and with the impulses of the step, those of its stages by their
+    `share`."""
+    extra = joint_violations.given(system, contacts.joints) - jnp.tensordot(share, checked.given, 1)
+    pushed, passing = sums.pushed + checked.given, sums.passing + checked.passing
+    return _Sums(pushed, passing, sums.shift - checked.shifted, sums.jump - extra)
+
+
+def _with_contacts(system: System, units: Scales, h, sums: _Sums, contacts: Contacts, bodies) -> tuple[_Sums, dict]:
+    """`sums` with what contacts do, and their violations by name, (s, nc); `bodies` are those at the stages, and the same
+    with the velocities at the start."""
+    own, (at, begun), (pushed, passing, shift, jump), parts = contacts.stages, bodies, sums, []
+    share = radau(len(own.rates)).A[-1]
     extra = contacts.normal_impulse - share @ own.contacts.normal_impulse
     extra_friction = contacts.friction_impulse - jnp.einsum("i,ick->ck", share, own.contacts.friction_impulse)
-    for group, impulse in zip(system.groups, units.impulse, strict=True):
+    for group, impulse in zip(system.groups, units.impulse, strict=False):
         of_group = functools.partial(take, numbers=group.numbers)
-        record, eta = jax.tree.map(jax.vmap(of_group), (own.contacts, own.eta))
+        record, eta = jax.tree.map(jax.vmap(of_group), (dataclasses.replace(own.contacts, joints=None), own.eta))
         sides = jax.vmap(functools.partial(mechanics.of_contacts, group))(at)
         one = jax.vmap(functools.partial(_violations_at_stage, units, h))
         violations, frames = jax.vmap(one, (None, 0, 0, None, 0, 0))(group, record, eta, impulse, *sides)
@@ -80,20 +128,9 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
         first = jax.vmap(functools.partial(mechanics.of_contacts, group))(begun)
         met = jax.vmap(functools.partial(_impact_within, units, h), (0, 0, 1, 1, 1, 1), 1)
         parts.append(violations | {IMPACT_WITHIN: met(group, impulse, frames, record, *first)})
-    balance = momenta - known - jnp.einsum("ij,jbw->ibw", method.A, pushed)
-    own_share = np.diag(method.A)[:, None, None]  # of a stage's momentum: what its own force gives in h
     in_order = functools.partial(in_user_order, system)
     joined = jax.tree.map(lambda *of: jax.vmap(in_order)(jnp.concatenate(of, axis=1)), *parts) if parts else {}
-    last = dataclasses.replace(jax.tree.map(lambda a: a[-1], there), time=before.time + h)
-    return {
-        "momentum": jnp.max(mechanics.imbalance(own_share * units.momentum, balance, passing), axis=(0, 2)),
-        "rates": jnp.max(mechanics.imbalance(units.momentum, shift, passing), axis=(0, 2)),
-        "impact": jnp.max(jnp.abs(jump[0]) / jnp.maximum(units.momentum, jnp.abs(momenta[-1])), axis=1),
-        "pose": pose_violations(units, before, after, last, change[-1, :, d:], h),
-        "energy": excess_energy(system, kinetic, contacts, h, free)[None],
-        "end": jnp.where(_differs(contacts, own.contacts), 1.0, 0.0),
-        **{name: jnp.max(values, axis=0) for name, values in joined.items()},
-    }
+    return _Sums(pushed, passing, shift, jump), joined
 
 
 def _violations_at_stage(units: Scales, h, member: ContactGroup, record: Contacts, eta, impulse, body_1, body_2):

@@ -1,7 +1,7 @@
-"""The derivative of the NCP of several stages, from one small block per contact, without its closest points.
+"""The derivative of the NCP of several stages, from one small block per constraint, without its closest points.
 
-At a stage, bodies are functions of their rates U_i, of the changes D_i and of the shifts W_n eta of their momenta; contacts
-are functions of their own unknowns and of the poses and velocities of two bodies. Each is differentiated alone. What the
+At a stage, bodies are functions of their rates U_i, of the changes D_i and of the shifts of their momenta; constraints are
+functions of their own unknowns and of the poses and velocities of two bodies. Each is differentiated alone. What the
 closest-point rows of smooth bodies say, da = -K^-1 k_D dD, is put in where their points stand. Stages depend on each other
 only through the changes D_i and through what pushes the bodies, both linear.
 """
@@ -19,15 +19,16 @@ import numpy as np
 from shapes.shards import varying_like
 from shapes.small_algebra import product
 
-from ..constraints import contact, kinematics
+from ..constraints import incidence, kinematics
+from ..constraints.conditions import Constraint
+from ..constraints.contact_group import Held
 from ..constraints.kinematics import Motion
-from ..model.system import ContactGroup, System
+from ..model.system import System
 from ..solvers.collocation import radau
 from ..solvers.linear import apart, small_inverse
 from ..solvers.static_condensation import Condensed, Local
 from . import stage_unknowns, stages
-from .stage_modes import contact_margins
-from .stages import At, Held, Modes, Stage, StageProblem
+from .stages import At, Modes, Stage, StageProblem
 
 # Least curvature that closest-point rows are given here, over the scene's length: where two surfaces are flat, poses say
 # nothing about closest points, but balances do.
@@ -120,11 +121,11 @@ def with_h(found: Derivatives, h, event) -> Condensed:
 
 
 def _columns(system: System) -> list[int]:
-    """How many of what a stage is differentiated by: U; per group, the rest of its contacts' unknowns; per group, their
+    """How many of what a stage is differentiated by: U; per group, the rest of its constraints' unknowns; per group, their
     closest points; D; h; and V. Unknowns are dimensionless."""
     b = int(np.prod(stage_unknowns.rates_shape(system)))
-    local = [len(g.bodies) * stage_unknowns.local(g) for g in system.groups]
-    rest = [len(g.bodies) * stage_unknowns.width(g) - n for g, n in zip(system.groups, local, strict=True)]
+    local = [len(g.bodies) * g.determined for g in system.constraints]
+    rest = [len(g.bodies) * stage_unknowns.width(g) - n for g, n in zip(system.constraints, local, strict=True)]
     return [b, *rest, *local, b, 1, b]
 
 
@@ -135,9 +136,9 @@ def _at_stage(problem: StageProblem, modes: Modes, held, stage: Stage, fraction)
     moved = _bodies(problem, stage, at)
     rows, margins, inverses, follow = [], [], [], [jnp.zeros((0, b))]
     shifts, pushes = jnp.zeros((b, count)), _loads(problem, stage, at, moved, fraction)
-    for g, group in enumerate(system.groups):
-        found, inverse, by_change = _contacts(problem, held, g, stage, at, moved, modes.of(g))
-        share, na = contact.shares(system, group), stage_unknowns.local(group)
+    for g, group in enumerate(system.constraints):
+        found, inverse, by_change = _constraints(problem, held, g, (stage, fraction), at, moved, modes.of(g))
+        share, na = incidence.shares(system, group), group.determined
         stays, acts = stage_unknowns.width(group), at.momenta.shape[1] * share.shape[1]
         ends = [na, stays, found.shape[2] - 2 * acts, found.shape[2] - acts]
         _, own, edges, shift, push = jnp.split(_by_columns(system, g, found), ends, axis=1)
@@ -149,7 +150,7 @@ def _at_stage(problem: StageProblem, modes: Modes, held, stage: Stage, fraction)
         rows.append(own.reshape(-1, count))
         margins.append(edges.reshape(-1, count))
         inverses.append(inverse)
-        follow.append(contact.by_body(share, by_change.swapaxes(1, 2)).reshape(-1, b))
+        follow.append(incidence.by_body(share, by_change.swapaxes(1, 2)).reshape(-1, b))
     none, units = jnp.zeros((b, count - 3 * b - 1)), problem.scales
     by_rates, by_change = _diagonal(moved.momenta_by_rates) * units.velocity.reshape(-1), _diagonal(moved.momenta)
     momenta = jnp.concatenate([by_rates, none, by_change, jnp.zeros((b, 1))], axis=1) - shifts[:, :-b]
@@ -195,27 +196,30 @@ def _loads(problem: StageProblem, stage: Stage, at: At, moved: _Bodies, fraction
     return jnp.concatenate([none, _diagonal(by_change), by_h.reshape(b, 1), _diagonal(by_velocity)], axis=1)
 
 
-def _contacts(problem: StageProblem, held, g: int, stage: Stage, at: At, moved: _Bodies, named: Held):
-    """Of a group: derivatives (nc, lanes, outputs), see `_lane_counts` and `_outputs`, with the closest points put in; K^-1
-    (nc, na, na); K^-1 k_D (nc, sides w, na)."""
-    system, group, units = problem.system, problem.system.groups[g], problem.scales
+def _constraints(problem: StageProblem, held, g: int, of_stage: tuple, at: At, moved: _Bodies, named: Held | None):
+    """Of a group: derivatives (n, lanes, outputs), see `_lane_counts` and `_outputs`, with the closest points put in; K^-1
+    (n, na, na); K^-1 k_D (n, sides w, na)."""
+    system, group, (stage, fraction) = problem.system, problem.system.constraints[g], of_stage
     numbers = [np.array(group.bodies)[:, i] for i, moves in enumerate(group.moving) if moves]
-    poses = [jax.tree.map(lambda a, n=n: a[:, n].swapaxes(0, 1), moved.pose) for n in numbers]  # (nc, w, ...)
-    motions = kinematics.contact_motions(system, at.motion, group)
-    counts, na = _lane_counts(group, at.momenta.shape[1]), stage_unknowns.local(group)
+    poses = [jax.tree.map(lambda a, n=n: a[:, n].swapaxes(0, 1), moved.pose) for n in numbers]  # (n, w, ...)
+    motions = kinematics.motions_of(system, at.motion, group)
+    counts, na = _lane_counts(group, at.momenta.shape[1]), group.determined
     one = np.eye(sum(counts))
     of_rest, of_local, of_change, of_h, of_velocity = np.split(one, np.cumsum(counts)[:-1], axis=1)
-    units = jnp.concatenate([units.contacts[g], units.impulse[g][:, None]], axis=1)
+    units = group.with_etas(problem.scales.unknowns[g])
 
     def single(member, unknowns, unit, reference, impulse, named, motions, poses):
+        def instant(h):
+            return stages.instant(dataclasses.replace(problem, h=h), impulse, problem.state.time + h * fraction)
+
         def outputs(unknowns, h, moving):
-            here, parts = dataclasses.replace(problem, h=h), iter(moving)
+            here, parts = instant(h), iter(moving)
             both = [next(parts) if moves else motion for motion, moves in zip(motions, group.moving, strict=True)]
-            placed, shifts = stages.place(here, member, unknowns, reference, *both)
-            point = stages.moving_point(member, placed, impulse, *both)
-            rows, pushes = stages.rows_and_wrenches(here, held, member, point, named)
+            placed, shifts = member.place(here, unknowns, reference, *both)
+            point = member.point(here, placed, *both)
+            rows, pushes = member.stage_rows(here, point, named, held), member.pushes(point)
             acting = [w for wrenches in (shifts, pushes) for w, moves in zip(wrenches, group.moving, strict=True) if moves]
-            return jnp.concatenate([rows, contact_margins(here, member, point, named), *acting])
+            return jnp.concatenate([rows, member.margins(here, point, named), *acting])
 
         moving = [motion for motion, moves in zip(motions, group.moving, strict=True) if moves]
         sides = len(moving)
@@ -227,39 +231,38 @@ def _contacts(problem: StageProblem, held, g: int, stage: Stage, at: At, moved: 
         ]
         lanes = varying_like((np.concatenate([of_local, of_rest], axis=1) * unit, of_h[:, 0], tangents), unknowns)
         found = jax.vmap(lambda *t: jax.jvp(outputs, (unknowns, problem.h, moving), t)[1])(*lanes)
-        given = _GIVE * stages.give(problem, group, held)
+        given = _GIVE * member.give(instant(problem.h), held)
         found = found.at[: counts[0], : len(given)].add(given[:, na:].T)
         if na == 0:
             return found, jnp.zeros((0, 0)), jnp.zeros((counts[2], 0))
-        (_, kkt, _), _ = stages.place(problem, member, unknowns, reference, *motions)
-        flat = _CURVATURE * problem.scales.length / problem.scales.gap * member.pair.curvature(kkt.geometry.tangents)
+        flat = _CURVATURE * member.flat(instant(problem.h), unknowns, reference, *motions)
         rest, by_local, by_change, *others = jnp.split(found, np.cumsum(counts)[:-1])
         inverse = small_inverse(by_local[:, :na].T + flat)
         follow = product(by_change[:, :na], inverse.T)
         return jnp.concatenate([rest, by_local, by_change - product(follow, by_local), *others]), inverse, follow
 
     return jax.vmap(single)(
-        group, stage.contacts[g], units, problem.references[g], problem.scales.impulse[g], named, motions, poses
+        group, stage.constraints[g], units, stages.reference_of(problem, g), problem.scales.impulse[g], named, motions, poses
     )
 
 
 def _by_columns(system: System, g: int, found):
-    """(nc, outputs, columns) of (nc, lanes, outputs): contacts depend on their own unknowns and bodies alone."""
-    group, (_, w) = system.groups[g], stage_unknowns.rates_shape(system)
-    share, shape = contact.shares(system, group), (len(group.bodies), found.shape[2])
+    """(n, outputs, columns) of (n, lanes, outputs): constraints depend on their own unknowns and bodies alone."""
+    group, (_, w) = system.constraints[g], stage_unknowns.rates_shape(system)
+    share, shape = incidence.shares(system, group), (len(group.bodies), found.shape[2])
     rest, local, change, h, velocity = jnp.split(found.swapaxes(1, 2), np.cumsum(_lane_counts(group, w))[:-1], axis=2)
     zeros = [jnp.zeros((*shape, count)) for count in _columns(system)]
-    columns, groups = zeros, len(system.groups)
+    columns, groups = zeros, len(system.constraints)
     for place, own in ((1 + g, rest), (1 + groups + g, local)):
         columns[place] = apart(own)
-    columns[-3], columns[-2], columns[-1] = contact.by_body(share, change), h, contact.by_body(share, velocity)
+    columns[-3], columns[-2], columns[-1] = incidence.by_body(share, change), h, incidence.by_body(share, velocity)
     return jnp.concatenate(columns, axis=2)
 
 
-def _lane_counts(group: ContactGroup, w: int) -> list[int]:
-    """How many of what a contact is differentiated by: the rest of its unknowns, its closest points; changes of its moving
-    bodies; h; and their velocities."""
-    local, acting = stage_unknowns.local(group), w * sum(group.moving)
+def _lane_counts(group: Constraint, w: int) -> list[int]:
+    """How many of what a constraint is differentiated by: the rest of its unknowns, its closest points; changes of its
+    moving bodies; h; and their velocities."""
+    local, acting = group.determined, w * sum(group.moving)
     return [stage_unknowns.width(group) - local, local, acting, 1, acting]
 
 

@@ -7,11 +7,12 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from ..constraints import kinematics
+from ..constraints import joint, kinematics
+from ..constraints.contact_group import ContactGroup
 from ..constraints.detection import most_multipliers
 from ..model.bodies import State
-from ..model.records import Contacts, Stages, no_contacts
-from ..model.system import ContactGroup, System, in_user_order, take
+from ..model.records import Contacts, Joints, Stages, no_contacts
+from ..model.system import System, in_user_order, take
 from ..solvers.collocation import radau
 from ..solvers.complementarity import length_of
 from .stages import At, StageProblem
@@ -20,11 +21,12 @@ from .stages import At, StageProblem
 def records(problem: StageProblem, ats: At, gaps, rates) -> Contacts:
     """The contacts at the end of the step with its impulses, and those at the stages; `gaps` (nc,) at its start."""
     system, s, velocity = problem.system, problem.stages, ats.motion.velocity
+    joints = _joints(problem, ats)
     if not system.groups:
-        return _no_contacts(system, rates, velocity)
+        return _with_joints(_no_contacts(system, rates, velocity), joints)
     most = most_multipliers(system)
     parts = []
-    for group, point in zip(system.groups, ats.points, strict=True):
+    for group, point in zip(system.groups, ats.points, strict=False):
         kkt = point.kkt
         own = Contacts(
             normal_impulse=point.u.p_n,
@@ -44,12 +46,35 @@ def records(problem: StageProblem, ats: At, gaps, rates) -> Contacts:
     joined, eta = jax.tree.map(lambda *a: jax.vmap(lambda v: in_user_order(system, v))(jnp.concatenate(a, axis=1)), *parts)
     share = radau(s).A[-1]  # of each stage's impulse in that of the step
     end = jax.tree.map(lambda a: a[-1], joined)
-    return dataclasses.replace(
+    found = dataclasses.replace(
         end,
         normal_impulse=share @ joined.normal_impulse,
         friction_impulse=jnp.einsum("i,ick->ck", share, joined.friction_impulse),
         stages=Stages(rates, velocity, eta, joined),
     )
+    return _with_joints(found, joints)
+
+
+def _joints(problem: StageProblem, ats: At) -> Joints | None:
+    """What the joints do at the stages, with an axis (s,) in front; None where there are none."""
+    system, first = problem.system, len(problem.system.groups)
+    points = ats.points[first:]
+
+    def at_stage(time, motion, points):
+        state = State(time, motion.position, motion.orientation, motion.velocity)
+        return joint.record(system, state, [p.multipliers for p in points], [p.eta for p in points])
+
+    return jax.vmap(at_stage)(ats.time, ats.motion, points) if points else None
+
+
+def _with_joints(contacts: Contacts, joints: Joints | None) -> Contacts:
+    """`contacts` of a step with its `joints`: impulses of the step, closures at its end, and those of its stages."""
+    if joints is None:
+        return contacts
+    share, at_stages = radau(len(joints.closure)).A[-1], dataclasses.replace(contacts.stages.contacts, joints=joints)
+    last = {name: jnp.tensordot(share, getattr(joints, name), 1) for name in ("impulse_1", "impulse_2", "multipliers")}
+    end = Joints(**last, **{name: getattr(joints, name)[-1] for name in ("closure", "coordinate", "rate")})
+    return dataclasses.replace(contacts, joints=end, stages=dataclasses.replace(contacts.stages, contacts=at_stages))
 
 
 def _no_contacts(system: System, rates, velocity) -> Contacts:
@@ -68,6 +93,6 @@ def long_forms(system: System, state: State, contacts) -> list:
         return member.pair.general.start(closest[:d], closest[d:], *kinematics.placed(member, motion_1, motion_2))
 
     return [
-        jax.vmap(one)(group, unknowns[-1], *kinematics.contact_motions(system, state, group))
-        for group, unknowns in zip(system.groups, contacts, strict=True)
+        jax.vmap(one)(group, unknowns[-1], *kinematics.motions_of(system, state, group))
+        for group, unknowns in zip(system.groups, contacts, strict=False)
     ]

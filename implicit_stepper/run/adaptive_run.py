@@ -22,6 +22,7 @@ from ..radau.driver import Run
 from ..radau.euler_steps import rounding
 from ..radau.event_loop import Taken
 from ..radau.impact_certificate import impact_violations
+from ..radau.impact_records import OF_JOINTS
 from ..radau.radau_contact import RadauContact
 from ..radau.stage_certificate import IMPACT_WITHIN
 from ..solvers.collocation import radau
@@ -111,11 +112,16 @@ def impact(states: State, steps: Taken, step: int) -> tuple[State, State, Contac
     own, share = contacts.stages, radau(len(contacts.stages.velocity)).A[-1]
     pressed, rubbed = (np.tensordot(share, a, 1) for a in (own.contacts.normal_impulse, own.contacts.friction_impulse))
     before = last if steps.h[step] == 0 else dataclasses.replace(after, velocity=own.velocity[-1])
+    joints = contacts.joints
+    if joints is not None:
+        pulled = {name: np.tensordot(share, getattr(own.contacts.joints, name), 1) for name in OF_JOINTS}
+        joints = dataclasses.replace(joints, **{name: getattr(joints, name) - pulled[name] for name in OF_JOINTS})
     contacts = dataclasses.replace(
         contacts,
         normal_impulse=contacts.normal_impulse - pressed,
         friction_impulse=contacts.friction_impulse - rubbed,
         stages=None,
+        joints=joints,
     )
     return before, after, contacts, pressed
 

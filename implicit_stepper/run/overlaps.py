@@ -73,13 +73,13 @@ def _room(part: Part) -> float:
 
 
 class Undeclared:
-    """Pairs of bodies without a contact, looked at once a chunk of steps; each is warned of once."""
+    """Pairs of bodies without a contact or a joint, looked at once a chunk of steps; each is warned of once."""
 
     def __init__(self, scene: Scene, system: System):
         self.names, self.parts = system.names, scene.body_parts()
         free = np.triu(np.ones((len(self.names), len(self.names)), bool), 1)
         free[system.body_count :] = False  # of two fixed bodies
-        for group in system.groups:
+        for group in system.constraints:  # joined bodies may overlap
             low, high = np.sort(np.array(group.bodies), axis=1).T
             free[low, high] = False
         self.pairs = np.argwhere(free)

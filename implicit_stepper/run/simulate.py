@@ -31,6 +31,7 @@ from ..stepping.run_certificate import bound, first_gaps
 from ..stepping.stepper import Stepper, closest_points, init
 from ..stepping.sweep import Sweep
 from . import adaptive_run
+from .joint_start import check_joints
 from .overlaps import Undeclared, check_start
 from .trajectory import Trajectory, assembled
 
@@ -88,6 +89,7 @@ def _fixed(scene, stepper, h, duration, tolerance, on_failure, start, progress) 
     """`simulate` with steps of h [s]."""
     system, state = jax.device_put(scene.build())
     state = state if start is None else _checked(start, system, state)
+    check_joints(stepper, system, state)
     h, whole, rest = _steps(positive("h", h), duration, float(state.time))
     records, failed, stopped = [], None, False
     with Progress(whole + (rest > 0), "steps", progress) as told:
@@ -120,6 +122,7 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
         )
     system, state = jax.device_put(scene.build())
     state = state if start is None else _checked(start, system, state)
+    check_joints(stepper, system, state)
     driver.refuse_short(system, duration)
     begun, allowed = float(state.time), resolved(tol, system, duration)
     ends = adaptive_run.stops(system, state, begun + duration, switches)

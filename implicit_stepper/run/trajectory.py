@@ -12,15 +12,15 @@ import jax
 import numpy as np
 
 from ..model.bodies import State
-from ..model.records import Contacts, Stats
+from ..model.records import Contacts, Joints, Stats
 from ..model.system import System
 from ..radau import dense_output
 from ..radau.events import Event
 from ..runtime.files import replaced
 from . import energy
-from .views import BodyView, ContactView, number_of_body, number_of_contact
+from .views import BodyView, ContactView, JointView, number_of_body, number_of_contact, number_of_joint
 
-FORMAT = 3
+FORMAT = 4
 _PER_STEP = ("contacts", "stats", "certificate")  # fields whose arrays have a first axis of n
 
 
@@ -31,8 +31,8 @@ class Trajectory:
     time (n + 1,); position (n + 1, nb, d); orientation (n + 1, nb, 4), unit quaternions with w first, or (n + 1, nb, 1)
     angles; velocity (n + 1, nb, 6 or 3), (linear, angular). `contacts` and `stats` have a first axis of n: entry i belongs
     to the end of step i, time[i + 1] (see `records.Contacts` for names, units and frames). `certificate`: the largest
-    violation of each equation, by name, (n,), dimensionless. `h` [s]; `names` of the bodies and `contact_names`, pairs;
-    mass (nb,) and inertia (nb, 3, 3) or (nb, 1, 1) in the body frames.
+    violation of each equation, by name, (n,), dimensionless. `h` [s]; `names` of the bodies, `contact_names`, pairs, and
+    `joint_names`; mass (nb,) and inertia (nb, 3, 3) or (nb, 1, 1) in the body frames.
 
     Of chosen steps, and where the last step is shorter than the others, `h` is (n,). Of chosen steps, `events` lists what
     happened to contacts when, and `counts` the problems solved, by kind: see `adaptive`. A run that begins with an impact
@@ -53,6 +53,7 @@ class Trajectory:
     contact_names: tuple[tuple[str, str], ...]
     mass: np.ndarray
     inertia: np.ndarray
+    joint_names: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     counts: dict[str, int] = dataclasses.field(default_factory=dict)
     gravity: np.ndarray | None = None
@@ -63,7 +64,8 @@ class Trajectory:
         sizes = f"{h[0]:.6g} s" if len(h) == 1 else f"{h[0]:.3g} to {h[-1]:.3g} s" if len(h) else "no length"
         return (
             f"<Trajectory: {len(self)} steps of {sizes}, t = {self.time[0]:.9g} to {self.time[-1]:.9g} s, "
-            f"{_counted(len(self.names), 'body', 'bodies')}, {_counted(len(self.contact_names), 'contact', 'contacts')}>"
+            f"{_counted(len(self.names), 'body', 'bodies')}, {_counted(len(self.contact_names), 'contact', 'contacts')}"
+            f"{', ' + _counted(len(self.joint_names), 'joint', 'joints') if self.joint_names else ''}>"
         )
 
     def __getitem__(self, steps: slice) -> Trajectory:
@@ -89,8 +91,20 @@ class Trajectory:
         """The contact between two bodies, by their names in either order, or by its number: forces [N], gaps, points.
         Parts of compound bodies are named as in `contact_names`. Raises `KeyError` that lists the names, `IndexError`."""
         i = number_of_contact(self.contact_names, bodies)
-        own = jax.tree.map(lambda a: a[:, i], dataclasses.replace(self.contacts, stages=None, landing=None))
+        own = jax.tree.map(lambda a: a[:, i], dataclasses.replace(self.contacts, stages=None, landing=None, joints=None))
         return ContactView(i, self.contact_names[i], self.time[1:], np.broadcast_to(self.h, len(self)), own)
+
+    @property
+    def joints(self) -> Joints | None:
+        """What the joints did, in the order of `joint_names`, with a first axis of n; None where there are none."""
+        return self.contacts.joints
+
+    def joint(self, joint: str | int) -> JointView:
+        """A joint, by its name or number: reactions [N, N m], closure. Raises `KeyError` that lists the names,
+        `IndexError`."""
+        i = number_of_joint(self.joint_names, joint)
+        own = jax.tree.map(lambda a: a[:, i], self.contacts.joints)
+        return JointView(i, self.joint_names[i], self.time[1:], np.broadcast_to(self.h, len(self)), own)
 
     @property
     def quaternion(self) -> np.ndarray:
@@ -158,6 +172,7 @@ class Trajectory:
             "h": np.asarray(self.h).tolist(),
             "names": self.names,
             "contact_names": self.contact_names,
+            "joint_names": self.joint_names,
         }
         header |= {"events": self.events, "counts": self.counts, "left_out": self.left_out}
         header["arrays"] = list(arrays)
@@ -180,6 +195,7 @@ def assembled(system: System, states: State, contacts: Contacts, stats: Stats, c
         h=h,
         names=system.names[: system.body_count],
         contact_names=system.contact_names,
+        joint_names=system.joint_names,
         mass=np.asarray(system.mass),
         inertia=np.asarray(system.inertia),
         gravity=np.asarray(system.gravity),

@@ -13,9 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from ..model.bodies import State
-from ..model.records import Contacts, Landing, Stages, Stats, no_contacts
+from ..model.records import Contacts, Joints, Landing, Stages, Stats, no_contacts
 from ..radau.events import Event
 from .trajectory import FORMAT, Trajectory, flat
+
+_READ = (3, FORMAT)  # format 3 knew no joints
 
 
 def load(path: str | os.PathLike) -> Trajectory:
@@ -45,8 +47,8 @@ def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
     if "header" not in stored:
         raise ValueError(f"{name} has no header: it is not a saved trajectory.")
     header = json.loads(str(stored["header"]))
-    if header["format"] != FORMAT:
-        raise ValueError(f"{name} has format {header['format']}, this version reads {FORMAT}.")
+    if header["format"] not in _READ:
+        raise ValueError(f"{name} has format {header['format']}, this version reads {', '.join(map(str, _READ))}.")
     lacking = set(header.get("arrays", ())) - set(stored)  # of a damaged directory the rest may still be read
     if lacking:
         raise ValueError(f"{name} is damaged: it lacks {', '.join(sorted(lacking))}. Take it from a copy, or run again.")
@@ -55,7 +57,7 @@ def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
         return {name.removeprefix(prefix): values for name, values in stored.items() if name.startswith(prefix)}
 
     inside = fields("contacts.stages.")
-    at_stages = Contacts(**_own(inside, "contacts.")) if inside else None
+    at_stages = Contacts(**_own(inside, "contacts."), joints=_joints(inside)) if inside else None
     stages = Stages(**_own(inside, ""), contacts=at_stages) if inside else None
     cut = fields("contacts.landing.")
     landing = _landing(cut) if cut else None
@@ -63,17 +65,24 @@ def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
 
     return Trajectory(
         **{name: stored[name] for name in ("time", "position", "orientation", "velocity", "mass", "inertia")},
-        contacts=Contacts(**_own(fields("contacts."), ""), stages=stages, landing=landing),
+        contacts=Contacts(**_own(fields("contacts."), ""), stages=stages, landing=landing, joints=_joints(stored)),
         stats=Stats(**fields("stats.")),
         certificate=fields("certificate."),
         h=h if isinstance(h, float) else np.array(h),
         names=tuple(header["names"]),
         contact_names=tuple(map(tuple, header["contact_names"])),
+        joint_names=tuple(header.get("joint_names", ())),
         events=tuple(Event(*event) for event in header["events"]),
         counts=header["counts"],
         gravity=np.array(header["gravity"], dtype=float) if "gravity" in header else None,
         left_out=tuple(header.get("left_out", ())),
     )
+
+
+def _joints(stored: dict[str, np.ndarray]) -> Joints | None:
+    """Those of the arrays of a record of contacts, named "contacts.joints.*"."""
+    own = _own(stored, "contacts.joints.")
+    return Joints(**own) if own else None
 
 
 def _landing(stored: dict[str, np.ndarray]) -> Landing:
@@ -84,7 +93,7 @@ def _landing(stored: dict[str, np.ndarray]) -> Landing:
 
 def _refuse_other_shapes(found: Trajectory, name: str) -> None:
     """Raises `ValueError` where an array has not the shape that the documentation of `Trajectory` gives it."""
-    n, nb, nc = max(found.time.size - 1, 0), len(found.names), len(found.contact_names)
+    n, nb, nc, nj = max(found.time.size - 1, 0), len(found.names), len(found.contact_names), len(found.joint_names)
     d = 2 if found.position.shape[-1:] == (2,) else 3
     width, turn, axes = (6, 4, 3) if d == 3 else (3, 1, 1)
     arrays = {
@@ -105,6 +114,8 @@ def _refuse_other_shapes(found: Trajectory, name: str) -> None:
         arrays |= {f"contacts.stages.{key}": (getattr(stages, key), (n, s, nb, width)) for key in ("rates", "velocity")}
         arrays["contacts.stages.eta"] = stages.eta, (n, s, nc)
         arrays |= _contact_shapes("contacts.stages.contacts", stages.contacts, (n, s, nc), d)
+        arrays |= _joint_shapes("contacts.stages.contacts.joints", stages.contacts.joints, (n, s, nj), width)
+    arrays |= _joint_shapes("contacts.joints", found.contacts.joints, (n, nj), width)
     landing = found.contacts.landing
     if landing is not None:
         arrays["contacts.landing.part"] = landing.part, (n,)
@@ -121,10 +132,22 @@ def _refuse_other_shapes(found: Trajectory, name: str) -> None:
             )
 
 
+def _joint_shapes(prefix: str, joints: Joints | None, leading: tuple[int, ...], width: int) -> dict[str, tuple]:
+    """As `_contact_shapes`; joints have any number of equations."""
+    if joints is None:
+        return {}
+    equations, free = joints.multipliers.shape[-1:], joints.coordinate.shape[-1:]
+    own = {"impulse_1": (width,), "impulse_2": (width,), "coordinate": free, "rate": free}
+    return {
+        key: (array, (*leading, *own.get(key.removeprefix(f"{prefix}."), equations)))
+        for key, array in flat(prefix, joints).items()
+    }
+
+
 def _contact_shapes(prefix: str, contacts: Contacts, leading: tuple[int, ...], d: int) -> dict[str, tuple]:
     """By name, the arrays of `contacts` and the shapes that they need, `leading` axes first."""
     found = {}
-    for key, array in flat("", dataclasses.replace(contacts, stages=None, landing=None)).items():
+    for key, array in flat("", dataclasses.replace(contacts, stages=None, landing=None, joints=None)).items():
         one = getattr(no_contacts(d), key.removeprefix(".")).shape[1:]
         # bodies have any number of inequalities
         needed = array.shape[-1:] if key.startswith(".multipliers") else one

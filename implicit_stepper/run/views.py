@@ -1,4 +1,4 @@
-"""One body or one contact of a run, by name: the arrays of a `Trajectory` with one axis less."""
+"""One body, contact or joint of a run, by name: the arrays of a `Trajectory` with one axis less."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..model.records import Contacts
+from ..model.records import Contacts, Joints
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +118,71 @@ class ContactView:
 
     def __repr__(self) -> str:
         return f"<contact {self.number}: {' and '.join(self.names)}, {len(self.time)} steps to t = {self.time[-1]:.9g} s>"
+
+
+@dataclasses.dataclass(frozen=True)
+class JointView:
+    """A joint in the n steps of a run; inertial frame, SI units. Entry i belongs to the end of step i, `time` (n,) [s].
+
+    `impulses`: all arrays of `records.Joints` of this joint, with the axis of joints gone. Reactions are impulses over the
+    step's h [s], so means over it; those of a step that ends with an impact contain it, and those of a step of h = 0, which
+    is nothing but an impact, are NaN.
+    """
+
+    number: int
+    name: str
+    time: np.ndarray
+    h: np.ndarray
+    impulses: Joints
+
+    @property
+    def force(self) -> np.ndarray:
+        """(n, d) [N], on the second body; most joints act reversed on the first."""
+        return self._per_time(self.impulses.impulse_2)[:, : self._dimension]
+
+    @property
+    def moment(self) -> np.ndarray:
+        """(n, 3) or (n, 1) [N m], on the second body about its centre of mass."""
+        return self._per_time(self.impulses.impulse_2)[:, self._dimension :]
+
+    @property
+    def closure(self) -> np.ndarray:
+        """How far it is open (n, r), lengths [m] and angles [rad]."""
+        return self.impulses.closure
+
+    @property
+    def coordinate(self) -> np.ndarray:
+        """What the joint leaves free (n, c): displacements [m], and angles [rad] over any number of turns; zero beyond its
+        own number, as of joints that have none."""
+        q, rate = self.impulses.coordinate, self.impulses.rate
+        # rates tell how many turns a step takes; a displacement never misses what they say by 2 pi
+        missed = np.diff(q, axis=0) - self.h[1:, None] * rate[1:]
+        turns = np.cumsum(np.rint(missed / (2 * np.pi)), axis=0)
+        return q - 2 * np.pi * np.concatenate([np.zeros_like(q[:1]), turns])
+
+    @property
+    def rate(self) -> np.ndarray:
+        """Of the coordinates (n, c) [m/s, rad/s], after an impact that ends the step."""
+        return self.impulses.rate
+
+    @property
+    def _dimension(self) -> int:
+        return 3 if self.impulses.impulse_2.shape[1] == 6 else 2
+
+    def _per_time(self, impulse: np.ndarray) -> np.ndarray:
+        return impulse / np.where(self.h > 0, self.h, np.nan)[:, None]
+
+    def __repr__(self) -> str:
+        return f"<joint {self.number}: {self.name!r}, {len(self.time)} steps to t = {self.time[-1]:.9g} s>"
+
+
+def number_of_joint(names: Sequence[str], joint: str | int) -> int:
+    """The place of `joint`, a name or a number, among `names`. Raises `KeyError`, `IndexError`."""
+    if isinstance(joint, str):
+        if joint not in names:
+            raise KeyError(f"no joint is named {joint!r}: there are {', '.join(map(repr, names)) or 'none'}.")
+        return list(names).index(joint)
+    return _in_range(joint, len(names), "joint", "joints")
 
 
 def number_of_body(names: Sequence[str], body: str | int) -> int:

@@ -11,8 +11,9 @@ from shapes.closest_points.mixture import can_mix, mixed, packed
 from shapes.closest_points.surface import surface
 
 from ..constraints.compliance import Compliance
+from ..constraints.contact_group import ContactGroup
 from ..constraints.friction import FrictionEllipsoid
-from ..model.system import ContactGroup, Frame
+from ..model.system import Frame
 from .compound import Part
 
 # Up to this sharpness the short form of the closest-point unknowns solves what the long form does, and costs less; beyond

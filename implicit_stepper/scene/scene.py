@@ -19,33 +19,15 @@ from ..model.bodies import State
 from ..model.system import System
 from ..runtime.files import replaced
 from . import toml_text
+from .body import Body, BodySpec, largest_load
 from .compound import Part, moments, parts
 from .description import BodyDescription, ContactDescription, RunSettings, SceneDescription, body_description
 from .grouping import PartContact, grouped
+from .joining import joined
+from .jointed import Jointed
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Body:
-    """Handle of a body, as its `Scene` returns it; `number` counts moving and fixed bodies apart. Only itself is equal."""
-
-    name: str
-    number: int
-    fixed: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class _BodySpec:
-    handle: Body
-    parts: tuple[Part, ...]
-    position: np.ndarray
-    orientation: np.ndarray
-    velocity: np.ndarray | None = None
-    mass: float | None = None
-    inertia: np.ndarray | None = None
-    wrench: np.ndarray | Callable | None = None
-
-
-class Scene:
+class Scene(Jointed):
     """Bodies, contacts and loads, checked as they are added. `build()` gives what steppers work on.
 
     `gravity` (3,) or, with `dimension=2`, (2,) [m/s^2], by default 9.81 against the last axis. `length_scale` [m] and
@@ -70,12 +52,13 @@ class Scene:
         self._gravity = None if gravity is None else tuple(self.gravity.tolist())
         self._length_scale = None if length_scale is None else positive("length_scale", length_scale)
         self._acceleration_scale = None if acceleration_scale is None else positive("acceleration_scale", acceleration_scale)
-        self._specs: dict[str, _BodySpec] = {}
+        self._specs: dict[str, BodySpec] = {}
         # bodies with the numbers of their parts, and the laws of their contact
         self._contacts: list[tuple[Body, int, Body, int, FrictionEllipsoid, Compliance | None]] = []
         self._bodies: list[BodyDescription] = []
         self._pairs: list[ContactDescription] = []
         self.run: RunSettings | None = None
+        self._joints = {}
 
     def add_body(
         self,
@@ -113,11 +96,12 @@ class Scene:
         )
         position = vector("position", position, self.dimension) + np.asarray(rotation.matrix(orientation)) @ centre
         width = 6 if self.dimension == 3 else 3
-        spec = _BodySpec(
+        spec = BodySpec(
             handle=handle,
             parts=tuple(part.moved(-centre) for part in body),
             position=position,
             orientation=orientation,
+            centre=np.asarray(centre, dtype=float),
             velocity=checks.velocity(np.zeros(width) if velocity is None else velocity, inertia / mass, self.dimension),
             mass=mass,
             inertia=inertia,
@@ -148,7 +132,9 @@ class Scene:
         handle, orientation = self._new(name, quaternion, angle, fixed=True)
         origin = vector("position", np.zeros(self.dimension) if position is None else position, self.dimension)
         body = parts(shape, shapes, self.dimension, name)
-        self._specs[name] = _BodySpec(handle=handle, parts=body, position=origin, orientation=orientation)
+        self._specs[name] = BodySpec(
+            handle=handle, parts=body, position=origin, orientation=orientation, centre=np.zeros(self.dimension)
+        )
         given = {"shape": shape, "position": position, "quaternion": quaternion, "angle": angle}
         self._bodies.append(body_description(name, True, shapes, **given))
         return handle
@@ -167,15 +153,7 @@ class Scene:
         `friction` is a `FrictionEllipsoid`, or a number mu for isotropic friction without drilling torque. With a
         `compliance` the bodies overlap under load; without, they are rigid.
         """
-        for argument, body in (("first", first), ("second", second)):
-            if not isinstance(body, Body):
-                raise ValueError(f"`{argument}` = {body!r} must be a handle returned by add_body or add_fixed.")
-            if body.name not in self._specs or self._specs[body.name].handle is not body:
-                raise ValueError(f"`{argument}` = {body.name!r} belongs to another scene.")
-        if first == second:
-            raise ValueError(f"`second` = {second.name!r} is the first body too: a body cannot touch itself.")
-        if first.fixed and second.fixed:
-            raise ValueError(f"{first.name!r} and {second.name!r} are both fixed: their contact would change nothing.")
+        self._pair(first, second, "contact")
         if any({a, b} == {first, second} for a, _, b, *_ in self._contacts):
             raise ValueError(f"{first.name!r} and {second.name!r} are in contact already: one contact serves a pair.")
         if not isinstance(friction, FrictionEllipsoid):
@@ -207,6 +185,8 @@ class Scene:
         """Writes a scene file, from which `implicit_stepper.load_scene` makes a scene whose runs are the same to the bit.
         Raises `ValueError` for loads that are functions (a `Wrench` of formulas is none) and for shapes that no formula
         says; `OSError`."""
+        if self._joints:
+            raise ValueError(f"joints cannot be written to scene files, and there are some: {', '.join(self._joints)}.")
         text = toml_text.written(self.description())
         with replaced(path) as new:
             new.write_text(text, encoding="utf-8")
@@ -244,6 +224,7 @@ class Scene:
             dimension=d,
             names=tuple(s.handle.name for s in moving + fixed),
             contact_names=tuple((self._part_name(a, i), self._part_name(b, j)) for a, i, b, j, *_ in self._contacts),
+            joint_names=tuple(self._joints),
             wrench_functions=tuple(s.wrench if callable(s.wrench) else None for s in moving),
             gravity=self.gravity,
             mass=mass,
@@ -252,10 +233,28 @@ class Scene:
             fixed_position=np.stack([s.position for s in fixed]) if fixed else np.zeros((0, d)),
             fixed_orientation=np.stack([s.orientation for s in fixed]) if fixed else np.zeros((0, 4 if d == 3 else 1)),
             groups=grouped(self.part_contacts(), d),
+            joints=joined(self.joint_specs()),
             length=np.float64(length),
-            acceleration=np.float64(self._acceleration_scale or self._largest_load(moving, length)),
+            acceleration=np.float64(self._acceleration_scale or largest_load(moving, self.gravity, length)),
         )
         return system, state
+
+    def _pair(self, first, second, what: str) -> None:
+        """Raises `ValueError` for two that no contact or joint can be between."""
+        for argument, body in (("first", first), ("second", second)):
+            if not isinstance(body, Body):
+                raise ValueError(f"`{argument}` = {body!r} must be a handle returned by add_body or add_fixed.")
+            if body.name not in self._specs or self._specs[body.name].handle is not body:
+                raise ValueError(f"`{argument}` = {body.name!r} belongs to another scene.")
+        if first == second:
+            raise ValueError(f"`second` = {second.name!r} is the first body too: a {what} is between two bodies.")
+        if first.fixed and second.fixed:
+            raise ValueError(f"{first.name!r} and {second.name!r} are both fixed: their {what} would change nothing.")
+
+    def _numbers(self, *bodies: Body) -> tuple[int, ...]:
+        """In the order of moving bodies first, then fixed ones."""
+        moving_count = sum(not spec.handle.fixed for spec in self._specs.values())
+        return tuple(body.number + (moving_count if body.fixed else 0) for body in bodies)
 
     def _part_name(self, body: Body, number: int) -> str:
         """The body's name, with the part's number when there are several."""
@@ -270,18 +269,6 @@ class Scene:
         number = sum(s.handle.fixed == fixed for s in self._specs.values())
         return Body(name, number, fixed), checks.orientation(quaternion, angle, self.dimension)
 
-    def _largest_load(self, moving, length) -> float:
-        """Largest of |gravity| and |force| / m at the start; without them, of |moment| / (m L), v^2 / L and omega^2 L, for a
-        scene of size L = `length` [m]; 1 where nothing moves at all [m/s^2]."""
-        d, loads, motions = self.dimension, [np.linalg.norm(self.gravity)], [0.0]
-        for s in moving:
-            load = s.wrench(0.0, s.position, s.orientation, s.velocity) if callable(s.wrench) else s.wrench
-            force, moment = np.linalg.norm(np.asarray(load)[:d]), np.linalg.norm(np.asarray(load)[d:])
-            speed, spin = np.linalg.norm(s.velocity[:d]), np.linalg.norm(s.velocity[d:])
-            loads.append(force / s.mass)
-            motions += [moment / (s.mass * length), speed**2 / length, spin**2 * length]
-        return max(loads) or max(motions) or 1.0
-
     def body_parts(self) -> list[tuple[Part, ...]]:
         """The parts of every body, moving bodies first, from their centres of mass in their axes."""
         specs = sorted(self._specs.values(), key=lambda spec: spec.handle.fixed)
@@ -289,11 +276,10 @@ class Scene:
 
     def part_contacts(self) -> list[PartContact]:
         """The contacts as they were added, with the numbers of their bodies."""
-        moving_count = sum(not spec.handle.fixed for spec in self._specs.values())
         return [
             PartContact(
                 number,
-                tuple(b.number + (moving_count if b.fixed else 0) for b in (first, second)),
+                self._numbers(first, second),
                 (not first.fixed, not second.fixed),
                 (self._specs[first.name].parts[i], self._specs[second.name].parts[j]),
                 *laws,

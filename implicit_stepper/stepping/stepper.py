@@ -56,9 +56,11 @@ def entry_point(method: Callable) -> Callable:
 @runtime_checkable
 class Stepper(Protocol):
     """What `simulate` needs of a time-stepper. `rungs` names its starts, the warm one first;
-    `normals_at_start` tells whether the normals that it records are those at the start of the step."""
+    `normals_at_start` tells whether the normals that it records are those at the start of the step; `takes_joints`
+    whether it knows joints."""
 
     rungs: ClassVar[tuple[str, ...]]
+    takes_joints: ClassVar[bool]
     normals_at_start: ClassVar[bool]
 
     def init(self, system: System, state: State, closest: tuple | None = None) -> Any:

@@ -41,6 +41,7 @@ class Explicit:
     """
 
     normals_at_start: ClassVar[bool] = False
+    takes_joints: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = common.RUNGS
 
     tolerance: float = 1e-12
@@ -133,7 +134,5 @@ def _ahead(system: System, state: State, here: Nearby, h):
     parts = []
     for group in system.groups:
         own = jax.tree.map(lambda a, group=group: take(a, group.numbers), here.geometry)
-        parts.append(
-            jax.vmap(predicted, (0, 0, 0, 0, None))(group, own, *kinematics.contact_motions(system, state, group), h)
-        )
+        parts.append(jax.vmap(predicted, (0, 0, 0, 0, None))(group, own, *kinematics.motions_of(system, state, group), h))
     return jax.tree.map(lambda *of_groups: in_user_order(system, jnp.concatenate(of_groups)), *parts)

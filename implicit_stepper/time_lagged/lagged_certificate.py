@@ -12,10 +12,11 @@ import jax.numpy as jnp
 
 from ..constraints import certificate_mechanics as mechanics
 from ..constraints.certificate_mechanics import Bodies
+from ..constraints.contact_group import ContactGroup
 from ..constraints.violations import closest_points_violation, pose_violations, slip_violation, tangent_violation
 from ..model.bodies import State
 from ..model.records import Contacts
-from ..model.system import ContactGroup, System, in_user_order, take
+from ..model.system import System, in_user_order, take
 from ..model.units import Scales, scales
 
 

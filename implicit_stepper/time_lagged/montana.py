@@ -20,9 +20,9 @@ from shapes.shape_class import ShapeClass
 from shapes.small_algebra import inner
 
 from ..constraints import kinematics
+from ..constraints.contact_group import ContactGroup
 from ..constraints.kinematics import Motion
 from ..model import rotation
-from ..model.system import ContactGroup
 
 
 def geometry_rates(member: ContactGroup, geometry: ContactGeometry, motion_1: Motion, motion_2: Motion):

@@ -200,7 +200,7 @@ def test_a_thrown_box_tumbles_and_comes_to_rest():
     lands, until, errors = fine.events[0].time, 0.38, []
     assert fine.events[0].kind == "closes"
     before = fine.at(lands - 1e-10)
-    start = State(np.array(lands), before.position[0], before.orientation[0], before.velocity[0])
+    start = State(np.array(lands), before.position, before.orientation, before.velocity)
     for h in ((until - lands) / 70, (until - lands) / 700):
         other = ist.simulate(thrown_box(), ist.GeometricallyImplicit(), h=h, duration=until - lands, start=start)
         errors.append(np.max(np.abs(other.position[-1] - fine.at(until).position)))

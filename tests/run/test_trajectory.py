@@ -84,7 +84,7 @@ def test_foreign_file_is_refused_by_name(tmp_path):
     with pytest.raises(ValueError, match=r"foreign.npz' has no header: it is not a saved trajectory"):
         load(tmp_path / "foreign.npz")
     np.savez(tmp_path / "future.npz", header='{"format": 99}')
-    with pytest.raises(ValueError, match=r"future.npz' has format 99, this version reads 3"):
+    with pytest.raises(ValueError, match=r"future.npz' has format 99, this version reads 3, 4"):
         load(tmp_path / "future.npz")
     with pytest.raises(OSError, match="missing"):
         load(tmp_path / "missing.npz")

@@ -258,7 +258,7 @@ def test_contact_that_makes_no_sense_is_refused():
     stranger, namesake = body(other, name="stranger"), fixed(other, name="ball")
     scene.add_contact(floor, ball)
     for first, second, fragments in (
-        (ball, ball, ["`second` = 'ball'", "a body cannot touch itself"]),
+        (ball, ball, ["`second` = 'ball'", "a contact is between two bodies"]),
         (floor, wall, ["'floor' and 'wall' are both fixed", "would change nothing"]),
         (floor, ball, ["'floor' and 'ball' are in contact already", "one contact serves a pair"]),
         (ball, floor, ["'ball' and 'floor' are in contact already", "one contact serves a pair"]),

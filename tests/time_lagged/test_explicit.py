@@ -41,7 +41,7 @@ def test_rates_of_points_and_normal_are_those_of_moved_bodies(gap):
     system, state = two_eggs(gap)
     here = detection.find(system, state, closest_points(system, state))
     group = jax.tree.map(lambda a: a[0], system.groups[0])
-    motions = [jax.tree.map(lambda a: a[0], m) for m in kinematics.contact_motions(system, state, system.groups[0])]
+    motions = [jax.tree.map(lambda a: a[0], m) for m in kinematics.motions_of(system, state, system.groups[0])]
     rates = geometry_rates(group, jax.tree.map(lambda a: a[0], here.geometry), *motions)
     step = 1e-5
 

@@ -1,0 +1,129 @@
+"""What a constraint states at one configuration, dimensionless, whatever the discretisation of time and the solver.
+
+    equations   = 0                     closest points; closures of joints
+    pairs       0 <= a _|_ b >= 0       p_n and gap, weights and slacks of inequalities
+    cone        |y| <= bound            y along -w, of length `bound` where w is not 0, and sigma = |w|
+
+Each class of constraints states its own; steppers apply complementarity functions, for all classes alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..solvers.blocks import Links
+from ..solvers.complementarity import fischer_burmeister
+from .friction import FRICTION_ROWS
+from .kinematics import Motion
+
+
+class Units(NamedTuple):
+    """In which conditions are measured: `length` () [m], `gap` () [m], `speed` () [m/s], and the `impulse` () [N s] of the
+    constraint."""
+
+    length: jax.Array
+    gap: jax.Array
+    speed: jax.Array
+    impulse: jax.Array
+
+
+class Instant(NamedTuple):
+    """One stage of a step of `h` () [s]: its `units`, which belong to a step of `unit_h` () [s]; `noise` () [m], what
+    rounding makes of a closed gap; its `time` () [s]; and which form of `friction.FRICTION_ROWS` is asked for."""
+
+    units: Units
+    h: jax.Array
+    unit_h: jax.Array
+    noise: jax.Array
+    time: jax.Array
+    friction: str
+
+
+class Cone(NamedTuple):
+    """Friction: its `bound` (), `y` (k,), `sigma` () and `w` (k,), dimensionless, and which components are `on` (k,)."""
+
+    bound: jax.Array
+    y: jax.Array
+    sigma: jax.Array
+    w: jax.Array
+    on: jax.Array
+
+
+class Conditions(NamedTuple):
+    """`equations` (e,), `pairs` of two (c,), and a `cone` or None."""
+
+    equations: jax.Array
+    pairs: tuple[jax.Array, jax.Array]
+    cone: Cone | None
+
+
+class Constraint(Protocol):
+    """A group of n alike constraints, a pytree with the first axis n; `vmap` hands over a member, for which `conditions` is
+    asked. Static: `bodies`, per constraint its two body numbers (moving bodies first, then fixed ones); `moving`, whether
+    body 1 and body 2 move; `numbers`, their places in the order in which the user added them; `width`, how many unknowns a
+    constraint has in a step of one stage, of which poses alone are `determined` the first ones; `etas`, how many more it has
+    at each of several stages, whose unknowns (width + etas,) are impulses where `forces` says so."""
+
+    bodies: tuple[tuple[int, int], ...]
+    moving: tuple[bool, bool]
+    numbers: tuple[int, ...]
+    width: int
+    determined: int
+    etas: int
+    forces: np.ndarray
+
+    def with_etas(self, own) -> jax.Array:
+        """Values (n, width + etas) for a stage, from those `own` (n, width) of a step of one stage."""
+
+    def unknown_units(self, length, speed, impulse) -> jax.Array:
+        """Units (n, width) of the unknowns, with `impulse` (n,)."""
+
+    def links(self, nodes, sign: float) -> Links:
+        """Which of the unknowns may be eliminated on which rows."""
+
+    def pressing(self) -> int:
+        """How many unknowns at most are not eliminated."""
+
+    def conditions(
+        self, unknowns, reference: Any, units: Units, motion_1: Motion, motion_2: Motion, time, h
+    ) -> tuple[Conditions, tuple]:
+        """What `unknowns` (width,) in physical units state with the bodies at the end of a step of h [s] at `time` [s], and
+        the wrenches [N s, N m s] of the constraint on body 1 and body 2."""
+
+    def place(self, at: Instant, unknowns, reference: Any, motion_1: Motion, motion_2: Motion) -> tuple[Any, tuple]:
+        """At a stage where bodies have these poses: what the unknowns say there, and the shifts of the bodies' momenta."""
+
+    def point(self, at: Instant, placed, motion_1: Motion, motion_2: Motion) -> Any:
+        """What was `placed`, with the velocities V_i of the bodies."""
+
+    def pushes(self, point) -> tuple:
+        """The wrenches on body 1 and body 2."""
+
+    def stage_rows(self, at: Instant, point, named: Any, held) -> jax.Array:
+        """Rows (width + etas,); where `held` (), with the modes that are `named` as equations."""
+
+    def margins(self, at: Instant, point, named: Any) -> jax.Array:
+        """How far every mode is from being left, >= 0."""
+
+    def flat(self, at: Instant, unknowns, reference: Any, motion_1: Motion, motion_2: Motion) -> jax.Array:
+        """Of those that are `determined` by poses: what keeps the derivative of their rows by them regular."""
+
+    def give(self, at: Instant, held) -> jax.Array:
+        """What the derivative (width + etas, width + etas) of the rows gains if they give way to impulses by one unit."""
+
+
+def rows(stated: Conditions, friction: str):
+    """Rows (width,) whose root is a solution; `friction` names one of `FRICTION_ROWS`."""
+    own = [stated.equations, fischer_burmeister(*stated.pairs)]
+    return jnp.concatenate(own if stated.cone is None else [*own, cone_rows(stated.cone, friction)])
+
+
+def cone_rows(cone: Cone, friction: str):
+    """Rows (1 + k,) of maximum dissipation; a component that is not on gives y_i = 0."""
+    bound, y, sigma, w, on = cone
+    found = FRICTION_ROWS[friction](bound, jnp.where(on, y, 0.0), sigma, w)
+    return found + jnp.append(0.0, jnp.where(on, 0.0, y))

@@ -1,0 +1,266 @@
+"""Contacts that are alike: their data, and what one of them states at the end of a step and at the stages of one.
+
+With several stages (see `radau.stages`) a contact holds its position by p_n + eta and its speed by p_n,
+
+    0 <= p_n + eta _|_ psi >= 0          0 <= p_n _|_ W_n V + 100 psi+ / h >= 0
+
+but a compliant contact is no constraint on positions: eta = 0, and its force obeys S (3) at the stage,
+
+    0 <= p_n _|_ psi + tau W_n V + c p_n / h >= 0
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.closest_points.conditions import ClosestPointRows, PairClass
+
+from ..model.system import Frame
+from ..solvers.blocks import Links
+from ..solvers.complementarity import STEP, fischer_burmeister, length_of
+from . import contact
+from .compliance import gap_unit, shifted_gap
+from .conditions import Conditions, Cone, Instant, Units, cone_rows
+from .kinematics import Motion
+
+_OPEN = 100.0  # gaps that close more slowly than in h over this leave the rate of the gap alone
+_NEVER = 1e9  # a margin that is not left
+_SLIGHT = 1e-10  # of g h: a slip that is none
+
+
+class Held(NamedTuple):
+    """Which half of each complementarity holds: `touching` and `pressed` (), that psi = 0 and that its rate is, or that the
+    force of a compliant contact acts, both; `sticking` (); `active` (pairs,), that the inequality carries the normal."""
+
+    touching: jax.Array
+    pressed: jax.Array
+    sticking: jax.Array
+    active: jax.Array
+
+
+class Point(NamedTuple):
+    """One contact at a stage: unknowns, closest-point rows, eta [N s], the motions of both bodies (with V_i), slip v and
+    scaled slip w [m/s], normal velocity v_n [m/s]."""
+
+    u: contact.Unknowns
+    kkt: ClosestPointRows
+    eta: jax.Array
+    motions: tuple[Motion, Motion]
+    v: jax.Array
+    w: jax.Array
+    v_n: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ContactGroup:
+    """Contacts whose shapes have the same classes and whose bodies move alike: one compiled kernel, `vmap`ped over them.
+
+    Static: `pair`; `bodies`, per contact its two body numbers (moving bodies first, then fixed ones); `moving`, whether
+    body 1 and body 2 move; `numbers`, the contacts' places in the order of `Scene.add_contact`. Arrays, first axis the nc
+    contacts: shape parameters `theta_i` (nc, k), `slope_i` (nc, m) and `interior_i` (nc, d) of `shapes.surface`; friction
+    `mu` (nc,), semi-axes `e` (nc, 3) = (e_t, e_o, e_r), or (nc, 1) in the plane; `direction` (nc, d) in the frame of body
+    1, zero where the tangents may be any; `compliance` (nc,) = 1/k [m/N] and `dissipation_time` (nc,) [s]. `frame_i` is
+    None where all shapes have the frames of their bodies, and the compliance where contacts are rigid, so that the common
+    case computes nothing.
+    """
+
+    pair: PairClass = dataclasses.field(metadata={"static": True})
+    bodies: tuple[tuple[int, int], ...] = dataclasses.field(metadata={"static": True})
+    moving: tuple[bool, bool] = dataclasses.field(metadata={"static": True})
+    numbers: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+    theta_1: jax.Array
+    theta_2: jax.Array
+    slope_1: jax.Array
+    slope_2: jax.Array
+    interior_1: jax.Array
+    interior_2: jax.Array
+    mu: jax.Array
+    e: jax.Array
+    direction: jax.Array
+    frame_1: Frame | None
+    frame_2: Frame | None
+    compliance: jax.Array | None
+    dissipation_time: jax.Array | None
+
+    @property
+    def width(self) -> int:
+        """contact.Unknowns of a contact in a step of one stage."""
+        return self.pair.unknowns + self.e.shape[-1] + 2
+
+    @property
+    def etas(self) -> int:
+        """How many equations of positions a contact has, each with an eta of its own in a step of several stages."""
+        return 1
+
+    @property
+    def determined(self) -> int:
+        """How many of the first unknowns poses alone determine: the closest points of smooth bodies."""
+        return self.pair.unknowns if self.pair.smooth else 0
+
+    @property
+    def forces(self) -> np.ndarray:
+        """Which of the unknowns of a stage (width + 1,) are impulses, h times a force: p_n and y."""
+        n, k = self.pair.unknowns, self.e.shape[-1]
+        return (np.arange(self.width + 1) >= n) & (np.arange(self.width + 1) <= n + k)
+
+    def unknown_units(self, length, speed, impulse):
+        """Units (nc, width) of the unknowns, in the order of `contact.Unknowns`; `impulse` is (nc,)."""
+        count, closest = len(self.bodies), self.pair.unknown_scale(length)
+        return jnp.concatenate(
+            [
+                jnp.broadcast_to(closest, (count, closest.size)),
+                jnp.broadcast_to(impulse[:, None], (count, 1 + self.e.shape[-1])),
+                jnp.broadcast_to(speed, (count, 1)),
+            ],
+            axis=1,
+        )
+
+    def with_etas(self, own):
+        """Values (nc, width + 1) of the unknowns of a stage, from those `own` (nc, width) of a step of one: an eta is like
+        p_n."""
+        return jnp.concatenate([own, own[:, self.pair.unknowns, None]], axis=1)
+
+    def links(self, nodes, sign: float) -> Links:
+        """What may be eliminated: closest points first, then of a contact that slides or is open p_n, y and sigma. The
+        friction rows have the `sign` () of their derivative by y; rows stand as closest points, gap, sigma, y."""
+        axes, p_n = self.e.shape[-1], self.pair.unknowns
+        sigma = p_n + axes + 1
+        scaled = tuple((p_n + 1 + i, p_n + 2 + i, sign, False) for i in range(axes))
+        pairs = ((sigma, p_n + 1, sign, sign > 0), *scaled, (p_n, p_n, -1.0, False))
+        return Links(nodes, self.width, p_n, pairs)
+
+    def pressing(self) -> int:
+        """How many unknowns at most a contact that presses leaves: p_n and y, with an edge or a face three more."""
+        return min(self.width, 4 + 3 * (self.pair.unknowns > 2 * self.pair.dimension))
+
+    def conditions(self, unknowns, reference, units: Units, motion_1: Motion, motion_2: Motion, time, h):
+        """Of one contact, a member of the group as `vmap` hands it over: its `Conditions`, and the wrenches of its impulses
+        on its bodies. `reference` (d,) orients the tangents of isotropic friction."""
+        u = contact.split(self, unknowns)
+        # a normal turns in a step by what moves a point at the scene's length by the unit of gaps
+        kkt = contact.geometry_rows(self, u.closest, reference, units.gap, motion_1, motion_2, units.gap / units.length)
+        v_n, v = contact.slip_velocities(
+            kkt.geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity
+        )
+        gap = shifted_gap(self, kkt.geometry.psi, v_n, u.p_n, h)
+        unit = gap_unit(self, units.gap, units.speed, units.impulse, h)
+        pairs = (
+            jnp.append(kkt.multipliers, u.p_n / units.impulse),
+            jnp.append(kkt.slacks, gap / unit),
+        )
+        stated = Conditions(kkt.equations, pairs, self.cone(u, self.e * v, units))
+        return stated, contact.wrenches(kkt.geometry, motion_1.position, motion_2.position, u.p_n, self.e * u.y)
+
+    def cone(self, u: contact.Unknowns, w, units: Units) -> Cone:
+        """Friction of one contact with the scaled slip w (k,) [m/s], dimensionless; a semi-axis e_i = 0 gives y_i = 0."""
+        impulse, speed = units.impulse, units.speed
+        return Cone(self.mu * u.p_n / impulse, u.y / impulse, u.sigma / speed, w / speed, self.e > 0)
+
+    def place(self, at: Instant, unknowns, reference, motion_1: Motion, motion_2: Motion):
+        """Of one contact at a stage where bodies have these poses: its unknowns by name, closest-point rows and eta; and the
+        shifts W_n eta of its bodies' momenta."""
+        u, units = contact.split(self, unknowns[:-1]), at.units
+        angle = units.gap / units.length
+        kkt = contact.geometry_rows(self, u.closest, reference, units.gap, motion_1, motion_2, angle)
+        centres, none = (motion_1.position, motion_2.position), jnp.zeros(self.e.shape)
+        return (u, kkt, unknowns[-1]), contact.wrenches(kkt.geometry, *centres, unknowns[-1], none)
+
+    def point(self, at: Instant, placed, motion_1: Motion, motion_2: Motion) -> Point:
+        """One contact that was `placed`, of bodies with velocities V_i."""
+        u, kkt, eta = placed
+        centres, velocities = (motion_1.position, motion_2.position), (motion_1.velocity, motion_2.velocity)
+        v_n, v = contact.slip_velocities(kkt.geometry, *centres, *velocities)
+        return Point(u, kkt, eta, (motion_1, motion_2), v, self.e * v, v_n)
+
+    def pushes(self, point: Point):
+        """The wrenches of its impulses on its bodies."""
+        centres = [m.position for m in point.motions]
+        return contact.wrenches(point.kkt.geometry, *centres, point.u.p_n, self.e * point.u.y)
+
+    def stage_rows(self, at: Instant, point: Point, named: Held, held):
+        """Rows (width + 1,) of one contact at a stage. Where `held` (), complementarities are the equations of the halves
+        that are `named`."""
+        halves = named.active, named.touching, named.pressed
+        holds = (held & named.touching, held, held)  # where bodies are apart, their closest points may wander over edges
+        active, touching, pressed = (
+            jnp.where(fixed, jnp.where(on, b, a), fischer_burmeister(a, b))
+            for (a, b), on, fixed in zip(self.pairs(at, point), halves, holds, strict=True)
+        )
+        cone = self.cone(point.u, point.w, at.units)
+        friction = jnp.where(held, _held_rows(cone, named.sticking), cone_rows(cone, at.friction))
+        if self.compliance is not None:
+            touching = point.eta / at.units.impulse
+        return jnp.concatenate([point.kkt.equations, active, pressed[None], friction, touching[None]])
+
+    def pairs(self, at: Instant, point: Point):
+        """The pairs 0 <= a _|_ b >= 0 of one contact at a stage, dimensionless: its inequalities', and those of p_n with the
+        gap and with the gap's rate; of a compliant contact both are the one of its law."""
+        units, psi = at.units, point.kkt.geometry.psi
+        p_n, inequalities = point.u.p_n / units.impulse, (point.kkt.multipliers, point.kkt.slacks)
+        if self.compliance is not None:
+            unit = gap_unit(self, units.gap, units.speed, units.impulse, at.unit_h)
+            law = p_n, shifted_gap(self, psi, point.v_n, point.u.p_n, at.h) / unit
+            return inequalities, law, law
+        return (
+            inequalities,
+            (p_n + point.eta / units.impulse, psi / units.gap),
+            (p_n, (point.v_n + _OPEN * jnp.maximum(psi - at.noise, 0.0) / at.h) / units.speed),
+        )
+
+    def give(self, at: Instant, held):
+        """What it adds to the derivative (width + 1, width + 1) of `stage_rows` by a contact's unknowns if its speeds and
+        its gap give way to p_n, y and eta by one unit each, with the signs of the rows."""
+        n, k = self.pair.unknowns, self.e.shape[-1]
+        complementarity = jnp.where(held, 1.0, -1.0)  # Fischer-Burmeister functions fall with both of their arguments
+        friction = 1.0 if at.friction == "projection" else complementarity
+        normal, tangential, position = n, np.arange(n + 2, n + 2 + k), n + 2 + k
+        matrix = jnp.zeros((position + 1, position + 1)).at[tangential, tangential - 1].set(friction)
+        return matrix.at[(normal, position), (normal, position)].set(complementarity)
+
+    def flat(self, at: Instant, unknowns, reference, motion_1: Motion, motion_2: Motion):
+        """What a curvature of one over the scene's length adds to the derivative of the closest-point rows by the closest
+        points: where two surfaces are flat, poses say nothing about these."""
+        (_, kkt, _), _ = self.place(at, unknowns, reference, motion_1, motion_2)
+        return at.units.length / at.units.gap * self.pair.curvature(kkt.geometry.tangents)
+
+    def modes(self, at: Instant, point: Point) -> Held:
+        """The halves that hold in a solution; without friction a contact slides.
+
+        Forces of redundant contacts may lie on the edge of the cone although nothing slips: then both halves of friction
+        hold, and rounding must not choose between them."""
+        (weights, slacks), (p, gap), (force, rate) = self.pairs(at, point)
+        along = jnp.where(self.e > 0, point.u.y / at.units.impulse, 0.0) - STEP * point.w / at.units.speed
+        radius = self.mu * force
+        touching = p > gap
+        sticking = touching & (length_of(along) <= radius + _SLIGHT) & (radius > 0)
+        return Held(touching, force > rate, sticking, touching & (weights > slacks))
+
+    def margins(self, at: Instant, point: Point, named: Held):
+        """How far (2 + pairs,) every half that is `named` is from being left, dimensionless, >= 0 while it is not: gap or
+        force; cone, or slip against friction; the inequalities' multipliers or slacks."""
+        (weights, slacks), (_, gap), (force, _) = self.pairs(at, point)
+        y = jnp.where(self.e > 0, point.u.y / at.units.impulse, 0.0)
+        # y is -mu p_n along the slip w, and y - STEP w longer by STEP |w|, or shorter where w has come to aid the slip
+        slip = length_of(y - STEP * point.w / at.units.speed) - self.mu * force
+        friction = jnp.where(named.sticking, self.mu * force - length_of(y), slip)
+        normal = jnp.where(named.touching, force, gap)
+        # without contact or friction there is nothing to slip or stick
+        rubs = jnp.where(named.touching & (self.mu > 0), friction, _NEVER)
+        own = jnp.where(named.touching, jnp.where(named.active, weights, slacks), _NEVER)
+        return jnp.concatenate([normal[None], rubs[None], own])
+
+
+def _held_rows(cone: Cone, sticking):
+    """`friction.projection_rows` on the named side: w = 0, or y of length mu p_n along y - STEP w."""
+    y = jnp.where(cone.on, cone.y, 0.0)
+    along = y - STEP * cone.w
+    size = length_of(along)
+    slides = y - cone.bound * along / jnp.where(size > 0, size, 1.0)
+    rows = jnp.where(sticking, STEP * cone.w, slides) + jnp.where(cone.on, 0.0, cone.y)
+    return jnp.concatenate([(cone.sigma - length_of(cone.w))[None], rows])

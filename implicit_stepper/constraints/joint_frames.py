@@ -1,0 +1,118 @@
+"""What joints hold and what they leave free, from two frames, one on each body.
+
+With `away` the point of body 2 seen from that of body 1, in the frame on body 1, and `turned` the rotation from the frame on
+body 1 to that on body 2, whose x axes are the axes of the joint:
+
+    BallJoint    away = 0                                Slider       away_y = away_z = 0, no rotation
+    Hinge        away = 0, the x axes parallel           Cylindrical  away_y = away_z = 0, the x axes parallel
+    Universal    away = 0, the x axes at right angles    Planar       away_x = 0, the x axes parallel
+    Fixed        away = 0, no rotation                   Distance     |away| = length
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from shapes.small_algebra import inner, product
+
+from ..model import rotation
+
+
+def _seen(parameters, pose_1, pose_2) -> tuple[jax.Array, jax.Array]:
+    """`away` (d,) [m] and `turned` (d, d)."""
+    r_1, r_2 = (rotation.matrix(orientation) for _, orientation in (pose_1, pose_2))
+    point_1, point_2 = (
+        position + inner(turn, parameters[name])
+        for (position, _), turn, name in ((pose_1, r_1, "point_1"), (pose_2, r_2, "point_2"))
+    )
+    frame_1 = product(r_1, parameters["frame_1"])
+    return inner(frame_1.T, point_2 - point_1), product(frame_1.T, product(r_2, parameters["frame_2"]))
+
+
+def _parallel(turned):
+    """0 where the x axes are parallel: (2,)."""
+    return turned[1:, 0]
+
+
+def _locked(turned):
+    """0 where nothing is turned: (3,), or (1,) in the plane."""
+    if turned.shape == (2, 2):
+        return turned[1:, 0]
+    return jnp.stack([turned[2, 1] - turned[1, 2], turned[0, 2] - turned[2, 0], turned[1, 0] - turned[0, 1]]) / 2
+
+
+def ball_joint(parameters, pose_1, pose_2, time):
+    """Closure (d,) [m]."""
+    return _seen(parameters, pose_1, pose_2)[0]
+
+
+def hinge(parameters, pose_1, pose_2, time):
+    """Closure: (3,) [m] and (2,) [rad]."""
+    away, turned = _seen(parameters, pose_1, pose_2)
+    return jnp.concatenate([away, _parallel(turned)])
+
+
+def slider(parameters, pose_1, pose_2, time):
+    """Closure: (2,) [m] and (3,) [rad], or (1,) and (1,)."""
+    away, turned = _seen(parameters, pose_1, pose_2)
+    return jnp.concatenate([away[1:], _locked(turned)])
+
+
+def cylindrical(parameters, pose_1, pose_2, time):
+    """Closure: (2,) [m] and (2,) [rad]."""
+    away, turned = _seen(parameters, pose_1, pose_2)
+    return jnp.concatenate([away[1:], _parallel(turned)])
+
+
+def planar(parameters, pose_1, pose_2, time):
+    """Closure: (1,) [m] and (2,) [rad]."""
+    away, turned = _seen(parameters, pose_1, pose_2)
+    return jnp.concatenate([away[:1], _parallel(turned)])
+
+
+def universal(parameters, pose_1, pose_2, time):
+    """Closure: (3,) [m] and (1,) [rad]."""
+    away, turned = _seen(parameters, pose_1, pose_2)
+    return jnp.append(away, turned[0, 0])
+
+
+def fixed(parameters, pose_1, pose_2, time):
+    """Closure: (3,) [m] and (3,) [rad], or (2,) and (1,)."""
+    away, turned = _seen(parameters, pose_1, pose_2)
+    return jnp.concatenate([away, _locked(turned)])
+
+
+def distance(parameters, pose_1, pose_2, time):
+    """Closure (1,) [m]."""
+    away, _ = _seen(parameters, pose_1, pose_2)
+    return (jnp.sqrt(inner(away, away)) - parameters["length"])[None]
+
+
+def _angle(turned):
+    """By how much the frame on body 2 is turned about the x axis, or in the plane."""
+    if turned.shape == (2, 2):
+        return jnp.arctan2(turned[1, 0], turned[0, 0])
+    return jnp.arctan2(turned[2, 1] - turned[1, 2], turned[1, 1] + turned[2, 2])
+
+
+def turn(parameters, pose_1, pose_2):
+    """Coordinate (1,) [rad] of a hinge."""
+    return _angle(_seen(parameters, pose_1, pose_2)[1])[None]
+
+
+def shift(parameters, pose_1, pose_2):
+    """Coordinate (1,) [m] of a slider."""
+    return _seen(parameters, pose_1, pose_2)[0][:1]
+
+
+def shift_and_turn(parameters, pose_1, pose_2):
+    """Coordinates [m], [rad] of a cylindrical joint."""
+    away, turned = _seen(parameters, pose_1, pose_2)
+    return jnp.append(away[:1], _angle(turned))
+
+
+def in_a_plane(parameters, pose_1, pose_2):
+    """Coordinates [m], [m], [rad] of a planar joint."""
+    away, turned = _seen(parameters, pose_1, pose_2)
+    return jnp.append(away[1:], _angle(turned))

@@ -1,0 +1,111 @@
+"""The joints of a system at fixed poses, as linear equations of velocities: G V + g_t = 0.
+
+    V = V_free + M^-1 G^T Lambda,      Lambda = -(G M^-1 G^T)^+ (G V_free + target)
+
+takes any velocities to those that joints allow. Rows are measured in lengths; of redundant joints, whose equations say
+things twice, Lambda is the shortest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from ..model.bodies import State
+from ..model.system import System
+from . import incidence, kinematics
+
+_SINGULAR = 1e-11  # of the largest eigenvalue of G M^-1 G^T: equations that others imply
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class JointRows:
+    """G (R, nb w) in lengths; inverse mass matrices (nb, w, w); the pseudo-inverse (R, R) of G M^-1 G^T; `lengths` (R,),
+    what made the rows lengths."""
+
+    matrix: jax.Array
+    inverse: jax.Array
+    flexibility: jax.Array
+    lengths: jax.Array
+
+    def alone(self, momenta):
+        """M^-1 times `momenta` (..., nb, w), without joints."""
+        return jnp.einsum("bij,...bj->...bi", self.inverse, momenta)
+
+    def response(self, momenta):
+        """Change of the velocities by impulsive `momenta` (..., nb, w) and the joints' answer to these."""
+        change = self.alone(momenta)
+        return change + self.answer(change, 0.0)[0]
+
+    def answer(self, velocity, target) -> tuple[jax.Array, jax.Array]:
+        """What the joints add to `velocity` (..., nb, w) so that G V = -`target` (R,), in lengths, and Lambda (..., R)."""
+        flat = velocity.reshape(*velocity.shape[:-2], -1)
+        multipliers = -(flat @ self.matrix.T + target) @ self.flexibility
+        return self.alone((multipliers @ self.matrix).reshape(velocity.shape)), multipliers
+
+
+def joint_rows(system: System, state: State, mass) -> JointRows:
+    """At the poses of `state`, with mass matrices (nb, w, w)."""
+    (nb, w), parts = state.velocity.shape, [jnp.zeros((0, state.velocity.size))]
+    for group in rigid(system):
+
+        def one(member, motion_1, motion_2):
+            lengths = member.lengths(system.length)
+            acting = jax.vmap(lambda unit: member.wrenches(unit, motion_1, motion_2, state.time)[1])(jnp.diag(lengths))
+            return jnp.stack([on for on, moves in zip(acting, member.moving, strict=True) if moves])
+
+        sides = jax.vmap(one)(group, *kinematics.motions_of(system, state, group))  # (n, sides, r, w)
+        share = incidence.shares(system, group)
+        parts.append(jnp.einsum("csb,csrw->crbw", share, sides).reshape(-1, nb * w))
+    matrix, inverse = jnp.concatenate(parts), jnp.linalg.inv(mass)
+    back = jnp.einsum("bij,rbj->rbi", inverse, matrix.reshape(-1, nb, w)).reshape(matrix.shape)
+    flexibility = jnp.linalg.pinv(matrix @ back.T, rtol=_SINGULAR, hermitian=True) if len(matrix) else matrix @ back.T
+    lengths = [jnp.tile(g.lengths(system.length), len(g.numbers)) for g in rigid(system)]
+    return JointRows(matrix, inverse, flexibility, jnp.concatenate([*lengths, jnp.zeros(0)]))
+
+
+def targets(system: System, state: State, rows: JointRows, h):
+    """What is to be added to G V (R,), in lengths, so that V moves bodies as joints ask for over a short time `h` [s] after
+    `state`: g_t, and h times what becomes of G V + g_t at constant velocities."""
+    at_rest = dataclasses.replace(state, velocity=jnp.zeros_like(state.velocity))
+    found = [jnp.zeros(0)]
+    for group in rigid(system):
+        motions = kinematics.motions_of(system, state, group)
+        resting = kinematics.motions_of(system, at_rest, group)
+        driven = jax.vmap(lambda member, *of: member.rates(*of, state.time))(group, *resting)
+        turning = jax.vmap(lambda member, *of: member.rates_grow(*of, state.time))(group, *motions)
+        found.append((driven + h * turning).reshape(-1))
+    return jnp.concatenate(found) * rows.lengths
+
+
+def rigid(system: System) -> list:
+    """The groups of joints that are constraints."""
+    return [group for group in system.joints if group.stiffness is None]
+
+
+def elastic_forces(system: System, state: State) -> tuple[list, jax.Array]:
+    """Per group the multipliers per time (n, r) of elastic joints in `state`, None of rigid ones; and what they push the
+    moving bodies by, (nb, 6 or 3) [N, N m]."""
+    forces, pushed = [], jnp.zeros_like(state.velocity)
+    for group in system.joints:
+        force = None
+        if group.stiffness is not None:
+            motions = kinematics.motions_of(system, state, group)
+            force, wrenches = jax.vmap(lambda member, *of: member.elastic_forces(*of, state.time))(group, *motions)
+            pushed = pushed + incidence.on_bodies(system, group, *wrenches)
+        forces.append(force)
+    return forces, pushed
+
+
+def by_group(system: System, values, elastic) -> list:
+    """Multipliers per group (n, r) of joints: `values` (R,), one rigid joint after the other, or the `elastic` ones."""
+    parts, start = [], 0
+    for group, own in zip(system.joints, elastic, strict=True):
+        shape = len(group.numbers), group.width
+        size = 0 if own is not None else shape[0] * shape[1]
+        parts.append(values[start : start + size].reshape(shape) if own is None else own)
+        start += size
+    return parts

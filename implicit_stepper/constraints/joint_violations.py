@@ -1,0 +1,195 @@
+"""What a record of joints and poses lacks of being a solution: closures, rates and reactions, from the record alone.
+
+Closures of the library are written a second time, with points and axes in the inertial frame; G is taken column by column,
+forward along each displacement, where the solver goes backward from multipliers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.small_algebra import inner, product
+
+from ..model.bodies import State
+from ..model.records import Joints
+from ..model.system import System, in_joint_order, take
+from ..model.units import Scales
+from . import certificate_mechanics as mechanics
+from . import joint_frames
+from .certificate_mechanics import beyond_rounding
+from .joint import JointGroup
+
+
+class Checked(NamedTuple):
+    """`violations` by name, each (nj,); what the recorded impulses and etas give the moving bodies, `given` and `shifted`
+    (nb, 6 or 3), and the magnitudes of the former, `passing`; the `work` () [J] of the impulses at the velocities."""
+
+    violations: dict[str, jax.Array]
+    given: jax.Array
+    shifted: jax.Array
+    passing: jax.Array
+    work: jax.Array
+
+
+def check(system: System, units: Scales, at: State, record: Joints, h) -> Checked | None:
+    """Of all joints in the state `at`, whose `record` has impulses in it; with etas, of a stage. None without joints.
+
+    "closure" holds g = 0, or the force of an elastic joint over h [s], and what the record says of g and of coordinates;
+    "closure rate", asked for at stages and after impacts, that G V + g_t = 0; "reaction", that the impulses are G^T times
+    the multipliers."""
+    if not system.joints:
+        return None
+    orientations = jnp.concatenate([at.orientation, system.fixed_orientation])
+    every = mechanics.everywhere(system, at.position, at.orientation, at.velocity)
+    work, parts, etas = jnp.zeros(()), [], []
+    for g, group in enumerate(system.joints, start=len(system.groups)):
+        own = jax.tree.map(lambda a, group=group: take(a, group.numbers), record)
+        numbers = np.array(group.bodies).T
+        sides = [(*(take(part, n) for part in every), take(orientations, n)) for n in numbers]
+        one = functools.partial(_of_one, system, units, at.time, h)
+        found, eta_1, eta_2 = jax.vmap(one)(group, own, units.impulse[g], *sides)
+        etas.append(dataclasses.replace(own, impulse_1=eta_1, impulse_2=eta_2))
+        work = work + sum(jnp.sum(i * side[2]) for i, side in zip((own.impulse_1, own.impulse_2), sides, strict=True))
+        parts.append(found)
+    joined, shifts = (
+        jax.tree.map(lambda *of: in_joint_order(system, jnp.concatenate(of)), *found) for found in (parts, etas)
+    )
+    magnitudes = jax.tree.map(jnp.abs, record)
+    return Checked(joined, given(system, record), given(system, shifts), given(system, magnitudes), work)
+
+
+def _of_one(system: System, units: Scales, time, h, member: JointGroup, record: Joints, impulse, side_1, side_2):
+    """Violations () of one joint, and the wrenches of its eta on both bodies; a side is (position, rotation, velocity,
+    orientation)."""
+    poses = [(position, orientation) for position, _, _, orientation in (side_1, side_2)]
+    velocities, r = [side[2] for side in (side_1, side_2)], member.width
+    lengths = jnp.where(np.array(member.angles, bool), units.length, 1.0)
+
+    def closure(position_1, orientation_1, position_2, orientation_2, t):
+        return member.closure(member.parameters, (position_1, orientation_1), (position_2, orientation_2), t)
+
+    def along(velocity_1, velocity_2, clock):
+        """The change of g as the bodies move so, and the clock."""
+        tangents = [
+            part
+            for (position, orientation), velocity in zip(poses, (velocity_1, velocity_2), strict=True)
+            for part in (velocity[: position.size], mechanics.orientation_rate(orientation, velocity[position.size :]))
+        ]
+        return jax.jvp(closure, (*poses[0], *poses[1], time), (*tangents, clock))
+
+    w, none = velocities[0].size, jnp.zeros(())
+    one, still = jnp.eye(w), jnp.zeros(w)
+    by_1 = jax.vmap(lambda move: along(move, still, none)[1])(one)  # (w, r)
+    by_2 = jax.vmap(lambda move: along(still, move, none)[1])(one)
+    g, rate = along(*velocities, jnp.ones(()))
+    multipliers = record.multipliers[:r]
+    size = jnp.maximum(impulse, jnp.max(jnp.abs(multipliers / lengths)))
+    off = [(got - by @ multipliers) for got, by in ((record.impulse_1, by_1), (record.impulse_2, by_2))]
+    levers = jnp.concatenate([jnp.ones(system.dimension), jnp.full(w - system.dimension, 1 / units.length)])
+    arms = 1 + sum(jnp.max(jnp.abs(by)) for by in (by_1, by_2))
+    far = sum(jnp.sum(jnp.abs(position)) for position, _ in poses) + units.length
+    fast = sum(jnp.sum(jnp.abs(velocity)) for velocity in velocities) * arms * units.length
+    written = _defect(member, side_1, side_2, g)
+    open_ = jnp.max(beyond_rounding(written * lengths, far)) / units.gap
+    if member.stiffness is not None:
+        force = member.stiffness * g + member.damping * rate
+        # digits of g and of its rate are those of the places and speeds that they are differences of
+        lost = (member.stiffness * far + member.damping * fast) * h
+        open_ = jnp.max(beyond_rounding(multipliers + h * force, lost) / lengths) / size
+        rate = 0.0 * rate
+    told = jnp.max(beyond_rounding((record.closure[:r] - g) * lengths, far)) / units.gap
+    told = jnp.maximum(told, _coordinates_told(member, record, poses, velocities, far, fast) / units.gap)
+    found = {
+        "closure": jnp.maximum(open_, told),
+        "reaction": jnp.max(jnp.abs(jnp.stack(off)) * levers) / (size * arms),
+    }
+    if record.eta is None:
+        return found, still, still
+    found["closure rate"] = jnp.max(beyond_rounding(rate * lengths, fast)) / units.speed
+    if member.stiffness is not None:  # no constraint that an eta could keep
+        found["closure rate"] = jnp.max(jnp.abs(record.eta[:r] / lengths)) / impulse
+    return found, by_1 @ record.eta[:r], by_2 @ record.eta[:r]
+
+
+def _coordinates_told(member: JointGroup, record: Joints, poses, velocities, far, fast):
+    """How far () the coordinates and rates that the record tells of are from those of the poses, with mechanics' own rates
+    of orientations. (Angles count as lengths, and rates over a second as well.)"""
+    if member.coordinates is None:
+        return jnp.zeros(())
+
+    def coordinates(position_1, orientation_1, position_2, orientation_2):
+        return member.coordinates(member.parameters, (position_1, orientation_1), (position_2, orientation_2))
+
+    tangents = [
+        part
+        for (position, orientation), velocity in zip(poses, velocities, strict=True)
+        for part in (velocity[: position.size], mechanics.orientation_rate(orientation, velocity[position.size :]))
+    ]
+    q, rates = jax.jvp(coordinates, (*poses[0], *poses[1]), tuple(tangents))
+    off = beyond_rounding(record.coordinate[: q.size] - q, far)
+    return jnp.max(jnp.concatenate([off, beyond_rounding(record.rate[: q.size] - rates, fast)]), initial=0.0)
+
+
+def given(system: System, record: Joints):
+    """What (nb, 6 or 3) the impulses of a `record` give the moving bodies."""
+    count, total = system.body_count, system.body_count + len(system.fixed_position)
+    numbers = in_joint_order(system, np.concatenate([np.array(group.bodies) for group in system.joints]))
+    share = np.eye(total)[numbers.T.reshape(-1)][:, :count, None]
+    return jnp.sum(share * jnp.concatenate([record.impulse_1, record.impulse_2])[:, None], axis=0)
+
+
+def impact(system: System, units: Scales, after: State, record: Joints) -> dict[str, jax.Array]:
+    """Violations of the `record` of an impact by name, each (nj,): "reaction", and "closure rate" with the velocities
+    `after` it. (That closures hold there is told by the steps around it.)"""
+    found = check(system, units, after, dataclasses.replace(record, eta=jnp.zeros_like(record.closure)), 0.0).violations
+    return {name: found[name] for name in ("closure rate", "reaction")}
+
+
+def _defect(member: JointGroup, side_1, side_2, g):
+    """The closure (r,) of a joint of the library, to signs and order, written in the inertial frame; of others g itself."""
+    of_library = _DEFECTS.get(member.closure)
+    if of_library is None:
+        return g
+    points, frames = [], []
+    for (position, turn, *_), number in ((side_1, 1), (side_2, 2)):
+        points.append(position + inner(turn, member.parameters[f"point_{number}"]))
+        frames.append(product(turn, member.parameters[f"frame_{number}"]).T)  # rows x, y, z
+    return of_library(member.parameters, points[1] - points[0], *frames)
+
+
+def _apart(frame, away):
+    """What of `away` is across the x axis of the frame: (d - 1,)."""
+    rest = away - frame[0] * inner(frame[0], away)
+    return inner(frame[1:], rest)
+
+
+def _tilt(frame_1, frame_2):
+    """x_1 x x_2 along y_1 and z_1: 0 where they are parallel."""
+    across = mechanics.across(frame_1[0], frame_2[0])
+    return inner(frame_1[1:], across)
+
+
+def _turn(frame_1, frame_2):
+    """Half the sum of all a_1 x a_2: the sine of the angle between the frames, along the axis of their rotation."""
+    if len(frame_1) == 2:
+        return (frame_1[0, 0] * frame_2[0, 1] - frame_1[0, 1] * frame_2[0, 0])[None]
+    total = sum(mechanics.across(a, b) for a, b in zip(frame_1, frame_2, strict=True))
+    return inner(frame_1, total) / 2
+
+
+_DEFECTS = {
+    joint_frames.ball_joint: lambda p, away, f_1, f_2: away,
+    joint_frames.hinge: lambda p, away, f_1, f_2: jnp.concatenate([away, _tilt(f_1, f_2)]),
+    joint_frames.slider: lambda p, away, f_1, f_2: jnp.concatenate([_apart(f_1, away), _turn(f_1, f_2)]),
+    joint_frames.cylindrical: lambda p, away, f_1, f_2: jnp.concatenate([_apart(f_1, away), _tilt(f_1, f_2)]),
+    joint_frames.planar: lambda p, away, f_1, f_2: jnp.append(inner(f_1[0], away), _tilt(f_1, f_2)),
+    joint_frames.universal: lambda p, away, f_1, f_2: jnp.append(away, inner(f_1[0], f_2[0])),
+    joint_frames.fixed: lambda p, away, f_1, f_2: jnp.concatenate([away, _turn(f_1, f_2)]),
+    joint_frames.distance: lambda p, away, f_1, f_2: (mechanics.length(away) - p["length"])[None],
+}

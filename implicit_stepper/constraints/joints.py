@@ -1,0 +1,278 @@
+"""The library of joints: each is what may not move between two frames, one on each body.
+
+In the plane a ball joint is the hinge.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.arguments import number, positive, vector
+
+from . import joint_frames
+
+
+class Place(NamedTuple):
+    """Where a body is as its joint is made: the `centre` (d,) of mass in its coordinates, and its `rotation` (d, d)."""
+
+    centre: np.ndarray
+    rotation: np.ndarray
+
+
+class Form(NamedTuple):
+    """What `joint.JointGroup` needs of a joint: `closure`, `angles`, and its `parameters`; the `coordinates` that it leaves
+    free, and which of them are `free_angles`; of an elastic one `stiffness` and `damping` (r,)."""
+
+    closure: Callable
+    angles: tuple[bool, ...]
+    parameters: Any
+    coordinates: Callable | None = None
+    free_angles: tuple[bool, ...] = ()
+    stiffness: np.ndarray | None = None
+    damping: np.ndarray | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Joint:
+    """A joint at a point of each body, `point_1` and `point_2` (d,) [m], in the coordinates of body 1 and of body 2."""
+
+    def form(self, place_1: Place, place_2: Place) -> Form:
+        """For bodies at these places. Raises `ValueError` naming the argument."""
+        d, kind = len(place_1.centre), type(self)
+        closure, angles = _CLOSURES[kind][d - 2]
+        if closure is None:
+            raise ValueError(f"a {kind.__name__} in the plane has another name: {_PLANAR[kind]}.")
+        points = [
+            vector(name, getattr(self, name), d) - place.centre
+            for name, place in (("point_1", place_1), ("point_2", place_2))
+        ]
+        frames = self._frames(place_1, place_2)
+        own = dict(zip(("point_1", "point_2", "frame_1", "frame_2"), (*points, *frames), strict=True))
+        free = _COORDINATES.get(kind, (_NONE, _NONE))[d - 2]
+        return Form(closure, angles, own | self._more(), *free)
+
+    def _frames(self, place_1: Place, place_2: Place) -> tuple[np.ndarray, np.ndarray]:
+        """Both frames (d, d), x, y and z as columns, in the coordinates of the bodies; here alike as the joint is made."""
+        return np.eye(len(place_1.centre)), place_2.rotation.T @ place_1.rotation
+
+    def _more(self) -> dict[str, Any]:
+        """Further parameters."""
+        return {}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Points(_Joint):
+    """At two points alone."""
+
+    point_1: Sequence[float]
+    point_2: Sequence[float]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Along(_Joint):
+    """With an axis of each body, `axis_1` and `axis_2` (d,), in the coordinates of body 1 and of body 2, of any length."""
+
+    point_1: Sequence[float]
+    axis_1: Sequence[float]
+    point_2: Sequence[float]
+    axis_2: Sequence[float]
+
+    def _frames(self, place_1: Place, place_2: Place) -> tuple[np.ndarray, np.ndarray]:
+        d = len(place_1.centre)
+        x_1, x_2 = (_unit(name, getattr(self, name), d) for name in ("axis_1", "axis_2"))
+        frame_1 = _completed(x_1, np.eye(d)[np.argmin(np.abs(x_1))])
+        seen = place_2.rotation.T @ place_1.rotation @ frame_1  # so that nothing is turned as the joint is made
+        return frame_1, _completed(x_2, seen[:, 1])
+
+
+@dataclasses.dataclass(frozen=True)
+class BallJoint(_Points):
+    """`point_1` and `point_2` coincide: three rotations are free, in the plane the one there is."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Hinge(_Along):
+    """`point_1` and `point_2` coincide, and the axes are parallel: rotation about them is free."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Slider(_Along):
+    """`point_2` is on the line through `point_1` along the axes, which are parallel, and nothing turns."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cylindrical(_Along):
+    """`point_2` is on the line through `point_1` along the axes, which are parallel: sliding and turning are free."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Planar(_Along):
+    """`point_2` is in the plane through `point_1` across the axes, which are parallel."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Universal(_Along):
+    """`point_1` and `point_2` coincide, and the axes, one of each body, stay at right angles."""
+
+    def _frames(self, place_1: Place, place_2: Place) -> tuple[np.ndarray, np.ndarray]:
+        d = len(place_1.centre)
+        axes = [_unit(name, getattr(self, name), d) for name in ("axis_1", "axis_2")]
+        return tuple(_completed(x, np.eye(d)[np.argmin(np.abs(x))]) for x in axes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fixed(_Points):
+    """The bodies move as one; `point_1` and `point_2` coincide."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Distance(_Points):
+    """`point_1` and `point_2` are `length` [m] > 0 apart, as the ends of a massless rod."""
+
+    length: float
+
+    def _more(self) -> dict[str, Any]:
+        return {"length": np.asarray(positive("length", self.length))}
+
+
+@dataclasses.dataclass(frozen=True)
+class Spring(_Points):
+    """A spring between two points, of `stiffness` [N/m] and natural `length` [m], with a damper of `damping` [N s/m] along
+    it. Of length 0 it pulls by stiffness times the distance, in all directions."""
+
+    stiffness: float
+    length: float = 0.0
+    damping: float = 0.0
+
+    def form(self, place_1: Place, place_2: Place) -> Form:
+        """As that of any joint."""
+        stiffness, damping, length = (not_negative(n, getattr(self, n)) for n in ("stiffness", "damping", "length"))
+        kind = Distance(self.point_1, self.point_2, length) if length else BallJoint(self.point_1, self.point_2)
+        found = kind.form(place_1, place_2)
+        r = len(found.angles)
+        return found._replace(coordinates=None, free_angles=(), stiffness=np.full(r, stiffness), damping=np.full(r, damping))
+
+
+def elastic(form: Form, which: int, stiffness, damping, rest) -> Form:
+    """A spring and a damper along coordinate `which` of the joint of a `form`."""
+    angle = form.free_angles[which]
+    return Form(
+        _Away(form.coordinates, which, angle, None),
+        (angle,),
+        form.parameters | {"rest": np.asarray(rest)},
+        stiffness=np.array([stiffness]),
+        damping=np.array([damping]),
+    )
+
+
+def driven(form: Form, which: int, motion: Callable) -> Form:
+    """Coordinate `which` of the joint of a `form` is motion(time)."""
+    angle = form.free_angles[which]
+    return Form(_Away(form.coordinates, which, angle, motion), (angle,), form.parameters)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Away:
+    """How far a coordinate is from its `motion` or, without one, from its parameter `rest`; of angles the least turn."""
+
+    coordinates: Callable
+    which: int
+    angle: bool
+    motion: Callable | None
+
+    def __call__(self, parameters, pose_1, pose_2, time):
+        wanted = parameters["rest"] if self.motion is None else self.motion(time)
+        away = self.coordinates(parameters, pose_1, pose_2)[self.which] - wanted
+        return jnp.reshape(jnp.arctan2(jnp.sin(away), jnp.cos(away)) if self.angle else away, (1,))
+
+
+@dataclasses.dataclass(frozen=True)
+class UserConstraint:
+    """`rows` equations of one's own: g((position_1, quaternion_1), (position_2, quaternion_2), time) -> (rows,), in JAX,
+    in lengths [m]; positions are those of the centres of mass. `angles`: where g has angles [rad] instead, for each row."""
+
+    g: Callable
+    rows: int
+    angles: Sequence[bool] | None = None
+
+    def form(self, place_1: Place, place_2: Place) -> Form:
+        """As that of any joint. Raises `ValueError` naming the argument."""
+        if not callable(self.g):
+            raise ValueError(f"`g` = {self.g!r} must be a function of two poses and the time.")
+        if not isinstance(self.rows, int) or self.rows < 1:
+            raise ValueError(f"`rows` = {self.rows!r} must be a whole number of equations, 1 or more.")
+        angles = (False,) * self.rows if self.angles is None else tuple(map(bool, self.angles))
+        if len(angles) != self.rows:
+            raise ValueError(f"`angles` = {self.angles!r} must name each of the {self.rows} `rows`.")
+        return Form(_Users(self.g), angles, ())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Users:
+    """A user's g as a closure: two of one g are one program."""
+
+    g: Callable
+
+    def __call__(self, parameters, pose_1, pose_2, time):
+        return jnp.asarray(self.g(pose_1, pose_2, time))
+
+
+def not_negative(name: str, value) -> float:
+    """An argument that is zero or more."""
+    value = number(name, value)
+    if value < 0:
+        raise ValueError(f"`{name}` = {value} is negative: use 0 for none.")
+    return value
+
+
+def _unit(name: str, axis, d: int) -> np.ndarray:
+    """An argument's direction."""
+    axis = vector(name, axis, d)
+    size = np.linalg.norm(axis)
+    if size == 0:
+        raise ValueError(f"`{name}` = {axis.tolist()} points nowhere: give a direction in the coordinates of its body.")
+    return axis / size
+
+
+def _completed(x: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """The right-handed frame (d, d) with the columns `x` and, across it, what is nearest to `near`."""
+    if len(x) == 2:
+        return np.stack([x, [-x[1], x[0]]], axis=1)
+    y = near - (near @ x) * x
+    y = y / np.linalg.norm(y)
+    return np.stack([x, y, np.cross(x, y)], axis=1)
+
+
+_LENGTH, _ANGLE = (False,), (True,)
+_NONE = None, ()
+# by class: closure and which of its components are angles, in the plane and in space
+_CLOSURES = {
+    BallJoint: ((joint_frames.ball_joint, 2 * _LENGTH), (joint_frames.ball_joint, 3 * _LENGTH)),
+    Hinge: (_NONE, (joint_frames.hinge, 3 * _LENGTH + 2 * _ANGLE)),
+    Slider: ((joint_frames.slider, _LENGTH + _ANGLE), (joint_frames.slider, 2 * _LENGTH + 3 * _ANGLE)),
+    Cylindrical: (_NONE, (joint_frames.cylindrical, 2 * _LENGTH + 2 * _ANGLE)),
+    Planar: (_NONE, (joint_frames.planar, _LENGTH + 2 * _ANGLE)),
+    Universal: (_NONE, (joint_frames.universal, 3 * _LENGTH + _ANGLE)),
+    Fixed: ((joint_frames.fixed, 2 * _LENGTH + _ANGLE), (joint_frames.fixed, 3 * _LENGTH + 3 * _ANGLE)),
+    Distance: ((joint_frames.distance, _LENGTH), (joint_frames.distance, _LENGTH)),
+}
+# by class: coordinates and which of them are angles, in the plane and in space
+_COORDINATES = {
+    BallJoint: ((joint_frames.turn, _ANGLE), (None, ())),
+    Hinge: (_NONE, (joint_frames.turn, _ANGLE)),
+    Slider: ((joint_frames.shift, _LENGTH), (joint_frames.shift, _LENGTH)),
+    Cylindrical: (_NONE, (joint_frames.shift_and_turn, _LENGTH + _ANGLE)),
+    Planar: (_NONE, (joint_frames.in_a_plane, 2 * _LENGTH + _ANGLE)),
+}
+_PLANAR = {
+    Hinge: "BallJoint",
+    Cylindrical: "Slider, or a UserConstraint that lets it turn",
+    Planar: "none, as bodies are in the plane already",
+    Universal: "BallJoint",
+}
+JOINTS = (*_CLOSURES, Spring, UserConstraint)

@@ -1,0 +1,49 @@
+"""What joints ask of a run before it begins: a stepper that knows them, and velocities that they allow."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import numpy as np
+
+from ..constraints import joint_rows
+from ..model import bodies
+from ..model.bodies import State
+from ..model.system import System
+from ..runtime.compilation import jit
+from ..stepping.stepper import Stepper
+
+_ROUNDED = 1e-6  # of the fastest speed: less is a matter of rounded input
+_TAKE_THEM = "GeometricallyImplicit and RadauContact"
+
+
+def check_joints(stepper: Stepper, system: System, state: State) -> None:
+    """Raises `ValueError` for a stepper without joints, and for a `state` whose velocities would tear one."""
+    if not system.joints:
+        return
+    if not stepper.takes_joints:
+        raise ValueError(f"`stepper` = {stepper!r} knows no joints, and the scene has some: take {_TAKE_THEM}.")
+    torn = np.asarray(_torn(system, state))
+    fastest = np.max(np.abs(np.asarray(state.velocity)[:, : system.dimension]), initial=0.0)
+    spin = np.max(np.abs(np.asarray(state.velocity)[:, system.dimension :]), initial=0.0)
+    allowed = _ROUNDED * (fastest + spin * float(system.length) + float(np.sqrt(system.length * system.acceleration)))
+    if not np.max(torn) <= allowed:
+        worst = int(np.argmax(np.where(np.isnan(torn), np.inf, torn)))
+        raise ValueError(
+            f"joint {_names(system)[worst]!r} would be torn at {torn[worst]:.3g} m/s by the velocities at the start: give "
+            "its bodies velocities with which its points and axes stay together."
+        )
+
+
+@functools.partial(jit, once=True)
+def _torn(system: System, state: State) -> jax.Array:
+    """|G V + g_t| (R,) [m/s], joint after joint of every group."""
+    rows = joint_rows.joint_rows(system, state, bodies.mass_matrices(system, state))
+    return abs(rows.matrix @ state.velocity.reshape(-1) + joint_rows.targets(system, state, rows, 0.0))
+
+
+def _names(system: System) -> list[str]:
+    """Of every row of `_torn`."""
+    numbers = [number for group in joint_rows.rigid(system) for number in group.numbers for _ in group.angles]
+    return [system.joint_names[number] for number in numbers]

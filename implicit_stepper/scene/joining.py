@@ -1,0 +1,74 @@
+"""Joints that are alike, put together, and what a joint needs to hold as it is added."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..constraints.joint import JointGroup
+from ..constraints.joints import Form
+
+_CLOSED = 1e-8  # of the size of a body: a closure that is open by less was rounded
+
+
+@dataclasses.dataclass(frozen=True)
+class JointSpec:
+    """A joint of a scene: its `name`; the `bodies` by number (moving bodies first, then fixed ones) and whether they are
+    `moving`; its `form`."""
+
+    name: str
+    bodies: tuple[int, int]
+    moving: tuple[bool, bool]
+    form: Form
+
+
+def joined(joints: list[JointSpec]) -> tuple[JointGroup, ...]:
+    """Joints with the same closure whose bodies move alike, as groups."""
+    alike: dict[Any, list[int]] = {}
+    for number, joint in enumerate(joints):
+        form = joint.form
+        kind = form.closure, form.angles, joint.moving, form.coordinates, form.stiffness is not None
+        alike.setdefault(kind, []).append(number)
+    return tuple(
+        JointGroup(
+            closure=closure,
+            angles=angles,
+            bodies=tuple(joints[n].bodies for n in numbers),
+            moving=moving,
+            numbers=tuple(numbers),
+            coordinates=coordinates,
+            stiffness=np.stack([joints[n].form.stiffness for n in numbers]) if springs else None,
+            damping=np.stack([joints[n].form.damping for n in numbers]) if springs else None,
+            parameters=jax.tree.map(lambda *own: np.stack(own), *(joints[n].form.parameters for n in numbers)),
+        )
+        for (closure, angles, moving, coordinates, springs), numbers in alike.items()
+    )
+
+
+def refuse_open(name: str, form: Form, poses, length: float) -> None:
+    """Raises `ValueError` where g is not of its shape, not finite, or not zero for bodies of a size `length` [m] at their
+    two `poses`."""
+    r = len(form.angles)
+    g = np.asarray(_closure(form.closure, form.parameters, *poses))
+    if g.shape != (r,) or not np.issubdtype(g.dtype, np.floating):
+        raise ValueError(f"g of joint {name!r} has shape {g.shape} and type {g.dtype}: it needs {r} numbers, shape ({r},).")
+    if not np.all(np.isfinite(g)):
+        raise ValueError(f"g of joint {name!r} is {g.tolist()} as the joint is added: it must be finite.")
+    if form.stiffness is not None:  # a spring may begin in tension
+        return
+    worst = int(np.argmax(np.abs(g) / np.where(form.angles, 1.0, length)))
+    if abs(g[worst]) > _CLOSED * (1.0 if form.angles[worst] else length):
+        unit = "rad" if form.angles[worst] else "m"
+        raise ValueError(
+            f"joint {name!r} is open by {abs(g[worst]):.3g} {unit} as it is added (component {worst} of its closure): move "
+            "the bodies, or give its points, axes or length so that they meet."
+        )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _closure(closure, parameters, pose_1, pose_2):
+    return closure(parameters, pose_1, pose_2, 0.0)

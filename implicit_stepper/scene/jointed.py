@@ -1,0 +1,89 @@
+"""The part of a scene that joins bodies: joints, and springs and motions along what these leave free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from shapes.arguments import number
+
+from ..constraints.joints import JOINTS, Form, Place, driven, elastic, not_negative
+from ..model import rotation
+from .body import Body, BodySpec
+from .joining import JointSpec, refuse_open
+
+
+class Jointed:
+    """What `scene.Scene` has of joints: `_joints`, their bodies and forms by name."""
+
+    _specs: dict[str, BodySpec]
+    _joints: dict[str, tuple[Body, Body, Form]]
+
+    def add_joint(self, first: Body, second: Body, joint, *, name: str | None = None) -> str:
+        """Joins two bodies by a `BallJoint`, `Hinge`, `Slider`, `Universal`, `Cylindrical`, `Planar`, `Fixed`, `Distance`,
+        `Spring` or `UserConstraint`; returns its `name`, by default the names of both bodies.
+
+        Points and axes are in the coordinates of `first` (point_1, axis_1) and of `second` (point_2, axis_2), those in which
+        `add_body` and `add_fixed` placed them. Bodies that a joint joins touch only if `add_contact` says so. Raises
+        `ValueError` for a joint that does not hold as the bodies are placed.
+        """
+        self._pair(first, second, "joint")
+        name = f"{first.name}-{second.name}" if name is None else name
+        if not isinstance(joint, JOINTS):
+            raise ValueError(
+                f"`joint` = {joint!r} must be one of {', '.join(kind.__name__ for kind in JOINTS)}, for instance "
+                "BallJoint(point_1=(0, 0, 1), point_2=(0, 0, 0))."
+            )
+        specs = [self._specs[body.name] for body in (first, second)]
+        form = joint.form(*(Place(s.centre, np.asarray(rotation.matrix(s.orientation))) for s in specs))
+        return self._add(name, first, second, form)
+
+    def add_spring(
+        self, joint: str, *, stiffness: float, damping: float = 0.0, rest: float = 0.0, coordinate: int = 0, name=None
+    ) -> str:
+        """A spring and a damper along a coordinate of the joint of that name: the angle of a hinge (of a ball joint in the
+        plane), the displacement of a slider, those of a cylindrical joint (displacement, angle) and of a planar one (two,
+        angle), which are 0 as the joint is added. `stiffness` [N/m, N m/rad], `damping` [N s/m, N m s/rad], `rest` [m, rad].
+        Returns the name under which a trajectory has its reactions."""
+        first, second, form = self._coordinate(joint, coordinate)
+        values = not_negative("stiffness", stiffness), not_negative("damping", damping), number("rest", rest)
+        return self._add(f"spring of {joint}" if name is None else name, first, second, elastic(form, coordinate, *values))
+
+    def add_motion(self, joint: str, motion: Callable, *, coordinate: int = 0, name: str | None = None) -> str:
+        """Prescribes a coordinate of the joint of that name (see `add_spring`) as `motion(time)` [m, rad], a smooth JAX
+        function; the reaction under the name returned is the force or moment that drives it."""
+        first, second, form = self._coordinate(joint, coordinate)
+        if not callable(motion):
+            raise ValueError(f"`motion` = {motion!r} must be a function of the time [s].")
+        return self._add(f"motion of {joint}" if name is None else name, first, second, driven(form, coordinate, motion))
+
+    def _coordinate(self, joint: str, coordinate: int) -> tuple[Body, Body, Form]:
+        """Bodies and form of a joint that has such a coordinate."""
+        if joint not in self._joints:
+            raise ValueError(f"`joint` = {joint!r} is no joint's name: there are {', '.join(self._joints) or 'none'}.")
+        first, second, form = self._joints[joint]
+        count = len(form.free_angles)
+        if not isinstance(coordinate, int) or not 0 <= coordinate < count:
+            raise ValueError(f"`coordinate` = {coordinate!r}: joint {joint!r} has {count} coordinates, counted from 0.")
+        return first, second, form
+
+    def _add(self, name, first: Body, second: Body, form: Form) -> str:
+        """Under a name of its own, if it holds as the bodies are placed."""
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"`name` = {name!r} must be a non-empty string.")
+        if name in self._joints:
+            raise ValueError(f"`name` = {name!r} is taken: every joint needs its own.")
+        specs = [self._specs[body.name] for body in (first, second)]
+        sizes = [np.sqrt(np.trace(s.inertia) / s.mass) for s in specs if not s.handle.fixed]
+        length = max(min(sizes), np.linalg.norm(specs[1].position - specs[0].position))
+        refuse_open(name, form, [(s.position, s.orientation) for s in specs], float(length))
+        self._joints[name] = (first, second, form)
+        return name
+
+    def joint_specs(self) -> list[JointSpec]:
+        """The joints as they were added."""
+        return [
+            JointSpec(name, self._numbers(first, second), (not first.fixed, not second.fixed), form)
+            for name, (first, second, form) in self._joints.items()
+        ]
