@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
-import runpy
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,8 +13,8 @@ from tqdm import tqdm
 from ..paper.comparisons import ADAPTIVE, CASES, METHODS, Case
 from ..run.compare import HEADER, Adaptive, ComparisonInterrupted, compare
 from ..run.simulate import simulate
-from ..scene.scene import Scene
 from ..stepping.stepper import Stepper
+from .scene_argument import HELP, scene_from
 
 
 def add_parser(commands) -> argparse.ArgumentParser:
@@ -27,7 +26,7 @@ def add_parser(commands) -> argparse.ArgumentParser:
         "Exit code: 0, also when a method fails, which the table then says; 2 when the command cannot run; "
         "130 after Ctrl-C, which leaves the runs until then.",
     )
-    command.add_argument("scene", metavar="SCENE", help=f"{', '.join(CASES)}, or a Python file that defines `scene`")
+    command.add_argument("scene", metavar="SCENE", help=HELP)
     command.add_argument(
         "--methods",
         default=",".join(METHODS),
@@ -62,7 +61,7 @@ def run(arguments: argparse.Namespace, out: Path) -> None:
     """Prints the table, a line as soon as its run is done, and fills `out`, also when it is interrupted. Raises `ValueError`
     for what cannot be run."""
     asked = _asked(arguments)
-    scene = _own_scene(arguments.scene) if asked.case is None else asked.case.scene()
+    scene = scene_from(arguments.scene)
     if asked.reference is None:
         reference = asked.case.reference
     else:
@@ -131,13 +130,6 @@ def _reference(text: str, wrong: list[str]) -> tuple[Stepper, dict[str, float]] 
         wrong.append(f"--reference {text!r} must be exact, METHOD:H or radau:TOL, a METHOD of {', '.join(METHODS)}.")
         return None
     return METHODS[name], {"tol" if name in ADAPTIVE else "h": _number("--reference", number, wrong)}
-
-
-def _own_scene(path: str) -> Scene:
-    scene = runpy.run_path(path).get("scene")
-    if not isinstance(scene, Scene):
-        raise ValueError(f"{path!r} does not define `scene`, an implicit_stepper.Scene.")
-    return scene
 
 
 def _number(option: str, text: str, wrong: list[str]) -> float:

@@ -15,7 +15,7 @@ from ..paper.reproduce import CASES, reproduce
 from ..runtime.compilation_cache import use_compilation_cache
 from ..runtime.threads import one_blas_thread
 from ..runtime.version import VERSION
-from . import compare
+from . import check, compare, machine, run
 
 # exit codes: a row is out of tolerance; the command cannot run as it was given; Ctrl-C, as shells have it
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
@@ -25,6 +25,39 @@ FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 def main(argv: list[str] | None = None) -> int:
     """Runs the command with `argv`, by default the process's arguments, and returns its exit code."""
     arguments = _parser().parse_args(argv)
+    if arguments.command in ("compare", "reproduce"):
+        return _into_folder(arguments)
+    try:
+        cache = use_compilation_cache()
+        jax.config.update("jax_default_device", _device(getattr(arguments, "device", "cpu")))
+        return _alone(arguments, cache)
+    except (OSError, RuntimeError, ValueError) as error:
+        return _misused(error)
+    except Interrupted as stop:
+        return _stopped(f"{stop} They are in {arguments.out}." if stop.trajectory is not None else str(stop))
+    except KeyboardInterrupt:
+        return _stopped("interrupted")
+
+
+def _alone(arguments: argparse.Namespace, cache: Path | None) -> int:
+    """The commands that are about one scene, or the machine."""
+    if arguments.command == "run":
+        _writable(Path(arguments.out).resolve().parent)
+        failure = run.run(arguments)
+        if failure is not None:
+            print(f"implicit-stepper: {failure}", file=sys.stderr)
+            return FAILED
+    elif arguments.command == "check":
+        check.run(arguments)
+    elif arguments.command == "info":
+        machine.info(cache)
+    else:
+        machine.warm(arguments.scenes, cache)
+    return 0
+
+
+def _into_folder(arguments: argparse.Namespace) -> int:
+    """`compare` and `reproduce`, which fill a folder."""
     try:
         out = _writable(Path(arguments.out))
         use_compilation_cache()
@@ -64,12 +97,21 @@ def _interrupted(stop: KeyboardInterrupt, out: Path) -> int:
     if isinstance(stop, Interrupted) and stop.trajectory is not None:
         stop.trajectory.save(out / "interrupted.npz")
         message += f", the run that was not over in interrupted.npz, to t = {stop.trajectory.time[-1]:.6g} s"
+    return _stopped(message)
+
+
+def _stopped(message: str) -> int:
     print(f"implicit-stepper: {message}", file=sys.stderr)
     return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="implicit-stepper", description="Geometrically implicit contact.")
+    parser = argparse.ArgumentParser(
+        prog="implicit-stepper",
+        description="Geometrically implicit contact.",
+        epilog="Exit codes of all commands: 0; 1 when a step was not solved, or a number is out of tolerance; 2 when the "
+        "command cannot run as it was given; 130 after Ctrl-C. What was computed until then is written.",
+    )
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser(
@@ -86,6 +128,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--quick", action="store_true", help="fewer steps, no convergence study, no animations")
     command.add_argument("--device", choices=["cpu", "gpu"], default="cpu", help="where the steps run (default: cpu)")
     compare.add_parser(commands)
+    run.add_parser(commands)
+    check.add_parser(commands)
+    machine.add_parsers(commands)
     return parser
 
 

@@ -172,7 +172,7 @@ def reproduce(names: Sequence[str], out: Path, *, quick: bool) -> list[Row]:
         print(*(f"  {line}" for line in table.lines(found)), sep="\n", flush=True)
         rows += found
         trajectory.save(out / f"{name}.npz")
-        table.write_trajectory(trajectory, out / f"{name}.csv")
+        trajectory.to_csv(out / f"{name}.csv")
         table.write_markdown(rows, out / "table.md")
         table.write_csv(rows, out / "table.csv")
         if len(found) > 1:

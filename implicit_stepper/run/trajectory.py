@@ -18,6 +18,7 @@ from ..radau import dense_output
 from ..radau.events import Event
 from ..runtime.files import replaced
 from . import energy
+from .spreadsheet import write_csv
 from .views import BodyView, ContactView, JointView, number_of_body, number_of_contact, number_of_joint
 
 FORMAT = 4
@@ -160,6 +161,10 @@ class Trajectory:
         time = np.asarray(time, dtype=float)
         found = dense_output.at(self, np.atleast_1d(time))
         return found if time.ndim else jax.tree.map(lambda a: a[0], found)
+
+    def to_csv(self, path: str | os.PathLike) -> None:
+        """Writes .csv, a line per time, units in the header: bodies, forces [N], gaps and slips. Raises `OSError`."""
+        write_csv(self, path)
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes .npz: one array per field (`contacts.gap`, ...) and a JSON header with h, names and the format number. A

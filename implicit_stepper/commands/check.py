@@ -1,0 +1,124 @@
+"""`implicit-stepper check`: what was understood of a scene, before it is run."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import warnings
+
+import jax
+import numpy as np
+
+from shapes import Shape
+
+from ..model.bodies import State
+from ..model.system import System
+from ..run.overlaps import Undeclared, check_start
+from ..run.scene_run import stepper_of
+from ..scene.description import BodyDescription, SceneDescription
+from ..scene.scene import Scene
+from ..stepping.run_certificate import first_gaps
+from ..stepping.stepper import closest_points
+from .scene_argument import HELP, scene_from
+
+
+def add_parser(commands) -> argparse.ArgumentParser:
+    """Adds the command to the subparsers of `implicit-stepper`."""
+    command = commands.add_parser(
+        "check",
+        help="what was understood of a scene",
+        description="Prints the bodies of a scene with their masses and inertias, its contacts with their gaps and "
+        "friction, degrees of freedom, unknowns and run settings, and warns of bodies that overlap. Nothing is run or "
+        "written. Exit code: 0, or 2 when the scene cannot be read or built.",
+    )
+    command.add_argument("scene", metavar="SCENE", help=HELP)
+    command.add_argument("--device", choices=["cpu", "gpu"], default="cpu", help=argparse.SUPPRESS)
+    return command
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Prints the report. Raises `ValueError` and `OSError` for what is no scene."""
+    scene = scene_from(arguments.scene)
+    print(*report(scene), sep="\n")
+
+
+def report(scene: Scene) -> list[str]:
+    """All lines of it. Raises `ValueError`."""
+    system, state = jax.device_put(scene.build())
+    closest = closest_points(system, state)
+    gaps = np.asarray(first_gaps(system, closest))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        check_start(scene, system, closest, 0.01 if scene.run is None or scene.run.h is None else scene.run.h)
+        Undeclared(scene, system).look(jax.tree.map(lambda a: np.asarray(a)[None], state))
+    described = scene.description()
+    return [
+        *_bodies(described, system, state),
+        *_contacts(described, system, gaps),
+        *_sizes(system),
+        *_settings(described),
+        *(f"warning: {one.message}" for one in told),
+    ]
+
+
+def _bodies(described: SceneDescription, system: System, state: State) -> list[str]:
+    numbers, lines = itertools.count(), []
+    for body in described.bodies:
+        if body.fixed:
+            lines.append(f"body {body.name!r}: {_shapes(body)}, fixed")
+            continue
+        i = next(numbers)
+        moments = np.linalg.eigvalsh(system.inertia[i])
+        inertia = ", ".join(f"{moment:.4g}" for moment in moments)
+        at = ", ".join(f"{x:.4g}" for x in state.position[i])
+        loads = "" if body.wrench is None else ", with a load"
+        lines.append(
+            f"body {body.name!r}: {_shapes(body)}, {system.mass[i]:.6g} kg, principal inertias {inertia} kg m^2, centre of "
+            f"mass at ({at}) m{loads}"
+        )
+    return lines
+
+
+def _shapes(body: BodyDescription) -> str:
+    every = [body.shape] if body.shapes is None else [shape for shape, _ in body.shapes]
+    return " + ".join(map(_shape, every))
+
+
+def _shape(shape: Shape) -> str:
+    values = ", ".join(f"{name}={value:.4g}" for name, value in list(shape.parameters().items())[:6])
+    more = ", ..." if len(shape.parameters()) > 6 else ""
+    return f"{shape.shape_class.name}({values}{more})"
+
+
+def _contacts(described: SceneDescription, system: System, gaps: np.ndarray) -> list[str]:
+    laws = {frozenset((contact.first, contact.second)): contact for contact in described.contacts}
+    lines = []
+    for i, (first, second) in enumerate(system.contact_names):
+        contact = next(c for pair, c in laws.items() if pair == {_body(first, described), _body(second, described)})
+        law = contact.friction
+        friction = f"mu = {law.mu:g}" + ("" if law.e_r == 0 else f", e_r = {law.e_r:g} m")
+        soft = "" if contact.compliance is None else f", stiffness {contact.compliance.stiffness:g} N/m"
+        lines.append(f"contact {i}: {first!r} and {second!r}, gap {gaps[i]:.4g} m, {friction}{soft}")
+    return lines or ["no contacts: bodies pass through each other"]
+
+
+def _body(part: str, described: SceneDescription) -> str:
+    """The body that a part, "body[0]", belongs to."""
+    names = {body.name for body in described.bodies}
+    return part if part in names else part[: part.rindex("[")]
+
+
+def _sizes(system: System) -> list[str]:
+    freedom = system.body_count * (6 if system.dimension == 3 else 3)
+    return [
+        f"degrees of freedom: {freedom}; contacts: {system.contact_count}, of {len(system.groups)} kinds that are compiled; "
+        f"unknowns a step: {system.unknown_count}"
+    ]
+
+
+def _settings(described: SceneDescription) -> list[str]:
+    if described.run is None:
+        return ["no run settings: `run` takes h = 0.01 s and a duration of 1 s, unless it is told"]
+    of = described.run
+    step = f"h = {of.h:g} s" if of.h is not None else f"tol = {of.tol:g}" if of.tol is not None else "without h and tol"
+    return [f"run: {stepper_of(of)!r:.200}, {step}, {of.duration:g} s"]

@@ -1,0 +1,103 @@
+"""`implicit-stepper run`: a scene file is run, and its trajectory written."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ..model.results import Interrupted, StepError
+from ..run.scene_run import STEPPERS, given, run_scene
+from ..run.trajectory import Trajectory
+from ..run.trajectory_file import load
+from ..scene.description import RunSettings
+from ..scene.scene import Scene
+from .scene_argument import HELP, scene_from
+
+_USUAL = {"duration": 1.0, "h": 0.01}  # of scenes without settings
+
+
+def add_parser(commands) -> argparse.ArgumentParser:
+    """Adds the command to the subparsers of `implicit-stepper`."""
+    command = commands.add_parser(
+        "run",
+        help="run a scene file and write its trajectory",
+        description="Runs a scene as its file says, or as the options say in place of that, writes the trajectory and "
+        "prints what came of it. Exit code: 0; 1 when a step was not solved, 130 after Ctrl-C, both of which leave every "
+        "step until then in the file; 2 when the command cannot run as it was given.",
+        epilog="Example: implicit-stepper run examples/scenes/bowling.toml --out bowling.npz --csv bowling.csv",
+    )
+    command.add_argument("scene", metavar="SCENE", help=HELP)
+    command.add_argument("--stepper", choices=sorted(STEPPERS), help="the method (default: that of the file)")
+    command.add_argument("--h", type=float, help="fixed step [s]")
+    command.add_argument("--tol", type=float, help="tolerance for chosen steps, in place of --h")
+    command.add_argument("--duration", type=float, help="how long [s]")
+    command.add_argument("--out", default="run.npz", metavar="FILE", help="trajectory to write (run.npz)")
+    command.add_argument("--csv", metavar="FILE", help="the same as a table, too")
+    command.add_argument("--resume", metavar="FILE", help="go on from the end of a saved trajectory of the scene")
+    command.add_argument("--device", choices=["cpu", "gpu"], default="cpu", help="where the steps run (default: cpu)")
+    return command
+
+
+def run(arguments: argparse.Namespace) -> str | None:
+    """Runs the scene and writes the trajectory, also of a run that failed or was interrupted. Returns why a step was not
+    solved, or None. Raises `ValueError` and `OSError` for what cannot be run, and `Interrupted`."""
+    scene = scene_from(arguments.scene)
+    other = {name: getattr(arguments, name) for name in ("stepper", "h", "tol", "duration")}
+    other = {name: value for name, value in other.items() if value is not None}
+    if scene.run is None and not {"h", "tol"} & set(other):
+        other = {"h": _USUAL["h"]} | other
+    if scene.run is None:
+        other = {"duration": _USUAL["duration"]} | other
+    start = None if arguments.resume is None else load(arguments.resume)
+    begun, failure = time.perf_counter(), None
+    try:
+        trajectory = run_scene(scene, start=start, **other)
+    except StepError as error:
+        trajectory, failure = error.trajectory, str(error)
+    except Interrupted as stop:
+        if stop.trajectory is not None:
+            _write(stop.trajectory, arguments)
+        raise
+    _write(trajectory, arguments)
+    print(*_summary(scene, given(scene, **other), trajectory, time.perf_counter() - begun), sep="\n")
+    print(f"written: {arguments.out}{'' if arguments.csv is None else f', {arguments.csv}'}")
+    return failure
+
+
+def _write(trajectory: Trajectory, arguments: argparse.Namespace) -> None:
+    trajectory.save(Path(arguments.out))
+    if arguments.csv is not None:
+        trajectory.to_csv(Path(arguments.csv))
+
+
+def _summary(scene: Scene, settings: RunSettings, run: Trajectory, seconds: float) -> list[str]:
+    """What a user asks of a run first."""
+    if len(run) == 0:
+        return [repr(run)]
+    step = f"tol = {settings.tol:g}" if settings.tol is not None else f"h = {settings.h:g} s"
+    worst = max(run.certificate, key=lambda name: np.max(run.certificate[name], initial=0.0), default=None)
+    energy = run.energy()
+    lines = [
+        repr(run)[1:-1],
+        f"method       {settings.stepper or 'by default'}, {step}; {seconds:.1f} s in all",
+        f"solver       {np.sum(run.stats.iterations)} Jacobians, at most {np.max(run.stats.iterations)} a step; "
+        f"largest residual {np.max(run.stats.residual):.1e}",
+    ]
+    if worst is not None:
+        lines.append(f"certificate  largest violation {np.max(run.certificate[worst], initial=0.0):.1e}, of {worst!r}")
+    left_out = f", without {', '.join(energy.left_out)}" if energy.left_out else ""
+    lines.append(f"energy       {energy.total[0]:.6g} J to {energy.total[-1]:.6g} J{left_out}")
+    for i, (first, second) in enumerate(run.contact_names[:20]):
+        contact = run.contact(i)
+        force = np.max(np.nan_to_num(contact.normal_force), initial=0.0)
+        lines.append(
+            f"contact {i}    {first} and {second}: force, mean of a step, at most {force:.4g} N; "
+            f"gap {contact.gap[-1]:.3g} m at the end"
+        )
+    lines += [f"event        {e.time:.9g} s: {' and '.join(run.contact_names[e.contact])} {e.kind}" for e in run.events[:20]]
+    if len(run.events) > 20:
+        lines.append(f"             and {len(run.events) - 20} more events")
+    return lines

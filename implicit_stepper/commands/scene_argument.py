@@ -1,0 +1,27 @@
+"""The scene that a command is given: by name, by a scene file, or by a Python file."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+from ..paper.comparisons import CASES
+from ..scene.scene import Scene
+from ..scene.toml import load_scene
+
+HELP = f"a scene file (.toml), a Python file that defines `scene` (it is run), or one of {', '.join(CASES)}"
+
+
+def scene_from(argument: str) -> Scene:
+    """The scene that `argument` names. Raises `ValueError` for what is none, `OSError` for a file that cannot be read."""
+    if argument in CASES:
+        return CASES[argument].scene()
+    path = Path(argument)
+    if not path.is_file():
+        raise ValueError(f"{argument!r} is neither a file nor one of {', '.join(CASES)}.")
+    if path.suffix != ".py":
+        return load_scene(path)
+    scene = runpy.run_path(argument).get("scene")
+    if not isinstance(scene, Scene):
+        raise ValueError(f"{argument!r} does not define `scene`, an implicit_stepper.Scene.")
+    return scene

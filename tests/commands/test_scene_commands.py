@@ -1,0 +1,137 @@
+"""`implicit-stepper run`, `check`, `info` and `warm`: what they print and write, and how they end."""
+
+import csv
+import os
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+from implicit_stepper.commands import main, run
+
+SCENES = Path(__file__).parents[2] / "examples" / "scenes"
+SPIN = str(SCENES / "spinning_sphere.toml")
+
+
+@pytest.fixture(autouse=True)
+def _settings_left_alone(monkeypatch):
+    """`main` sets JAX's device, cache and flags for its process."""
+    monkeypatch.setenv("XLA_FLAGS", os.environ["XLA_FLAGS"])
+    names = ("jax_default_device", "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs",
+             "jax_persistent_cache_min_entry_size_bytes")  # fmt: skip
+    before = {name: getattr(jax.config, name) for name in names}
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+def test_a_scene_file_is_run_and_gone_on_with(tmp_path, capsys):
+    out, table = tmp_path / "new" / "run.npz", tmp_path / "run.csv"
+    assert main.main(["run", SPIN, "--out", str(out), "--csv", str(table)]) == 0
+    said = capsys.readouterr().out
+    assert "18 steps of 0.07 s, t = 0 to 1.26 s, 1 body, 1 contact" in said
+    assert "energy       10.5799 J to 9.81 J" in said  # .4 1.962^2 / 2 + m g r; at rest
+    stored = ist.load(out)
+    assert stored.velocity[14, 0, 5] == pytest.approx(0.03924, abs=1e-10)
+    with table.open(newline="") as file:
+        assert len(list(csv.reader(file))) == 20
+    assert (
+        main.main(["run", SPIN, "--out", str(tmp_path / "b.npz"), "--resume", str(out), "--h", ".1", "--duration", ".3"])
+        == 0
+    )
+    again = ist.load(tmp_path / "b.npz")
+    assert again.time[0] == stored.time[-1]
+    np.testing.assert_allclose(np.diff(again.time), 0.1)
+
+
+def test_a_python_file_and_a_named_scene_are_scenes_too(tmp_path, capsys):
+    path = tmp_path / "own.py"
+    path.write_text(f"import implicit_stepper as ist\nscene = ist.load_scene({SPIN!r})\n")
+    assert main.main(["check", str(path)]) == 0
+    first = capsys.readouterr().out
+    assert main.main(["check", SPIN]) == 0
+    assert capsys.readouterr().out == first
+    assert main.main(["check", "block"]) == 0
+    assert "principal inertias 1e+12, 1e+12, 1e+12 kg m^2" in capsys.readouterr().out
+
+
+def test_check_says_what_was_understood(tmp_path, capsys):
+    assert main.main(["check", SPIN]) == 0
+    said = capsys.readouterr().out
+    assert "body 'ball': Ellipsoid(a=1, b=1, c=1), 1 kg, principal inertias 0.4, 0.4, 0.4 kg m^2" in said
+    assert "contact 0: 'ball' and 'floor', gap" in said
+    assert "mu = 0.2, e_r = 0.4 m" in said
+    assert "degrees of freedom: 6; contacts: 1, of 1 kinds that are compiled; unknowns a step: 17" in said
+    assert "run: GeometricallyImplicit(" in said
+    assert "warning" not in said
+    deep = tmp_path / "deep.toml"
+    deep.write_text(Path(SPIN).read_text().replace("[0.0, 0.0, 1.0]\nvelocity", "[0.0, 0.0, 0.9]\nvelocity"))
+    assert main.main(["check", str(deep)]) == 0
+    assert "gap -0.1 m" in (said := capsys.readouterr().out)
+    assert "warning: " in said
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("format = 1\nx = 3\n", "wrong.toml': the file has the key 'x'"),
+        ("format = 1\n", "the scene has no moving body"),
+        (None, "is neither a file nor one of two-spheres"),
+    ],
+)
+def test_what_is_no_scene_exits_with_2(command, content, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        Path("wrong.toml").write_text(content)
+    assert main.main([command, "wrong.toml"]) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert "Traceback" not in said
+    assert not Path("run.npz").exists()
+
+
+def test_a_step_that_fails_exits_with_1_and_leaves_the_steps_before_it(tmp_path, monkeypatch, capsys):
+    part = ist.run_scene(ist.load_scene(SPIN))[:5]
+
+    def fail(*_, **__):
+        how = {"result": ist.Result.NOT_CONVERGED, "time": 0.35, "state": None, "certificate": {}}
+        raise ist.StepError("it failed, and why", trajectory=part, **how)
+
+    monkeypatch.setattr(run, "run_scene", fail)
+    assert main.main(["run", SPIN, "--out", str(tmp_path / "a.npz")]) == 1
+    assert "it failed, and why" in capsys.readouterr().err
+    assert len(ist.load(tmp_path / "a.npz")) == 5
+
+    def stop(*_, **__):
+        raise ist.Interrupted(trajectory=part, state=part.end, end=1.26)
+
+    monkeypatch.setattr(run, "run_scene", stop)
+    assert main.main(["run", SPIN, "--out", str(tmp_path / "b.npz")]) == 130
+    assert "interrupted at t = 0.35 s" in capsys.readouterr().err
+    np.testing.assert_array_equal(ist.load(tmp_path / "b.npz").position, part.position)
+
+
+def test_info_and_warm(tmp_path, capsys):
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    jax.clear_caches()
+    assert main.main(["warm", SPIN]) == 0
+    assert int(capsys.readouterr().out.split()[0]) > 0
+    assert main.main(["warm", SPIN]) == 0
+    assert capsys.readouterr().out.startswith("0 programs were added")
+    assert main.main(["info"]) == 0
+    said = capsys.readouterr().out
+    assert f"implicit-stepper {ist.__version__}" in said
+    assert "precision: float64" in said
+    assert str(tmp_path) in said
+
+
+def test_help_tells_the_exit_codes(capsys):
+    with pytest.raises(SystemExit) as end:
+        main.main(["--help"])
+    assert end.value.code == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "130 after Ctrl-C" in said
+    assert all(f" {name} " in said for name in ("reproduce", "compare", "run", "check", "info", "warm"))
