@@ -49,6 +49,16 @@ def test_bowling():
     assert_picture("bowling")
 
 
+def test_slider_crank():
+    result = run("slider_crank")
+    assert result["error"] <= 1e-12
+    trajectory, drive = result["trajectory"], result["drive"]
+    # the work of the drive is what the energy of the three bodies gains: mean moments of steps by the angles turned
+    work = np.sum(trajectory.joint(drive).moment[:, 0] * np.diff(result["angle"]))
+    assert work == pytest.approx(np.ptp(trajectory.energy().total[[0, -1]]), rel=2e-3)
+    assert_picture("slider_crank")
+
+
 def test_own_shape():
     trajectory = run("own_shape")["trajectory"]
     assert trajectory.contacts.gap.min() >= -1e-12
