@@ -52,7 +52,7 @@ from .runtime.compilation_cache import use_compilation_cache  # noqa: E402
 from .runtime.threads import one_blas_thread  # noqa: E402
 from .runtime.version import VERSION  # noqa: E402
 from .scene.description import RunSettings  # noqa: E402
-from .scene.formula import Wrench  # noqa: E402
+from .scene.formula import Motion, Wrench  # noqa: E402
 from .scene.scene import Scene  # noqa: E402
 from .scene.tables import SceneFileError  # noqa: E402
 from .scene.toml import load_scene  # noqa: E402
@@ -82,6 +82,7 @@ __all__ = [
     "Hinge",
     "Interrupted",
     "Linearized",
+    "Motion",
     "OverlapWarning",
     "Planar",
     "RadauContact",

@@ -15,7 +15,7 @@ from ..model.bodies import State
 from ..model.system import System
 from ..run.overlaps import Undeclared, check_start
 from ..run.scene_run import stepper_of
-from ..scene.description import BodyDescription, SceneDescription
+from ..scene.description import BodyDescription, JointDescription, SceneDescription
 from ..scene.scene import Scene
 from ..stepping.run_certificate import first_gaps
 from ..stepping.stepper import closest_points
@@ -55,6 +55,7 @@ def report(scene: Scene) -> list[str]:
     return [
         *_bodies(described, system, state),
         *_contacts(described, system, gaps),
+        *_joints(described),
         *_sizes(system),
         *_settings(described),
         *(f"warning: {one.message}" for one in told),
@@ -108,10 +109,23 @@ def _body(part: str, described: SceneDescription) -> str:
     return part if part in names else part[: part.rindex("[")]
 
 
+def _joints(described: SceneDescription) -> list[str]:
+    lines = []
+    for joint in described.joints:
+        if isinstance(joint, JointDescription):
+            lines.append(f"joint {joint.name!r}: {joint.first!r} and {joint.second!r}, {joint.joint!r:.200}")
+        else:
+            what = f"stiffness {joint.stiffness:g}" if joint.motion is None else f"motion {joint.motion!r:.80}"
+            lines.append(f"joint {joint.name!r}: {what} along coordinate {joint.coordinate} of {joint.joint!r}")
+    return lines
+
+
 def _sizes(system: System) -> list[str]:
     freedom = system.body_count * (6 if system.dimension == 3 else 3)
+    rows = sum(len(group.numbers) * len(group.angles) for group in system.joints if group.stiffness is None)
+    joined = f", of which joints take {rows} (fewer where they say the same twice)" if rows else ""
     return [
-        f"degrees of freedom: {freedom}; contacts: {system.contact_count}, of {len(system.groups)} kinds that are compiled; "
+        f"degrees of freedom: {freedom}{joined}; contacts: {system.contact_count}, of {len(system.groups)} kinds that are compiled; "
         f"unknowns a step: {system.unknown_count}"
     ]
 

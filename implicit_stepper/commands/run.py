@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..model.results import Interrupted, StepError
-from ..run.scene_run import STEPPERS, given, run_scene
+from ..run.scene_run import STEPPERS, given, run_scene, stepper_of
 from ..run.trajectory import Trajectory
 from ..run.trajectory_file import load
 from ..scene.description import RunSettings
@@ -82,7 +82,7 @@ def _summary(scene: Scene, settings: RunSettings, run: Trajectory, seconds: floa
     energy = run.energy()
     lines = [
         repr(run)[1:-1],
-        f"method       {settings.stepper or 'by default'}, {step}; {seconds:.1f} s in all",
+        f"method       {type(stepper_of(settings)).__name__}, {step}; {seconds:.1f} s in all",
         f"solver       {np.sum(run.stats.iterations)} Jacobians, at most {np.max(run.stats.iterations)} a step; "
         f"largest residual {np.max(run.stats.residual):.1e}",
     ]

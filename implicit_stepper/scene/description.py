@@ -47,6 +47,29 @@ class ContactDescription:
 
 
 @dataclasses.dataclass(frozen=True)
+class JointDescription:
+    """The arguments of `Scene.add_joint`, the bodies by name."""
+
+    name: str
+    first: str
+    second: str
+    joint: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class AlongDescription:
+    """The arguments of `Scene.add_spring`, or with a `motion` those of `Scene.add_motion`: along a coordinate of a joint."""
+
+    name: str
+    joint: str
+    coordinate: int
+    stiffness: float = 0.0
+    damping: float = 0.0
+    rest: float = 0.0
+    motion: Callable | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class RunSettings:
     """How a scene is to be run: the arguments of `simulate`, with the `stepper` by name and its `settings`. Left out,
     the stepper is GeometricallyImplicit where `h` [s] is given, and RadauContact where `tol` is. They are checked when
@@ -63,7 +86,7 @@ class RunSettings:
 
 @dataclasses.dataclass(frozen=True)
 class SceneDescription:
-    """All of a scene, bodies and contacts in the order in which they were added."""
+    """All of a scene; bodies, contacts and joints in the order in which they were added."""
 
     dimension: int
     gravity: tuple[float, ...] | None = None
@@ -71,6 +94,7 @@ class SceneDescription:
     acceleration_scale: float | None = None
     bodies: tuple[BodyDescription, ...] = ()
     contacts: tuple[ContactDescription, ...] = ()
+    joints: tuple[JointDescription | AlongDescription, ...] = ()
     run: RunSettings | None = None
 
 
@@ -80,6 +104,14 @@ def body_description(name: str, fixed: bool, shapes, **given) -> BodyDescription
         shapes = tuple((shape, tuple(_plain(part) for part in pose)) for shape, pose in shapes)
     plain = {key: value if isinstance(value, Shape | Callable) else _plain(value) for key, value in given.items()}
     return BodyDescription(name=name, fixed=fixed, shapes=shapes, **plain)
+
+
+def joint_description(name: str, first: str, second: str, joint) -> JointDescription:
+    """Of what the user gave, with arrays as tuples of floats."""
+    given = {field.name: getattr(joint, field.name) for field in dataclasses.fields(joint)}
+    if not any(callable(value) for value in given.values()):
+        joint = type(joint)(**{key: _plain(value) for key, value in given.items()})
+    return JointDescription(name, first, second, joint)
 
 
 def _plain(value):

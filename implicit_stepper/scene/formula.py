@@ -78,6 +78,36 @@ class Wrench:
         return _compiled(self.force, self.moment, self.parameters)
 
 
+@dataclasses.dataclass(frozen=True)
+class Motion:
+    """A motion for `Scene.add_motion`: a formula of time t [s] as text, with the functions of `Wrench`; [m] or [rad].
+
+    Unlike a function it can be saved with its scene. Raises `ValueError` that says what is allowed."""
+
+    formula: str
+    parameters: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        values = {parameter_name(name): number(name, value) for name, value in dict(self.parameters).items()}
+        object.__setattr__(self, "parameters", tuple(sorted(values.items())))
+        _compiled_motion(self.formula, self.parameters)
+
+    def __call__(self, time):
+        """() [m] or [rad]."""
+        return jnp.asarray(_compiled_motion(self.formula, self.parameters)(time), dtype=float)
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled_motion(formula: str, parameters: tuple) -> Callable:
+    """A function of time."""
+    time = sympy.Symbol("t", real=True)
+    names = {"t": time} | {name: sympy.Float(value) for name, value in parameters}
+    try:
+        return sympy.lambdify([time], parse.parse(formula, names, FUNCTIONS), modules=_MODULES)
+    except ShapeError as error:
+        raise ValueError(f"`formula`: {error}") from error
+
+
 def parameter_name(name: object) -> str:
     """A name that a formula may give a number. Raises `ValueError` for what is no name, or means something already."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or keyword.iskeyword(name):

@@ -11,14 +11,16 @@ from shapes.arguments import number
 from ..constraints.joints import JOINTS, Form, Place, driven, elastic, not_negative
 from ..model import rotation
 from .body import Body, BodySpec
+from .description import AlongDescription, JointDescription, joint_description
 from .joining import JointSpec, refuse_open
 
 
 class Jointed:
-    """What `scene.Scene` has of joints: `_joints`, their bodies and forms by name."""
+    """What `scene.Scene` has of joints: `_joints`, their bodies and forms by name, and `_joined`, what was given."""
 
     _specs: dict[str, BodySpec]
     _joints: dict[str, tuple[Body, Body, Form]]
+    _joined: list[JointDescription | AlongDescription]
 
     def add_joint(self, first: Body, second: Body, joint, *, name: str | None = None) -> str:
         """Joins two bodies by a `BallJoint`, `Hinge`, `Slider`, `Universal`, `Cylindrical`, `Planar`, `Fixed`, `Distance`,
@@ -37,7 +39,9 @@ class Jointed:
             )
         specs = [self._specs[body.name] for body in (first, second)]
         form = joint.form(*(Place(s.centre, np.asarray(rotation.matrix(s.orientation))) for s in specs))
-        return self._add(name, first, second, form)
+        self._add(name, first, second, form)
+        self._joined.append(joint_description(name, first.name, second.name, joint))
+        return name
 
     def add_spring(
         self, joint: str, *, stiffness: float, damping: float = 0.0, rest: float = 0.0, coordinate: int = 0, name=None
@@ -48,7 +52,9 @@ class Jointed:
         Returns the name under which a trajectory has its reactions."""
         first, second, form = self._coordinate(joint, coordinate)
         values = not_negative("stiffness", stiffness), not_negative("damping", damping), number("rest", rest)
-        return self._add(f"spring of {joint}" if name is None else name, first, second, elastic(form, coordinate, *values))
+        name = self._add(f"spring of {joint}" if name is None else name, first, second, elastic(form, coordinate, *values))
+        self._joined.append(AlongDescription(name, joint, coordinate, *values))
+        return name
 
     def add_motion(self, joint: str, motion: Callable, *, coordinate: int = 0, name: str | None = None) -> str:
         """Prescribes a coordinate of the joint of that name (see `add_spring`) as `motion(time)` [m, rad], a smooth JAX
@@ -56,7 +62,9 @@ class Jointed:
         first, second, form = self._coordinate(joint, coordinate)
         if not callable(motion):
             raise ValueError(f"`motion` = {motion!r} must be a function of the time [s].")
-        return self._add(f"motion of {joint}" if name is None else name, first, second, driven(form, coordinate, motion))
+        name = self._add(f"motion of {joint}" if name is None else name, first, second, driven(form, coordinate, motion))
+        self._joined.append(AlongDescription(name, joint, coordinate, motion=motion))
+        return name
 
     def _coordinate(self, joint: str, coordinate: int) -> tuple[Body, Body, Form]:
         """Bodies and form of a joint that has such a coordinate."""

@@ -58,7 +58,7 @@ class Scene(Jointed):
         self._bodies: list[BodyDescription] = []
         self._pairs: list[ContactDescription] = []
         self.run: RunSettings | None = None
-        self._joints = {}
+        self._joints, self._joined = {}, []
 
     def add_body(
         self,
@@ -178,6 +178,7 @@ class Scene(Jointed):
             acceleration_scale=self._acceleration_scale,
             bodies=tuple(self._bodies),
             contacts=tuple(self._pairs),
+            joints=tuple(self._joined),
             run=self.run,
         )
 
@@ -185,8 +186,6 @@ class Scene(Jointed):
         """Writes a scene file, from which `implicit_stepper.load_scene` makes a scene whose runs are the same to the bit.
         Raises `ValueError` for loads that are functions (a `Wrench` of formulas is none) and for shapes that no formula
         says; `OSError`."""
-        if self._joints:
-            raise ValueError(f"joints cannot be written to scene files, and there are some: {', '.join(self._joints)}.")
         text = toml_text.written(self.description())
         with replaced(path) as new:
             new.write_text(text, encoding="utf-8")

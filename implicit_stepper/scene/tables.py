@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -107,3 +107,9 @@ class Table:
             near = difflib.get_close_matches(key, self.known, 1)
             meant = f"did you mean `{near[0]}`?" if near else f"known here are {', '.join(self.known)}."
             raise SceneFileError(f"{self.where or 'the file'} has the key {key!r:.60}, which means nothing: {meant}")
+
+
+def refuse_more(key: str, entries: Sequence, most: int) -> None:
+    """Raises `SceneFileError`."""
+    if len(entries) > most:
+        raise SceneFileError(f"`{key}` has {len(entries)} entries: a file has at most {most}.")

@@ -9,22 +9,23 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..constraints.compliance import Compliance
-from ..constraints.friction import FrictionEllipsoid
-from .description import BodyDescription, ContactDescription, RunSettings, SceneDescription
+from .building import scene_of
+from .contact_tables import contacts_of
+from .description import BodyDescription, RunSettings, SceneDescription
 from .formula import Wrench, parameter_name
+from .joint_tables import joint_of
 from .scene import Scene
 from .shape_tables import shape_of
-from .tables import SceneFileError, Table
+from .tables import SceneFileError, Table, refuse_more
 from .units import LENGTHS, MASSES, Units
 
 FORMAT = 1
 LONGEST = 500_000  # bytes
-_MOST_BODIES, _MOST_PARTS, _MOST_CONTACTS, _MOST_PAIRS = 1000, 50, 20_000, 500_000
+_MOST_BODIES, _MOST_PARTS = 1000, 50
 # a key a.b.c...: tomllib takes a time that grows with the square of its parts. Bounded repeats: this is linear
 _CHAINED = re.compile(r"(?:[^\s=\[\]{},#.]{1,60}+[ \t]{0,4}+\.[ \t]{0,4}+){20}")
 
@@ -43,37 +44,6 @@ def load_scene(path: str | os.PathLike) -> Scene:
         raise SceneFileError(f"{name!r} is no scene file: it is not text in UTF-8 ({error.reason}).") from error
     except SceneFileError as error:
         raise SceneFileError(f"{name!r}: {error}") from error
-
-
-def scene_of(description: SceneDescription) -> Scene:
-    """The scene that has this description. Raises `SceneFileError` that names the body or contact that cannot be."""
-    of = description
-    try:
-        scene = Scene(
-            gravity=of.gravity,
-            dimension=of.dimension,
-            length_scale=of.length_scale,
-            acceleration_scale=of.acceleration_scale,
-        )
-    except ValueError as error:
-        raise SceneFileError(f"the scene: {error}") from error
-    handles = {}
-    for body in of.bodies:
-        given = {name: value for name, value in vars(body).items() if name not in ("name", "fixed") and value is not None}
-        try:
-            handles[body.name] = (scene.add_fixed if body.fixed else scene.add_body)(name=body.name, **given)
-        except (ValueError, ArithmeticError) as error:
-            raise SceneFileError(f"the body {body.name!r:.60}: {error}") from error
-    for contact in of.contacts:
-        pair = contact.first, contact.second
-        try:
-            scene.add_contact(*map(handles.__getitem__, pair), friction=contact.friction, compliance=contact.compliance)
-        except KeyError as error:
-            raise SceneFileError(f"a contact names the body {error.args[0]!r:.60}, which there is not.") from error
-        except ValueError as error:
-            raise SceneFileError(f"the contact of {pair}: {error}") from error
-    scene.run = of.run
-    return scene
 
 
 def read(text: str) -> SceneDescription:
@@ -101,16 +71,20 @@ def read(text: str) -> SceneDescription:
     }
     scene.end()
     bodies = whole.tables("body")
-    _refuse_more("body", bodies, _MOST_BODIES)
+    refuse_more("body", bodies, _MOST_BODIES)
     waiting = [_body(table, dimension, units) for table in bodies]
     names = [name for name, *_ in waiting]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise SceneFileError(f"body: the name {twice[0]!r:.60} is taken: every body needs its own.")
-    contacts = _contacts(whole, [(name, fixed) for name, fixed, _ in waiting], units)
+    contacts = contacts_of(whole, [(name, fixed) for name, fixed, _ in waiting], units)
+    joined = whole.tables("joint")
+    refuse_more("joint", joined, _MOST_BODIES)
+    joints = tuple(joint_of(table, units) for table in joined)
     run = _run(whole.table("run", None))
     whole.end()
-    return SceneDescription(**described, bodies=tuple(build() for *_, build in waiting), contacts=contacts, run=run)
+    built = tuple(build() for *_, build in waiting)
+    return SceneDescription(**described, bodies=built, contacts=contacts, joints=joints, run=run)
 
 
 def _parameters(data: object) -> dict[str, float]:
@@ -141,7 +115,7 @@ def _body(table: Table, dimension: int, units: Units) -> tuple[str, bool, Callab
     name, fixed = table.text("name"), table.flag("fixed", False)
     table.where = f"{table.where} ({name!r:.40})"
     inner, parts = table.table("shape", None), table.tables("parts")
-    _refuse_more("parts", parts, _MOST_PARTS)
+    refuse_more("parts", parts, _MOST_PARTS)
     shape = None if inner is None else shape_of(inner, dimension, units)
     if (shape is None) == (not parts):
         raise SceneFileError(f"{table.where} needs either `shape` or `parts`.")
@@ -212,67 +186,6 @@ def _part(table: Table, dimension: int, units: Units):
     return shape, (position, turn)
 
 
-def _contacts(whole: Table, bodies: list[tuple[str, bool]], units: Units) -> tuple[ContactDescription, ...]:
-    """Of pairs as they are listed; `bodies = "all"` stands for all pairs that are not, of which one body moves."""
-    found, listed, rest = [], set(), []
-    for table in whole.tables("contact"):
-        pair = table.take("bodies")
-        friction = table.take("friction", 0.0)
-        law = _friction(table, friction, units)
-        springs = table.table("compliance", None)
-        compliance = None if springs is None else _compliance(springs)
-        table.end()
-        if pair == "all":
-            rest.append((len(found), law, compliance))
-            continue
-        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(name, str) for name in pair):
-            raise SceneFileError(f'{table.where}.bodies = {pair!r:.60} must be two names, or "all".')
-        listed.add(frozenset(pair))
-        found.append(ContactDescription(*pair, law, compliance))
-        _refuse_more("contact", found, _MOST_CONTACTS)
-    if len(rest) > 1:
-        raise SceneFileError('`bodies = "all"` stands in two contacts: one of them has the rest.')
-    for place, law, compliance in rest:
-        _refuse_more("contact", range(len(bodies) * (len(bodies) - 1) // 2), _MOST_PAIRS)
-        pairs = [
-            (a, b)
-            for i, (a, a_fixed) in enumerate(bodies)
-            for b, b_fixed in bodies[i + 1 :]
-            if not (a_fixed and b_fixed) and frozenset((a, b)) not in listed
-        ]
-        _refuse_more("contact", pairs, _MOST_CONTACTS)
-        found[place:place] = [ContactDescription(*pair, law, compliance) for pair in pairs]
-    return tuple(found)
-
-
-def _friction(table: Table, found, units: Units) -> FrictionEllipsoid:
-    """friction = 0.2, or a table of the arguments of `FrictionEllipsoid`."""
-    where = f"{table.where}.friction"
-    try:
-        if not isinstance(found, dict):
-            return FrictionEllipsoid(mu=table.value(found, where))
-        inner = Table(found, where, table.parameters)
-        law = {"mu": inner.number("mu")}
-        law |= {name: inner.number(name, 1.0) for name in ("e_t", "e_o")}
-        law["e_r"] = inner.number("e_r", 0.0, units.length)
-        law["direction"] = inner.numbers("direction", None)
-        inner.end()
-        return FrictionEllipsoid(**law)
-    except SceneFileError:
-        raise
-    except ValueError as error:
-        raise SceneFileError(f"{where}: {error}") from error
-
-
-def _compliance(table: Table) -> Compliance:
-    given = {"stiffness": table.number("stiffness"), "dissipation_time": table.number("dissipation_time", 0.0)}
-    table.end()
-    try:
-        return Compliance(**given)
-    except ValueError as error:
-        raise SceneFileError(f"{table.where}: {error}") from error
-
-
 def _run(table: Table | None) -> RunSettings | None:
     if table is None:
         return None
@@ -295,8 +208,3 @@ def _run(table: Table | None) -> RunSettings | None:
     )
     table.end()
     return found
-
-
-def _refuse_more(key: str, entries: Sequence, most: int) -> None:
-    if len(entries) > most:
-        raise SceneFileError(f"`{key}` has {len(entries)} entries: a file has at most {most}.")

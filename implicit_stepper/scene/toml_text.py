@@ -9,6 +9,7 @@ from typing import Any
 from ..constraints.friction import FrictionEllipsoid
 from .description import BodyDescription, ContactDescription, RunSettings, SceneDescription
 from .formula import Wrench
+from .joint_tables import table_of as joint_table
 from .shape_tables import table_of
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -23,6 +24,7 @@ def written(description: SceneDescription) -> str:
     blocks = ["format = 1\n", _block("[scene]", scene)]
     blocks += [_block("[[body]]", _body(body)) for body in of.bodies]
     blocks += [_block("[[contact]]", _contact(contact)) for contact in of.contacts]
+    blocks += [_block("[[joint]]", joint_table(joint)) for joint in of.joints]
     if of.run is not None:
         blocks.append(_block("[run]", _run(of.run)))
     return "\n".join(blocks)

@@ -58,7 +58,9 @@ def parse(text: object, names: Mapping[str, sympy.Expr], functions: Mapping[str,
         if count > MOST_NODES:
             raise ShapeError(f"the formula {_short(text)} has {count} parts: at most {MOST_NODES} are read.")
         return _Reader(text, names, functions).read(tree, 0)
-    except (ArithmeticError, RecursionError, TypeError, AttributeError) as error:
+    except ShapeError:
+        raise
+    except (ArithmeticError, RecursionError, TypeError, AttributeError, ValueError) as error:  # of SymPy
         raise ShapeError(f"the formula {_short(text)} has no value that could be used: {error}.") from error
 
 

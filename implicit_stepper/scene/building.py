@@ -1,0 +1,58 @@
+"""A scene from its description, whatever format that came from."""
+
+from __future__ import annotations
+
+from .description import AlongDescription, JointDescription, SceneDescription
+from .scene import Scene
+from .tables import SceneFileError
+
+
+def scene_of(description: SceneDescription) -> Scene:
+    """The scene that has this description. Raises `SceneFileError` that names the body or contact that cannot be."""
+    of = description
+    try:
+        scene = Scene(
+            gravity=of.gravity,
+            dimension=of.dimension,
+            length_scale=of.length_scale,
+            acceleration_scale=of.acceleration_scale,
+        )
+    except ValueError as error:
+        raise SceneFileError(f"the scene: {error}") from error
+    handles = {}
+    for body in of.bodies:
+        given = {name: value for name, value in vars(body).items() if name not in ("name", "fixed") and value is not None}
+        try:
+            handles[body.name] = (scene.add_fixed if body.fixed else scene.add_body)(name=body.name, **given)
+        except (ValueError, ArithmeticError) as error:
+            raise SceneFileError(f"the body {body.name!r:.60}: {error}") from error
+    for contact in of.contacts:
+        pair = contact.first, contact.second
+        try:
+            scene.add_contact(*map(handles.__getitem__, pair), friction=contact.friction, compliance=contact.compliance)
+        except KeyError as error:
+            raise SceneFileError(f"a contact names the body {error.args[0]!r:.60}, which there is not.") from error
+        except ValueError as error:
+            raise SceneFileError(f"the contact of {pair}: {error}") from error
+    for joint in of.joints:
+        _join(scene, joint, handles)
+    scene.run = of.run
+    return scene
+
+
+def _join(scene: Scene, joint: JointDescription | AlongDescription, handles: dict) -> None:
+    """Adds a joint, or a spring or motion along one."""
+    try:
+        if isinstance(joint, JointDescription):
+            scene.add_joint(handles[joint.first], handles[joint.second], joint.joint, name=joint.name)
+        elif joint.motion is not None:
+            scene.add_motion(joint.joint, joint.motion, coordinate=joint.coordinate, name=joint.name)
+        else:
+            values = {key: getattr(joint, key) for key in ("stiffness", "damping", "rest", "coordinate", "name")}
+            scene.add_spring(joint.joint, **values)
+    except KeyError as error:
+        raise SceneFileError(
+            f"the joint {joint.name!r:.60} names the body {error.args[0]!r:.60}, which there is not."
+        ) from error
+    except (ValueError, ArithmeticError) as error:
+        raise SceneFileError(f"the joint {joint.name!r:.60}: {error}") from error

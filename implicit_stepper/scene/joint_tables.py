@@ -1,0 +1,76 @@
+"""Joints as tables of a file: those of the library by their arguments, springs and motions along what they leave free."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ..constraints import joints
+from .description import AlongDescription, JointDescription
+from .formula import Motion
+from .tables import SceneFileError, Table
+from .units import Units
+
+_KINDS = {kind.__name__: kind for kind in joints.JOINTS if kind is not joints.UserConstraint}
+_LENGTHS = ("point_1", "point_2", "length")
+_ALONG = ("spring along", "motion along")
+
+
+def joint_of(table: Table, units: Units) -> JointDescription | AlongDescription:
+    """The joint of a table [[joint]]. Raises `SceneFileError`."""
+    kind = table.text("kind")
+    if kind in _ALONG:
+        return _along(table, kind)
+    if kind not in _KINDS:
+        raise SceneFileError(f"{table.where}.kind = {kind!r:.60}: the kinds are {', '.join([*_KINDS, *_ALONG])}.")
+    bodies = table.take("bodies")
+    if not isinstance(bodies, list) or len(bodies) != 2 or not all(isinstance(name, str) for name in bodies):
+        raise SceneFileError(f"{table.where}.bodies = {bodies!r:.60} must be two names.")
+    given = {}
+    for field in dataclasses.fields(_KINDS[kind]):
+        usual = {} if field.default is dataclasses.MISSING else {"default": field.default}
+        given[field.name] = table.numbers(field.name, unit=units.length if field.name in _LENGTHS else float, **usual)
+    name = table.text("name", None)
+    table.end()
+    return JointDescription("-".join(bodies) if name is None else name, *bodies, _KINDS[kind](**given))
+
+
+def _along(table: Table, kind: str) -> AlongDescription:
+    """A spring or a motion along a coordinate of a joint, with SI units in every file."""
+    joint, coordinate = table.text("joint"), table.take("coordinate", 0)
+    name = table.text("name", f"{kind.split()[0]} of {joint}")
+    if isinstance(coordinate, bool) or not isinstance(coordinate, int):
+        raise SceneFileError(f"{table.where}.coordinate = {coordinate!r:.60} must be a whole number.")
+    if kind == "spring along":
+        usual = {"stiffness": {}, "damping": {"default": 0.0}, "rest": {"default": 0.0}}
+        values: dict[str, Any] = {key: table.number(key, **default) for key, default in usual.items()}
+    else:
+        loads = table.table("parameters", None)
+        own = dict(table.parameters) | ({} if loads is None else {key: loads.number(key) for key in list(loads.left)})
+        formula = table.text("formula")
+        try:
+            values = {"motion": Motion(formula, {key: value for key, value in own.items() if key in formula})}
+        except ValueError as error:
+            raise SceneFileError(f"{table.where}: {error}") from error
+    table.end()
+    return AlongDescription(name, joint, coordinate, **values)
+
+
+def table_of(of: JointDescription | AlongDescription) -> dict[str, Any]:
+    """The table that `joint_of` reads as the same. Raises `ValueError` for motions and constraints that are functions."""
+    if isinstance(of, JointDescription):
+        kind = type(of.joint).__name__
+        if kind not in _KINDS:
+            raise ValueError(f"the joint {of.name!r} is a {kind} of a function of yours, which no file can hold.")
+        return {"name": of.name, "kind": kind, "bodies": [of.first, of.second]} | vars(of.joint)
+    where = {"name": of.name, "joint": of.joint, "coordinate": of.coordinate}
+    if of.motion is None:
+        return {"kind": "spring along"} | where | {key: getattr(of, key) for key in ("stiffness", "damping", "rest")}
+    if not isinstance(of.motion, Motion):
+        raise ValueError(
+            f"the motion {of.name!r} is a function, which no file can hold: write it as a formula, "
+            'implicit_stepper.Motion("0.1*sin(2*t)").'
+        )
+    return (
+        {"kind": "motion along"} | where | {"formula": of.motion.formula, "parameters": dict(of.motion.parameters) or None}
+    )
