@@ -16,7 +16,7 @@ scene.add_joint(frame, crank, ist.BallJoint((0, 0), (-CRANK / 2, 0)), name="axle
 scene.add_joint(crank, rod, ist.BallJoint((CRANK / 2, 0), (-ROD / 2, 0)), name="pin")
 scene.add_joint(rod, block, ist.BallJoint((ROD / 2, 0), (0, 0)), name="gudgeon")
 scene.add_joint(frame, block, ist.Slider((0, 0), (1, 0), (0, 0), (1, 0)), name="guide")
-drive = scene.add_motion("axle", lambda t: 2 * t**2)  # [rad]
+drive = scene.add_motion("axle", ist.Motion("2*t**2"))  # [rad]
 trajectory = ist.simulate(scene, ist.RadauContact(), h=0.02, duration=2.5)
 
 angle = 2 * trajectory.time**2

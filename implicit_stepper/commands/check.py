@@ -125,8 +125,8 @@ def _sizes(system: System) -> list[str]:
     rows = sum(len(group.numbers) * len(group.angles) for group in system.joints if group.stiffness is None)
     joined = f", of which joints take {rows} (fewer where they say the same twice)" if rows else ""
     return [
-        f"degrees of freedom: {freedom}{joined}; contacts: {system.contact_count}, of {len(system.groups)} kinds that are compiled; "
-        f"unknowns a step: {system.unknown_count}"
+        f"degrees of freedom: {freedom}{joined}; contacts: {system.contact_count}, of {len(system.groups)} kinds that are "
+        f"compiled; unknowns a step: {system.unknown_count}"
     ]
 
 
