@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..solvers.blocks import Links
-from ..solvers.complementarity import fischer_burmeister
+from ..solvers.complementarity import STEP, fischer_burmeister, length_of
 from .friction import FRICTION_ROWS
 from .kinematics import Motion
 
@@ -41,6 +41,17 @@ class Instant(NamedTuple):
     noise: jax.Array
     time: jax.Array
     friction: str
+
+
+class Held(NamedTuple):
+    """Which half of each complementarity of a constraint holds: `touching` and `pressed` (), that psi = 0 and that its rate
+    is, or that the force of a compliant contact acts, both; `sticking` (); `active` (pairs,), that the inequality carries
+    the normal."""
+
+    touching: jax.Array
+    pressed: jax.Array
+    sticking: jax.Array
+    active: jax.Array
 
 
 class Cone(NamedTuple):
@@ -103,11 +114,15 @@ class Constraint(Protocol):
     def pushes(self, point) -> tuple:
         """The wrenches on body 1 and body 2."""
 
-    def stage_rows(self, at: Instant, point, named: Any, held) -> jax.Array:
+    def stage_rows(self, at: Instant, point, named: Held, held) -> jax.Array:
         """Rows (width + etas,); where `held` (), with the modes that are `named` as equations."""
 
-    def margins(self, at: Instant, point, named: Any) -> jax.Array:
-        """How far every mode is from being left, >= 0."""
+    def modes(self, at: Instant, point) -> Held:
+        """The halves that hold in a solution."""
+
+    def margins(self, at: Instant, point, named: Held) -> jax.Array:
+        """How far (2 + pairs,) every half that is `named` is from being left, >= 0 while it is not: of `touching`,
+        `sticking` and `active`."""
 
     def flat(self, at: Instant, unknowns, reference: Any, motion_1: Motion, motion_2: Motion) -> jax.Array:
         """Of those that are `determined` by poses: what keeps the derivative of their rows by them regular."""
@@ -127,3 +142,13 @@ def cone_rows(cone: Cone, friction: str):
     bound, y, sigma, w, on = cone
     found = FRICTION_ROWS[friction](bound, jnp.where(on, y, 0.0), sigma, w)
     return found + jnp.append(0.0, jnp.where(on, 0.0, y))
+
+
+def held_rows(cone: Cone, sticking):
+    """`friction.projection_rows` on the named side: w = 0, or y of length mu p_n along y - STEP w."""
+    y = jnp.where(cone.on, cone.y, 0.0)
+    along = y - STEP * cone.w
+    size = length_of(along)
+    slides = y - cone.bound * along / jnp.where(size > 0, size, 1.0)
+    rows = jnp.where(sticking, STEP * cone.w, slides) + jnp.where(cone.on, 0.0, cone.y)
+    return jnp.concatenate([(cone.sigma - length_of(cone.w))[None], rows])

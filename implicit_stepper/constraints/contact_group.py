@@ -25,22 +25,12 @@ from ..solvers.blocks import Links
 from ..solvers.complementarity import STEP, fischer_burmeister, length_of
 from . import contact
 from .compliance import gap_unit, shifted_gap
-from .conditions import Conditions, Cone, Instant, Units, cone_rows
+from .conditions import Conditions, Cone, Held, Instant, Units, cone_rows, held_rows
 from .kinematics import Motion
 
 _OPEN = 100.0  # gaps that close more slowly than in h over this leave the rate of the gap alone
 _NEVER = 1e9  # a margin that is not left
 _SLIGHT = 1e-10  # of g h: a slip that is none
-
-
-class Held(NamedTuple):
-    """Which half of each complementarity holds: `touching` and `pressed` (), that psi = 0 and that its rate is, or that the
-    force of a compliant contact acts, both; `sticking` (); `active` (pairs,), that the inequality carries the normal."""
-
-    touching: jax.Array
-    pressed: jax.Array
-    sticking: jax.Array
-    active: jax.Array
 
 
 class Point(NamedTuple):
@@ -193,7 +183,7 @@ class ContactGroup:
             for (a, b), on, fixed in zip(self.pairs(at, point), halves, holds, strict=True)
         )
         cone = self.cone(point.u, point.w, at.units)
-        friction = jnp.where(held, _held_rows(cone, named.sticking), cone_rows(cone, at.friction))
+        friction = jnp.where(held, held_rows(cone, named.sticking), cone_rows(cone, at.friction))
         if self.compliance is not None:
             touching = point.eta / at.units.impulse
         return jnp.concatenate([point.kkt.equations, active, pressed[None], friction, touching[None]])
@@ -254,13 +244,3 @@ class ContactGroup:
         rubs = jnp.where(named.touching & (self.mu > 0), friction, _NEVER)
         own = jnp.where(named.touching, jnp.where(named.active, weights, slacks), _NEVER)
         return jnp.concatenate([normal[None], rubs[None], own])
-
-
-def _held_rows(cone: Cone, sticking):
-    """`friction.projection_rows` on the named side: w = 0, or y of length mu p_n along y - STEP w."""
-    y = jnp.where(cone.on, cone.y, 0.0)
-    along = y - STEP * cone.w
-    size = length_of(along)
-    slides = y - cone.bound * along / jnp.where(size > 0, size, 1.0)
-    rows = jnp.where(sticking, STEP * cone.w, slides) + jnp.where(cone.on, 0.0, cone.y)
-    return jnp.concatenate([(cone.sigma - length_of(cone.w))[None], rows])

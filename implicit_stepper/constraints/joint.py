@@ -25,8 +25,10 @@ from ..model.records import Joints
 from ..model.system import System, in_joint_order
 from ..solvers.blocks import Links
 from . import kinematics
-from .conditions import Conditions, Instant, Units
+from .conditions import Conditions, Held, Instant, Units
 from .kinematics import Motion
+
+_NEVER = 1e9  # a margin that is not left
 
 
 class Point(NamedTuple):
@@ -61,6 +63,11 @@ class JointGroup:
     @property
     def width(self) -> int:
         """Multipliers of a joint."""
+        return len(self.angles)
+
+    @property
+    def closures(self) -> int:
+        """Equations of a joint."""
         return len(self.angles)
 
     @property
@@ -122,6 +129,14 @@ class JointGroup:
         g, back = jax.vjp(displaced, *(jnp.zeros_like(m.velocity) for m in (motion_1, motion_2)))
         return g, back(multipliers)
 
+    def impulses(self, unknowns):
+        """What acts (r,) [N s, N m s]: the multipliers."""
+        return unknowns
+
+    def equations(self, pose_1, pose_2, time):
+        """What the impulses are multipliers of: g (r,) at two poses."""
+        return self.closure(self.parameters, pose_1, pose_2, time)
+
     def place(self, at: Instant, unknowns, reference, motion_1: Motion, motion_2: Motion):
         """Of one joint at a stage where bodies have these poses: multipliers, eta and g; and the shifts G^T eta of its
         bodies' momenta."""
@@ -146,9 +161,14 @@ class JointGroup:
             return jnp.concatenate([law, point.eta / (at.units.impulse * lengths)])
         return jnp.concatenate([point.rates * lengths / at.units.speed, point.g * lengths / at.units.gap])
 
-    def margins(self, at: Instant, point: Point, named):
+    def modes(self, at: Instant, point: Point) -> Held:
+        """A joint is always closed, and has nothing that sticks or slips."""
+        yes = jnp.asarray(True)
+        return Held(yes, yes, yes, jnp.zeros(0, bool))
+
+    def margins(self, at: Instant, point: Point, named: Held):
         """Nothing of a joint is left."""
-        return jnp.zeros(0)
+        return jnp.full(2, _NEVER)
 
     def give(self, at: Instant, held):
         """What it adds to the derivative (2 r, 2 r) of `stage_rows` if its rates and closures give way by one unit each."""
@@ -213,7 +233,7 @@ def record(system: System, state: State, multipliers, etas=None) -> Joints | Non
 
     def one(member, own, eta, *motions):
         g, on_bodies = member.wrenches(own, *motions, state.time)
-        closed = [None if a is None else jnp.pad(a, (0, most - member.width)) for a in (own, g, eta)]
+        closed = [None if a is None else jnp.pad(a, (0, most - a.size)) for a in (own, g, eta)]
         free = [jnp.pad(a, (0, widest - a.size)) for a in member.free(*motions)]
         return Joints(*on_bodies, *closed[:2], *free, closed[2])
 

@@ -104,7 +104,7 @@ def by_group(system: System, values, elastic) -> list:
     """Multipliers per group (n, r) of joints: `values` (R,), one rigid joint after the other, or the `elastic` ones."""
     parts, start = [], 0
     for group, own in zip(system.joints, elastic, strict=True):
-        shape = len(group.numbers), group.width
+        shape = len(group.numbers), group.closures
         size = 0 if own is not None else shape[0] * shape[1]
         parts.append(values[start : start + size].reshape(shape) if own is None else own)
         start += size

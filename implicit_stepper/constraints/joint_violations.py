@@ -68,11 +68,11 @@ def _of_one(system: System, units: Scales, time, h, member: JointGroup, record: 
     """Violations () of one joint, and the wrenches of its eta on both bodies; a side is (position, rotation, velocity,
     orientation)."""
     poses = [(position, orientation) for position, _, _, orientation in (side_1, side_2)]
-    velocities, r = [side[2] for side in (side_1, side_2)], member.width
+    velocities, r = [side[2] for side in (side_1, side_2)], member.closures
     lengths = jnp.where(np.array(member.angles, bool), units.length, 1.0)
 
-    def closure(position_1, orientation_1, position_2, orientation_2, t):
-        return member.closure(member.parameters, (position_1, orientation_1), (position_2, orientation_2), t)
+    def equations(position_1, orientation_1, position_2, orientation_2, t):
+        return member.equations((position_1, orientation_1), (position_2, orientation_2), t)
 
     def along(velocity_1, velocity_2, clock):
         """The change of g as the bodies move so, and the clock."""
@@ -81,16 +81,17 @@ def _of_one(system: System, units: Scales, time, h, member: JointGroup, record: 
             for (position, orientation), velocity in zip(poses, (velocity_1, velocity_2), strict=True)
             for part in (velocity[: position.size], mechanics.orientation_rate(orientation, velocity[position.size :]))
         ]
-        return jax.jvp(closure, (*poses[0], *poses[1], time), (*tangents, clock))
+        return jax.jvp(equations, (*poses[0], *poses[1], time), (*tangents, clock))
 
     w, none = velocities[0].size, jnp.zeros(())
     one, still = jnp.eye(w), jnp.zeros(w)
     by_1 = jax.vmap(lambda move: along(move, still, none)[1])(one)  # (w, r)
     by_2 = jax.vmap(lambda move: along(still, move, none)[1])(one)
-    g, rate = along(*velocities, jnp.ones(()))
-    multipliers = record.multipliers[:r]
+    every, rates = along(*velocities, jnp.ones(()))
+    g, rate, acting = every[:r], rates[:r], record.multipliers[: every.size]
+    multipliers = acting[:r]
     size = jnp.maximum(impulse, jnp.max(jnp.abs(multipliers / lengths)))
-    off = [(got - by @ multipliers) for got, by in ((record.impulse_1, by_1), (record.impulse_2, by_2))]
+    off = [(got - by @ acting) for got, by in ((record.impulse_1, by_1), (record.impulse_2, by_2))]
     levers = jnp.concatenate([jnp.ones(system.dimension), jnp.full(w - system.dimension, 1 / units.length)])
     arms = 1 + sum(jnp.max(jnp.abs(by)) for by in (by_1, by_2))
     far = sum(jnp.sum(jnp.abs(position)) for position, _ in poses) + units.length
@@ -105,7 +106,9 @@ def _of_one(system: System, units: Scales, time, h, member: JointGroup, record: 
         rate = 0.0 * rate
     told = jnp.max(beyond_rounding((record.closure[:r] - g) * lengths, far)) / units.gap
     told = jnp.maximum(told, _coordinates_told(member, record, poses, velocities, far, fast) / units.gap)
+    law = _friction(member, multipliers, acting[r:], rates[r:], size, units.speed, fast) if every.size > r else 0.0
     found = {
+        "joint friction": jnp.asarray(law),
         "closure": jnp.maximum(open_, told),
         "reaction": jnp.max(jnp.abs(jnp.stack(off)) * levers) / (size * arms),
     }
@@ -114,7 +117,18 @@ def _of_one(system: System, units: Scales, time, h, member: JointGroup, record: 
     found["closure rate"] = jnp.max(beyond_rounding(rate * lengths, fast)) / units.speed
     if member.stiffness is not None:  # no constraint that an eta could keep
         found["closure rate"] = jnp.max(jnp.abs(record.eta[:r] / lengths)) / impulse
-    return found, by_1 @ record.eta[:r], by_2 @ record.eta[:r]
+    return found, by_1[:, :r] @ record.eta[:r], by_2[:, :r] @ record.eta[:r]
+
+
+def _friction(member, multipliers, moment, rate, size, speed, fast):
+    """What the friction of a joint lacks () of |y| <= mu R and of y w = -mu R |w|, for its `moment` (1,) [N m s, or N s] and
+    the `rate` (1,) of its coordinate."""
+    y, w = moment[0] / member.lever, member.lever * rate[0]
+    bound = member.mu * jnp.sqrt(jnp.sum(multipliers[np.array(member.across)] ** 2))
+    beyond, slips = jnp.maximum(jnp.abs(y) - bound, 0.0), beyond_rounding(w, fast)
+    lost = jnp.abs(y * jnp.sign(w) + bound) * slips
+    V = jnp.maximum(speed, slips)
+    return jnp.maximum(beyond / size, lost / (size * V))
 
 
 def _coordinates_told(member: JointGroup, record: Joints, poses, velocities, far, fast):

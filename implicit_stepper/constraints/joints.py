@@ -35,11 +35,30 @@ class Form(NamedTuple):
     free_angles: tuple[bool, ...] = ()
     stiffness: np.ndarray | None = None
     damping: np.ndarray | None = None
+    friction: JointFriction | None = None
+    across: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class JointFriction:
+    """Dry friction in a joint: of a hinge, or of a ball joint in the plane, a moment of at most mu `radius` |radial force|,
+    with the radius of the pin [m]; of a slider, without radius, a force of at most mu |force on the guide|. Raises
+    `ValueError` naming the argument."""
+
+    mu: float
+    radius: float | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "mu", not_negative("mu", self.mu))
+        if self.radius is not None:
+            object.__setattr__(self, "radius", positive("radius", self.radius))
 
 
 @dataclasses.dataclass(frozen=True)
 class _Joint:
     """A joint at a point of each body, `point_1` and `point_2` (d,) [m], in the coordinates of body 1 and of body 2."""
+
+    friction = None
 
     def form(self, place_1: Place, place_2: Place) -> Form:
         """For bodies at these places. Raises `ValueError` naming the argument."""
@@ -54,7 +73,21 @@ class _Joint:
         frames = self._frames(place_1, place_2)
         own = dict(zip(("point_1", "point_2", "frame_1", "frame_2"), (*points, *frames), strict=True))
         free = _COORDINATES.get(kind, (_NONE, _NONE))[d - 2]
-        return Form(closure, angles, own | self._more(), *free)
+        form = Form(closure, angles, own | self._more(), *free)
+        return form if self.friction is None else self._rubbing(form, d)
+
+    def _rubbing(self, form: Form, d: int) -> Form:
+        """With friction, where the joint has a coordinate and a reaction across it."""
+        across, friction = _ACROSS.get(type(self), ((), ()))[d - 2], self.friction
+        if not isinstance(friction, JointFriction):
+            raise ValueError(f"`friction` = {friction!r} must be a JointFriction(mu=..., radius=...), or None.")
+        if not across:
+            raise ValueError(f"a {type(self).__name__} in space has no axis that friction could act about: take a Hinge.")
+        if form.free_angles[0] != (friction.radius is not None):
+            raise ValueError(
+                f"`friction` = {friction!r}: give a `radius` for what turns, a pin's, and none for what slides."
+            )
+        return form._replace(friction=friction, across=across)
 
     def _frames(self, place_1: Place, place_2: Place) -> tuple[np.ndarray, np.ndarray]:
         """Both frames (d, d), x, y and z as columns, in the coordinates of the bodies; here alike as the joint is made."""
@@ -92,17 +125,25 @@ class _Along(_Joint):
 
 @dataclasses.dataclass(frozen=True)
 class BallJoint(_Points):
-    """`point_1` and `point_2` coincide: three rotations are free, in the plane the one there is."""
+    """`point_1` and `point_2` coincide: three rotations are free, in the plane the one there is, which may have
+    `friction`."""
+
+    friction: JointFriction | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Hinge(_Along):
-    """`point_1` and `point_2` coincide, and the axes are parallel: rotation about them is free."""
+    """`point_1` and `point_2` coincide, and the axes are parallel: rotation about them is free, but for `friction`."""
+
+    friction: JointFriction | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Slider(_Along):
-    """`point_2` is on the line through `point_1` along the axes, which are parallel, and nothing turns."""
+    """`point_2` is on the line through `point_1` along the axes, which are parallel, and nothing turns. There may be
+    `friction` along the line."""
+
+    friction: JointFriction | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,39 +197,6 @@ class Spring(_Points):
         found = kind.form(place_1, place_2)
         r = len(found.angles)
         return found._replace(coordinates=None, free_angles=(), stiffness=np.full(r, stiffness), damping=np.full(r, damping))
-
-
-def elastic(form: Form, which: int, stiffness, damping, rest) -> Form:
-    """A spring and a damper along coordinate `which` of the joint of a `form`."""
-    angle = form.free_angles[which]
-    return Form(
-        _Away(form.coordinates, which, angle, None),
-        (angle,),
-        form.parameters | {"rest": np.asarray(rest)},
-        stiffness=np.array([stiffness]),
-        damping=np.array([damping]),
-    )
-
-
-def driven(form: Form, which: int, motion: Callable) -> Form:
-    """Coordinate `which` of the joint of a `form` is motion(time)."""
-    angle = form.free_angles[which]
-    return Form(_Away(form.coordinates, which, angle, motion), (angle,), form.parameters)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Away:
-    """How far a coordinate is from its `motion` or, without one, from its parameter `rest`; of angles the least turn."""
-
-    coordinates: Callable
-    which: int
-    angle: bool
-    motion: Callable | None
-
-    def __call__(self, parameters, pose_1, pose_2, time):
-        wanted = parameters["rest"] if self.motion is None else self.motion(time)
-        away = self.coordinates(parameters, pose_1, pose_2)[self.which] - wanted
-        return jnp.reshape(jnp.arctan2(jnp.sin(away), jnp.cos(away)) if self.angle else away, (1,))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,6 +277,8 @@ _COORDINATES = {
     Cylindrical: (_NONE, (joint_frames.shift_and_turn, _LENGTH + _ANGLE)),
     Planar: (_NONE, (joint_frames.in_a_plane, 2 * _LENGTH + _ANGLE)),
 }
+# by class: which multipliers are the reaction across the coordinate that rubs, in the plane and in space
+_ACROSS = {BallJoint: ((0, 1), ()), Hinge: ((), (1, 2)), Slider: ((0,), (0, 1))}
 _PLANAR = {
     Hinge: "BallJoint",
     Cylindrical: "Slider, or a UserConstraint that lets it turn",

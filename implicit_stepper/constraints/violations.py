@@ -30,7 +30,7 @@ from .friction import dissipation_defect
 _PARALLEL = 0.1 * (1 + 1e-9)
 _OF_BODIES = frozenset({"momentum", "pose", "rates", "impact"})  # violations with an entry for each moving body
 _OF_ALL = frozenset({"energy"})  # with one entry for all
-_OF_JOINTS = frozenset({"closure", "closure rate", "reaction"})
+_OF_JOINTS = frozenset({"closure", "closure rate", "reaction", "joint friction"})
 
 
 def known_momentum(system: System, state: State):

@@ -21,7 +21,11 @@ def records(problem: ncp.StepProblem, unknowns, references, gaps, end: State) ->
     """The contacts at the `end` of the step from all unknowns (N,) in physical units, and the tangents of each group;
     `references` are those before the step, and `gaps` (nc,) [m]."""
     system, where = problem.system, ncp.layout(problem.system)
-    joints = joint.record(system, end, [take(unknowns, own) for own in where.unknowns[len(system.groups) :]])
+    acting = [
+        jax.vmap(lambda member, own: member.impulses(own))(group, take(unknowns, index))
+        for group, index in zip(system.joints, where.unknowns[len(system.groups) :], strict=True)
+    ]
+    joints = joint.record(system, end, acting)
     if not system.groups:
         return dataclasses.replace(no_contacts(system.dimension), joints=joints), ()
     most = tuple(max(count(g.pair) for g in system.groups) for count in (lambda p: p.first.count, lambda p: p.second.count))

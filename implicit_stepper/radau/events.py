@@ -17,16 +17,16 @@ _SAME = 1e-5  # [s]: times of one event; steps of one stage may lie between its 
 
 class Event(NamedTuple):
     """At `time` [s], `contact`, in the order of `Scene.add_contact`, "opens", "closes", "slips", "sticks" or "moves": to
-    another face or edge."""
+    another face or edge. Of a joint, `contact` is its name."""
 
     time: float
-    contact: int
+    contact: int | str
     kind: str
 
 
 def event_of(system: System, modes: Modes, time: float, margin: int) -> Event:
     """The event at which the half of `modes` is left whose number `stage_modes.margins` counts."""
-    for g, group in enumerate(system.groups):
+    for g, group in enumerate(system.constraints):
         width = 2 + np.shape(modes.active[g])[-1]
         if margin < len(group.numbers) * width:
             contact, which = divmod(margin, width)
@@ -36,7 +36,7 @@ def event_of(system: System, modes: Modes, time: float, margin: int) -> Event:
                 kind = "slips" if bool(modes.sticking[g][contact]) else "sticks"
             else:
                 kind = "moves"
-            return Event(time, group.numbers[contact], kind)
+            return Event(time, _named(system, g, group.numbers[contact]), kind)
         margin -= len(group.numbers) * width
     raise ValueError(f"`margin` = {margin} is not that of a contact.")
 
@@ -45,7 +45,7 @@ def found_events(system: System, first: State, steps: Taken, landed: list[Event]
     """All events in the order of time: changes of modes between steps, and those `landed` on that changed none."""
     starts = np.concatenate([[np.asarray(first.time)], steps.state.time[:-1]])
     events = []
-    for g, group in enumerate(system.groups):
+    for g, group in enumerate(system.constraints):
         touching, sticking, active = steps.modes.touching[g], steps.modes.sticking[g], steps.modes.active[g]
         for i in range(1, len(starts)):
             for c, number in enumerate(group.numbers):
@@ -60,7 +60,12 @@ def found_events(system: System, first: State, steps: Taken, landed: list[Event]
                     kind = "moves"
                 else:
                     continue
-                events.append(Event(float(starts[i]), number, kind))
+                events.append(Event(float(starts[i]), _named(system, g, number), kind))
     # one that was landed on and changed a mode is known twice, and more exactly from its landing
     twice = [any(e[1:] == other[1:] and abs(e.time - other.time) <= _SAME for other in landed) for e in events]
     return sorted(landed + [event for event, known in zip(events, twice, strict=True) if not known])
+
+
+def _named(system: System, group: int, number: int) -> int | str:
+    """What an event calls a constraint: a contact by its number, a joint by its name."""
+    return number if group < len(system.groups) else system.joint_names[number]

@@ -100,7 +100,10 @@ def meet(system: System, state: State, closest, references=None) -> tuple[Impact
     contacts = dataclasses.replace(contacts, joints=joint.record(system, moving, hit))
     impact = Impact(moving, contacts, met, here.converged & (converged[0] | ~hits))
     found = _forces(system, here, rows, gamma[1] / h, velocity, (after[1] - velocity) / h, h)
-    pulls = tuple(jnp.concatenate([own / h, jnp.zeros_like(own)], axis=1) for own in pulls)
+    pulls = tuple(
+        jnp.pad(own / h, ((0, 0), (0, group.width + group.etas - own.shape[1])))
+        for group, own in zip(system.joints, pulls, strict=True)
+    )
     return impact, dataclasses.replace(found, unknowns=found.unknowns + pulls)
 
 

@@ -223,7 +223,7 @@ def _with_closest_points(problem: StageProblem, own: stages.Stage, modes: Modes)
 
     def at_stage(rates, change, constraints):
         moving, found = stages.motion(problem, rates, change), list(constraints)
-        for g, (group, touching) in enumerate(zip(problem.system.groups, modes.touching, strict=True)):
+        for g, (group, touching) in enumerate(zip(problem.system.groups, modes.touching, strict=False)):
             columns = constraints[g]
             n = group.pair.unknowns
 

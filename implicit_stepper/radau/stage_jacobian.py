@@ -20,8 +20,7 @@ from shapes.shards import varying_like
 from shapes.small_algebra import product
 
 from ..constraints import incidence, kinematics
-from ..constraints.conditions import Constraint
-from ..constraints.contact_group import Held
+from ..constraints.conditions import Constraint, Held
 from ..constraints.kinematics import Motion
 from ..model.system import System
 from ..solvers.collocation import radau
@@ -196,7 +195,7 @@ def _loads(problem: StageProblem, stage: Stage, at: At, moved: _Bodies, fraction
     return jnp.concatenate([none, _diagonal(by_change), by_h.reshape(b, 1), _diagonal(by_velocity)], axis=1)
 
 
-def _constraints(problem: StageProblem, held, g: int, of_stage: tuple, at: At, moved: _Bodies, named: Held | None):
+def _constraints(problem: StageProblem, held, g: int, of_stage: tuple, at: At, moved: _Bodies, named: Held):
     """Of a group: derivatives (n, lanes, outputs), see `_lane_counts` and `_outputs`, with the closest points put in; K^-1
     (n, na, na); K^-1 k_D (n, sides w, na)."""
     system, group, (stage, fraction) = problem.system, problem.system.constraints[g], of_stage

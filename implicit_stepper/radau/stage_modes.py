@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..constraints.contact_group import Held
+from ..constraints.conditions import Held
 from .stages import At, Modes, StageProblem, instant
 
 
@@ -17,8 +17,8 @@ def modes_of(problem: StageProblem, ats: At) -> Modes:
         def one(member, impulse, point):
             return member.modes(instant(problem, impulse, at.time), point)
 
-        contacts = zip(problem.system.groups, problem.scales.impulse, at.points, strict=False)
-        return [jax.vmap(one)(*of) for of in contacts]
+        constraints = zip(problem.system.constraints, problem.scales.impulse, at.points, strict=True)
+        return [jax.vmap(one)(*of) for of in constraints]
 
     each = jax.vmap(stage)(ats)
     return Modes(*(tuple(parts) for parts in zip(*each, strict=True))) if each else Modes((), (), (), ())

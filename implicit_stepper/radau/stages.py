@@ -24,8 +24,7 @@ import jax.numpy as jnp
 from shapes.small_algebra import inner
 
 from ..constraints import incidence, kinematics
-from ..constraints.conditions import Instant, Units
-from ..constraints.contact_group import Held
+from ..constraints.conditions import Held, Instant, Units
 from ..constraints.kinematics import Motion
 from ..model import bodies, rotation
 from ..model.bodies import State
@@ -70,10 +69,8 @@ class Modes:
     sticking: tuple[jax.Array, ...]
     active: tuple[jax.Array, ...]
 
-    def of(self, group: int) -> Held | None:
-        """Those of one group; None of what comes after contacts, and has no modes."""
-        if group >= len(self.touching):
-            return None
+    def of(self, group: int) -> Held:
+        """Those of one group."""
         return Held(self.touching[group], self.pressed[group], self.sticking[group], self.active[group])
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..constraints.coordinates import Along
 from ..constraints.joint import JointGroup
+from ..constraints.joint_friction import FrictionGroup
 from ..constraints.joints import Form
 
 _CLOSED = 1e-8  # of the size of a body: a closure that is open by less was rounded
@@ -26,26 +28,42 @@ class JointSpec:
     form: Form
 
 
-def joined(joints: list[JointSpec]) -> tuple[JointGroup, ...]:
+def joined(joints: list[JointSpec]) -> tuple[JointGroup | FrictionGroup, ...]:
     """Joints with the same closure whose bodies move alike, as groups."""
     alike: dict[Any, list[int]] = {}
     for number, joint in enumerate(joints):
         form = joint.form
-        kind = form.closure, form.angles, joint.moving, form.coordinates, form.stiffness is not None
+        kind = form.closure, form.angles, joint.moving, form.coordinates, form.stiffness is not None, form.across
         alike.setdefault(kind, []).append(number)
-    return tuple(
-        JointGroup(
-            closure=closure,
-            angles=angles,
-            bodies=tuple(joints[n].bodies for n in numbers),
-            moving=moving,
-            numbers=tuple(numbers),
-            coordinates=coordinates,
-            stiffness=np.stack([joints[n].form.stiffness for n in numbers]) if springs else None,
-            damping=np.stack([joints[n].form.damping for n in numbers]) if springs else None,
-            parameters=jax.tree.map(lambda *own: np.stack(own), *(joints[n].form.parameters for n in numbers)),
-        )
-        for (closure, angles, moving, coordinates, springs), numbers in alike.items()
+    return tuple(_group([joints[n] for n in numbers], tuple(numbers)) for numbers in alike.values())
+
+
+def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | FrictionGroup:
+    """Joints that are alike."""
+    forms, (first, *_) = [joint.form for joint in joints], joints
+    elastic = first.form.stiffness is not None
+    group = JointGroup(
+        closure=first.form.closure,
+        angles=first.form.angles,
+        bodies=tuple(joint.bodies for joint in joints),
+        moving=first.moving,
+        numbers=numbers,
+        coordinates=first.form.coordinates,
+        parameters=jax.tree.map(lambda *own: np.stack(own), *(form.parameters for form in forms)),
+        stiffness=np.stack([form.stiffness for form in forms]) if elastic else None,
+        damping=np.stack([form.damping for form in forms]) if elastic else None,
+    )
+    if first.form.friction is None:
+        return group
+    coordinate = Along(first.form.coordinates)
+    along = dataclasses.replace(group, closure=coordinate, angles=first.form.free_angles[:1], coordinates=None)
+    frictions = [form.friction for form in forms]
+    return FrictionGroup(
+        across=first.form.across,
+        joint=group,
+        along=along,
+        mu=np.array([friction.mu for friction in frictions]),
+        lever=np.array([friction.radius or 1.0 for friction in frictions]),
     )
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from shapes.arguments import number
 
-from ..constraints.joints import JOINTS, Form, Place, driven, elastic, not_negative
+from ..constraints.coordinates import driven, elastic
+from ..constraints.joints import JOINTS, Form, Place, not_negative
 from ..model import rotation
 from .body import Body, BodySpec
 from .description import AlongDescription, JointDescription, joint_description

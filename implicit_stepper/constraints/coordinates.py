@@ -1,0 +1,54 @@
+"""What acts along a coordinate of a joint: springs, prescribed motions, and friction."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+
+from .joints import Form
+
+
+def elastic(form: Form, which: int, stiffness, damping, rest) -> Form:
+    """A spring and a damper along coordinate `which` of the joint of a `form`."""
+    angle = form.free_angles[which]
+    return Form(
+        _Away(form.coordinates, which, angle, None),
+        (angle,),
+        form.parameters | {"rest": np.asarray(rest)},
+        stiffness=np.array([stiffness]),
+        damping=np.array([damping]),
+    )
+
+
+def driven(form: Form, which: int, motion: Callable) -> Form:
+    """Coordinate `which` of the joint of a `form` is motion(time)."""
+    angle = form.free_angles[which]
+    return Form(_Away(form.coordinates, which, angle, motion), (angle,), form.parameters)
+
+
+@dataclasses.dataclass(frozen=True)
+class Along:
+    """The first of some `coordinates` as a closure of one row, of whose rate alone there is use."""
+
+    coordinates: Callable
+
+    def __call__(self, parameters, pose_1, pose_2, time):
+        return self.coordinates(parameters, pose_1, pose_2)[:1]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Away:
+    """How far a coordinate is from its `motion` or, without one, from its parameter `rest`; of angles the least turn."""
+
+    coordinates: Callable
+    which: int
+    angle: bool
+    motion: Callable | None
+
+    def __call__(self, parameters, pose_1, pose_2, time):
+        wanted = parameters["rest"] if self.motion is None else self.motion(time)
+        away = self.coordinates(parameters, pose_1, pose_2)[self.which] - wanted
+        return jnp.reshape(jnp.arctan2(jnp.sin(away), jnp.cos(away)) if self.angle else away, (1,))

@@ -1,0 +1,212 @@
+"""Dry friction in joints: bounded by the joint's own reaction, exact and in the same problem.
+
+    |y| <= mu R(lambda),    y against w = r q' and of that length where w is not 0,    sigma = |w|
+
+y [N s] acts at the radius r along the coordinate q of the joint, by the moment r y of a hinge, and R is the reaction across
+it: of a hinge the radial force, of a slider the force on its guide. As R may change with y, solutions may cease to be unique
+where mu r is large against the lever of what drives the joint: it locks. That is physics, and not smoothed away.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..solvers.blocks import Links
+from ..solvers.complementarity import STEP, length_of
+from .conditions import Conditions, Cone, Held, Instant, Units, cone_rows, held_rows
+from .joint import JointGroup
+from .kinematics import Motion
+
+_NEVER = 1e9  # a margin that is not left
+_SLIGHT = 1e-10  # of g h: a slip that is none
+
+
+class Point(NamedTuple):
+    """One joint at a stage: that of its closure; y () [N s], sigma () and w () [m/s]; and what records ask of any joint."""
+
+    joint: Any
+    y: jax.Array
+    sigma: jax.Array
+    w: jax.Array
+    multipliers: jax.Array
+    eta: jax.Array
+    pushes: tuple[jax.Array, jax.Array]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class FrictionGroup:
+    """n joints with friction: the `joint` itself; `along`, the coordinate that rubs, as a closure of one row; `mu` (n,) and
+    the radius `lever` (n,) [m], 1 where the coordinate is a length. `across`, static: which multipliers are the reaction."""
+
+    across: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+    joint: JointGroup
+    along: JointGroup
+    mu: jax.Array
+    lever: jax.Array
+
+    bodies = property(lambda self: self.joint.bodies)
+    moving = property(lambda self: self.joint.moving)
+    numbers = property(lambda self: self.joint.numbers)
+    angles = property(lambda self: self.joint.angles)
+    closure = property(lambda self: self.joint.closure)
+    parameters = property(lambda self: self.joint.parameters)
+    coordinates = property(lambda self: self.joint.coordinates)
+    stiffness = property(lambda self: None)
+
+    @property
+    def closures(self) -> int:
+        """Equations of the joint."""
+        return self.joint.width
+
+    @property
+    def width(self) -> int:
+        """Multipliers of the joint, y and sigma."""
+        return self.joint.width + 2
+
+    @property
+    def etas(self) -> int:
+        """As of the joint."""
+        return self.joint.etas
+
+    @property
+    def determined(self) -> int:
+        """As of the joint."""
+        return 0
+
+    @property
+    def forces(self) -> np.ndarray:
+        """Which of the unknowns of a stage are impulses: multipliers and y."""
+        return np.arange(self.width + self.etas) <= self.joint.width
+
+    def with_etas(self, own):
+        """Values for a stage, from those `own` (n, width) of a step of one stage."""
+        return jnp.concatenate([own, own[:, : self.joint.width]], axis=1)
+
+    def lengths(self, length):
+        """As of the joint."""
+        return self.joint.lengths(length)
+
+    def unknown_units(self, length, speed, impulse):
+        """Units (n, width) of multipliers, y and sigma."""
+        own = self.joint.unknown_units(length, speed, impulse)
+        return jnp.concatenate([own, impulse[:, None], jnp.broadcast_to(speed, (len(own), 1))], axis=1)
+
+    def links(self, nodes, sign: float) -> Links:
+        """sigma follows from its row, and y where the joint slips by nothing; rows stand as closures, sigma, y."""
+        r = self.joint.width
+        return Links(nodes, self.width, r, ((r + 1, r, sign, sign > 0), (r, r + 1, sign, False)))
+
+    def pressing(self) -> int:
+        """Multipliers and y are left."""
+        return self.joint.width + 1
+
+    def impulses(self, unknowns):
+        """What acts (r + 1,) [N s, N m s]: the multipliers of the joint and, along its coordinate, lever y."""
+        r = self.joint.width
+        return jnp.append(unknowns[:r], self.lever * unknowns[r])
+
+    def equations(self, pose_1, pose_2, time):
+        """What the impulses are multipliers of (r + 1,): closures and coordinate."""
+        own = (member.equations(pose_1, pose_2, time) for member in (self.joint, self.along))
+        return jnp.concatenate(list(own))
+
+    def wrenches(self, multipliers, motion_1: Motion, motion_2: Motion, time):
+        """Of one joint: g (r,), and the wrenches of `impulses`, or of multipliers (r,) alone, on its bodies."""
+        r = self.joint.width
+        g, of_joint = self.joint.wrenches(multipliers[:r], motion_1, motion_2, time)
+        if multipliers.size == r:
+            return g, of_joint
+        _, rubbing = self.along.wrenches(multipliers[r:], motion_1, motion_2, time)
+        return g, jax.tree.map(jnp.add, of_joint, rubbing)
+
+    def rates(self, motion_1: Motion, motion_2: Motion, time):
+        """As of the joint."""
+        return self.joint.rates(motion_1, motion_2, time)
+
+    def rates_grow(self, motion_1: Motion, motion_2: Motion, time):
+        """As of the joint."""
+        return self.joint.rates_grow(motion_1, motion_2, time)
+
+    def free(self, motion_1: Motion, motion_2: Motion):
+        """As of the joint."""
+        return self.joint.free(motion_1, motion_2)
+
+    def reaction(self, multipliers):
+        """R () [N s]: the length of the multipliers across the coordinate."""
+        return length_of(multipliers[np.array(self.across)])
+
+    def slip(self, motion_1: Motion, motion_2: Motion, time):
+        """w = r q' () [m/s]."""
+        return self.lever * self.along.rates(motion_1, motion_2, time)[0]
+
+    def cone(self, units: Units, multipliers, y, sigma, w) -> Cone:
+        """The law, dimensionless."""
+        bound, on = self.mu * self.reaction(multipliers) / units.impulse, jnp.ones(1, bool)
+        return Cone(bound, y[None] / units.impulse, sigma / units.speed, w[None] / units.speed, on)
+
+    def conditions(self, unknowns, reference, units: Units, motion_1: Motion, motion_2: Motion, time, h):
+        """Of one joint: its closures, its friction, and the wrenches of its impulses."""
+        r = self.joint.width
+        stated, _ = self.joint.conditions(unknowns[:r], reference, units, motion_1, motion_2, time, h)
+        w = self.slip(motion_1, motion_2, time)
+        _, on_bodies = self.wrenches(self.impulses(unknowns), motion_1, motion_2, time)
+        cone = self.cone(units, unknowns[:r], unknowns[r], unknowns[r + 1], w)
+        return Conditions(stated.equations, stated.pairs, cone), on_bodies
+
+    def place(self, at: Instant, unknowns, reference, motion_1: Motion, motion_2: Motion):
+        """Of one joint at a stage: what its unknowns say there, and the shifts of its bodies' momenta."""
+        r = self.joint.width
+        own = jnp.concatenate([unknowns[:r], unknowns[r + 2 :]])
+        placed, shifts = self.joint.place(at, own, reference, motion_1, motion_2)
+        return (placed, unknowns), shifts
+
+    def point(self, at: Instant, placed, motion_1: Motion, motion_2: Motion) -> Point:
+        """One joint that was `placed`, of bodies with velocities V_i."""
+        own, unknowns = placed
+        joint, r = self.joint.point(at, own, motion_1, motion_2), self.joint.width
+        impulses = self.impulses(unknowns)
+        _, pushes = self.wrenches(impulses, motion_1, motion_2, at.time)
+        w = self.slip(motion_1, motion_2, at.time)
+        return Point(joint, unknowns[r], unknowns[r + 1], w, impulses, joint.eta, pushes)
+
+    def pushes(self, point: Point):
+        """The wrenches of its impulses on its bodies."""
+        return point.pushes
+
+    def _law(self, at: Instant, point: Point) -> Cone:
+        return self.cone(at.units, point.joint.multipliers, point.y, point.sigma, point.w)
+
+    def stage_rows(self, at: Instant, point: Point, named: Held, held):
+        """Rows of one joint at a stage: rates, friction, closures."""
+        r, cone = self.joint.width, self._law(at, point)
+        own = self.joint.stage_rows(at, point.joint, None, held)
+        friction = jnp.where(held, held_rows(cone, named.sticking), cone_rows(cone, at.friction))
+        return jnp.concatenate([own[:r], friction, own[r:]])
+
+    def modes(self, at: Instant, point: Point) -> Held:
+        """Whether it sticks."""
+        cone, yes = self._law(at, point), jnp.asarray(True)
+        sticks = (length_of(cone.y - STEP * cone.w) <= cone.bound + _SLIGHT) & (cone.bound > 0)
+        return Held(yes, yes, sticks, jnp.zeros(0, bool))
+
+    def margins(self, at: Instant, point: Point, named: Held):
+        """How far (2,) sticking or slipping is from being left."""
+        cone = self._law(at, point)
+        sticking = cone.bound - length_of(cone.y)
+        own = jnp.where(named.sticking, sticking, length_of(cone.y - STEP * cone.w) - cone.bound)
+        return jnp.stack([jnp.asarray(_NEVER), own])
+
+    def give(self, at: Instant, held):
+        """As of the joint, with y giving way to the slip."""
+        r = self.joint.width
+        own = self.joint.give(at, held)
+        friction = 1.0 if at.friction == "projection" else jnp.where(held, 1.0, -1.0)
+        matrix = jnp.zeros((2 * r + 2, 2 * r + 2)).at[r + 1, r].set(friction)
+        keep = np.concatenate([np.arange(r), r + 2 + np.arange(r)])
+        return matrix.at[keep[:, None], keep].set(own)

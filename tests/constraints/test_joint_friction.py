@@ -1,0 +1,140 @@
+"""Friction in joints: against closed forms and an integrator of its own, at rest under load, and what it refuses."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.model import bodies
+from implicit_stepper.stepping.loop import certificates
+
+G, MASS, LENGTH, INERTIA = 9.81, 2.0, 1.0, 0.3
+MU, RADIUS = 0.3, 0.1
+WHEEL, SPIN = 0.09, 20.0  # [kg m^2], [rad/s]
+STOP = WHEEL * SPIN / (MU * RADIUS * MASS * G)  # [s]: the axle carries the weight, whose friction has the moment mu r m g
+
+
+def scene():
+    """A pendulum that is released level, and a wheel that spins on its axle; both pins rub."""
+    made = ist.Scene(dimension=2)
+    wall = made.add_fixed(name="wall", shape=shapes.HalfPlane(normal=(0, 1), offset=-9))
+    rubs = ist.JointFriction(MU, radius=RADIUS)
+    bob = made.add_body(name="bob", shape=shapes.Disc(0.1), mass=MASS, inertia=INERTIA, position=(LENGTH, 0))
+    made.add_joint(wall, bob, ist.BallJoint((0, 0), (-LENGTH, 0), friction=rubs), name="pin")
+    spin = {"position": (5, 0), "velocity": (0, 0, SPIN)}
+    wheel = made.add_body(name="wheel", shape=shapes.Disc(0.3), mass=MASS, inertia=WHEEL, **spin)
+    made.add_joint(wall, wheel, ist.BallJoint((5, 0), (0, 0), friction=rubs), name="axle")
+    return made
+
+
+def acceleration(angle, rate):
+    """Of the pendulum: its pin's force, which bounds the friction, depends on the acceleration that friction changes."""
+    about_pin, found = INERTIA + MASS * LENGTH**2, 0.0
+    for _ in range(60):
+        along = -LENGTH * rate**2 + G * np.sin(angle)
+        across = LENGTH * found + G * np.cos(angle)
+        force = MASS * np.hypot(along, across)
+        found = (-MASS * G * LENGTH * np.cos(angle) - MU * RADIUS * force * np.sign(rate)) / about_pin
+    return found
+
+
+def swing(time):
+    """Angle of the pendulum on its first way down, from level."""
+    start = 1e-9  # it begins to fall, so that the sign of its rate is known
+    state = [acceleration(0.0, -1e-9) * start**2 / 2, acceleration(0.0, -1e-9) * start]
+    solved = solve_ivp(lambda t, y: [y[1], acceleration(*y)], (start, time), state, rtol=1e-12, atol=1e-13)
+    return solved.y[0, -1]
+
+
+@pytest.fixture(scope="module")
+def chosen():
+    return ist.simulate(scene(), ist.RadauContact(), tol=1e-8, duration=4.0)
+
+
+def test_a_wheel_stops_when_its_axle_says(chosen):
+    (stop,) = [event for event in chosen.events if event.contact == "axle"]
+    assert (stop.kind, stop.time) == ("sticks", pytest.approx(STOP, abs=1e-9))
+    spins = chosen.time <= STOP
+    np.testing.assert_allclose(chosen.velocity[spins, 1, 2], SPIN * (1 - chosen.time[spins] / STOP), rtol=0, atol=1e-9)
+    assert np.all(chosen.velocity[~spins, 1] == pytest.approx(0, abs=1e-12))
+
+
+def test_a_pendulum_rubs_by_what_its_pin_carries(chosen):
+    turned = chosen.at(1.0).orientation[0, 0]
+    assert turned == pytest.approx(swing(1.0), abs=2e-8)
+    turns = [event for event in chosen.events if event.contact == "pin"]
+    assert turns[0].kind == "sticks"  # at the first point of return
+
+
+def test_first_order_steps_converge_to_it():
+    exact, errors = swing(0.8), []
+    for h in (0.02, 0.01):
+        run = ist.simulate(scene(), ist.GeometricallyImplicit(), h=h, duration=0.8)
+        errors.append(abs(run.orientation[-1, 0, 0] - exact))
+        # the wheel's momentum is exact whatever the step
+        assert run.velocity[-1, 1, 2] == pytest.approx(SPIN * (1 - 0.8 / STOP), abs=1e-10)
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(1, abs=0.15)
+
+
+def sledge(slope, mu):
+    """A sledge on a guide that falls at an angle `slope` [rad]."""
+    made = ist.Scene()
+    wall = made.add_fixed(name="wall", shape=shapes.HalfSpace(normal=(0, 0, 1), offset=-9))
+    body = made.add_body(name="sledge", shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0))
+    along = (np.cos(slope), 0, -np.sin(slope))
+    guide = ist.Slider((0, 0, 0), along, (0, 0, 0), along, friction=ist.JointFriction(mu))
+    made.add_joint(wall, body, guide, name="guide")
+    return made
+
+
+@pytest.mark.parametrize(("stepper", "ahead"), [(ist.GeometricallyImplicit(), 0.01), (ist.RadauContact(), 0.0)])
+def test_a_sledge_moves_if_and_only_if_the_slope_is_steeper_than_friction(stepper, ahead):
+    """Implicit Euler is a hundredth of the way `ahead` after a hundred steps."""
+    slope = 0.4
+    for share in (1 - 1e-9, 1 + 1e-9):
+        run = ist.simulate(sledge(slope, share * np.tan(slope)), stepper, h=0.1, duration=10.0)
+        moved = run.joint("guide").coordinate[-1, 0]
+        falls = (1 + ahead) * (1 - share) * G * np.sin(slope) * 10.0**2 / 2  # 2e-7 m, or none
+        assert moved == pytest.approx(max(falls, 0.0), abs=1e-11 if share < 1 else 1e-12)
+
+
+def test_what_friction_gives_is_certified():
+    made, stepper = scene(), ist.GeometricallyImplicit()
+    run = ist.simulate(made, stepper, h=0.05, duration=0.2)
+    system, _ = made.build()
+    states = bodies.State(run.time, run.position, run.orientation, run.velocity)
+    first, ends = (jax.tree.map(lambda a, at=at: a[at], states) for at in (0, slice(1, None)))
+    for change, violated in ((0.0, False), (1e-6, True), (-1e-6, True)):
+        multipliers = np.array(run.joints.multipliers)
+        multipliers[:, 1, 2] += change  # the moment of the axle
+        joints = dataclasses.replace(run.joints, multipliers=multipliers)
+        found = certificates(
+            stepper, system, first, ends, dataclasses.replace(run.contacts, joints=joints), np.full(len(run), run.h)
+        )
+        assert (max(np.max(values, initial=0.0) for values in found.values()) <= 1e-10) != violated
+        assert (np.max(found["joint friction"]) <= 1e-10) != violated
+
+
+@pytest.mark.parametrize(
+    ("joint", "message"),
+    [
+        (lambda: ist.JointFriction(-0.1), "`mu` = -0.1 is negative"),
+        (lambda: ist.JointFriction(0.1, radius=0.0), "`radius`"),
+        (lambda: ist.BallJoint((0, 0, 0), (-1, 0, 0), friction=ist.JointFriction(0.1, 0.1)), "take a Hinge"),
+        (
+            lambda: ist.Hinge((0, 0, 0), (0, 1, 0), (-1, 0, 0), (0, 1, 0), friction=ist.JointFriction(0.1)),
+            "give a `radius` for what turns",
+        ),
+        (lambda: ist.Hinge((0, 0, 0), (0, 1, 0), (-1, 0, 0), (0, 1, 0), friction=0.1), "must be a JointFriction"),
+    ],
+)
+def test_friction_that_makes_no_sense_is_refused(joint, message):
+    made = ist.Scene()
+    wall = made.add_fixed(name="wall", shape=shapes.Sphere(0.1))
+    bob = made.add_body(name="bob", shape=shapes.Sphere(0.1), mass=1.0, position=(1, 0, 0))
+    with pytest.raises(ValueError, match=message):
+        made.add_joint(wall, bob, joint())
