@@ -45,6 +45,7 @@ from .radau.error_control import Tolerance  # noqa: E402
 from .radau.radau_contact import RadauContact  # noqa: E402
 from .run.compare import Adaptive, Comparison, ComparisonInterrupted, compare  # noqa: E402
 from .run.overlaps import OverlapWarning  # noqa: E402
+from .run.rollout import Rollout, rollout  # noqa: E402
 from .run.scene_run import run_scene  # noqa: E402
 from .run.simulate import simulate  # noqa: E402
 from .run.trajectory import Trajectory  # noqa: E402
@@ -89,6 +90,7 @@ __all__ = [
     "Planar",
     "RadauContact",
     "Result",
+    "Rollout",
     "RunSettings",
     "Scene",
     "SceneFileError",
@@ -107,6 +109,7 @@ __all__ = [
     "load",
     "load_scene",
     "one_blas_thread",
+    "rollout",
     "run_scene",
     "shapes",
     "simulate",

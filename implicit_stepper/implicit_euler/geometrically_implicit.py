@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from shapes.arguments import positive
 from shapes.closest_points.conditions import PairClass
@@ -24,9 +25,9 @@ from ..model.system import System, in_user_order, take, with_queries
 from ..runtime.compilation import jit
 from ..solvers.blocks import Kept
 from ..solvers.linear import Inverse
-from ..solvers.newton import LEAST_DAMPING, Solution, newton_again
+from ..solvers.newton import LEAST_DAMPING, Solution
 from ..stepping.stepper import begin, entry_point
-from . import energy, initial_guess, ncp
+from . import energy, initial_guess, ncp, step_root
 from .certificate import certificate
 from .cutting_planes import Cuts, cut_start, no_cuts, tilted
 from .indeterminate import NEARLY, to_the_edges
@@ -100,10 +101,10 @@ class GeometricallyImplicit:
     def _dense(self) -> bool:
         return self.jacobian == "dense"
 
-    @entry_point
+    @functools.partial(entry_point, differentiable=True)
     def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
         """No impulses, at `closest` points, by default found without a hint."""
-        closest = detection.cold_closest(system, state) if closest is None else closest
+        closest = detection.cold_closest(*lax.stop_gradient((system, state))) if closest is None else closest
         contacts = initial_guess.resting_contacts(system, state, closest)
         unknowns, references, gaps = zip(*contacts, strict=True) if contacts else ((), (), ())
         unknowns = [*unknowns, *(jnp.zeros((len(group.bodies), group.width)) for group in system.joints)]
@@ -113,20 +114,22 @@ class GeometricallyImplicit:
             jnp.broadcast_to(z, (3, z.size)), tuple(references), gaps, ncp.nothing_kept(system, self.friction, self._dense)
         )
 
-    @entry_point
+    @functools.partial(entry_point, differentiable=True)
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
-        """One step of h [s] from the best continuation of the last roots; not solved, it says so in its `result`."""
-        problem = self._problem(system, state, memory, h)
-        solution = newton_again(
-            functools.partial(ncp.residual, problem),
-            functools.partial(ncp.system_of, problem),
-            initial_guess.extrapolated(memory.history / ncp.unknown_scale(problem)),
-            memory.kept,
-            tolerance=self.tolerance + ncp.round_off(problem),
-            max_iterations=self.max_iterations,
-            damping=self.damping,
-        )
-        return self._result(problem, memory, solution)
+        """One step of h [s] from the best continuation of the last roots; not solved, it says so in its `result`. Its
+        derivatives are those of its root (`implicit_function.root`); the memory has none but that of its gaps."""
+        return self._step(system, state, memory, h, rounds=0)
+
+    @functools.partial(entry_point, differentiable=True)
+    def step_with_cuts(self, system: System, state: State, memory: Memory, h) -> StepResult:
+        """`step`, and where its warm start does not solve it, from cuts: what a program that cannot go back to the host has
+        of the `restarts`."""
+        return self._step(system, state, memory, h, rounds=self.rounds)
+
+    def _step(self, system: System, state: State, memory: Memory, h, rounds: int) -> StepResult:
+        known = dataclasses.replace(lax.stop_gradient(memory), gaps=memory.gaps)
+        problem = self._problem(system, state, known, h)
+        return self._result(problem, known, step_root.solved(self, problem, known, rounds))
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """`certificate.certificate`: the paper's equations, and a bound on the energy."""

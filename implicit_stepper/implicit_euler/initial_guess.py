@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -9,6 +11,9 @@ from ..constraints import contact, kinematics
 from ..constraints.contact_group import ContactGroup
 from ..model.bodies import State
 from ..model.system import System, take
+from ..solvers.complementarity import fischer_burmeister
+from ..solvers.implicit_function import root
+from ..solvers.newton import linearized
 from . import ncp
 
 
@@ -34,11 +39,27 @@ def long_forms(problem: ncp.StepProblem, unknowns) -> list:
     ]
 
 
+def _closest_rows(where, z):
+    """Closest-point conditions (unknowns,) as roots, at dimensionless unknowns z, of a contact placed as `where` says."""
+    member, motion_1, motion_2, unit, length = where
+    reference = jnp.eye(member.pair.dimension)[0]
+    rows = contact.geometry_rows(member, z * unit, reference, length, motion_1, motion_2)
+    return jnp.concatenate([rows.equations, fischer_burmeister(rows.multipliers, rows.slacks)])
+
+
+def _linearized_closest_rows(where, z):
+    """These and their derivative."""
+    return linearized(functools.partial(_closest_rows, where))(z)
+
+
 def resting_contacts(system: System, state: State, closest) -> list:
-    """Per group, of contacts at rest in `state` at their `closest` points: unknowns (nc, width), tangents (nc, d), gaps."""
+    """Per group, of contacts at rest in `state` at their `closest` points: unknowns (nc, width), tangents (nc, d), gaps.
+    Derivatives are those of the closest points, whatever found them."""
 
     def one(member, closest, motion_1, motion_2):
-        closest, reference, zero = closest[: member.pair.unknowns], jnp.eye(system.dimension)[0], jnp.zeros(())
+        reference, zero, unit = jnp.eye(system.dimension)[0], jnp.zeros(()), member.pair.unknown_scale(system.length)
+        where, start = (member, motion_1, motion_2, unit, system.length), closest[: member.pair.unknowns] / unit
+        closest = unit * root(_closest_rows, _linearized_closest_rows, where, start)
         geometry = contact.geometry_rows(member, closest, reference, system.length, motion_1, motion_2).geometry
         unknowns = contact.join(contact.Unknowns(closest, zero, jnp.zeros_like(member.e), zero))
         return unknowns, geometry.tangents[0], geometry.psi

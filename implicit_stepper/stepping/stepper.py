@@ -2,10 +2,10 @@
 
 A stepper is a frozen dataclass of settings with `init(system, state) -> memory` (its private warm start) and
 `step(system, state, memory, h) -> StepResult`. Both are pure JAX functions, so they can be jitted, scanned, `vmap`ped and
-`shard_map`ped, though not differentiated (see `entry_point`); h is an argument, so a step can be repeated with a smaller
-one. `certificate` tells from the result alone how far a step violates the stepper's own equations. A step that is not
-solved says so in its `result`; `restarts` then offers other memories to start the same step from. That runs on the host,
-outside the compiled loop (see `fallback`).
+`shard_map`ped, and those of `GeometricallyImplicit` differentiated (see `entry_point`); h is an argument, so a step can be
+repeated with a smaller one. `certificate` tells from the result alone how far a step violates the stepper's own equations. A
+step that is not solved says so in its `result`; `restarts` then offers other memories to start the same step from. That
+runs on the host, outside the compiled loop (see `fallback`).
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ def _as_constants(arguments):
 @_as_constants.defjvp
 def _no_derivatives(*_):
     raise NotImplementedError(
-        "a step has no derivatives yet: its solver's iterations have, but nothing holds these to the equations of the step, "
-        "and they may be wrong. Take finite differences of `step`; where it is to count as a constant, give it "
-        "jax.lax.stop_gradient of its arguments."
+        "a step of this stepper has no derivatives yet: its solver's iterations have, but nothing holds these to the "
+        "equations of the step, and they may be wrong. Take GeometricallyImplicit, whose steps have derivatives, or finite "
+        "differences of `step`; where it is to count as a constant, give it jax.lax.stop_gradient of its arguments."
     )
 
 
-def entry_point(method: Callable) -> Callable:
-    """Decorator of a stepper's `init` and `step`, which users put into programs of their own: derivatives raise
-    `NotImplementedError`; under `shard_map`, arguments and results all vary between devices if one argument does, so
-    that loops can carry them."""
+def entry_point(method: Callable, *, differentiable: bool = False) -> Callable:
+    """Decorator of a stepper's `init` and `step`, which users put into programs of their own: unless they are
+    `differentiable`, derivatives raise `NotImplementedError`; under `shard_map`, arguments and results all vary between
+    devices if one argument does, so that loops can carry them."""
 
     @functools.wraps(method)
     def call(self, *arguments, **named):
-        given = _as_constants((arguments, named))
+        given = (arguments, named) if differentiable else _as_constants((arguments, named))
         arguments, named = varying_like(given, given)
         return varying_like(method(self, *arguments, **named), given)
 

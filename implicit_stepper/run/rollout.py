@@ -1,0 +1,107 @@
+"""Steps of one length as one pure function of JAX, for programs that differentiate them, or run many at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
+from ..model import checks
+from ..model.bodies import State
+from ..model.records import Contacts
+from ..model.results import Result
+from ..model.system import System
+
+CERTIFIED = 1e-10  # the bound of certificates that `simulate` has unless it is given one
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Rollout:
+    """n steps: `states` with a first axis of n + 1, the start first; `contacts` with one of n; `result` (n,), for each a
+    `Result`; `violation` (n,), the largest of its certificate, dimensionless. After a step that is not SOLVED, states and
+    contacts are NaN."""
+
+    states: State
+    contacts: Contacts
+    result: jax.Array
+    violation: jax.Array
+
+
+def rollout(
+    system: System,
+    stepper: GeometricallyImplicit,
+    h,
+    steps: int,
+    *,
+    start: State,
+    memory: Any = None,
+    economical: bool = False,
+) -> Rollout:
+    """`steps` steps of h [s] of `system` from `start`, as `Scene.build` gives both: the steps of `simulate`.
+
+    A pure function of `system`, `start` and h: `jit`, `vmap`, `grad`, `jacfwd`, `jvp`, `vjp` work, and second derivatives.
+    Put it into a compiled function. Derivatives are those of the converged steps (docs/derivatives.md); one that does not
+    exist is NaN. Steps that their warm start does not solve are tried from cuts, which leaves about one of 10^4 that
+    `simulate` solves: those are NOT_CONVERGED, and all after them NaN. A step that is not certified within 1e-10 is
+    NOT_CERTIFIED. That bodies do not pass through each other between the poses of a step, only `simulate` checks.
+    `memory`: that of `stepper.init` for `start`, if it is known, which is half of the compile time. `economical`: reverse
+    mode keeps about 2 sqrt(steps) states instead of what it needs of every step, and runs every step
+    twice. Raises `ValueError` for bad arguments.
+    """
+    if not isinstance(stepper, GeometricallyImplicit):
+        raise ValueError(f"`stepper` = {stepper!r} has no rollouts: use GeometricallyImplicit().")
+    checks.count("steps", steps)
+    start = jax.tree.map(lambda a: jnp.asarray(a, float), start)
+    h = jnp.asarray(h, float)
+
+    def one(carry, _):
+        step = stepper.step_with_cuts(system, *carry, h)
+        return (step.state, step.memory), (step.state, step.contacts, step.result)
+
+    begun = start, stepper.init(system, start) if memory is None else memory
+    _, (ends, contacts, result) = (_economical if economical else lax.scan)(one, begun, None, length=steps)
+    states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, ends)
+    violation = _violation(stepper, *lax.stop_gradient((system, states, contacts, h)))
+    certified = jnp.where(violation <= CERTIFIED, int(Result.SOLVED), int(Result.NOT_CERTIFIED))
+    result = jnp.where(result == Result.SOLVED, certified, result)
+    good = jnp.cumprod(result == Result.SOLVED).astype(bool)
+    return Rollout(_kept(jnp.append(True, good), states), _kept(good, contacts), result, violation)
+
+
+def _kept(good, tree):
+    """`tree`, its entries NaN where they are not `good` (n,)."""
+    return jax.tree.map(lambda a: jnp.where(good.reshape(-1, *(1,) * (a.ndim - 1)), a, jnp.nan), tree)
+
+
+def _violation(stepper, system: System, states: State, contacts: Contacts, h):
+    """(n,): the largest violation of each step."""
+    before, after = jax.tree.map(lambda a: a[:-1], states), jax.tree.map(lambda a: a[1:], states)
+    found = jax.vmap(stepper.certificate, (None, 0, 0, 0, None))(system, before, after, contacts, h)
+    worst = [jnp.max(v, axis=1) for v in found.values() if v.size]
+    return jnp.max(jnp.stack(worst), axis=0)
+
+
+def _economical(one: Callable, begun, _, length: int):
+    """`lax.scan` of `length` steps, which keeps the carry of some sqrt(length) of them, and computes the rest again from
+    these for reverse mode."""
+    size = math.isqrt(length - 1) + 1
+    segments = -(-length // size)
+    empty = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(one, begun, None)[1])
+
+    def step(carry, number):
+        return lax.cond(number < length, lambda carry: one(carry, None), lambda carry: (carry, empty), carry)
+
+    @jax.checkpoint
+    def segment(carry, numbers):
+        return lax.scan(step, carry, numbers)
+
+    numbers = jnp.arange(segments * size).reshape(segments, size)
+    end, records = lax.scan(segment, begun, numbers)
+    return end, jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[:length], records)
