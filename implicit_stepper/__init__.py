@@ -43,6 +43,7 @@ from .model.bodies import State  # noqa: E402
 from .model.results import ClosestPointsError, Interrupted, Result, StepError  # noqa: E402
 from .radau.error_control import Tolerance  # noqa: E402
 from .radau.radau_contact import RadauContact  # noqa: E402
+from .run.checkpoint import CheckpointError  # noqa: E402
 from .run.compare import Adaptive, Comparison, ComparisonInterrupted, compare  # noqa: E402
 from .run.overlaps import OverlapWarning  # noqa: E402
 from .run.rollout import Rollout, rollout  # noqa: E402
@@ -67,6 +68,7 @@ from .time_lagged.linearized import Linearized  # noqa: E402
 __all__ = [
     "Adaptive",
     "BallJoint",
+    "CheckpointError",
     "ClosedFormGap",
     "ClosestPoints",
     "ClosestPointsError",

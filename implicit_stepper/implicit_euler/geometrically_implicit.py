@@ -129,7 +129,8 @@ class GeometricallyImplicit:
     def _step(self, system: System, state: State, memory: Memory, h, rounds: int) -> StepResult:
         known = dataclasses.replace(lax.stop_gradient(memory), gaps=memory.gaps)
         problem = self._problem(system, state, known, h)
-        return self._result(problem, known, step_root.solved(self, problem, known, rounds))
+        without = functools.partial(_no_cuts, self, *lax.stop_gradient((system, state, known, h)))
+        return self._result(problem, known, step_root.solved(self, problem, known, without, rounds))
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """`certificate.certificate`: the paper's equations, and a bound on the energy."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +18,8 @@ from shapes.shards import varying_like, when
 
 from ..solvers.implicit_function import root
 from ..solvers.newton import Solution, newton_again
-from . import energy, initial_guess, ncp
-from .cutting_planes import Cuts, cut_start, no_cuts, tilted
+from . import initial_guess, ncp
+from .cutting_planes import Cuts, cut_start, tilted
 
 
 @jax.tree_util.register_dataclass
@@ -32,9 +33,10 @@ class _Search:
     cuts: Cuts
 
 
-def solved(stepper, problem: ncp.StepProblem, memory, rounds: int = 0) -> Solution:
-    """The root from the best continuation of `memory`, and if that fails from up to `rounds` starts with cuts and as many
-    with tilted ones. It has derivatives by all data of the `problem` (`implicit_function.root`); `memory` is a constant."""
+def solved(stepper, problem: ncp.StepProblem, memory, without: Callable[[], Cuts], rounds: int = 0) -> Solution:
+    """The root from the best continuation of `memory`, and if that fails from up to `rounds` starts with cuts, which begin
+    as `without`, and as many with tilted ones. It has derivatives by all data of the `problem` (`implicit_function.root`);
+    `memory` is a constant."""
     fixed, known = lax.stop_gradient((problem, memory))
 
     def newton(starts, kept) -> Solution:
@@ -50,36 +52,33 @@ def solved(stepper, problem: ncp.StepProblem, memory, rounds: int = 0) -> Soluti
 
     starts = initial_guess.extrapolated(known.history / ncp.unknown_scale(fixed))
     rounds = rounds if problem.system.groups else 0
-    found = _search(stepper, fixed, known, newton, starts, rounds) if rounds else newton(starts, known.kept)
+    found = _search(stepper, fixed, known, newton, starts, without, rounds) if rounds else newton(starts, known.kept)
     return dataclasses.replace(found, z=root(ncp.residual, ncp.linearize, problem, found.z))
 
 
-def _search(stepper, problem: ncp.StepProblem, memory, newton, starts, rounds: int) -> Solution:
+def _search(stepper, problem: ncp.StepProblem, memory, newton, starts, without, rounds: int) -> Solution:
     """The warm start, then the others, in one loop, as Newton's method is compiled wherever it is called."""
-
-    def anew() -> Cuts:
-        free = energy.free_velocity(problem.system, problem.state, problem.momentum, problem.h)
-        return no_cuts(problem, initial_guess.long_forms(problem, memory.history[0]), free, rounds)
 
     def another(cuts: Cuts):
         z, cuts = cut_start(problem, cuts, stepper.sweeps)
         return jnp.broadcast_to(z, starts.shape), jax.tree.map(jnp.zeros_like, memory.kept), cuts
 
-    still = Cuts(jnp.zeros_like(problem.state.velocity), None, None, ())
-    turns = jnp.stack([jnp.zeros_like(still.velocity), *(tilted(still, 1.0, k).velocity for k in range(rounds))]) / problem.h
+    def empty(function, *arguments):
+        return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(function, *arguments))
+
+    still = empty(without)
+    turns = [tilted(still, 1.0, number).velocity for number in range(rounds)]
+    turns = jnp.stack([still.velocity, *turns]) / problem.h
 
     def attempt(at: _Search) -> _Search:
-        cuts = when((at.number == 1) | (at.number == rounds + 1), anew, at.cuts)
+        cuts = when((at.number == 1) | (at.number == rounds + 1), without, at.cuts)
         cuts = dataclasses.replace(cuts, velocity=cuts.velocity + turns[jnp.maximum(at.number - rounds, 0)])
         warm = starts, memory.kept, cuts
         begin, kept, cuts = when(at.number > 0, lambda: another(cuts), warm)
         solution = newton(begin, kept)
         return _Search(solution, at.iterations + solution.iterations, at.number + 1, cuts)
 
-    def empty(function, *arguments):
-        return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(function, *arguments))
-
     zero = jnp.zeros((), int)
-    begun = varying_like(_Search(empty(newton, starts, memory.kept), zero, zero, empty(anew)), (problem, memory))
+    begun = varying_like(_Search(empty(newton, starts, memory.kept), zero, zero, still), (problem, memory))
     end = lax.while_loop(lambda at: ~at.solution.converged & (at.number <= 2 * rounds), attempt, begun)
     return dataclasses.replace(end.solution, iterations=end.iterations)

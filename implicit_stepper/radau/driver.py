@@ -27,13 +27,13 @@ from ..stepping.stepper import closest_points
 from ..stepping.sweep import Passage, Sweep
 from . import euler_steps, impact, impact_records, radau_contact, stage_records
 from .error_control import Tolerance
-from .event_loop import Limits, Point, Reason, Taken, advance, way_from
+from .event_loop import Limits, Point, Reason, Taken, Way, advance, way_from
 from .events import Event, event_of, found_events
 from .impact import Impact
 from .radau_contact import Memory, RadauContact
+from .refusals import SHORTEST, refuse_overlap, unit
 from .stages import Modes
 
-_SHORTEST = 1e-7  # of sqrt(L / g): shorter steps have no digits left
 _FIRST = 1e-2  # of sqrt(L / g): the first step to try
 _AFTER = 0.5  # of the step before an event: the one after it, of motion that nothing extrapolates yet
 # of sqrt(tol L / g): steps of one stage; those up to 1 are of no weight in the error of a smooth motion, longer ones are
@@ -42,8 +42,10 @@ _THROUGH = (10.0, 1.0, 1e-1, 1e-2, 1e-3)  # an impact, as short as can be
 _FORCES = (1.0, 10.0, 1e-1, 1e-2)  # not taken; on nearly flat ground short ones are hard
 _ACROSS = (1.0, 10.0, 100.0)
 _MOST = 1024  # steps of one stage at once
-_OVERLAP = 1e-6  # of the scene's length: more is not a matter of rounded input
 _PASSAGES = 100  # of bodies through each other that a run goes back from
+# what a run depends on from here on, and has left
+_KEPT = ("point", "way", "span", "began", "end", "taken", "landed", "one_stage", "hits", "counts", "starts", "across",
+         "gaps", "passages")  # fmt: skip
 _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events without end
 
 
@@ -102,13 +104,17 @@ def run(
     step_tolerance,
     told: Progress,
     sweep: Sweep,
+    kept: dict | None = None,
+    offer: Callable[[Callable[[], dict]], None] = lambda kept: None,
 ) -> Run:
     """From `state` to the last of `ends` [s], times at which a step must end; `step_tolerance` certifies the paper's steps;
-    `told` hears how far the run is; `sweep` tells where bodies pass through each other. Ctrl-C ends it, as far as it is."""
+    `told` hears how far the run is; `sweep` tells where bodies pass through each other. Ctrl-C ends it, as far as it is.
+    Where it can go on from later, it calls `offer` with what gives the `kept` to do so."""
     driver, stopped = _Driver(stepper, system, state, tolerance, step_tolerance, ends[0], told, sweep), False
+    driver.offer = offer
     try:
-        driver.begin()
-        for end in ends:
+        driver.begin() if kept is None else driver.take_up(kept)
+        for end in ends[ends.index(driver.end) :]:
             driver.to(end)
             if driver.failure:
                 break
@@ -119,21 +125,6 @@ def run(
     if stopped and not driver.taken:
         raise Interrupted(trajectory=None, state=state, end=ends[-1])
     return driver.left(stopped)
-
-
-def unit(system: System) -> float:
-    """The time sqrt(L / g) [s] of a scene."""
-    return math.sqrt(float(system.length) / float(system.acceleration))
-
-
-def refuse_short(system: System, duration: float) -> None:
-    """Raises `ValueError` for a run that the shortest step would fill."""
-    least = _SHORTEST * unit(system)
-    if duration <= least:
-        raise ValueError(
-            f"`duration` = {duration:.3g} s: chosen steps of this scene are {least:.1e} s or longer. Give a longer one, or "
-            "`h`."
-        )
 
 
 class _Driver:
@@ -167,6 +158,22 @@ class _Driver:
         self.failure = ""
         self.faces = _meets_in_faces(system)
         self.solves = first_call(stepper.stages * system.unknown_count)
+        # the way between two events, if the run is on one; the work done and allowed until `end`; the time left at the way's
+        # beginning
+        self.way: Way | None = None
+        self.span: tuple[int, int] | None = None
+        self.began = 0.0
+
+    def kept(self) -> dict:
+        """All that the run depends on from here on, and what it left."""
+        self.taken = [jax.tree.map(lambda *parts: np.concatenate(parts), *self.taken)] if self.taken else []
+        return {name: getattr(self, name) for name in _KEPT} | {"swept": self.sweep.last}
+
+    def take_up(self, kept: dict) -> None:
+        """Goes on from what another process has `kept`."""
+        for name in _KEPT:
+            setattr(self, name, kept[name])
+        self.point, self.way, self.sweep.last = *jax.device_put((self.point, self.way)), kept["swept"]
 
     def begin(self) -> None:
         """Compiles, and finds the first `Point`."""
@@ -176,21 +183,21 @@ class _Driver:
         prepare(_programs, stepper, system, state, references, self._limits(0), h)
         closest = closest_points(system, state)
         self.gaps = first_gaps(system, closest)
-        _refuse_overlap(system, self.gaps)
+        refuse_overlap(system, self.gaps)
         self._go_on(state, closest, references, h)
 
     def to(self, end: float) -> None:
         """Steps until `end` [s], or until nothing helps."""
         self.end = end
-        most = int(_PER_UNIT * max(self._left() / self.unit, 1.0))
-        before = self._work()
-        while not self.failure and self._left() > _SHORTEST * self.unit:
-            began = self._left()
+        if self.span is None:
+            self.span = self._work(), int(_PER_UNIT * max(self._left() / self.unit, 1.0))
+        before, most = self.span
+        while not self.failure and self._left() > SHORTEST * self.unit:
             reason = self._smoothly(before + most)
-            if began - self._left() > self.across * self.small:
+            if self.began - self._left() > self.across * self.small:
                 self.across = 1
             if reason == Reason.END:
-                return
+                break
             if self._work() - before >= most:
                 self.failure = (
                     f"more than {_PER_UNIT} problems were solved for every {self.unit:.3g} s: events follow each other "
@@ -201,10 +208,13 @@ class _Driver:
                 self._cross()
             elif reason == Reason.EVENT:
                 self.resume(self.point.modes)
+        self.span = None
 
     def _smoothly(self, most: int) -> Reason:
         """Steps to the end or to an event, if there is a way there before the work is `most`; and why these are all."""
-        way, reason = way_from(self.stepper, self.system, self.point), Reason.PAUSED
+        if self.way is None:
+            self.way, self.began = way_from(self.stepper, self.system, self.point), self._left()
+        way, reason = self.way, Reason.PAUSED
         while reason == Reason.PAUSED and self._work() < most:
             solves, begun = min(self.solves, most - self._work()), time.perf_counter()
             way, records, count, counts = advance(self.stepper, self.system, way, self._limits(solves))
@@ -216,14 +226,18 @@ class _Driver:
                 taken = jax.tree.map(lambda a, count=count: np.asarray(a)[:count], records)
                 passage = self.sweep.first(self.point.state, taken.state, taken.contacts, taken.h)
                 if passage is not None:
+                    self.way = None
                     self._meet_earlier(taken, passage)
                     return Reason.PAUSED
                 if reason == Reason.EVENT:  # noted first: an interruption leaves no step without it
                     last = jax.tree.map(lambda a: a[-1], taken)
                     self.landed.append(event_of(self.system, last.modes, float(last.state.time), int(way.event)))
                 self.taken.append(taken)
-            self.point = way.point
+            self.point, self.way = way.point, way if reason == Reason.PAUSED else None
             self.told.to(float(self.point.state.time) - self.begun)
+            if reason == Reason.PAUSED:
+                self.offer(self.kept)
+        self.way = None
         return reason
 
     def _meet_earlier(self, taken: Taken, passage: Passage) -> None:
@@ -263,7 +277,7 @@ class _Driver:
 
     def _limits(self, most: int) -> Limits:
         """Of the way to the present end, with `most` problems at once."""
-        return Limits(self.tolerance, self.start, np.asarray(self.end), np.asarray(_SHORTEST * self.unit), np.asarray(most))
+        return Limits(self.tolerance, self.start, np.asarray(self.end), np.asarray(SHORTEST * self.unit), np.asarray(most))
 
     def _go_on(self, state: State, closest, references, h, modes: Modes | None = None) -> None:
         """From `state` with closest points like `closest`: the next `Point`, with a step of h [s] to try; after no impact,
@@ -320,7 +334,7 @@ class _Driver:
         sizes = self._sizes(_ACROSS, count)
         with doing(f"steps of first order from t = {float(self.point.state.time):.6g} s"):
             self._take(euler_steps.steps(*self._one(), self.point.state, self._gaps(), sizes, self.step_tolerance, count))
-        if not self.failure and self._left() > _SHORTEST * self.unit:
+        if not self.failure and self._left() > SHORTEST * self.unit:
             self.resume()
 
     def _take(self, found: euler_steps.Series) -> None:
@@ -351,7 +365,7 @@ class _Driver:
 
     def _sizes(self, sizes, count: int = 1) -> list[float]:
         """In seconds; `count` such steps do not pass the end."""
-        most = max(self._left(), _SHORTEST * self.unit) / count
+        most = max(self._left(), SHORTEST * self.unit) / count
         return [float(min(k * self.small, most)) for k in sizes]
 
     def _left(self) -> float:
@@ -365,19 +379,3 @@ class _Driver:
 
 def _meets_in_faces(system: System) -> bool:
     return any(not group.pair.smooth for group in system.groups)
-
-
-def _refuse_overlap(system: System, every: np.ndarray) -> None:
-    """Raises `ValueError` for rigid contacts that overlap at the start, by their gaps `every` (nc,) [m]: parting them would
-    take a speed of depth/h, for every h."""
-    for group in system.groups:
-        if group.compliance is not None:
-            continue
-        gaps = every[list(group.numbers)]
-        deepest = int(np.argmin(gaps))
-        if gaps[deepest] < -_OVERLAP * float(system.length):
-            first, second = system.contact_names[group.numbers[deepest]]
-            raise ValueError(
-                f"{first} and {second} overlap by {-gaps[deepest]:.3g} m at the start, which chosen steps cannot undo: move "
-                "them apart, or take a first step of GeometricallyImplicit, which parts them at the speed depth / h."
-            )

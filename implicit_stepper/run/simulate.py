@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+import os
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shapes.arguments import positive
+from shapes.arguments import number, positive
 
 from ..constraints.violations import described
 from ..model.bodies import State
@@ -20,6 +23,7 @@ from ..radau import driver
 from ..radau.error_control import Tolerance, resolved
 from ..radau.euler_steps import rounding
 from ..radau.radau_contact import RadauContact
+from ..radau.refusals import refuse_short
 from ..radau.stage_certificate import IMPACT_WITHIN
 from ..runtime.compilation import prepare
 from ..runtime.progress import Progress
@@ -31,6 +35,7 @@ from ..stepping.run_certificate import bound, first_gaps
 from ..stepping.stepper import Stepper, closest_points, init
 from ..stepping.sweep import Sweep
 from . import adaptive_run
+from .checkpoint import Checkpoint, CheckpointError, asked_of, read
 from .joint_start import check_joints
 from .overlaps import Undeclared, check_start
 from .trajectory import Trajectory, assembled
@@ -53,6 +58,9 @@ def simulate(
     on_failure: str = "raise",
     start: State | Trajectory | None = None,
     progress: bool | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    every: float = 60.0,
+    resume: str | os.PathLike | None = None,
 ) -> Trajectory:
     """Steps `scene` from its initial state, or from `start`, a `State` or the end of a trajectory of it, for `duration` [s],
     in steps of h [s], of which the last one is shorter where `duration` is no multiple of h; or, where the stepper can, in
@@ -64,7 +72,9 @@ def simulate(
     raised, which carries the trajectory before it and the state to `start` from; with `on_failure="return"` that shorter
     trajectory is returned instead. Ctrl-C raises `Interrupted`, whatever `on_failure` is, which carries the same.
     `progress` shows a bar, or nothing; by default a bar on terminals, and elsewhere a line on the error stream every half
-    minute. Raises `ValueError` for bad arguments.
+    minute. `checkpoint`: a file that is written `every` so many seconds, or seldom enough to take a twentieth of the time;
+    with `resume`, such a file, the same call goes on from there, to the bits of a run that was never killed. Raises
+    `ValueError` for bad arguments, and `CheckpointError` for files that are damaged, of another run, or cannot be written.
     """
     if (h is None) == (tol is None):
         raise ValueError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
@@ -76,44 +86,55 @@ def simulate(
         raise ValueError(f"`scene` = {scene!r} must be a Scene.")
     if isinstance(stepper, type) or not isinstance(stepper, Stepper):
         raise ValueError(f"`stepper` = {stepper!r} must be a stepper, for instance GeometricallyImplicit().")
+    if number("every", every) < 0:
+        raise ValueError(f"`every` = {every} [s] is negative: use 0 to write as often as possible.")
+    files = checkpoint, every, resume
     if tol is not None:
-        return _adaptive(scene, stepper, tol, duration, switches, certificate_tolerance, on_failure, start, progress)
+        return _adaptive(scene, stepper, tol, duration, switches, certificate_tolerance, on_failure, start, progress, files)
     if len(switches):
         raise ValueError(
             f"`switches` = {switches!r} are for chosen steps: with a fixed `h`, loads are taken at each step's start."
         )
-    return _fixed(scene, stepper, h, duration, certificate_tolerance, on_failure, start, progress)
+    return _fixed(scene, stepper, h, duration, certificate_tolerance, on_failure, start, progress, files)
 
 
-def _fixed(scene, stepper, h, duration, tolerance, on_failure, start, progress) -> Trajectory:
+def _fixed(scene, stepper, h, duration, tolerance, on_failure, start, progress, files) -> Trajectory:
     """`simulate` with steps of h [s]."""
     system, state = jax.device_put(scene.build())
     state = state if start is None else _checked(start, system, state)
     check_joints(stepper, system, state)
+    asked = asked_of(system, state, stepper, {"h": h, "duration": duration, "certificate_tolerance": tolerance})
     h, whole, rest = _steps(positive("h", h), duration, float(state.time))
-    records, failed, stopped = [], None, False
+    path, every, resume = files
+    kept, file = None if resume is None else read(resume, asked), Checkpoint(path, every, asked)
+    records, failed, stopped, unwritten = [] if kept is None else [kept["record"]], None, False, None
     with Progress(whole + (rest > 0), "steps", progress) as told:
         try:
-            sizes = (h, whole), (rest, int(rest > 0))
-            for size, piece in _pieces(scene, stepper, system, state, sizes, tolerance):
+            told.to(sum(len(record.result) for record in records))
+            for size, piece, left in _pieces(scene, stepper, system, state, (h, whole, rest), tolerance, kept):
                 if not piece.solved:
                     failed = piece.climb, piece.state, size
                 records.append(piece.record)
                 told.to(told.done + len(piece.record.result))
+                file.offer(functools.partial(_kept, records, left))
         except KeyboardInterrupt:
             stopped = True
+        except CheckpointError as error:
+            unwritten = error
     if not records:
         raise Interrupted(trajectory=None, state=state, end=float(state.time) + duration)
     sizes = h if sum(len(record.result) for record in records) <= whole else np.append(np.full(whole, h), rest)
     trajectory = _join(system, state, sizes, records)
     if stopped:
         raise Interrupted(trajectory=trajectory, state=trajectory.end, end=float(state.time) + duration)
+    if unwritten is not None:
+        raise CheckpointError(str(unwritten), trajectory=trajectory, state=trajectory.end) from unwritten
     if failed is not None and on_failure == "raise":
         raise _error(*failed, system, tolerance, trajectory)
     return trajectory
 
 
-def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, start, progress) -> Trajectory:
+def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, start, progress, files) -> Trajectory:
     """`simulate` with chosen steps."""
     if not isinstance(stepper, RadauContact) or stepper.stages == 1:
         raise ValueError(
@@ -123,39 +144,78 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
     system, state = jax.device_put(scene.build())
     state = state if start is None else _checked(start, system, state)
     check_joints(stepper, system, state)
-    driver.refuse_short(system, duration)
+    refuse_short(system, duration)
     begun, allowed = float(state.time), resolved(tol, system, duration)
     ends = adaptive_run.stops(system, state, begun + duration, switches)
+    numbers = {"tol": allowed, "duration": duration, "switches": ends[:-1], "certificate_tolerance": tolerance}
+    asked, (path, every, resume) = asked_of(system, state, stepper, numbers), files
+    kept, file, unwritten = None if resume is None else read(resume, asked), Checkpoint(path, every, asked), []
+
+    def offer(what):
+        try:
+            file.offer(what)
+        except CheckpointError as error:
+            unwritten.append(error)
+            raise KeyboardInterrupt from error
+
     with Progress(duration, "s of motion", progress) as told:
-        run = driver.run(stepper, system, state, allowed, ends, tolerance, told, Sweep(scene, stepper, system))
+        sweep = Sweep(scene, stepper, system)
+        run = driver.run(stepper, system, state, allowed, ends, tolerance, told, sweep, kept, offer)
     Undeclared(scene, system).look(run.steps.state)
     trajectory = adaptive_run.trajectory(stepper, system, run, tolerance, "return" if run.interrupted else on_failure)
+    if unwritten:
+        raise CheckpointError(str(unwritten[0]), trajectory=trajectory, state=trajectory.end) from unwritten[0]
     if run.interrupted:
         raise Interrupted(trajectory=trajectory, state=trajectory.end, end=ends[-1])
     return trajectory
 
 
-def _pieces(scene: Scene, stepper, system: System, state: State, sizes, tolerance: float) -> Iterator[tuple[float, Several]]:
-    """With their h [s], pieces of so many steps of h for each (h, count) of `sizes`, up to the first that fails."""
-    prepare(programs, stepper, system, state, sizes[0][0])
+def _kept(records: list[Record], left: _Left) -> dict:
+    """What a checkpoint holds of a run that left `records`."""
+    records[:] = [jax.tree.map(lambda *parts: np.concatenate(parts), *records)]
+    return {"record": records[0], "left": left}
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _Left:
+    """What the next step depends on: state, memory, the gaps (nc,) [m] and the last of the sweep."""
+
+    state: State
+    memory: Any
+    gaps: np.ndarray
+    swept: tuple | None
+
+
+def _pieces(
+    scene: Scene, stepper, system: System, state: State, steps, tolerance: float, kept: dict | None
+) -> Iterator[tuple[float, Several, _Left]]:
+    """With their h [s], pieces of the `steps` (h, how many, the length of the last or 0), up to the first that fails, and
+    what they leave; from what was `kept` of them, if it is given."""
+    h, whole, rest = steps
+    prepare(programs, stepper, system, state, h)
     closest = closest_points(system, state)
-    check_start(scene, system, closest, sizes[0][0])
+    check_start(scene, system, closest, h)
     memory, sweep, undeclared = (
         init(stepper, system, state, closest),
         Sweep(scene, stepper, system),
         Undeclared(scene, system),
     )
     undeclared.look(jax.tree.map(lambda a: np.asarray(a)[None], state))
-    gaps = first_gaps(system, closest)
-    for h, count in sizes:
-        for found in pieces(stepper, system, state, memory, h, count, tolerance, sweep):
+    gaps, done = first_gaps(system, closest), 0
+    if kept is not None:
+        left, done = kept["left"], len(kept["record"].result)
+        state, memory, gaps, sweep.last = *jax.device_put((left.state, left.memory)), left.gaps, left.swept
+        undeclared.look(kept["record"].state)
+    for size, count in ((h, max(whole - done, 0)), (rest, int(rest > 0 and done <= whole))):
+        for found in pieces(stepper, system, state, memory, size, count, tolerance, sweep):
             piece = bound(stepper, system, state, gaps, found, tolerance)
             undeclared.look(piece.record.state)
-            yield h, piece
+            gaps = piece.record.contacts.gap[-1] if len(piece.record.result) else gaps
+            state, memory = piece.state, piece.memory
+            yield size, piece, _Left(state, memory, gaps, sweep.last)
             if not piece.solved:
                 return
-            state, memory = piece.state, piece.memory
-            gaps = piece.record.contacts.gap[-1] if len(piece.record.result) else gaps
 
 
 def _checked(start: State | Trajectory, system: System, built: State) -> State:

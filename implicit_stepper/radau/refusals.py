@@ -1,0 +1,43 @@
+"""What a run with error control refuses before it begins."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..model.system import System
+
+SHORTEST = 1e-7  # of sqrt(L / g): shorter steps have no digits left
+_OVERLAP = 1e-6  # of the scene's length: more is not a matter of rounded input
+
+
+def unit(system: System) -> float:
+    """The time sqrt(L / g) [s] of a scene."""
+    return math.sqrt(float(system.length) / float(system.acceleration))
+
+
+def refuse_short(system: System, duration: float) -> None:
+    """Raises `ValueError` for a run that the shortest step would fill."""
+    least = SHORTEST * unit(system)
+    if duration <= least:
+        raise ValueError(
+            f"`duration` = {duration:.3g} s: chosen steps of this scene are {least:.1e} s or longer. Give a longer one, or "
+            "`h`."
+        )
+
+
+def refuse_overlap(system: System, every: np.ndarray) -> None:
+    """Raises `ValueError` for rigid contacts that overlap at the start, by their gaps `every` (nc,) [m]: parting them would
+    take a speed of depth/h, for every h."""
+    for group in system.groups:
+        if group.compliance is not None:
+            continue
+        gaps = every[list(group.numbers)]
+        deepest = int(np.argmin(gaps))
+        if gaps[deepest] < -_OVERLAP * float(system.length):
+            first, second = system.contact_names[group.numbers[deepest]]
+            raise ValueError(
+                f"{first} and {second} overlap by {-gaps[deepest]:.3g} m at the start, which chosen steps cannot undo: move "
+                "them apart, or take a first step of GeometricallyImplicit, which parts them at the speed depth / h."
+            )

@@ -1,0 +1,136 @@
+"""Files from which a run goes on after its process was killed, to the bits of a run that was not.
+
+A file holds what the next step depends on, what was recorded so far, and what the run was asked for, by which another run's
+is told. It is written aside and renamed, so that a kill leaves the one before. Reading makes nothing but arrays, numbers
+and the package's own records."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+import importlib
+import io
+import json
+import os
+import pickle
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jaxlib
+import numpy as np
+
+from ..model.bodies import State
+from ..model.system import System
+from ..runtime.files import replaced
+
+_MAGIC = "implicit-stepper checkpoint 1"
+_SHARE = 20  # times as long as a file took to write, steps are computed before the next
+_NUMPY = {"_reconstruct", "scalar", "ndarray", "dtype", "_frombuffer"}
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint that cannot be read, belongs to another run, or cannot be written. Where a run ended by it, `trajectory`
+    holds all its steps, and `state` the one after them, to `start` from."""
+
+    def __init__(self, message: str, *, trajectory=None, state=None):
+        super().__init__(message)
+        self.trajectory = trajectory
+        self.state = state
+
+
+def asked_of(system: System, state: State, stepper, numbers: Mapping[str, Any]) -> dict[str, str]:
+    """What a run is asked for, by name: digests of its scene and start, its settings, and what decides about bits."""
+    functions = [None if f is None else f"{f.__module__}.{f.__qualname__}" for f in system.wrench_functions]
+    pairs = [(g.bodies, g.moving, g.numbers, g.pair.first.name, g.pair.second.name) for g in system.groups]
+    device = jax.devices()[0]
+    return {
+        "scene": _digest(jax.tree.leaves(system), (system.names, system.contact_names, functions, pairs)),
+        "start": _digest(jax.tree.leaves(state), ()),
+        "stepper": repr(stepper),
+        **{name: repr(value) for name, value in numbers.items()},
+        "jax": f"{jax.__version__}, jaxlib {jaxlib.__version__}, {device.platform} {device.device_kind}",
+    }
+
+
+def _digest(leaves, names) -> str:
+    found = hashlib.sha256(repr(names).encode())
+    for leaf in leaves:
+        found.update(repr(np.shape(leaf)).encode() + np.ascontiguousarray(leaf).tobytes())
+    return found.hexdigest()[:16]
+
+
+class Checkpoint:
+    """Of a run `asked` for what it is: writes to `path`, None for nowhere, when `every` [s] have passed since the last."""
+
+    def __init__(self, path: str | os.PathLike | None, every: float, asked: Mapping[str, str]):
+        self.path, self.every, self.asked = None if path is None else Path(path), every, dict(asked)
+        self._next = time.monotonic() + every
+        if self.path is not None and self.path.exists():
+            read(self.path, self.asked, "`checkpoint`")  # another run's, or no checkpoint: refused, not overwritten
+
+    def offer(self, kept: Callable[[], Mapping[str, Any]]) -> None:
+        """Writes what `kept` gives if it is time to. Raises `CheckpointError` where it cannot."""
+        if self.path is None or time.monotonic() < self._next:
+            return
+        begun = time.monotonic()
+        try:
+            write(self.path, self.asked, kept())
+        except OSError as error:
+            raise CheckpointError(f"`checkpoint` = {str(self.path)!r} cannot be written: {error}.") from error
+        done = time.monotonic()
+        self._next = done + max(self.every, _SHARE * (done - begun) if self.every else 0.0)
+
+
+def write(path: Path, asked: Mapping[str, str], kept: Mapping[str, Any]) -> None:
+    """A file with `kept`, a tree of the package's records. Raises `OSError`, and leaves what was there."""
+    kept = jax.tree.map(lambda a: np.asarray(a) if isinstance(a, jax.Array) else a, dict(kept))
+    payload = pickle.dumps(kept, protocol=5)
+    header = {"format": _MAGIC, "asked": dict(asked), "size": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
+    with replaced(path) as written, written.open("wb") as file:
+        file.write(json.dumps(header).encode() + b"\n" + payload)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(path: str | os.PathLike, asked: Mapping[str, str], argument: str = "`resume`") -> dict[str, Any]:
+    """What was kept in the file of a run `asked` for the same. Raises `CheckpointError`, which says what differs."""
+    name = f"{argument} = {str(path)!r}"
+    try:
+        first, _, payload = Path(path).read_bytes().partition(b"\n")
+    except OSError as error:
+        raise CheckpointError(f"{name} cannot be read: {error}. A run that left none begins without `resume`.") from error
+    try:
+        header = json.loads(first)
+        known = header["format"] == _MAGIC
+    except (ValueError, KeyError, TypeError):
+        known = False
+    if not known:
+        raise CheckpointError(f"{name} is no checkpoint of this version: it is left as it is. Give another path.")
+    if len(payload) != header["size"] or hashlib.sha256(payload).hexdigest() != header["sha256"]:
+        raise CheckpointError(f"{name} is damaged: its content is not what was written. Begin again under another path.")
+    differs = sorted(key for key in {*asked, *header["asked"]} if asked.get(key) != header["asked"].get(key))
+    if differs:
+        raise CheckpointError(
+            f"{name} belongs to another run, which differs in: {', '.join(differs)}. It is left as it is: give another "
+            "path, or what that run was given."
+        )
+    return _Reader(io.BytesIO(payload)).load()
+
+
+class _Reader(pickle.Unpickler):
+    """Makes arrays, and records and numbers of this package, and nothing else."""
+
+    def find_class(self, module: str, name: str):
+        top = module.partition(".")[0]
+        if top == "numpy" and name in _NUMPY:
+            return getattr(importlib.import_module(module), name)
+        if top == "implicit_stepper":
+            found = getattr(importlib.import_module(module), name)
+            own = isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, enum.Enum | tuple))
+            if own:
+                return found
+        raise CheckpointError(f"the checkpoint asks for {module}.{name}, which no run leaves: it is not read.")

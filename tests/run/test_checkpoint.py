@@ -1,0 +1,121 @@
+"""Runs that were killed go on to the bits of a run that was not; what is no checkpoint of the run is refused."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+from implicit_stepper.paper import scenes
+from implicit_stepper.radau import driver
+from implicit_stepper.run import checkpoint
+from implicit_stepper.stepping import fallback
+
+FIXED = {"scene": scenes.landing_ball(), "stepper": ist.GeometricallyImplicit(), "h": 0.004, "duration": 1.2}
+CHOSEN = {"scene": scenes.landing_ball(), "stepper": ist.RadauContact(), "tol": 1e-9, "duration": 1.2}
+
+
+class Killed(BaseException):
+    """Ends a run as abruptly as an exception can."""
+
+
+def bits(trajectory) -> list[bytes]:
+    arrays = (trajectory.time, trajectory.position, trajectory.velocity, trajectory.orientation, trajectory.certificate)
+    leaves = jax.tree.leaves((arrays, trajectory.contacts, trajectory.stats, trajectory.h))
+    return [np.asarray(leaf).tobytes() for leaf in leaves]
+
+
+@pytest.mark.parametrize(("run", "often"), [(FIXED, 80), (CHOSEN, 2)], ids=["fixed steps", "chosen steps"])
+def test_a_run_goes_on_to_the_bits_of_one_that_was_not_killed(run, often, tmp_path, monkeypatch):
+    """It is killed whenever it has written some files, in calls as short as can be, until it is through."""
+    whole = ist.simulate(**run)
+    for module in (fallback, driver):
+        monkeypatch.setattr(module, "next_call", lambda *_: 1)
+    path, resume, kills = tmp_path / "run.checkpoint", None, 0
+    written = checkpoint.write
+    while True:
+        count = iter(range(1, 1000))
+
+        def write(*arguments, count=count):
+            written(*arguments)
+            if next(count) == often:
+                raise Killed
+
+        monkeypatch.setattr(checkpoint, "write", write)
+        try:
+            found = ist.simulate(**run, checkpoint=path, every=0.0, resume=resume)
+            break
+        except Killed:
+            resume, kills = path, kills + 1
+    assert kills >= 2
+    assert bits(found) == bits(whole)
+    assert found.events == whole.events
+
+
+def test_a_killed_process_leaves_what_another_goes_on_from(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    script = (
+        "import implicit_stepper as ist\nfrom implicit_stepper.paper import scenes\n"
+        "ist.simulate(scenes.landing_ball(), ist.GeometricallyImplicit(), h=0.004, duration=1.2, "
+        f"checkpoint={str(path)!r}, every=0.0)\nimport time\ntime.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], env=os.environ)
+    try:
+        begun = time.monotonic()
+        while not path.exists() and time.monotonic() - begun < 120:
+            time.sleep(0.001)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    found = ist.simulate(**FIXED, resume=path)
+    assert bits(found) == bits(ist.simulate(**FIXED))
+
+
+def test_what_is_no_checkpoint_of_the_run_is_refused_and_kept(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    short = {**FIXED, "duration": 0.02}
+    ist.simulate(**short, checkpoint=path, every=0.0)
+    before = path.read_bytes()
+    for other, what in (({"h": 0.002}, "h"), ({"scene": scenes.block()}, "scene, start"), ({"duration": 0.03}, "duration")):
+        for role in ("checkpoint", "resume"):
+            with pytest.raises(ist.CheckpointError, match=f"`{role}` = .* belongs to another run.* in: {what}"):
+                ist.simulate(**{**short, **other}, **{role: path})
+    assert path.read_bytes() == before
+    path.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+    with pytest.raises(ist.CheckpointError, match="is damaged"):
+        ist.simulate(**short, resume=path)
+    path.write_text("a letter")
+    with pytest.raises(ist.CheckpointError, match="is no checkpoint .* left as it is"):
+        ist.simulate(**short, checkpoint=path)
+    assert path.read_text() == "a letter"
+    with pytest.raises(ist.CheckpointError, match="cannot be read.*begins without `resume`"):
+        ist.simulate(**short, resume=tmp_path / "none")
+    with pytest.raises(ValueError, match="`every` = -1"):
+        ist.simulate(**short, checkpoint=path, every=-1)
+
+
+def test_a_file_that_cannot_be_written_ends_the_run_with_its_steps(tmp_path):
+    with pytest.raises(ist.CheckpointError, match="cannot be written") as error:
+        ist.simulate(**{**FIXED, "duration": 0.02}, checkpoint=tmp_path / "no" / "such" / "folder", every=0.0)
+    assert len(error.value.trajectory) >= 1
+    assert error.value.state.time == error.value.trajectory.time[-1]
+
+
+def test_reading_makes_nothing_but_arrays_and_records(tmp_path):
+    path = tmp_path / "run.checkpoint"
+
+    class Harm:
+        def __reduce__(self):
+            return os.system, ("true",)
+
+    checkpoint.write(path, {}, {"record": 1.0})
+    assert checkpoint.read(path, {}) == {"record": 1.0}
+    for name, content in (("posix.system", Harm()), ("implicit_stepper.run.checkpoint.write", checkpoint.write)):
+        checkpoint.write(path, {}, {"record": content})
+        with pytest.raises(ist.CheckpointError, match=f"asks for {name}"):
+            checkpoint.read(path, {})
