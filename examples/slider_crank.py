@@ -26,9 +26,8 @@ error = np.abs(trajectory.body("block").position[:, 0] - exact).max()
 if __name__ == "__main__":
     torque = trajectory.joint(drive).moment[:, 0]
     print(f"{len(trajectory)} steps; the block is at most {error:.1e} m from where geometry has it;")
-    print(
-        f"joints are open by at most {np.abs(trajectory.joints.closure).max():.1e}; torque {torque.min():.1f} to {torque.max():.1f} N m"
-    )
+    print(f"joints are open by at most {np.abs(trajectory.joints.closure).max():.1e};")
+    print(f"the drive gives {torque.min():.1f} to {torque.max():.1f} N m")
     from matplotlib.figure import Figure  # pip install matplotlib
 
     figure = Figure(figsize=(6.4, 4.8), layout="constrained")

@@ -15,6 +15,7 @@ from shapes import Shape
 
 from ..constraints.compliance import Compliance
 from ..constraints.friction import FrictionEllipsoid
+from ..constraints.joints import JointFriction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,4 +121,4 @@ def _plain(value):
     def tuples(found):
         return tuple(map(tuples, found)) if isinstance(found, list) else float(found)
 
-    return None if value is None else tuples(np.asarray(value).tolist())
+    return value if value is None or isinstance(value, JointFriction) else tuples(np.asarray(value).tolist())

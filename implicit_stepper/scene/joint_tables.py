@@ -28,11 +28,26 @@ def joint_of(table: Table, units: Units) -> JointDescription | AlongDescription:
         raise SceneFileError(f"{table.where}.bodies = {bodies!r:.60} must be two names.")
     given = {}
     for field in dataclasses.fields(_KINDS[kind]):
+        if field.name == "friction":
+            given[field.name] = _friction(table.table("friction", None), units)
+            continue
         usual = {} if field.default is dataclasses.MISSING else {"default": field.default}
         given[field.name] = table.numbers(field.name, unit=units.length if field.name in _LENGTHS else float, **usual)
     name = table.text("name", None)
     table.end()
     return JointDescription("-".join(bodies) if name is None else name, *bodies, _KINDS[kind](**given))
+
+
+def _friction(table: Table | None, units: Units) -> joints.JointFriction | None:
+    """The friction of a joint, mu and what turns' radius."""
+    if table is None:
+        return None
+    mu, radius = table.number("mu"), table.number("radius", default=None, unit=units.length)
+    table.end()
+    try:
+        return joints.JointFriction(mu, radius)
+    except ValueError as error:
+        raise SceneFileError(f"{table.where}: {error}") from error
 
 
 def _along(table: Table, kind: str) -> AlongDescription:
@@ -62,7 +77,8 @@ def table_of(of: JointDescription | AlongDescription) -> dict[str, Any]:
         kind = type(of.joint).__name__
         if kind not in _KINDS:
             raise ValueError(f"the joint {of.name!r} is a {kind} of a function of yours, which no file can hold.")
-        return {"name": of.name, "kind": kind, "bodies": [of.first, of.second]} | vars(of.joint)
+        given = {key: vars(value) if key == "friction" and value else value for key, value in vars(of.joint).items()}
+        return {"name": of.name, "kind": kind, "bodies": [of.first, of.second]} | given
     where = {"name": of.name, "joint": of.joint, "coordinate": of.coordinate}
     if of.motion is None:
         return {"kind": "spring along"} | where | {key: getattr(of, key) for key in ("stiffness", "damping", "rest")}

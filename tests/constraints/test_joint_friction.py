@@ -119,6 +119,13 @@ def test_what_friction_gives_is_certified():
         assert (np.max(found["joint friction"]) <= 1e-10) != violated
 
 
+def test_a_scene_file_has_it(tmp_path):
+    scene().save(tmp_path / "scene.toml")
+    system, _ = ist.load_scene(tmp_path / "scene.toml").build()
+    (group,) = system.joints
+    np.testing.assert_array_equal((group.mu, group.lever), [[MU, MU], [RADIUS, RADIUS]])
+
+
 @pytest.mark.parametrize(
     ("joint", "message"),
     [
