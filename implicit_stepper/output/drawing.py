@@ -53,7 +53,7 @@ def draw_poses(axes: Axes3D, scene: Scene, trajectory: Trajectory, steps: Sequen
                 placed = mesh.moved(position, turned)
                 faces = placed.vertices[placed.triangles]
                 corners.append(faces)
-                colours.append(_lit(faces, 1 - shade * (1 - base)))
+                colours.append(lit(faces, 1 - shade * (1 - base)))
     triangles = np.concatenate(corners)
     # one collection, so that all triangles are sorted by depth together
     axes.add_collection3d(
@@ -82,7 +82,7 @@ def _shown(trajectory: Trajectory, name: str, parts, steps) -> list:
     return kept
 
 
-def _lit(faces, colour):
+def lit(faces, colour):
     """Colours (n, 3) of triangles (n, 3, 3) by their slope against the light."""
     normals = np.cross(faces[:, 1] - faces[:, 0], faces[:, 2] - faces[:, 0])
     length = np.linalg.norm(normals, axis=1, keepdims=True)

@@ -37,6 +37,7 @@ from ..stepping.sweep import Sweep
 from . import adaptive_run
 from .checkpoint import Checkpoint, CheckpointError, asked_of, read
 from .joint_start import check_joints
+from .origin import origin_of, with_origin
 from .overlaps import Undeclared, check_start
 from .trajectory import Trajectory, assembled
 
@@ -89,13 +90,16 @@ def simulate(
     if number("every", every) < 0:
         raise ValueError(f"`every` = {every} [s] is negative: use 0 to write as often as possible.")
     files = checkpoint, every, resume
+    told = {"h": h, "tol": tol, "duration": duration, "certificate_tolerance": certificate_tolerance}
+    origin = origin_of(scene, stepper, **told, switches=np.asarray(switches).tolist())
+    more = certificate_tolerance, on_failure, start, progress, files
     if tol is not None:
-        return _adaptive(scene, stepper, tol, duration, switches, certificate_tolerance, on_failure, start, progress, files)
+        return with_origin(origin, _adaptive, scene, stepper, tol, duration, switches, *more)
     if len(switches):
         raise ValueError(
             f"`switches` = {switches!r} are for chosen steps: with a fixed `h`, loads are taken at each step's start."
         )
-    return _fixed(scene, stepper, h, duration, certificate_tolerance, on_failure, start, progress, files)
+    return with_origin(origin, _fixed, scene, stepper, h, duration, *more)
 
 
 def _fixed(scene, stepper, h, duration, tolerance, on_failure, start, progress, files) -> Trajectory:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from importlib import import_module
 
 import jax
 import numpy as np
@@ -17,7 +18,9 @@ from ..model.system import System
 from ..radau import dense_output
 from ..radau.events import Event
 from ..runtime.files import replaced
+from ..scene.scene import Scene
 from . import energy
+from .origin import Origin
 from .spreadsheet import write_csv
 from .views import BodyView, ContactView, JointView, number_of_body, number_of_contact, number_of_joint
 
@@ -40,6 +43,8 @@ class Trajectory:
     begins with a step of h = 0, which is that impact: from the velocities as given to those after it. `gravity` (d,)
     [m/s^2] and, by `left_out`, what else the scene has that stores energy: see `energy`.
 
+    `origin` has the scene, the settings and the versions of the run, which files carry.
+
     `trajectory[a:b]` is the trajectory of the steps a to b - 1, from the state before the first of them."""
 
     time: np.ndarray
@@ -59,6 +64,7 @@ class Trajectory:
     counts: dict[str, int] = dataclasses.field(default_factory=dict)
     gravity: np.ndarray | None = None
     left_out: tuple[str, ...] = ()
+    origin: Origin | None = None
 
     def __repr__(self) -> str:
         h = np.unique(np.asarray(self.h))
@@ -162,6 +168,19 @@ class Trajectory:
         found = dense_output.at(self, np.atleast_1d(time))
         return found if time.ndim else jax.tree.map(lambda a: a[0], found)
 
+    def scene(self) -> Scene:
+        """The scene of the run, made again. Raises `ValueError` where the run does not know it."""
+        if self.origin is None:
+            raise ValueError("the trajectory does not know its scene: it was saved by an earlier version. Run it again.")
+        return self.origin.built()
+
+    @property
+    def plot(self):
+        """Pictures of the run, for instance `trajectory.plot.energy()`: see `output.trajectory_plots.Plots`. Raises
+        `ImportError` without matplotlib."""
+        drawing = import_module("implicit_stepper.output.trajectory_plots")  # stands above this room, and needs matplotlib
+        return drawing.Plots(self)
+
     def to_csv(self, path: str | os.PathLike) -> None:
         """Writes .csv, a line per time, units in the header: bodies, forces [N], gaps and slips. Raises `OSError`."""
         write_csv(self, path)
@@ -180,7 +199,7 @@ class Trajectory:
             "joint_names": self.joint_names,
         }
         header |= {"events": self.events, "counts": self.counts, "left_out": self.left_out}
-        header["arrays"] = list(arrays)
+        header |= {"arrays": list(arrays), "origin": None if self.origin is None else self.origin.header()}
         header |= {} if self.gravity is None else {"gravity": np.asarray(self.gravity).tolist()}
         with replaced(path) as written, written.open("wb") as file:  # a file, as NumPy would add .npz to a name
             np.savez_compressed(file, header=json.dumps(header), **arrays)

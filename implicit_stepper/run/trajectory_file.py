@@ -15,6 +15,7 @@ import numpy as np
 from ..model.bodies import State
 from ..model.records import Contacts, Joints, Landing, Stages, Stats, no_contacts
 from ..radau.events import Event
+from .origin import stored as stored_origin
 from .trajectory import FORMAT, Trajectory, flat
 
 _READ = (3, FORMAT)  # format 3 knew no joints
@@ -76,6 +77,7 @@ def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
         counts=header["counts"],
         gravity=np.array(header["gravity"], dtype=float) if "gravity" in header else None,
         left_out=tuple(header.get("left_out", ())),
+        origin=stored_origin(header.get("origin")),
     )
 
 

@@ -1,0 +1,120 @@
+"""`trajectory.plot`: the pictures of one run, each a matplotlib `Figure` with `savefig`, in one style."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ..run.trajectory import Trajectory
+from ..run.views import number_of_body, number_of_contact
+from . import animation
+from .plots import BLUE, GREEN, ORANGE, RED, contact_forces, legend_above, styled, velocities
+
+_COORDINATES = {2: ("x", "y", "angle"), 3: ("x", "y", "z")}
+_CARRIES = 1e-9  # of a contact's largest impulse: below this it is open
+_SLIDES = 1e-6  # [m/s], of the fastest slip in the run: below this a contact sticks
+
+
+@dataclasses.dataclass(frozen=True)
+class Plots:
+    """Of one `trajectory`. Bodies and contacts are named or numbered as in `trajectory.body` and `trajectory.contact`."""
+
+    trajectory: Trajectory
+
+    def velocity(self, body: str | int = 0) -> Figure:
+        """Linear velocity [m/s] above angular velocity [rad/s] of one body, inertial frame."""
+        return velocities(self.trajectory, number_of_body(self.trajectory.names, body))
+
+    def contact(self, *bodies: str | int) -> Figure:
+        """Normal force and friction [N] of one contact, by default the first, and its sliding speed [m/s]."""
+        return contact_forces(self.trajectory, number_of_contact(self.trajectory.contact_names, bodies or (0,)))
+
+    @styled
+    def energy(self) -> Figure:
+        """Energy of motion, of weight, and both together [J], all bodies, from the lowest of weight on; in words what is
+        in neither."""
+        found = self.trajectory.energy()
+        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+        axes = figure.subplots()
+        lowest = np.min(found.gravity)
+        lines = (("kinetic", found.kinetic, BLUE), ("of weight, from its least", found.gravity - lowest, ORANGE))
+        for label, values, colour in (*lines, ("total", found.total - lowest, "black")):
+            axes.plot(self.trajectory.time, values, color=colour, label=label)
+        axes.set(xlabel="time [s]", ylabel="energy [J]")
+        if found.left_out:
+            told = f"without {', '.join(found.left_out)}"
+            axes.set_title(told if len(told) < 90 else f"{told[:87]}...", fontsize=8, color="0.35")
+        legend_above(figure)
+        return figure
+
+    @styled
+    def phase(self, body: str | int = 0, coordinate: str = "z") -> Figure:
+        """Velocity over position of one coordinate of a body: "x", "y" or "z" [m], in the plane "x", "y", "angle" [rad].
+
+        Raises `ValueError` for other coordinates."""
+        view = self.trajectory.body(body)
+        d = view.position.shape[1]
+        known = _COORDINATES[d]
+        coordinate = "y" if d == 2 and coordinate == "z" else coordinate
+        if coordinate not in known:
+            raise ValueError(f"`coordinate` = {coordinate!r} must be one of {', '.join(known)}.")
+        i = known.index(coordinate)
+        place = view.orientation[:, 0] if coordinate == "angle" else view.position[:, i]
+        unit = "rad" if coordinate == "angle" else "m"
+        figure = Figure(figsize=(4.8, 4.0), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(place, view.velocity[:, i], color=BLUE, linewidth=1.2)
+        axes.plot(place[:1], view.velocity[:1, i], "o", color=GREEN, label="start")
+        axes.plot(place[-1:], view.velocity[-1:, i], "s", color=RED, label="end")
+        axes.margins(0.05)
+        axes.set(xlabel=f"{coordinate} of {view.name} [{unit}]", ylabel=f"its velocity [{unit}/s]")
+        legend_above(figure)
+        return figure
+
+    @styled
+    def events(self) -> Figure:
+        """When which contact carries, thick where it slides, and the events that a run of chosen steps lists. Raises
+        `ValueError` for a run without contacts."""
+        run = self.trajectory
+        if not run.contact_names:
+            raise ValueError("the run has no contacts, of whose events there could be a picture.")
+        names = [" and ".join(pair) for pair in run.contact_names]
+        figure = Figure(figsize=(7.2, 1.2 + 0.42 * max(len(names), 1)), layout="constrained")
+        axes = figure.subplots()
+        for i in range(len(names)):
+            _draw_contact(axes, run, i)
+        for kind, mark, colour in zip(("opens", "closes", "slips", "sticks", "moves"), "^vxo|", "krgbm", strict=True):
+            found = [event for event in run.events if event.kind == kind]
+            if found:
+                times, rows = [e.time for e in found], [e.contact for e in found]
+                axes.plot(times, rows, mark, color=colour, markersize=6, label=kind)
+        axes.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5), xlabel="time [s]")
+        axes.set_xlim(run.time[0], run.time[-1])
+        axes.grid(axis="y", visible=False)
+        legend_above(figure)
+        return figure
+
+    def animation(self, path: str | os.PathLike, **options) -> None:
+        """Writes a film of the run, .gif or (with ffmpeg) .mp4: see `animation.write`."""
+        animation.write(self.trajectory, path, **options)
+
+
+def _draw_contact(axes: Axes, run: Trajectory, number: int) -> None:
+    """The steps in which a contact carries, in the row of its number."""
+    contact = run.contact(number)
+    impulse = contact.impulses.normal_impulse
+    carries = impulse > _CARRIES * np.max(impulse, initial=0.0)
+    slides = carries & (contact.sliding_speed > _SLIDES * max(np.max(contact.sliding_speed, initial=0.0), 1.0))
+    begun = run.time[:-1]
+    for which, height, colour, label in (
+        (carries & ~slides, 0.16, BLUE, "sticks or rolls"),
+        (slides, 0.36, ORANGE, "slides"),
+    ):
+        if np.any(which):
+            bars = np.stack([begun[which], np.diff(run.time)[which]], axis=1)
+            label = label if label not in axes.get_legend_handles_labels()[1] else None
+            axes.broken_barh(bars, (number - height / 2, height), color=colour, linewidth=0, label=label)
