@@ -10,6 +10,7 @@ import dataclasses
 import enum
 import hashlib
 import importlib
+import inspect
 import io
 import json
 import os
@@ -42,9 +43,17 @@ class CheckpointError(RuntimeError):
         self.state = state
 
 
+def _named(function) -> str:
+    """A load in words that are the same in another process: a `Wrench` by its formulas, others by their place."""
+    if dataclasses.is_dataclass(function):
+        return repr(function)
+    of = function if inspect.isroutine(function) else type(function)
+    return f"{of.__module__}.{of.__qualname__}"
+
+
 def asked_of(system: System, state: State, stepper, numbers: Mapping[str, Any]) -> dict[str, str]:
     """What a run is asked for, by name: digests of its scene and start, its settings, and what decides about bits."""
-    functions = [None if f is None else f"{f.__module__}.{f.__qualname__}" for f in system.wrench_functions]
+    functions = [None if f is None else _named(f) for f in system.wrench_functions]
     pairs = [(g.bodies, g.moving, g.numbers, g.pair.first.name, g.pair.second.name) for g in system.groups]
     device = jax.devices()[0]
     return {
