@@ -122,7 +122,7 @@ def _joints(described: SceneDescription) -> list[str]:
 
 def _sizes(system: System) -> list[str]:
     freedom = system.body_count * (6 if system.dimension == 3 else 3)
-    rows = sum(len(group.numbers) * len(group.angles) for group in system.joints if group.stiffness is None)
+    rows = sum(len(group.numbers) * len(group.angles) for group in system.joints if group.bilateral)
     joined = f", of which joints take {rows} (fewer where they say the same twice)" if rows else ""
     return [
         f"degrees of freedom: {freedom}{joined}; contacts: {system.contact_count}, of {len(system.groups)} kinds that are "

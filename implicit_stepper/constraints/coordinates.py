@@ -1,4 +1,4 @@
-"""What acts along a coordinate of a joint: springs, prescribed motions, and friction."""
+"""What acts along a coordinate of a joint: springs, prescribed motions, limits, and friction."""
 
 from __future__ import annotations
 
@@ -27,6 +27,27 @@ def driven(form: Form, which: int, motion: Callable) -> Form:
     """Coordinate `which` of the joint of a `form` is motion(time)."""
     angle = form.free_angles[which]
     return Form(_Away(form.coordinates, which, angle, motion), (angle,), form.parameters)
+
+
+def bounded(form: Form, which: int, side: str, bound: float) -> Form:
+    """Coordinate `which` of the joint of a `form` is not below ("low") or not above ("high") a `bound`."""
+    angle, sign = form.free_angles[which], {"low": 1.0, "high": -1.0}[side]
+    return Form(
+        _Beyond(form.coordinates, which, sign), (angle,), form.parameters | {"bound": np.asarray(bound)}, bounds=True
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Beyond:
+    """How far a coordinate is above its parameter `bound`, or below it where the `sign` is -1."""
+
+    coordinates: Callable
+    which: int
+    sign: float
+
+    def __call__(self, parameters, pose_1, pose_2, time):
+        away = self.coordinates(parameters, pose_1, pose_2)[self.which] - parameters["bound"]
+        return jnp.reshape(self.sign * away, (1,))
 
 
 @dataclasses.dataclass(frozen=True)

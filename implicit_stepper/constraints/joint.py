@@ -66,6 +66,11 @@ class JointGroup:
         return len(self.angles)
 
     @property
+    def bilateral(self) -> bool:
+        """Whether it is a constraint, and no force."""
+        return self.stiffness is None
+
+    @property
     def closures(self) -> int:
         """Equations of a joint."""
         return len(self.angles)

@@ -58,6 +58,7 @@ class FrictionGroup:
     parameters = property(lambda self: self.joint.parameters)
     coordinates = property(lambda self: self.joint.coordinates)
     stiffness = property(lambda self: None)
+    bilateral = property(lambda self: True)
 
     @property
     def closures(self) -> int:

@@ -83,12 +83,12 @@ def targets(system: System, state: State, rows: JointRows, h):
 
 def rigid(system: System) -> list:
     """The groups of joints that are constraints."""
-    return [group for group in system.joints if group.stiffness is None]
+    return [group for group in system.joints if group.bilateral]
 
 
 def elastic_forces(system: System, state: State) -> tuple[list, jax.Array]:
-    """Per group the multipliers per time (n, r) of elastic joints in `state`, None of rigid ones; and what they push the
-    moving bodies by, (nb, 6 or 3) [N, N m]."""
+    """Per group the multipliers per time (n, r) of elastic joints in `state`, 0 of limits, None of rigid ones; what these
+    push the moving bodies by, (nb, 6 or 3) [N, N m]."""
     forces, pushed = [], jnp.zeros_like(state.velocity)
     for group in system.joints:
         force = None
@@ -96,6 +96,8 @@ def elastic_forces(system: System, state: State) -> tuple[list, jax.Array]:
             motions = kinematics.motions_of(system, state, group)
             force, wrenches = jax.vmap(lambda member, *of: member.elastic_forces(*of, state.time))(group, *motions)
             pushed = pushed + incidence.on_bodies(system, group, *wrenches)
+        elif not group.bilateral:
+            force = jnp.zeros((len(group.numbers), group.closures))
         forces.append(force)
     return forces, pushed
 

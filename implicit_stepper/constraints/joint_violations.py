@@ -21,9 +21,12 @@ from ..model.records import Joints
 from ..model.system import System, in_joint_order, take
 from ..model.units import Scales
 from . import certificate_mechanics as mechanics
-from . import joint_frames
+from . import joint_frames, joint_limits, kinematics
 from .certificate_mechanics import beyond_rounding
 from .joint import JointGroup
+
+_TOUCHING = 1e-8  # of the scene's length: gaps across which bounds are met in an impact
+_OPEN = 100.0  # the rate of a limit is asked for, by `joint_limits`, where its gap is below this share of it
 
 
 class Checked(NamedTuple):
@@ -98,6 +101,8 @@ def _of_one(system: System, units: Scales, time, h, member: JointGroup, record: 
     fast = sum(jnp.sum(jnp.abs(velocity)) for velocity in velocities) * arms * units.length
     written = _defect(member, side_1, side_2, g)
     open_ = jnp.max(beyond_rounding(written * lengths, far)) / units.gap
+    if not member.bilateral and member.stiffness is None:
+        open_, rate = _limit(units, lengths, multipliers, g, rate, record.eta, size, far, h)
     if member.stiffness is not None:
         force = member.stiffness * g + member.damping * rate
         # digits of g and of its rate are those of the places and speeds that they are differences of
@@ -118,6 +123,30 @@ def _of_one(system: System, units: Scales, time, h, member: JointGroup, record: 
     if member.stiffness is not None:  # no constraint that an eta could keep
         found["closure rate"] = jnp.max(jnp.abs(record.eta[:r] / lengths)) / impulse
     return found, by_1[:, :r] @ record.eta[:r], by_2[:, :r] @ record.eta[:r]
+
+
+def limit_speeds(system: System, before: State) -> list[jax.Array]:
+    """The fastest rate () [m/s] of the limits of each group, in lengths, in the state `before` an impact."""
+    found = []
+    for group in joint_limits.limits(system):
+        motions = kinematics.motions_of(system, before, group)
+        rates = jax.vmap(lambda member, *of: member.gap.rates(*of, before.time))(group, *motions)
+        found.append(jnp.max(jnp.abs(rates * group.lengths(system.length))))
+    return found
+
+
+def _limit(units: Scales, lengths, p, g, rate, eta, size, far, h):
+    """Violations () of 0 <= p + eta _|_ g >= 0, beyond rounding, and what of the `rate` (1,) of an active limit is not 0:
+    where it acts, or parts by more than the rate that is asked for, see `joint_limits`."""
+    p, gap = (p / lengths)[0], (g * lengths)[0]
+    beyond = beyond_rounding(jnp.minimum(gap, 0.0), far) / units.gap
+    total = p if eta is None else p + eta[0] / lengths[0]
+    apart = jnp.minimum(jnp.abs(total) / size, beyond_rounding(gap, far) / units.gap)
+    opens = jnp.maximum((rate * lengths)[0] - _OPEN * jnp.abs(gap) / jnp.where(h > 0, h, 1.0), 0.0)
+    # its violation is told as a rate: of a p that acts as much of it as p is in its unit
+    closes = jnp.where((h > 0) | (gap > _TOUCHING * units.length), 0.0, jnp.maximum(-(rate * lengths)[0], 0.0))
+    left = jnp.maximum(jnp.minimum(jnp.abs(p) / size * units.speed, opens), closes)
+    return jnp.maximum(jnp.maximum(beyond, apart), jnp.maximum(-p, 0.0) / size), (left / lengths)[None] * jnp.ones(1)
 
 
 def _friction(member, multipliers, moment, rate, size, speed, fast):

@@ -26,7 +26,8 @@ class Place(NamedTuple):
 
 class Form(NamedTuple):
     """What `joint.JointGroup` needs of a joint: `closure`, `angles`, and its `parameters`; the `coordinates` that it leaves
-    free, and which of them are `free_angles`; of an elastic one `stiffness` and `damping` (r,)."""
+    free, and which of them are `free_angles`; of an elastic one `stiffness` and `damping` (r,); its `friction`, and which
+    multipliers are `across` it; whether its closure `bounds`, that is may be positive."""
 
     closure: Callable
     angles: tuple[bool, ...]
@@ -37,6 +38,7 @@ class Form(NamedTuple):
     damping: np.ndarray | None = None
     friction: JointFriction | None = None
     across: tuple[int, ...] = ()
+    bounds: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -98,7 +98,7 @@ def at_planes(problem: ncp.StepProblem, cuts: Cuts):
     _, pulls = held.answer(held.alone(pushed.reshape(cuts.free.shape)), 0.0)
     change = by_group(problem.system, pulls * held.lengths, elastic_forces(problem.system, problem.state)[0])
     fixed = [
-        jnp.pad(own * (group.stiffness is None), ((0, 0), (0, group.width - own.shape[1])))
+        jnp.pad(own * group.bilateral, ((0, 0), (0, group.width - own.shape[1])))
         for own, group in zip(change, problem.system.joints, strict=True)
     ]
     return jnp.concatenate([*start, cuts.pulls + jnp.concatenate([*(own.reshape(-1) for own in fixed), jnp.zeros(0)])])

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..constraints.joint_limits import limit_names
 from ..model.bodies import State
 from ..model.results import Interrupted, Result, StepError
 from ..model.system import System, in_user_order
@@ -291,8 +292,9 @@ class _Driver:
         gaps = self.taken[-1].contacts.gap[-1] if self.taken else self.gaps
         memory = dataclasses.replace(memory, gaps=jax.device_put(gaps))
         if not self.taken:
-            self.landed = [Event(float(state.time), int(contact), "closes") for contact in np.flatnonzero(hit.met)]
-        smooth = modes is not None and not np.any(np.asarray(hit.contacts.normal_impulse) > 0)
+            names = [*range(self.system.contact_count), *limit_names(self.system)]
+            self.landed = [Event(float(state.time), names[which], "closes") for which in np.flatnonzero(hit.met)]
+        smooth = modes is not None and not bool(hit.acts)
         self.point = Point(hit.state, memory, modes if smooth else guess, np.asarray(False), h)
         if not self.faces:
             self._count_impact(hit)
@@ -319,7 +321,7 @@ class _Driver:
             self.failure = (
                 "the impact was not solved. Check masses and friction for values that are off by orders of magnitude."
             )
-        if np.any(np.asarray(hit.contacts.normal_impulse) > 0):
+        if bool(hit.acts):
             self.counts["impacts"] += 1
             none = [] if self.taken else [impact_records.standing(self.stepper.stages, self.first, hit, self.point.modes)]
             # noted first: an interruption leaves no such step without it

@@ -10,6 +10,7 @@ as a load does, and bounds the contact's friction.
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +19,7 @@ from jax import lax
 
 from shapes.shards import varying_like
 
-from ..constraints import detection, joint, joint_rows, linear_rows
+from ..constraints import detection, joint, joint_limits, joint_rows, linear_rows
 from ..constraints.detection import Nearby
 from ..constraints.joint_rows import JointRows
 from ..constraints.linear_rows import Rows
@@ -51,12 +52,13 @@ class Forces:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Impact:
-    """`state` after it; its `contacts`, with its impulses [N s, N m s] and the slips before it; which of them `met` (nc,),
-    that is approached; whether it was solved."""
+    """`state` after it; its `contacts`, with its impulses [N s, N m s] and the slips before it; which of them, and after
+    them which limits of joints, `met` (m,), that is approached; whether it `acts` (), and whether it was solved."""
 
     state: State
     contacts: Contacts
     met: jax.Array
+    acts: jax.Array
     converged: jax.Array
 
 
@@ -64,13 +66,13 @@ def meet(system: System, state: State, closest, references=None) -> tuple[Impact
     """Velocities after what touches in `state` has met, perfectly inelastic, and the forces under which motion goes on, a
     first guess whether or not they were solved; `closest` and `references` as in `detection.find`."""
     here = detection.find(system, state, closest, references)
-    rows, mass = linear_rows.linear_rows(system, state, here.geometry), bodies.mass_matrices(system, state)
-    joints = joint_rows.joint_rows(system, state, mass)
+    every, mass = _everything(system, state, here), bodies.mass_matrices(system, state)
+    rows, joints = every.rows, joint_rows.joint_rows(system, state, mass)
     h = _SHORT * jnp.sqrt(system.length / system.acceleration)
     fastest = jnp.max(jnp.abs(rows.scaled(state.velocity)), initial=0.0)
     fastest = jnp.where(fastest > 0, fastest, 1.0)
     # what only round-off moves does not meet
-    met = _touching(system, here) & (-rows.scaled(state.velocity)[:, 0] > _AT_REST * fastest)
+    met = every.touching & (-rows.scaled(state.velocity)[:, 0] > _AT_REST * fastest)
     hits = jnp.any(met)
 
     def solve(velocity, which):
@@ -79,32 +81,56 @@ def meet(system: System, state: State, closest, references=None) -> tuple[Impact
         elastic, pushed = joint_rows.elastic_forces(system, here_now)
         falls = loads.free_velocity(system, here_now, mass, h) + h * joints.alone(pushed)
         free, speed = jnp.where(which == 0, velocity, falls), jnp.where(which == 0, fastest, system.acceleration * h)
-        springs = jnp.where(which == 0, 0.0, h * _spring_forces(system, here, rows, velocity))
+        springs = jnp.where(which == 0, 0.0, h * _spring_forces(system, here, every, velocity))
         target = joint_rows.targets(system, here_now, joints, span)
         held = free + joints.answer(free, target)[0]
-        solution, gamma = _solve(system, here, rows, joints, held, springs, speed)
+        solution, gamma = _solve(system, every, joints, held, springs, speed)
         nothing = (which == 0) & ~hits
         gamma = jnp.where(nothing, 0.0, gamma)
         alone = free + joints.alone(rows.momenta(gamma, system.body_count))
         answer, multipliers = joints.answer(alone, target)
         after = jnp.where(nothing, velocity, alone + answer)
         multipliers = jnp.where(nothing, 0.0, multipliers * joints.lengths)
-        multipliers = joint_rows.by_group(system, multipliers, [f if f is None else span * f for f in elastic])
+        forces = [f if f is None else span * f for f in elastic]
+        forces = joint_limits.with_limits(system, forces, gamma[system.contact_count :, 0])
+        multipliers = joint_rows.by_group(system, multipliers, forces)
         return jnp.where(which == 0, after, velocity), (gamma, multipliers, after, solution.converged)
 
     before = varying_like(state.velocity, (system, state, here))
     velocity, (gamma, multipliers, after, converged) = lax.scan(solve, before, np.arange(2))
     hit, pulls = ([own[i] for own in multipliers] for i in (0, 1))
-    contacts = detection.record(here, rows, gamma[0], state.velocity, here.geometry.psi)
+    of_contacts, count = every.contacts, system.contact_count
+    contacts = detection.record(here, of_contacts, gamma[0, :count], state.velocity, here.geometry.psi)
     moving = dataclasses.replace(state, velocity=velocity)
     contacts = dataclasses.replace(contacts, joints=joint.record(system, moving, hit))
-    impact = Impact(moving, contacts, met, here.converged & (converged[0] | ~hits))
-    found = _forces(system, here, rows, gamma[1] / h, velocity, (after[1] - velocity) / h, h)
+    impact = Impact(moving, contacts, met, jnp.any(gamma[0, :, 0] > 0), here.converged & (converged[0] | ~hits))
+    found = _forces(system, here, of_contacts, gamma[1, :count] / h, velocity, (after[1] - velocity) / h, h)
     pulls = tuple(
         jnp.pad(own / h, ((0, 0), (0, group.width + group.etas - own.shape[1])))
         for group, own in zip(system.joints, pulls, strict=True)
     )
     return impact, dataclasses.replace(found, unknowns=found.unknowns + pulls)
+
+
+class _Everything(NamedTuple):
+    """All that can meet in a state, contacts first and then limits of joints, m in all: their `rows`, of which those of
+    `contacts`; which of them are `touching` (m,) and can have an impulse; which are `soft` (m,); `mu` (m,)."""
+
+    rows: Rows
+    contacts: Rows
+    touching: jax.Array
+    soft: np.ndarray
+    mu: jax.Array
+
+
+def _everything(system: System, state: State, here: Nearby) -> _Everything:
+    contacts = linear_rows.linear_rows(system, state, here.geometry)
+    limits, gaps = joint_limits.limit_rows(system, state, contacts.e.shape[1])
+    parts = [jnp.concatenate([getattr(own, name) for own in (contacts, limits)]) for name in ("on_1", "on_2", "e")]
+    soft = np.concatenate([compliant(system), np.zeros(len(gaps), bool)])
+    touching = (jnp.concatenate([here.geometry.psi, gaps]) <= _TOUCHING * system.length) & ~soft
+    mu = jnp.concatenate([linear_rows.of_contacts(system, "mu"), 0.0 * gaps])
+    return _Everything(Rows(contacts.bodies + limits.bodies, *parts), contacts, touching, soft, mu)
 
 
 def _forces(system: System, here: Nearby, rows: Rows, gamma, velocity, acceleration, h) -> Forces:
@@ -118,30 +144,25 @@ def _forces(system: System, here: Nearby, rows: Rows, gamma, velocity, accelerat
     return Forces(tuple(unknowns), tuple(references), here.geometry.psi, acceleration, h)
 
 
-def _touching(system: System, here: Nearby):
-    """Which contacts (nc,) can have an impulse."""
-    return (here.geometry.psi <= _TOUCHING * system.length) & ~compliant(system)
-
-
-def _spring_forces(system: System, here: Nearby, rows: Rows, velocity):
-    """Normal forces (nc,) [N] of compliant contacts, S (2); zero of rigid ones."""
+def _spring_forces(system: System, here: Nearby, every: _Everything, velocity):
+    """Normal forces (m,) [N] of compliant contacts, S (2); zero of rigid ones and of limits."""
     soft = compliant(system)
     c, tau = (linear_rows.of_contacts(system, name) for name in ("compliance", "dissipation_time"))
-    normal, _ = rows.velocities(velocity)
-    return jnp.where(soft, jnp.maximum(-(here.geometry.psi + tau * normal), 0.0) / jnp.where(soft, c, 1.0), 0.0)
+    normal, _ = every.contacts.velocities(velocity)
+    forces = jnp.where(soft, jnp.maximum(-(here.geometry.psi + tau * normal), 0.0) / jnp.where(soft, c, 1.0), 0.0)
+    return jnp.pad(forces, (0, len(every.soft) - len(soft)))
 
 
-def _solve(
-    system: System, here: Nearby, rows: Rows, joints: JointRows, velocity, springs, speed
-) -> tuple[Impulses, jax.Array]:
-    """The NCP in units of `speed` [m/s] from the contact-free `velocity`, and gamma (nc, 1 + k) [N s]. The normal impulses
-    `springs` (nc,) [N s] of compliant contacts are known."""
-    if not system.groups:
+def _solve(system: System, every: _Everything, joints: JointRows, velocity, springs, speed) -> tuple[Impulses, jax.Array]:
+    """The NCP in units of `speed` [m/s] from the `velocity` without contact, and gamma (m, 1 + k) [N s]. The normal impulses
+    `springs` (m,) [N s] of compliant contacts are known."""
+    rows, mu = every.rows, every.mu
+    if not rows.bodies:
         nothing = jnp.zeros((0, 1 + rows.e.shape[1]))
         return Impulses(nothing, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True)), nothing
-    mu, unit = linear_rows.of_contacts(system, "mu"), jnp.min(jnp.asarray(system.mass)) * speed
-    acts, normal = (_touching(system, here) | (springs > 0))[:, None], np.arange(rows.on_1.shape[1]) == 0
-    given = normal & compliant(system)[:, None]
+    unit = jnp.min(jnp.asarray(system.mass)) * speed
+    acts, normal = (every.touching | (springs > 0))[:, None], np.arange(rows.on_1.shape[1]) == 0
+    given = normal & every.soft[:, None]
     # contacts that do not act take no part, however fast their points slide: alone, they separate
     asked = acts & ~given
 

@@ -45,6 +45,7 @@ def impact_violations(system: System, before: State, after: State, contacts: Con
         moving.append((group, record, *after_it[:2]))
         jump = jump - mechanics.on_bodies(system, group, frames, record.normal_impulse, record.friction_impulse)[0]
     if system.joints:
+        fastest += joint_violations.limit_speeds(system, before)
         jump = jump - joint_violations.given(system, contacts.joints)
     spins = mechanics.length(before.velocity[:, system.dimension :]) * system.length
     usual = mechanics.length(before.velocity[:, : system.dimension]) + spins
@@ -59,7 +60,7 @@ def impact_violations(system: System, before: State, after: State, contacts: Con
         "impact": jnp.max(jnp.abs(jump) / units.momentum, axis=1),
         "pose": jnp.max(moved, axis=1) + jnp.abs(after.time - before.time) * speed / system.length,
         "energy": (jnp.maximum(energies[1] - energies[0], 0.0) / energies[0])[None],
-        **jax.tree.map(lambda *of: in_user_order(system, jnp.concatenate(of)), *laws),
+        **(jax.tree.map(lambda *of: in_user_order(system, jnp.concatenate(of)), *laws) if laws else {}),
         **(joint_violations.impact(system, units, after, contacts.joints) if system.joints else {}),
     }
 

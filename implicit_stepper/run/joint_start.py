@@ -8,9 +8,11 @@ import jax
 import numpy as np
 
 from ..constraints import joint_rows
+from ..constraints.joint_limits import limit_names, limits
 from ..model import bodies
 from ..model.bodies import State
 from ..model.system import System
+from ..radau.radau_contact import RadauContact
 from ..runtime.compilation import jit
 from ..stepping.stepper import Stepper
 
@@ -18,12 +20,18 @@ _ROUNDED = 1e-6  # of the fastest speed: less is a matter of rounded input
 _TAKE_THEM = "GeometricallyImplicit and RadauContact"
 
 
-def check_joints(stepper: Stepper, system: System, state: State) -> None:
-    """Raises `ValueError` for a stepper without joints, and for a `state` whose velocities would tear one."""
+def check_joints(stepper: Stepper, system: System, state: State, fixed: bool) -> None:
+    """Raises `ValueError` for a stepper without joints, for limits in steps of one length that cannot meet them (`fixed`),
+    and for a `state` whose velocities would tear a joint."""
     if not system.joints:
         return
     if not stepper.takes_joints:
         raise ValueError(f"`stepper` = {stepper!r} knows no joints, and the scene has some: take {_TAKE_THEM}.")
+    if isinstance(stepper, RadauContact) and stepper.stages > 1 and fixed and limits(system):
+        raise ValueError(
+            f"a step of several stages holds no impact, and {limit_names(system)[0]!r} may be met in one: give `tol` in "
+            "place of `h`, or take GeometricallyImplicit."
+        )
     torn = np.asarray(_torn(system, state))
     fastest = np.max(np.abs(np.asarray(state.velocity)[:, : system.dimension]), initial=0.0)
     spin = np.max(np.abs(np.asarray(state.velocity)[:, system.dimension :]), initial=0.0)

@@ -106,7 +106,7 @@ def _fixed(scene, stepper, h, duration, tolerance, on_failure, start, progress, 
     """`simulate` with steps of h [s]."""
     system, state = jax.device_put(scene.build())
     state = state if start is None else _checked(start, system, state)
-    check_joints(stepper, system, state)
+    check_joints(stepper, system, state, fixed=True)
     asked = asked_of(system, state, stepper, {"h": h, "duration": duration, "certificate_tolerance": tolerance})
     h, whole, rest = _steps(positive("h", h), duration, float(state.time))
     path, every, resume = files
@@ -147,7 +147,7 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
         )
     system, state = jax.device_put(scene.build())
     state = state if start is None else _checked(start, system, state)
-    check_joints(stepper, system, state)
+    check_joints(stepper, system, state, fixed=False)
     refuse_short(system, duration)
     begun, allowed = float(state.time), resolved(tol, system, duration)
     ends = adaptive_run.stops(system, state, begun + duration, switches)

@@ -41,10 +41,12 @@ def scene_of(description: SceneDescription) -> Scene:
 
 
 def _join(scene: Scene, joint: JointDescription | AlongDescription, handles: dict) -> None:
-    """Adds a joint, or a spring or motion along one."""
+    """Adds a joint, or a spring, motion or limit along one."""
     try:
         if isinstance(joint, JointDescription):
             scene.add_joint(handles[joint.first], handles[joint.second], joint.joint, name=joint.name)
+        elif joint.side is not None:
+            scene.add_limit(joint.joint, **{joint.side: joint.bound}, coordinate=joint.coordinate)
         elif joint.motion is not None:
             scene.add_motion(joint.joint, joint.motion, coordinate=joint.coordinate, name=joint.name)
         else:

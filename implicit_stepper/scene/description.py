@@ -59,7 +59,8 @@ class JointDescription:
 
 @dataclasses.dataclass(frozen=True)
 class AlongDescription:
-    """The arguments of `Scene.add_spring`, or with a `motion` those of `Scene.add_motion`: along a coordinate of a joint."""
+    """Along a coordinate of a joint: the arguments of `Scene.add_spring`, or with a `motion` those of `Scene.add_motion`, or
+    with a `side`, "low" or "high", those of `Scene.add_limit`."""
 
     name: str
     joint: str
@@ -68,6 +69,8 @@ class AlongDescription:
     damping: float = 0.0
     rest: float = 0.0
     motion: Callable | None = None
+    side: str | None = None
+    bound: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 from ..constraints.coordinates import Along
 from ..constraints.joint import JointGroup
 from ..constraints.joint_friction import FrictionGroup
+from ..constraints.joint_limits import LimitGroup
 from ..constraints.joints import Form
 
 _CLOSED = 1e-8  # of the size of a body: a closure that is open by less was rounded
@@ -28,17 +29,25 @@ class JointSpec:
     form: Form
 
 
-def joined(joints: list[JointSpec]) -> tuple[JointGroup | FrictionGroup, ...]:
+def joined(joints: list[JointSpec]) -> tuple[JointGroup | FrictionGroup | LimitGroup, ...]:
     """Joints with the same closure whose bodies move alike, as groups."""
     alike: dict[Any, list[int]] = {}
     for number, joint in enumerate(joints):
         form = joint.form
-        kind = form.closure, form.angles, joint.moving, form.coordinates, form.stiffness is not None, form.across
+        kind = (
+            form.closure,
+            form.angles,
+            joint.moving,
+            form.coordinates,
+            form.stiffness is not None,
+            form.across,
+            form.bounds,
+        )
         alike.setdefault(kind, []).append(number)
     return tuple(_group([joints[n] for n in numbers], tuple(numbers)) for numbers in alike.values())
 
 
-def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | FrictionGroup:
+def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | FrictionGroup | LimitGroup:
     """Joints that are alike."""
     forms, (first, *_) = [joint.form for joint in joints], joints
     elastic = first.form.stiffness is not None
@@ -53,6 +62,8 @@ def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | Fr
         stiffness=np.stack([form.stiffness for form in forms]) if elastic else None,
         damping=np.stack([form.damping for form in forms]) if elastic else None,
     )
+    if first.form.bounds:
+        return LimitGroup(group)
     if first.form.friction is None:
         return group
     coordinate = Along(first.form.coordinates)
@@ -78,6 +89,8 @@ def refuse_open(name: str, form: Form, poses, length: float) -> None:
         raise ValueError(f"g of joint {name!r} is {g.tolist()} as the joint is added: it must be finite.")
     if form.stiffness is not None:  # a spring may begin in tension
         return
+    if form.bounds:
+        g = np.minimum(g, 0.0)
     worst = int(np.argmax(np.abs(g) / np.where(form.angles, 1.0, length)))
     if abs(g[worst]) > _CLOSED * (1.0 if form.angles[worst] else length):
         unit = "rad" if form.angles[worst] else "m"

@@ -13,7 +13,7 @@ from .units import Units
 
 _KINDS = {kind.__name__: kind for kind in joints.JOINTS if kind is not joints.UserConstraint}
 _LENGTHS = ("point_1", "point_2", "length")
-_ALONG = ("spring along", "motion along")
+_ALONG = ("spring along", "motion along", "limit along")
 
 
 def joint_of(table: Table, units: Units) -> JointDescription | AlongDescription:
@@ -51,14 +51,21 @@ def _friction(table: Table | None, units: Units) -> joints.JointFriction | None:
 
 
 def _along(table: Table, kind: str) -> AlongDescription:
-    """A spring or a motion along a coordinate of a joint, with SI units in every file."""
+    """A spring, a motion or a limit along a coordinate of a joint, with SI units in every file."""
     joint, coordinate = table.text("joint"), table.take("coordinate", 0)
     name = table.text("name", f"{kind.split()[0]} of {joint}")
+    if kind == "limit along":
+        side = table.text("side")
+        if side not in ("low", "high"):
+            raise SceneFileError(f"{table.where}.side = {side!r:.60} must be low or high.")
+        name = f"{side} limit of {joint}"
     if isinstance(coordinate, bool) or not isinstance(coordinate, int):
         raise SceneFileError(f"{table.where}.coordinate = {coordinate!r:.60} must be a whole number.")
-    if kind == "spring along":
+    if kind == "limit along":
+        values: dict[str, Any] = {"side": side, "bound": table.number("bound")}
+    elif kind == "spring along":
         usual = {"stiffness": {}, "damping": {"default": 0.0}, "rest": {"default": 0.0}}
-        values: dict[str, Any] = {key: table.number(key, **default) for key, default in usual.items()}
+        values = {key: table.number(key, **default) for key, default in usual.items()}
     else:
         loads = table.table("parameters", None)
         own = dict(table.parameters) | ({} if loads is None else {key: loads.number(key) for key in list(loads.left)})
@@ -80,6 +87,8 @@ def table_of(of: JointDescription | AlongDescription) -> dict[str, Any]:
         given = {key: vars(value) if key == "friction" and value else value for key, value in vars(of.joint).items()}
         return {"name": of.name, "kind": kind, "bodies": [of.first, of.second]} | given
     where = {"name": of.name, "joint": of.joint, "coordinate": of.coordinate}
+    if of.side is not None:
+        return {"kind": "limit along", "joint": of.joint, "coordinate": of.coordinate, "side": of.side, "bound": of.bound}
     if of.motion is None:
         return {"kind": "spring along"} | where | {key: getattr(of, key) for key in ("stiffness", "damping", "rest")}
     if not isinstance(of.motion, Motion):

@@ -8,7 +8,7 @@ import numpy as np
 
 from shapes.arguments import number
 
-from ..constraints.coordinates import driven, elastic
+from ..constraints.coordinates import bounded, driven, elastic
 from ..constraints.joints import JOINTS, Form, Place, not_negative
 from ..model import rotation
 from .body import Body, BodySpec
@@ -66,6 +66,25 @@ class Jointed:
         name = self._add(f"motion of {joint}" if name is None else name, first, second, driven(form, coordinate, motion))
         self._joined.append(AlongDescription(name, joint, coordinate, motion=motion))
         return name
+
+    def add_limit(
+        self, joint: str, *, low: float | None = None, high: float | None = None, coordinate: int = 0
+    ) -> tuple[str, ...]:
+        """Bounds a coordinate of the joint of that name (see `add_spring`) from below, from above or both [m, rad]; a bound
+        is met without rebound. Returns the names under which a trajectory has their reactions."""
+        first, second, form = self._coordinate(joint, coordinate)
+        bounds = {side: number(side, value) for side, value in (("low", low), ("high", high)) if value is not None}
+        if not bounds:
+            raise ValueError(f"give `low` or `high` of joint {joint!r}, or both: a limit without a bound is none.")
+        if len(bounds) == 2 and bounds["low"] >= bounds["high"]:
+            raise ValueError(f"`low` = {bounds['low']} is not below `high` = {bounds['high']}: exchange them.")
+        if form.free_angles[coordinate] and max(map(abs, bounds.values())) > np.pi:
+            raise ValueError(f"{bounds} of joint {joint!r}: angles are told within half a turn, so are their limits.")
+        names = []
+        for side, bound in bounds.items():
+            names.append(self._add(f"{side} limit of {joint}", first, second, bounded(form, coordinate, side, bound)))
+            self._joined.append(AlongDescription(names[-1], joint, coordinate, side=side, bound=bound))
+        return tuple(names)
 
     def _coordinate(self, joint: str, coordinate: int) -> tuple[Body, Body, Form]:
         """Bodies and form of a joint that has such a coordinate."""

@@ -1,0 +1,111 @@
+"""Limits of joints: met when quadrature says, at rest on them and off again, certified, and what is refused."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.model import bodies
+from implicit_stepper.stepping.loop import certificates
+
+G, MASS, INERTIA, LOW = 9.81, 2.0, 0.3, -1.0  # a pendulum of 1 m, released level, and the angle [rad] of its limit
+
+
+def lifted(time, *_):
+    """A lift that grows: it takes the pendulum off its limit where it is as large as the weight."""
+    return jnp.stack([0.0 * time, 20.0 * jnp.maximum(time - 1.0, 0.0) ** 2, 0.0 * time])
+
+
+def scene():
+    made = ist.Scene(dimension=2)
+    wall = made.add_fixed(name="wall", shape=shapes.HalfPlane(normal=(0, 1), offset=-9))
+    bob = made.add_body(name="bob", shape=shapes.Disc(0.1), mass=MASS, inertia=INERTIA, position=(1, 0), wrench=lifted)
+    made.add_joint(wall, bob, ist.BallJoint((0, 0), (-1, 0)), name="pin")
+    made.add_limit("pin", low=LOW, high=0.5)
+    return made
+
+
+@pytest.fixture(scope="module")
+def chosen():
+    return ist.simulate(scene(), ist.RadauContact(), tol=1e-8, duration=2.2)
+
+
+def test_a_limit_is_met_and_left_when_it_should(chosen):
+    meets, leaves = chosen.events[:2]
+    # the substitution angle = s^2 takes the root out of the speed at the start
+    inertia = INERTIA + MASS
+    fall, _ = quad(lambda s: 2 * s / np.sqrt(2 * MASS * G * np.sin(s * s) / inertia), 1e-300, np.sqrt(-LOW))
+    assert meets == (pytest.approx(fall, abs=1e-8), "low limit of pin", "closes")
+    assert leaves == (pytest.approx(1 + np.sqrt(MASS * G / 20), abs=1e-6), "low limit of pin", "opens")
+    rests = (chosen.time > fall + 1e-6) & (chosen.time <= leaves.time)
+    assert np.count_nonzero(rests) > 2
+    np.testing.assert_allclose(chosen.orientation[rests, 0, 0], LOW, rtol=0, atol=1e-12)
+    before = np.flatnonzero(rests & (chosen.time < 1.0))
+    moments = chosen.joint("low limit of pin").moment[before[1:] - 1, 0]
+    np.testing.assert_allclose(moments, MASS * G * np.cos(LOW), rtol=0, atol=1e-7)
+
+
+def test_first_order_steps_hold_it_too():
+    run = ist.simulate(scene(), ist.GeometricallyImplicit(), h=0.01, duration=0.9)
+    angle = run.joint("pin").coordinate[:, 0]
+    assert angle.min() >= LOW - 1e-13
+    assert np.all(angle[-30:] == pytest.approx(LOW, abs=1e-13))
+    assert run.joint("low limit of pin").moment[-1, 0] == pytest.approx(MASS * G * np.cos(LOW), abs=1e-9)
+
+
+def test_what_a_limit_gives_is_certified():
+    made, stepper = scene(), ist.GeometricallyImplicit()
+    run = ist.simulate(made, stepper, h=0.05, duration=0.9)
+    system, _ = made.build()
+    states = bodies.State(run.time, run.position, run.orientation, run.velocity)
+    first, ends = (jax.tree.map(lambda a, at=at: a[at], states) for at in (0, slice(1, None)))
+    for change, violated in ((0.0, False), (1e-6, True), (-1e-6, True)):
+        multipliers = np.array(run.joints.multipliers)
+        multipliers[2, 1, 0] += change  # of the low limit, before it is met
+        joints = dataclasses.replace(run.joints, multipliers=multipliers)
+        found = certificates(
+            stepper, system, first, ends, dataclasses.replace(run.contacts, joints=joints), np.full(len(run), run.h)
+        )
+        assert (np.max(found["closure"]) <= 1e-10) != violated
+
+
+def test_a_scene_file_has_limits(tmp_path):
+    made = scene()
+    plain = ist.Scene(dimension=2)
+    wall = plain.add_fixed(name="wall", shape=shapes.HalfPlane(normal=(0, 1), offset=-9))
+    bob = plain.add_body(name="bob", shape=shapes.Disc(0.1), mass=MASS, inertia=INERTIA, position=(1, 0))
+    plain.add_joint(wall, bob, ist.BallJoint((0, 0), (-1, 0)), name="pin")
+    plain.add_limit("pin", low=LOW, high=0.5)
+    plain.save(tmp_path / "scene.toml")
+    system, _ = ist.load_scene(tmp_path / "scene.toml").build()
+    assert system.joint_names == made.build()[0].joint_names
+    assert [float(group.parameters["bound"][0]) for group in system.joints[1:]] == [LOW, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ({}, "a limit without a bound is none"),
+        ({"low": 0.5, "high": 0.1}, "`low` = 0.5 is not below `high` = 0.1"),
+        ({"low": 0.1}, "joint 'low limit of pin' is open by 0.1 rad"),
+        ({"high": 4.0}, "angles are told within half a turn"),
+        ({"low": float("nan")}, "`low` = nan is not finite"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(bounds, message):
+    made = ist.Scene(dimension=2)
+    wall = made.add_fixed(name="wall", shape=shapes.HalfPlane(normal=(0, 1), offset=-9))
+    bob = made.add_body(name="bob", shape=shapes.Disc(0.1), mass=MASS, position=(1, 0))
+    made.add_joint(wall, bob, ist.BallJoint((0, 0), (-1, 0)), name="pin")
+    with pytest.raises(ValueError, match=message):
+        made.add_limit("pin", **bounds)
+
+
+def test_steps_of_one_length_and_several_stages_refuse_limits():
+    with pytest.raises(ValueError, match="'low limit of pin' may be met in one: give `tol`"):
+        ist.simulate(scene(), ist.RadauContact(), h=0.01, duration=0.1)
