@@ -43,11 +43,13 @@ from .model.bodies import State  # noqa: E402
 from .model.results import ClosestPointsError, Interrupted, Result, StepError  # noqa: E402
 from .radau.error_control import Tolerance  # noqa: E402
 from .radau.radau_contact import RadauContact  # noqa: E402
+from .run.batch import Batch, simulate_batch  # noqa: E402
 from .run.checkpoint import CheckpointError  # noqa: E402
 from .run.compare import Adaptive, Comparison, ComparisonInterrupted, compare  # noqa: E402
 from .run.overlaps import OverlapWarning  # noqa: E402
 from .run.rollout import Rollout, rollout  # noqa: E402
 from .run.scene_run import run_scene  # noqa: E402
+from .run.sensitivities import sensitivities  # noqa: E402
 from .run.simulate import simulate  # noqa: E402
 from .run.trajectory import Trajectory  # noqa: E402
 from .run.trajectory_file import load  # noqa: E402
@@ -68,6 +70,7 @@ from .time_lagged.linearized import Linearized  # noqa: E402
 __all__ = [
     "Adaptive",
     "BallJoint",
+    "Batch",
     "CheckpointError",
     "ClosedFormGap",
     "ClosestPoints",
@@ -113,8 +116,10 @@ __all__ = [
     "one_blas_thread",
     "rollout",
     "run_scene",
+    "sensitivities",
     "shapes",
     "simulate",
+    "simulate_batch",
     "solve_ncp",
     "use_compilation_cache",
 ]

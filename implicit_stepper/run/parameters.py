@@ -1,0 +1,103 @@
+"""Numbers of a scene by name, to be set or differentiated by: of bodies, contacts, shapes, and the first state."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..model.bodies import State
+from ..model.system import System, in_user_order
+
+_SYSTEM = ("mass", "inertia", "gravity", "wrench", "fixed_position", "fixed_orientation")
+_STATE = ("position", "orientation", "velocity")
+_AXES = ("e_t", "e_o", "e_r")
+_CONTACTS = ("mu", *_AXES, "compliance", "dissipation_time")
+_SHAPE = "shape of "
+
+
+def names(system: System) -> list[str]:
+    """All that `read` and `changed` know of a system."""
+    found = [*_SYSTEM, *_STATE, "mu", *_AXES[: system.groups[0].e.shape[-1] if system.groups else 0]]
+    if system.groups and all(group.compliance is not None for group in system.groups):
+        found += ["compliance", "dissipation_time"]
+    parts = {part: None for pair in system.contact_names for part in pair}
+    return found + [_SHAPE + part for part in parts]
+
+
+def read(system: System, start: State, name: str):
+    """The present value, of the shape that `changed` takes: as `System` and `State` have it; of contacts (nc,) in the order
+    of `Scene.add_contact`; "shape of NAME" (k,), the parameters of a body's shape. Raises `ValueError`."""
+    _known(system, name)
+    if name in _SYSTEM:
+        return jnp.asarray(getattr(system, name))
+    if name in _STATE:
+        return jnp.asarray(getattr(start, name))
+    if name in _CONTACTS:
+        return in_user_order(system, jnp.concatenate([_of_group(group, name) for group in system.groups]))
+    group, side, place = _places(system, name)[0]
+    return jnp.asarray(_theta(system.groups[group], side))[place]
+
+
+def changed(system: System, start: State, values: Mapping[str, object]) -> tuple[System, State]:
+    """The same with other `values` by name, each of the shape that `read` gives or broadcast to it. Raises `ValueError`."""
+    for name, value in values.items():
+        now = read(system, start, name)
+        value = jnp.broadcast_to(jnp.asarray(value, float), now.shape)
+        if name in _SYSTEM:
+            system = dataclasses.replace(system, **{name: value})
+        elif name in _STATE:
+            start = dataclasses.replace(start, **{name: value})
+        elif name in _CONTACTS:
+            system = _over_groups(system, lambda group, name=name, value=value: _with(group, name, value))
+        else:
+            for number, side, place in _places(system, name):
+                own = list(system.groups)
+                theta = jnp.asarray(_theta(own[number], side)).at[place].set(value)
+                own[number] = dataclasses.replace(own[number], **{f"theta_{side + 1}": theta})
+                system = dataclasses.replace(system, groups=tuple(own))
+    return system, start
+
+
+def _over_groups(system: System, function: Callable) -> System:
+    return dataclasses.replace(system, groups=tuple(function(group) for group in system.groups))
+
+
+def _of_group(group, name: str):
+    return jnp.asarray(group.e)[:, _AXES.index(name)] if name in _AXES else jnp.asarray(getattr(group, name))
+
+
+def _with(group, name: str, value):
+    own = value[np.array(group.numbers)]
+    if name in _AXES:
+        return dataclasses.replace(group, e=jnp.asarray(group.e).at[:, _AXES.index(name)].set(own))
+    return dataclasses.replace(group, **{name: own})
+
+
+def _theta(group, side: int):
+    return (group.theta_1, group.theta_2)[side]
+
+
+def _places(system: System, name: str) -> list[tuple[int, int, int]]:
+    """Where the parameters of a shape stand: numbers of group, side and contact."""
+    part, found = name.removeprefix(_SHAPE), []
+    for number, group in enumerate(system.groups):
+        for place, contact in enumerate(group.numbers):
+            found += [(number, side, place) for side in (0, 1) if system.contact_names[contact][side] == part]
+    return found
+
+
+def _known(system: System, name: str) -> None:
+    """Raises `ValueError` for other names, and for parameters that cannot be set."""
+    if name in ("length", "acceleration", "h"):
+        raise ValueError(f"`parameters` has {name!r}, which is a unit or an argument of its own: it is no parameter.")
+    known = names(system)
+    if name not in known:
+        raise ValueError(f"`parameters` has {name!r}: of this scene there are {', '.join(known)}.")
+    if name.startswith(_SHAPE) and any(system.groups[number].pair.members for number, *_ in _places(system, name)):
+        raise ValueError(
+            f"`parameters` has {name!r}, whose contacts share one program with those of other classes of shapes: set it in "
+            "a scene in which all contacts are of the same classes."
+        )

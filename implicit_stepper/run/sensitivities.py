@@ -1,0 +1,85 @@
+"""Derivatives of the states along a finished run of fixed steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.arguments import positive
+
+from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
+from ..model.bodies import State
+from ..model.results import Result, StepError
+from ..runtime.threads import one_blas_thread
+from ..scene.scene import Scene
+from ..stepping.stepper import closest_points
+from .parameters import changed, read
+from .rollout import rollout
+from .trajectory import Trajectory
+
+_SAME = 1e-8  # of the largest number: how far the steps may be from those of the trajectory
+
+
+@one_blas_thread()
+def sensitivities(
+    scene: Scene, stepper: GeometricallyImplicit, trajectory: Trajectory, parameters: Sequence[str]
+) -> dict[str, State]:
+    """d(state)/d(parameter) along a `trajectory` of `scene`, by name: a `State` of arrays (n + 1, ..., *shape of the
+    parameter), time among them.
+
+    `parameters`: names that `parameters.names` lists, as "mass", "mu", "velocity" (of the start) or "shape of ball"; and
+    "h". The steps are taken again, from the trajectory's first state. A derivative that does not exist is NaN. Raises
+    `ValueError` for bad arguments and steps of several lengths, and `StepError` where a step of the trajectory is not solved
+    by a rollout, or leads elsewhere than the trajectory.
+    """
+    if not isinstance(stepper, GeometricallyImplicit):
+        raise ValueError(f"`stepper` = {stepper!r} has no derivatives: use a run of GeometricallyImplicit().")
+    if np.ndim(trajectory.h):
+        raise ValueError(
+            "`trajectory` has steps of several lengths: take those of one `h`, of which `duration` is a multiple."
+        )
+    names, h, steps = list(parameters), positive("h", trajectory.h), len(trajectory)
+    system, _ = scene.build()
+    first = (trajectory.time, trajectory.position, trajectory.orientation, trajectory.velocity)
+    start = State(*(jnp.asarray(a[0], float) for a in first))
+    system = jax.tree.map(jnp.asarray, system)
+    values = {name: jnp.asarray(h) if name == "h" else read(system, start, name) for name in names}
+
+    closest = closest_points(system, start)
+
+    def along(values):
+        rest = {name: value for name, value in values.items() if name != "h"}
+        own, begun = changed(system, start, rest)
+        memory = stepper.init(own, begun, closest)
+        run = rollout(own, stepper, values.get("h", h), steps, start=begun, memory=memory)
+        return run.states, (run.states, run.result)
+
+    found, (states, result) = jax.jit(jax.jacfwd(along, has_aux=True))(values)
+    _agree(states, np.asarray(result), trajectory, start)
+    fields = ("time", "position", "orientation", "velocity")
+    return {name: State(*(np.asarray(getattr(found, field)[name]) for field in fields)) for name in names}
+
+
+def _agree(states: State, result: np.ndarray, trajectory: Trajectory, start: State) -> None:
+    """Raises `StepError` unless all steps were solved, and lead where those of the `trajectory` do."""
+    if np.any(result != Result.SOLVED):
+        step, why = int(np.argmax(result != Result.SOLVED)), Result(int(result[np.argmax(result != Result.SOLVED)]))
+        what = f"step {step} needs starts that a rollout does not have, or is not certified: {why.message}"
+    else:
+        step, why, off = 0, Result.NOT_CERTIFIED, 0.0
+        for name in ("position", "velocity"):
+            ours, theirs = np.asarray(getattr(states, name)), getattr(trajectory, name)
+            off = max(off, float(np.max(np.abs(ours - theirs)) / max(np.max(np.abs(theirs)), 1e-300)))
+        if off <= _SAME:
+            return
+        what = (
+            f"a rollout is off the trajectory by {off:.1e}: it is a run of another scene or stepper, or one of its steps "
+            "has more than one solution."
+        )
+    time = float(trajectory.time[step + 1])
+    raise StepError(
+        f"no derivatives along this run: {what}", result=why, time=time, trajectory=None, state=start, certificate={}
+    )

@@ -1,0 +1,98 @@
+"""Batches against single runs and closed forms; that no scene depends on another; what is flagged and refused."""
+
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+from implicit_stepper.model.bodies import State
+from implicit_stepper.paper import scenes
+from implicit_stepper.run import batch
+
+STEPPER, H, STEPS, G = ist.GeometricallyImplicit(), 0.07, 10, 9.81
+MU = np.linspace(0.05, 0.35, 37)
+
+
+def run(**changes):
+    return ist.simulate_batch(scenes.spin(), STEPPER, h=H, duration=STEPS * H, **changes)
+
+
+@pytest.fixture(scope="module")
+def many():
+    return run(parameters={"mu": MU})
+
+
+def test_scenes_of_a_batch_are_single_runs(many):
+    """A sphere's spin falls by mu g e_r m h / I a step, until it is zero."""
+    assert np.all(many.result == ist.Result.SOLVED)
+    assert np.all(many.steps == STEPS)
+    assert not np.any(many.helped)
+    assert np.max(many.violation) <= 1e-10
+    spin = np.maximum(1.962 - MU * G * H * STEPS, 0.0)
+    assert np.abs(many.end.velocity[:, 0, 5] - spin).max() <= 1e-10
+    single = ist.simulate(scenes.spin(), STEPPER, h=H, duration=STEPS * H)
+    same = run(parameters={"mu": [0.2]})
+    assert np.abs(same.end.velocity[0] - single.velocity[-1]).max() <= 1e-11
+    assert "37 of 37 scenes solved; 370 certified steps" in str(many)
+
+
+def test_results_depend_neither_on_the_order_nor_on_the_size_of_a_batch(many):
+    order = np.random.default_rng(0).permutation(len(MU))
+    mixed, few = run(parameters={"mu": MU[order]}), run(parameters={"mu": MU[3:5]})
+    for name in ("position", "orientation", "velocity"):
+        whole = getattr(many.end, name)
+        assert getattr(mixed.end, name).tobytes() == whole[order].tobytes()
+        assert getattr(few.end, name).tobytes() == whole[3:5].tobytes()
+
+
+def test_a_scene_that_fails_is_flagged_and_the_rest_is_kept(many, monkeypatch):
+    """Nothing solves a spin of 1e200 rad/s; the fallback sequence, which would take its time to say so, is left out."""
+    monkeypatch.setattr(batch, "pieces", lambda *_: iter(()))
+    _, start = scenes.spin().build()
+    velocity = np.tile(start.velocity, (len(MU), 1, 1))
+    velocity[7, 0, 5] = 1e200
+    tile = [np.tile(getattr(start, name), (len(MU), 1, 1)) for name in ("position", "orientation")]
+    found = run(parameters={"mu": MU}, states=State(np.zeros(len(MU)), *tile, velocity))
+    lost = np.arange(len(MU)) == 7
+    assert np.array_equal(found.result != ist.Result.SOLVED, lost)
+    assert np.array_equal(found.helped, lost)
+    assert np.array_equal(found.steps, np.where(lost, 0, STEPS))
+    assert np.array_equal(found.end.velocity[~lost], many.end.velocity[~lost])
+    assert found.end.velocity[7, 0, 5] == 1e200
+
+
+def test_what_fails_in_the_program_is_run_by_the_fallback_sequence(many):
+    """Forced to fail at once, all scenes come out the same from the host."""
+    none = many.result[:3] * 0 + int(ist.Result.NOT_CONVERGED)
+    system, start = scenes.spin().build()
+    ends = State(*(np.zeros_like(getattr(many.end, name)[:3]) for name in ("time", "position", "orientation", "velocity")))
+    found = (ends, none, np.zeros(3, int), np.zeros(3))
+    end, result, steps, _, helped = batch._helped(STEPPER, system, start, {"mu": MU}, H, STEPS, found)
+    assert np.all(result == ist.Result.SOLVED)
+    assert np.all(helped)
+    assert np.all(steps == STEPS)
+    assert np.abs(end.velocity - many.end.velocity[:3]).max() <= 1e-11
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, "are both empty"),
+        ({"parameters": {"colour": [1.0]}}, "'colour': of this scene there are mass"),
+        ({"parameters": {"mu": [0.1, 0.2], "mass": [1.0]}}, "first axes .* all must be the number of scenes"),
+        ({"parameters": {"mu": 0.1}}, "first axes"),
+        ({"parameters": {"mu": np.ones((2, 3))}}, r"'mu' of shape \(3,\) a scene: it must be \(\) or \(1,\)"),
+        ({"parameters": {"mu": [0.1, np.nan]}}, "'mu', which is not finite in scene 1"),
+        ({"parameters": {"mu": [0.1, -0.1]}}, "'mu', which is out of its range in scene 1"),
+        ({"parameters": {"mass": [1.0, 0.0]}}, "'mass', which is out of its range in scene 1"),
+    ],
+)
+def test_bad_batches_are_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        run(**changes)
+
+
+def test_steps_that_do_not_fill_the_time_are_refused():
+    with pytest.raises(ValueError, match="no multiple of `h`"):
+        ist.simulate_batch(scenes.spin(), STEPPER, h=0.07, duration=0.1, parameters={"mu": MU})
+    with pytest.raises(ValueError, match="has no batches"):
+        ist.simulate_batch(scenes.spin(), ist.RadauContact(), h=0.1, duration=0.1, parameters={"mu": MU})
