@@ -119,6 +119,28 @@ def test_what_friction_gives_is_certified():
         assert (np.max(found["joint friction"]) <= 1e-10) != violated
 
 
+def test_runs_have_derivatives_by_friction_and_by_joints():
+    """Of the wheel's spin by mu in closed form; of the pendulum's angle by the place of its pin in differences."""
+    system, start = scene().build()
+    (group,) = system.joints
+
+    @jax.jit
+    def end(mu, point):
+        place = group.joint.parameters | {"point_2": point}
+        other = dataclasses.replace(group, mu=mu, joint=dataclasses.replace(group.joint, parameters=place))
+        run = ist.rollout(dataclasses.replace(system, joints=(other,)), ist.GeometricallyImplicit(), 0.02, 10, start=start)
+        return run.states.velocity[-1, 1, 2], run.states.orientation[-1, 0, 0]
+
+    at = jax.numpy.asarray(group.mu), jax.numpy.asarray(group.joint.parameters["point_2"])
+    by_mu = jax.jacfwd(lambda mu: end(mu, at[1])[0])(at[0])
+    np.testing.assert_allclose(by_mu, [0, -RADIUS * MASS * G * 0.2 / WHEEL], rtol=0, atol=1e-9)
+    by_point = jax.grad(lambda point: end(at[0], point)[1])(at[1])
+    step = np.zeros((2, 2))
+    step[0] = 1e-6, 2e-6
+    differs = (end(at[0], at[1] + step)[1] - end(at[0], at[1] - step)[1]) / 2
+    assert np.sum(by_point * step) == pytest.approx(float(differs), rel=1e-6)
+
+
 def test_a_scene_file_has_it(tmp_path):
     scene().save(tmp_path / "scene.toml")
     system, _ = ist.load_scene(tmp_path / "scene.toml").build()
