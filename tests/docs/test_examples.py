@@ -59,6 +59,22 @@ def test_slider_crank():
     assert_picture("slider_crank")
 
 
+def test_fit_friction():
+    """The record is exact, so is what is found; the last iterations converge quadratically."""
+    result = run("fit_friction")
+    assert np.abs(result["fit"].x - result["TRUE"]).max() <= 1e-10
+    assert len(result["path"]) <= 15
+    assert_picture("fit_friction")
+
+
+def test_aimed_throw():
+    result = run("aimed_throw")
+    assert result["misses"][-1] <= 1e-8
+    assert result["misses"][-2] <= 1e-2 * result["misses"][-3]
+    assert np.ptp(result["tracks"][-1][:, 1]) >= 0.4  # it hooks
+    assert_picture("aimed_throw")
+
+
 def test_own_shape():
     trajectory = run("own_shape")["trajectory"]
     assert trajectory.contacts.gap.min() >= -1e-12
