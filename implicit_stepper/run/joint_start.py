@@ -26,7 +26,8 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool) ->
     if not system.joints:
         return
     if not stepper.takes_joints:
-        raise ValueError(f"`stepper` = {stepper!r} knows no joints, and the scene has some: take {_TAKE_THEM}.")
+        names = ", ".join(map(repr, system.joint_names))
+        raise ValueError(f"`stepper` = {stepper!r} knows no joints, and the scene has {names}: take {_TAKE_THEM}.")
     if isinstance(stepper, RadauContact) and stepper.stages > 1 and fixed and limits(system):
         raise ValueError(
             f"a step of several stages holds no impact, and {limit_names(system)[0]!r} may be met in one: give `tol` in "

@@ -82,7 +82,13 @@ def refuse_open(name: str, form: Form, poses, length: float) -> None:
     """Raises `ValueError` where g is not of its shape, not finite, or not zero for bodies of a size `length` [m] at their
     two `poses`."""
     r = len(form.angles)
-    g = np.asarray(_closure(form.closure, form.parameters, *poses))
+    try:
+        g = np.asarray(_closure(form.closure, form.parameters, *poses))
+    except (jax.errors.JAXTypeError, jax.errors.UnexpectedTracerError, TypeError, IndexError) as error:
+        raise ValueError(
+            f"g of joint {name!r} cannot be traced by JAX ({str(error).splitlines()[0]}): write it with jax.numpy, as a "
+            "function of ((position, orientation), (position, orientation), time)."
+        ) from error
     if g.shape != (r,) or not np.issubdtype(g.dtype, np.floating):
         raise ValueError(f"g of joint {name!r} has shape {g.shape} and type {g.dtype}: it needs {r} numbers, shape ({r},).")
     if not np.all(np.isfinite(g)):
