@@ -15,7 +15,7 @@ from ..paper.reproduce import CASES, reproduce
 from ..runtime.compilation_cache import use_compilation_cache
 from ..runtime.threads import one_blas_thread
 from ..runtime.version import VERSION
-from . import check, compare, machine, run
+from . import check, compare, machine, run, view
 
 # exit codes: a row is out of tolerance; the command cannot run as it was given; Ctrl-C, as shells have it
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         cache = use_compilation_cache()
         jax.config.update("jax_default_device", _device(getattr(arguments, "device", "cpu")))
         return _alone(arguments, cache)
-    except (OSError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError, ImportError) as error:
         return _misused(error)
     except Interrupted as stop:
         return _stopped(f"{stop} They are in {arguments.out}." if stop.trajectory is not None else str(stop))
@@ -49,6 +49,8 @@ def _alone(arguments: argparse.Namespace, cache: Path | None) -> int:
             return FAILED
     elif arguments.command == "check":
         check.run(arguments)
+    elif arguments.command == "view":
+        view.run(arguments)
     elif arguments.command == "info":
         machine.info(cache)
     else:
@@ -130,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_parser(commands)
     run.add_parser(commands)
     check.add_parser(commands)
+    view.add_parser(commands)
     machine.add_parsers(commands)
     return parser
 

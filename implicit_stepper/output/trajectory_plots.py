@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from ..run.trajectory import Trajectory
 from ..run.views import number_of_body, number_of_contact
-from . import animation
+from . import animation, viewer
 from .plots import BLUE, GREEN, ORANGE, RED, contact_forces, legend_above, styled, velocities
 
 _COORDINATES = {2: ("x", "y", "angle"), 3: ("x", "y", "z")}
@@ -97,6 +97,10 @@ class Plots:
         axes.grid(axis="y", visible=False)
         legend_above(figure)
         return figure
+
+    def page(self, path: str | os.PathLike) -> None:
+        """Writes an .html file in which the run is played and seen from all sides, without a network: `viewer.write`."""
+        viewer.write(self.trajectory, path)
 
     def animation(self, path: str | os.PathLike, **options) -> None:
         """Writes a film of the run, .gif or (with ffmpeg) .mp4: see `animation.write`."""

@@ -134,4 +134,4 @@ def test_help_tells_the_exit_codes(capsys):
     assert end.value.code == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "130 after Ctrl-C" in said
-    assert all(f" {name} " in said for name in ("reproduce", "compare", "run", "check", "info", "warm"))
+    assert all(f" {name} " in said for name in ("reproduce", "compare", "run", "check", "view", "info", "warm"))

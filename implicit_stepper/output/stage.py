@@ -1,0 +1,121 @@
+"""What films and pages of a run draw: meshes and where they are, floors, arrows of forces."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.colors import to_rgb
+
+from ..model import poses
+from ..run.trajectory import Trajectory
+from ..scene.scene import Scene
+from .plots import COLOURS
+
+_RESOLUTION = 10  # of meshes: a film has many pictures
+_LEAST = 1e-6  # of the picture: shorter arrows are rounding
+_FLOORS = ("HalfSpace", "HalfPlane")
+
+
+class Stage:
+    """What does not change from picture to picture: meshes, limits, the scale of forces."""
+
+    def __init__(self, scene: Scene, run: Trajectory, forces: bool):
+        self.run, self.dimension = run, scene.dimension
+        self.meshes = scene.meshes(_RESOLUTION)
+        self.colours = {name: to_rgb(COLOURS[i % len(COLOURS)]) for i, name in enumerate(self.meshes)}
+        self.floors = [_plane(body) for body in scene.description().bodies if _is_floor(body)]
+        self.low, self.high = self._limits()
+        self.second_moves = [second.split("[")[0] in run.names or second in run.names for _, second in run.contact_names]
+        self.forces = self._forces() if forces else np.zeros((len(run), 0, self.dimension))
+
+    def _limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Corners of a box that holds all of the run."""
+        points = []
+        for name, parts in self.meshes.items():
+            corners = np.concatenate([part.vertices for part in parts])
+            if name in self.run.names:
+                at, reach = self.run.body(name).position, np.max(np.linalg.norm(corners, axis=1))
+                points += [at - reach, at + reach]
+            else:
+                points.append(corners)
+        every = np.concatenate(points)
+        low, high = every.min(axis=0), every.max(axis=0)
+        room = 0.04 * np.max(high - low)
+        return low - room, high + room
+
+    def _forces(self) -> np.ndarray:
+        """Arrows (n, nc, d) [m], on the second body, or on the first where only that moves."""
+        found = [
+            np.nan_to_num(self.run.contact(i).force) * (1 if moving else -1) for i, moving in enumerate(self.second_moves)
+        ]
+        if not found:
+            return np.zeros((len(self.run), 0, self.dimension))
+        arrows = np.stack(found, axis=1)
+        usual = np.percentile(np.linalg.norm(arrows, axis=2), 98) if arrows.size else 0.0  # an impact's would hide others
+        longest = 0.25 * np.max(self.high - self.low)
+        length = np.linalg.norm(arrows, axis=2, keepdims=True)
+        scaled = arrows * (longest / usual if usual > 0 else 0.0)
+        return np.where(length > usual, scaled * usual / np.maximum(length, 1e-300), scaled)
+
+    def placed(self, node: int):
+        """Colour and parts of every body, where they are at a node of the run."""
+        for name, parts in self.meshes.items():
+            if name in self.run.names:
+                i = self.run.names.index(name)
+                at, turn = self.run.position[node, i], self.run.orientation[node, i]
+                rotation = poses.matrices(turn) if self.dimension == 3 else turned(turn[0])
+                parts = [part.moved(at, rotation) for part in parts]
+            yield self.colours[name], parts
+
+    def shown(self, arrows: np.ndarray) -> np.ndarray:
+        """Which of arrows (k, d) are more than rounding of open contacts."""
+        return np.linalg.norm(arrows, axis=1) > _LEAST * np.max(self.high - self.low)
+
+    def arrows(self, node: int):
+        """From and to (k, d) of the forces in the step that ends at a node."""
+        step = max(node - 1, 0)
+        arrows = self.forces[step]
+        pressing = self.shown(arrows)
+        start = self.run.contacts.point_2[step][: len(arrows)][pressing]
+        return start, start + arrows[pressing]
+
+
+def turned(angle: float) -> np.ndarray:
+    c, s = np.cos(angle), np.sin(angle)
+    return np.array([[c, -s], [s, c]])
+
+
+def _is_floor(body) -> bool:
+    return body.fixed and body.shape is not None and body.shape.shape_class.name in _FLOORS
+
+
+def _plane(body) -> tuple[np.ndarray, float]:
+    """Normal (d,) and offset [m] of a fixed half-space, in the inertial frame."""
+    theta = np.asarray(body.shape.theta, dtype=float)
+    d = len(theta) - 1
+    upright = (1.0, 0.0, 0.0, 0.0)
+    rotation = poses.matrices(np.array(body.quaternion or upright)) if d == 3 else turned(body.angle or 0.0)
+    normal = rotation @ theta[:-1]
+    return normal, float(theta[-1] + normal @ np.array(body.position or np.zeros(d)))
+
+
+def patch(normal: np.ndarray, offset: float, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The part of a plane (k, 3) that is in a box: its corners in order, none where it misses the box."""
+    found = []
+    for axis in range(3):
+        others = [i for i in range(3) if i != axis]
+        for a in (low, high):
+            for b in (low, high):
+                if abs(normal[axis]) < 1e-12:
+                    continue
+                point = np.empty(3)
+                point[others] = a[others[0]], b[others[1]]
+                point[axis] = (offset - normal[others] @ point[others]) / normal[axis]
+                if low[axis] <= point[axis] <= high[axis]:
+                    found.append(point)
+    if len(found) < 3:
+        return np.zeros((3, 3))
+    corners = np.array(found)
+    middle = corners.mean(axis=0)
+    first = np.cross(normal, np.eye(3)[np.argmin(np.abs(normal))])
+    angles = np.arctan2((corners - middle) @ np.cross(normal, first), (corners - middle) @ first)
+    return corners[np.argsort(angles)]

@@ -1,0 +1,152 @@
+"""A run as one HTML file that opens in any browser without a network: bodies, floors, forces, and curves beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from ..run.trajectory import Trajectory
+from ..runtime.files import replaced
+from ..scene.scene import Scene
+from .plots import COLOURS
+from .stage import Stage, patch
+from .viewer_page import PAGE
+
+_PICTURES = 60  # a second of motion, at most
+_MOST = 3000  # pictures of a whole run
+_CURVES = 4  # contacts that have curves
+_DIGITS = 5
+
+
+def write(trajectory: Trajectory, path: str | os.PathLike, *, scene: Scene | None = None) -> None:
+    """Writes `path`, a page of its own that asks nothing of any network: bodies move by a slider or play at a chosen speed,
+    the camera turns, comes near and follows; beside them energy, gaps and forces with a cursor.
+
+    `scene` is that of the run, which a trajectory knows. Raises `ImportError` without matplotlib, `ValueError` for a run
+    without steps, `OSError`.
+    """
+    if len(trajectory) == 0:
+        raise ValueError("a page needs a run of one step or more.")
+    text = json.dumps(content(trajectory, trajectory.scene() if scene is None else scene), separators=(",", ":"))
+    # a name with </script> in it must not end the script
+    page = PAGE.replace("@DATA@", text.replace("<", "\\u003c"))
+    with replaced(path) as aside:
+        aside.write_text(page, encoding="utf-8")
+
+
+def content(run: Trajectory, scene: Scene) -> dict[str, Any]:
+    """What the page draws, as plain numbers, in metres and newtons; in the plane z is 0."""
+    stage, nodes = Stage(scene, run, forces=True), _nodes(run.time)
+    middle, size = (stage.low + stage.high) / 2, float(np.linalg.norm(stage.high - stage.low))
+    planar = scene.dimension == 2
+    angles = {"azimuth": -np.pi / 2, "elevation": np.pi / 2} if planar else {"azimuth": -1.08, "elevation": 0.28}
+    return {
+        "about": repr(run)[1:-1],
+        "planar": planar,
+        "times": _short(run.time[nodes]),
+        "view": {"target": _short(_space(middle)), "distance": 1.4 * size} | angles,
+        "floors": _floors(stage, planar),
+        "bodies": [_body(stage, name, nodes) for name in stage.meshes],
+        "contacts": [_contact(stage, i, nodes) for i in range(len(run.contact_names))],
+        "curves": _curves(run, nodes),
+    }
+
+
+def _nodes(time: np.ndarray) -> np.ndarray:
+    """Numbers of the nodes of which there are pictures: the first and the last, and between them few enough."""
+    wanted = min(_MOST, int(np.ceil((time[-1] - time[0]) * _PICTURES)) + 1)
+    if len(time) <= max(wanted, 2):
+        return np.arange(len(time))
+    near = np.searchsorted(time, np.linspace(time[0], time[-1], wanted))
+    return np.unique(np.clip(np.append(near, [0, len(time) - 1]), 0, len(time) - 1))
+
+
+def _body(stage: Stage, name: str, nodes: np.ndarray) -> dict[str, Any]:
+    """Vertices, faces and, of a body that moves, poses (x, y, z, quaternion)."""
+    parts, run, planar = stage.meshes[name], stage.run, stage.dimension == 2
+    starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
+    faces = [
+        (np.arange(len(part.vertices))[None] if planar else part.triangles) + start
+        for part, start in zip(parts, starts, strict=False)
+    ]
+    moving = name in run.names
+    return {
+        "name": name,
+        "colour": [round(c, 3) for c in stage.colours[name]],
+        "vertices": _short(_space(np.concatenate([part.vertices for part in parts]))),
+        "faces": [face.tolist() for part in faces for face in part],
+        "poses": _short(_poses(run, run.names.index(name), nodes)) if moving else None,
+    }
+
+
+def _poses(run: Trajectory, i: int, nodes: np.ndarray) -> np.ndarray:
+    turn = run.orientation[nodes, i]
+    if turn.shape[1] == 1:
+        zero = np.zeros(len(nodes))
+        turn = np.stack([np.cos(turn[:, 0] / 2), zero, zero, np.sin(turn[:, 0] / 2)], axis=1)
+    return np.concatenate([_space(run.position[nodes, i]), turn], axis=1)
+
+
+def _contact(stage: Stage, i: int, nodes: np.ndarray) -> dict[str, Any]:
+    """Where a contact is and its arrow [m], None where it is open, at the end of the step before each picture."""
+    steps = np.maximum(nodes - 1, 0)
+    arrows, points = _space(stage.forces[steps, i]), _space(stage.run.contacts.point_2[steps, i])
+    shown = stage.shown(arrows)
+    return {
+        "name": " and ".join(stage.run.contact_names[i]),
+        "point": _short(points),
+        "force": [_short(arrow) if one else None for arrow, one in zip(arrows, shown, strict=True)],
+    }
+
+
+def _floors(stage: Stage, planar: bool) -> list:
+    """Polygons."""
+    if not planar:
+        return [_short(patch(normal, offset, stage.low, stage.high)) for normal, offset in stage.floors]
+    found, size = [], 2 * np.max(stage.high - stage.low)
+    for normal, offset in stage.floors:
+        along = np.array([-normal[1], normal[0]])
+        foot = normal * offset + along * ((stage.low + stage.high) / 2 @ along)
+        ends = [foot - size * along, foot + size * along]
+        found.append(_short(_space(np.array([*ends, ends[1] - size * normal, ends[0] - size * normal]))))
+    return found
+
+
+def _curves(run: Trajectory, nodes: np.ndarray) -> list[dict[str, Any]]:
+    """Panels of lines through time: energy [J], gaps [m] and normal forces [N] of the first contacts."""
+    steps = np.maximum(nodes - 1, 0)
+
+    def line(name, values, i):
+        told = [float(f"{v:.{_DIGITS}g}") if np.isfinite(v) else None for v in values]
+        return {"name": name, "values": told, "colour": COLOURS[i % len(COLOURS)]}
+
+    panels = []
+    if run.gravity is not None:
+        found = run.energy()
+        lowest = found.gravity.min()
+        parts = {"kinetic": found.kinetic, "of weight": found.gravity - lowest, "total": found.total - lowest}
+        panels.append({"title": "energy [J]", "lines": [line(n, v[nodes], i) for i, (n, v) in enumerate(parts.items())]})
+    if run.contact_names:
+        views = [run.contact(i) for i in range(min(_CURVES, len(run.contact_names)))]
+        for title, values in (
+            ("gap [m]", [view.gap for view in views]),
+            ("normal force [N]", [view.normal_force for view in views]),
+        ):
+            lines = [line(f"contact {i}", v[steps], i) for i, v in enumerate(values)]
+            panels.append({"title": title, "lines": lines})
+    return panels
+
+
+def _space(points: np.ndarray) -> np.ndarray:
+    """(..., 3), with z = 0 in the plane."""
+    missing = 3 - points.shape[-1]
+    return np.concatenate([points, np.zeros((*points.shape[:-1], missing))], axis=-1)
+
+
+def _short(values: np.ndarray) -> list:
+    """Nested lists of numbers with few digits, for a small file."""
+    scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(max(np.max(np.abs(values), initial=0.0), 1e-300))))
+    return (np.round(np.asarray(values) * scale) / scale).tolist()

@@ -1,0 +1,170 @@
+"""The page of the viewer: HTML, style and script in one text, which asks nothing of any network.
+
+The script has two parts: `viewer` computes what to draw from the data, a time and a camera, and knows no page; the rest
+joins it to the canvas, the slider and the pointer.
+"""
+
+PAGE = r"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy"
+content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'">
+<title>implicit-stepper</title>
+<style>
+body { font: 14px sans-serif; margin: 0; color: #222; display: flex; flex-wrap: wrap }
+main, aside { padding: 8px } canvas { border: 1px solid #ddd; display: block; touch-action: none }
+#bar { display: flex; gap: 10px; align-items: center; margin-top: 6px } #time { flex: 1 }
+</style></head><body>
+<main><canvas id="scene" width="820" height="560"></canvas>
+<div id="bar"><button id="play">play</button><input id="time" type="range" min="0" value="0" step="1">
+<output id="now"></output><label>speed <select id="speed"><option>0.1</option><option>0.25</option><option>0.5</option>
+<option selected>1</option><option>2</option></select></label>
+<label><input id="follow" type="checkbox">follow</label>
+<label><input id="forces" type="checkbox" checked>forces</label></div>
+<p id="about"></p></main>
+<aside><canvas id="curves" width="420" height="620"></canvas></aside>
+<script id="data" type="application/json">@DATA@</script>
+<script>
+"use strict";
+const viewer = (() => {
+  const add = (a, b) => a.map((x, i) => x + b[i]), sub = (a, b) => a.map((x, i) => x - b[i]);
+  const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+  const cross = (a, b) => [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
+  const unit = a => { const n = Math.hypot(...a) || 1; return a.map(x => x / n); };
+  function matrix([w, x, y, z]) {
+    return [[1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]];
+  }
+  function placed(body, frame) {
+    if (!body.poses) return body.vertices;
+    const pose = body.poses[frame], r = matrix(pose.slice(3));
+    return body.vertices.map(v => [dot(r[0], v) + pose[0], dot(r[1], v) + pose[1], dot(r[2], v) + pose[2]]);
+  }
+  // to the screen: the camera looks along -`back` at `target`
+  function camera(view, width, height) {
+    const ca = Math.cos(view.azimuth), sa = Math.sin(view.azimuth);
+    const ce = Math.cos(view.elevation), se = Math.sin(view.elevation);
+    const back = [ca * ce, sa * ce, se], right = [-sa, ca, 0], up = cross(back, right);
+    const eye = add(view.target, back.map(x => x * view.distance)), focal = 1.6 * Math.min(width, height);
+    return p => {
+      const d = sub(p, eye), depth = -dot(d, back), scale = focal / Math.max(depth, 1e-3 * view.distance);
+      return [width / 2 + scale * dot(d, right), height / 2 - scale * dot(d, up), depth];
+    };
+  }
+  const light = unit([0.35, -0.6, 0.72]);
+  function shade(colour, normal) {
+    const k = 0.45 + 0.55 * (1 + dot(normal, light)) / 2;
+    return "rgb(" + colour.map(c => Math.round(255 * c * k)).join(",") + ")";
+  }
+  // polygons from back to front, and lines over them, all in pixels
+  function picture(data, frame, view, size) {
+    const project = camera(view, size[0], size[1]), faces = [], lines = [];
+    for (const floor of data.floors) {
+      const points = floor.map(project);
+      faces.push({ points, depth: Infinity, colour: "rgb(232,232,226)", edge: "rgb(190,190,185)" });
+    }
+    for (const body of data.bodies) {
+      const world = placed(body, frame), screen = world.map(project);
+      for (const face of body.faces) {
+        const [a, b, c] = face.map(i => world[i]);
+        const points = face.map(i => screen[i]);
+        const [p, q, r] = points;
+        const turn = (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]);
+        if (!data.planar && turn > 0) continue;  // seen from inside
+        const depth = points.reduce((sum, point) => sum + point[2], 0) / points.length;
+        const colour = data.planar ? shade(body.colour, light) : shade(body.colour, unit(cross(sub(b, a), sub(c, a))));
+        faces.push({ points, depth, colour, edge: data.planar ? "#333" : colour, body: body.name });
+      }
+    }
+    faces.sort((a, b) => b.depth - a.depth);
+    for (const contact of data.contacts) {
+      const force = contact.force[frame];
+      if (!force || !view.forces) continue;
+      const from = contact.point[frame];
+      lines.push({ from: project(from), to: project(add(from, force)), colour: "rgb(213,94,0)" });
+    }
+    return { faces, lines };
+  }
+  function nearest(times, time) {
+    let low = 0, high = times.length - 1;
+    while (high - low > 1) { const middle = (low + high) >> 1; if (times[middle] <= time) low = middle; else high = middle; }
+    return time - times[low] < times[high] - time ? low : high;
+  }
+  return { picture, nearest, placed };
+})();
+if (typeof document !== "undefined") {
+  const data = JSON.parse(document.getElementById("data").textContent), get = id => document.getElementById(id);
+  const scene = get("scene"), curves = get("curves"), slider = get("time"), last = data.times.length - 1;
+  const view = { ...data.view, forces: true }, home = view.target;
+  let frame = 0, playing = false, clock = data.times[0], before = 0;
+  slider.max = last;
+  get("about").textContent = data.about;
+  function draw() {
+    view.forces = get("forces").checked;
+    view.target = get("follow").checked && data.bodies.some(b => b.poses) ?
+      data.bodies.find(b => b.poses).poses[frame].slice(0, 3) : home;
+    const pen = scene.getContext("2d"), found = viewer.picture(data, frame, view, [scene.width, scene.height]);
+    pen.fillStyle = "white"; pen.fillRect(0, 0, scene.width, scene.height);
+    for (const face of found.faces) {
+      pen.beginPath(); face.points.forEach((p, i) => i ? pen.lineTo(p[0], p[1]) : pen.moveTo(p[0], p[1])); pen.closePath();
+      pen.fillStyle = face.colour; pen.fill(); pen.strokeStyle = face.edge; pen.lineWidth = 0.6; pen.stroke();
+    }
+    pen.lineWidth = 2.5;
+    for (const line of found.lines) {
+      pen.strokeStyle = line.colour; pen.beginPath(); pen.moveTo(line.from[0], line.from[1]);
+      pen.lineTo(line.to[0], line.to[1]); pen.stroke();
+      pen.fillStyle = line.colour; pen.beginPath(); pen.arc(line.from[0], line.from[1], 3, 0, 7); pen.fill();
+    }
+    get("now").textContent = "t = " + data.times[frame].toFixed(3) + " s"; slider.value = frame; plot();
+  }
+  function plot() {
+    const pen = curves.getContext("2d"), width = curves.width, room = curves.height / data.curves.length;
+    pen.fillStyle = "white"; pen.fillRect(0, 0, width, curves.height); pen.font = "11px sans-serif";
+    const [begin, end] = [data.times[0], data.times[last] > data.times[0] ? data.times[last] : data.times[0] + 1];
+    const across = t => 46 + (width - 56) * (t - begin) / (end - begin);
+    data.curves.forEach((panel, number) => {
+      const top = number * room + 22, high = room - 34;
+      const every = panel.lines.flatMap(line => line.values).filter(v => v !== null);
+      const low = Math.min(0, ...every), most = Math.max(...every, low + 1e-12);
+      const up = v => top + high * (1 - (v - low) / (most - low));
+      pen.fillStyle = "#222"; pen.fillText(panel.title, 46, top - 8);
+      pen.fillText(most.toPrecision(3), 2, top + 8); pen.fillText(low.toPrecision(3), 2, top + high);
+      panel.lines.forEach((line, i) => {
+        pen.strokeStyle = line.colour; pen.lineWidth = 1.3; pen.beginPath(); let open = false;
+        line.values.forEach((v, k) => {
+          if (v === null) { open = false; return; }
+          if (open) pen.lineTo(across(data.times[k]), up(v)); else pen.moveTo(across(data.times[k]), up(v));
+          open = true;
+        });
+        pen.stroke(); pen.fillStyle = line.colour; pen.fillText(line.name, 150 + 90 * i, top - 8);
+      });
+      pen.strokeStyle = "#bbb"; pen.strokeRect(46, top, width - 56, high);
+      pen.strokeStyle = "#d55e00"; pen.beginPath(); pen.moveTo(across(data.times[frame]), top);
+      pen.lineTo(across(data.times[frame]), top + high); pen.stroke();
+    });
+  }
+  function tick(now) {
+    if (!playing) return;
+    clock += (now - before) / 1000 * Number(get("speed").value); before = now;
+    if (clock >= data.times[last]) { clock = data.times[last]; playing = false; get("play").textContent = "play"; }
+    frame = viewer.nearest(data.times, clock); draw(); requestAnimationFrame(tick);
+  }
+  get("play").addEventListener("click", () => {
+    playing = !playing; get("play").textContent = playing ? "stop" : "play";
+    if (frame === last) frame = 0;
+    clock = data.times[frame]; before = performance.now(); if (playing) requestAnimationFrame(tick);
+  });
+  slider.addEventListener("input", () => { frame = Number(slider.value); clock = data.times[frame]; draw(); });
+  for (const id of ["follow", "forces"]) get(id).addEventListener("change", draw);
+  scene.addEventListener("pointermove", event => {
+    if (!event.buttons || data.planar) return;
+    view.azimuth -= event.movementX * 0.008;
+    view.elevation = Math.min(1.55, Math.max(-1.55, view.elevation + event.movementY * 0.008)); draw();
+  });
+  scene.addEventListener("wheel", event => {
+    event.preventDefault(); view.distance *= Math.exp(event.deltaY * 0.001); draw();
+  }, { passive: false });
+  draw();
+}
+</script></body></html>
+"""

@@ -1,0 +1,119 @@
+"""The page of a run: one file that asks nothing of a network, has the run's numbers, and a script that draws them."""
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.commands import view
+from implicit_stepper.output import viewer
+
+EVIL = "</script><script>alert(1)</script>"
+
+
+def thrown():
+    """A ball whose name would end a script, thrown onto a floor, over a fixed stone."""
+    scene = ist.Scene()
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    scene.add_fixed(name="stone", shape=shapes.Sphere(0.2), position=(2, 2, 0.2))
+    ball = scene.add_body(name=EVIL, shape=shapes.Sphere(0.5), position=(0, 0, 0.6), mass=1.0, velocity=(2, 0, 0, 0, 0, 3))
+    scene.add_contact(floor, ball, friction=0.3)
+    return ist.simulate(scene, ist.GeometricallyImplicit(), h=0.01, duration=0.5)
+
+
+def rolling():
+    """A disc in the plane."""
+    scene = ist.Scene(dimension=2)
+    line = scene.add_fixed(name="line", shape=shapes.HalfPlane(normal=(0, 1)))
+    disc = scene.add_body(name="disc", shape=shapes.Disc(0.5), position=(0, 0.5), mass=1.0, velocity=(1, 0, 0))
+    scene.add_contact(line, disc, friction=0.3)
+    return ist.simulate(scene, ist.GeometricallyImplicit(), h=0.01, duration=0.5)
+
+
+@pytest.fixture(scope="module", params=[thrown, rolling], ids=lambda f: f.__name__)
+def made(request, tmp_path_factory):
+    run, folder = request.param(), tmp_path_factory.mktemp("page")
+    run.save(folder / "run.npz")
+    view.run(argparse.Namespace(run=str(folder / "run.npz"), html=None, film=None))
+    return run, folder / "run.html"
+
+
+class Tags(HTMLParser):
+    """All tags with what they name."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+
+def test_a_page_asks_nothing_of_a_network_and_is_small(made):
+    text, tags = made[1].read_text(encoding="utf-8"), Tags()
+    tags.feed(text)
+    assert not [name for tag, names in tags.found for name in names if name in ("src", "href", "action")]
+    assert not re.search(r"https?:|fetch\(|XMLHttpRequest|import\(|WebSocket", text)
+    assert [names.get("http-equiv") for tag, names in tags.found if tag == "meta"][1] == "Content-Security-Policy"
+    assert [tag for tag, _ in tags.found].count("script") == 2  # no name has made another
+    assert made[1].stat().st_size < 300_000
+
+
+def test_a_page_holds_the_numbers_of_the_run(made):
+    run, path = made
+    data = json.loads(re.search(r'<script id="data"[^>]*>([\s\S]*?)</script>', path.read_text()).group(1))
+    d = run.position.shape[-1]
+    nodes = viewer._nodes(run.time)
+    assert nodes[[0, -1]].tolist() == [0, len(run)]
+    np.testing.assert_allclose(data["times"], run.time[nodes], rtol=0, atol=1e-4)
+    moving = {body["name"]: body for body in data["bodies"]}[run.names[0]]
+    np.testing.assert_allclose(np.array(moving["poses"])[:, :d], run.position[nodes, 0], rtol=0, atol=1e-3)
+    total = next(line for line in data["curves"][0]["lines"] if line["name"] == "total")
+    energy = run.energy()
+    np.testing.assert_allclose(total["values"], (energy.total - energy.gravity.min())[nodes], rtol=1e-4)
+    assert len(data["floors"]) == 1
+    closed = [force is not None for force in data["contacts"][0]["force"]]
+    np.testing.assert_array_equal(closed, run.contacts.normal_impulse[np.maximum(nodes - 1, 0), 0] > 1e-6)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no JavaScript here")
+def test_the_script_draws_the_run_and_moves_it(made):
+    """Without a browser: on a canvas that notes what is drawn, at 30 pictures a second."""
+    run, path = made
+    command = ["node", str(Path(__file__).with_name("viewer_check.js")), str(path)]
+    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert (told["first"], told["moved"], told["played"]) == ("t = 0.000 s", "t = 0.500 s", "t = 0.500 s")
+    assert told["pictures"] > 10
+    assert told["drawn"]["bad"] == 0  # no number that is none
+    assert told["drawn"]["fills"] > 2 * told["pictures"]
+    assert {"energy [J]", "gap [m]", "normal force [N]"} <= set(told["drawn"]["texts"])
+    assert told["milliseconds"] < 33
+
+    def middle(picture):
+        own = [face["points"] for face in picture["faces"] if face.get("body") == run.names[0]]
+        return np.mean([point[:2] for face in own for point in face], axis=0)
+
+    start, end = middle(told["start"]), middle(told["end"])
+    assert end[0] > start[0] + 20  # it goes along x, to the right
+    for picture in (told["start"], told["end"]):
+        inside = [0 <= p[0] <= 820 and 0 <= p[1] <= 560 for f in picture["faces"] if f.get("body") for p in f["points"]]
+        assert all(inside)
+        depths = [face["depth"] or np.inf for face in picture["faces"]]
+        assert depths == sorted(depths, reverse=True)  # from back to front
+    assert len(told["end"]["lines"]) == 1
+    assert told["end"]["lines"][0]["to"][1] < told["end"]["lines"][0]["from"][1]  # the floor pushes up
+
+
+def test_what_has_no_page_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        view.run(argparse.Namespace(run=str(tmp_path / "none.npz"), html=None, film=None))
+    with pytest.raises(ValueError, match="a page needs a run of one step or more"):
+        rolling()[3:3].plot.page(tmp_path / "run.html")
