@@ -36,6 +36,7 @@ from .constraints.joints import (  # noqa: E402
     Universal,
     UserConstraint,
 )
+from .constraints.restitution import Newton  # noqa: E402
 from .implicit_euler.certificate import certificate  # noqa: E402
 from .implicit_euler.closed_form_gap import ClosedFormGap  # noqa: E402
 from .implicit_euler.geometrically_implicit import GeometricallyImplicit  # noqa: E402
@@ -91,6 +92,7 @@ __all__ = [
     "JointFriction",
     "Linearized",
     "Motion",
+    "Newton",
     "OverlapWarning",
     "Planar",
     "RadauContact",

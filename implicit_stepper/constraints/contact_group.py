@@ -55,9 +55,9 @@ class ContactGroup:
     body 1 and body 2 move; `numbers`, the contacts' places in the order of `Scene.add_contact`. Arrays, first axis the nc
     contacts: shape parameters `theta_i` (nc, k), `slope_i` (nc, m) and `interior_i` (nc, d) of `shapes.surface`; friction
     `mu` (nc,), semi-axes `e` (nc, 3) = (e_t, e_o, e_r), or (nc, 1) in the plane; `direction` (nc, d) in the frame of body
-    1, zero where the tangents may be any; `compliance` (nc,) = 1/k [m/N] and `dissipation_time` (nc,) [s]. `frame_i` is
-    None where all shapes have the frames of their bodies, and the compliance where contacts are rigid, so that the common
-    case computes nothing.
+    1, zero where the tangents may be any; `compliance` (nc,) = 1/k [m/N] and `dissipation_time` (nc,) [s]; `restitution`
+    (nc,), Newton's e, None where it is 0. `frame_i` is None where all shapes have the frames of their bodies, and the
+    compliance where contacts are rigid, so that the common case computes nothing.
     """
 
     pair: PairClass = dataclasses.field(metadata={"static": True})
@@ -77,6 +77,7 @@ class ContactGroup:
     frame_2: Frame | None
     compliance: jax.Array | None
     dissipation_time: jax.Array | None
+    restitution: jax.Array | None = None
 
     @property
     def width(self) -> int:

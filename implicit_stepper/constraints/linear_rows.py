@@ -76,7 +76,7 @@ def linear_rows(system: System, state: State, geometry: ContactGeometry) -> Rows
 
 
 def of_contacts(system: System, name: str):
-    """An array of the groups, `mu`, `compliance` or `dissipation_time` (nc,) or `e` (nc, k), in the order of
+    """An array of the groups, `mu`, `compliance`, `dissipation_time` or `restitution` (nc,) or `e` (nc, k), in the order of
     `Scene.add_contact`; zero where rigid contacts have none."""
     k = 3 if system.dimension == 3 else 1
     parts = [getattr(group, name) for group in system.groups]

@@ -23,6 +23,7 @@ from ..constraints import detection, joint, joint_limits, joint_rows, linear_row
 from ..constraints.detection import Nearby
 from ..constraints.joint_rows import JointRows
 from ..constraints.linear_rows import Rows
+from ..constraints.restitution import SLIGHT
 from ..model import bodies, loads
 from ..model.bodies import State
 from ..model.records import Contacts
@@ -74,6 +75,7 @@ def meet(system: System, state: State, closest, references=None) -> tuple[Impact
     # what only round-off moves does not meet
     met = every.touching & (-rows.scaled(state.velocity)[:, 0] > _AT_REST * fastest)
     hits = jnp.any(met)
+    rebound = _rebounds(system, rows.scaled(state.velocity)[:, 0], every.e)
 
     def solve(velocity, which):
         """An impact, or a short time under the loads: as one loop, which is compiled once."""
@@ -84,7 +86,7 @@ def meet(system: System, state: State, closest, references=None) -> tuple[Impact
         springs = jnp.where(which == 0, 0.0, h * _spring_forces(system, here, every, velocity))
         target = joint_rows.targets(system, here_now, joints, span)
         held = free + joints.answer(free, target)[0]
-        solution, gamma = _solve(system, every, joints, held, springs, speed)
+        solution, gamma = _solve(system, every, joints, held, springs, speed, jnp.where(which == 0, rebound, 0.0))
         nothing = (which == 0) & ~hits
         gamma = jnp.where(nothing, 0.0, gamma)
         alone = free + joints.alone(rows.momenta(gamma, system.body_count))
@@ -114,13 +116,15 @@ def meet(system: System, state: State, closest, references=None) -> tuple[Impact
 
 class _Everything(NamedTuple):
     """All that can meet in a state, contacts first and then limits of joints, m in all: their `rows`, of which those of
-    `contacts`; which of them are `touching` (m,) and can have an impulse; which are `soft` (m,); `mu` (m,)."""
+    `contacts`; which of them are `touching` (m,) and can have an impulse; which are `soft` (m,); `mu` (m,) and
+    restitutions `e` (m,)."""
 
     rows: Rows
     contacts: Rows
     touching: jax.Array
     soft: np.ndarray
     mu: jax.Array
+    e: jax.Array
 
 
 def _everything(system: System, state: State, here: Nearby) -> _Everything:
@@ -129,8 +133,14 @@ def _everything(system: System, state: State, here: Nearby) -> _Everything:
     parts = [jnp.concatenate([getattr(own, name) for own in (contacts, limits)]) for name in ("on_1", "on_2", "e")]
     soft = np.concatenate([compliant(system), np.zeros(len(gaps), bool)])
     touching = (jnp.concatenate([here.geometry.psi, gaps]) <= _TOUCHING * system.length) & ~soft
-    mu = jnp.concatenate([linear_rows.of_contacts(system, "mu"), 0.0 * gaps])
-    return _Everything(Rows(contacts.bodies + limits.bodies, *parts), contacts, touching, soft, mu)
+    mu, e = (jnp.concatenate([linear_rows.of_contacts(system, name), 0.0 * gaps]) for name in ("mu", "restitution"))
+    return _Everything(Rows(contacts.bodies + limits.bodies, *parts), contacts, touching, soft, mu, e)
+
+
+def _rebounds(system: System, normal, e):
+    """-e v_n (m,) [m/s] of what approaches at v_n < 0, where that is not slight."""
+    speed = jnp.maximum(-e * normal, 0.0)
+    return jnp.where(speed > SLIGHT * jnp.sqrt(system.acceleration * system.length), speed, 0.0)
 
 
 def _forces(system: System, here: Nearby, rows: Rows, gamma, velocity, acceleration, h) -> Forces:
@@ -153,9 +163,11 @@ def _spring_forces(system: System, here: Nearby, every: _Everything, velocity):
     return jnp.pad(forces, (0, len(every.soft) - len(soft)))
 
 
-def _solve(system: System, every: _Everything, joints: JointRows, velocity, springs, speed) -> tuple[Impulses, jax.Array]:
+def _solve(
+    system: System, every: _Everything, joints: JointRows, velocity, springs, speed, rebound
+) -> tuple[Impulses, jax.Array]:
     """The NCP in units of `speed` [m/s] from the `velocity` without contact, and gamma (m, 1 + k) [N s]. The normal impulses
-    `springs` (m,) [N s] of compliant contacts are known."""
+    `springs` (m,) [N s] of compliant contacts are known; where bodies press, they part with the speed `rebound` (m,)."""
     rows, mu = every.rows, every.mu
     if not rows.bodies:
         nothing = jnp.zeros((0, 1 + rows.e.shape[1]))
@@ -173,7 +185,7 @@ def _solve(system: System, every: _Everything, joints: JointRows, velocity, spri
         return jnp.where(asked, answer(jnp.where(asked, gamma, 0.0) * unit), gamma)
 
     known = jnp.where(given & acts, springs[:, None], 0.0)
-    moves = rows.scaled(velocity) / speed + answer(known)
+    moves = rows.scaled(velocity) / speed + answer(known) - rebound[:, None] * normal / speed
     r = jnp.where(asked, moves, jnp.where(acts, -known / unit, 1.0 * normal))
     start = apgd(product, r, mu, jnp.zeros_like(r), _TOLERANCE, _START_ITERATIONS)
     solution = coulomb(product, r, mu, start, _TOLERANCE)

@@ -18,6 +18,7 @@ from ..constraints import certificate_mechanics as mechanics
 from ..constraints import joint_violations
 from ..constraints.contact_group import ContactGroup
 from ..constraints.friction import dissipation_defect
+from ..constraints.restitution import SLIGHT
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
@@ -42,7 +43,7 @@ def impact_violations(system: System, before: State, after: State, contacts: Con
         frames = jax.vmap(mechanics.frame_of)(record, *sides[0])
         (v_n, v, _), after_it = (jax.vmap(mechanics.slip)(frames, *of) for of in sides)
         fastest += [jnp.max(jnp.abs(v_n)), jnp.max(mechanics.length(group.e * v))]
-        moving.append((group, record, *after_it[:2]))
+        moving.append((group, record, *after_it[:2], v_n))
         jump = jump - mechanics.on_bodies(system, group, frames, record.normal_impulse, record.friction_impulse)[0]
     if system.joints:
         fastest += joint_violations.limit_speeds(system, before)
@@ -52,7 +53,8 @@ def impact_violations(system: System, before: State, after: State, contacts: Con
     usual = jnp.max(usual) + jnp.max(jnp.abs(pressed), initial=0.0) / jnp.min(system.mass)
     speed = jnp.maximum(jnp.max(jnp.stack(fastest)), _SLOW * usual)
     units = scales(system, speed / system.acceleration)  # of the time in which loads would give that speed
-    laws = [jax.vmap(lambda *of: _laws(units, *of))(*of, P) for of, P in zip(moving, units.impulse, strict=False)]
+    slight = SLIGHT * jnp.sqrt(system.acceleration * system.length)
+    laws = [jax.vmap(lambda *of: _laws(units, slight, *of))(*of, P) for of, P in zip(moving, units.impulse, strict=False)]
     moved = jnp.abs(after.position - before.position) / system.length
     moved = jnp.concatenate([moved, jnp.abs(after.orientation - before.orientation)], axis=1)
     energies = [jnp.sum(mechanics.momentum(system, turned, s.velocity) * s.velocity) / 2 for s in (before, after)]
@@ -65,8 +67,12 @@ def impact_violations(system: System, before: State, after: State, contacts: Con
     }
 
 
-def _laws(units, member: ContactGroup, record: Contacts, v_n, v, impulse) -> dict[str, jax.Array]:
-    """Violations () of one contact whose bodies have the velocity v_n () and slips v (k,) [m/s] after the impact."""
+def _laws(units, slight, member: ContactGroup, record: Contacts, v_n, v, before, impulse) -> dict[str, jax.Array]:
+    """Violations () of one contact whose bodies have the velocity v_n () and slips v (k,) [m/s] after the impact, and the
+    normal velocity `before` () it; rebounds slower than `slight` () do not happen."""
+    if member.restitution is not None:
+        share = -member.restitution * before
+        v_n = v_n - jnp.where(share > slight, share, 0.0)
     p_n, w, on = record.normal_impulse, member.e * v, member.e > 0
     y = jnp.where(on, record.friction_impulse / jnp.where(on, member.e, 1.0), 0.0)
     sigma, P = mechanics.length(w), jnp.maximum(impulse, p_n)

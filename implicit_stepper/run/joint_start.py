@@ -1,4 +1,4 @@
-"""What joints ask of a run before it begins: a stepper that knows them, and velocities that they allow."""
+"""What joints and rebounds ask of a run before it begins: a stepper that knows them, and velocities that joints allow."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ _TAKE_THEM = "GeometricallyImplicit and RadauContact"
 def check_joints(stepper: Stepper, system: System, state: State, fixed: bool) -> None:
     """Raises `ValueError` for a stepper without joints, for limits in steps of one length that cannot meet them (`fixed`),
     and for a `state` whose velocities would tear a joint."""
+    rebounds = [group for group in system.groups if group.restitution is not None]
+    if rebounds and (fixed or any(not group.pair.smooth for group in system.groups)):
+        pair = " and ".join(system.contact_names[rebounds[0].numbers[0]])
+        raise ValueError(
+            f"{pair} have a `restitution`, which needs impacts as events and bodies without faces: take RadauContact() with "
+            "`tol`, and bodies of one smooth inequality each, or leave it out."
+        )
     if not system.joints:
         return
     if not stepper.takes_joints:

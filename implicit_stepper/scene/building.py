@@ -29,7 +29,8 @@ def scene_of(description: SceneDescription) -> Scene:
     for contact in of.contacts:
         pair = contact.first, contact.second
         try:
-            scene.add_contact(*map(handles.__getitem__, pair), friction=contact.friction, compliance=contact.compliance)
+            laws = {key: getattr(contact, key) for key in ("friction", "compliance", "restitution")}
+            scene.add_contact(*map(handles.__getitem__, pair), **laws)
         except KeyError as error:
             raise SceneFileError(f"a contact names the body {error.args[0]!r:.60}, which there is not.") from error
         except ValueError as error:

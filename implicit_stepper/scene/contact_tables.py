@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..constraints.compliance import Compliance
 from ..constraints.friction import FrictionEllipsoid
+from ..constraints.restitution import Newton
 from .description import ContactDescription
 from .tables import SceneFileError, Table, refuse_more
 from .units import Units
@@ -20,18 +21,19 @@ def contacts_of(whole: Table, bodies: list[tuple[str, bool]], units: Units) -> t
         law = _friction(table, friction, units)
         springs = table.table("compliance", None)
         compliance = None if springs is None else _compliance(springs)
+        laws = law, compliance, _restitution(table)
         table.end()
         if pair == "all":
-            rest.append((len(found), law, compliance))
+            rest.append((len(found), laws))
             continue
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(name, str) for name in pair):
             raise SceneFileError(f'{table.where}.bodies = {pair!r:.60} must be two names, or "all".')
         listed.add(frozenset(pair))
-        found.append(ContactDescription(*pair, law, compliance))
+        found.append(ContactDescription(*pair, *laws))
         refuse_more("contact", found, _MOST_CONTACTS)
     if len(rest) > 1:
         raise SceneFileError('`bodies = "all"` stands in two contacts: one of them has the rest.')
-    for place, law, compliance in rest:
+    for place, laws in rest:
         refuse_more("contact", range(len(bodies) * (len(bodies) - 1) // 2), _MOST_PAIRS)
         pairs = [
             (a, b)
@@ -40,7 +42,7 @@ def contacts_of(whole: Table, bodies: list[tuple[str, bool]], units: Units) -> t
             if not (a_fixed and b_fixed) and frozenset((a, b)) not in listed
         ]
         refuse_more("contact", pairs, _MOST_CONTACTS)
-        found[place:place] = [ContactDescription(*pair, law, compliance) for pair in pairs]
+        found[place:place] = [ContactDescription(*pair, *laws) for pair in pairs]
     return tuple(found)
 
 
@@ -61,6 +63,14 @@ def _friction(table: Table, found, units: Units) -> FrictionEllipsoid:
         raise
     except ValueError as error:
         raise SceneFileError(f"{where}: {error}") from error
+
+
+def _restitution(table: Table) -> Newton | None:
+    e = table.number("restitution", None)
+    try:
+        return None if e is None else Newton(e)
+    except ValueError as error:
+        raise SceneFileError(f"{table.where}.restitution: {error}") from error
 
 
 def _compliance(table: Table) -> Compliance:

@@ -16,6 +16,7 @@ from shapes import Shape
 from ..constraints.compliance import Compliance
 from ..constraints.friction import FrictionEllipsoid
 from ..constraints.joints import JointFriction
+from ..constraints.restitution import Newton
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +46,7 @@ class ContactDescription:
     second: str
     friction: FrictionEllipsoid
     compliance: Compliance | None = None
+    restitution: Newton | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ from shapes.closest_points.surface import surface
 from ..constraints.compliance import Compliance
 from ..constraints.contact_group import ContactGroup
 from ..constraints.friction import FrictionEllipsoid
+from ..constraints.restitution import Newton
 from ..model.system import Frame
 from .compound import Part
 
@@ -24,7 +25,8 @@ _MILD = 4.0
 @dataclasses.dataclass(frozen=True)
 class PartContact:
     """Two parts that may touch: `number`, its place in the order of `Scene.add_contact`; `bodies`, their numbers (moving
-    bodies first, then fixed ones), and `moving`, whether they move; `compliance`, None where the contact is rigid."""
+    bodies first, then fixed ones), and `moving`, whether they move; `compliance`, None where the contact is rigid;
+    `restitution`, None where it does not rebound."""
 
     number: int
     bodies: tuple[int, int]
@@ -32,6 +34,7 @@ class PartContact:
     parts: tuple[Part, Part]
     friction: FrictionEllipsoid
     compliance: Compliance | None
+    restitution: Newton | None
 
 
 def grouped(contacts: list[PartContact], dimension: int) -> tuple[ContactGroup, ...]:
@@ -42,7 +45,13 @@ def grouped(contacts: list[PartContact], dimension: int) -> tuple[ContactGroup, 
         mild = all(surface(part.shape).sharpness <= _MILD for part in contact.parts)
         pair = PairClass(*(part.shape.shape_class for part in contact.parts), eliminate=mild)
         form = mild if can_mix(pair.first) and can_mix(pair.second) else pair
-        key = (form, contact.moving, tuple(map(_off_frame, contact.parts)), contact.compliance is not None)
+        key = (
+            form,
+            contact.moving,
+            tuple(map(_off_frame, contact.parts)),
+            contact.compliance is not None,
+            contact.restitution is not None,
+        )
         members.setdefault(key, []).append((pair, contact))
     groups = []
     for (_, *alike), found in members.items():
@@ -55,7 +64,9 @@ def _off_frame(part: Part) -> bool:
     return bool(np.any(part.position != 0) or np.any(part.rotation != np.eye(len(part.position))))
 
 
-def _group(pair: PairClass, moving, framed, compliant: bool, contacts: list[PartContact], dimension: int) -> ContactGroup:
+def _group(
+    pair: PairClass, moving, framed, compliant: bool, rebounds: bool, contacts: list[PartContact], dimension: int
+) -> ContactGroup:
     sides = []
     for i in (0, 1):
         own = [c.parts[i] for c in contacts]
@@ -83,4 +94,5 @@ def _group(pair: PairClass, moving, framed, compliant: bool, contacts: list[Part
         frame_2=frame[1],
         compliance=np.array([1 / c.compliance.stiffness for c in contacts]) if compliant else None,
         dissipation_time=np.array([c.compliance.dissipation_time for c in contacts]) if compliant else None,
+        restitution=np.array([c.restitution.e for c in contacts]) if rebounds else None,
     )

@@ -14,6 +14,7 @@ from shapes.volume.mesh import RESOLUTION, Mesh
 
 from ..constraints.compliance import Compliance
 from ..constraints.friction import FrictionEllipsoid
+from ..constraints.restitution import Newton
 from ..model import checks, rotation
 from ..model.bodies import State
 from ..model.system import System
@@ -54,7 +55,7 @@ class Scene(Jointed):
         self._acceleration_scale = None if acceleration_scale is None else positive("acceleration_scale", acceleration_scale)
         self._specs: dict[str, BodySpec] = {}
         # bodies with the numbers of their parts, and the laws of their contact
-        self._contacts: list[tuple[Body, int, Body, int, FrictionEllipsoid, Compliance | None]] = []
+        self._contacts: list[tuple[Body, int, Body, int, FrictionEllipsoid, Compliance | None, Newton | None]] = []
         self._bodies: list[BodyDescription] = []
         self._pairs: list[ContactDescription] = []
         self.run: RunSettings | None = None
@@ -146,12 +147,13 @@ class Scene(Jointed):
         *,
         friction: FrictionEllipsoid | float = 0.0,
         compliance: Compliance | None = None,
+        restitution: Newton | None = None,
     ) -> tuple[int, ...]:
         """Lets two bodies touch; returns the numbers of the contacts, one for each part of `first` with each of `second`.
 
         Normals point from `first` to `second`.
         `friction` is a `FrictionEllipsoid`, or a number mu for isotropic friction without drilling torque. With a
-        `compliance` the bodies overlap under load; without, they are rigid.
+        `compliance` the bodies overlap under load; without, they are rigid. With a `restitution`, Newton(e), they rebound.
         """
         self._pair(first, second, "contact")
         if any({a, b} == {first, second} for a, _, b, *_ in self._contacts):
@@ -160,13 +162,17 @@ class Scene(Jointed):
             friction = FrictionEllipsoid(mu=friction)
         if compliance is not None and not isinstance(compliance, Compliance):
             raise ValueError(f"`compliance` = {compliance!r} must be a Compliance(stiffness=...), or None if rigid.")
+        if restitution is not None and not isinstance(restitution, Newton):
+            raise ValueError(f"`restitution` = {restitution!r} must be a Newton(e), or None for impacts without rebound.")
+        if restitution is not None and compliance is not None:
+            raise ValueError("`restitution` is for rigid contacts: a `compliance` rebounds by its `dissipation_time`.")
         count = len(self._contacts)
         self._contacts += [
-            (first, i, second, j, friction, compliance)
+            (first, i, second, j, friction, compliance, restitution)
             for i in range(len(self._specs[first.name].parts))
             for j in range(len(self._specs[second.name].parts))
         ]
-        self._pairs.append(ContactDescription(first.name, second.name, friction, compliance))
+        self._pairs.append(ContactDescription(first.name, second.name, friction, compliance, restitution))
         return tuple(range(count, len(self._contacts)))
 
     def description(self) -> SceneDescription:

@@ -65,7 +65,8 @@ def _contact(of: ContactDescription) -> dict[str, Any]:
     law = {name: getattr(of.friction, name) for name in ("mu", "e_t", "e_o", "e_r", "direction")}
     if of.friction == FrictionEllipsoid(mu=of.friction.mu):
         law = of.friction.mu
-    return {"bodies": [of.first, of.second], "friction": law, "compliance": of.compliance and vars(of.compliance)}
+    rebound = {"restitution": of.restitution and of.restitution.e}
+    return {"bodies": [of.first, of.second], "friction": law, "compliance": of.compliance and vars(of.compliance)} | rebound
 
 
 def _run(of: RunSettings) -> dict[str, Any]:

@@ -1,0 +1,92 @@
+"""Rebounds by Newton's law: a ball that bounces to rest, balls that exchange speeds, and what is refused."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.radau.impact_certificate import impact_violations
+
+G, E = 9.81, 0.5
+
+
+@pytest.fixture(scope="module")
+def scene():
+    """A ball that falls 1 m; and beside it, without weight, one that runs into another of the same mass."""
+    made = ist.Scene()
+    floor = made.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    ball = {"shape": shapes.Sphere(0.1), "mass": 1.0}
+    falls = made.add_body(name="falls", position=(0, 0, 1.1), **ball)
+    made.add_contact(floor, falls, friction=0.3, restitution=ist.Newton(E))
+    weightless = {"wrench": (0, 0, G, 0, 0, 0)} | ball
+    runs = made.add_body(name="runs", position=(1, 0, 3), velocity=(1, 0, 0, 0, 0, 0), **weightless)
+    rests = made.add_body(name="rests", position=(2, 0, 3), **weightless)
+    made.add_contact(runs, rests, restitution=ist.Newton(1.0))
+    return made
+
+
+@pytest.fixture(scope="module")
+def run(scene):
+    return ist.simulate(scene, ist.RadauContact(), tol=1e-8, duration=1.6)
+
+
+def test_a_ball_bounces_when_the_closed_form_says_and_comes_to_rest(run):
+    times = np.array([event.time for event in run.events if (event.contact, event.kind) == (0, "closes")])
+    fall = np.sqrt(2 / G)
+    count = 20  # it takes 21 or 22 impacts to 1e-6 of the speed of the scene
+    exact = fall + 2 * fall * np.array([np.sum(E ** np.arange(1, n + 1)) for n in range(count)])
+    assert len(times) >= count
+    np.testing.assert_allclose(times[:count], exact, rtol=0, atol=2e-11)
+    assert run.time[-1] == 1.6
+    np.testing.assert_allclose(run.position[-1, 0], [0, 0, 0.1], rtol=0, atol=1e-12)
+    assert np.max(np.abs(run.velocity[-1, 0])) <= 1e-12
+
+
+def test_equal_balls_exchange_their_speeds(run):
+    (meets,) = [event for event in run.events if event.contact == 1 and event.kind == "closes"]
+    assert meets.time == pytest.approx(0.8, abs=1e-12)
+    np.testing.assert_allclose(run.velocity[-1, 1:, 0], [0.0, 1.0], rtol=0, atol=1e-12)
+
+
+def test_the_certificate_knows_the_rebound(scene, run):
+    system, _ = scene.build()
+    wrong = dataclasses.replace(system, groups=tuple(_with_e(group) for group in system.groups))
+    step = next(i for i in range(len(run)) if np.any(run.velocity[i + 1] != run.contacts.stages.velocity[i, -1]))
+    steps = run.contacts
+    contacts = jax.tree.map(lambda a: a[step], dataclasses.replace(steps, stages=None, landing=None))
+    before, after = (
+        ist.State(run.time[step + 1], run.position[step + 1], run.orientation[step + 1], velocity)
+        for velocity in (steps.stages.velocity[step, -1], run.velocity[step + 1])
+    )
+    for asked, fine in ((system, True), (wrong, False)):
+        found = impact_violations(asked, before, after, contacts)
+        assert (np.max(found["gap"]) <= 1e-9 and np.max(found["p_n _|_ f(a2)"]) <= 1e-9) == fine
+
+
+def _with_e(group):
+    return group if group.restitution is None else dataclasses.replace(group, restitution=group.restitution + 0.01)
+
+
+def test_what_cannot_rebound_is_refused(scene):
+    with pytest.raises(ValueError, match=r"`e` = 1.1 is not in \[0, 1\]"):
+        ist.Newton(1.1)
+    made = ist.Scene()
+    floor = made.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    box = made.add_body(name="box", shape=shapes.Box((0.1, 0.1, 0.1)), mass=1.0, position=(0, 0, 1))
+    with pytest.raises(ValueError, match="must be a Newton"):
+        made.add_contact(floor, box, restitution=0.5)
+    with pytest.raises(ValueError, match="is for rigid contacts"):
+        made.add_contact(floor, box, restitution=ist.Newton(0.5), compliance=ist.Compliance(1e4))
+    made.add_contact(floor, box, restitution=ist.Newton(0.5))
+    for stepper, how in ((ist.RadauContact(), {"tol": 1e-6}), (ist.GeometricallyImplicit(), {"h": 0.01})):
+        with pytest.raises(ValueError, match="floor and box have a `restitution`"):
+            ist.simulate(made, stepper, duration=0.1, **how)
+
+
+def test_a_scene_file_has_it(tmp_path, scene):
+    scene.save(tmp_path / "scene.toml")
+    system, _ = ist.load_scene(tmp_path / "scene.toml").build()
+    assert sorted(float(e) for group in system.groups for e in group.restitution) == [E, 1.0]
