@@ -31,6 +31,7 @@ from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
 from ..stepping.fallback import pieces
 from ..stepping.stepper import closest_points, init
+from .joint_start import refuse_rebounds
 from .parameters import changed, read
 from .rollout import CERTIFIED
 
@@ -90,6 +91,7 @@ def simulate_batch(
     if steps < 1 or abs(duration - steps * h) > _ROUNDING * duration:
         raise ValueError(f"`duration` = {duration} s is no multiple of `h` = {h} s: scenes of a batch take equal steps.")
     system, start = scene.build()
+    refuse_rebounds(system)
     values = _values(system, start, parameters or {}, states)
     count = len(next(iter(values.values())))
     places = list(range(0, count, _BLOCK))

@@ -23,13 +23,8 @@ _TAKE_THEM = "GeometricallyImplicit and RadauContact"
 def check_joints(stepper: Stepper, system: System, state: State, fixed: bool) -> None:
     """Raises `ValueError` for a stepper without joints, for limits in steps of one length that cannot meet them (`fixed`),
     and for a `state` whose velocities would tear a joint."""
-    rebounds = [group for group in system.groups if group.restitution is not None]
-    if rebounds and (fixed or any(not group.pair.smooth for group in system.groups)):
-        pair = " and ".join(system.contact_names[rebounds[0].numbers[0]])
-        raise ValueError(
-            f"{pair} have a `restitution`, which needs impacts as events and bodies without faces: take RadauContact() with "
-            "`tol`, and bodies of one smooth inequality each, or leave it out."
-        )
+    if fixed or any(not group.pair.smooth for group in system.groups):
+        refuse_rebounds(system)
     if not system.joints:
         return
     if not stepper.takes_joints:
@@ -49,6 +44,17 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool) ->
         raise ValueError(
             f"joint {_names(system)[worst]!r} would be torn at {torn[worst]:.3g} m/s by the velocities at the start: give "
             "its bodies velocities with which its points and axes stay together."
+        )
+
+
+def refuse_rebounds(system: System) -> None:
+    """Raises `ValueError` for contacts with a restitution."""
+    rebounds = [group for group in system.groups if group.restitution is not None]
+    if rebounds:
+        pair = " and ".join(system.contact_names[rebounds[0].numbers[0]])
+        raise ValueError(
+            f"{pair} have a `restitution`, which needs impacts as events and bodies without faces: take RadauContact() with "
+            "`tol`, and bodies of one smooth inequality each, or leave it out."
         )
 
 

@@ -17,6 +17,7 @@ from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.results import Result
 from ..model.system import System
+from .joint_start import refuse_rebounds
 
 CERTIFIED = 1e-10  # the bound of certificates that `simulate` has unless it is given one
 
@@ -58,6 +59,7 @@ def rollout(
     if not isinstance(stepper, GeometricallyImplicit):
         raise ValueError(f"`stepper` = {stepper!r} has no rollouts: use GeometricallyImplicit().")
     checks.count("steps", steps)
+    refuse_rebounds(system)
     start = jax.tree.map(lambda a: jnp.asarray(a, float), start)
     h = jnp.asarray(h, float)
 

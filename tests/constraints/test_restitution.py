@@ -84,6 +84,12 @@ def test_what_cannot_rebound_is_refused(scene):
     for stepper, how in ((ist.RadauContact(), {"tol": 1e-6}), (ist.GeometricallyImplicit(), {"h": 0.01})):
         with pytest.raises(ValueError, match="floor and box have a `restitution`"):
             ist.simulate(made, stepper, duration=0.1, **how)
+    system, start = made.build()
+    with pytest.raises(ValueError, match="floor and box have a `restitution`"):
+        ist.rollout(system, ist.GeometricallyImplicit(), 0.01, 2, start=start)
+    with pytest.raises(ValueError, match="floor and box have a `restitution`"):
+        masses = {"mass": np.ones((2, 1))}
+        ist.simulate_batch(made, ist.GeometricallyImplicit(), h=0.01, duration=0.1, parameters=masses)
 
 
 def test_a_scene_file_has_it(tmp_path, scene):
