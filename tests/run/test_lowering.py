@@ -1,0 +1,41 @@
+"""Programs are lowered for CUDA, which needs no such device, and none of them goes back to the host."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import export
+
+import implicit_stepper as ist
+from implicit_stepper.paper import scenes
+from implicit_stepper.run import batch
+from implicit_stepper.stepping import loop
+
+STEPPER = ist.GeometricallyImplicit()
+
+
+def programs():
+    system, start = jax.tree.map(jnp.asarray, scenes.two_spheres().build())
+    closest = [jax.ShapeDtypeStruct((2, 12), float)]
+    memory = jax.eval_shape(STEPPER.init, system, start, closest)
+
+    def loss(mass, memory):
+        own = jax.tree_util.tree_map(lambda leaf: leaf, system)
+        own = ist.rollout(type(own)(**{**own.__dict__, "mass": mass}), STEPPER, 0.01, 3, start=start, memory=memory)
+        return jnp.sum(own.states.position[-1])
+
+    many = {"mu": jnp.full((batch._BLOCK, 2), 0.2)}
+    return {
+        "steps": (lambda memory: loop._march(STEPPER, system, start, memory, 0.01, 8), memory),
+        "gradient": (jax.grad(loss), system.mass, memory),
+        "batch": (lambda many: batch._run(STEPPER, system, start, many, 0.01, 8), many),
+    }
+
+
+@pytest.mark.parametrize("name", ["steps", "gradient", "batch"])
+def test_programs_are_lowered_for_cuda_and_stay_there(name):
+    function, *arguments = programs()[name]
+    exported = export.export(jax.jit(function), platforms=["cuda"])(*arguments)
+    text = exported.mlir_module()
+    assert exported.platforms == ("cuda",)
+    assert "callback" not in text
+    assert "lapack" not in text
