@@ -1,4 +1,4 @@
-"""What acts along a coordinate of a joint: springs, prescribed motions, limits, and friction."""
+"""What acts along a coordinate of a joint: springs, prescribed motions, limits, motors, and friction."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 import numpy as np
 
+from .joint_motors import nothing
 from .joints import Form
 
 
@@ -27,6 +28,24 @@ def driven(form: Form, which: int, motion: Callable) -> Form:
     """Coordinate `which` of the joint of a `form` is motion(time)."""
     angle = form.free_angles[which]
     return Form(_Away(form.coordinates, which, angle, motion), (angle,), form.parameters)
+
+
+def motorised(form: Form, which: int, speed: float, most: float, lever: float) -> Form:
+    """Coordinate `which` of the joint of a `form` is driven at a `speed` by at most a force or moment, at a radius."""
+    coordinates, angle = _Only(form.coordinates, which), form.free_angles[which]
+    motor = speed, most, lever if angle else 1.0
+    return Form(nothing, (), form.parameters, coordinates, (angle,), motor=motor)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Only:
+    """One (1,) of some coordinates."""
+
+    coordinates: Callable
+    which: int
+
+    def __call__(self, parameters, pose_1, pose_2):
+        return self.coordinates(parameters, pose_1, pose_2)[self.which : self.which + 1]
 
 
 def bounded(form: Form, which: int, side: str, bound: float) -> Form:

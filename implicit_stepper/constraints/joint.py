@@ -71,6 +71,11 @@ class JointGroup:
         return self.stiffness is None
 
     @property
+    def unilateral(self) -> bool:
+        """Whether it bounds a coordinate."""
+        return False
+
+    @property
     def closures(self) -> int:
         """Equations of a joint."""
         return len(self.angles)

@@ -59,6 +59,7 @@ class FrictionGroup:
     coordinates = property(lambda self: self.joint.coordinates)
     stiffness = property(lambda self: None)
     bilateral = property(lambda self: True)
+    unilateral = property(lambda self: False)
 
     @property
     def closures(self) -> int:
@@ -146,9 +147,13 @@ class FrictionGroup:
         """w = r q' () [m/s]."""
         return self.lever * self.along.rates(motion_1, motion_2, time)[0]
 
-    def cone(self, units: Units, multipliers, y, sigma, w) -> Cone:
+    def bound(self, multipliers, h):
+        """The most () [N s] that y can be in a step of h [s]."""
+        return self.mu * self.reaction(multipliers)
+
+    def cone(self, units: Units, multipliers, y, sigma, w, h) -> Cone:
         """The law, dimensionless."""
-        bound, on = self.mu * self.reaction(multipliers) / units.impulse, jnp.ones(1, bool)
+        bound, on = self.bound(multipliers, h) / units.impulse, jnp.ones(1, bool)
         return Cone(bound, y[None] / units.impulse, sigma / units.speed, w[None] / units.speed, on)
 
     def conditions(self, unknowns, reference, units: Units, motion_1: Motion, motion_2: Motion, time, h):
@@ -157,7 +162,7 @@ class FrictionGroup:
         stated, _ = self.joint.conditions(unknowns[:r], reference, units, motion_1, motion_2, time, h)
         w = self.slip(motion_1, motion_2, time)
         _, on_bodies = self.wrenches(self.impulses(unknowns), motion_1, motion_2, time)
-        cone = self.cone(units, unknowns[:r], unknowns[r], unknowns[r + 1], w)
+        cone = self.cone(units, unknowns[:r], unknowns[r], unknowns[r + 1], w, h)
         return Conditions(stated.equations, stated.pairs, cone), on_bodies
 
     def place(self, at: Instant, unknowns, reference, motion_1: Motion, motion_2: Motion):
@@ -181,7 +186,7 @@ class FrictionGroup:
         return point.pushes
 
     def _law(self, at: Instant, point: Point) -> Cone:
-        return self.cone(at.units, point.joint.multipliers, point.y, point.sigma, point.w)
+        return self.cone(at.units, point.joint.multipliers, point.y, point.sigma, point.w, at.h)
 
     def stage_rows(self, at: Instant, point: Point, named: Held, held):
         """Rows of one joint at a stage: rates, friction, closures."""

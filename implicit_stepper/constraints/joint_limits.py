@@ -56,6 +56,7 @@ class LimitGroup:
     coordinates = property(lambda self: None)
     stiffness = property(lambda self: None)
     bilateral = property(lambda self: False)
+    unilateral = property(lambda self: True)
     closures = property(lambda self: 1)
     width = property(lambda self: 1)
     etas = property(lambda self: 1)
@@ -169,7 +170,7 @@ def limit_rows(system: System, state: State, k: int) -> tuple[Rows, jax.Array]:
 
 def limits(system: System) -> list[Any]:
     """The groups of joints that bound."""
-    return [group for group in system.joints if not group.bilateral and group.stiffness is None]
+    return [group for group in system.joints if group.unilateral]
 
 
 def limit_names(system: System) -> list[str]:
@@ -181,7 +182,7 @@ def with_limits(system: System, forces: list, impulses) -> list:
     """`forces` per group, None of what is not elastic, with the `impulses` (m,) of the limits, measured in lengths."""
     found, start = [], 0
     for group, own in zip(system.joints, forces, strict=True):
-        if not group.bilateral and group.stiffness is None:
+        if group.unilateral:
             stop = start + len(group.numbers)
             own, start = impulses[start:stop, None] * group.lengths(system.length), stop
         found.append(own)

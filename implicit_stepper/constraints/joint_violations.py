@@ -24,6 +24,7 @@ from . import certificate_mechanics as mechanics
 from . import joint_frames, joint_limits, kinematics
 from .certificate_mechanics import beyond_rounding
 from .joint import JointGroup
+from .joint_motors import MotorGroup
 
 _TOUCHING = 1e-8  # of the scene's length: gaps across which bounds are met in an impact
 _OPEN = 100.0  # the rate of a limit is asked for, by `joint_limits`, where its gap is below this share of it
@@ -93,15 +94,15 @@ def _of_one(system: System, units: Scales, time, h, member: JointGroup, record: 
     every, rates = along(*velocities, jnp.ones(()))
     g, rate, acting = every[:r], rates[:r], record.multipliers[: every.size]
     multipliers = acting[:r]
-    size = jnp.maximum(impulse, jnp.max(jnp.abs(multipliers / lengths)))
+    size = jnp.maximum(impulse, jnp.max(jnp.abs(multipliers / lengths), initial=0.0))
     off = [(got - by @ acting) for got, by in ((record.impulse_1, by_1), (record.impulse_2, by_2))]
     levers = jnp.concatenate([jnp.ones(system.dimension), jnp.full(w - system.dimension, 1 / units.length)])
     arms = 1 + sum(jnp.max(jnp.abs(by)) for by in (by_1, by_2))
     far = sum(jnp.sum(jnp.abs(position)) for position, _ in poses) + units.length
     fast = sum(jnp.sum(jnp.abs(velocity)) for velocity in velocities) * arms * units.length
     written = _defect(member, side_1, side_2, g)
-    open_ = jnp.max(beyond_rounding(written * lengths, far)) / units.gap
-    if not member.bilateral and member.stiffness is None:
+    open_ = jnp.max(beyond_rounding(written * lengths, far), initial=0.0) / units.gap
+    if member.unilateral:
         open_, rate = _limit(units, lengths, multipliers, g, rate, record.eta, size, far, h)
     if member.stiffness is not None:
         force = member.stiffness * g + member.damping * rate
@@ -109,9 +110,9 @@ def _of_one(system: System, units: Scales, time, h, member: JointGroup, record: 
         lost = (member.stiffness * far + member.damping * fast) * h
         open_ = jnp.max(beyond_rounding(multipliers + h * force, lost) / lengths) / size
         rate = 0.0 * rate
-    told = jnp.max(beyond_rounding((record.closure[:r] - g) * lengths, far)) / units.gap
+    told = jnp.max(beyond_rounding((record.closure[:r] - g) * lengths, far), initial=0.0) / units.gap
     told = jnp.maximum(told, _coordinates_told(member, record, poses, velocities, far, fast) / units.gap)
-    law = _friction(member, multipliers, acting[r:], rates[r:], size, units.speed, fast) if every.size > r else 0.0
+    law = _friction(member, multipliers, acting[r:], rates[r:], (size, units.speed, fast, h)) if every.size > r else 0.0
     found = {
         "joint friction": jnp.asarray(law),
         "closure": jnp.maximum(open_, told),
@@ -119,7 +120,7 @@ def _of_one(system: System, units: Scales, time, h, member: JointGroup, record: 
     }
     if record.eta is None:
         return found, still, still
-    found["closure rate"] = jnp.max(beyond_rounding(rate * lengths, fast)) / units.speed
+    found["closure rate"] = jnp.max(beyond_rounding(rate * lengths, fast), initial=0.0) / units.speed
     if member.stiffness is not None:  # no constraint that an eta could keep
         found["closure rate"] = jnp.max(jnp.abs(record.eta[:r] / lengths)) / impulse
     return found, by_1[:, :r] @ record.eta[:r], by_2[:, :r] @ record.eta[:r]
@@ -149,11 +150,15 @@ def _limit(units: Scales, lengths, p, g, rate, eta, size, far, h):
     return jnp.maximum(jnp.maximum(beyond, apart), jnp.maximum(-p, 0.0) / size), (left / lengths)[None] * jnp.ones(1)
 
 
-def _friction(member, multipliers, moment, rate, size, speed, fast):
+def _friction(member, multipliers, moment, rate, measures):
     """What the friction of a joint lacks () of |y| <= mu R and of y w = -mu R |w|, for its `moment` (1,) [N m s, or N s] and
     the `rate` (1,) of its coordinate."""
-    y, w = moment[0] / member.lever, member.lever * rate[0]
-    bound = member.mu * jnp.sqrt(jnp.sum(multipliers[np.array(member.across)] ** 2))
+    (size, speed, fast, h), y = measures, moment[0] / member.lever
+    if isinstance(member, MotorGroup):
+        w, bound = member.lever * (rate[0] - member.speed), h * member.most / member.lever
+        size = jnp.maximum(size, bound)
+    else:
+        w, bound = member.lever * rate[0], member.mu * jnp.sqrt(jnp.sum(multipliers[np.array(member.across)] ** 2))
     beyond, slips = jnp.maximum(jnp.abs(y) - bound, 0.0), beyond_rounding(w, fast)
     lost = jnp.abs(y * jnp.sign(w) + bound) * slips
     V = jnp.maximum(speed, slips)

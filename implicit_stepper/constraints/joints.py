@@ -27,7 +27,8 @@ class Place(NamedTuple):
 class Form(NamedTuple):
     """What `joint.JointGroup` needs of a joint: `closure`, `angles`, and its `parameters`; the `coordinates` that it leaves
     free, and which of them are `free_angles`; of an elastic one `stiffness` and `damping` (r,); its `friction`, and which
-    multipliers are `across` it; whether its closure `bounds`, that is may be positive."""
+    multipliers are `across` it; whether its closure `bounds`, that is may be positive; of a `motor` speed, most force
+    and radius."""
 
     closure: Callable
     angles: tuple[bool, ...]
@@ -39,6 +40,7 @@ class Form(NamedTuple):
     friction: JointFriction | None = None
     across: tuple[int, ...] = ()
     bounds: bool = False
+    motor: tuple[float, float, float] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -48,6 +48,8 @@ def _join(scene: Scene, joint: JointDescription | AlongDescription, handles: dic
             scene.add_joint(handles[joint.first], handles[joint.second], joint.joint, name=joint.name)
         elif joint.side is not None:
             scene.add_limit(joint.joint, **{joint.side: joint.bound}, coordinate=joint.coordinate)
+        elif joint.speed is not None:
+            scene.add_motor(joint.joint, speed=joint.speed, most=joint.most, coordinate=joint.coordinate, name=joint.name)
         elif joint.motion is not None:
             scene.add_motion(joint.joint, joint.motion, coordinate=joint.coordinate, name=joint.name)
         else:

@@ -62,7 +62,7 @@ class JointDescription:
 @dataclasses.dataclass(frozen=True)
 class AlongDescription:
     """Along a coordinate of a joint: the arguments of `Scene.add_spring`, or with a `motion` those of `Scene.add_motion`, or
-    with a `side`, "low" or "high", those of `Scene.add_limit`."""
+    with a `side`, "low" or "high", those of `Scene.add_limit`, or with a `speed` those of `Scene.add_motor`."""
 
     name: str
     joint: str
@@ -73,6 +73,8 @@ class AlongDescription:
     motion: Callable | None = None
     side: str | None = None
     bound: float = 0.0
+    speed: float | None = None
+    most: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)

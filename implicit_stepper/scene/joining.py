@@ -13,6 +13,7 @@ from ..constraints.coordinates import Along
 from ..constraints.joint import JointGroup
 from ..constraints.joint_friction import FrictionGroup
 from ..constraints.joint_limits import LimitGroup
+from ..constraints.joint_motors import MotorGroup
 from ..constraints.joints import Form
 
 _CLOSED = 1e-8  # of the size of a body: a closure that is open by less was rounded
@@ -29,7 +30,7 @@ class JointSpec:
     form: Form
 
 
-def joined(joints: list[JointSpec]) -> tuple[JointGroup | FrictionGroup | LimitGroup, ...]:
+def joined(joints: list[JointSpec]) -> tuple[JointGroup | FrictionGroup | LimitGroup | MotorGroup, ...]:
     """Joints with the same closure whose bodies move alike, as groups."""
     alike: dict[Any, list[int]] = {}
     for number, joint in enumerate(joints):
@@ -42,12 +43,13 @@ def joined(joints: list[JointSpec]) -> tuple[JointGroup | FrictionGroup | LimitG
             form.stiffness is not None,
             form.across,
             form.bounds,
+            form.motor is not None,
         )
         alike.setdefault(kind, []).append(number)
     return tuple(_group([joints[n] for n in numbers], tuple(numbers)) for numbers in alike.values())
 
 
-def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | FrictionGroup | LimitGroup:
+def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | FrictionGroup | LimitGroup | MotorGroup:
     """Joints that are alike."""
     forms, (first, *_) = [joint.form for joint in joints], joints
     elastic = first.form.stiffness is not None
@@ -64,10 +66,13 @@ def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | Fr
     )
     if first.form.bounds:
         return LimitGroup(group)
-    if first.form.friction is None:
+    if first.form.friction is None and first.form.motor is None:
         return group
     coordinate = Along(first.form.coordinates)
     along = dataclasses.replace(group, closure=coordinate, angles=first.form.free_angles[:1], coordinates=None)
+    if first.form.motor is not None:
+        speed, most, lever = np.array([form.motor for form in forms]).T
+        return MotorGroup((), group, along, mu=0 * lever, lever=lever, most=most, speed=speed)
     frictions = [form.friction for form in forms]
     return FrictionGroup(
         across=first.form.across,
@@ -97,6 +102,8 @@ def refuse_open(name: str, form: Form, poses, length: float) -> None:
         return
     if form.bounds:
         g = np.minimum(g, 0.0)
+    if not g.size:
+        return
     worst = int(np.argmax(np.abs(g) / np.where(form.angles, 1.0, length)))
     if abs(g[worst]) > _CLOSED * (1.0 if form.angles[worst] else length):
         unit = "rad" if form.angles[worst] else "m"

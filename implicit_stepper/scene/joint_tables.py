@@ -13,7 +13,7 @@ from .units import Units
 
 _KINDS = {kind.__name__: kind for kind in joints.JOINTS if kind is not joints.UserConstraint}
 _LENGTHS = ("point_1", "point_2", "length")
-_ALONG = ("spring along", "motion along", "limit along")
+_ALONG = ("spring along", "motion along", "limit along", "motor along")
 
 
 def joint_of(table: Table, units: Units) -> JointDescription | AlongDescription:
@@ -63,6 +63,8 @@ def _along(table: Table, kind: str) -> AlongDescription:
         raise SceneFileError(f"{table.where}.coordinate = {coordinate!r:.60} must be a whole number.")
     if kind == "limit along":
         values: dict[str, Any] = {"side": side, "bound": table.number("bound")}
+    elif kind == "motor along":
+        values = {"speed": table.number("speed"), "most": table.number("most")}
     elif kind == "spring along":
         usual = {"stiffness": {}, "damping": {"default": 0.0}, "rest": {"default": 0.0}}
         values = {key: table.number(key, **default) for key, default in usual.items()}
@@ -87,6 +89,8 @@ def table_of(of: JointDescription | AlongDescription) -> dict[str, Any]:
         given = {key: vars(value) if key == "friction" and value else value for key, value in vars(of.joint).items()}
         return {"name": of.name, "kind": kind, "bodies": [of.first, of.second]} | given
     where = {"name": of.name, "joint": of.joint, "coordinate": of.coordinate}
+    if of.speed is not None:
+        return {"kind": "motor along"} | where | {"speed": of.speed, "most": of.most}
     if of.side is not None:
         return {"kind": "limit along", "joint": of.joint, "coordinate": of.coordinate, "side": of.side, "bound": of.bound}
     if of.motion is None:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from shapes.arguments import number
+from shapes.arguments import number, positive
 
-from ..constraints.coordinates import bounded, driven, elastic
+from ..constraints.coordinates import bounded, driven, elastic, motorised
 from ..constraints.joints import JOINTS, Form, Place, not_negative
 from ..model import rotation
 from .body import Body, BodySpec
@@ -65,6 +65,19 @@ class Jointed:
             raise ValueError(f"`motion` = {motion!r} must be a function of the time [s].")
         name = self._add(f"motion of {joint}" if name is None else name, first, second, driven(form, coordinate, motion))
         self._joined.append(AlongDescription(name, joint, coordinate, motion=motion))
+        return name
+
+    def add_motor(self, joint: str, *, speed: float, most: float, coordinate: int = 0, name: str | None = None) -> str:
+        """A motor that drives a coordinate of the joint of that name (see `add_spring`) at a `speed` [m/s, rad/s], by no
+        more than a force or moment `most` [N, N m]; of speed 0 it is a brake. Returns the name under which a trajectory has
+        its reactions."""
+        first, second, form = self._coordinate(joint, coordinate)
+        values = number("speed", speed), positive("most", most)
+        name = f"motor of {joint}" if name is None else name
+        specs = [self._specs[body.name] for body in (first, second)]
+        lever = min(float(np.sqrt(np.trace(s.inertia) / s.mass)) for s in specs if not s.handle.fixed)
+        name = self._add(name, first, second, motorised(form, coordinate, *values, lever))
+        self._joined.append(AlongDescription(name, joint, coordinate, speed=values[0], most=values[1]))
         return name
 
     def add_limit(

@@ -141,6 +141,25 @@ def test_runs_have_derivatives_by_friction_and_by_joints():
     assert np.sum(by_point * step) == pytest.approx(float(differs), rel=1e-6)
 
 
+def test_a_motor_drives_with_what_it_has(tmp_path):
+    """A pendulum without weight reaches 3 rad/s after 1.5 s of 4.6 N m; then the motor has nothing to do."""
+    made = ist.Scene(dimension=2, gravity=(0, 0))
+    wall = made.add_fixed(name="wall", shape=shapes.HalfPlane(normal=(0, 1), offset=-9))
+    bob = made.add_body(name="bob", shape=shapes.Disc(0.1), mass=MASS, inertia=INERTIA, position=(LENGTH, 0))
+    made.add_joint(wall, bob, ist.BallJoint((0, 0), (-LENGTH, 0)), name="pin")
+    motor = made.add_motor("pin", speed=3.0, most=4.6)
+    made.save(tmp_path / "scene.toml")
+    run = ist.simulate(ist.load_scene(tmp_path / "scene.toml"), ist.GeometricallyImplicit(), h=0.01, duration=2.0)
+    about_pin = INERTIA + MASS * LENGTH**2
+    time = run.time[1:]
+    np.testing.assert_allclose(run.joint("pin").rate[:, 0], np.minimum(4.6 * time / about_pin, 3.0), rtol=0, atol=1e-2)
+    np.testing.assert_allclose(run.joint(motor).moment[time < 1.4, 0], 4.6, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(run.joint("pin").rate[time > 1.6, 0], 3.0, rtol=0, atol=1e-12)
+    run = ist.simulate(made, ist.RadauContact(), tol=1e-8, duration=2.0)
+    (reached,) = run.events
+    assert reached == (pytest.approx(3.0 * about_pin / 4.6, abs=1e-8), motor, "sticks")
+
+
 def test_a_scene_file_has_it(tmp_path):
     scene().save(tmp_path / "scene.toml")
     system, _ = ist.load_scene(tmp_path / "scene.toml").build()
