@@ -148,7 +148,7 @@ def system_of(problem: StepProblem, z) -> tuple[jax.Array, Dense | Blocks]:
 
 def in_blocks(system: System, dense: bool = False) -> bool:
     """Whether the Jacobian of a step stays in blocks."""
-    return not dense and system.unknown_count > _DENSE
+    return not dense and bool(system.constraints) and system.unknown_count > _DENSE
 
 
 def nothing_kept(system: System, friction: str, dense: bool = False) -> Inverse | Kept:

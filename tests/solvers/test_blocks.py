@@ -101,3 +101,11 @@ def test_where_slots_run_out_the_dense_jacobian_takes_over(monkeypatch):
     assert stepper.rungs[run.stats.rung[-1]] == "dense"
     assert np.count_nonzero(run.contacts.normal_impulse[-1] > 1e-9) == 2
     np.testing.assert_allclose(run.velocity, expected.velocity, rtol=0, atol=1e-9)
+
+
+def test_many_bodies_without_constraints_fly():
+    scene = ist.Scene()
+    for i in range(30):
+        scene.add_body(name=f"{i}", shape=shapes.Sphere(0.1), mass=1.0, position=(i, 0, 0))
+    run = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.1, duration=0.2)
+    np.testing.assert_allclose(run.velocity[-1, :, 2], -9.81 * 0.2, rtol=0, atol=1e-12)
