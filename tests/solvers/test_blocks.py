@@ -93,11 +93,16 @@ def test_too_few_slots_are_told():
 
 def test_where_slots_run_out_the_dense_jacobian_takes_over(monkeypatch):
     """Two contacts press at the end, with a slot for one unknown: the last start of the fallback sequence has that step."""
-    scene, stepper = balls_in_a_bin(4), ist.GeometricallyImplicit(rounds=1)  # a stepper of its own has programs of its own
-    expected = ist.simulate(scene, DENSE, h=H, duration=8 * H)
-    monkeypatch.setattr(ncp, "_ALL_SLOTS", 1)
-    monkeypatch.setattr(ncp, "_SLOTS", 0)
-    run = ist.simulate(scene, stepper, h=H, duration=8 * H)
+    scene, stepper = ist.Scene(), ist.GeometricallyImplicit(rounds=1)  # a stepper of its own has programs of its own
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    for x in (0, 1):
+        egg = shapes.Ellipsoid((0.07, 0.06, 0.05))  # that rolls and slides: its closest points move
+        body = scene.add_body(name=f"{x}", shape=egg, mass=0.5, position=(x, 0, 0.05), velocity=(1, 0.5, 0, 3, 5, 2))
+        scene.add_contact(floor, body, friction=0.3)
+    expected = ist.simulate(scene, DENSE, h=H, duration=H)
+    for name, value in {"_DENSE": 10, "_ALL_SLOTS": 1, "_SLOTS": 0}.items():
+        monkeypatch.setattr(ncp, name, value)
+    run = ist.simulate(scene, stepper, h=H, duration=H)
     assert stepper.rungs[run.stats.rung[-1]] == "dense"
     assert np.count_nonzero(run.contacts.normal_impulse[-1] > 1e-9) == 2
     np.testing.assert_allclose(run.velocity, expected.velocity, rtol=0, atol=1e-9)
