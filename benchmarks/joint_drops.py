@@ -53,7 +53,7 @@ def main() -> None:
         f"chains of {LINKS}, h = {H} s; CPU time includes compiling\n"
         "seed   steps   from other starts   worst violation   CPU [s]"
     )
-    for seed in range(given.seeds):
+    for seed in range(1, given.seeds + 1):
         begun = time.process_time()
         run = ist.simulate(chain(seed), stepper, h=H, duration=given.steps * H, on_failure="return", progress=False)
         other, worst = int(np.count_nonzero(run.stats.rung)), max(np.max(v) for v in run.certificate.values())
