@@ -80,6 +80,7 @@ class Stage:
 
 
 def turned(angle: float) -> np.ndarray:
+    """The rotation (2, 2) by an `angle` [rad]."""
     c, s = np.cos(angle), np.sin(angle)
     return np.array([[c, -s], [s, c]])
 

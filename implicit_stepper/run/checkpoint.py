@@ -134,6 +134,7 @@ class _Reader(pickle.Unpickler):
     """Makes arrays, and records and numbers of this package, and nothing else."""
 
     def find_class(self, module: str, name: str):
+        """The class of that name, if it is one that checkpoints have. Raises `CheckpointError` for others."""
         top = module.partition(".")[0]
         if top == "numpy" and name in _NUMPY:
             return getattr(importlib.import_module(module), name)

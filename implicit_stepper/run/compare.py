@@ -194,9 +194,11 @@ class _Run:
 
     @property
     def label(self) -> str:
+        """The method with its step or tolerance, for tables and figures."""
         return f"{self.method}, h = {self.h:g} s" if np.isnan(self.tol) else f"{self.method}, tol = {self.tol:g}"
 
     def over(self, scene: Scene, duration: float, on_failure: str) -> Trajectory:
+        """The run of a `scene` over `duration` [s]; `on_failure` as in `simulate`."""
         choice = {"h": self.h} if np.isnan(self.tol) else {"tol": self.tol}
         return simulate(scene, self.stepper, **choice, duration=duration, progress=False, on_failure=on_failure)
 

@@ -24,6 +24,7 @@ class _Shared:
         self._lock, self._inside, self._limit = threading.Lock(), 0, None
 
     def enter(self) -> None:
+        """Limits BLAS to one thread, if nobody has yet."""
         with self._lock:
             if self._inside == 0:
                 _free()
@@ -31,6 +32,7 @@ class _Shared:
             self._inside += 1
 
     def leave(self) -> None:
+        """Puts the limits back as they were, if nobody else is inside."""
         with self._lock:
             self._inside -= 1
             if self._inside == 0:

@@ -126,5 +126,6 @@ def _refuse_superfluous_part(parts: Sequence[Shape], owners: list[int], superflu
 
 
 def is_flat(expression: sympy.Expr, dimension: int) -> bool:
+    """Whether an inequality is linear in the coordinates."""
     coordinates = COORDINATES[dimension]
     return all(not expression.diff(c).free_symbols & set(coordinates) for c in coordinates)
