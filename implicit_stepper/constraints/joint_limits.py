@@ -10,7 +10,7 @@ as the normal direction of a contact, without friction and inelastic.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,22 +22,12 @@ from ..solvers.blocks import Links
 from ..solvers.complementarity import fischer_burmeister
 from . import kinematics
 from .conditions import Conditions, Held, Instant, Units
-from .joint import JointGroup
+from .joint import JointGroup, Point
 from .kinematics import Motion
 from .linear_rows import Rows
 
 _OPEN = 100.0  # gaps that close more slowly than in h over this leave the rate of the gap alone
 _NEVER = 1e9  # a margin that is not left
-
-
-class Point(NamedTuple):
-    """One limit at a stage: multiplier and eta (1,), gap (1,) and its rate (1,), the wrenches on its bodies."""
-
-    multipliers: jax.Array
-    eta: jax.Array
-    g: jax.Array
-    rates: jax.Array
-    pushes: tuple[jax.Array, jax.Array]
 
 
 @jax.tree_util.register_dataclass
@@ -111,8 +101,8 @@ class LimitGroup:
         return self.gap.place(at, unknowns, reference, motion_1, motion_2)
 
     def point(self, at: Instant, placed, motion_1: Motion, motion_2: Motion) -> Point:
-        """One limit that was `placed`, of bodies with velocities V_i."""
-        return Point(*self.gap.point(at, placed, motion_1, motion_2))
+        """As of a joint, g being the gap."""
+        return self.gap.point(at, placed, motion_1, motion_2)
 
     def pushes(self, point: Point):
         """The wrenches of p on its bodies."""

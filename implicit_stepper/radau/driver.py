@@ -330,12 +330,17 @@ class _Driver:
 
     def _cross(self) -> None:
         """Steps of the paper's scheme, as long as their error allows, the more of them the longer smooth steps fail."""
-        count = min(self.across, math.ceil(self._left() / self.small))
+        rebounds = any(group.restitution is not None for group in self.system.groups)
+        count = 1 if rebounds else min(self.across, math.ceil(self._left() / self.small))
         self.across = min(2 * self.across, _MOST)
         self.point = dataclasses.replace(self.point, h=np.asarray(self.small))
         sizes = self._sizes(_ACROSS, count)
         with doing(f"steps of first order from t = {float(self.point.state.time):.6g} s"):
-            self._take(euler_steps.steps(*self._one(), self.point.state, self._gaps(), sizes, self.step_tolerance, count))
+            found = euler_steps.steps(*self._one(), self.point.state, self._gaps(), sizes, self.step_tolerance, count)
+        if rebounds and found.solved and euler_steps.meet(self.system, found):
+            self.failure = "bodies met in a step of first order, which knows no `restitution`. Try another `tol`."
+            return
+        self._take(found)
         if not self.failure and self._left() > SHORTEST * self.unit:
             self.resume()
 

@@ -14,10 +14,9 @@ from ..model.bodies import State
 from ..model.system import System
 from ..radau.radau_contact import RadauContact
 from ..runtime.compilation import jit
-from ..stepping.stepper import Stepper
+from ..stepping.stepper import Stepper, refuse_joints
 
 _ROUNDED = 1e-6  # of the fastest speed: less is a matter of rounded input
-_TAKE_THEM = "GeometricallyImplicit and RadauContact"
 
 
 def check_joints(stepper: Stepper, system: System, state: State, fixed: bool) -> None:
@@ -27,9 +26,7 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool) ->
         refuse_rebounds(system)
     if not system.joints:
         return
-    if not stepper.takes_joints:
-        names = ", ".join(map(repr, system.joint_names))
-        raise ValueError(f"`stepper` = {stepper!r} knows no joints, and the scene has {names}: take {_TAKE_THEM}.")
+    refuse_joints(stepper, system)
     if isinstance(stepper, RadauContact) and stepper.stages > 1 and fixed and limits(system):
         raise ValueError(
             f"a step of several stages holds no impact, and {limit_names(system)[0]!r} may be met in one: give `tol` in "

@@ -39,13 +39,24 @@ def _no_derivatives(*_):
     )
 
 
+def refuse_joints(stepper: Stepper, system: System) -> None:
+    """Raises `ValueError` where a `system` has joints that the `stepper` does not know."""
+    if system.joints and not stepper.takes_joints:
+        names = ", ".join(map(repr, system.joint_names))
+        raise ValueError(
+            f"`stepper` = {stepper!r} knows no joints, and the scene has {names}: take GeometricallyImplicit and "
+            "RadauContact."
+        )
+
+
 def entry_point(method: Callable, *, differentiable: bool = False) -> Callable:
     """Decorator of a stepper's `init` and `step`, which users put into programs of their own: unless they are
-    `differentiable`, derivatives raise `NotImplementedError`; under `shard_map`, arguments and results all vary between
-    devices if one argument does, so that loops can carry them."""
+    `differentiable`, derivatives raise `NotImplementedError`; joints that the stepper does not know raise `ValueError`;
+    under `shard_map`, arguments and results all vary between devices if one argument does, so that loops can carry them."""
 
     @functools.wraps(method)
     def call(self, *arguments, **named):
+        refuse_joints(self, arguments[0] if arguments else named["system"])
         given = (arguments, named) if differentiable else _as_constants((arguments, named))
         arguments, named = varying_like(given, given)
         return varying_like(method(self, *arguments, **named), given)

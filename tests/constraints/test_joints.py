@@ -348,7 +348,9 @@ def test_a_stepper_without_joints_and_velocities_that_tear_are_refused():
     ):
         ist.simulate(pendulum(), ist.ConeComplementarity(), h=0.01, duration=0.1)
     scene = pendulum()
-    _, state = scene.build()
+    system, state = scene.build()
+    with pytest.raises(ValueError, match="knows no joints"):  # by hand too
+        ist.Linearized().step(system, state, None, 0.01)
     start = dataclasses.replace(state, velocity=np.array([[0.5, 0, 0, 0, 0, 0.0]]))
     with pytest.raises(ValueError, match="joint 'pivot' would be torn at 0.5 m/s"):
         ist.simulate(scene, ist.GeometricallyImplicit(), h=0.01, duration=0.1, start=start)
