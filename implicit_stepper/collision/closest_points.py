@@ -35,7 +35,7 @@ _ANGLE = 1e3
 _STALLED_DAMPING = 1e-20  # a side of |u|^8 has a curvature of 1e-10 where its normal is exact to 1e-16
 _STRAY = 0.05  # lengths of gap by which a root may be worse than its start
 # Rounding of a point, relative to the length, is that of its coordinates; of its normal, that times the curvature.
-_ROUND_OFF = 16 * np.finfo(float).eps
+ROUND_OFF = 16 * np.finfo(float).eps
 
 
 @jax.tree_util.register_dataclass
@@ -226,7 +226,7 @@ def closest_points_from(
     return Solution(solution.z * unit, solution.residual, solution.iterations, solution.converged)
 
 
-def _solved(pair: PairClass, start, first: Placed, second: Placed, length, tolerance):
+def closest_points_near(pair: PairClass, start, first: Placed, second: Placed, length, tolerance):
     """Closest points near `start`, both long-form unknowns in metres, and whether they are found (): a root within the
     `tolerance`, or what proves the distance.
 
@@ -277,7 +277,7 @@ def closest_points_query(pair: PairClass, unknowns, first: Placed, second: Place
         frozen = lax.stop_gradient((first, second))
         residual = functools.partial(conditions, first=frozen[0], second=frozen[1])
         farthest = jnp.max(jnp.abs(jnp.concatenate([p.position for p in frozen]))) / length
-        tolerance = _QUERY_TOLERANCE + _ROUND_OFF * farthest
+        tolerance = _QUERY_TOLERANCE + ROUND_OFF * farthest
         return newton(linearized(residual), start, tolerance=tolerance, max_iterations=_ITERATIONS).z
 
     def tangent_solve(linear, right):
@@ -343,9 +343,9 @@ def _cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, le
         depth = jnp.where(jnp.isfinite(depth), depth, length)
         where = (first, second, inside_1, inside_2, length)
         start, bend = approach.start(pair, *where, directions[best.number], depth)
-        allowed = jnp.minimum(tolerance + _ROUND_OFF * (1 + reach) * (1 + bend), _TOLERANCE)
+        allowed = jnp.minimum(tolerance + ROUND_OFF * (1 + reach) * (1 + bend), _TOLERANCE)
         apart = jnp.where(best.number == 0, core_gap(start[3 * d]) > -overlap, best.apart)
-        found, solved = _solved(pair, start, first, second, length, allowed)
+        found, solved = closest_points_near(pair, start, first, second, length, allowed)
         # bodies apart have roots with psi < 0 too, which are no distance
         psi = jnp.where(solved & (~apart | (core_gap(found[3 * d]) > overlap)), found[3 * d], -jnp.inf)
         # the first start is kept, converged or not, until a better one comes

@@ -143,7 +143,7 @@ def eliminated(pattern: Pattern, nodes, links) -> Blocks:
     """The Jacobian with the blocks `nodes` (count, w, w) and, per group, `links` (n, own + acting, own + acting)."""
     parts = []
     for group, blocks in zip(pattern.links, links, strict=True):
-        one = jax.vmap(functools.partial(_eliminate, group))(blocks)
+        one = jax.vmap(functools.partial(eliminate, group))(blocks)
         parts.append(_padded(*one, group.own, pattern.own, 2 * pattern.width))
     local, rest = jax.tree.map(lambda *own: jnp.concatenate(own), *parts)
     return Blocks(pattern, local, _condensed(pattern, nodes, local, rest))
@@ -178,12 +178,12 @@ def solved(pattern: Pattern, local: Local, F, rest):
     return jnp.concatenate(parts)
 
 
-def _eliminate(group: Links, block) -> tuple[Local, jax.Array]:
+def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
     """Of one link, not padded, with the matrix (own + acting, own + acting) of the other rows. The loop has [K, 1] alone:
     what it becomes, T [K, 1], takes all other columns along."""
     own, size = group.own, len(block)
     allowed = _order(group)
-    block = block + _GIVE * _signs(group, size)
+    block = block + give * _signs(group, size)
     K = block[:own, :own]
     free = jnp.max(jnp.abs(K[: group.free, : group.free]), initial=0.0)
     least = jnp.concatenate([jnp.full(group.free, _GOOD * free), *(_least(block, *pair)[None] for pair in group.pairs)])

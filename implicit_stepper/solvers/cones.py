@@ -187,15 +187,15 @@ def gauss_seidel(on, back, bodies, body_count: int, r, mu, start, tolerance, max
     return Impulses(gamma, residual, iterations, residual <= tolerance)
 
 
-def coulomb(product: Callable, r, mu, start: Impulses, tolerance, max_iterations: int = 60) -> Impulses:
-    """The problem that the cone relaxes, by Newton's method from its answer: 0 <= p_n _|_ d_n >= 0 with maximum dissipation,
-    Negrut (5) without the term mu |v_T|. Iterations are added up."""
+def coulomb(product: Callable, r, mu, start: Impulses, tolerance, max_iterations: int = 60, least=0.0) -> Impulses:
+    """The problem that the cone relaxes, by Newton's method from its answer: 0 <= p_n - `least` (nc,) _|_ d_n >= 0 with
+    maximum dissipation, Negrut (5) without the term mu |v_T|. Iterations are added up."""
     shape = start.gamma.shape
 
     def residual(z):
         gamma = z.reshape(shape)
         d = product(gamma) + r
-        normal = fischer_burmeister(gamma[:, 0], d[:, 0])
+        normal = fischer_burmeister(gamma[:, 0] - least, d[:, 0])
         friction = jax.vmap(natural_disc)(gamma[:, 1:], d[:, 1:], jnp.maximum(mu * gamma[:, 0], 0.0))
         return jnp.concatenate([normal[:, None], friction], axis=1).reshape(-1)
 

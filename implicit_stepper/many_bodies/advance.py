@@ -1,0 +1,221 @@
+"""A certified step of many bodies: the pairs of the step, its starts in turn, the checks of its
+root; or two half steps."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import numpy as np
+
+from ..constraints.kinematics import Motion
+from ..implicit_euler.ncp import round_off
+from ..implicit_euler.step_records import contact_record
+from ..model.bodies import State
+from ..model.records import Contacts, no_contacts
+from ..model.results import Result
+from ..model.system import System
+from ..runtime.compilation import jit
+from ..runtime.progress import doing
+from . import candidates
+from .catalog import Catalog
+from .certificate import certificate, worst_of
+from .equations import Slots, of_sides
+from .host_newton import Found, Problem, newton
+from .step import Known, Memory, Posed, end_state, everywhere, may_touch, posed
+from .sweeps import begun, swept
+
+_SWEEPS = (50, 50, 100, 200, 400, 800, 1600)  # of the starts after the warm one
+_MORE_PAIRS = 5  # rounds in which pairs come to a step that turn out to be near in it
+_HALVINGS = 6
+_PASSES = 0.5  # of the radius of the ball in the thinner body: a relative motion in a step that cannot take it past another
+RUNGS = ("warm start", *(f"round {number}" for number in range(1, len(_SWEEPS) + 1)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a `GeometricallyImplicit` says of a step, and the certificate's tolerance."""
+
+    friction: str
+    tolerance: float
+    max_iterations: int
+    certificate_tolerance: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """A step, or as far as it came: the `state` and `memory` at its end; the `pairs` (m, 2) of
+    parts that might touch, and their `contacts`; violations by name; `result`; how much it took,
+    and from which rung; `residuals` of its starts by name."""
+
+    state: State
+    memory: Memory
+    pairs: np.ndarray
+    contacts: Contacts
+    certificate: dict[str, np.ndarray]
+    result: Result
+    iterations: int
+    residual: float
+    rung: int
+    substeps: int
+    residuals: dict[str, float]
+
+
+def advance(
+    catalog: Catalog, system: System, state: State, memory: Memory, h: float, settings: Settings, halvings=None
+) -> Done:
+    """The step of h [s] from `state`, or up to 64 shorter ones in its place. Never raises: see
+    `Done.result`."""
+    left = _HALVINGS if halvings is None else halvings
+    done = _whole(catalog, system, state, memory, h, settings)
+    if done.result == Result.SOLVED or left == 0:
+        return done
+    with doing(f"two steps of {h / 2:.3g} s at t = {float(state.time):.6g} s"):
+        first = advance(catalog, system, state, memory, h / 2, settings, left - 1)
+        if first.result != Result.SOLVED:
+            return dataclasses.replace(first, residuals=done.residuals | first.residuals)
+        half = first.memory._replace(held=np.sort(first.pairs, axis=1))
+        second = advance(catalog, system, first.state, half, h / 2, settings, left - 1)
+    if second.result != Result.SOLVED:
+        return dataclasses.replace(second, residuals=done.residuals | second.residuals)
+    return _joined(len(catalog.body), first, second, done.iterations)
+
+
+def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: float, settings: Settings) -> Done:
+    """`advance` without shorter steps."""
+    pairs = np.concatenate([may_touch(catalog, system, state, h), memory.held])
+    pairs = np.unique(pairs, axis=0)
+    total = 0
+    for _ in range(_MORE_PAIRS):
+        problem = posed(catalog, system, state, memory, h, pairs, settings.friction)
+        found, rung, residuals = _solved(problem, settings)
+        total += found.iterations
+        end = end_state(system, state, found.point.V * problem.problem.velocity, h)
+        missed = _missed(catalog, system, state, end, h, pairs)
+        if not found.converged or not len(missed):
+            break
+        pairs = np.unique(np.concatenate([pairs, missed]), axis=0)
+    else:
+        found = found._replace(converged=False)
+    parts = [
+        (slots, _recorded(catalog, problem.problem, slots, known, z, end))
+        for slots, known, z in zip(problem.problem.slots, problem.known, found.point.contacts, strict=True)
+    ]
+    violations = certificate(system, state, end, parts, problem.problem.step)
+    records = [record for _, record in parts]
+    result = Result.SOLVED
+    if not found.converged:
+        result = Result.NOT_CONVERGED
+    elif not worst_of(violations) <= settings.certificate_tolerance:
+        result = Result.NOT_CERTIFIED
+    elif _passed(catalog, system, problem.known, records, h, end):
+        result = Result.PASSED
+    contacts = jax.tree.map(lambda *own: np.concatenate(own), *(records or [no_contacts(system.dimension)]))
+    own_pairs = np.concatenate([*problem.pairs, np.zeros((0, 2), int)])
+    known = tuple(
+        Known(k.pairs, z * slots.unknowns[: len(z)], record.tangent, record.normal, record.gap)
+        for (slots, record), k, z in zip(parts, problem.known, found.point.contacts, strict=True)
+    )
+    memory = Memory(known, memory.held[:0])
+    return Done(end, memory, own_pairs, contacts, violations, result, total, found.residual, rung, 1, residuals)
+
+
+def _solved(problem: Posed, settings: Settings) -> tuple[Found, int, dict[str, float]]:
+    """The root from the first start that leads to it, or the best of all; its rung; the residuals
+    of all by name."""
+    tolerance = settings.tolerance + float(round_off(problem.problem.bare))
+    best, rung, residuals, iterations = None, 0, {}, 0
+    start, search = problem.start, begun(problem.problem, problem.start)
+    for number, name in enumerate(RUNGS if problem.problem.slots else RUNGS[:1]):
+        if number:
+            start, search = swept(problem.problem, start, search, _SWEEPS[number - 1])
+        found = newton(problem.problem, start, tolerance, settings.max_iterations)
+        iterations += found.iterations
+        residuals[name] = found.residual
+        if best is None or found.residual < best.residual:
+            best, rung = found, number
+        if found.converged:
+            break
+    return best._replace(iterations=iterations), rung, residuals
+
+
+def _motions(catalog: Catalog, system: System, end: State, h: float) -> np.ndarray:
+    """At most how far (np,) [m] points of each part moved in the step of h [s] to its `end`."""
+    d, velocity = system.dimension, everywhere(system, end).velocity
+    lever = np.linalg.norm(catalog.centre, axis=1) + np.where(np.isfinite(catalog.outer), catalog.outer, 0.0)
+    linear, angular = (np.linalg.norm(part, axis=1)[catalog.body] for part in (velocity[:, :d], velocity[:, d:]))
+    return h * (linear + angular * lever)
+
+
+def _missed(catalog: Catalog, system: System, start: State, end: State, h: float, pairs) -> np.ndarray:
+    """Pairs (k, 2) that are not among `pairs` though they might have met on the way: the balls that
+    hold their parts and the way of these overlap."""
+    bodies = everywhere(system, start)
+    near = candidates.near(catalog, bodies.position, bodies.orientation, _motions(catalog, system, end, h))
+    keys, known = (own[:, 0] * len(catalog.body) + own[:, 1] for own in (near, np.sort(pairs, axis=1)))
+    return near[~np.isin(keys, known)]
+
+
+def _passed(catalog: Catalog, system: System, known, records, h: float, end: State) -> tuple[int, int] | None:
+    """The first pair of parts that may have passed through each other: it was near, moved farther
+    than the thinner part allows, and came out turned by more than 60 degrees. Unbounded parts let
+    nothing pass."""
+    way = _motions(catalog, system, end, h)
+    for last, record in zip(known, records, strict=True):
+        first, second = last.pairs.T
+        moved = way[first] + way[second]
+        room = np.minimum(catalog.inner[first], catalog.inner[second])
+        bounded = np.isfinite(catalog.outer[first]) & np.isfinite(catalog.outer[second])
+        turned = np.sum(last.normals * record.normal, axis=1) < 0.5
+        found = np.flatnonzero(bounded & turned & (moved > _PASSES * room) & (last.gaps < moved))
+        if len(found):
+            return tuple(int(part) for part in last.pairs[found[0]])
+    return None
+
+
+def _recorded(catalog: Catalog, problem: Problem, slots: Slots, known: Known, z, end: State) -> Contacts:
+    """Records of the contacts of one form, with unknowns z (m, width), at the `end` of the step."""
+    most = tuple(max((count(form.pair) for form in catalog.forms), default=0) for count in _COUNTS)
+    moving = Motion(end.position, end.orientation, end.velocity)
+    every = jax.tree.map(lambda moved, start: np.concatenate([moved, start[len(moved) :]]), moving, problem.motion)
+    ends = of_sides(every, slots.sides)
+    count = len(z)
+    rows = np.minimum(np.arange(len(slots.impulse)), count - 1)
+    own = _records(most, problem.step.length, ends, slots, (z * slots.unknowns[:count])[rows], known.gaps[rows])
+    return jax.tree.map(lambda a: np.asarray(a)[:count], own)
+
+
+_COUNTS = (lambda pair: pair.first.count, lambda pair: pair.second.count)
+
+
+@functools.partial(jit, static_argnums=0)
+def _records(most, length, ends: tuple[Motion, Motion], slots: Slots, unknowns, gap_start) -> Contacts:
+    def one(member, ends, own, reference, gap):
+        return contact_record(length, most, member, own, reference, *ends, gap)
+
+    return jax.vmap(one)(slots.group, ends, unknowns, slots.references, gap_start)
+
+
+def _joined(parts: int, first: Done, second: Done, iterations: int) -> Done:
+    """Two half steps as one: impulses are those of both, violations the larger ones."""
+    keys, late = (np.sort(done.pairs, axis=1) @ np.array([parts, 1]) for done in (first, second))
+    _, there, here = np.intersect1d(keys, late, assume_unique=True, return_indices=True)
+    arrays = {name: np.array(getattr(second.contacts, name)) for name in ("normal_impulse", "friction_impulse", "gap_start")}
+    for name, values in arrays.items():
+        before = getattr(first.contacts, name)[there]
+        values[here] = before if name == "gap_start" else values[here] + before
+    worst = {
+        name: np.array([max(np.max(done.certificate[name], initial=0.0) for done in (first, second))])
+        for name in second.certificate
+    }
+    return dataclasses.replace(
+        second,
+        contacts=dataclasses.replace(second.contacts, **arrays),
+        certificate=worst,
+        iterations=iterations + first.iterations + second.iterations,
+        residual=max(first.residual, second.residual),
+        rung=len(RUNGS),
+        substeps=first.substeps + second.substeps,
+        residuals=first.residuals | second.residuals,
+    )

@@ -1,0 +1,226 @@
+"""Which parts of bodies may touch, by which law, and the few programs that all their contacts
+share.
+
+Pairs come and go, but the kinds of parts and of their contacts are known from the scene: a form is
+compiled once, and a contact is a row of numbers that it is called with.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from shapes.closest_points.conditions import PairClass
+from shapes.closest_points.extent import extent
+from shapes.closest_points.mixture import can_mix, mixed, packed
+from shapes.closest_points.surface import surface
+from shapes.shape_class import ShapeClass
+
+from ..constraints.contact_group import ContactGroup
+from ..model.system import Frame, System
+from ..scene.compound import Part
+from ..scene.grouping import MILD, Law, off_frame
+from ..scene.pairs import BodyPairs
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What parts have in common whose contacts share a program."""
+
+    shape_class: ShapeClass
+    mild: bool
+    framed: bool
+    moving: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """A program: `pair` and which bodies are `moving`; per side a table over all parts, of which
+    the rows of other kinds are zero: parameters theta (np, k), slope (np, m), interior (np, d), and
+    a `Frame` or None; whether it is `compliant`."""
+
+    pair: PairClass
+    moving: tuple[bool, bool]
+    theta: tuple[np.ndarray, np.ndarray]
+    slope: tuple[np.ndarray, np.ndarray]
+    interior: tuple[np.ndarray, np.ndarray]
+    frame: tuple[Frame | None, Frame | None]
+    compliant: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Laws:
+    """Per law: mu (l,), e (l, k), direction (l, d), compliance (l,) [m/N], 0 where it is rigid,
+    dissipation_time (l,) [s]."""
+
+    mu: np.ndarray
+    e: np.ndarray
+    direction: np.ndarray
+    compliance: np.ndarray
+    dissipation_time: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Catalog:
+    """np parts: the number of the `body` (np,) of each, moving bodies first, and of its `kind`
+    (np,); a ball that holds it, with its `centre` (np, d) [m] in the axes of the body and its
+    radius `outer` (np,) [m], infinite for unbounded parts, and the radius `inner` (np,) of one in
+    it. `names` (np,). `form_of` (kinds, kinds, 2): the number of the form of a rigid and of a
+    compliant contact, -1 where there is none."""
+
+    parts: tuple[Part, ...]
+    body: np.ndarray
+    kind: np.ndarray
+    centre: np.ndarray
+    outer: np.ndarray
+    inner: np.ndarray
+    names: tuple[str, ...]
+    pairs: BodyPairs
+    laws: Laws
+    forms: tuple[Form, ...]
+    form_of: np.ndarray
+
+    def ordered(self, pairs) -> tuple[np.ndarray, np.ndarray]:
+        """Of `pairs` (m, 2) of parts those (k, 2) that may touch, in the order of the contact, and
+        their laws (k,): as it was declared, otherwise the lower kind first."""
+        first, second = pairs.T
+        swap = (self.kind[first] > self.kind[second]) | (
+            (self.kind[first] == self.kind[second]) & (self.body[first] > self.body[second])
+        )
+        pairs = np.where(swap[:, None], pairs[:, ::-1], pairs)
+        law, turned = self.pairs.laws_of(self.body[pairs])
+        pairs = np.where(turned[:, None], pairs[:, ::-1], pairs)
+        return pairs[law >= 0], law[law >= 0]
+
+    def forms_of(self, pairs, law) -> np.ndarray:
+        """The numbers (m,) of the forms of `pairs` (m, 2) with their `law` (m,)."""
+        compliant = (self.laws.compliance[law] > 0).astype(int)
+        return self.form_of[self.kind[pairs[:, 0]], self.kind[pairs[:, 1]], compliant]
+
+    def group(self, form: int, pairs, law, capacity: int) -> ContactGroup:
+        """Contacts of a `form` between `pairs` (m, 2) of parts, m > 0, as the rows of a group of
+        `capacity` contacts; the last pair fills the rows that are left."""
+        own, fill = self.forms[form], np.minimum(np.arange(capacity), len(pairs) - 1)
+        first, second = pairs[fill].T
+        law = law[fill]
+
+        def frame(side, parts):
+            at = own.frame[side]
+            return None if at is None else Frame(at.position[parts], at.rotation[parts])
+
+        return ContactGroup(
+            pair=own.pair,
+            bodies=_sides(capacity),
+            moving=own.moving,
+            numbers=(),
+            theta_1=own.theta[0][first],
+            theta_2=own.theta[1][second],
+            slope_1=own.slope[0][first],
+            slope_2=own.slope[1][second],
+            interior_1=own.interior[0][first],
+            interior_2=own.interior[1][second],
+            mu=self.laws.mu[law],
+            e=self.laws.e[law],
+            direction=self.laws.direction[law],
+            frame_1=frame(0, first),
+            frame_2=frame(1, second),
+            compliance=self.laws.compliance[law] if own.compliant else None,
+            dissipation_time=self.laws.dissipation_time[law] if own.compliant else None,
+        )
+
+
+@functools.cache
+def _sides(capacity: int) -> tuple[tuple[int, int], ...]:
+    """Of rows that say themselves which bodies they are between."""
+    return ((0, 1),) * capacity
+
+
+def catalog(system: System, parts_of: Sequence[Sequence[Part]], pairs: BodyPairs) -> Catalog:
+    """Of the bodies of `system`, in their order, with the parts `parts_of` each, of which `pairs`
+    may touch."""
+    body = np.array([b for b, own in enumerate(parts_of) for _ in own])
+    parts = tuple(part for own in parts_of for part in own)
+    moving = body < system.body_count
+    kinds = [
+        Kind(part.shape.shape_class, bool(surface(part.shape).sharpness <= MILD), off_frame(part), bool(moves))
+        for part, moves in zip(parts, moving, strict=True)
+    ]
+    known = sorted(dict.fromkeys(kinds), key=lambda kind: not kind.moving)
+    kind = np.array([known.index(own) for own in kinds])
+    extents = [extent(part.shape) for part in parts]
+    names = tuple(
+        system.names[b] if len(parts_of[b]) == 1 else f"{system.names[b]}[{i}]"
+        for b, own in enumerate(parts_of)
+        for i in range(len(own))
+    )
+    forms, form_of = _forms(parts, kind, known, pairs.kinds(body, kind), system.dimension)
+    return Catalog(
+        parts=parts,
+        body=body,
+        kind=kind,
+        centre=np.stack([p.position + p.rotation @ e.centre for p, e in zip(parts, extents, strict=True)]),
+        outer=np.array([e.outer for e in extents]),
+        inner=np.array([e.inner for e in extents]),
+        names=names,
+        pairs=pairs,
+        laws=_laws(pairs.laws, system.dimension),
+        forms=forms,
+        form_of=form_of,
+    )
+
+
+def _laws(laws: Sequence[Law], dimension: int) -> Laws:
+    axes = 3 if dimension == 3 else 1
+    friction, compliance = [law.friction for law in laws], [law.compliance for law in laws]
+    return Laws(
+        mu=np.array([float(f.mu) for f in friction]),
+        e=np.array([[f.e_t, f.e_o, f.e_r] for f in friction], dtype=float)[:, :axes],
+        direction=np.array([f.direction or np.zeros(3) for f in friction])[:, :dimension],
+        compliance=np.array([0.0 if c is None else 1 / c.stiffness for c in compliance]),
+        dissipation_time=np.array([0.0 if c is None else c.dissipation_time for c in compliance]),
+    )
+
+
+def _forms(parts, kind, known: list[Kind], combinations, dimension: int) -> tuple[tuple[Form, ...], np.ndarray]:
+    """The forms of contacts between kinds, `combinations` of (kind 1, kind 2, whether it is
+    compliant)."""
+    alike: dict[tuple, list] = {}
+    for first, second, compliant in sorted(combinations):
+        one, two = known[first], known[second]
+        mild = one.mild and two.mild
+        pair = PairClass(one.shape_class, two.shape_class, eliminate=mild)
+        form = mild if can_mix(pair.first) and can_mix(pair.second) else pair
+        key = form, (one.moving, two.moving), (one.framed, two.framed), compliant
+        alike.setdefault(key, []).append((pair, first, second))
+    form_of, forms = np.full((len(known), len(known), 2), -1), []
+    for (_, moving, framed, compliant), found in alike.items():
+        pairs, *sides = zip(*found, strict=True)
+        for first, second in zip(*sides, strict=True):
+            form_of[first, second, int(compliant)] = len(forms)
+        pair = mixed(list(dict.fromkeys(pairs)))
+        tables = [
+            _table(parts, np.isin(kind, own), of, framed=has_frame, dimension=dimension)
+            for own, of, has_frame in zip(sides, (pair.first, pair.second), framed, strict=True)
+        ]
+        forms.append(Form(pair, moving, *zip(*tables, strict=True), compliant))
+    return tuple(forms), form_of
+
+
+def _table(parts, own, of, *, framed: bool, dimension: int):
+    """theta, slope, interior and frame of all parts, for the class or mixture `of`; of those that
+    are not its `own`, zeros."""
+    rows = np.flatnonzero(own)
+    surfaces = [surface(parts[row].shape) for row in rows]
+
+    def filled(values):
+        values = np.stack(values)
+        table = np.zeros((len(parts), *values.shape[1:]))
+        table[rows] = values
+        return table
+
+    theta = filled([packed(of, parts[row].shape.shape_class, parts[row].shape.theta) for row in rows])
+    frame = Frame(filled([parts[r].position for r in rows]), filled([parts[r].rotation for r in rows])) if framed else None
+    return theta, filled([s.slope for s in surfaces]), filled([s.interior for s in surfaces]), frame

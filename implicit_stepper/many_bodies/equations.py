@@ -1,0 +1,127 @@
+"""Rows of the contacts of one form, and what is left of their Jacobian when all is eliminated that
+contacts own.
+
+The rows are those of `implicit_euler.ncp`. There a program knows which bodies a contact is between;
+here that is data, so that other pairs are not another program.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shapes.small_algebra import inner
+
+from ..constraints.conditions import Units
+from ..constraints.contact_group import ContactGroup
+from ..constraints.kinematics import Motion
+from ..implicit_euler import ncp
+from ..runtime.compilation import jit
+from ..solvers.blocks import Local, eliminate
+from ..solvers.newton import linearized
+
+_HELD = 1e-6  # by which closest points are held that poses leave open
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A step of h () [s] that ends at `time` () [s]; units of lengths, speeds and gaps ()."""
+
+    length: jax.Array
+    speed: jax.Array
+    gap: jax.Array
+    time: jax.Array
+    h: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Slots:
+    """Contacts of one form: their data; the numbers `sides` (c, 2) of their bodies, and where these
+    are at the start of the step, `starts`, with first axis c; directions `references` (c, d) that
+    orient tangents; units `impulse` (c,) [N s] and `unknowns` (c, width), and of the moving bodies
+    `velocity` and `momentum` (c, acting)."""
+
+    group: ContactGroup
+    sides: np.ndarray
+    starts: tuple[Motion, Motion]
+    references: jax.Array
+    impulse: jax.Array
+    unknowns: jax.Array
+    velocity: jax.Array
+    momentum: jax.Array
+
+    def moving(self, values) -> np.ndarray:
+        """Of values (n, k) of all bodies those of each contact's moving bodies, (c, acting)."""
+        return np.concatenate([values[self.sides[:, i]] for i in (0, 1) if self.group.moving[i]], axis=1)
+
+
+def of_sides(values, sides) -> tuple:
+    """`values`, arrays of all bodies with a first axis, of body 1 and of body 2 of contacts that are
+    between the bodies `sides` (c, 2)."""
+    return tuple(jax.tree.map(lambda a, own=own: a[own], values) for own in sides.T)
+
+
+@functools.partial(jit, static_argnums=0)
+def evaluated(friction: str, step: Step, slots: Slots, V, z):
+    """Rows (c, width) and impulses on moving bodies (c, acting), at their velocities V (c, acting)
+    and unknowns z (c, width), all dimensionless."""
+    both = _over(friction, step, slots, V, z, lambda function: function)
+    return jnp.split(both, [z.shape[1]], axis=1)
+
+
+@functools.partial(jit, static_argnums=0)
+def eliminated(friction: str, step: Step, slots: Slots, V, z, give):
+    """These, the elimination of what each contact owns, and the matrices (c, width + acting, width
+    + acting) of the rest."""
+    both, blocks = _over(friction, step, slots, V, z, linearized)
+    links = slots.group.links((), 1.0 if friction == "projection" else -1.0)
+    local, rest = jax.vmap(functools.partial(eliminate, links, give=give))(blocks)
+    rest = jax.vmap(functools.partial(_regular, links.free))(local, rest)
+    return (*jnp.split(both, [z.shape[1]], axis=1), local, rest)
+
+
+def _regular(free: int, local: Local, rest):
+    """The matrix `rest` of one contact with closest points that it leaves open, as on parallel
+    edges, held by a little."""
+    rows, columns = (jnp.where(jnp.arange(len(own)) < free, own, False) for own in (local.rows, local.columns))
+    same = jnp.cumsum(rows)[:, None] == jnp.cumsum(columns)
+    own = rest[: len(rows), : len(rows)]
+    held = jnp.where(rows[:, None] & columns & same, jnp.where(own < 0, -_HELD, _HELD), 0.0)
+    return rest.at[: len(rows), : len(rows)].add(held)
+
+
+@jit
+def pushed(local: Local, rows):
+    """What the rows (c, width) become for the other rows, those that are left and those of bodies:
+    (c, width + acting)."""
+    return inner(local.push, rows[:, None])
+
+
+@jit
+def followed(local: Local, rows, left, moves):
+    """dz (c, width) of all unknowns, from those that are `left` (c, width), zero elsewhere, and the
+    changes of velocity (c, acting) of moving bodies."""
+    every = jnp.concatenate([left, moves], axis=1)
+    return left + inner(local.alone, rows[:, None]) - inner(local.follow, every[:, None])
+
+
+def _over(friction: str, step: Step, slots: Slots, V, z, transform):
+    def one(block, unit, impulse, momentum, reference, member, starts):
+        units = Units(step.length, step.gap, step.speed, impulse)
+
+        def own(block):
+            return ncp.rows_and_impulses(
+                member, units, momentum, reference, starts, step.time, step.h, friction, block * unit
+            )
+
+        return transform(own)(block)
+
+    block = jnp.concatenate([z, V], axis=1)
+    unit = jnp.concatenate([slots.unknowns, slots.velocity], axis=1)
+    return jax.vmap(one)(block, unit, slots.impulse, slots.momentum, slots.references, slots.group, slots.starts)

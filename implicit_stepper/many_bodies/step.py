@@ -1,0 +1,216 @@
+"""One step of many bodies: the pairs that may touch in it, its complementarity problem, and the
+root from which it ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..collision.closest_points import closest_points_cold, one_by_one
+from ..constraints import contact, kinematics
+from ..constraints.kinematics import Motion
+from ..implicit_euler import ncp
+from ..model import bodies, rotation
+from ..model.bodies import State
+from ..model.system import System
+from ..runtime.compilation import jit
+from ..solvers import sparse
+from . import candidates
+from .catalog import Catalog
+from .equations import Slots, Step, of_sides
+from .host_newton import Point, Problem
+
+_FEW, _MANY = 32, 512  # rows that are evaluated at once
+_MARGIN = 0.05  # of the radii: pairs that are farther apart than this, and what bodies move, are left out of a step
+
+
+class Known(NamedTuple):
+    """Contacts of the last step, form by form: `pairs` (m, 2) of parts, unknowns (m, width) in
+    physical units, tangents (m, d) that the next friction is measured along, normals (m, d) and
+    gaps (m,) [m]."""
+
+    pairs: np.ndarray
+    unknowns: np.ndarray
+    tangents: np.ndarray
+    normals: np.ndarray
+    gaps: np.ndarray
+
+
+class Memory(NamedTuple):
+    """The contacts of the last step; and pairs (k, 2) of parts that the next one has whether they
+    are near or not."""
+
+    known: tuple[Known, ...]
+    held: np.ndarray
+
+
+def no_memory() -> Memory:
+    """Before the first step."""
+    return Memory((), np.zeros((0, 2), int))
+
+
+def chunks(count: int) -> list[tuple[int, int, int]]:
+    """(start, stop, rows): how `count` contacts are cut, so that programs for two numbers of rows
+    serve any of them."""
+    cuts, start = [], 0
+    while start < count:
+        rows = _MANY if count - start >= _MANY else _FEW
+        cuts.append((start, min(start + rows, count), rows))
+        start += rows
+    return cuts
+
+
+def everywhere(system: System, state: State) -> Motion:
+    """All bodies, moving ones first."""
+    at_rest = np.zeros((len(system.fixed_position), state.velocity.shape[1]))
+    return Motion(
+        np.concatenate([state.position, system.fixed_position]),
+        np.concatenate([state.orientation, system.fixed_orientation]),
+        np.concatenate([state.velocity, at_rest]),
+    )
+
+
+def may_touch(catalog: Catalog, system: System, state: State, h: float) -> np.ndarray:
+    """Pairs (m, 2) of parts that may touch in a step of h [s] from `state`."""
+    d, all_bodies = system.dimension, everywhere(system, state)
+    speed = np.linalg.norm(all_bodies.velocity[:, :d], axis=1)[catalog.body]
+    spin = np.linalg.norm(all_bodies.velocity[:, d:], axis=1)[catalog.body]
+    room = np.where(np.isfinite(catalog.outer), catalog.outer, 0.0)
+    lever = np.linalg.norm(catalog.centre, axis=1) + room
+    falls = h * float(system.acceleration) * (catalog.body < system.body_count)
+    reach = h * (speed + falls + spin * lever) + _MARGIN * room
+    return candidates.near(catalog, all_bodies.position, all_bodies.orientation, reach)
+
+
+@jit
+def _units(system: System, h):
+    units = ncp.scales(system, h)
+    return units.velocity, units.momentum, units.length, units.speed, units.gap
+
+
+@functools.partial(jit, static_argnums=1)
+def _bare(system: System, friction: str, state: State, h) -> ncp.StepProblem:
+    return ncp.step_problem(system, state, h, (), friction)
+
+
+@functools.partial(jit, once=True)
+def _cold(step: Step, slots: Slots):
+    """Unknowns (c, width) of contacts at rest where the step begins, in physical units, tangents,
+    normals and gaps."""
+
+    def one(member, starts):
+        placed = kinematics.placed(member, *starts)
+        closest = closest_points_cold(member.pair, *placed, member.interior_1, member.interior_2, step.length)
+        closest, reference = closest[: member.pair.unknowns], jnp.eye(member.pair.dimension)[0]
+        geometry = contact.geometry_rows(member, closest, reference, step.length, *starts).geometry
+        own = contact.Unknowns(closest, jnp.zeros(()), jnp.zeros_like(member.e), jnp.zeros(()))
+        return contact.join(own), geometry.tangents[0], geometry.n, geometry.psi
+
+    return one_by_one(one)(slots.group, slots.starts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Posed:
+    """A step's problem and its contacts, form by form: `pairs` (m, 2) of parts, `laws` (m,), and
+    where they begin."""
+
+    problem: Problem
+    forms: tuple[int, ...]
+    pairs: tuple[np.ndarray, ...]
+    laws: tuple[np.ndarray, ...]
+    known: tuple[Known, ...]
+    start: Point
+
+
+def posed(catalog: Catalog, system: System, state: State, memory: Memory, h: float, pairs, friction: str) -> Posed:
+    """The problem of a step of h [s] in which `pairs` (m, 2) of parts may touch; it starts where
+    `memory` left them."""
+    bare = _bare(system, friction, state, h)
+    velocity, momentum, length, speed, gap = (np.asarray(a) for a in _units(system, h))
+    still = np.ones((len(system.fixed_position), velocity.shape[1]))
+    mass = np.append(np.asarray(system.mass), np.full(len(still), np.inf))
+    bodies = _Bodies(everywhere(system, state), *(np.concatenate([a, still]) for a in (velocity, momentum)), mass)
+    step = Step(length, speed, gap, np.asarray(state.time + h), np.asarray(h))
+    pairs, laws = catalog.ordered(pairs)
+    numbers = catalog.forms_of(pairs, laws)
+    parts = []
+    for form in np.unique(numbers):
+        own_pairs, own_laws = pairs[numbers == form], laws[numbers == form]
+        for start, stop, rows in chunks(len(own_pairs)):
+            own = slice(start, stop)
+            parts.append(_slots(catalog, int(form), own_pairs[own], own_laws[own], rows, step, bodies, memory.known))
+    forms, slots, own_pairs, own_laws, known = zip(*parts, strict=True) if parts else ((),) * 5
+    edges = catalog.body[np.concatenate([*own_pairs, np.zeros((0, 2), int)])]
+    edges = edges[np.all(edges < system.body_count, axis=1)]
+    order = sparse.dissected(np.asarray(state.position), edges)
+    counts = tuple(len(own) for own in own_pairs)
+    problem = Problem(friction, bare, step, bodies.motion, velocity, slots, counts, order)
+    contacts = tuple(k.unknowns / s.unknowns[: len(k.pairs)] for k, s in zip(known, slots, strict=True))
+    start = Point(np.asarray(state.velocity) / velocity, contacts)
+    return Posed(problem, forms, own_pairs, own_laws, known, start)
+
+
+class _Bodies(NamedTuple):
+    """All bodies, moving ones first: their `motion`, units of `velocity` and `momentum` (n, 6 or 3),
+    and `mass` (n,) [kg], infinite of those that do not move."""
+
+    motion: Motion
+    velocity: np.ndarray
+    momentum: np.ndarray
+    mass: np.ndarray
+
+
+def _empty(catalog: Catalog, form: int, pairs, laws, rows: int, step: Step, bodies: _Bodies) -> Slots:
+    """Slots of `rows` contacts without a reference, of which the last of `pairs` fills the rest."""
+    group = catalog.group(form, pairs, laws, rows)
+    sides = catalog.body[pairs[np.minimum(np.arange(rows), len(pairs) - 1)]]
+    impulse = np.min(bodies.mass[sides], axis=1) * step.speed
+    starts = of_sides(bodies.motion, sides)
+    unknowns = np.asarray(group.unknown_units(step.length, step.speed, jnp.asarray(impulse)))
+    none = np.zeros((rows, group.direction.shape[1]))
+    slots = Slots(group, sides, starts, none, impulse, unknowns, none, none)
+    units = {name: slots.moving(getattr(bodies, name)) for name in ("velocity", "momentum")}
+    return dataclasses.replace(slots, **units)
+
+
+def _slots(catalog: Catalog, form: int, pairs, laws, rows: int, step: Step, bodies: _Bodies, known: tuple[Known, ...]):
+    """Slots of one form, and what is known of its contacts, those that are new at rest."""
+    slots = _empty(catalog, form, pairs, laws, rows, step, bodies)
+    group, d = slots.group, slots.references.shape[1]
+    count = len(pairs)
+    found = Known(pairs, np.zeros((count, group.width)), np.zeros((count, d)), np.zeros((count, d)), np.zeros(count))
+    parts = len(catalog.body)
+    keys = pairs[:, 0] * parts + pairs[:, 1]
+    fresh = np.ones(len(pairs), bool)
+    for last in known:
+        if last.unknowns.shape[1] != group.width:
+            continue
+        old = last.pairs[:, 0] * parts + last.pairs[:, 1]
+        _, here, there = np.intersect1d(keys, old, assume_unique=True, return_indices=True)
+        fresh[here] = False
+        for name in Known._fields[1:]:
+            getattr(found, name)[here] = getattr(last, name)[there]
+    new = np.flatnonzero(fresh)
+    for first in range(0, len(new), _FEW):
+        own = new[first : first + _FEW]
+        cold = _cold(step, _empty(catalog, form, pairs[own], laws[own], _FEW, step, bodies))
+        for values, fresh_values in zip(found[1:], cold, strict=True):
+            values[own] = np.asarray(fresh_values)[: len(own)]
+    references = np.concatenate([found.tangents, np.repeat(found.tangents[-1:], rows - len(pairs), axis=0)])
+    return form, dataclasses.replace(slots, references=references), pairs, laws, found
+
+
+def end_state(system: System, state: State, V, h: float) -> State:
+    """Where physical velocities V (nb, 6 or 3) lead in h [s]."""
+    return jax.tree.map(np.asarray, _end(system, state, V, h))
+
+
+@jit
+def _end(system: System, state: State, V, h) -> State:
+    end = bodies.moved(system, state, V, h)
+    return dataclasses.replace(end, orientation=rotation.unit(end.orientation))

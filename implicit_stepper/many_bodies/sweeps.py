@@ -1,0 +1,217 @@
+"""Where Newton's method starts when the last step's root is too far: Gauss and Seidel's sweeps over
+tangent planes.
+
+With points and normals held, 0 <= p_n _|_ W_n.nu + psi/h >= 0 and Coulomb's law are solved contact
+by contact, each with the velocities that the others have left (Jean and Moreau 1992): slow near the
+root, but safe from anywhere. Rounds follow each other as in `implicit_euler.cutting_planes`: where
+the velocities found lead, closest points are asked for again. Smooth bodies take the new plane in
+the place of the old one; those with edges and faces keep all, so that the pressure may have its
+centre between several of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..collision.closest_points import closest_points_from, one_by_one
+from ..constraints import contact, kinematics
+from ..implicit_euler import energy
+from ..implicit_euler.ncp import StepProblem
+from ..model import bodies, rotation
+from ..runtime.compilation import jit
+from ..solvers.complementarity import project_to_disc
+from .equations import Slots, Step
+from .host_newton import Point, Problem
+
+_LEAST_ROWS, _GROWTH = 128, 4  # rows of the program that sweeps, of which there are few sizes
+
+
+class Planes(NamedTuple):
+    """r tangent planes: the numbers (r,) of their contacts, counted over all forms; linear maps
+    `on` (r, 2, 1 + k, 6 or 3) from the velocities of body 1 and body 2 to (v_n, w); `speed` (r,),
+    so that W_n.nu + speed >= 0; the points (r, 2, d) in the frames of the two bodies; and impulses
+    (r, 1 + k) = (p_n, y)."""
+
+    contact: np.ndarray
+    on: np.ndarray
+    speed: np.ndarray
+    points: np.ndarray
+    impulse: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """What rounds of sweeps have found: `velocity` (nb + nf, 6 or 3) in physical units, all
+    `planes`, and of each contact, form by form, the last closest-point unknowns (m, unknowns)."""
+
+    velocity: np.ndarray
+    planes: Planes
+    closest: tuple[np.ndarray, ...]
+
+
+def begun(problem: Problem, start: Point) -> Search:
+    """Before the first round: the velocities and closest points of `start`, and no planes."""
+    closest = tuple(
+        (z * slots.unknowns[: len(z)])[:, : slots.group.pair.unknowns]
+        for slots, z in zip(problem.slots, start.contacts, strict=True)
+    )
+    still = np.zeros((problem.fixed, start.V.shape[1]))
+    return Search(np.concatenate([start.V, still]) * _units(problem), None, closest)
+
+
+def swept(problem: Problem, start: Point, search: Search, sweeps: int) -> tuple[Point, Search]:
+    """One more round with so many `sweeps`: a start for Newton's method, and the search. Impulses
+    begin as in `start`."""
+    planes, closest, smooth = _planes(problem, start, search)
+    if search.planes is not None:
+        own = [getattr(search.planes, name)[~smooth[search.planes.contact]] for name in Planes._fields]
+        fresh = planes._replace(impulse=np.where(smooth[planes.contact, None], planes.impulse, 0.0))
+        planes = Planes(*(np.concatenate(both) for both in zip(own, fresh, strict=True)))
+    sides = np.concatenate([s.sides[:c] for s, c in zip(problem.slots, problem.counts, strict=True)])
+    mu = np.concatenate([np.asarray(s.group.mu)[:c] for s, c in zip(problem.slots, problem.counts, strict=True)])
+    free, inverse = _without_contact(problem)
+    rows, size = len(planes.speed), _LEAST_ROWS
+    while size < rows:
+        size *= _GROWTH
+    given = (sides[planes.contact], planes.on, planes.speed, mu[planes.contact], planes.impulse)
+    padded = (np.concatenate([a, np.zeros((size - rows, *a.shape[1:]), a.dtype)]) for a in given)
+    velocity, impulse = (np.asarray(a) for a in _relaxed(sweeps * rows, rows, free, inverse, *padded))
+    found = Search(velocity, planes._replace(impulse=impulse[:rows]), closest)
+    return _start(problem, found, sides), found
+
+
+def _planes(problem: Problem, start: Point, search: Search) -> tuple[Planes, tuple, np.ndarray]:
+    """A plane for each contact where the velocities of the search lead; the closest points there;
+    which contacts are smooth."""
+    parts, closest, smooth, first = [], [], [], 0
+    for slots, count, z, last in zip(problem.slots, problem.counts, start.contacts, search.closest, strict=True):
+        rows = np.minimum(np.arange(len(slots.impulse)), count - 1)
+        own, *plane = (
+            np.asarray(a)[:count] for a in _nearest(problem.step, slots, search.velocity[slots.sides], last[rows])
+        )
+        n = slots.group.pair.unknowns
+        impulse = (z * slots.unknowns[:count])[:, n:-1]
+        parts.append(Planes(first + np.arange(count), *plane, impulse))
+        closest.append(own)
+        smooth.append(np.full(count, slots.group.pair.smooth))
+        first += count
+    return Planes(*map(np.concatenate, zip(*parts, strict=True))), tuple(closest), np.concatenate(smooth)
+
+
+@functools.partial(jit, once=True)
+def _nearest(step: Step, slots: Slots, V, closest):
+    """Closest points (c, unknowns) where the velocities V (c, 2, 6 or 3) lead, and of their planes
+    `on`, `speed` and `points`."""
+
+    def one(member, starts, V, last, reference):
+        ends = [kinematics.moved(start, own, step.h) for start, own in zip(starts, V, strict=True)]
+        placed, d, n = kinematics.placed(member, *ends), member.pair.dimension, member.pair.unknowns
+        long = member.pair.general.start(last[:d], last[d:], *placed) if member.pair.smooth else last
+        solution = closest_points_from(member.pair, long, *placed, step.length)
+        found = jnp.where(solution.converged, solution.z[:n], last)
+        geometry = contact.geometry_rows(member, found, reference, step.length, *ends).geometry
+
+        def speeds(nu_1, nu_2):
+            normal, slip = contact.slip_velocities(geometry, ends[0].position, ends[1].position, nu_1, nu_2)
+            return jnp.concatenate([normal[None], member.e * slip])
+
+        on = jnp.stack(jax.jacfwd(speeds, (0, 1))(*(jnp.zeros_like(end.velocity) for end in ends)))
+        now = speeds(*V)[0]
+        points = [
+            rotation.matrix(end.orientation).T @ (point - end.position)
+            for end, point in zip(ends, (geometry.a1, geometry.a2), strict=True)
+        ]
+        return found, on, geometry.psi / step.h - now, jnp.stack(points)
+
+    return one_by_one(one)(slots.group, slots.starts, V, closest, slots.references)
+
+
+@jit
+def _relaxed(steps, count, free, inverse, sides, on, speed, mu, impulse):
+    """Velocities (n, 6 or 3) and impulses (r, 1 + k) after so many `steps`, from plane to plane of
+    the first `count`, from the velocities without contact, `free`; `inverse` (n, w, w): M^-1, zero
+    of bodies that do not move."""
+    back = jnp.einsum("csrw,cswx->csrx", on, inverse[sides])  # M^-1 W^T
+    diagonal = jnp.einsum("csrw,csrw->cr", on, back)
+    normal = jnp.where(diagonal[:, 0] > 0, diagonal[:, 0], 1.0)
+    friction = jnp.max(diagonal[:, 1:], axis=1)
+    friction = jnp.where(friction > 0, friction, 1.0)
+    start = free.at[sides].add(jnp.einsum("cr,csrw->csw", impulse, back))
+
+    def relax(i, carry):
+        nu, impulse = carry
+        j = i % count
+        own = nu[sides[j]]
+        rate = jnp.einsum("srw,sw->r", on[j], own)
+        p_n = jnp.maximum(impulse[j, 0] - (rate[0] + speed[j]) / normal[j], 0.0)
+        own = own + (p_n - impulse[j, 0]) * back[j, :, 0]
+        slip = jnp.einsum("srw,sw->r", on[j, :, 1:], own)
+        y = project_to_disc(impulse[j, 1:] - slip / friction[j], mu[j] * p_n)
+        change = jnp.concatenate([p_n[None], y]) - impulse[j]
+        return nu.at[sides[j]].add(jnp.einsum("r,srw->sw", change, back[j])), impulse.at[j].add(change)
+
+    return lax.fori_loop(0, steps, relax, (start, impulse))
+
+
+def _units(problem: Problem) -> np.ndarray:
+    """Of the velocities of all bodies (nb + nf, 6 or 3)."""
+    return np.concatenate([problem.velocity, np.ones((problem.fixed, problem.velocity.shape[1]))])
+
+
+def _without_contact(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Velocities (nb + nf, 6 or 3) after a step without contact, and M^-1 (nb + nf, w, w), both
+    zero of fixed bodies."""
+    found = (np.asarray(a) for a in _free(problem.bare))
+    return tuple(np.concatenate([a, np.zeros((problem.fixed, *a.shape[1:]))]) for a in found)
+
+
+@jit
+def _free(problem: StepProblem):
+    system, state = problem.system, problem.state
+    velocity = energy.free_velocity(system, state, problem.momentum, problem.h)
+    return velocity, jnp.linalg.inv(bodies.mass_matrices(system, state))
+
+
+def _start(problem: Problem, search: Search, sides) -> Point:
+    """The point (V, contacts) of a search: impulses summed over planes, points at the centre of
+    pressure."""
+    planes = search.planes
+    total = np.zeros((len(sides), planes.impulse.shape[1]))
+    np.add.at(total, planes.contact, planes.impulse)
+    last = np.zeros((len(sides), *planes.on.shape[1:]))
+    last[planes.contact] = planes.on  # the latest plane of a contact stands last
+    sigma = np.linalg.norm(np.einsum("csrw,csw->cr", last, search.velocity[sides])[:, 1:], axis=1)
+    presses = total[:, 0] > 0
+    weight = planes.impulse[:, 0] / np.where(presses, total[:, 0], 1.0)[planes.contact]
+    centre = np.zeros((len(sides), *planes.points.shape[1:]))
+    np.add.at(centre, planes.contact, weight[:, None, None] * planes.points)
+    ends = jax.tree.map(np.asarray, _moved(problem.motion, search.velocity, problem.step.h))
+    turned = np.asarray(_turns(ends.orientation))[sides]
+    points = (ends.position[sides] + np.einsum("csij,csj->csi", turned, centre)).reshape(len(sides), -1)
+    contacts, first = [], 0
+    for slots, count, closest in zip(problem.slots, problem.counts, search.closest, strict=True):
+        own, closest = slice(first, first + count), closest.copy()
+        if not slots.group.pair.smooth and not slots.group.pair.first.rounded and not slots.group.pair.second.rounded:
+            closest[presses[own], : points.shape[1]] = points[own][presses[own]]
+        units = slots.unknowns[:count]
+        contacts.append(np.column_stack([closest, total[own], sigma[own]]) / units)
+        first += count
+    moving = len(problem.velocity)
+    return Point((search.velocity / _units(problem))[:moving], tuple(contacts))
+
+
+@jit
+def _moved(motion: kinematics.Motion, V, h) -> kinematics.Motion:
+    return jax.vmap(kinematics.moved, (0, 0, None))(motion, V, h)
+
+
+@jit
+def _turns(orientation):
+    return jax.vmap(rotation.matrix)(orientation)

@@ -1,0 +1,175 @@
+"""A run of many bodies in steps of fixed h: pairs come and go, and what touched once has its place
+in the trajectory."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+
+import jax
+import numpy as np
+
+from ..constraints.violations import described
+from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
+from ..many_bodies.advance import Done, Settings, advance
+from ..many_bodies.catalog import Catalog, catalog
+from ..many_bodies.step import may_touch, no_memory, posed
+from ..model.bodies import State
+from ..model.records import Contacts, Stats, no_contacts
+from ..model.results import Interrupted, Result, StepError
+from ..model.system import System
+from ..runtime.progress import Progress
+from ..scene.scene import Scene
+from .overlaps import OverlapWarning, users_line
+from .trajectory import Trajectory, assembled
+
+_MANY = 200  # pairs that may touch, from which on they are found step by step
+_ROUNDED, _DEEPEST = 1e-6, 0.5  # depths at the start: of the scene's length, and of the ball in the smaller part
+
+
+def finds_pairs(scene: Scene, stepper) -> bool:
+    """Whether a run of `scene` with this `stepper` finds the pairs that may touch step by step."""
+    if not isinstance(stepper, GeometricallyImplicit) or stepper.gap != "in_ncp" or stepper.jacobian == "dense":
+        return False
+    if stepper.jacobian == "sparse":
+        return True
+    return not scene.joint_specs() and not _by_parts(scene) and scene.pair_count() > _MANY
+
+
+def _by_parts(scene: Scene) -> bool:
+    """Whether contacts were added for some parts of their bodies only."""
+    return any(contact.parts is not None for contact in scene.description().contacts)
+
+
+def refuse(scene: Scene, files) -> None:
+    """Raises `ValueError` for what runs that find their pairs cannot do yet."""
+    path, _, resume = files
+    if path is not None or resume is not None:
+        raise ValueError("runs that find their pairs keep no checkpoints yet: leave `checkpoint` and `resume` out.")
+    if scene.joint_specs():
+        raise ValueError('`jacobian` = "sparse" knows no joints yet: leave it "by size".')
+    if _by_parts(scene):
+        raise ValueError('`jacobian` = "sparse" knows no contacts of some `parts` of two bodies: leave it "by size".')
+    rebounding = [law for law in scene.body_pairs().laws if law.restitution is not None]
+    if rebounding:
+        raise ValueError(f"steps of first order know no restitution, and the scene has {rebounding[0].restitution!r}.")
+
+
+def run(scene: Scene, stepper, system: System, state: State, steps, tolerance, on_failure, progress, duration) -> Trajectory:
+    """Steps of the lengths `steps` (h, how many, the length of the last or 0) from `state`,
+    certified within `tolerance`, as `simulate` describes them."""
+    known = catalog(system, scene.body_parts(), scene.body_pairs())
+    settings = Settings(stepper.friction, stepper.tolerance, stepper.max_iterations, tolerance)
+    h, whole, rest = steps
+    sizes = [h] * whole + [rest] * (rest > 0)
+    state = jax.tree.map(np.asarray, state)
+    memory, done, at, failed, stopped = no_memory(), [], state, None, False
+    with Progress(len(sizes), "steps", progress) as told:
+        try:
+            _check_start(known, system, state, h)
+            for size in sizes:
+                step = advance(known, system, at, memory, size, settings)
+                if step.result != Result.SOLVED:
+                    failed = step, at, size
+                    break
+                done.append(step)
+                at, memory = step.state, step.memory
+                told.to(len(done))
+        except KeyboardInterrupt:
+            stopped = True
+    if not done and stopped:
+        raise Interrupted(trajectory=None, state=state, end=float(state.time) + duration)
+    trajectory = _trajectory(known, system, state, done, h if len(done) <= whole else np.array(sizes))
+    if stopped:
+        raise Interrupted(trajectory=trajectory, state=trajectory.end, end=float(state.time) + duration)
+    if failed is not None and on_failure == "raise":
+        raise _error(known, system, *failed, tolerance, trajectory)
+    return trajectory
+
+
+def _check_start(catalog: Catalog, system: System, state: State, h: float) -> None:
+    """Warns of rigid contacts that overlap before a first step of h [s]. Raises `ValueError` where
+    bodies do by more than half of the way into one, with all their pairs."""
+    begun = posed(catalog, system, state, no_memory(), h, may_touch(catalog, system, state, h), "projection")
+    if not begun.pairs:
+        return
+    pairs, laws = np.concatenate(begun.pairs), np.concatenate(begun.laws)
+    depth = -np.concatenate([known.gaps for known in begun.known])
+    (first, second), rigid = pairs.T, catalog.laws.compliance[laws] == 0
+    inner, outer = catalog.inner, catalog.outer
+    room = np.minimum(*(np.where(np.isfinite(outer[side]), inner[side], np.inf) for side in (first, second)))
+    names = [" and ".join(catalog.names[part] for part in pair) for pair in pairs.tolist()]
+    deep = np.flatnonzero(rigid & (depth > _DEEPEST * room))
+    if len(deep):
+        told = "; ".join(f"{names[k]} by {depth[k]:.3g} m" for k in deep[np.argsort(-depth[deep])])
+        raise ValueError(
+            f"bodies overlap at the start by more than half of the way into the smaller one: {told}. Move them apart."
+        )
+    found = np.flatnonzero(rigid & (depth > _ROUNDED * float(system.length)))
+    if len(found):
+        worst = found[np.argmax(depth[found])]
+        more = f", and {len(found) - 1} more pairs less deeply," if len(found) > 1 else ""
+        warnings.warn(
+            f"{names[worst]} overlap by {depth[worst]:.3g} m at the start{more}: a first step of {h:.3g} s parts them at up "
+            f"to {depth[worst] / h:.3g} m/s, which nothing in the scene accounts for. Move them apart, or see in "
+            "`Trajectory.parting_work()` what that gave them.",
+            OverlapWarning,
+            stacklevel=users_line(),
+        )
+
+
+def _trajectory(catalog: Catalog, system: System, start: State, done: list[Done], h) -> Trajectory:
+    """The trajectory of the steps; its contacts are the pairs that pressed at least once, whose
+    arrays are NaN, and impulses zero, in steps in which they could not have touched."""
+    parts = len(catalog.body)
+    pressed = [step.pairs[step.contacts.normal_impulse > 0] for step in done]
+    pairs = np.concatenate([*pressed, np.zeros((0, 2), int)])
+    pairs = pairs[np.sort(np.unique(pairs @ np.array([parts, 1]), return_index=True)[1])]  # as they first touched
+    keys = pairs @ np.array([parts, 1])
+    order = np.argsort(keys)
+    widths = [step.contacts for step in done if len(step.pairs)]
+    empty = widths[0] if widths else no_contacts(system.dimension)
+
+    def filled(name: str) -> np.ndarray:
+        shape = getattr(empty, name).shape[1:]
+        nothing = 0.0 if name.endswith("impulse") else np.nan
+        values = np.full((len(done), len(pairs), *shape), nothing)
+        for row, step in zip(values, done, strict=True):
+            own = step.pairs @ np.array([parts, 1])
+            known = np.isin(own, keys)
+            if not np.any(known):  # a step without pairs has no widths either
+                continue
+            row[order[np.searchsorted(keys, own[known], sorter=order)]] = getattr(step.contacts, name)[known]
+        return values
+
+    fields = [f.name for f in dataclasses.fields(Contacts) if getattr(empty, f.name) is not None]
+    names = tuple((catalog.names[a], catalog.names[b]) for a, b in pairs.tolist())
+    states = jax.tree.map(lambda *own: np.stack(own), start, *(step.state for step in done))
+    stats = Stats(*(np.array([getattr(step, f.name) for step in done]) for f in dataclasses.fields(Stats)))
+    certificates = {
+        name: np.array([[np.max(step.certificate.get(name, np.zeros(0)), initial=0.0)] for step in done]).reshape(-1, 1)
+        for name in dict.fromkeys(name for step in done for name in step.certificate)
+    }
+    contacts = Contacts(**{name: filled(name) for name in fields})
+    run = assembled(dataclasses.replace(system, contact_names=names), states, contacts, stats, certificates, h)
+    springs = ("the springs of compliant contacts",) if np.any(catalog.laws.compliance > 0) else ()
+    return dataclasses.replace(run, left_out=(*run.left_out, *springs))
+
+
+def _error(catalog: Catalog, system: System, failed: Done, state: State, h: float, tolerance, trajectory) -> StepError:
+    """The exception for a step that no start solved: when, which contact, by how much, what was
+    tried, what to try."""
+    time = float(state.time) + h
+    violations = {name: v for name, v in failed.certificate.items() if v.size and not np.max(v) <= tolerance}
+    names = tuple(tuple(catalog.names[part] for part in pair) for pair in failed.pairs.tolist())
+    of_failed = dataclasses.replace(system, contact_names=names)
+    tried = ", ".join(f"{name} {residual:.1e}" for name, residual in failed.residuals.items())
+    message = (
+        f"the step to t = {time:.9g} s failed: {failed.result.message} Least solver residual of the starts tried: {tried}; "
+        f"violated after the last (allowed {tolerance:.0e}): {described(of_failed, violations) or 'nothing'}. The "
+        f"{len(trajectory)} steps before it are in the error's `trajectory`, the state before it in its `state`."
+    )
+    return StepError(
+        message, result=failed.result, time=time, trajectory=trajectory, state=state,
+        certificate={name: float(np.max(v)) for name, v in failed.certificate.items() if v.size},
+    )  # fmt: skip

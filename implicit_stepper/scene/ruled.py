@@ -1,0 +1,126 @@
+"""The part of a scene that lets groups of bodies touch, without naming their pairs one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..constraints.compliance import Compliance
+from ..constraints.friction import FrictionEllipsoid
+from ..constraints.restitution import Newton, Poisson
+from .body import Body
+from .description import RuleDescription
+from .grouping import Law
+from .pairs import BodyPairs, Rule
+
+
+class Ruled:
+    """What `scene.Scene` has of rules, in `_rules` as they were given."""
+
+    _rules: list[RuleDescription]
+
+    def add_contacts(
+        self,
+        *,
+        friction: FrictionEllipsoid | float = 0.0,
+        among: Iterable[Body] | None = None,
+        between: tuple[Iterable[Body], Iterable[Body]] | None = None,
+        apart: Iterable[tuple[Body, Body]] = (),
+        compliance: Compliance | None = None,
+        restitution: Newton | Poisson | None = None,
+    ) -> None:
+        """Lets every two bodies touch: all of the scene, those added later too, all `among` some,
+        or each of the first group with each of the second of `between`; but not two fixed ones, two
+        that a joint joins, and pairs to be kept `apart`.
+
+        The law is given as in `add_contact`, whose pairs keep their own; of several rules the last
+        holds. Runs of `GeometricallyImplicit` with many bodies find the pairs that may touch step
+        by step; other runs declare all of them. Raises `ValueError`.
+        """
+        if among is not None and between is not None:
+            raise ValueError("`among` and `between` are both given: one call lets one kind of pairs touch.")
+        law = checked_law(friction, compliance, restitution)
+        self._refuse_mixed(restitution)
+        groups = (None, None) if among is None else (tuple(among),) * 2
+        if between is not None:
+            groups = tuple(tuple(group) for group in between)
+            if len(groups) != 2:
+                raise ValueError(f"`between` has {len(groups)} groups of bodies: give two.")
+        for argument, bodies in (("among" if between is None else "between", group) for group in groups):
+            self._refuse_group(argument, bodies)
+        pairs = tuple(tuple(pair) for pair in apart)
+        for pair in pairs:
+            if len(pair) != 2:
+                raise ValueError(f"`apart` has {pair!r}: give pairs of bodies.")
+            self._pair(*pair, "pair kept apart")
+        names = [None if group is None else tuple(body.name for body in group) for group in groups]
+        self._rules.append(RuleDescription(*names, tuple((a.name, b.name) for a, b in pairs), *law))
+
+    def body_pairs(self) -> BodyPairs:
+        """Which bodies may touch, by their numbers."""
+        handles = [spec.handle for spec in self._specs.values()]
+        number = dict(zip((handle.name for handle in handles), self._numbers(*handles), strict=True))
+        laws, named, rules, apart = {}, {}, [], set()
+        for first, _, second, _, *law in self._contacts:
+            named[number[first.name], number[second.name]] = laws.setdefault(Law(*law), len(laws))
+        for rule in self._rules:
+            law = laws.setdefault(Law(rule.friction, rule.compliance, rule.restitution), len(laws))
+            groups = [number.values() if group is None else map(number.get, group) for group in (rule.first, rule.second)]
+            rules.append(Rule(*map(frozenset, groups), law))
+            apart |= {tuple(sorted((number[a], number[b]))) for a, b in rule.apart}
+        for first, second, _ in self._joints.values():
+            apart.add(tuple(sorted((number[first.name], number[second.name]))))
+        moving = sum(not handle.fixed for handle in handles)
+        return BodyPairs(len(handles), moving, tuple(laws), named, tuple(rules), frozenset(apart))
+
+    def _refuse_mixed(self, restitution: Newton | Poisson | None) -> None:
+        """Raises `ValueError` where contacts of the scene rebound by another law."""
+        others = {type(given.restitution) for given in (*self._pairs, *self._rules)} - {type(None), type(restitution)}
+        if restitution is not None and others:
+            raise ValueError(
+                f"`restitution` = {restitution!r} beside others of {others.pop().__name__}: an impact of several contacts "
+                "needs one law for all of them."
+            )
+
+    def pair_count(self) -> int:
+        """How many contacts the scene has, those of rules included."""
+        parts = [len(own) for own in self.body_parts()]
+        pairs = self.body_pairs()
+        named = sum(parts[a] * parts[b] for a, b in pairs.named)
+        return named + sum(parts[a] * parts[b] for a, b, _ in pairs.ruled())
+
+    def _touching(self) -> list[tuple]:
+        """All contacts: those added one by one, in their order, and those of rules."""
+        if not self._rules:
+            return self._contacts
+        pairs, handles = self.body_pairs(), sorted((s.handle for s in self._specs.values()), key=lambda handle: handle.fixed)
+        ruled = [(handles[a], handles[b], pairs.laws[law]) for a, b, law in pairs.ruled()]
+        return self._contacts + [
+            (first, i, second, j, *law)
+            for first, second, law in ruled
+            for i in range(len(self._specs[first.name].parts))
+            for j in range(len(self._specs[second.name].parts))
+        ]
+
+    def _refuse_group(self, argument: str, bodies: Sequence | None) -> None:
+        """Raises `ValueError` for what is not bodies of this scene."""
+        if bodies is None:
+            return
+        if not bodies:
+            raise ValueError(f"`{argument}` has no body: leave it out to let all bodies touch.")
+        for body in bodies:
+            self._own(argument, body)
+
+
+def checked_law(friction, compliance, restitution) -> Law:
+    """The law that the arguments of a contact say. Raises `ValueError`."""
+    if not isinstance(friction, FrictionEllipsoid):
+        friction = FrictionEllipsoid(mu=friction)
+    if compliance is not None and not isinstance(compliance, Compliance):
+        raise ValueError(f"`compliance` = {compliance!r} must be a Compliance(stiffness=...), or None if rigid.")
+    if restitution is not None and not isinstance(restitution, Newton | Poisson):
+        raise ValueError(
+            f"`restitution` = {restitution!r} must be a Newton(e), a Poisson(e), or None for impacts without rebound."
+        )
+    if restitution is not None and compliance is not None:
+        raise ValueError("`restitution` is for rigid contacts: a `compliance` rebounds by its `dissipation_time`.")
+    return Law(friction, compliance, restitution)

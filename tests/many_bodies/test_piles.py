@@ -1,0 +1,188 @@
+"""Runs that find their pairs: against runs with all pairs declared, which another linear algebra solves."""
+
+import dataclasses
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.many_bodies import advance, candidates
+from implicit_stepper.many_bodies.catalog import catalog
+from implicit_stepper.many_bodies.certificate import certificate, worst_of
+from implicit_stepper.many_bodies.step import everywhere, may_touch, no_memory, posed
+from implicit_stepper.output import viewer
+
+H, STEPS = 0.01, 30
+SPARSE = ist.GeometricallyImplicit(jacobian="sparse")
+
+
+def scene_of_balls_and_a_box():
+    """Three balls and a box that are thrown on a floor: balls meet each other and the floor, the box lands on an edge."""
+    scene = ist.Scene()
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1), offset=0.0))
+    places = ((0, 0, 0.12), (0.19, 0.01, 0.3), (0.1, 0.05, 0.52))
+    balls = [
+        scene.add_body(
+            name=f"ball {k}", shape=shapes.Sphere(0.1), density=500, position=place, velocity=(0.3 - 0.4 * k, 0, -1, 0, 3, 0)
+        )
+        for k, place in enumerate(places)
+    ]
+    turn = np.array([np.cos(0.1), np.sin(0.1), 0.0, 0.0])
+    box = scene.add_body(
+        name="box", shape=shapes.Box((0.1, 0.08, 0.05)), density=500, position=(0, 0.6, 0.08), quaternion=turn,
+        velocity=(0.5, 0, 0, 0, 0, 1),
+    )  # fmt: skip
+    scene.add_contacts(friction=ist.FrictionEllipsoid(mu=0.4, e_r=0.01), among=[*balls, floor])
+    scene.add_contacts(friction=0.5, between=([box], [floor]))
+    return scene
+
+
+@pytest.fixture(scope="module")
+def runs():
+    scene = scene_of_balls_and_a_box()
+    return scene, *(ist.simulate(scene, s, h=H, duration=H * STEPS) for s in (SPARSE, ist.GeometricallyImplicit()))
+
+
+def test_a_run_that_finds_its_pairs_is_that_with_all_pairs_declared(runs):
+    _, found, declared = runs
+    assert len(found) == len(declared) == STEPS
+    assert np.max(np.abs(found.position - declared.position)) < 1e-9
+    assert np.max(np.abs(found.velocity - declared.velocity)) < 1e-8
+    met = [("ball 0", "floor"), ("ball 1", "floor"), ("box", "floor"), ("ball 0", "ball 1")]
+    for pair in met:
+        own, other = found.contact(*pair), declared.contact(*pair)
+        assert np.max(other.normal_force) > 0
+        assert np.max(np.abs(own.normal_force - other.normal_force)) < 1e-5 * np.max(other.normal_force)
+        near = np.isfinite(own.gap)  # a pair that could not touch in a step is not in it
+        assert np.max(np.abs(own.gap[near] - other.gap[near])) < 1e-8
+        assert np.all(other.gap[~near] > 0)
+        assert np.all(own.normal_force[~near] == 0)
+    assert max(np.max(values) for values in found.certificate.values()) < 1e-10
+
+
+def test_what_a_run_leaves_is_a_trajectory_as_any(runs, tmp_path):
+    scene, found, _ = runs
+    found.save(tmp_path / "run.npz")
+    again = ist.load(tmp_path / "run.npz")
+    assert again.contact_names == found.contact_names
+    assert np.array_equal(again.contacts.gap, found.contacts.gap, equal_nan=True)
+    assert len(found[3:7]) == 4
+    assert np.all(np.isfinite(found.energy().total))
+    assert np.all(found.parting_work() >= 0)
+    json.dumps(viewer.content(found, scene), allow_nan=False)
+    with pytest.raises(ValueError, match="found its pairs"):
+        ist.contact_states(scene, found)
+
+
+@pytest.fixture(scope="module")
+def step(runs):
+    """A step of the run in which a ball meets the floor, with all that its certificate needs."""
+    scene, found, _ = runs
+    system, _ = scene.build(contacts=False)
+    known = catalog(system, scene.body_parts(), scene.body_pairs())
+    states = [
+        jax.tree.map(np.asarray, ist.State(found.time[k], found.position[k], found.orientation[k], found.velocity[k]))
+        for k in (9, 10)
+    ]
+    settings = advance.Settings("projection", 1e-12, 40, 1e-10)
+    done = advance.advance(known, system, states[0], no_memory(), H, settings)
+    pairs = may_touch(known, system, states[0], H)
+    problem = posed(known, system, states[0], no_memory(), H, pairs, "projection").problem
+    counts = np.cumsum([0, *(len(k.pairs) for k in done.memory.known)])
+    parts = [
+        (own, jax.tree.map(lambda a, k=k: a[counts[k] : counts[k + 1]], done.contacts))
+        for k, own in enumerate(problem.slots)
+    ]
+    return system, known, states[0], done, parts, problem.step
+
+
+FREE = {"gap_start", "multipliers_1", "multipliers_2", "tangent"}  # bound by the run, or of no effect on an inactive face
+
+
+def test_the_certificate_sees_every_number_that_is_changed(step):
+    system, _, before, done, parts, of = step
+    assert done.result == ist.Result.SOLVED
+    assert worst_of(certificate(system, before, done.state, parts, of)) < 1e-10
+    for name in ("position", "orientation", "velocity"):
+        for body in range(system.body_count):
+            changed = np.array(getattr(done.state, name))
+            changed[body, 0] += 1e-7
+            found = certificate(system, before, dataclasses.replace(done.state, **{name: changed}), parts, of)
+            assert worst_of(found) > 1e-9, (name, body)
+    for field in dataclasses.fields(done.contacts):
+        values = getattr(done.contacts, field.name)
+        if values is None or field.name in FREE:
+            continue
+        for number, (slots, record) in enumerate(parts):
+            changed = np.array(getattr(record, field.name))
+            changed[0] += 1e-7
+            others = [*parts]
+            others[number] = slots, dataclasses.replace(record, **{field.name: changed})
+            assert worst_of(certificate(system, before, done.state, others, of)) > 1e-9, field.name
+
+
+def test_pairs_that_may_touch_are_those_whose_balls_come_near(step):
+    system, known, before, *_ = step
+    bodies = everywhere(system, before)
+    near = candidates.near(known, bodies.position, bodies.orientation, np.zeros(len(known.body)))
+    names = [{known.names[part] for part in pair} for pair in near.tolist()]
+    assert {"box", "ball 0"} not in names  # no rule lets them touch
+    far = candidates.near(known, bodies.position + [0, 0, 5.0], bodies.orientation, np.zeros(len(known.body)))
+    lifted = everywhere(system, dataclasses.replace(before, position=before.position + [0, 0, 5.0]))
+    up = candidates.near(known, lifted.position, lifted.orientation, np.zeros(len(known.body)))
+    assert {tuple(pair) for pair in up} == {
+        tuple(pair) for pair in near if "floor" not in {known.names[part] for part in pair}
+    }
+    assert {tuple(pair) for pair in far} == {tuple(pair) for pair in near}  # all moved alike, the floor too
+
+
+def test_bodies_that_are_hit_within_a_step_meet_others_that_they_were_not_near():
+    """A ball drives the next one on to a third, which is farther away than what either of these moves by itself. At the end
+    of the step all gaps are closed, so that v_1 - v_2 = .05 m / h, v_2 - v_3 = .04 m / h, and the sum is 5 m/s."""
+    scene, h = ist.Scene(gravity=(0, 0, 0), acceleration_scale=10.0), 0.03
+    for name, x, speed in (("fast", -0.25, 5.0), ("near", 0.0, 0.0), ("far", 0.24, 0.0)):
+        scene.add_body(name=name, shape=shapes.Sphere(0.1), density=500, position=(x, 0, 0), velocity=(speed, 0, 0, 0, 0, 0))
+    scene.add_contacts()
+    system, state = scene.build(contacts=False)
+    before = jax.tree.map(np.asarray, state)
+    assert len(may_touch(catalog(system, scene.body_parts(), scene.body_pairs()), system, before, h)) == 1
+    found = ist.simulate(scene, SPARSE, h=h, duration=h)
+    last = (5 - 0.05 / h - 2 * 0.04 / h) / 3
+    assert found.velocity[-1, :, 0] == pytest.approx([last + 0.09 / h, last + 0.04 / h, last], rel=1e-9)
+    assert found.contact("near", "far").gap[-1] == pytest.approx(0, abs=1e-9)
+    assert found.stats.substeps[-1] == 1
+
+
+def test_bodies_that_would_pass_through_each_other_take_shorter_steps():
+    """At 20 m/s the first ball could be behind the second at the end of a step, where no gap is negative. All three end with
+    the same speed, as impacts without rebound leave them."""
+    scene = ist.Scene(gravity=(0, 0, 0), acceleration_scale=10.0)
+    for name, x, speed in (("fast", -0.25, 20.0), ("near", 0.0, 0.0), ("far", 0.3, 0.0)):
+        scene.add_body(name=name, shape=shapes.Sphere(0.1), density=500, position=(x, 0, 0), velocity=(speed, 0, 0, 0, 0, 0))
+    scene.add_contacts()
+    found = ist.simulate(scene, SPARSE, h=0.03, duration=0.03)
+    assert found.stats.substeps[-1] > 1
+    assert found.velocity[-1, :, 0] == pytest.approx([20 / 3] * 3, rel=1e-9)
+
+
+def test_what_such_runs_cannot_do_is_refused(tmp_path):
+    scene = scene_of_balls_and_a_box()
+    with pytest.raises(ValueError, match="checkpoints"):
+        ist.simulate(scene, SPARSE, h=H, duration=H, checkpoint=tmp_path / "file")
+    with pytest.raises(ValueError, match="compared one by one"):
+        ist.compare(scene, {"found": SPARSE}, h=[H], duration=H, reference=lambda times: times)
+    scene.add_contacts(restitution=ist.Newton(0.5))
+    with pytest.raises(ValueError, match="restitution"):
+        ist.simulate(scene, SPARSE, h=H, duration=H)
+
+
+def test_bodies_deep_inside_each_other_are_listed_with_their_depths():
+    scene = ist.Scene()
+    for k, x in enumerate((0.0, 0.08, 0.11)):
+        scene.add_body(name=f"ball {k}", shape=shapes.Sphere(0.1), density=500, position=(x, 0, 1))
+    scene.add_contacts()
+    with pytest.raises(ValueError, match=r"ball 1 and ball 2 by 0.17 m; ball 0 and ball 1 by 0.12 m; ball 0 and ball 2 by"):
+        ist.simulate(scene, SPARSE, h=H, duration=H)

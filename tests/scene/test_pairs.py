@@ -1,0 +1,115 @@
+"""Rules for groups of bodies: who may touch, by which law, and what is refused."""
+
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.scene.grouping import Law
+
+
+@pytest.fixture
+def bodies():
+    scene = ist.Scene()
+    ball = shapes.Sphere(0.1)
+    moving = [scene.add_body(name=f"b{k}", shape=ball, mass=1.0, position=(k, 0, 1)) for k in range(4)]
+    fixed = [
+        scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1), offset=0.0)),
+        scene.add_fixed(name="post", shape=ball, position=(9, 0, 1)),
+    ]
+    return scene, moving, fixed
+
+
+def laws(scene):
+    """mu of every pair that may touch, by the names of its bodies."""
+    system, _ = scene.build()
+    mu = {}
+    for group in system.groups:
+        for number, own in zip(group.numbers, group.mu, strict=True):
+            mu[system.contact_names[number]] = float(own)
+    return mu
+
+
+def test_all_bodies_may_touch_but_fixed_ones_joined_ones_and_those_kept_apart(bodies):
+    scene, moving, fixed = bodies
+    scene.add_contacts(friction=0.3, apart=[(moving[0], fixed[1])])
+    scene.add_joint(moving[2], moving[3], ist.Distance(point_1=(0, 0, 0), point_2=(0, 0, 0), length=1.0))
+    late = scene.add_body(name="late", shape=shapes.Sphere(0.1), mass=1.0, position=(0, 5, 1))
+    names = ["b0", "b1", "b2", "b3", "late", "floor", "post"]
+    every = {(a, b) for i, a in enumerate(names) for b in names[i + 1 :]}
+    assert late.name == "late"
+    assert set(laws(scene)) == every - {("floor", "post"), ("b0", "post"), ("b2", "b3")}
+    assert scene.pair_count() == len(laws(scene))
+
+
+def test_the_last_rule_holds_and_a_pair_that_is_named_keeps_its_own(bodies):
+    scene, moving, fixed = bodies
+    scene.add_contact(fixed[0], moving[0], friction=0.9)
+    scene.add_contacts(friction=0.1)
+    scene.add_contacts(friction=0.2, between=(moving[:2], [fixed[0], moving[3]]))
+    found = laws(scene)
+    assert found.pop(("floor", "b0")) == 0.9
+    second = {("b1", "floor"), ("b0", "b3"), ("b1", "b3")}
+    assert {pair for pair, mu in found.items() if mu == 0.2} == second
+    assert {mu for pair, mu in found.items() if pair not in second} == {0.1}
+    pairs = scene.body_pairs()
+    asked, turned = pairs.laws_of(np.array([(0, 4), (4, 0), (1, 2), (4, 5), (1, 1)]))
+    mu = [None if law < 0 else pairs.laws[law].friction.mu for law in asked]
+    assert mu == [0.9, 0.9, 0.1, None, None]
+    assert turned.tolist()[:2] == [True, False]
+    assert all(isinstance(law, Law) for law in pairs.laws)
+
+
+def test_files_hold_rules(bodies, tmp_path):
+    scene, moving, fixed = bodies
+    scene.add_contacts(friction=0.3, apart=[(moving[0], moving[1])])
+    scene.add_contacts(friction=ist.FrictionEllipsoid(mu=0.2, e_r=0.01), between=(moving, fixed))
+    scene.add_contacts(among=moving[:3], compliance=ist.Compliance(stiffness=1e4))
+    scene.save(tmp_path / "scene.toml")
+    again = ist.load_scene(tmp_path / "scene.toml")
+    assert again.description().rules == scene.description().rules
+    assert laws(again) == laws(scene)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"among": []}, "`among` has no body"),
+        ({"among": ["b0"]}, "must be a handle"),
+        ({"between": ([], [])}, "`between` has no body"),
+        ({"friction": -1.0}, "mu"),
+    ],
+)
+def test_bad_groups_are_refused(bodies, given, message):
+    with pytest.raises(ValueError, match=message):
+        bodies[0].add_contacts(**given)
+
+
+def test_groups_given_twice_or_of_other_scenes_are_refused(bodies):
+    scene, moving, fixed = bodies
+    with pytest.raises(ValueError, match="both given"):
+        scene.add_contacts(among=moving, between=(moving, fixed))
+    with pytest.raises(ValueError, match="3 groups"):
+        scene.add_contacts(between=(moving, fixed, moving))
+    with pytest.raises(ValueError, match="another scene"):
+        ist.Scene().add_contacts(among=moving)
+    with pytest.raises(ValueError, match="both fixed"):
+        scene.add_contacts(apart=[tuple(fixed)])
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ('among = "all"\nbetween = [["a"], ["a"]]', "both given"),
+        ('between = [["a"]]', "give two"),
+        ("among = 3", "must be a list"),
+        ('among = ["a", "b"]', "names the body 'b'"),
+        ('among = "all"\napart = [["a"]]', "pairs of names"),
+    ],
+)
+def test_files_with_bad_groups_are_refused(tmp_path, table, message):
+    path = tmp_path / "scene.toml"
+    ball = '[[body]]\nname = "a"\nshape = { kind = "Sphere", radius = 1 }\nposition = [0, 0, 2]\ndensity = 1\n'
+    path.write_text(f"format = 1\n{ball}[[contact]]\n{table}\n")
+    with pytest.raises(ist.SceneFileError, match=message):
+        ist.load_scene(path)

@@ -1,0 +1,85 @@
+"""Sparse systems of nodes and links against dense ones, and the order of nested dissection."""
+
+import numpy as np
+
+from implicit_stepper.solvers.sparse import Left, dissected, factorised
+
+
+def test_a_system_of_nodes_and_links_is_that_of_its_dense_matrix():
+    rng = np.random.default_rng(0)
+    count, w, own = 12, 3, 4
+    nodes = rng.normal(size=(count, w, w)) + 6 * np.eye(w)
+    pairs = np.array([(a, b) for a in range(count) for b in (a + 1, a + 4) if b < count])
+    singles = np.arange(0, count, 2)[:, None]
+    links, dense = [], np.zeros((count * w, count * w))
+    for node in range(count):
+        dense[node * w : (node + 1) * w, node * w : (node + 1) * w] += nodes[node]
+    right_nodes, right_links, right = rng.normal(size=(count, w)), [], [np.zeros(0)]
+    extra_rows, extra_columns, corner = [], [], []
+    for numbers in (pairs, singles):
+        m, acting = len(numbers), numbers.shape[1] * w
+        left = rng.uniform(size=(m, own)) < 0.4
+        shifted = np.take_along_axis(left, rng.permuted(np.tile(np.arange(own), (m, 1)), axis=1), axis=1)
+        rest = rng.normal(size=(m, own + acting, own + acting))
+        links.append(Left(numbers, left, shifted, rest))
+        right_links.append(rng.normal(size=(m, own + acting)))
+        for k in range(m):
+            at = np.concatenate([np.arange(n * w, (n + 1) * w) for n in numbers[k]])
+            dense[np.ix_(at, at)] += rest[k, own:, own:]
+            np.add.at(right_nodes, numbers[k], 0.0)
+            for row in np.flatnonzero(left[k]):
+                line = np.zeros(count * w)
+                line[at] = rest[k, row, own:]
+                extra_rows.append(line)
+                right.append(right_links[-1][k, row : row + 1])
+            for column in np.flatnonzero(shifted[k]):
+                line = np.zeros(count * w)
+                line[at] = rest[k, own:, column]
+                extra_columns.append(line)
+            corner.append(rest[k][np.ix_(np.flatnonzero(left[k]), np.flatnonzero(shifted[k]))])
+    size = sum(len(block) for block in corner)
+    own_block, first = np.zeros((size, size)), 0
+    for block in corner:
+        own_block[first : first + len(block), first : first + len(block)] = block
+        first += len(block)
+    whole = np.block([[dense, np.array(extra_columns).T], [np.array(extra_rows), own_block]])
+    total = right_nodes.copy()
+    for link, pushed in zip(links, right_links, strict=True):
+        for k, numbers in enumerate(link.nodes):
+            total[numbers] += pushed[k, own:].reshape(-1, w)
+    expected = np.linalg.solve(whole, np.concatenate([total.reshape(-1), *right]))
+    order = dissected(rng.normal(size=(count, 3)), pairs)
+    found, left = factorised(nodes, links, order).solve(right_nodes, right_links)
+    assert np.max(np.abs(found.reshape(-1) - expected[: count * w])) < 1e-10
+    values = np.concatenate([part[link.columns] for part, link in zip(left, links, strict=True)])
+    assert np.max(np.abs(values - expected[count * w :])) < 1e-10
+
+
+def test_nested_dissection_of_a_grid_fills_less_than_its_rows_in_turn():
+    side = 20
+    points = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1).reshape(-1, 2).astype(float)
+    numbers = np.arange(side**2).reshape(side, side)
+    edges = np.concatenate(
+        [
+            np.stack([numbers[:, :-1].reshape(-1), numbers[:, 1:].reshape(-1)], axis=1),
+            np.stack([numbers[:-1].reshape(-1), numbers[1:].reshape(-1)], axis=1),
+        ]
+    )
+    rank = dissected(points, edges)
+    assert sorted(rank.tolist()) == list(range(side**2))
+
+    def fill(order):
+        neighbours = {n: set() for n in range(side**2)}
+        for a, b in edges.tolist():
+            neighbours[a].add(b)
+            neighbours[b].add(a)
+        entries = 0
+        for node in np.argsort(order).tolist():
+            near = neighbours.pop(node)
+            entries += len(near)
+            for other in near:
+                neighbours[other] |= near - {other}
+                neighbours[other].discard(node)
+        return entries
+
+    assert fill(rank) < 0.7 * fill(np.arange(side**2))
