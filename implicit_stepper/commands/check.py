@@ -15,7 +15,7 @@ from ..model.bodies import State
 from ..model.system import System
 from ..run.overlaps import Undeclared, check_start
 from ..run.scene_run import stepper_of
-from ..scene.description import BodyDescription, JointDescription, SceneDescription
+from ..scene.description import AlongDescription, BodyDescription, JointDescription, SceneDescription
 from ..scene.scene import Scene
 from ..stepping.run_certificate import first_gaps
 from ..stepping.stepper import closest_points
@@ -54,7 +54,7 @@ def report(scene: Scene) -> list[str]:
     described = scene.description()
     return [
         *_bodies(described, system, state),
-        *_contacts(described, system, gaps),
+        *_contacts(scene, system, gaps),
         *_joints(described),
         *_sizes(system),
         *_settings(described),
@@ -91,22 +91,14 @@ def _shape(shape: Shape) -> str:
     return f"{shape.shape_class.name}({values}{more})"
 
 
-def _contacts(described: SceneDescription, system: System, gaps: np.ndarray) -> list[str]:
-    laws = {frozenset((contact.first, contact.second)): contact for contact in described.contacts}
+def _contacts(scene: Scene, system: System, gaps: np.ndarray) -> list[str]:
     lines = []
-    for i, (first, second) in enumerate(system.contact_names):
-        contact = next(c for pair, c in laws.items() if pair == {_body(first, described), _body(second, described)})
+    for i, ((first, second), contact) in enumerate(zip(system.contact_names, scene.part_contacts(), strict=True)):
         law = contact.friction
         friction = f"mu = {law.mu:g}" + ("" if law.e_r == 0 else f", e_r = {law.e_r:g} m")
         soft = "" if contact.compliance is None else f", stiffness {contact.compliance.stiffness:g} N/m"
         lines.append(f"contact {i}: {first!r} and {second!r}, gap {gaps[i]:.4g} m, {friction}{soft}")
     return lines or ["no contacts: bodies pass through each other"]
-
-
-def _body(part: str, described: SceneDescription) -> str:
-    """The body that a part, "body[0]", belongs to."""
-    names = {body.name for body in described.bodies}
-    return part if part in names else part[: part.rindex("[")]
 
 
 def _joints(described: SceneDescription) -> list[str]:
@@ -115,9 +107,18 @@ def _joints(described: SceneDescription) -> list[str]:
         if isinstance(joint, JointDescription):
             lines.append(f"joint {joint.name!r}: {joint.first!r} and {joint.second!r}, {joint.joint!r:.200}")
         else:
-            what = f"stiffness {joint.stiffness:g}" if joint.motion is None else f"motion {joint.motion!r:.80}"
-            lines.append(f"joint {joint.name!r}: {what} along coordinate {joint.coordinate} of {joint.joint!r}")
+            lines.append(f"joint {joint.name!r}: {_along(joint)} along coordinate {joint.coordinate} of {joint.joint!r}")
     return lines
+
+
+def _along(joint: AlongDescription) -> str:
+    if joint.motion is not None:
+        return f"motion {joint.motion!r:.80}"
+    if joint.side is not None:
+        return f"bound {joint.bound:g}"
+    if joint.speed is not None:
+        return f"motor of speed {joint.speed:g} and at most {joint.most:g}"
+    return f"stiffness {joint.stiffness:g}, damping {joint.damping:g}"
 
 
 def _sizes(system: System) -> list[str]:

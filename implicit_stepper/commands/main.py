@@ -15,7 +15,7 @@ from ..paper.reproduce import CASES, reproduce
 from ..runtime.compilation_cache import use_compilation_cache
 from ..runtime.threads import one_blas_thread
 from ..runtime.version import VERSION
-from . import check, compare, machine, run, view
+from . import check, compare, convert, machine, run, scenes, view
 
 # exit codes: a row is out of tolerance; the command cannot run as it was given; Ctrl-C, as shells have it
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
@@ -51,6 +51,10 @@ def _alone(arguments: argparse.Namespace, cache: Path | None) -> int:
         check.run(arguments)
     elif arguments.command == "view":
         view.run(arguments)
+    elif arguments.command == "convert":
+        convert.run(arguments)
+    elif arguments.command == "scenes":
+        scenes.run()
     elif arguments.command == "info":
         machine.info(cache)
     else:
@@ -90,7 +94,7 @@ def _reproduce(arguments: argparse.Namespace, out: Path) -> int:
 
 
 def _misused(error: Exception) -> int:
-    print(f"implicit-stepper: {error}", file=sys.stderr)
+    print(f"implicit-stepper: {error} ({type(error).__name__}: see docs/errors.md)", file=sys.stderr)
     return MISUSED
 
 
@@ -133,6 +137,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_parser(commands)
     check.add_parser(commands)
     view.add_parser(commands)
+    convert.add_parser(commands)
+    scenes.add_parser(commands)
     machine.add_parsers(commands)
     return parser
 

@@ -34,6 +34,9 @@ def add_parser(commands) -> argparse.ArgumentParser:
     command.add_argument("--h", type=float, help="fixed step [s]")
     command.add_argument("--tol", type=float, help="tolerance for chosen steps, in place of --h")
     command.add_argument("--duration", type=float, help="how long [s]")
+    command.add_argument(
+        "--estimate-error", action="store_true", help="run again with half the step, and say how far the run is off"
+    )
     command.add_argument("--out", default="run.npz", metavar="FILE", help="trajectory to write (run.npz)")
     command.add_argument("--csv", metavar="FILE", help="the same as a table, too")
     command.add_argument("--resume", metavar="FILE", help="go on from the end of a saved trajectory of the scene")
@@ -54,7 +57,7 @@ def run(arguments: argparse.Namespace) -> str | None:
     start = None if arguments.resume is None else load(arguments.resume)
     begun, failure = time.perf_counter(), None
     try:
-        trajectory = run_scene(scene, start=start, **other)
+        trajectory = run_scene(scene, start=start, estimate_error=arguments.estimate_error, **other)
     except StepError as error:
         trajectory, failure = error.trajectory, str(error)
     except Interrupted as stop:
@@ -86,6 +89,8 @@ def _summary(scene: Scene, settings: RunSettings, run: Trajectory, seconds: floa
         f"solver       {np.sum(run.stats.iterations)} Jacobians, at most {np.max(run.stats.iterations)} a step; "
         f"largest residual {np.max(run.stats.residual):.1e}",
     ]
+    if run.error is not None:
+        lines.append(f"error        {repr(run.error).removeprefix('<ErrorEstimate: ').removesuffix('>')}, an estimate")
     if worst is not None:
         lines.append(f"certificate  largest violation {np.max(run.certificate[worst], initial=0.0):.1e}, of {worst!r}")
     left_out = f", without {', '.join(energy.left_out)}" if energy.left_out else ""

@@ -10,6 +10,7 @@ import pytest
 
 import implicit_stepper as ist
 from implicit_stepper.commands import main, run
+from implicit_stepper.paper.comparisons import CASES
 
 SCENES = Path(__file__).parents[2] / "examples" / "scenes"
 SPIN = str(SCENES / "spinning_sphere.toml")
@@ -126,6 +127,13 @@ def test_info_and_warm(tmp_path, capsys):
     assert f"implicit-stepper {ist.__version__}" in said
     assert "precision: float64" in said
     assert str(tmp_path) in said
+
+
+def test_scenes_that_have_names_are_listed_with_what_they_show(capsys):
+    assert main.main(["scenes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(CASES)
+    assert "block         a block slides on a plane until friction stops it (1.5 s)" in lines
 
 
 def test_help_tells_the_exit_codes(capsys):
