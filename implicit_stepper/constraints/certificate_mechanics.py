@@ -211,12 +211,12 @@ def momentum(system: System, rotation, velocity):
 
 def loads(system: System, at: State):
     """Weight and applied wrenches (nb, 6 or 3) [N, N m] in a state."""
-    applied = [
-        given if function is None else function(at.time, at.position[i], at.orientation[i], at.velocity[i])
-        for i, (function, given) in enumerate(zip(system.wrench_functions, system.wrench, strict=True))
-    ]
+    applied = jnp.asarray(system.wrench)
+    for i, function in enumerate(system.wrench_functions):
+        if function is not None:
+            applied = applied.at[i].set(function(at.time, at.position[i], at.orientation[i], at.velocity[i]))
     weight = system.mass[:, None] * system.gravity
-    return jnp.stack(applied) + jnp.concatenate([weight, jnp.zeros_like(at.velocity[:, system.dimension :])], axis=1)
+    return applied + jnp.concatenate([weight, jnp.zeros_like(at.velocity[:, system.dimension :])], axis=1)
 
 
 def free_energy(system: System, before: State, known, h):

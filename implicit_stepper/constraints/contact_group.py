@@ -52,12 +52,13 @@ class ContactGroup:
     """Contacts whose shapes have the same classes and whose bodies move alike: one compiled kernel, `vmap`ped over them.
 
     Static: `pair`; `bodies`, per contact its two body numbers (moving bodies first, then fixed ones); `moving`, whether
-    body 1 and body 2 move; `numbers`, the contacts' places in the order of `Scene.add_contact`. Arrays, first axis the nc
-    contacts: shape parameters `theta_i` (nc, k), `slope_i` (nc, m) and `interior_i` (nc, d) of `shapes.surface`; friction
-    `mu` (nc,), semi-axes `e` (nc, 3) = (e_t, e_o, e_r), or (nc, 1) in the plane; `direction` (nc, d) in the frame of body
-    1, zero where the tangents may be any; `compliance` (nc,) = 1/k [m/N] and `dissipation_time` (nc,) [s]; `restitution`
-    (nc,), Newton's e, None where it is 0. `frame_i` is None where all shapes have the frames of their bodies, and the
-    compliance where contacts are rigid, so that the common case computes nothing.
+    body 1 and body 2 move; `numbers`, the contacts' places in the order of `Scene.add_contact`; `of_impulses`, whether
+    restitution is a share of impulses, Poisson's, and not of speeds, Newton's. Arrays, first axis the nc contacts: shape
+    parameters `theta_i` (nc, k), `slope_i` (nc, m) and `interior_i` (nc, d) of `shapes.surface`; friction `mu` (nc,),
+    semi-axes `e` (nc, 3) = (e_t, e_o, e_r), or (nc, 1) in the plane; `direction` (nc, d) in the frame of body 1, zero where
+    the tangents may be any; `compliance` (nc,) = 1/k [m/N] and `dissipation_time` (nc,) [s]; `restitution` (nc,), e of
+    impacts, None where it is 0. `frame_i` is None where all shapes have the frames of their bodies, and the compliance
+    where contacts are rigid, so that the common case computes nothing.
     """
 
     pair: PairClass = dataclasses.field(metadata={"static": True})
@@ -78,6 +79,7 @@ class ContactGroup:
     compliance: jax.Array | None
     dissipation_time: jax.Array | None
     restitution: jax.Array | None = None
+    of_impulses: bool = dataclasses.field(default=False, metadata={"static": True})
 
     @property
     def width(self) -> int:
@@ -228,9 +230,10 @@ class ContactGroup:
         (weights, slacks), (p, gap), (force, rate) = self.pairs(at, point)
         along = jnp.where(self.e > 0, point.u.y / at.units.impulse, 0.0) - STEP * point.w / at.units.speed
         radius = self.mu * force
-        touching = p > gap
+        # bodies that touch without force are in contact, whatever rounding makes of either
+        touching, pressed = p > gap - at.noise / at.units.gap - _SLIGHT, force > rate - _SLIGHT
         sticking = touching & (length_of(along) <= radius + _SLIGHT) & (radius > 0)
-        return Held(touching, force > rate, sticking, touching & (weights > slacks))
+        return Held(touching, pressed, sticking, touching & (weights > slacks))
 
     def margins(self, at: Instant, point: Point, named: Held):
         """How far (2 + pairs,) every half that is `named` is from being left, dimensionless, >= 0 while it is not: gap or

@@ -7,6 +7,7 @@ body 1 to that on body 2, whose x axes are the axes of the joint:
     Hinge        away = 0, the x axes parallel           Cylindrical  away_y = away_z = 0, the x axes parallel
     Universal    away = 0, the x axes at right angles    Planar       away_x = 0, the x axes parallel
     Fixed        away = 0, no rotation                   Distance     |away| = length
+    Screw        as Cylindrical, and the angle about the x axes is 2 pi away_x / lead
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _parallel(turned):
     return turned[1:, 0]
 
 
-def _locked(turned):
+def locked(turned):
     """0 where nothing is turned: (3,), or (1,) in the plane."""
     if turned.shape == (2, 2):
         return turned[1:, 0]
@@ -56,13 +57,21 @@ def hinge(parameters, pose_1, pose_2, time):
 def slider(parameters, pose_1, pose_2, time):
     """Closure: (2,) [m] and (3,) [rad], or (1,) and (1,)."""
     away, turned = _seen(parameters, pose_1, pose_2)
-    return jnp.concatenate([away[1:], _locked(turned)])
+    return jnp.concatenate([away[1:], locked(turned)])
 
 
 def cylindrical(parameters, pose_1, pose_2, time):
     """Closure: (2,) [m] and (2,) [rad]."""
     away, turned = _seen(parameters, pose_1, pose_2)
     return jnp.concatenate([away[1:], _parallel(turned)])
+
+
+def screw(parameters, pose_1, pose_2, time):
+    """Closure: (2,) [m] and (3,) [rad]; the last, of whole turns, is told within one."""
+    away, turned = _seen(parameters, pose_1, pose_2)
+    ahead = _angle(turned) - 2 * jnp.pi * away[0] / parameters["lead"]
+    ahead = jnp.arctan2(jnp.sin(ahead), jnp.cos(ahead))
+    return jnp.append(jnp.concatenate([away[1:], _parallel(turned)]), ahead)
 
 
 def planar(parameters, pose_1, pose_2, time):
@@ -80,7 +89,7 @@ def universal(parameters, pose_1, pose_2, time):
 def fixed(parameters, pose_1, pose_2, time):
     """Closure: (3,) [m] and (3,) [rad], or (2,) and (1,)."""
     away, turned = _seen(parameters, pose_1, pose_2)
-    return jnp.concatenate([away, _locked(turned)])
+    return jnp.concatenate([away, locked(turned)])
 
 
 def distance(parameters, pose_1, pose_2, time):
@@ -99,6 +108,16 @@ def _angle(turned):
 def turn(parameters, pose_1, pose_2):
     """Coordinate (1,) [rad] of a hinge."""
     return _angle(_seen(parameters, pose_1, pose_2)[1])[None]
+
+
+def two_turns(parameters, pose_1, pose_2):
+    """Coordinates (2,) [rad] of a universal joint: of the axis on body 2 about that on body 1, and against the axis on body
+    2 of that on body 1 about it, both from where they were."""
+    _, turned = _seen(parameters, pose_1, pose_2)
+    about_1 = jnp.arctan2(turned[2, 0], turned[1, 0])
+    about_2 = -jnp.arctan2(turned[0, 2], turned[0, 1])
+    since = jnp.stack([about_1, about_2]) - parameters["first"]
+    return jnp.arctan2(jnp.sin(since), jnp.cos(since))
 
 
 def shift(parameters, pose_1, pose_2):

@@ -41,12 +41,12 @@ class Checked(NamedTuple):
     work: jax.Array
 
 
-def check(system: System, units: Scales, at: State, record: Joints, h) -> Checked | None:
+def check(system: System, units: Scales, at: State, record: Joints, h, sums: bool = False) -> Checked | None:
     """Of all joints in the state `at`, whose `record` has impulses in it; with etas, of a stage. None without joints.
 
     "closure" holds g = 0, or the force of an elastic joint over h [s], and what the record says of g and of coordinates;
     "closure rate", asked for at stages and after impacts, that G V + g_t = 0; "reaction", that the impulses are G^T times
-    the multipliers."""
+    the multipliers. `sums`: impulses are those of several impacts, of which each had velocities of its own."""
     if not system.joints:
         return None
     orientations = jnp.concatenate([at.orientation, system.fixed_orientation])
@@ -56,7 +56,7 @@ def check(system: System, units: Scales, at: State, record: Joints, h) -> Checke
         own = jax.tree.map(lambda a, group=group: take(a, group.numbers), record)
         numbers = np.array(group.bodies).T
         sides = [(*(take(part, n) for part in every), take(orientations, n)) for n in numbers]
-        one = functools.partial(_of_one, system, units, at.time, h)
+        one = functools.partial(_of_one, system, units, at.time, h, sums)
         found, eta_1, eta_2 = jax.vmap(one)(group, own, units.impulse[g], *sides)
         etas.append(dataclasses.replace(own, impulse_1=eta_1, impulse_2=eta_2))
         work = work + sum(jnp.sum(i * side[2]) for i, side in zip((own.impulse_1, own.impulse_2), sides, strict=True))
@@ -68,7 +68,7 @@ def check(system: System, units: Scales, at: State, record: Joints, h) -> Checke
     return Checked(joined, given(system, record), given(system, shifts), given(system, magnitudes), work)
 
 
-def _of_one(system: System, units: Scales, time, h, member: JointGroup, record: Joints, impulse, side_1, side_2):
+def _of_one(system: System, units: Scales, time, h, sums: bool, member: JointGroup, record: Joints, impulse, side_1, side_2):
     """Violations () of one joint, and the wrenches of its eta on both bodies; a side is (position, rotation, velocity,
     orientation)."""
     poses = [(position, orientation) for position, _, _, orientation in (side_1, side_2)]
@@ -103,7 +103,8 @@ def _of_one(system: System, units: Scales, time, h, member: JointGroup, record: 
     written = _defect(member, side_1, side_2, g)
     open_ = jnp.max(beyond_rounding(written * lengths, far), initial=0.0) / units.gap
     if member.unilateral:
-        open_, rate = _limit(units, lengths, multipliers, g, rate, record.eta, size, far, h)
+        acts = 0.0 * multipliers if sums else multipliers
+        open_, rate = _limit(units, lengths, acts, g, rate, record.eta, size, far, h)
     if member.stiffness is not None:
         force = member.stiffness * g + member.damping * rate
         # digits of g and of its rate are those of the places and speeds that they are differences of
@@ -192,10 +193,12 @@ def given(system: System, record: Joints):
     return jnp.sum(share * jnp.concatenate([record.impulse_1, record.impulse_2])[:, None], axis=0)
 
 
-def impact(system: System, units: Scales, after: State, record: Joints) -> dict[str, jax.Array]:
+def impact(system: System, units: Scales, after: State, record: Joints, sums: bool) -> dict[str, jax.Array]:
     """Violations of the `record` of an impact by name, each (nj,): "reaction", and "closure rate" with the velocities
     `after` it. (That closures hold there is told by the steps around it.)"""
-    found = check(system, units, after, dataclasses.replace(record, eta=jnp.zeros_like(record.closure)), 0.0).violations
+    found = check(
+        system, units, after, dataclasses.replace(record, eta=jnp.zeros_like(record.closure)), 0.0, sums
+    ).violations
     return {name: found[name] for name in ("closure rate", "reaction")}
 
 
@@ -231,11 +234,21 @@ def _turn(frame_1, frame_2):
     return inner(frame_1, total) / 2
 
 
+def _ahead(lead, away, frame_1, frame_2):
+    """By how much y_2 is turned about the axis beyond where x_1 . away has it: 0 where y_2 is along y_1 turned so."""
+    angle = 2 * jnp.pi * inner(frame_1[0], away) / lead
+    wanted = jnp.cos(angle) * frame_1[1] + jnp.sin(angle) * frame_1[2]
+    return inner(frame_1[0], mechanics.across(wanted, frame_2[1]))
+
+
 _DEFECTS = {
     joint_frames.ball_joint: lambda p, away, f_1, f_2: away,
     joint_frames.hinge: lambda p, away, f_1, f_2: jnp.concatenate([away, _tilt(f_1, f_2)]),
     joint_frames.slider: lambda p, away, f_1, f_2: jnp.concatenate([_apart(f_1, away), _turn(f_1, f_2)]),
     joint_frames.cylindrical: lambda p, away, f_1, f_2: jnp.concatenate([_apart(f_1, away), _tilt(f_1, f_2)]),
+    joint_frames.screw: lambda p, away, f_1, f_2: jnp.append(
+        jnp.concatenate([_apart(f_1, away), _tilt(f_1, f_2)]), _ahead(p["lead"], away, f_1, f_2)
+    ),
     joint_frames.planar: lambda p, away, f_1, f_2: jnp.append(inner(f_1[0], away), _tilt(f_1, f_2)),
     joint_frames.universal: lambda p, away, f_1, f_2: jnp.append(away, inner(f_1[0], f_2[0])),
     joint_frames.fixed: lambda p, away, f_1, f_2: jnp.concatenate([away, _turn(f_1, f_2)]),

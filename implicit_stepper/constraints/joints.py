@@ -77,7 +77,7 @@ class _Joint:
         frames = self._frames(place_1, place_2)
         own = dict(zip(("point_1", "point_2", "frame_1", "frame_2"), (*points, *frames), strict=True))
         free = _COORDINATES.get(kind, (_NONE, _NONE))[d - 2]
-        form = Form(closure, angles, own | self._more(), *free)
+        form = Form(closure, angles, own | self._more() | self._first(place_1, place_2, *frames), *free)
         return form if self.friction is None else self._rubbing(form, d)
 
     def _rubbing(self, form: Form, d: int) -> Form:
@@ -99,6 +99,10 @@ class _Joint:
 
     def _more(self) -> dict[str, Any]:
         """Further parameters."""
+        return {}
+
+    def _first(self, place_1: Place, place_2: Place, frame_1, frame_2) -> dict[str, Any]:
+        """Parameters that say where the bodies are as the joint is made."""
         return {}
 
 
@@ -156,6 +160,20 @@ class Cylindrical(_Along):
 
 
 @dataclasses.dataclass(frozen=True)
+class Screw(_Along):
+    """A `Cylindrical` joint that moves on by `lead` [m] per turn of body 2 against body 1 about the axes, by the right-hand
+    rule; a negative one is that of a left-hand thread."""
+
+    lead: float
+
+    def _more(self) -> dict[str, Any]:
+        lead = number("lead", self.lead)
+        if lead == 0:
+            raise ValueError("`lead` = 0 turns without moving on: take a Hinge.")
+        return {"lead": np.asarray(lead)}
+
+
+@dataclasses.dataclass(frozen=True)
 class Planar(_Along):
     """`point_2` is in the plane through `point_1` across the axes, which are parallel."""
 
@@ -168,6 +186,10 @@ class Universal(_Along):
         d = len(place_1.centre)
         axes = [_unit(name, getattr(self, name), d) for name in ("axis_1", "axis_2")]
         return tuple(_completed(x, np.eye(d)[np.argmin(np.abs(x))]) for x in axes)
+
+    def _first(self, place_1: Place, place_2: Place, frame_1, frame_2) -> dict[str, Any]:
+        turned = (place_1.rotation @ frame_1).T @ place_2.rotation @ frame_2
+        return {"first": np.array([np.arctan2(turned[2, 0], turned[1, 0]), -np.arctan2(turned[0, 2], turned[0, 1])])}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -268,6 +290,7 @@ _CLOSURES = {
     Hinge: (_NONE, (joint_frames.hinge, 3 * _LENGTH + 2 * _ANGLE)),
     Slider: ((joint_frames.slider, _LENGTH + _ANGLE), (joint_frames.slider, 2 * _LENGTH + 3 * _ANGLE)),
     Cylindrical: (_NONE, (joint_frames.cylindrical, 2 * _LENGTH + 2 * _ANGLE)),
+    Screw: (_NONE, (joint_frames.screw, 2 * _LENGTH + 3 * _ANGLE)),
     Planar: (_NONE, (joint_frames.planar, _LENGTH + 2 * _ANGLE)),
     Universal: (_NONE, (joint_frames.universal, 3 * _LENGTH + _ANGLE)),
     Fixed: ((joint_frames.fixed, 2 * _LENGTH + _ANGLE), (joint_frames.fixed, 3 * _LENGTH + 3 * _ANGLE)),
@@ -279,6 +302,8 @@ _COORDINATES = {
     Hinge: (_NONE, (joint_frames.turn, _ANGLE)),
     Slider: ((joint_frames.shift, _LENGTH), (joint_frames.shift, _LENGTH)),
     Cylindrical: (_NONE, (joint_frames.shift_and_turn, _LENGTH + _ANGLE)),
+    Screw: (_NONE, (joint_frames.turn, _ANGLE)),
+    Universal: (_NONE, (joint_frames.two_turns, 2 * _ANGLE)),
     Planar: (_NONE, (joint_frames.in_a_plane, 2 * _LENGTH + _ANGLE)),
 }
 # by class: which multipliers are the reaction across the coordinate that rubs, in the plane and in space
@@ -286,6 +311,7 @@ _ACROSS = {BallJoint: ((0, 1), ()), Hinge: ((), (1, 2)), Slider: ((0,), (0, 1))}
 _PLANAR = {
     Hinge: "BallJoint",
     Cylindrical: "Slider, or a UserConstraint that lets it turn",
+    Screw: "Slider, as nothing turns about an axis in the plane",
     Planar: "none, as bodies are in the plane already",
     Universal: "BallJoint",
 }

@@ -1,10 +1,11 @@
-"""Newton's law of impact: bodies part with a share of the speed with which they met.
+"""Laws of impact with rebound: Newton's, of speeds, and Poisson's, of impulses.
 
-    0 <= P_n _|_ v_n+ + e v_n- >= 0         at fixed poses, v_n- < 0 the speed of approach
+    Newton      0 <= P_n _|_ v_n+ + e v_n- >= 0             at fixed poses, v_n- < 0 the speed of approach
+    Poisson     0 <= P_c _|_ v_n >= 0,  then  0 <= P_e - e P_c _|_ v_n+ >= 0,      P_n = P_c + P_e
 
-beside the friction law with the slips after the impact. With friction it can raise energy (Kane and Levinson 1985); such an
-impact is refused by its certificate. All contacts of an impact take part at once. Rebounds slower than `SLIGHT` do not
-happen, by which repeated ones end.
+beside the friction law with the slips after the impact, or after each of the two parts, compression and expansion, of
+Poisson (Glocker and Pfeiffer 1995). Newton's law with friction can raise energy (Kane and Levinson 1985); such an impact is
+refused by its certificate. Rebounds slower than `SLIGHT` do not happen, by which repeated ones end.
 """
 
 from __future__ import annotations
@@ -23,7 +24,22 @@ class Newton:
     e: float
 
     def __post_init__(self):
-        value = number("e", self.e)
-        if not 0 <= value <= 1:
-            raise ValueError(f"`e` = {value} is not in [0, 1]: 0 is an impact without rebound, 1 one without loss.")
-        object.__setattr__(self, "e", value)
+        object.__setattr__(self, "e", _share(self.e))
+
+
+@dataclasses.dataclass(frozen=True)
+class Poisson:
+    """`e` in [0, 1], the share of the impulse of compression with which bodies part. Raises `ValueError` naming the
+    argument."""
+
+    e: float
+
+    def __post_init__(self):
+        object.__setattr__(self, "e", _share(self.e))
+
+
+def _share(e) -> float:
+    value = number("e", e)
+    if not 0 <= value <= 1:
+        raise ValueError(f"`e` = {value} is not in [0, 1]: 0 is an impact without rebound, 1 one without loss.")
+    return value

@@ -18,7 +18,7 @@ from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
 from ..model.units import scales
-from .energy import excess_energy
+from .energy import excess_energy, parting_work
 
 
 def certificate(system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
@@ -33,17 +33,8 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
     `direction`; the points of bodies apart moved along faces that are parallel; and multipliers of more faces than are
     needed to span n.
     """
-    units, d = scales(system, h), system.dimension
-    end = mechanics.everywhere(system, after.position, after.orientation, after.velocity)
-    gained = mechanics.momentum(system, end.rotation[: system.body_count], after.velocity)
-    known = violations.known_momentum(system, before) + h * mechanics.loads(system, before)
-    turn = h * after.velocity[:, d:]
-    there = State(
-        before.time + h,
-        before.position + h * after.velocity[:, :d],
-        mechanics.turned(before.orientation, turn),
-        after.velocity,
-    )
+    units = scales(system, h)
+    end, known, gained, off = of_bodies(system, before, after, h)
     parts, balance, passing = [], gained - known, jnp.abs(gained) + jnp.abs(known)
     own = dataclasses.replace(contacts, joints=None)
     for group, impulse in zip(system.groups, units.impulse, strict=False):
@@ -61,9 +52,27 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
         balance, passing = balance - checked.given, passing + checked.passing
         joined |= checked.violations
         free = free + jnp.maximum(checked.work, 0.0)  # of what moves by the clock
+    parting = parting_work(contacts.normal_impulse, contacts.gap_start, h)
     return {
         "momentum": jnp.max(mechanics.imbalance(units.momentum, balance, passing), axis=1),
-        "pose": violations.pose_violations(units, before, after, there, turn, h),
-        "energy": excess_energy(system, kinetic, contacts, h, free)[None],
+        "pose": off,
+        "energy": excess_energy(system, kinetic, parting, free)[None],
         **joined,
     }
+
+
+def of_bodies(system: System, before: State, after: State, h) -> tuple[mechanics.Bodies, jax.Array, jax.Array, jax.Array]:
+    """All bodies `after` the step; the momenta (nb, 6 or 3) that are known before contact acts, and those gained; how far
+    (nb,) poses and time are from where the velocities lead."""
+    units, d = scales(system, h), system.dimension
+    end = mechanics.everywhere(system, after.position, after.orientation, after.velocity)
+    gained = mechanics.momentum(system, end.rotation[: system.body_count], after.velocity)
+    known = violations.known_momentum(system, before) + h * mechanics.loads(system, before)
+    turn = h * after.velocity[:, d:]
+    there = State(
+        before.time + h,
+        before.position + h * after.velocity[:, :d],
+        mechanics.turned(before.orientation, turn),
+        after.velocity,
+    )
+    return end, known, gained, violations.pose_violations(units, before, after, there, turn, h)

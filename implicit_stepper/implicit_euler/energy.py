@@ -14,7 +14,6 @@ from shapes.small_algebra import inner
 
 from ..model import bodies
 from ..model.bodies import State
-from ..model.records import Contacts
 from ..model.system import System, take
 from ..solvers.linear import small_inverse
 
@@ -69,14 +68,18 @@ def created(system: System, before: State, after: State, h, share, pushed, veloc
     return (end - start + lifted - work) / (end + jnp.sum(system.mass) * system.acceleration * system.length)
 
 
-def excess_energy(system: System, kinetic, contacts: Contacts, h, free):
+def parting_work(p_n, gap_start, h):
+    """The work () [J] that at most parts bodies in overlap, by impulses `p_n` (nc,) [N s] from gaps (nc,) [m]."""
+    return (p_n * -gap_start.clip(max=0.0)).sum() / h
+
+
+def excess_energy(system: System, kinetic, parting, free):
     """How far the `kinetic` energy () [J] after a step exceeds 1.05 times `free` () [J], that of the motion without contact,
     in units of m g L (), >= 0.
 
-    Bodies that overlap at the start part with depth/h, which costs the work p_n depth/h. A compliant contact parts them
-    less far, and gives back less than that.
+    Bodies that overlap at the start part with depth/h, which costs the work p_n depth/h, of all `parting` () [J]. A
+    compliant contact parts them less far, and gives back less than that.
     """
-    pushed = jnp.sum(contacts.normal_impulse * jnp.maximum(-contacts.gap_start, 0.0)) / h
     unit = jnp.sum(system.mass) * system.acceleration * system.length
-    allowed = _RATIO * free + _SLACK * unit + pushed
+    allowed = _RATIO * free + _SLACK * unit + parting
     return jnp.maximum(kinetic - allowed, 0.0) / unit

@@ -62,7 +62,9 @@ class GeometricallyImplicit:
     of the friction rows, "projection" or "fischer-burmeister", which have the same roots. With `gap="in_ncp"` closest points
     are unknowns of the problem; with "query" its residual calls a closest-point solver, as a stepper with collision
     detection outside does; that serves bodies of one smooth inequality each. The `jacobian` is kept in blocks where there
-    are many unknowns ("by size"), or always one matrix ("dense"). Raises `ValueError` naming the argument.
+    are many unknowns ("by size"), or always one matrix ("dense"); runs of `simulate` with more than 200 pairs that may
+    touch, or with "sparse" any, find these step by step and solve sparse systems (see `many_bodies`). Raises `ValueError`
+    naming the argument.
     """
 
     normals_at_start: ClassVar[bool] = False
@@ -95,7 +97,7 @@ class GeometricallyImplicit:
             checks.count(name, getattr(self, name))
         checks.one_of("friction", self.friction, FRICTION_ROWS)
         checks.one_of("gap", self.gap, ("in_ncp", "query"))
-        checks.one_of("jacobian", self.jacobian, ("by size", "dense"))
+        checks.one_of("jacobian", self.jacobian, ("by size", "dense", "sparse"))
 
     @property
     def _dense(self) -> bool:

@@ -8,6 +8,7 @@ each is a function of its own unknowns and those velocities, hence one small den
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import jax
@@ -97,7 +98,7 @@ def round_off(problem: StepProblem):
 def residual(problem: StepProblem, z):
     """F (N,) at z (N,), both dimensionless: Chakraborty (10)-(11) with complementarity as roots."""
     where, parts = layout(problem.system), []
-    balances = _over_bodies(problem, where, lambda f: f, z)
+    balances = over_bodies(problem, lambda f: f, take(z, where.velocity))
     for g, own in enumerate(_over_constraints(problem, where, lambda f: f, z)):
         rows, pushes = _parted(problem, where, g, own[..., None])
         balances = balances + pushes[..., 0]
@@ -108,7 +109,7 @@ def residual(problem: StepProblem, z):
 def linearize(problem: StepProblem, z):
     """F (N,) and dF/dz (N, N), assembled from one forward-mode block per body and per constraint."""
     where = layout(problem.system)
-    F, block = _over_bodies(problem, where, linearized, z)
+    F, block = over_bodies(problem, linearized, take(z, where.velocity))
     top = apart(block)
     top = jnp.concatenate([F[..., None], top, jnp.zeros((*F.shape, where.size - top.shape[2]))], axis=2)
     all_rows = []
@@ -128,7 +129,7 @@ def linearize(problem: StepProblem, z):
 def blocks(problem: StepProblem, z) -> tuple[jax.Array, Blocks]:
     """F (N,) and dF/dz by the blocks of bodies and constraints."""
     where, parts, links = layout(problem.system), [], []
-    balances, nodes = _over_bodies(problem, where, linearized, z)
+    balances, nodes = over_bodies(problem, linearized, take(z, where.velocity))
     for g, (own, block) in enumerate(_over_constraints(problem, where, linearized, z)):
         rows, pushes = _parted(problem, where, g, own[..., None])
         balances = balances + pushes[..., 0]
@@ -177,8 +178,9 @@ def _parted(problem: StepProblem, where: Layout, g: int, own):
     return rows, jnp.sum(share[..., None, None] * pushes, axis=(0, 1))
 
 
-def _over_bodies(problem: StepProblem, where: Layout, transform: Callable, z):
-    """`transform` of each body's momentum balance as a function of its own unknowns."""
+def over_bodies(problem: StepProblem, transform: Callable, V):
+    """`transform` of each body's momentum balance, without constraints, as a function of its own velocity, of V (nb, 6 or
+    3), dimensionless."""
     system, state, units = problem.system, problem.state, problem.scales
 
     def one(nu, unit, momentum_unit, mass, inertia, position, orientation, momentum):
@@ -189,9 +191,23 @@ def _over_bodies(problem: StepProblem, where: Layout, transform: Callable, z):
         return transform(balance)(nu)
 
     return jax.vmap(one)(
-        take(z, where.velocity), units.velocity, units.momentum, system.mass, system.inertia,
+        V, units.velocity, units.momentum, system.mass, system.inertia,
         state.position, state.orientation, problem.momentum,
     )  # fmt: skip
+
+
+def rows_and_impulses(member, units: Units, momentum_units, reference, starts, time, h, friction: str, physical):
+    """Rows (width,) of one constraint, a member of its group, and its impulses (acting,) on its moving bodies in
+    `momentum_units` (acting,), at the end of a step of h [s] at `time` [s], at the `physical` unknowns (width + acting,) of
+    its block: its own, and the velocities of its moving bodies, which `starts`, two motions, are where the step begins."""
+    parts = iter(jnp.split(physical[member.width :], sum(member.moving)))
+    motions = [
+        kinematics.moved(start, next(parts), h) if moves else start
+        for start, moves in zip(starts, member.moving, strict=True)
+    ]
+    stated, wrenches = member.conditions(physical[: member.width], reference, units, *motions, time, h)
+    on_moving = [w for w, moves in zip(wrenches, member.moving, strict=True) if moves]
+    return jnp.concatenate([conditions.rows(stated, friction), -jnp.concatenate(on_moving) / momentum_units])
 
 
 def _over_constraints(problem: StepProblem, where: Layout, transform: Callable, z):
@@ -203,27 +219,14 @@ def _over_constraints(problem: StepProblem, where: Layout, transform: Callable, 
         sides = [np.array(group.bodies)[:, i] for i, moves in enumerate(group.moving) if moves]
         return jnp.concatenate([take(values, numbers) for numbers in sides], axis=1)
 
+    def one(block, unit, impulse, momentum_units, reference, member, starts):
+        measured = Units(units.length, units.gap, units.speed, impulse)
+        own = functools.partial(
+            rows_and_impulses, member, measured, momentum_units, reference, starts, time, problem.h, problem.friction
+        )
+        return transform(lambda block: own(block * unit))(block)
+
     for g, group in enumerate(problem.system.constraints):
-        width = where.unknowns[g].shape[1]
-
-        def one(block, unit, impulse, momentum_units, reference, member, starts, group=group, width=width):
-            measured = Units(units.length, units.gap, units.speed, impulse)
-
-            def rows_and_impulses(block):
-                physical = block * unit
-                parts = iter(jnp.split(physical[width:], sum(group.moving)))
-                motions = [
-                    kinematics.moved(start, next(parts), problem.h) if moves else start
-                    for start, moves in zip(starts, group.moving, strict=True)
-                ]
-                stated, wrenches = member.conditions(physical[:width], reference, measured, *motions, time, problem.h)
-                on_moving = [w for w, moves in zip(wrenches, group.moving, strict=True) if moves]
-                return jnp.concatenate(
-                    [conditions.rows(stated, problem.friction), -jnp.concatenate(on_moving) / momentum_units]
-                )
-
-            return transform(rows_and_impulses)(block)
-
         index = where.unknowns[g]
         results.append(
             jax.vmap(one)(

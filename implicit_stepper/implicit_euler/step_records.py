@@ -30,7 +30,7 @@ def records(problem: ncp.StepProblem, unknowns, references, gaps, end: State) ->
         return dataclasses.replace(no_contacts(system.dimension), joints=joints), ()
     most = tuple(max(count(g.pair) for g in system.groups) for count in (lambda p: p.first.count, lambda p: p.second.count))
     records = [
-        jax.vmap(functools.partial(_record, problem, most))(
+        jax.vmap(functools.partial(contact_record, problem.scales.length, most))(
             group,
             take(unknowns, index),
             reference,
@@ -43,10 +43,11 @@ def records(problem: ncp.StepProblem, unknowns, references, gaps, end: State) ->
     return dataclasses.replace(joined, joints=joints), tuple(record.tangent for record in records)
 
 
-def _record(problem: ncp.StepProblem, most, member: ContactGroup, unknowns, reference, motion_1, motion_2, gap_start):
-    """One contact at the end of the step, from its unknowns (width,) in physical units; `most` = multipliers to pad to."""
+def contact_record(length, most, member: ContactGroup, unknowns, reference, motion_1, motion_2, gap_start) -> Contacts:
+    """One contact at the end of the step, from its unknowns (width,) in physical units; `length` () [m] of the scene; `most`
+    = multipliers to pad to."""
     u = contact.split(member, unknowns)
-    kkt = contact.geometry_rows(member, u.closest, reference, problem.scales.length, motion_1, motion_2)
+    kkt = contact.geometry_rows(member, u.closest, reference, length, motion_1, motion_2)
     geometry = kkt.geometry
     _, slip = contact.slip_velocities(geometry, motion_1.position, motion_2.position, motion_1.velocity, motion_2.velocity)
     w = member.e * slip

@@ -27,6 +27,8 @@ from ..stepping.run_certificate import first_gaps
 from ..stepping.stepper import closest_points
 from ..stepping.sweep import Passage, Sweep
 from . import euler_steps, impact, impact_records, radau_contact, stage_records
+from .apart import sharp
+from .elsewhere import meets_elsewhere
 from .error_control import Tolerance
 from .event_loop import Limits, Point, Reason, Taken, Way, advance, way_from
 from .events import Event, event_of, found_events
@@ -70,7 +72,7 @@ class Run:
 def _resume(stepper: RadauContact, system: System, state: State, closest, references):
     """The impact in `state`, of no impulses if there is none; the memory with which motion goes on; and a guess of its
     modes."""
-    hit, found = impact.meet(system, state, closest, references)
+    hit, found = impact.meet(system, state, closest, references, stepper.impacts == "sequential")
     memory = radau_contact.steady(stepper.stages, system, hit.state, found)
     ahead = dataclasses.replace(memory, rates=memory.rates + found.h * found.acceleration)
     return hit, memory, radau_contact.modes_at_end(stepper, system, hit.state, ahead)
@@ -90,7 +92,7 @@ def _programs(ahead: Callable, stepper: RadauContact, system: System, state: Sta
     after = hit.state
     way = way_from(stepper, system, Point(after, memory, modes, np.asarray(False), h))
     _, taken, *_ = ahead(advance, stepper, system, way, limits)
-    if _meets_in_faces(system):
+    if sharp(system):
         loop.programs(ahead, stepper.one_stage, system, state, 0.0, closest)
     ahead(_here, system, after, memory)
     ahead(loop.certificates, stepper, system, after, taken.state, taken.contacts, taken.h)
@@ -157,10 +159,9 @@ class _Driver:
         self.counts = dict.fromkeys(("solves", "inaccurate", "landings", "impacts", "one-stage steps", "coarse steps"), 0)
         self.starts, self.across = 0, 1
         self.failure = ""
-        self.faces = _meets_in_faces(system)
+        self.faces = sharp(system)
         self.solves = first_call(stepper.stages * system.unknown_count)
-        # the way between two events, if the run is on one; the work done and allowed until `end`; the time left at the way's
-        # beginning
+        # the way between two events, if on one; the work done and allowed until `end`; the time left as it began
         self.way: Way | None = None
         self.span: tuple[int, int] | None = None
         self.began = 0.0
@@ -266,10 +267,9 @@ class _Driver:
         """The run as it is now."""
         if not self.taken:
             state = jax.tree.map(np.asarray, self.first)
-            what = f"the first step, from t = {float(state.time):.9g} s, failed: {self.failure}"
-            raise StepError(
-                what, result=Result.NOT_CONVERGED, time=float(state.time), trajectory=None, state=state, certificate={}
-            )
+            begun = float(state.time)
+            what = f"the first step, from t = {begun:.9g} s, failed: {self.failure}"
+            raise StepError(what, result=Result.NOT_CONVERGED, time=begun, trajectory=None, state=state, certificate={})
         taken = impact_records.with_impacts(jax.tree.map(lambda *parts: np.concatenate(parts), *self.taken), self.hits)
         moves = jax.tree.map(lambda a: a[int(taken.h[0] == 0) :], taken)
         events = found_events(self.system, self.first, moves, self.landed)
@@ -281,12 +281,13 @@ class _Driver:
         return Limits(self.tolerance, self.start, np.asarray(self.end), np.asarray(SHORTEST * self.unit), np.asarray(most))
 
     def _go_on(self, state: State, closest, references, h, modes: Modes | None = None) -> None:
-        """From `state` with closest points like `closest`: the next `Point`, with a step of h [s] to try; after no impact,
-        with `modes`.
+        """From `state` with closest points like `closest`: the next `Point`, with a step of h [s] to
+        try; after no impact, with `modes`.
 
-        Where bodies meet in faces or edges, one point of each does not say where impulses act; steps of the paper's scheme
-        find the centres of pressure. One that is not taken leaves the forces; where it tells that bodies meet elsewhere
-        than at that point, a tiny one before it goes through the impact."""
+        Where bodies meet in faces or edges, one point of each does not say where impulses act; steps
+        of the paper's scheme find the centres of pressure. One that is not taken leaves the forces;
+        where it, or the motion after the impact, tells that bodies meet elsewhere than at that point,
+        a tiny one before it goes through the impact."""
         hit, memory, guess = _resume(self.stepper, self.system, state, closest, references)
         # those found here are as good as the start from `closest`, which may be of another corner
         gaps = self.taken[-1].contacts.gap[-1] if self.taken else self.gaps
@@ -299,8 +300,11 @@ class _Driver:
         if not self.faces:
             self._count_impact(hit)
             return
-        found = self._forces(hit.state)
-        if bool(hit.converged) and not (found.solved and euler_steps.meet(self.system, found)):
+        good = bool(hit.converged) and not meets_elsewhere(self.system, hit.state, closest)
+        if good:
+            found = self._forces(hit.state)
+            good = not (found.solved and euler_steps.meet(self.system, found))
+        if good:
             self._count_impact(hit)
         else:
             self.point = dataclasses.replace(self.point, state=state)
@@ -364,7 +368,7 @@ class _Driver:
         self.told.to(float(self.point.state.time) - self.begun)
 
     def _one(self):
-        return self.stepper.one_stage, self.system
+        return self.stepper.one_stage, euler_steps.without_rebounds(self.system)
 
     def _gaps(self):
         """Of the present point (nc,) [m]."""
@@ -382,7 +386,3 @@ class _Driver:
     def _work(self) -> int:
         """Problems solved; of steps of one stage, the starts of their ladder."""
         return self.counts["solves"] + self.starts
-
-
-def _meets_in_faces(system: System) -> bool:
-    return any(not group.pair.smooth for group in system.groups)

@@ -155,6 +155,12 @@ def remembered(stages: int, system: System, before: State, after: State, memory,
     return steady(stages, system, before, forces)
 
 
+def without_rebounds(system: System) -> System:
+    """The system as these steps know it."""
+    groups = tuple(dataclasses.replace(group, restitution=None, of_impulses=False) for group in system.groups)
+    return dataclasses.replace(system, groups=groups)
+
+
 def _last(found: Series) -> Contacts:
     return jax.tree.map(lambda a: a[-1], found.records[-1].contacts)
 

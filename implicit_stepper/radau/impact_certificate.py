@@ -2,7 +2,10 @@
 
     M (V+ - V-) = sum_c W_c^T P_c,   0 <= P_n _|_ W_n V+ >= 0 where bodies touch,   maximum dissipation with V+
 
-at fixed poses. Speeds are measured in the fastest at a contact before the impact, impulses in what such a speed takes; of
+at fixed poses. Where the impulses are sums of several impacts, of pairs one after another or of the two parts of Poisson's
+law, what holds of sums is asked for: momenta, speeds that part, impulses that press within their cones, and no more energy.
+
+Speeds are measured in the fastest at a contact before the impact, impulses in what such a speed takes; of
 slow impacts in a fast motion, in 1e-4 of the speeds of the motion, and of what its own impulses give, as no digits are left
 of less.
 """
@@ -10,6 +13,7 @@ of less.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -29,11 +33,14 @@ _TOUCHING = 1e-8  # of the scene's length: gaps across which bodies meet, see `r
 _SLOW = 1e-4  # of the speeds of the motion: 1e-10 of that is some 50 roundings of them
 
 
-@jit
-def impact_violations(system: System, before: State, after: State, contacts: Contacts, pressed=0.0) -> dict[str, jax.Array]:
+@functools.partial(jit, static_argnums=5)
+def impact_violations(
+    system: System, before: State, after: State, contacts: Contacts, pressed=0.0, sums: bool = False
+) -> dict[str, jax.Array]:
     """Violations by name of the impact from `before` to `after`, whose impulses are those of `contacts`: "impact" (momenta)
     and "pose" are (nb,), "energy" (1,), all others (nc,); zero where a law holds. `pressed` (nc,) [N s]: impulses of the
-    step before it, from whose sum with its own these were told."""
+    step before it, from whose sum with its own these were told. `sums`: the impulses are those of several impacts."""
+    sums = sums or any(group.of_impulses for group in system.groups)
     ends = [mechanics.everywhere(system, before.position, before.orientation, s.velocity) for s in (before, after)]
     turned, fastest, moving = ends[0].rotation[: system.body_count], [], []
     jump = mechanics.momentum(system, turned, after.velocity - before.velocity)
@@ -54,7 +61,9 @@ def impact_violations(system: System, before: State, after: State, contacts: Con
     speed = jnp.maximum(jnp.max(jnp.stack(fastest)), _SLOW * usual)
     units = scales(system, speed / system.acceleration)  # of the time in which loads would give that speed
     slight = SLIGHT * jnp.sqrt(system.acceleration * system.length)
-    laws = [jax.vmap(lambda *of: _laws(units, slight, *of))(*of, P) for of, P in zip(moving, units.impulse, strict=False)]
+    laws = [
+        jax.vmap(lambda *of: _laws(units, slight, sums, *of))(*of, P) for of, P in zip(moving, units.impulse, strict=False)
+    ]
     moved = jnp.abs(after.position - before.position) / system.length
     moved = jnp.concatenate([moved, jnp.abs(after.orientation - before.orientation)], axis=1)
     energies = [jnp.sum(mechanics.momentum(system, turned, s.velocity) * s.velocity) / 2 for s in (before, after)]
@@ -63,14 +72,16 @@ def impact_violations(system: System, before: State, after: State, contacts: Con
         "pose": jnp.max(moved, axis=1) + jnp.abs(after.time - before.time) * speed / system.length,
         "energy": (jnp.maximum(energies[1] - energies[0], 0.0) / energies[0])[None],
         **(jax.tree.map(lambda *of: in_user_order(system, jnp.concatenate(of)), *laws) if laws else {}),
-        **(joint_violations.impact(system, units, after, contacts.joints) if system.joints else {}),
+        **(joint_violations.impact(system, units, after, contacts.joints, sums) if system.joints else {}),
     }
 
 
-def _laws(units, slight, member: ContactGroup, record: Contacts, v_n, v, before, impulse) -> dict[str, jax.Array]:
+def _laws(
+    units, slight, sums: bool, member: ContactGroup, record: Contacts, v_n, v, before, impulse
+) -> dict[str, jax.Array]:
     """Violations () of one contact whose bodies have the velocity v_n () and slips v (k,) [m/s] after the impact, and the
     normal velocity `before` () it; rebounds slower than `slight` () do not happen."""
-    if member.restitution is not None:
+    if member.restitution is not None and not sums:
         share = -member.restitution * before
         v_n = v_n - jnp.where(share > slight, share, 0.0)
     p_n, w, on = record.normal_impulse, member.e * v, member.e > 0
@@ -80,7 +91,7 @@ def _laws(units, slight, member: ContactGroup, record: Contacts, v_n, v, before,
     apart = jnp.maximum(jnp.abs(record.gap) / units.length - _TOUCHING, 0.0)
     if member.compliance is not None:  # has no impulse
         apart = jnp.maximum(apart, 1.0)
-    return {
+    found = {
         "gap": jnp.where(apart > 0, 0.0, jnp.maximum(-v_n, 0.0) / units.speed),
         "normal impulse": jnp.maximum(-p_n, 0.0) / P,
         "p_n _|_ f(a2)": jnp.minimum(jnp.abs(p_n) / P, jnp.maximum(jnp.abs(v_n) / units.speed, apart)),
@@ -89,3 +100,6 @@ def _laws(units, slight, member: ContactGroup, record: Contacts, v_n, v, before,
         "dissipation": jnp.abs(dissipation_defect(member.mu, p_n, y, w)) / (F * V),
         "no impulse on an axis without friction": jnp.max(jnp.where(on, 0.0, jnp.abs(record.friction_impulse))) / P,
     }
+    if sums:
+        found |= {"p_n _|_ f(a2)": jnp.minimum(jnp.abs(p_n) / P, apart), "friction": 0.0 * P, "dissipation": 0.0 * P}
+    return found

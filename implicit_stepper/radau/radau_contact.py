@@ -13,8 +13,6 @@ import numpy as np
 
 from shapes.arguments import positive
 
-from ..collision.closest_points import closest_points_from
-from ..constraints import kinematics
 from ..constraints.conditions import Constraint
 from ..constraints.detection import cold_closest
 from ..constraints.friction import FRICTION_ROWS
@@ -31,7 +29,7 @@ from ..solvers.collocation import radau
 from ..solvers.newton import Solution
 from ..solvers.static_condensation import Factors
 from ..stepping.stepper import entry_point
-from . import impact, stage_modes, stage_records, stage_unknowns, stages
+from . import apart, impact, stage_modes, stage_records, stage_unknowns, stages
 from .stage_certificate import stage_certificate
 from .stage_jacobian import derivatives, with_h
 from .stages import Modes, StageProblem
@@ -61,6 +59,7 @@ class RadauContact:
     `simulate(..., tol=tol)` h is chosen and steps end on events: see `adaptive`. Compliant contacts have no impacts, and
     obey S (3) at every stage. `tolerance` bounds every residual (dimensionless; 1e-8 to 1e-12), on top of what round-off
     leaves; `max_iterations` the Jacobians of a start; `friction` as in `GeometricallyImplicit`, which is what `stages=1` is.
+    With `tol`, what meets at one time meets at once, or with `impacts="sequential"` pair after pair, the fastest first.
     Raises `ValueError` naming the argument."""
 
     normals_at_start: ClassVar[bool] = False
@@ -71,12 +70,14 @@ class RadauContact:
     tolerance: float = 1e-12
     max_iterations: int = 40
     friction: str = "projection"
+    impacts: str = "simultaneous"
 
     def __post_init__(self):
         checks.one_of("stages", self.stages, (1, 2, 3))
         positive("tolerance", self.tolerance)
         checks.count("max_iterations", self.max_iterations)
         checks.one_of("friction", self.friction, FRICTION_ROWS)
+        checks.one_of("impacts", self.impacts, ("simultaneous", "sequential"))
 
     @property
     def one_stage(self) -> GeometricallyImplicit:
@@ -175,15 +176,18 @@ def attempt(
     def linearize(z):
         return with_h(derivatives(cut(z), z[:-1], task.modes, task.held), task.h, task.event)
 
+    starts = _starts(whole, task, factors.least_pivot() > _UNIQUE)
+    away = apart.held_apart(system, task.modes, task.held, task.event)
     solution, (ats, pushed, margins), factors = kept_newton(
-        residual,
-        linearize,
-        _starts(whole, task, factors.least_pivot() > _UNIQUE),
+        *apart.left_out(whole, away, residual, linearize, starts),
         factors,
         tolerance=stepper.tolerance + ncp.round_off(whole),
         max_iterations=task.patience,
     )
     problem = cut(solution.z)
+    if apart.sharp(system):
+        solution = apart.completed(problem, away, solution, ats.motion)
+        _, (ats, pushed, margins) = residual(solution.z)
     step = _result(problem, memory, solution, stages.split_stages(problem, solution.z[:-1]), ats)
     tried = Attempt(
         step=step,
@@ -208,37 +212,12 @@ def _starts(problem: StageProblem, task: Task, unique):
     weights, units = jnp.stack([ahead, end]), stages.unknown_scale(problem)
     forces = jnp.where(unique, weights, end)
     guesses = jax.vmap(lambda *w: at_fractions(problem, task.hint, *w))(weights, forces)
-    if any(not group.pair.smooth for group in problem.system.groups):
+    if apart.sharp(problem.system):
         ahead = stages.as_stages(problem, *jax.tree.map(lambda a: a[0], guesses))
-        other = ahead.rates, _with_closest_points(problem, ahead, task.modes)
+        other = ahead.rates, apart.jumped(problem, ahead, task.modes, task.held)
         guesses = jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), guesses, other)
     joined = jax.vmap(functools.partial(stage_unknowns.join, problem.system))(*guesses)
     return jnp.concatenate([joined / units, jnp.ones((len(joined), 1))], axis=1)
-
-
-def _with_closest_points(problem: StageProblem, own: stages.Stage, modes: Modes):
-    """The contacts of stages with the closest points at their poses where bodies with faces are apart: there, they jump
-    from corner to corner, where no polynomial leads. (Those of contacts that carry are centres of pressure.)"""
-    length = problem.scales.length
-
-    def at_stage(rates, change, constraints):
-        moving, found = stages.motion(problem, rates, change), list(constraints)
-        for g, (group, touching) in enumerate(zip(problem.system.groups, modes.touching, strict=False)):
-            columns = constraints[g]
-            n = group.pair.unknowns
-
-            def one(member, closest, motion_1, motion_2):
-                return closest_points_from(member.pair, closest, *kinematics.placed(member, motion_1, motion_2), length)
-
-            if not group.pair.smooth:
-                motions = kinematics.motions_of(problem.system, moving, group)
-                solution = jax.vmap(one)(group, columns[:, :n], *motions)
-                jumps = ~touching & solution.converged
-                columns = columns.at[:, :n].set(jnp.where(jumps[:, None], solution.z, columns[:, :n]))
-            found[g] = columns
-        return tuple(found)
-
-    return jax.vmap(at_stage)(own.rates, own.change, own.constraints)
 
 
 def no_factors(stepper: RadauContact, system: System) -> Factors:

@@ -49,14 +49,28 @@ def refuse_joints(stepper: Stepper, system: System) -> None:
         )
 
 
+def refuse_rebounds(system: System) -> None:
+    """Raises `ValueError` for contacts with a restitution."""
+    rebounds = [group for group in system.groups if group.restitution is not None]
+    if rebounds:
+        pair = " and ".join(system.contact_names[rebounds[0].numbers[0]])
+        raise ValueError(
+            f"{pair} have a `restitution`, which needs impacts as events and bodies without faces: take RadauContact() with "
+            "`tol`, and bodies of one smooth inequality each, or leave it out."
+        )
+
+
 def entry_point(method: Callable, *, differentiable: bool = False) -> Callable:
     """Decorator of a stepper's `init` and `step`, which users put into programs of their own: unless they are
-    `differentiable`, derivatives raise `NotImplementedError`; joints that the stepper does not know raise `ValueError`;
-    under `shard_map`, arguments and results all vary between devices if one argument does, so that loops can carry them."""
+    `differentiable`, derivatives raise `NotImplementedError`; joints that the stepper does not know, and rebounds, of which
+    no step of given length knows, raise `ValueError`; under `shard_map`, arguments and results all vary between devices if
+    one argument does, so that loops can carry them."""
 
     @functools.wraps(method)
     def call(self, *arguments, **named):
-        refuse_joints(self, arguments[0] if arguments else named["system"])
+        system = arguments[0] if arguments else named["system"]
+        refuse_joints(self, system)
+        refuse_rebounds(system)
         given = (arguments, named) if differentiable else _as_constants((arguments, named))
         arguments, named = varying_like(given, given)
         return varying_like(method(self, *arguments, **named), given)

@@ -85,6 +85,7 @@ def test_a_constraint_of_the_clock_moves_bodies():
     np.testing.assert_allclose(run.position[:, 0, 0], 1 + 0.1 * run.time**2, rtol=0, atol=1e-12)
     # it carries the weight and pulls by m x'' = 2 kg 0.2 m/s^2
     np.testing.assert_allclose(run.joint("pivot").force, np.tile([0.4, 0, MASS * G], (10, 1)), rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(run.to_xarray().joint_force.sel(joint="pivot"), run.joint("pivot").force)
 
 
 AXES = (0.25, 0.2, 0.1)  # [m], semi-axes of the block

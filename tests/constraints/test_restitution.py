@@ -87,6 +87,9 @@ def test_what_cannot_rebound_is_refused(scene):
     system, start = made.build()
     with pytest.raises(ValueError, match="floor and box have a `restitution`"):
         ist.rollout(system, ist.GeometricallyImplicit(), 0.01, 2, start=start)
+    for stepper in (ist.GeometricallyImplicit(), ist.RadauContact(), ist.Convex()):
+        with pytest.raises(ValueError, match="floor and box have a `restitution`"):
+            stepper.init(system, start)
     masses = {"mass": np.ones((2, 1))}
     with pytest.raises(ValueError, match="floor and box have a `restitution`"):
         ist.simulate_batch(made, ist.GeometricallyImplicit(), h=0.01, duration=0.1, parameters=masses)

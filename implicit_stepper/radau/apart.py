@@ -1,0 +1,139 @@
+"""Contacts of bodies with faces and edges that stay apart in a step: they push nothing, so that the step is solved without
+them, and their closest points are found after it, at the poses of its stages.
+
+Where edges or faces are nearly parallel these jump from corner to corner, and no Newton's method that moves bodies too
+follows them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..collision.closest_points import ROUND_OFF, closest_points_near
+from ..constraints import contact, kinematics
+from ..constraints.kinematics import Motion
+from ..model.system import System
+from ..solvers.complementarity import length_of
+from ..solvers.newton import Solution
+from ..solvers.static_condensation import Condensed
+from . import stage_unknowns, stages
+from .stages import Modes, Stage, StageProblem
+
+# Of closest points, in the scene's length and in radians, on top of what rounding leaves: a tenth
+# of what certificates allow.
+_TOLERANCE = 1e-11
+
+
+def sharp(system: System) -> bool:
+    """Whether any contact is one of bodies with faces or edges."""
+    return any(not group.pair.smooth for group in system.groups)
+
+
+def held_apart(system: System, modes: Modes, held, event) -> tuple[jax.Array, ...]:
+    """Which contacts (nc,) of every group these are, in a step whose `modes` are equations, if they are `held` (); not the
+    one whose margin of number `event` () the step ends on."""
+    found, start = [], 0
+    for group, touching, active in zip(system.groups, modes.touching, modes.active, strict=False):
+        count, width = len(touching), 2 + active.shape[1]
+        meets = (event - start) // width == np.arange(count)
+        found.append(held & ~touching & ~meets & (not group.pair.smooth))
+        start += count * width
+    return tuple(found)
+
+
+def unknowns_of(problem: StageProblem, which) -> tuple[jax.Array, jax.Array]:
+    """Which unknowns (s n,) are those of the contacts `which` (nc,) of every group, and which of these are no closest
+    points."""
+    system, s = problem.system, problem.stages
+    rates = jnp.zeros((s, *stage_unknowns.rates_shape(system)), bool)
+
+    def joined(first):
+        columns = []
+        for g, group in enumerate(system.constraints):
+            own = which[g] if g < len(system.groups) else jnp.zeros(len(group.bodies), bool)
+            numbers = np.arange(stage_unknowns.width(group)) >= (group.pair.unknowns if first and g < len(which) else 0)
+            columns.append(jnp.broadcast_to(own[:, None] & numbers, (s, len(own), len(numbers))))
+        return stage_unknowns.join(system, rates, columns)
+
+    return joined(False), joined(True)
+
+
+def left_out(problem: StageProblem, which, residual, linearize, starts):
+    """`residual`, `linearize` and `starts` of z with h, (s n + 1,), in which the contacts `which`
+    (nc,) of every group push nothing and keep the closest points of the first start: each of their
+    unknowns is a row of its own."""
+    if not sharp(problem.system):
+        return residual, linearize, starts
+    own, pushes = (jnp.append(mask, False) for mask in unknowns_of(problem, which))
+    aside = jnp.where(pushes, 0.0, starts[0])
+
+    def without(z):
+        F, said = residual(z)
+        return jnp.where(own, z - aside, F), said
+
+    def left_alone(z):
+        system = linearize(z)
+        mask, one = own[-len(system.rest) :], jnp.eye(len(system.rest))
+        lead = jnp.where(mask[:, None], 0.0, system.local.lead)
+        local = dataclasses.replace(system.local, lead=lead)
+        return Condensed(jnp.where(mask[:, None], one, system.rest), local)
+
+    return without, left_alone, jnp.where(own, aside, starts)
+
+
+def completed(problem: StageProblem, which, solution: Solution, at: Motion) -> Solution:
+    """The `solution` of what `left_out` left, where bodies are `at` with an axis (s,) in front, with
+    the closest points of the contacts `which`; converged only if these were found."""
+    own = stages.split_stages(problem, solution.z[:-1])
+    columns, found = with_closest_points(problem, at, own.constraints, which)
+    z = stage_unknowns.join(problem.system, own.rates, columns) / stages.unknown_scale(problem)
+    return dataclasses.replace(solution, z=jnp.append(z, solution.z[-1]), converged=solution.converged & found)
+
+
+def jumped(problem: StageProblem, ahead: Stage, modes: Modes, held):
+    """The constraints of the stages `ahead` with closest points of their own for contacts that do
+    not touch in `modes`, where these are no equations: those that are `held` need none."""
+    groups = problem.system.groups
+    parted = tuple(~on for on, _ in zip(modes.touching, groups, strict=False))
+
+    def found():
+        at = jax.vmap(functools.partial(stages.motion, problem))(ahead.rates, ahead.change)
+        return with_closest_points(problem, at, ahead.constraints, parted)[0]
+
+    return lax.cond(held, lambda: tuple(ahead.constraints), found)
+
+
+def with_closest_points(problem: StageProblem, at: Motion, constraints, which):
+    """The `constraints` of stages where bodies are `at`, each with an axis (s,) in front, with the closest points there and
+    their slips for the contacts `which` (nc,) of every group; and whether all were found ()."""
+    system, length = problem.system, problem.scales.length
+
+    def at_stage(moving: Motion, constraints):
+        columns, good = list(constraints), jnp.asarray(True)
+        farthest = jnp.max(jnp.abs(jnp.concatenate([moving.position, system.fixed_position])))
+        allowed = _TOLERANCE + ROUND_OFF * (1 + farthest / length)
+        for g, (group, chosen) in enumerate(zip(system.groups, which, strict=True)):
+            n = group.pair.unknowns
+
+            def one(member, own, chosen, reference, *motions, n=n):
+                placed = kinematics.placed(member, *motions)
+                z, found = closest_points_near(member.pair, own[:n], *placed, length, allowed)
+                frame = contact.geometry_rows(member, z, reference, length, *motions).geometry
+                sigma = length_of(contact.scaled_slip(member, frame, *motions))
+                moved = own.at[:n].set(z).at[member.width - 1].set(sigma)
+                return jnp.where(chosen & found, moved, own), found | ~chosen
+
+            if not group.pair.smooth:
+                motions = kinematics.motions_of(system, moving, group)
+                columns[g], found = jax.vmap(one)(group, columns[g], chosen, problem.references[g], *motions)
+                good = good & jnp.all(found)
+        return tuple(columns), good
+
+    columns, good = jax.vmap(at_stage)(at, constraints)
+    return columns, jnp.all(good)

@@ -1,0 +1,126 @@
+"""Bodies that move as they are told: a conveyor that takes a disc along, a plate that throws a ball, and what is refused."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.constraints import prescribed
+
+G, MU, SPEED, R, M = 9.81, 0.3, 1.0, 0.1, 2.0
+A, W = 0.06, np.sqrt(1.5 * 9.81 / 0.06)  # at most 1.5 g downwards
+BELT_MASS = 5.0
+ROLLS = SPEED / (3 * MU * G)  # the disc's speed and that of its rim grow as mu g t and 2 mu g t
+THROWS = np.arcsin(1 / 1.5) / W  # the plate falls faster than the ball
+
+# infinite ground of the one reaches below the other
+pytestmark = pytest.mark.filterwarnings("ignore::implicit_stepper.OverlapWarning")
+
+
+def belt(time):
+    return jnp.stack([SPEED * time, 0 * time]), 0.0
+
+
+def plate(time):
+    return jnp.stack([0 * time + 3, A * jnp.sin(W * time)]), 0.0
+
+
+def made():
+    scene = ist.Scene(dimension=2)
+    ground = {"shape": shapes.HalfPlane(normal=(0, 1)), "inertia": 1.0}
+    disc = {"shape": shapes.Disc(R), "mass": M, "inertia": M * R**2 / 2}
+    belts = scene.add_moving(name="belt", pose=belt, mass=BELT_MASS, **ground)
+    puck = scene.add_body(name="puck", position=(0, R), **disc)
+    scene.add_contact(belts, puck, friction=MU)
+    plates = scene.add_moving(name="plate", pose=plate, mass=1.0, **ground)
+    ball = scene.add_body(name="ball", position=(3, R), velocity=(0, A * W, 0), **disc)
+    scene.add_contact(plates, ball)
+    return scene
+
+
+@pytest.fixture(scope="module")
+def exact_run():
+    return ist.simulate(made(), ist.RadauContact(), tol=1e-9, duration=0.2)
+
+
+def test_a_conveyor_takes_a_disc_along(exact_run):
+    (rolls,) = [event for event in exact_run.events if event.contact == 0]
+    assert (rolls.kind, rolls.time) == ("sticks", pytest.approx(ROLLS, abs=1e-9))
+    puck = exact_run.body("puck")
+    assert puck.velocity[-1, 0] == pytest.approx(SPEED / 3, abs=1e-10)
+    assert puck.velocity[-1, 2] == pytest.approx(2 * SPEED / 3 / R, abs=1e-9)
+    drive = exact_run.joint("drive of belt")
+    np.testing.assert_allclose(drive.force[0], [MU * M * G, (BELT_MASS + M) * G], rtol=1e-9)
+    np.testing.assert_allclose(drive.force[-1], [0, (BELT_MASS + M) * G], rtol=0, atol=1e-8)
+
+
+def test_friction_changes_only_the_force_of_the_drive(exact_run):
+    """Row 45: the motion is the one prescribed, whatever acts on the body."""
+    time = exact_run.time
+    np.testing.assert_allclose(exact_run.body("belt").position[:, 0], SPEED * time, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(exact_run.body("plate").position[:, 1], A * np.sin(W * time), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(exact_run.body("plate").velocity[:, 1], A * W * np.cos(W * time), rtol=0, atol=1e-12)
+
+
+def test_a_shaken_plate_throws_a_ball_when_it_falls_faster_than_the_ball(exact_run):
+    (throws,) = [event for event in exact_run.events if event.contact == 1 and event.kind == "opens"]
+    assert throws.time == pytest.approx(THROWS, abs=1e-7)
+    up, since = A * W * np.cos(W * THROWS), 0.06 - THROWS
+    height = R + A * np.sin(W * THROWS) + up * since - G * since**2 / 2
+    assert exact_run.at([0.06]).position[0, -1, 1] == pytest.approx(height, abs=1e-8)
+    carried = exact_run.time[1:] < THROWS - 1e-6
+    gained = np.diff(A * W * np.cos(W * exact_run.time)) / np.diff(exact_run.time)
+    force = exact_run.contact("plate", "ball").force[:, 1]  # means of steps
+    np.testing.assert_allclose(force[carried], M * (G + gained)[carried], rtol=0, atol=1e-8)
+
+
+def test_steps_of_first_order_feel_the_mean_velocity():
+    h = 0.01
+    run = ist.simulate(made(), ist.GeometricallyImplicit(), h=h, duration=0.2)
+    np.testing.assert_allclose(run.body("belt").position[:, 0], SPEED * run.time, rtol=0, atol=1e-11)
+    puck = run.body("puck").velocity
+    np.testing.assert_allclose(puck[1:11, 0], MU * G * run.time[1:11], rtol=1e-8)
+    assert puck[-1, 0] == pytest.approx(SPEED / 3, abs=1e-8)
+    np.testing.assert_allclose(run.joint("drive of belt").force[0], [MU * M * G, (BELT_MASS + M) * G], rtol=1e-7)
+
+
+def test_a_pose_in_space_and_its_velocity():
+    turn, centre = np.array([0.0, 0.0, 3.0]), np.array([0.2, -0.1, 0.3])
+
+    def pose(time):
+        return jnp.stack([jnp.sin(time), time, 0 * time + 1]), jnp.stack(
+            [2 * jnp.cos(1.5 * time), 0, 0, 2 * jnp.sin(1.5 * time)]
+        )
+
+    position, quaternion = prescribed.first_pose(pose, 3)
+    np.testing.assert_allclose([*position, *quaternion], [0, 0, 1, 1, 0, 0, 0], atol=1e-15)
+    velocity = prescribed.first_velocity(pose, centre)
+    np.testing.assert_allclose(velocity, [*(np.array([1, 1, 0]) + np.cross(turn, centre)), *turn], atol=1e-14)
+    form, time = prescribed.following(pose, centre), 0.7
+    half = 1.5 * time
+    c, s = np.cos(3 * time), np.sin(3 * time)
+    place = np.array([np.sin(time), time, 1]) + np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]]) @ centre
+    there = place, np.array([np.cos(half), 0, 0, np.sin(half)])
+    np.testing.assert_allclose(form.closure(form.parameters, None, there, time), 0, atol=1e-15)
+    off = form.closure(form.parameters, None, (place, np.array([np.cos(half + 0.005), 0, 0, np.sin(half + 0.005)])), time)
+    np.testing.assert_allclose(off, [0, 0, 0, 0, 0, np.sin(0.01)], atol=1e-15)
+
+
+def test_what_is_no_motion_is_refused(tmp_path):
+    scene = ist.Scene(dimension=2)
+    disc = {"shape": shapes.Disc(R), "mass": 1.0}
+    with pytest.raises(ValueError, match="`pose` = 3 must be a function of the time"):
+        scene.add_moving(name="a", pose=3, **disc)
+    with pytest.raises(ValueError, match=r"that returns a position \(2,\) and a number, the angle"):
+        scene.add_moving(name="a", pose=lambda time: (jnp.zeros(3), 0.0), **disc)
+    with pytest.raises(ValueError, match="`mass` is missing"):
+        scene.add_moving(name="a", pose=belt, shape=shapes.Disc(R))
+    scene.add_moving(name="a", pose=lambda time: (jnp.stack([jnp.where(time < 0.125, 0.0, 1.0), 0.0]), 0.0), **disc)
+    for how in ({"h": 0.01}, {"tol": 1e-6}):
+        with pytest.raises(ValueError, match="motion of joint 'drive of a' jumps at t = 0.125 s"):
+            ist.simulate(scene, ist.RadauContact(), duration=0.2, **how)
+    with pytest.raises(ValueError, match="the pose of 'a' is a function, which no file can hold"):
+        scene.save(tmp_path / "scene.toml")
+    with pytest.raises(ValueError, match="knows no joints, and the scene has 'drive of a'"):
+        ist.simulate(scene, ist.Convex(), h=0.01, duration=0.2)

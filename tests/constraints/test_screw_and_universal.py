@@ -1,0 +1,56 @@
+"""Screws, which turn as they move on, and the two angles of universal joints."""
+
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.constraints.joints import Place
+from implicit_stepper.model import rotation
+
+G, MASS, INERTIA, LEAD = 9.81, 2.0, 0.01, 0.05
+
+
+@pytest.mark.parametrize("hand", [1, -1])
+def test_a_nut_falls_down_a_screw_as_one_mass(hand):
+    """(m + I (2 pi / lead)^2) x'' = -m g, of which implicit Euler has the sum of its steps; through whole turns."""
+    scene = ist.Scene()
+    rod = scene.add_fixed(name="rod", shape=shapes.Sphere(0.01))
+    nut = scene.add_body(name="nut", shape=shapes.Sphere(0.1), mass=MASS, inertia=(INERTIA,) * 3, position=(0, 0, 1))
+    up = (0, 0, 1)
+    scene.add_joint(rod, nut, ist.Screw((0, 0, 1), up, (0, 0, 0), up, lead=hand * LEAD), name="screw")
+    h, n = 0.02, np.arange(51)
+    run = ist.simulate(scene, ist.GeometricallyImplicit(), h=h, duration=1.0)
+    fall = -G / (1 + INERTIA / MASS * (2 * np.pi / LEAD) ** 2) * h**2 * n * (n + 1) / 2
+    np.testing.assert_allclose(run.position[:, 0, 2], 1 + fall, rtol=0, atol=1e-11)
+    turned = 2 * np.pi * fall / (hand * LEAD)
+    assert abs(turned[-1]) > 2 * np.pi  # more than one turn
+    np.testing.assert_allclose(run.joint("screw").coordinate[:, 0], turned[1:], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(run.joint("screw").rate[:, 0], np.diff(turned) / h, rtol=0, atol=1e-8)
+    # what turns the nut is the moment of the thread, and the force is what is left of its weight
+    gained = np.diff(run.joint("screw").rate[:, 0], prepend=0) / h
+    np.testing.assert_allclose(run.joint("screw").moment[:, 2], INERTIA * gained, rtol=0, atol=1e-8)
+
+
+def test_a_screw_without_a_lead_is_none():
+    scene = ist.Scene()
+    rod = scene.add_fixed(name="rod", shape=shapes.Sphere(0.01))
+    nut = scene.add_body(name="nut", shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0))
+    with pytest.raises(ValueError, match="`lead` = 0 turns without moving on"):
+        scene.add_joint(rod, nut, ist.Screw((0, 0, 0), (0, 0, 1), (0, 0, 0), (0, 0, 1), lead=0.0))
+
+
+def about(axis, angle):
+    return np.concatenate([[np.cos(angle / 2)], np.sin(angle / 2) * np.asarray(axis)])
+
+
+def test_the_angles_of_a_universal_joint_are_those_of_its_two_axes():
+    axis_1, axis_2 = np.array([0.0, 0.6, 0.8]), np.array([1.0, 0.0, 0.0])
+    first = about([0, 0, 1], 0.0)
+    places = [Place(np.zeros(3), np.eye(3))] * 2
+    form = ist.Universal((0, 0, 0), axis_1, (0, 0, 0), axis_2).form(*places)
+    for alpha, beta in np.random.default_rng(2).uniform(-1.5, 1.5, size=(20, 2)):
+        turned = rotation.multiply(about(axis_1, alpha), about(axis_2, beta))
+        poses = (np.zeros(3), first), (np.zeros(3), np.asarray(turned))
+        np.testing.assert_allclose(form.closure(form.parameters, *poses, 0.0), 0, atol=1e-15)
+        np.testing.assert_allclose(form.coordinates(form.parameters, *poses), [alpha, beta], atol=1e-14)

@@ -1,0 +1,193 @@
+"""Laws of impact: a cradle by both choices, Poisson's law against an enumeration of its modes, and energy."""
+
+import dataclasses
+import functools
+import itertools
+
+import jax
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.radau import impact
+from implicit_stepper.radau.impact_certificate import impact_violations
+from implicit_stepper.runtime.compilation import jit
+from implicit_stepper.stepping.stepper import closest_points
+
+BALLS, R = 5, 0.1
+
+
+def row(law, masses):
+    """Balls that touch in a row."""
+    scene = ist.Scene(gravity=(0, 0, 0), length_scale=R, acceleration_scale=10.0)
+    balls = [
+        scene.add_body(name=f"ball {i}", shape=shapes.Sphere(R), mass=masses[i], position=(2 * R * i, 0, 0))
+        for i in range(len(masses))
+    ]
+    for one, other in itertools.pairwise(balls):
+        scene.add_contact(one, other, restitution=law)
+    return scene.build()
+
+
+@functools.partial(jit, once=True, static_argnums=4)
+def collide(system, start, closest, velocities, sequential):
+    def one(velocity):
+        before = dataclasses.replace(start, velocity=velocity)
+        return before, impact.meet(system, before, closest, None, sequential)[0]
+
+    return jax.lax.map(one, velocities)
+
+
+def impacts(system, start, velocities, sequential=False):
+    """From `start` with velocities (n, nb, w): the states before and the impacts, which are all solved."""
+    before, hit = collide(system, start, tuple(closest_points(system, start)), np.asarray(velocities, float), sequential)
+    assert np.all(hit.converged)
+    return before, hit
+
+
+def violations(system, before, hit, i, sums=False):
+    """The largest by name of impact i."""
+    states = [jax.tree.map(lambda a: a[i], tree) for tree in (before, hit.state, hit.contacts)]
+    return {name: float(np.max(v)) for name, v in impact_violations(system, *states, 0.0, sums).items()}
+
+
+def along(speeds):
+    velocity = np.zeros((len(speeds), 6))
+    velocity[:, 0] = speeds
+    return velocity
+
+
+def test_a_cradle_passes_on_as_many_balls_as_come_one_after_another():
+    system, start = row(ist.Newton(1.0), np.ones(BALLS))
+    speeds = np.array([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 0, 0, 0, -1], [1, 1, 1, 0, 0]], float)
+    before, hit = impacts(system, start, [along(v) for v in speeds], sequential=True)
+    np.testing.assert_allclose(hit.state.velocity[..., 0], speeds[:, ::-1], rtol=0, atol=1e-12)
+    for i in range(len(speeds)):
+        assert max(violations(system, before, hit, i, sums=True).values()) <= 1e-12
+    wrong = dataclasses.replace(hit.state, velocity=hit.state.velocity[:, ::-1])
+    found = violations(system, before, dataclasses.replace(hit, state=wrong), 0, sums=True)
+    assert min(found["gap"], found["impact"]) > 0.1
+
+
+@pytest.mark.parametrize("law", [ist.Newton, ist.Poisson])
+def test_all_at_once_share_what_the_first_brings(law):
+    system, start = row(law(1.0), np.ones(3))
+    _, hit = impacts(system, start, 20 * [along([1, 0, 0]), along([1, 1, 0])])  # as many as below: one program
+    exact = np.array(20 * [[-1, 2, 2], [1, 1, 4]]) / 3
+    np.testing.assert_allclose(hit.state.velocity[..., 0], exact, rtol=0, atol=1e-12)
+
+
+def test_poisson_of_several_contacts_against_all_choices_of_those_that_press():
+    masses, e, rng = np.array([1.0, 3.0, 0.5]), 0.6, np.random.default_rng(5)
+    system, start = row(ist.Poisson(e), masses)
+    speeds = rng.normal(size=(40, 3))
+    _, hit = impacts(system, start, [along(v) for v in speeds])
+    normals = np.eye(2, 3, 1) - np.eye(2, 3)
+    for i, v in enumerate(speeds):
+        compressed = part(normals, masses, v, np.zeros(2))
+        expanded = part(normals, masses, v + normals.T @ compressed / masses, e * compressed)
+        after = v + normals.T @ (compressed + expanded) / masses
+        np.testing.assert_allclose(hit.state.velocity[i, :, 0], after, rtol=0, atol=1e-11)
+        assert masses @ after**2 <= masses @ v**2 * (1 + 1e-12)
+
+
+def part(normals, masses, v, least):
+    """P >= least with 0 <= P - least _|_ normals v+ >= 0, from all sets of contacts that press."""
+    N = normals @ (normals.T / masses[:, None])
+    for pressed in itertools.product((False, True), repeat=len(least)):
+        on, P = np.array(pressed), least.copy()
+        P[on] = np.linalg.solve(N[np.ix_(on, on)], -(normals @ v + N[:, ~on] @ least[~on])[on])
+        if np.all(least - 1e-13 <= P) and np.all(normals @ v + N @ P >= -1e-13):
+            return P
+    raise AssertionError("no choice of contacts solves the impact")
+
+
+@pytest.fixture(scope="module")
+def rods():
+    """For each law with e = 1 a rod that meets rough ground at an angle, from 60 velocities."""
+    velocities = np.random.default_rng(3).normal(size=(60, 1, 3)) * [1.0, 1.0, 2.0]
+    found = {}
+    for law in (ist.Newton, ist.Poisson):
+        scene = ist.Scene(dimension=2, gravity=(0, 0), length_scale=1.0, acceleration_scale=10.0)
+        ground = scene.add_fixed(name="ground", shape=shapes.HalfPlane(normal=(0, 1), offset=-HEIGHT))
+        rod = scene.add_body(
+            name="rod", shape=shapes.Ellipse((1.0, 0.1)), mass=1.0, inertia=0.3, position=(0, 0), angle=ANGLE
+        )
+        scene.add_contact(ground, rod, friction=MU, restitution=law(1.0))
+        system, start = scene.build()
+        found[law] = system, *impacts(system, start, velocities)
+    return found
+
+
+ANGLE, MU = 0.9, 0.6
+HEIGHT = np.hypot(np.sin(ANGLE), 0.1 * np.cos(ANGLE))
+MASSES = np.array([1.0, 1.0, 0.3])
+# of the lowest point of the ellipse, from its centre: normal and tangential rows
+LOWEST = np.array([(0.1**2 - 1) * np.sin(ANGLE) * np.cos(ANGLE) / HEIGHT, -HEIGHT])
+ROWS = np.array([[0.0, 1.0, LOWEST[0]], [1.0, 0.0, -LOWEST[1]]])
+
+
+def rubbing(v, least):
+    """Impulses (p_n, p_t) of one contact with friction, from all of its modes: (p_n - least) _|_ v_n+, stick or slip."""
+    N, u = ROWS @ (ROWS.T / MASSES[:, None]), ROWS @ v
+    for presses in (True, False):
+        for side in (0, 1, -1):
+            A = np.array([N[0] if presses else [1.0, 0.0], N[1] if side == 0 else [-side * MU, 1.0]])
+            p = np.linalg.solve(A, [-u[0] if presses else least, -u[1] if side == 0 else 0.0])
+            w = u + N @ p
+            law = abs(p[1]) <= MU * p[0] + 1e-12 if side == 0 else w[1] * side <= 1e-12
+            if p[0] >= least - 1e-12 and w[0] >= -1e-12 and law:
+                return p
+    raise AssertionError("no mode solves the impact")
+
+
+def test_poisson_with_friction_against_all_modes(rods):
+    _, before, hit = rods[ist.Poisson]
+    for v, after in zip(before.velocity[:, 0], hit.state.velocity[:, 0], strict=True):
+        compressed = rubbing(v, 0.0)
+        expanded = rubbing(v + ROWS.T @ compressed / MASSES, compressed[0])
+        exact = v + ROWS.T @ (compressed + expanded) / MASSES
+        np.testing.assert_allclose(after, exact, rtol=0, atol=1e-11)
+
+
+def test_newton_with_friction_can_raise_energy_and_poisson_does_not(rods):
+    gains = {}
+    for law, (_, before, hit) in rods.items():
+        energy = [np.sum(MASSES * state.velocity[:, 0] ** 2, axis=1) / 2 for state in (before, hit.state)]
+        gains[law] = np.asarray((energy[1] - energy[0]) / energy[0])
+    system, before, hit = rods[ist.Newton]
+    worst = int(np.argmax(gains[ist.Newton]))
+    assert violations(system, before, hit, worst)["energy"] == pytest.approx(gains[ist.Newton][worst], abs=1e-12)
+    assert np.max(gains[ist.Poisson]) <= 1e-12
+    assert np.max(gains[ist.Newton]) > 1e-2
+
+
+def test_laws_do_not_mix_and_sequences_need_events():
+    scene = ist.Scene(dimension=2)
+    ground = scene.add_fixed(name="ground", shape=shapes.HalfPlane(normal=(0, 1)))
+    one, other = (
+        scene.add_body(name=name, shape=shapes.Disc(0.1), mass=1.0, position=(x, 1)) for name, x in (("a", 0), ("b", 1))
+    )
+    scene.add_contact(ground, one, restitution=ist.Newton(0.5))
+    with pytest.raises(ValueError, match=r"Poisson\(e=0.5\) beside others of Newton: an impact"):
+        scene.add_contact(ground, other, restitution=ist.Poisson(0.5))
+    with pytest.raises(ValueError, match=r"`e` = -0.1 is not in \[0, 1\]"):
+        ist.Poisson(-0.1)
+    scene = ist.Scene(dimension=2)
+    scene.add_body(name="a", shape=shapes.Disc(0.1), mass=1.0, position=(0, 1))
+    with pytest.raises(ValueError, match="`impacts` = 'sequential' needs impacts as events"):
+        ist.simulate(scene, ist.RadauContact(impacts="sequential"), h=0.1, duration=1.0)
+    with pytest.raises(ValueError, match="impacts"):
+        ist.RadauContact(impacts="both")
+
+
+def test_a_scene_file_has_both_laws(tmp_path):
+    for law in (ist.Newton, ist.Poisson):
+        scene = ist.Scene(dimension=2)
+        ground = scene.add_fixed(name="ground", shape=shapes.HalfPlane(normal=(0, 1)))
+        disc = scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 1))
+        scene.add_contact(ground, disc, restitution=law(0.25))
+        scene.save(tmp_path / "scene.toml")
+        read = ist.load_scene(tmp_path / "scene.toml")
+        assert read.description().contacts == scene.description().contacts
