@@ -31,12 +31,13 @@ from .constraints.joints import (  # noqa: E402
     Hinge,
     JointFriction,
     Planar,
+    Screw,
     Slider,
     Spring,
     Universal,
     UserConstraint,
 )
-from .constraints.restitution import Newton  # noqa: E402
+from .constraints.restitution import Newton, Poisson  # noqa: E402
 from .implicit_euler.certificate import certificate  # noqa: E402
 from .implicit_euler.closed_form_gap import ClosedFormGap  # noqa: E402
 from .implicit_euler.geometrically_implicit import GeometricallyImplicit  # noqa: E402
@@ -47,11 +48,14 @@ from .radau.radau_contact import RadauContact  # noqa: E402
 from .run.batch import Batch, simulate_batch  # noqa: E402
 from .run.checkpoint import CheckpointError  # noqa: E402
 from .run.compare import Adaptive, Comparison, ComparisonInterrupted, compare  # noqa: E402
+from .run.contact_states import ContactStates, contact_states  # noqa: E402
 from .run.overlaps import OverlapWarning  # noqa: E402
+from .run.richardson import ErrorEstimate  # noqa: E402
 from .run.rollout import Rollout, rollout  # noqa: E402
 from .run.scene_run import run_scene  # noqa: E402
 from .run.sensitivities import sensitivities  # noqa: E402
 from .run.simulate import simulate  # noqa: E402
+from .run.solutions import Solution, solutions  # noqa: E402
 from .run.trajectory import Trajectory  # noqa: E402
 from .run.trajectory_file import load  # noqa: E402
 from .runtime.compilation_cache import use_compilation_cache  # noqa: E402
@@ -59,6 +63,7 @@ from .runtime.threads import one_blas_thread  # noqa: E402
 from .runtime.version import VERSION  # noqa: E402
 from .scene.description import RunSettings  # noqa: E402
 from .scene.formula import Motion, Wrench  # noqa: E402
+from .scene.mjcf import load_mjcf  # noqa: E402
 from .scene.scene import Scene  # noqa: E402
 from .scene.tables import SceneFileError  # noqa: E402
 from .scene.toml import load_scene  # noqa: E402
@@ -80,9 +85,11 @@ __all__ = [
     "ComparisonInterrupted",
     "Compliance",
     "ConeComplementarity",
+    "ContactStates",
     "Convex",
     "Cylindrical",
     "Distance",
+    "ErrorEstimate",
     "Explicit",
     "Fixed",
     "FrictionEllipsoid",
@@ -95,13 +102,16 @@ __all__ = [
     "Newton",
     "OverlapWarning",
     "Planar",
+    "Poisson",
     "RadauContact",
     "Result",
     "Rollout",
     "RunSettings",
     "Scene",
     "SceneFileError",
+    "Screw",
     "Slider",
+    "Solution",
     "Spring",
     "State",
     "StepError",
@@ -113,7 +123,9 @@ __all__ = [
     "certificate",
     "closest_points",
     "compare",
+    "contact_states",
     "load",
+    "load_mjcf",
     "load_scene",
     "one_blas_thread",
     "rollout",
@@ -122,6 +134,7 @@ __all__ = [
     "shapes",
     "simulate",
     "simulate_batch",
+    "solutions",
     "solve_ncp",
     "use_compilation_cache",
 ]

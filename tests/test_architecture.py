@@ -15,7 +15,7 @@ ORDER = (
     {"scene"},
     {"stepping"},
     {"implicit_euler", "time_lagged"},
-    {"radau"},
+    {"radau", "many_bodies"},
     {"run"},
     {"output"},
     {"paper"},

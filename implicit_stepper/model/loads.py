@@ -12,15 +12,16 @@ from .system import System
 
 def applied_momentum(system: System, state: State, h):
     """M(q) nu + p_app with p_app = h (m g + wrench), (nb, 6 or 3): the known terms of Chakraborty (10)."""
+    moving = state.position, state.orientation, state.velocity
     before = jax.vmap(bodies.momentum)(system.mass, system.inertia, state.orientation, state.velocity)
-    loads = jnp.stack(
-        [
-            system.wrench[i]
-            if function is None
-            else function(state.time, state.position[i], state.orientation[i], state.velocity[i])
-            for i, function in enumerate(system.wrench_functions)
-        ]
-    )
+    loads = jnp.asarray(system.wrench)
+    if any(system.wrench_functions):
+        loads = jnp.stack(
+            [
+                loads[i] if function is None else function(state.time, *(a[i] for a in moving))
+                for i, function in enumerate(system.wrench_functions)
+            ]
+        )
     weight = jnp.pad(system.mass[:, None] * system.gravity, ((0, 0), (0, loads.shape[1] - system.dimension)))
     return before + h * (loads + weight)
 

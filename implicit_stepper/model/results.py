@@ -71,6 +71,7 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, *, trajectory, state, end):
         time = float(state.time)
         go_on = f"simulate(..., start=error.state, duration={end - time:.9g}) goes on from there."
+        go_on = go_on if end > time else "that is the whole run, of which the error was to be estimated."
         if trajectory is None:
             super().__init__(f"interrupted before the first step: {go_on}")
         else:

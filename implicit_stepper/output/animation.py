@@ -16,8 +16,10 @@ from ..run.trajectory import Trajectory
 from ..runtime.files import replaced
 from ..scene.scene import Scene
 from .drawing import lit
-from .plots import RED, STYLE
+from .plots import DARK, RED, STYLE
 from .stage import Stage, patch
+
+_ZOOM = 0.88  # of a picture in space: room for its labels
 
 
 def write(
@@ -84,6 +86,10 @@ class _Space:
                 every, facecolors=np.concatenate(colours), edgecolors="none", antialiased=False, zorder=1
             )
             axes.add_collection3d(body)
+        ends = self.stage.joint_ends(node)[:, :, 0]
+        if len(ends):
+            axes.add_collection3d(Line3DCollection(ends, colors=DARK, linewidths=1.2, zorder=2))
+            axes.plot(*np.concatenate(ends).T, "o", color=DARK, markersize=3, zorder=3)
         start, end = self.stage.arrows(node)
         if len(start):
             lines = Line3DCollection(np.stack([start, end], axis=1), colors=RED, linewidths=1.6, zorder=2)
@@ -92,7 +98,7 @@ class _Space:
         axes.set(xlabel="x [m]", ylabel="y [m]", zlabel="z [m]")
         axes.locator_params(nbins=4)
         axes.tick_params(labelsize=7)
-        axes.set_box_aspect(high - low)
+        axes.set_box_aspect(high - low, zoom=_ZOOM)
         axes.set_title(f"t = {self.stage.run.time[node]:.2f} s", fontsize=9)
 
 
@@ -115,6 +121,8 @@ class _Plane:
         for colour, parts in self.stage.placed(node):
             for part in parts:
                 axes.add_patch(Polygon(part.vertices, facecolor=colour, edgecolor="black", linewidth=0.6, alpha=0.85))
+        for ends in self.stage.joint_ends(node)[:, :, 0]:
+            axes.plot(*ends.T, "o-", color=DARK, markersize=3, linewidth=1.2, zorder=3)
         for start, end in zip(*self.stage.arrows(node), strict=True):
             axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": RED})
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="x [m]", ylabel="y [m]", aspect="equal")

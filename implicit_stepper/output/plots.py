@@ -18,6 +18,7 @@ from ..run.trajectory import Trajectory
 
 # Okabe and Ito's colours, told apart with any kind of colour vision and, by lightness, mostly in grey.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
+DARK = "#222222"
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
 _COLUMNS = 4  # of a legend above a figure
 _OPEN = 1e-9  # of the largest normal force of a contact: below this the solver's zero, and nothing slides

@@ -1,4 +1,4 @@
-"""What films and pages of a run draw: meshes and where they are, floors, arrows of forces."""
+"""What films and pages of a run draw: meshes and where they are, floors, joints, arrows of forces."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ class Stage:
         self.meshes = scene.meshes(_RESOLUTION)
         self.colours = {name: to_rgb(COLOURS[i % len(COLOURS)]) for i, name in enumerate(self.meshes)}
         self.floors = [_plane(body) for body in scene.description().bodies if _is_floor(body)]
+        self.joints = scene.joint_points()
         self.low, self.high = self._limits()
         self.second_moves = [second.split("[")[0] in run.names or second in run.names for _, second in run.contact_names]
-        self.forces = self._forces() if forces else np.zeros((len(run), 0, self.dimension))
+        self.reactions = [name for name in self.joints if name in run.joint_names]
+        nothing = np.zeros((len(run), 0, self.dimension))
+        self.forces, self.points = (self._forces(), self._points()) if forces else (nothing, nothing)
 
     def _limits(self) -> tuple[np.ndarray, np.ndarray]:
         """Corners of a box that holds all of the run."""
@@ -37,16 +40,21 @@ class Stage:
                 points += [at - reach, at + reach]
             else:
                 points.append(corners)
+        points += [at[None] for pair in self.joints.values() for name, at in pair if name not in self.run.names]
         every = np.concatenate(points)
         low, high = every.min(axis=0), every.max(axis=0)
         room = 0.04 * np.max(high - low)
         return low - room, high + room
 
     def _forces(self) -> np.ndarray:
-        """Arrows (n, nc, d) [m], on the second body, or on the first where only that moves."""
+        """Arrows (n, nc + nj, d) [m] of contacts and of the reactions of joints that have points, on the second body, or on
+        the first where only that moves."""
         found = [
             np.nan_to_num(self.run.contact(i).force) * (1 if moving else -1) for i, moving in enumerate(self.second_moves)
         ]
+        for name in self.reactions:
+            sign = 1 if self.joints[name][1][0] in self.run.names else -1
+            found.append(sign * np.nan_to_num(self.run.joint(name).force))
         if not found:
             return np.zeros((len(self.run), 0, self.dimension))
         arrows = np.stack(found, axis=1)
@@ -55,6 +63,16 @@ class Stage:
         length = np.linalg.norm(arrows, axis=2, keepdims=True)
         scaled = arrows * (longest / usual if usual > 0 else 0.0)
         return np.where(length > usual, scaled * usual / np.maximum(length, 1e-300), scaled)
+
+    def _points(self) -> np.ndarray:
+        """Where the arrows begin (n, nc + nj, d): of joints, at the point of the body on which they act;
+        of pairs that were far apart, anywhere."""
+        nodes, ends = np.arange(1, len(self.run) + 1), []
+        for name in self.reactions:
+            first, second = self.joints[name]
+            ends.append(self._followed(*(second if second[0] in self.run.names else first), nodes))
+        own = np.stack(ends, axis=1) if ends else np.zeros((len(self.run), 0, self.dimension))
+        return np.concatenate([np.nan_to_num(self.run.contacts.point_2), own], axis=1)
 
     def placed(self, node: int):
         """Colour and parts of every body, where they are at a node of the run."""
@@ -66,16 +84,30 @@ class Stage:
                 parts = [part.moved(at, rotation) for part in parts]
             yield self.colours[name], parts
 
+    def joint_ends(self, nodes) -> np.ndarray:
+        """Both points of every joint (k, 2, m, d) at nodes (m,) of the run."""
+        ends = [[self._followed(*end, np.atleast_1d(nodes)) for end in pair] for pair in self.joints.values()]
+        return np.array(ends).reshape(len(ends), 2, np.size(nodes), self.dimension)
+
+    def _followed(self, name: str, point: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        """Where a point of a body is (m, d)."""
+        if name not in self.run.names:
+            return np.broadcast_to(point, (len(nodes), self.dimension))
+        i = self.run.names.index(name)
+        at, turn = self.run.position[nodes, i], self.run.orientation[nodes, i]
+        rotations = poses.matrices(turn) if self.dimension == 3 else np.stack([turned(angle) for angle in turn[:, 0]])
+        return at + rotations @ point
+
     def shown(self, arrows: np.ndarray) -> np.ndarray:
         """Which of arrows (k, d) are more than rounding of open contacts."""
         return np.linalg.norm(arrows, axis=1) > _LEAST * np.max(self.high - self.low)
 
     def arrows(self, node: int):
-        """From and to (k, d) of the forces in the step that ends at a node."""
+        """From and to (k, d) of forces and reactions in the step that ends at a node."""
         step = max(node - 1, 0)
         arrows = self.forces[step]
         pressing = self.shown(arrows)
-        start = self.run.contacts.point_2[step][: len(arrows)][pressing]
+        start = self.points[step][pressing]
         return start, start + arrows[pressing]
 
 

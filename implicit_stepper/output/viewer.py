@@ -50,7 +50,9 @@ def content(run: Trajectory, scene: Scene) -> dict[str, Any]:
         "view": {"target": _short(_space(middle)), "distance": 1.4 * size} | angles,
         "floors": _floors(stage, planar),
         "bodies": [_body(stage, name, nodes) for name in stage.meshes],
-        "contacts": [_contact(stage, i, nodes) for i in range(len(run.contact_names))],
+        "contacts": [_arrow(stage, i, nodes, " and ".join(names)) for i, names in enumerate(run.contact_names)],
+        "reactions": [_arrow(stage, i, nodes, name) for i, name in enumerate(stage.reactions, start=len(run.contact_names))],
+        "joints": _joints(stage, nodes),
         "curves": _curves(run, nodes),
     }
 
@@ -90,16 +92,22 @@ def _poses(run: Trajectory, i: int, nodes: np.ndarray) -> np.ndarray:
     return np.concatenate([_space(run.position[nodes, i]), turn], axis=1)
 
 
-def _contact(stage: Stage, i: int, nodes: np.ndarray) -> dict[str, Any]:
-    """Where a contact is and its arrow [m], None where it is open, at the end of the step before each picture."""
+def _arrow(stage: Stage, i: int, nodes: np.ndarray, name: str) -> dict[str, Any]:
+    """Where a force acts and its arrow [m], None where there is none, at the end of the step before each picture."""
     steps = np.maximum(nodes - 1, 0)
-    arrows, points = _space(stage.forces[steps, i]), _space(stage.run.contacts.point_2[steps, i])
+    arrows, points = _space(stage.forces[steps, i]), _space(stage.points[steps, i])
     shown = stage.shown(arrows)
     return {
-        "name": " and ".join(stage.run.contact_names[i]),
+        "name": name,
         "point": _short(points),
         "force": [_short(arrow) if one else None for arrow, one in zip(arrows, shown, strict=True)],
     }
+
+
+def _joints(stage: Stage, nodes: np.ndarray) -> list[dict[str, Any]]:
+    """The two points of each joint in every picture."""
+    every = _space(stage.joint_ends(nodes))
+    return [{"name": name, "ends": [_short(e) for e in ends]} for name, ends in zip(stage.joints, every, strict=True)]
 
 
 def _floors(stage: Stage, planar: bool) -> list:

@@ -19,7 +19,8 @@ main, aside { padding: 8px } canvas { border: 1px solid #ddd; display: block; to
 <output id="now"></output><label>speed <select id="speed"><option>0.1</option><option>0.25</option><option>0.5</option>
 <option selected>1</option><option>2</option></select></label>
 <label><input id="follow" type="checkbox">follow</label>
-<label><input id="forces" type="checkbox" checked>forces</label></div>
+<label><input id="forces" type="checkbox" checked>forces</label>
+<label><input id="joints" type="checkbox" checked>joints</label></div>
 <p id="about"></p></main>
 <aside><canvas id="curves" width="420" height="620"></canvas></aside>
 <script id="data" type="application/json">@DATA@</script>
@@ -77,11 +78,14 @@ const viewer = (() => {
       }
     }
     faces.sort((a, b) => b.depth - a.depth);
-    for (const contact of data.contacts) {
-      const force = contact.force[frame];
-      if (!force || !view.forces) continue;
-      const from = contact.point[frame];
+    for (const arrow of view.forces ? [...data.contacts, ...data.reactions] : []) {
+      const force = arrow.force[frame], from = arrow.point[frame];
+      if (!force) continue;
       lines.push({ from: project(from), to: project(add(from, force)), colour: "rgb(213,94,0)" });
+    }
+    for (const joint of view.joints ? data.joints : []) {
+      const [from, to] = joint.ends.map(end => project(end[frame]));
+      lines.push({ from, to, colour: "rgb(30,30,30)", joint: joint.name });
     }
     return { faces, lines };
   }
@@ -95,12 +99,12 @@ const viewer = (() => {
 if (typeof document !== "undefined") {
   const data = JSON.parse(document.getElementById("data").textContent), get = id => document.getElementById(id);
   const scene = get("scene"), curves = get("curves"), slider = get("time"), last = data.times.length - 1;
-  const view = { ...data.view, forces: true }, home = view.target;
+  const view = { ...data.view, forces: true, joints: true }, home = view.target;
   let frame = 0, playing = false, clock = data.times[0], before = 0;
   slider.max = last;
   get("about").textContent = data.about;
   function draw() {
-    view.forces = get("forces").checked;
+    view.forces = get("forces").checked; view.joints = get("joints").checked;
     view.target = get("follow").checked && data.bodies.some(b => b.poses) ?
       data.bodies.find(b => b.poses).poses[frame].slice(0, 3) : home;
     const pen = scene.getContext("2d"), found = viewer.picture(data, frame, view, [scene.width, scene.height]);
@@ -113,7 +117,9 @@ if (typeof document !== "undefined") {
     for (const line of found.lines) {
       pen.strokeStyle = line.colour; pen.beginPath(); pen.moveTo(line.from[0], line.from[1]);
       pen.lineTo(line.to[0], line.to[1]); pen.stroke();
-      pen.fillStyle = line.colour; pen.beginPath(); pen.arc(line.from[0], line.from[1], 3, 0, 7); pen.fill();
+      for (const end of line.joint === undefined ? [line.from] : [line.from, line.to]) {
+        pen.fillStyle = line.colour; pen.beginPath(); pen.arc(end[0], end[1], 3, 0, 7); pen.fill();
+      }
     }
     get("now").textContent = "t = " + data.times[frame].toFixed(3) + " s"; slider.value = frame; plot();
   }
@@ -155,7 +161,7 @@ if (typeof document !== "undefined") {
     clock = data.times[frame]; before = performance.now(); if (playing) requestAnimationFrame(tick);
   });
   slider.addEventListener("input", () => { frame = Number(slider.value); clock = data.times[frame]; draw(); });
-  for (const id of ["follow", "forces"]) get(id).addEventListener("change", draw);
+  for (const id of ["follow", "forces", "joints"]) get(id).addEventListener("change", draw);
   scene.addEventListener("pointermove", event => {
     if (!event.buttons || data.planar) return;
     view.azimuth -= event.movementX * 0.008;

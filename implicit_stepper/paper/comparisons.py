@@ -39,8 +39,10 @@ ADAPTIVE = ("radau",)  # those of them that can choose their steps
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A scene, its exact positions and velocities, and the `duration` [s] and steps `h` [s] of its comparison."""
+    """What a scene `shows`, the scene, its exact positions and velocities, and the `duration` [s] and steps `h` [s] of its
+    comparison."""
 
+    shows: str
     scene: Callable[[], Scene]
     reference: Reference
     duration: float
@@ -91,10 +93,34 @@ def _rolling(motion: exact_rolling.Motion, time: np.ndarray) -> tuple[np.ndarray
 
 
 CASES: Mapping[str, Case] = {
-    "two-spheres": Case(lambda: scenes.two_spheres(shapes.Sphere), two_spheres, 4.0, (0.04, 0.02, 0.01)),
-    "block": Case(scenes.block, sliding_block, 1.5, (0.02, 0.01, 0.005)),
-    "disc": Case(scenes.disc, rolling_disc, 1.0, (0.02, 0.01, 0.005)),
-    "ellipsoid": Case(scenes.wobbling_ellipsoid, wobbling_ellipsoid, 2.0, (0.01, 0.005, 0.0025)),
-    "ball": Case(scenes.landing_ball, landing_ball, 1.2, (0.02, 0.01, 0.005)),
-    "superquadric": Case(scenes.tumbling_superquadric, tumbling_superquadric, 1.4, (0.01, 0.005, 0.0025)),
+    "two-spheres": Case(
+        "a sphere rolls and slides off two others: example 3 of the paper",
+        lambda: scenes.two_spheres(shapes.Sphere),
+        two_spheres,
+        4.0,
+        (0.04, 0.02, 0.01),
+    ),
+    "block": Case(
+        "a block slides on a plane until friction stops it", scenes.block, sliding_block, 1.5, (0.02, 0.01, 0.005)
+    ),
+    "disc": Case(
+        "a disc rolls in the plane without slip: example 1 of the paper", scenes.disc, rolling_disc, 1.0, (0.02, 0.01, 0.005)
+    ),
+    "ellipsoid": Case(
+        "a tilted ellipsoid rolls on a plane and wobbles",
+        scenes.wobbling_ellipsoid,
+        wobbling_ellipsoid,
+        2.0,
+        (0.01, 0.005, 0.0025),
+    ),
+    "ball": Case(
+        "a ball thrown with spin lands, slides and rolls", scenes.landing_ball, landing_ball, 1.2, (0.02, 0.01, 0.005)
+    ),
+    "superquadric": Case(
+        "a body of rounded corners rolls on one of them",
+        scenes.tumbling_superquadric,
+        tumbling_superquadric,
+        1.4,
+        (0.01, 0.005, 0.0025),
+    ),
 }

@@ -8,7 +8,6 @@ import operator
 from collections.abc import Callable, Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from shapes.arguments import vector
@@ -28,11 +27,10 @@ from ..radau.stage_certificate import IMPACT_WITHIN
 from ..solvers.collocation import radau
 from ..stepping.loop import CHUNK, certificates
 from ..stepping.run_certificate import GAP_AT_START, gap_violations
+from .jumps import jump_of
 from .trajectory import Trajectory, assembled
 
-_SAMPLES, _SUSPECTS, _HALVINGS = 2048, 4, 40  # in time, in search of jumps of a load
 _OF_POINTS = ("closest points", "tangent")  # violations that have no unit of speed
-_JUMP = 1e-6  # of a load's range, over a time of 2^-40 of a sample: no continuous load does
 
 
 def stops(system: System, state: State, end: float, switches: Sequence[float]) -> list[float]:
@@ -43,7 +41,7 @@ def stops(system: System, state: State, end: float, switches: Sequence[float]) -
     for i, function in enumerate(system.wrench_functions):
         if function is not None:
             at = functools.partial(_load, function, state.position[i], state.orientation[i], state.velocity[i])
-            jump = _jump(jax.vmap(at), start, end, times)
+            jump = jump_of(jax.vmap(at), start, end, times)
             if jump is not None:
                 raise ValueError(
                     f"the wrench of {system.names[i]!r} jumps at t = {jump:.9g} s: give `switches`=[{jump:.9g}, ...], so "
@@ -56,29 +54,10 @@ def _load(function: Callable, position, orientation, velocity, time):
     return function(time, position, orientation, velocity)
 
 
-def _jump(function: Callable, start: float, end: float, known: np.ndarray) -> float | None:
-    """A time [s] at which `function` jumps, of times (n,), other than those `known`."""
-    edges = np.union1d(np.linspace(start, end, _SAMPLES), known)
-    nudge = 1e-12 * max(abs(start), abs(end))  # a known jump is at the edge of an interval, on one of its two sides
-    left, right = edges[:-1] + nudge, edges[1:] - nudge
-    values = np.asarray(function(jnp.asarray(np.concatenate([left, right]))))
-    change = np.max(np.abs(values[len(left) :] - values[: len(left)]), axis=1)
-    worst = np.argsort(change)[-_SUSPECTS:]
-    left, right = left[worst], right[worst]
-    for _ in range(_HALVINGS):
-        middle = (left + right) / 2
-        low, mid, high = (np.asarray(function(jnp.asarray(t))) for t in (left, middle, right))
-        first = np.max(np.abs(mid - low), axis=1) > np.max(np.abs(high - mid), axis=1)
-        left, right = np.where(first, left, middle), np.where(first, middle, right)
-    last = np.max(np.abs(np.asarray(function(jnp.asarray(right))) - np.asarray(function(jnp.asarray(left)))), axis=1)
-    found = int(np.argmax(last))
-    return float(right[found]) if last[found] > _JUMP * np.ptp(values) > 0 else None
-
-
 def violations(stepper: RadauContact, system: System, run: Run) -> dict[str, np.ndarray]:
     """Violations by name of all steps, each an array (n, bodies or contacts). Whether motion is smooth within a step has
     been judged by the estimate of its error, of which an impact would be a part."""
-    states, parts = _states(run), []
+    states, parts, sums = _states(run), [], stepper.impacts == "sequential"
     for first in range(0, len(run.steps.h), CHUNK):
         index = np.minimum(np.arange(first, first + CHUNK), len(run.steps.h) - 1)  # one program for any number of steps
         begun = jax.tree.map(lambda a, first=first: a[first], states)
@@ -93,7 +72,7 @@ def violations(stepper: RadauContact, system: System, run: Run) -> dict[str, np.
         for name in set(found) - set(_OF_POINTS):
             found[name][0] = 0.0
     for step in impacts(run.steps):
-        for name, values in impact_violations(system, *impact(states, run.steps, step)).items():
+        for name, values in impact_violations(system, *impact(states, run.steps, step), sums).items():
             found[name][step] = np.maximum(found[name][step], values)
     return found | {GAP_AT_START: gap_violations(system, run.gaps, run.steps.contacts)}
 
@@ -161,6 +140,8 @@ def _error(system: System, made: Trajectory, run: Run, violations: dict, toleran
     time = float(made.time[-1])
     violated = {name: values for name, values in violations.items() if not np.max(values, initial=0.0) <= tolerance}
     what = f"{described(system, violated)} (allowed {tolerance:.0e})." if violated else ""
+    if "energy" in violated and any(g.restitution is not None and not g.of_impulses for g in system.groups):
+        what += "Newton's law of impact with friction can raise energy: Poisson(e) did not in any case tried. "
     last = ", ".join(f"contact {e.contact} {e.kind} at {e.time:.9g} s" for e in made.events[-3:])
     return StepError(
         f"the run stopped at t = {time:.9g} s: {run.failure or Result.NOT_CERTIFIED.message} {what} Last events: "

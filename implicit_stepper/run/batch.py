@@ -30,8 +30,7 @@ from ..runtime.progress import Progress
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
 from ..stepping.fallback import pieces
-from ..stepping.stepper import closest_points, init
-from .joint_start import refuse_rebounds
+from ..stepping.stepper import closest_points, init, refuse_rebounds
 from .parameters import changed, read
 from .rollout import CERTIFIED
 

@@ -18,6 +18,7 @@ from ..runtime.files import replaced
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from ..stepping.stepper import Stepper
+from .pile_run import finds_pairs
 from .simulate import simulate
 from .trajectory import Trajectory
 
@@ -157,6 +158,12 @@ def compare(
     of_reference = _sampled(reference) if isinstance(reference, Trajectory) else reference
     if not callable(of_reference):
         raise ValueError(f"`reference` = {reference!r} must be a Trajectory or a function of times.")
+    finding = [name for name, method in steppers.items() if finds_pairs(scene, method)]
+    if finding:
+        raise ValueError(
+            f"{', '.join(map(repr, finding))} would find the pairs of the scene step by step, and pairs are compared one by "
+            'one: take GeometricallyImplicit(jacobian="dense"), or fewer bodies.'
+        )
     mu = np.asarray(linear_rows.of_contacts(scene.build()[0], "mu"))
     runs = [run for name, method in steppers.items() for run in _runs(name, method, sizes)]
     entries, trajectories, stopped = [], {}, False

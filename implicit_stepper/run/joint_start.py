@@ -14,7 +14,7 @@ from ..model.bodies import State
 from ..model.system import System
 from ..radau.radau_contact import RadauContact
 from ..runtime.compilation import jit
-from ..stepping.stepper import Stepper, refuse_joints
+from ..stepping.stepper import Stepper, refuse_joints, refuse_rebounds
 
 _ROUNDED = 1e-6  # of the fastest speed: less is a matter of rounded input
 
@@ -22,8 +22,14 @@ _ROUNDED = 1e-6  # of the fastest speed: less is a matter of rounded input
 def check_joints(stepper: Stepper, system: System, state: State, fixed: bool) -> None:
     """Raises `ValueError` for a stepper without joints, for limits in steps of one length that cannot meet them (`fixed`),
     and for a `state` whose velocities would tear a joint."""
-    if fixed or any(not group.pair.smooth for group in system.groups):
+    faces = any(not group.pair.smooth for group in system.groups)
+    if fixed or faces:
         refuse_rebounds(system)
+    if isinstance(stepper, RadauContact) and stepper.impacts == "sequential" and (fixed or faces):
+        raise ValueError(
+            "`impacts` = 'sequential' needs impacts as events and bodies without faces: give `tol` in place of `h`, and "
+            "bodies of one smooth inequality each, or leave it out."
+        )
     if not system.joints:
         return
     refuse_joints(stepper, system)
@@ -41,17 +47,6 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool) ->
         raise ValueError(
             f"joint {_names(system)[worst]!r} would be torn at {torn[worst]:.3g} m/s by the velocities at the start: give "
             "its bodies velocities with which its points and axes stay together."
-        )
-
-
-def refuse_rebounds(system: System) -> None:
-    """Raises `ValueError` for contacts with a restitution."""
-    rebounds = [group for group in system.groups if group.restitution is not None]
-    if rebounds:
-        pair = " and ".join(system.contact_names[rebounds[0].numbers[0]])
-        raise ValueError(
-            f"{pair} have a `restitution`, which needs impacts as events and bodies without faces: take RadauContact() with "
-            "`tol`, and bodies of one smooth inequality each, or leave it out."
         )
 
 

@@ -58,7 +58,7 @@ def check_start(scene: Scene, system: System, closest, h: float) -> None:
         f"at up to {depths[worst] / h:.3g} m/s, which nothing in the scene accounts for. Move them apart, or see in "
         "`Trajectory.parting_work()` what that gave them.",
         OverlapWarning,
-        stacklevel=_users_line(),
+        stacklevel=users_line(),
     )
 
 
@@ -79,6 +79,7 @@ class Undeclared:
         self.names, self.parts = system.names, scene.body_parts()
         free = np.triu(np.ones((len(self.names), len(self.names)), bool), 1)
         free[system.body_count :] = False  # of two fixed bodies
+        free &= np.array([len(own) > 0 for own in self.parts])  # the inertial frame is in nobody's way
         for group in system.constraints:  # joined bodies may overlap
             low, high = np.sort(np.array(group.bodies), axis=1).T
             free[low, high] = False
@@ -92,7 +93,7 @@ class Undeclared:
         if not len(self.pairs) or not len(states.time):
             return
         if not self.reach.size:
-            self.reach = np.array([np.max(extents(own).reach) for own in self.parts])
+            self.reach = np.array([np.max(extents(own).reach, initial=0.0) for own in self.parts])
         position, orientation = (
             np.concatenate([moving, np.broadcast_to(fixed, (len(moving), *fixed.shape))], axis=1)
             for moving, fixed in zip((states.position, states.orientation), self.fixed, strict=True)
@@ -146,7 +147,7 @@ class Undeclared:
             f"{first} and {second} overlap, and no contact of the two is declared: they pass through each other. Declare "
             "it with `scene.add_contact`, or filter this warning, an OverlapWarning, if they may.",
             OverlapWarning,
-            stacklevel=_users_line(),
+            stacklevel=users_line(),
         )
 
 
@@ -166,7 +167,7 @@ def _placed(part: Part, position, orientation) -> Part:
     return Part(part.shape, position + turn @ part.position, turn @ part.rotation)
 
 
-def _users_line() -> int:
+def users_line() -> int:
     """For `warnings.warn`: how many calls up is the line that called this package, decorators of its
     functions left out."""
     frame, level = sys._getframe(1), 1

@@ -17,7 +17,7 @@ from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.results import Result
 from ..model.system import System
-from .joint_start import refuse_rebounds
+from ..stepping.stepper import refuse_rebounds
 
 CERTIFIED = 1e-10  # the bound of certificates that `simulate` has unless it is given one
 

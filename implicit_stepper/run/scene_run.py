@@ -33,7 +33,14 @@ STEPPERS = {
 }
 
 
-def run_scene(scene: Scene, *, start: State | Trajectory | None = None, progress: bool | None = None, **other) -> Trajectory:
+def run_scene(
+    scene: Scene,
+    *,
+    start: State | Trajectory | None = None,
+    progress: bool | None = None,
+    estimate_error: bool = False,
+    **other,
+) -> Trajectory:
     """Runs `scene` by its `run` settings, of which `other` replaces some, for instance h=.001 or duration=2. Raises
     `ValueError` where there are none, or where they are wrong, and what `simulate` raises."""
     settings = given(scene, **other)
@@ -49,6 +56,7 @@ def run_scene(scene: Scene, *, start: State | Trajectory | None = None, progress
         switches=settings.switches,
         start=start,
         progress=progress,
+        estimate_error=estimate_error,
         **more,
     )
 

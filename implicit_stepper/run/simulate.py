@@ -34,11 +34,13 @@ from ..stepping.loop import Record, programs
 from ..stepping.run_certificate import bound, first_gaps
 from ..stepping.stepper import Stepper, closest_points, init
 from ..stepping.sweep import Sweep
-from . import adaptive_run
+from . import adaptive_run, pile_run
 from .checkpoint import Checkpoint, CheckpointError, asked_of, read
 from .joint_start import check_joints
+from .jumps import refuse_jumps
 from .origin import origin_of, with_origin
 from .overlaps import Undeclared, check_start
+from .richardson import estimate
 from .trajectory import Trajectory, assembled
 
 _ROUNDING = 1e-9  # of a step: 3 steps of 0.1 make 0.3, whatever rounding leaves
@@ -59,6 +61,7 @@ def simulate(
     on_failure: str = "raise",
     start: State | Trajectory | None = None,
     progress: bool | None = None,
+    estimate_error: bool = False,
     checkpoint: str | os.PathLike | None = None,
     every: float = 60.0,
     resume: str | os.PathLike | None = None,
@@ -73,9 +76,11 @@ def simulate(
     raised, which carries the trajectory before it and the state to `start` from; with `on_failure="return"` that shorter
     trajectory is returned instead. Ctrl-C raises `Interrupted`, whatever `on_failure` is, which carries the same.
     `progress` shows a bar, or nothing; by default a bar on terminals, and elsewhere a line on the error stream every half
-    minute. `checkpoint`: a file that is written `every` so many seconds, or seldom enough to take a twentieth of the time;
-    with `resume`, such a file, the same call goes on from there, to the bits of a run that was never killed. Raises
-    `ValueError` for bad arguments, and `CheckpointError` for files that are damaged, of another run, or cannot be written.
+    minute. `estimate_error`, of fixed steps: runs with h / 2 too, and keeps in `Trajectory.error` how far the run with h is
+    from the motion (`ErrorEstimate`), which no certificate says. `checkpoint`: a file that is written `every` so many
+    seconds, or seldom enough to take a twentieth of the time; with `resume`, such a file, the same call goes on from there,
+    to the bits of a run that was never killed. Raises `ValueError` for bad arguments, and `CheckpointError` for files that
+    are damaged, of another run, or cannot be written.
     """
     if (h is None) == (tol is None):
         raise ValueError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
@@ -89,6 +94,8 @@ def simulate(
         raise ValueError(f"`stepper` = {stepper!r} must be a stepper, for instance GeometricallyImplicit().")
     if number("every", every) < 0:
         raise ValueError(f"`every` = {every} [s] is negative: use 0 to write as often as possible.")
+    if estimate_error and h is None:
+        raise ValueError("`estimate_error` is for steps of a fixed `h`: chosen steps keep their error near `tol`.")
     files = checkpoint, every, resume
     told = {"h": h, "tol": tol, "duration": duration, "certificate_tolerance": certificate_tolerance}
     origin = origin_of(scene, stepper, **told, switches=np.asarray(switches).tolist())
@@ -99,16 +106,22 @@ def simulate(
         raise ValueError(
             f"`switches` = {switches!r} are for chosen steps: with a fixed `h`, loads are taken at each step's start."
         )
-    return with_origin(origin, _fixed, scene, stepper, h, duration, *more)
+    run = with_origin(origin, _fixed, scene, stepper, h, duration, *more)
+    return _with_error(run, scene, stepper, h, duration, *more[:-1]) if estimate_error else run
 
 
 def _fixed(scene, stepper, h, duration, tolerance, on_failure, start, progress, files) -> Trajectory:
     """`simulate` with steps of h [s]."""
-    system, state = jax.device_put(scene.build())
+    found = pile_run.finds_pairs(scene, stepper)
+    system, state = jax.device_put(scene.build(contacts=not found))
     state = state if start is None else _checked(start, system, state)
     check_joints(stepper, system, state, fixed=True)
+    refuse_jumps(system, state, float(state.time) + duration)
     asked = asked_of(system, state, stepper, {"h": h, "duration": duration, "certificate_tolerance": tolerance})
-    h, whole, rest = _steps(positive("h", h), duration, float(state.time))
+    h, whole, rest = steps = _steps(positive("h", h), duration, float(state.time))
+    if found:
+        pile_run.refuse(scene, files)
+        return pile_run.run(scene, stepper, system, state, steps, tolerance, on_failure, progress, duration)
     path, every, resume = files
     kept, file = None if resume is None else read(resume, asked), Checkpoint(path, every, asked)
     records, failed, stopped, unwritten = [] if kept is None else [kept["record"]], None, False, None
@@ -138,6 +151,17 @@ def _fixed(scene, stepper, h, duration, tolerance, on_failure, start, progress, 
     return trajectory
 
 
+def _with_error(run: Trajectory, scene, stepper, h, duration, *more) -> Trajectory:
+    """`run` with the estimate of its error, from a run with half of h [s]. Ctrl-C leaves the `run` itself."""
+    try:
+        half = _fixed(scene, stepper, min(h, duration) / 2, duration, *more, (None, 0.0, None))
+        return dataclasses.replace(run, error=estimate(run, half))
+    except StepError as error:
+        raise StepError(f"with half the step, for `estimate_error`, {error}", **vars(error)) from error
+    except Interrupted as stop:
+        raise Interrupted(trajectory=run, state=run.end, end=float(run.time[-1])) from stop
+
+
 def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, start, progress, files) -> Trajectory:
     """`simulate` with chosen steps."""
     if not isinstance(stepper, RadauContact) or stepper.stages == 1:
@@ -148,6 +172,7 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
     system, state = jax.device_put(scene.build())
     state = state if start is None else _checked(start, system, state)
     check_joints(stepper, system, state, fixed=False)
+    refuse_jumps(system, state, float(state.time) + duration)
     refuse_short(system, duration)
     begun, allowed = float(state.time), resolved(tol, system, duration)
     ends = adaptive_run.stops(system, state, begun + duration, switches)

@@ -20,7 +20,9 @@ from ..radau.events import Event
 from ..runtime.files import replaced
 from ..scene.scene import Scene
 from . import energy
+from .labelled import dataset
 from .origin import Origin
+from .richardson import ErrorEstimate
 from .spreadsheet import write_csv
 from .views import BodyView, ContactView, JointView, number_of_body, number_of_contact, number_of_joint
 
@@ -43,7 +45,8 @@ class Trajectory:
     begins with a step of h = 0, which is that impact: from the velocities as given to those after it. `gravity` (d,)
     [m/s^2] and, by `left_out`, what else the scene has that stores energy: see `energy`.
 
-    `origin` has the scene, the settings and the versions of the run, which files carry.
+    `origin` has the scene, the settings and the versions of the run, which files carry; `error` the estimate of its error,
+    where `simulate` was asked for one.
 
     `trajectory[a:b]` is the trajectory of the steps a to b - 1, from the state before the first of them."""
 
@@ -65,6 +68,7 @@ class Trajectory:
     gravity: np.ndarray | None = None
     left_out: tuple[str, ...] = ()
     origin: Origin | None = None
+    error: ErrorEstimate | None = None
 
     def __repr__(self) -> str:
         h = np.unique(np.asarray(self.h))
@@ -86,7 +90,8 @@ class Trajectory:
         h = self.h[start:stop] if np.ndim(self.h) else self.h
         first, last = nodes["time"][[0, -1]]
         events = tuple(event for event in self.events if first <= event.time <= last)
-        return dataclasses.replace(self, **nodes, **own, h=h, events=events, counts={})
+        error = None if self.error is None else self.error[start : stop + 1]
+        return dataclasses.replace(self, **nodes, **own, h=h, events=events, counts={}, error=error)
 
     def body(self, body: str | int) -> BodyView:
         """A moving body, by its name or number. Raises `KeyError` that lists the names, `IndexError`."""
@@ -153,7 +158,7 @@ class Trajectory:
         half of it on bodies at rest. Nothing in the scene accounts for it, and the certificate of energy allows it. An
         impact at the start, of h = 0, parts nothing."""
         h = np.broadcast_to(self.h, len(self))
-        depth = np.where(h[:, None] > 0, np.maximum(-self.contacts.gap_start, 0.0), 0.0)
+        depth = np.where(h[:, None] > 0, np.fmax(-self.contacts.gap_start, 0.0), 0.0)  # 0 of NaN: of pairs that were far
         return np.sum(self.contacts.normal_impulse * depth, axis=1) / np.where(h > 0, h, 1.0)
 
     def at(self, time) -> State:
@@ -185,11 +190,17 @@ class Trajectory:
         """Writes .csv, a line per time, units in the header: bodies, forces [N], gaps and slips. Raises `OSError`."""
         write_csv(self, path)
 
+    def to_xarray(self):
+        """An `xarray.Dataset` of it: bodies, contacts and joints by name, units in the attributes. `.to_netcdf("run.nc",
+        engine="h5netcdf")` of that is an HDF5 file. Raises `ImportError` without xarray."""
+        return dataset(self)
+
     def save(self, path: str | os.PathLike) -> None:
         """Writes .npz: one array per field (`contacts.gap`, ...) and a JSON header with h, names and the format number. A
         file that cannot be finished, as on a full disk, leaves what `path` held before. Raises `OSError`."""
         arrays = {name: getattr(self, name) for name in ("time", "position", "orientation", "velocity", "mass", "inertia")}
         arrays |= flat("contacts", self.contacts) | flat("stats", self.stats)
+        arrays |= {} if self.error is None else flat("error", self.error)
         arrays |= {f"certificate.{name}": values for name, values in self.certificate.items()}
         header = {
             "format": FORMAT,

@@ -16,6 +16,7 @@ from ..model.bodies import State
 from ..model.records import Contacts, Joints, Landing, Stages, Stats, no_contacts
 from ..radau.events import Event
 from .origin import stored as stored_origin
+from .richardson import ErrorEstimate
 from .trajectory import FORMAT, Trajectory, flat
 
 _READ = (3, FORMAT)  # format 3 knew no joints
@@ -62,7 +63,7 @@ def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
     stages = Stages(**_own(inside, ""), contacts=at_stages) if inside else None
     cut = fields("contacts.landing.")
     landing = _landing(cut) if cut else None
-    h = header["h"]
+    h, error = header["h"], fields("error.")
 
     return Trajectory(
         **{name: stored[name] for name in ("time", "position", "orientation", "velocity", "mass", "inertia")},
@@ -78,6 +79,7 @@ def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
         gravity=np.array(header["gravity"], dtype=float) if "gravity" in header else None,
         left_out=tuple(header.get("left_out", ())),
         origin=stored_origin(header.get("origin")),
+        error=ErrorEstimate(**error) if error else None,
     )
 
 
@@ -109,6 +111,9 @@ def _refuse_other_shapes(found: Trajectory, name: str) -> None:
     }
     arrays |= {f"stats.{field.name}": (getattr(found.stats, field.name), (n,)) for field in dataclasses.fields(Stats)}
     arrays |= {f"certificate.{key}": (values, (n,)) for key, values in found.certificate.items()}
+    if found.error is not None:
+        arrays |= {f"error.{key}": (values, (len(found.error.time), nb)) for key, values in vars(found.error).items()}
+        arrays["error.time"] = found.error.time, found.error.time.shape[:1]
     arrays |= _contact_shapes("contacts", found.contacts, (n, nc), d)
     stages = found.contacts.stages
     if stages is not None:

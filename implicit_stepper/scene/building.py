@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .description import AlongDescription, JointDescription, SceneDescription
+from .description import AlongDescription, JointDescription, RuleDescription, SceneDescription
 from .scene import Scene
 from .tables import SceneFileError
 
@@ -23,29 +23,48 @@ def scene_of(description: SceneDescription) -> Scene:
     for body in of.bodies:
         given = {name: value for name, value in vars(body).items() if name not in ("name", "fixed") and value is not None}
         try:
-            handles[body.name] = (scene.add_fixed if body.fixed else scene.add_body)(name=body.name, **given)
+            add = scene.add_fixed if body.fixed else scene.add_body if body.pose is None else scene.add_moving
+            handles[body.name] = add(name=body.name, **given)
         except (ValueError, ArithmeticError) as error:
             raise SceneFileError(f"the body {body.name!r:.60}: {error}") from error
     for contact in of.contacts:
         pair = contact.first, contact.second
         try:
-            laws = {key: getattr(contact, key) for key in ("friction", "compliance", "restitution")}
+            laws = {key: getattr(contact, key) for key in ("friction", "compliance", "restitution", "parts")}
             scene.add_contact(*map(handles.__getitem__, pair), **laws)
         except KeyError as error:
             raise SceneFileError(f"a contact names the body {error.args[0]!r:.60}, which there is not.") from error
         except ValueError as error:
             raise SceneFileError(f"the contact of {pair}: {error}") from error
+    for rule in of.rules:
+        _let_touch(scene, rule, handles)
     for joint in of.joints:
         _join(scene, joint, handles)
     scene.run = of.run
     return scene
 
 
+def _let_touch(scene: Scene, rule: RuleDescription, handles: dict) -> None:
+    """Adds a rule."""
+    try:
+        groups = [None if group is None else [handles[name] for name in group] for group in (rule.first, rule.second)]
+        apart = [(handles[first], handles[second]) for first, second in rule.apart]
+        laws = {key: getattr(rule, key) for key in ("friction", "compliance", "restitution")}
+        if rule.first == rule.second:
+            scene.add_contacts(among=groups[0], apart=apart, **laws)
+        else:
+            scene.add_contacts(between=groups, apart=apart, **laws)
+    except KeyError as error:
+        raise SceneFileError(f"a contact names the body {error.args[0]!r:.60}, which there is not.") from error
+    except ValueError as error:
+        raise SceneFileError(f"a contact of groups: {error}") from error
+
+
 def _join(scene: Scene, joint: JointDescription | AlongDescription, handles: dict) -> None:
     """Adds a joint, or a spring, motion or limit along one."""
     try:
         if isinstance(joint, JointDescription):
-            scene.add_joint(handles[joint.first], handles[joint.second], joint.joint, name=joint.name)
+            scene.add_joint(handles[joint.first], handles[joint.second], joint.joint, name=joint.name, project=joint.project)
         elif joint.side is not None:
             scene.add_limit(joint.joint, **{joint.side: joint.bound}, coordinate=joint.coordinate)
         elif joint.speed is not None:

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.optimize
 
 from shapes import Shape
 from shapes.closest_points.surface import surface
@@ -31,10 +30,11 @@ class Part:
         return dataclasses.replace(self, position=self.position + shift)
 
 
-def parts(shape: Shape | None, shapes: Sequence | None, dimension: int, name: str) -> tuple[Part, ...]:
+def parts(shape: Shape | None, shapes: Sequence | None, dimension: int, name: str, apart: bool = False) -> tuple[Part, ...]:
     """One part from `shape`, or several from `shapes` = [(shape, (position, quaternion or angle)), ...].
 
-    Raises `ValueError` for what is not a shape or a pose, and for a body that falls apart.
+    Raises `ValueError` for what is not a shape or a pose, and for a body that falls apart,
+    unless it is meant to stand `apart`.
     """
     if (shape is None) == (shapes is None):
         raise ValueError("give either `shape`, or `shapes` = [(shape, (position, quaternion)), ...].")
@@ -49,8 +49,26 @@ def parts(shape: Shape | None, shapes: Sequence | None, dimension: int, name: st
         position, orientation = (np.asarray(a) for a in checks.pose(f"shapes[{i}]", entry[1], dimension))
         turn = np.asarray(rotation.matrix(orientation))
         found.append(Part(_shape(f"shapes[{i}]", entry[0], dimension), position, turn))
-    _check_connected(found, name)
+    if not apart:
+        _check_connected(found, name)
     return tuple(found)
+
+
+def paired(chosen: Sequence | None, own: int, others: int) -> list[tuple[int, int]]:
+    """Numbers of the parts of two bodies, of which the first has `own` and the second `others`: all pairs, or those that are
+    `chosen`. Raises `ValueError`."""
+    every = [(i, j) for i in range(own) for j in range(others)]
+    if chosen is None:
+        return every
+    found = [tuple(pair) if isinstance(pair, tuple | list | np.ndarray) else pair for pair in chosen]
+    wrong = [pair for pair in found if pair not in every or found.count(pair) > 1]
+    if wrong or not found:
+        told = f", not {wrong[0]!r:.60}" if wrong else ""
+        raise ValueError(
+            f"`parts` = {chosen!r:.200} must list pairs (i, j), each once, of parts 0 to {own - 1} of the first body and 0 "
+            f"to {others - 1} of the second{told}."
+        )
+    return [every[every.index(pair)] for pair in found]
 
 
 def moments(body: Sequence[Part]) -> Moments:
@@ -78,7 +96,7 @@ def _check_connected(body: list[Part], name: str) -> None:
     if apart:
         raise ValueError(
             f"`shapes` of {name!r}: part {apart[0]} at {body[apart[0]].position} does not touch the rest of the body. "
-            "Check its pose, which is in the body's coordinates [m], or make two bodies."
+            "Check its pose, which is in the body's coordinates [m], make two bodies, or give `apart` = True."
         )
 
 
@@ -89,6 +107,8 @@ def _touch(first: Part, second: Part) -> bool:
 def least_height(first: Part, second: Part) -> float:
     """The least s, roughly [m], for which f_j <= s at some point for the inequalities of both, searched from their middle:
     that it is negative proves that they share points."""
+    from scipy.optimize import minimize  # here, as few scenes need it and it takes a tenth of the import of this package
+
     d, both, unit = len(first.position), (first, second), _size(first, second)
     start = np.mean([p.position + p.rotation @ surface(p.shape).interior for p in both], axis=0)
 
@@ -96,7 +116,7 @@ def least_height(first: Part, second: Part) -> float:
         """Heights over the inequalities of both, in units, at a point that many units from the start."""
         return np.concatenate([_heights(part, start + unit * point) for part in both]) / unit
 
-    found = scipy.optimize.minimize(
+    found = minimize(
         lambda v: v[-1],
         np.append(np.zeros(d), np.max(largest(np.zeros(d)))),
         jac=lambda v: np.eye(d + 1)[-1],

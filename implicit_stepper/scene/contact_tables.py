@@ -4,32 +4,42 @@ from __future__ import annotations
 
 from ..constraints.compliance import Compliance
 from ..constraints.friction import FrictionEllipsoid
-from ..constraints.restitution import Newton
-from .description import ContactDescription
+from ..constraints.restitution import Newton, Poisson
+from .description import ContactDescription, RuleDescription
 from .tables import SceneFileError, Table, refuse_more
 from .units import Units
 
-_MOST_CONTACTS, _MOST_PAIRS = 20_000, 500_000
+_MOST_CONTACTS, _MOST_PAIRS, _MOST_PARTS = 20_000, 500_000, 2500
 
 
-def contacts_of(whole: Table, bodies: list[tuple[str, bool]], units: Units) -> tuple[ContactDescription, ...]:
-    """Of pairs as they are listed; `bodies = "all"` stands for all pairs that are not, of which one body moves."""
-    found, listed, rest = [], set(), []
+def contacts_of(
+    whole: Table, bodies: list[tuple[str, bool]], units: Units
+) -> tuple[tuple[ContactDescription, ...], tuple[RuleDescription, ...]]:
+    """Pairs as they are listed, of which `bodies = "all"` stands for all that are not and of which one body moves; and
+    rules, `among` or `between` groups of bodies."""
+    found, listed, rest, rules = [], set(), [], []
     for table in whole.tables("contact"):
-        pair = table.take("bodies")
+        groups = _groups(table)
+        pair = table.take("bodies") if groups is None else None
         friction = table.take("friction", 0.0)
         law = _friction(table, friction, units)
         springs = table.table("compliance", None)
         compliance = None if springs is None else _compliance(springs)
-        laws = law, compliance, _restitution(table)
+        laws, parts = (law, compliance, _restitution(table)), _parts(table)
         table.end()
+        if groups is not None:
+            rules.append(RuleDescription(*groups, *laws))
+            refuse_more("contact", rules, _MOST_CONTACTS)
+            continue
         if pair == "all":
+            if parts is not None:
+                raise SceneFileError(f'{table.where}.parts stands beside bodies = "all": name two bodies.')
             rest.append((len(found), laws))
             continue
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(name, str) for name in pair):
             raise SceneFileError(f'{table.where}.bodies = {pair!r:.60} must be two names, or "all".')
         listed.add(frozenset(pair))
-        found.append(ContactDescription(*pair, *laws))
+        found.append(ContactDescription(*pair, *laws, parts))
         refuse_more("contact", found, _MOST_CONTACTS)
     if len(rest) > 1:
         raise SceneFileError('`bodies = "all"` stands in two contacts: one of them has the rest.')
@@ -43,7 +53,51 @@ def contacts_of(whole: Table, bodies: list[tuple[str, bool]], units: Units) -> t
         ]
         refuse_more("contact", pairs, _MOST_CONTACTS)
         found[place:place] = [ContactDescription(*pair, *laws) for pair in pairs]
+    return tuple(found), tuple(rules)
+
+
+def _groups(table: Table) -> tuple | None:
+    """Two groups of names, None for all bodies, and the pairs kept apart, of `among = "all"`, `among = [...]` or
+    `between = [[...], [...]]`, with `apart = [[...], ...]`; None where the table is of one pair."""
+    among, between = table.take("among", None), table.take("between", None)
+    if among is None and between is None:
+        return None
+    if among is not None and between is not None:
+        raise SceneFileError(f"{table.where}: `among` and `between` are both given: a contact has one of them.")
+    apart = tuple(_names(table, "apart", pair) for pair in _list(table, "apart", table.take("apart", [])))
+    if any(len(pair) != 2 for pair in apart):
+        raise SceneFileError(f"{table.where}.apart must be pairs of names.")
+    if among is not None:
+        names = None if among == "all" else _names(table, "among", among)
+        return names, names, apart
+    groups = tuple(_names(table, "between", group) for group in _list(table, "between", between))
+    if len(groups) != 2:
+        raise SceneFileError(f"{table.where}.between has {len(groups)} groups of names: give two.")
+    return *groups, apart
+
+
+def _list(table: Table, key: str, found) -> list:
+    if not isinstance(found, list):
+        raise SceneFileError(f"{table.where}.{key} = {found!r:.60} must be a list.")
+    return found
+
+
+def _names(table: Table, key: str, found) -> tuple[str, ...]:
+    if not all(isinstance(name, str) for name in _list(table, key, found)):
+        raise SceneFileError(f"{table.where}.{key} = {found!r:.60} must be names of bodies.")
     return tuple(found)
+
+
+def _parts(table: Table) -> tuple[tuple[int, int], ...] | None:
+    """parts = [[0, 0], [1, 0]], numbers of the parts that touch."""
+    found = table.entries("parts", None)
+    if found is None:
+        return None
+    refuse_more("parts", found, _MOST_PARTS)
+    pairs = [pair for pair in found if isinstance(pair, list) and len(pair) == 2]
+    if len(pairs) < len(found) or not all(type(number) is int for pair in pairs for number in pair):
+        raise SceneFileError(f"{table.where}.parts = {found!r:.60} must be a list of pairs of whole numbers.")
+    return tuple(map(tuple, pairs))
 
 
 def _friction(table: Table, found, units: Units) -> FrictionEllipsoid:
@@ -65,10 +119,20 @@ def _friction(table: Table, found, units: Units) -> FrictionEllipsoid:
         raise SceneFileError(f"{where}: {error}") from error
 
 
-def _restitution(table: Table) -> Newton | None:
-    e = table.number("restitution", None)
+def _restitution(table: Table) -> Newton | Poisson | None:
+    """restitution = 0.5, of Newton, or { poisson = 0.5 }."""
+    found = table.take("restitution", None)
+    if found is None:
+        return None
     try:
-        return None if e is None else Newton(e)
+        if not isinstance(found, dict):
+            return Newton(table.value(found, f"{table.where}.restitution"))
+        inner = Table(found, f"{table.where}.restitution", table.parameters)
+        law = Poisson(inner.number("poisson"))
+        inner.end()
+        return law
+    except SceneFileError:
+        raise
     except ValueError as error:
         raise SceneFileError(f"{table.where}.restitution: {error}") from error
 

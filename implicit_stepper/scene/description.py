@@ -16,12 +16,13 @@ from shapes import Shape
 from ..constraints.compliance import Compliance
 from ..constraints.friction import FrictionEllipsoid
 from ..constraints.joints import JointFriction
-from ..constraints.restitution import Newton
+from ..constraints.restitution import Newton, Poisson
 
 
 @dataclasses.dataclass(frozen=True)
 class BodyDescription:
-    """The arguments of `Scene.add_body`, or of a `fixed` body those of `Scene.add_fixed`: numbers as tuples of floats."""
+    """The arguments of `Scene.add_body`, or of a `fixed` body those of `Scene.add_fixed`, or with a `pose`
+    those of `Scene.add_moving`: numbers as tuples of floats."""
 
     name: str
     fixed: bool
@@ -36,17 +37,33 @@ class BodyDescription:
     density: Any = None
     centre_of_mass: Any = None
     wrench: Any = None
+    apart: bool | None = None
+    pose: Callable | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class ContactDescription:
-    """The arguments of `Scene.add_contact`, the bodies by name."""
+    """The arguments of `Scene.add_contact`, the bodies by name; `parts` as pairs of numbers."""
 
     first: str
     second: str
     friction: FrictionEllipsoid
     compliance: Compliance | None = None
-    restitution: Newton | None = None
+    restitution: Newton | Poisson | None = None
+    parts: tuple[tuple[int, int], ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class RuleDescription:
+    """The arguments of `Scene.add_contacts`, the bodies by name: those of `first` may touch those of `second`, None for all,
+    but for pairs `apart`."""
+
+    first: tuple[str, ...] | None
+    second: tuple[str, ...] | None
+    apart: tuple[tuple[str, str], ...]
+    friction: FrictionEllipsoid
+    compliance: Compliance | None = None
+    restitution: Newton | Poisson | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +74,7 @@ class JointDescription:
     first: str
     second: str
     joint: Any
+    project: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +112,7 @@ class RunSettings:
 
 @dataclasses.dataclass(frozen=True)
 class SceneDescription:
-    """All of a scene; bodies, contacts and joints in the order in which they were added."""
+    """All of a scene; bodies, contacts, rules and joints in the order in which they were added."""
 
     dimension: int
     gravity: tuple[float, ...] | None = None
@@ -102,24 +120,25 @@ class SceneDescription:
     acceleration_scale: float | None = None
     bodies: tuple[BodyDescription, ...] = ()
     contacts: tuple[ContactDescription, ...] = ()
+    rules: tuple[RuleDescription, ...] = ()
     joints: tuple[JointDescription | AlongDescription, ...] = ()
     run: RunSettings | None = None
 
 
-def body_description(name: str, fixed: bool, shapes, **given) -> BodyDescription:
+def body_description(name: str, fixed: bool, shapes, apart: bool, **given) -> BodyDescription:
     """Of what the user gave, with arrays as tuples of floats."""
     if shapes is not None:
         shapes = tuple((shape, tuple(_plain(part) for part in pose)) for shape, pose in shapes)
     plain = {key: value if isinstance(value, Shape | Callable) else _plain(value) for key, value in given.items()}
-    return BodyDescription(name=name, fixed=fixed, shapes=shapes, **plain)
+    return BodyDescription(name=name, fixed=fixed, shapes=shapes, apart=apart or None, **plain)
 
 
-def joint_description(name: str, first: str, second: str, joint) -> JointDescription:
+def joint_description(name: str, first: str, second: str, joint, project: bool) -> JointDescription:
     """Of what the user gave, with arrays as tuples of floats."""
     given = {field.name: getattr(joint, field.name) for field in dataclasses.fields(joint)}
     if not any(callable(value) for value in given.values()):
         joint = type(joint)(**{key: _plain(value) for key, value in given.items()})
-    return JointDescription(name, first, second, joint)
+    return JointDescription(name, first, second, joint, project)
 
 
 def _plain(value):

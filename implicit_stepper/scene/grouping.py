@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,13 +14,21 @@ from shapes.closest_points.surface import surface
 from ..constraints.compliance import Compliance
 from ..constraints.contact_group import ContactGroup
 from ..constraints.friction import FrictionEllipsoid
-from ..constraints.restitution import Newton
+from ..constraints.restitution import Newton, Poisson
 from ..model.system import Frame
 from .compound import Part
 
 # Up to this sharpness the short form of the closest-point unknowns solves what the long form does, and costs less; beyond
 # it loses starts: docs/decisions/0006-sharp-shapes.md.
-_MILD = 4.0
+MILD = 4.0
+
+
+class Law(NamedTuple):
+    """How bodies touch: `compliance` is None where they are rigid, `restitution` where they do not rebound."""
+
+    friction: FrictionEllipsoid
+    compliance: Compliance | None
+    restitution: Newton | Poisson | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,23 +43,23 @@ class PartContact:
     parts: tuple[Part, Part]
     friction: FrictionEllipsoid
     compliance: Compliance | None
-    restitution: Newton | None
+    restitution: Newton | Poisson | None
 
 
 def grouped(contacts: list[PartContact], dimension: int) -> tuple[ContactGroup, ...]:
     """Contacts that share the form of their closest-point conditions (one smooth inequality each, or the same classes of
-    shapes), which bodies move, which shapes sit off their axes, and whether they comply."""
+    shapes), which bodies move, which shapes sit off their axes, whether they comply, and their law of impact."""
     members: dict[tuple, list[tuple[PairClass, PartContact]]] = {}
     for contact in contacts:
-        mild = all(surface(part.shape).sharpness <= _MILD for part in contact.parts)
+        mild = all(surface(part.shape).sharpness <= MILD for part in contact.parts)
         pair = PairClass(*(part.shape.shape_class for part in contact.parts), eliminate=mild)
         form = mild if can_mix(pair.first) and can_mix(pair.second) else pair
         key = (
             form,
             contact.moving,
-            tuple(map(_off_frame, contact.parts)),
+            tuple(map(off_frame, contact.parts)),
             contact.compliance is not None,
-            contact.restitution is not None,
+            type(contact.restitution),
         )
         members.setdefault(key, []).append((pair, contact))
     groups = []
@@ -60,12 +69,13 @@ def grouped(contacts: list[PartContact], dimension: int) -> tuple[ContactGroup, 
     return tuple(groups)
 
 
-def _off_frame(part: Part) -> bool:
+def off_frame(part: Part) -> bool:
+    """Whether the coordinates of a part are not those of its body."""
     return bool(np.any(part.position != 0) or np.any(part.rotation != np.eye(len(part.position))))
 
 
 def _group(
-    pair: PairClass, moving, framed, compliant: bool, rebounds: bool, contacts: list[PartContact], dimension: int
+    pair: PairClass, moving, framed, compliant: bool, law: type, contacts: list[PartContact], dimension: int
 ) -> ContactGroup:
     sides = []
     for i in (0, 1):
@@ -94,5 +104,6 @@ def _group(
         frame_2=frame[1],
         compliance=np.array([1 / c.compliance.stiffness for c in contacts]) if compliant else None,
         dissipation_time=np.array([c.compliance.dissipation_time for c in contacts]) if compliant else None,
-        restitution=np.array([c.restitution.e for c in contacts]) if rebounds else None,
+        restitution=np.array([c.restitution.e for c in contacts]) if law in (Newton, Poisson) else None,
+        of_impulses=law is Poisson,
     )

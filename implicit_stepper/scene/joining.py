@@ -84,8 +84,8 @@ def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | Fr
 
 
 def refuse_open(name: str, form: Form, poses, length: float) -> None:
-    """Raises `ValueError` where g is not of its shape, not finite, or not zero for bodies of a size `length` [m] at their
-    two `poses`."""
+    """Raises `ValueError` where g is not of its shape, not finite, or not zero for bodies of a size `length` [m], unless
+    that is infinite, at their two `poses`."""
     r = len(form.angles)
     try:
         g = np.asarray(_closure(form.closure, form.parameters, *poses))
@@ -98,7 +98,7 @@ def refuse_open(name: str, form: Form, poses, length: float) -> None:
         raise ValueError(f"g of joint {name!r} has shape {g.shape} and type {g.dtype}: it needs {r} numbers, shape ({r},).")
     if not np.all(np.isfinite(g)):
         raise ValueError(f"g of joint {name!r} is {g.tolist()} as the joint is added: it must be finite.")
-    if form.stiffness is not None:  # a spring may begin in tension
+    if form.stiffness is not None or np.isinf(length):  # a spring may begin in tension
         return
     if form.bounds:
         g = np.minimum(g, 0.0)

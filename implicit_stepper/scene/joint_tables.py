@@ -12,7 +12,7 @@ from .tables import SceneFileError, Table
 from .units import Units
 
 _KINDS = {kind.__name__: kind for kind in joints.JOINTS if kind is not joints.UserConstraint}
-_LENGTHS = ("point_1", "point_2", "length")
+_LENGTHS = ("point_1", "point_2", "length", "lead")
 _ALONG = ("spring along", "motion along", "limit along", "motor along")
 
 
@@ -33,9 +33,9 @@ def joint_of(table: Table, units: Units) -> JointDescription | AlongDescription:
             continue
         usual = {} if field.default is dataclasses.MISSING else {"default": field.default}
         given[field.name] = table.numbers(field.name, unit=units.length if field.name in _LENGTHS else float, **usual)
-    name = table.text("name", None)
+    name, project = table.text("name", None), table.flag("project", False)
     table.end()
-    return JointDescription("-".join(bodies) if name is None else name, *bodies, _KINDS[kind](**given))
+    return JointDescription("-".join(bodies) if name is None else name, *bodies, _KINDS[kind](**given), project)
 
 
 def _friction(table: Table | None, units: Units) -> joints.JointFriction | None:
@@ -87,7 +87,7 @@ def table_of(of: JointDescription | AlongDescription) -> dict[str, Any]:
         if kind not in _KINDS:
             raise ValueError(f"the joint {of.name!r} is a {kind} of a function of yours, which no file can hold.")
         given = {key: vars(value) if key == "friction" and value else value for key, value in vars(of.joint).items()}
-        return {"name": of.name, "kind": kind, "bodies": [of.first, of.second]} | given
+        return {"name": of.name, "kind": kind, "bodies": [of.first, of.second], "project": of.project or None} | given
     where = {"name": of.name, "joint": of.joint, "coordinate": of.coordinate}
     if of.speed is not None:
         return {"kind": "motor along"} | where | {"speed": of.speed, "most": of.most}

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from shapes import Shape
 from shapes.arguments import number, positive
 
 from ..constraints.coordinates import bounded, driven, elastic, motorised
 from ..constraints.joints import JOINTS, Form, Place, not_negative
+from ..constraints.prescribed import first_pose, first_velocity, following
 from ..model import rotation
 from .body import Body, BodySpec
-from .description import AlongDescription, JointDescription, joint_description
+from .description import AlongDescription, BodyDescription, JointDescription, body_description, joint_description
 from .joining import JointSpec, refuse_open
+
+_GROUND = "inertial frame"
 
 
 class Jointed:
-    """What `scene.Scene` has of joints: `_joints`, their bodies and forms by name, and `_joined`, what was given."""
+    """What `scene.Scene` has of joints: `_joints`, their bodies and forms by name, and `_joined`, what was given; the names
+    of bodies that are `_driven`, and whether the start is `_projected`."""
 
     _specs: dict[str, BodySpec]
     _joints: dict[str, tuple[Body, Body, Form]]
     _joined: list[JointDescription | AlongDescription]
+    _bodies: list[BodyDescription]
+    _driven: set[str]
+    _projected: bool = False
 
-    def add_joint(self, first: Body, second: Body, joint, *, name: str | None = None) -> str:
-        """Joins two bodies by a `BallJoint`, `Hinge`, `Slider`, `Universal`, `Cylindrical`, `Planar`, `Fixed`, `Distance`,
-        `Spring` or `UserConstraint`; returns its `name`, by default the names of both bodies.
+    def add_joint(self, first: Body, second: Body, joint, *, name: str | None = None, project: bool = False) -> str:
+        """Joins two bodies by a `BallJoint`, `Hinge`, `Slider`, `Universal`, `Cylindrical`, `Screw`, `Planar`, `Fixed`,
+        `Distance`, `Spring` or `UserConstraint`; returns its `name`, by default the names of both bodies.
 
         Points and axes are in the coordinates of `first` (point_1, axis_1) and of `second` (point_2, axis_2), those in which
         `add_body` and `add_fixed` placed them. Bodies that a joint joins touch only if `add_contact` says so. Raises
-        `ValueError` for a joint that does not hold as the bodies are placed.
+        `ValueError` for a joint that does not hold as the bodies are placed, unless it is to `project`: then all joints
+        hold in the state that `build` returns, with poses and velocities near those given.
         """
         self._pair(first, second, "joint")
         name = f"{first.name}-{second.name}" if name is None else name
@@ -40,16 +50,55 @@ class Jointed:
             )
         specs = [self._specs[body.name] for body in (first, second)]
         form = joint.form(*(Place(s.centre, np.asarray(rotation.matrix(s.orientation))) for s in specs))
-        self._add(name, first, second, form)
-        self._joined.append(joint_description(name, first.name, second.name, joint))
+        self._add(name, first, second, form, project)
+        self._joined.append(joint_description(name, first.name, second.name, joint, project))
         return name
+
+    def add_moving(
+        self,
+        *,
+        name: str,
+        pose: Callable,
+        shape: Shape | None = None,
+        shapes: Sequence | None = None,
+        mass: float | None = None,
+        inertia: float | Sequence | None = None,
+        density: float | None = None,
+        centre_of_mass: Sequence[float] | None = None,
+    ) -> Body:
+        """A body that moves as it is told, a conveyor or a shaken plate: `pose(time)` returns the position (d,) [m] of its
+        coordinates and their quaternion (4,), w first (the angle [rad] in the plane), in JAX, smooth in time [s].
+
+        Shape, mass and inertia are as in `add_body`; an unbounded shape needs both of the latter. They are what its drive
+        has to move: `trajectory.joint("drive of <name>")` has the force and moment on it, with those of its weight, at its
+        centre of mass. What touches it feels its velocity. Raises `ValueError` naming the argument."""
+        position, turned = first_pose(pose, self.dimension)
+        given = {"shape": shape, "mass": mass, "inertia": inertia, "density": density, "centre_of_mass": centre_of_mass}
+        ground = self._ground()
+        turn = {"quaternion": turned} if self.dimension == 3 else {"angle": float(turned[0])}
+        handle = self.add_body(name=name, shapes=shapes, position=position, **turn, **given)
+        spec = self._specs[name]
+        self._specs[name] = dataclasses.replace(spec, velocity=first_velocity(pose, spec.centre))
+        self._add(f"drive of {name}", ground, handle, following(pose, spec.centre))
+        self._bodies[-1] = body_description(name, False, shapes, False, pose=pose, **given)
+        self._driven.add(name)
+        return handle
+
+    def _ground(self) -> Body:
+        """The inertial frame, a fixed body without a shape."""
+        if _GROUND not in self._specs:
+            d, number = self.dimension, sum(spec.handle.fixed for spec in self._specs.values())
+            turn = np.eye(4)[0] if d == 3 else np.zeros(1)
+            self._specs[_GROUND] = BodySpec(Body(_GROUND, number, True), (), np.zeros(d), turn, np.zeros(d))
+        return self._specs[_GROUND].handle
 
     def add_spring(
         self, joint: str, *, stiffness: float, damping: float = 0.0, rest: float = 0.0, coordinate: int = 0, name=None
     ) -> str:
         """A spring and a damper along a coordinate of the joint of that name: the angle of a hinge (of a ball joint in the
-        plane), the displacement of a slider, those of a cylindrical joint (displacement, angle) and of a planar one (two,
-        angle), which are 0 as the joint is added. `stiffness` [N/m, N m/rad], `damping` [N s/m, N m s/rad], `rest` [m, rad].
+        plane), the displacement of a slider, those of a cylindrical joint (displacement, angle), of a planar one (two,
+        angle) and of a universal one (two angles), which are 0 as the joint is added. `stiffness` [N/m, N m/rad], `damping`
+        [N s/m, N m s/rad], `rest` [m, rad].
         Returns the name under which a trajectory has its reactions."""
         first, second, form = self._coordinate(joint, coordinate)
         values = not_negative("stiffness", stiffness), not_negative("damping", damping), number("rest", rest)
@@ -99,6 +148,22 @@ class Jointed:
             self._joined.append(AlongDescription(names[-1], joint, coordinate, side=side, bound=bound))
         return tuple(names)
 
+    def joint_points(self) -> dict[str, list[tuple[str, np.ndarray]]]:
+        """For drawing: by the name of each joint that has points its two, as the body's name and (d,) [m] from its centre of
+        mass in its axes; of fixed bodies in the inertial frame."""
+        found = {}
+        for made in self._joined:
+            if not isinstance(made, JointDescription) or not hasattr(made.joint, "point_1"):
+                continue
+            ends = (made.first, made.joint.point_1), (made.second, made.joint.point_2)
+            found[made.name] = [(body, self._seen(self._specs[body], np.asarray(point))) for body, point in ends]
+        return found
+
+    def _seen(self, spec: BodySpec, point: np.ndarray) -> np.ndarray:
+        """A point (d,) [m] of a body's coordinates as `joint_points` gives it."""
+        point = point - spec.centre
+        return spec.position + np.asarray(rotation.matrix(spec.orientation)) @ point if spec.handle.fixed else point
+
     def _coordinate(self, joint: str, coordinate: int) -> tuple[Body, Body, Form]:
         """Bodies and form of a joint that has such a coordinate."""
         if joint not in self._joints:
@@ -109,8 +174,8 @@ class Jointed:
             raise ValueError(f"`coordinate` = {coordinate!r}: joint {joint!r} has {count} coordinates, counted from 0.")
         return first, second, form
 
-    def _add(self, name, first: Body, second: Body, form: Form) -> str:
-        """Under a name of its own, if it holds as the bodies are placed."""
+    def _add(self, name, first: Body, second: Body, form: Form, project: bool = False) -> str:
+        """Under a name of its own, if it holds as the bodies are placed, or is to be projected."""
         if not isinstance(name, str) or not name:
             raise ValueError(f"`name` = {name!r} must be a non-empty string.")
         if name in self._joints:
@@ -118,8 +183,9 @@ class Jointed:
         specs = [self._specs[body.name] for body in (first, second)]
         sizes = [np.sqrt(np.trace(s.inertia) / s.mass) for s in specs if not s.handle.fixed]
         length = max(min(sizes), np.linalg.norm(specs[1].position - specs[0].position))
-        refuse_open(name, form, [(s.position, s.orientation) for s in specs], float(length))
+        refuse_open(name, form, [(s.position, s.orientation) for s in specs], np.inf if project else float(length))
         self._joints[name] = (first, second, form)
+        self._projected |= project
         return name
 
     def joint_specs(self) -> list[JointSpec]:

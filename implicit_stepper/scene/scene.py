@@ -14,21 +14,24 @@ from shapes.volume.mesh import RESOLUTION, Mesh
 
 from ..constraints.compliance import Compliance
 from ..constraints.friction import FrictionEllipsoid
-from ..constraints.restitution import Newton
+from ..constraints.restitution import Newton, Poisson
 from ..model import checks, rotation
 from ..model.bodies import State
 from ..model.system import System
 from ..runtime.files import replaced
 from . import toml_text
 from .body import Body, BodySpec, largest_load
-from .compound import Part, moments, parts
+from .compound import Part, moments, paired
+from .compound import parts as parts_of
 from .description import BodyDescription, ContactDescription, RunSettings, SceneDescription, body_description
 from .grouping import PartContact, grouped
 from .joining import joined
 from .jointed import Jointed
+from .projection import projected
+from .ruled import Ruled, checked_law
 
 
-class Scene(Jointed):
+class Scene(Jointed, Ruled):
     """Bodies, contacts and loads, checked as they are added. `build()` gives what steppers work on.
 
     `gravity` (3,) or, with `dimension=2`, (2,) [m/s^2], by default 9.81 against the last axis. `length_scale` [m] and
@@ -55,11 +58,12 @@ class Scene(Jointed):
         self._acceleration_scale = None if acceleration_scale is None else positive("acceleration_scale", acceleration_scale)
         self._specs: dict[str, BodySpec] = {}
         # bodies with the numbers of their parts, and the laws of their contact
-        self._contacts: list[tuple[Body, int, Body, int, FrictionEllipsoid, Compliance | None, Newton | None]] = []
+        self._contacts: list[tuple[Body, int, Body, int, FrictionEllipsoid, Compliance | None, Newton | Poisson | None]] = []
         self._bodies: list[BodyDescription] = []
         self._pairs: list[ContactDescription] = []
+        self._taken: dict[frozenset[str], set[tuple[int, int]]] = {}
         self.run: RunSettings | None = None
-        self._joints, self._joined = {}, []
+        self._joints, self._joined, self._driven, self._rules = {}, [], set(), []
 
     def add_body(
         self,
@@ -76,8 +80,10 @@ class Scene(Jointed):
         angle: float | None = None,
         velocity: Sequence[float] | None = None,
         wrench: Sequence[float] | Callable | None = None,
+        apart: bool = False,
     ) -> Body:
-        """A moving body of one convex `shape`, or several: `shapes` = [(shape, (position, quaternion)), ...].
+        """A moving body of one convex `shape`, or several: `shapes` = [(shape, (position, quaternion)), ...], which touch
+        unless parts that stand `apart` are meant.
 
         `position` [m] and `quaternion` (4,) w first (`angle` [rad] in the plane) place the body's coordinates, which are
         those of `shape`, and in which the parts of `shapes` have their poses. velocity (6,) or (3,): linear [m/s] of the
@@ -91,7 +97,7 @@ class Scene(Jointed):
         """
         position_given, mass_given, inertia_given = position, mass, inertia
         handle, orientation = self._new(name, quaternion, angle, fixed=False)
-        body = parts(shape, shapes, self.dimension, name)
+        body = parts_of(shape, shapes, self.dimension, name, apart)
         mass, inertia, centre = checks.mass_properties(
             lambda: moments(body), mass, inertia, density, centre_of_mass, self.dimension
         )
@@ -115,7 +121,7 @@ class Scene(Jointed):
         self._specs[name] = spec
         given = {"mass": mass_given, "inertia": inertia_given, "density": density, "centre_of_mass": centre_of_mass}
         given |= {"shape": shape, "position": position_given, "velocity": velocity, "wrench": wrench}
-        self._bodies.append(body_description(name, False, shapes, quaternion=quaternion, angle=angle, **given))
+        self._bodies.append(body_description(name, False, shapes, apart, quaternion=quaternion, angle=angle, **given))
         return handle
 
     def add_fixed(
@@ -127,17 +133,18 @@ class Scene(Jointed):
         position: Sequence[float] | None = None,
         quaternion: Sequence[float] | None = None,
         angle: float | None = None,
+        apart: bool = False,
     ) -> Body:
         """A body that never moves, of one shape or several as in `add_body`: position [m] and `quaternion`, w first (`angle`
         [rad] in the plane)."""
         handle, orientation = self._new(name, quaternion, angle, fixed=True)
         origin = vector("position", np.zeros(self.dimension) if position is None else position, self.dimension)
-        body = parts(shape, shapes, self.dimension, name)
+        body = parts_of(shape, shapes, self.dimension, name, apart)
         self._specs[name] = BodySpec(
             handle=handle, parts=body, position=origin, orientation=orientation, centre=np.zeros(self.dimension)
         )
         given = {"shape": shape, "position": position, "quaternion": quaternion, "angle": angle}
-        self._bodies.append(body_description(name, True, shapes, **given))
+        self._bodies.append(body_description(name, True, shapes, apart, **given))
         return handle
 
     def add_contact(
@@ -147,32 +154,29 @@ class Scene(Jointed):
         *,
         friction: FrictionEllipsoid | float = 0.0,
         compliance: Compliance | None = None,
-        restitution: Newton | None = None,
+        restitution: Newton | Poisson | None = None,
+        parts: Sequence[tuple[int, int]] | None = None,
     ) -> tuple[int, ...]:
-        """Lets two bodies touch; returns the numbers of the contacts, one for each part of `first` with each of `second`.
+        """Lets two bodies touch; returns the numbers of the contacts, one for each part of `first` with each of `second`,
+        or for the pairs of `parts` alone, numbers (of `first`'s, of `second`'s) from 0; others may have another law.
 
         Normals point from `first` to `second`.
         `friction` is a `FrictionEllipsoid`, or a number mu for isotropic friction without drilling torque. With a
-        `compliance` the bodies overlap under load; without, they are rigid. With a `restitution`, Newton(e), they rebound.
+        `compliance` the bodies overlap under load; without, they are rigid. With a `restitution`, Newton(e)
+        or Poisson(e), one law in a scene, they rebound.
         """
         self._pair(first, second, "contact")
-        if any({a, b} == {first, second} for a, _, b, *_ in self._contacts):
+        pairs = paired(parts, *(len(self._specs[body.name].parts) for body in (first, second)))
+        taken = self._taken.setdefault(frozenset((first.name, second.name)), set())
+        named = {(i, j) if first.name < second.name else (j, i) for i, j in pairs}
+        if taken & named:
             raise ValueError(f"{first.name!r} and {second.name!r} are in contact already: one contact serves a pair.")
-        if not isinstance(friction, FrictionEllipsoid):
-            friction = FrictionEllipsoid(mu=friction)
-        if compliance is not None and not isinstance(compliance, Compliance):
-            raise ValueError(f"`compliance` = {compliance!r} must be a Compliance(stiffness=...), or None if rigid.")
-        if restitution is not None and not isinstance(restitution, Newton):
-            raise ValueError(f"`restitution` = {restitution!r} must be a Newton(e), or None for impacts without rebound.")
-        if restitution is not None and compliance is not None:
-            raise ValueError("`restitution` is for rigid contacts: a `compliance` rebounds by its `dissipation_time`.")
+        law = checked_law(friction, compliance, restitution)
+        self._refuse_mixed(restitution)
         count = len(self._contacts)
-        self._contacts += [
-            (first, i, second, j, friction, compliance, restitution)
-            for i in range(len(self._specs[first.name].parts))
-            for j in range(len(self._specs[second.name].parts))
-        ]
-        self._pairs.append(ContactDescription(first.name, second.name, friction, compliance, restitution))
+        self._contacts += [(first, i, second, j, *law) for i, j in pairs]
+        self._pairs.append(ContactDescription(first.name, second.name, *law, None if parts is None else tuple(pairs)))
+        taken |= named
         return tuple(range(count, len(self._contacts)))
 
     def description(self) -> SceneDescription:
@@ -184,6 +188,7 @@ class Scene(Jointed):
             acceleration_scale=self._acceleration_scale,
             bodies=tuple(self._bodies),
             contacts=tuple(self._pairs),
+            rules=tuple(self._rules),
             joints=tuple(self._joined),
             run=self.run,
         )
@@ -209,8 +214,9 @@ class Scene(Jointed):
             found[name] = [mesh.moved(spec.position, turned) for mesh in own] if spec.handle.fixed else own
         return found
 
-    def build(self) -> tuple[System, State]:
-        """The immutable system and the initial state. Raises `ValueError` when there is no moving body."""
+    def build(self, *, contacts: bool = True) -> tuple[System, State]:
+        """The immutable system and the initial state, on request without `contacts`. Raises `ValueError` when there is no
+        moving body."""
         checks.double_precision()
         moving = [s for s in self._specs.values() if not s.handle.fixed]
         fixed = [s for s in self._specs.values() if s.handle.fixed]
@@ -224,11 +230,14 @@ class Scene(Jointed):
             velocity=np.stack([s.velocity for s in moving]),
         )
         mass, inertia = np.array([s.mass for s in moving]), np.stack([s.inertia for s in moving])
-        length = self._length_scale or np.max(np.sqrt(np.trace(inertia, axis1=1, axis2=2) / mass))
+        touching = self._touching() if contacts else []
+        free = np.array([s.handle.name not in self._driven for s in moving])
+        sizes = np.sqrt(np.trace(inertia, axis1=1, axis2=2) / mass)
+        length = self._length_scale or np.max(sizes, where=free | ~np.any(free), initial=0.0)
         system = System(
             dimension=d,
             names=tuple(s.handle.name for s in moving + fixed),
-            contact_names=tuple((self._part_name(a, i), self._part_name(b, j)) for a, i, b, j, *_ in self._contacts),
+            contact_names=tuple((self._part_name(a, i), self._part_name(b, j)) for a, i, b, j, *_ in touching),
             joint_names=tuple(self._joints),
             wrench_functions=tuple(s.wrench if callable(s.wrench) else None for s in moving),
             gravity=self.gravity,
@@ -237,24 +246,28 @@ class Scene(Jointed):
             wrench=np.stack([np.zeros_like(s.velocity) if callable(s.wrench) else s.wrench for s in moving]),
             fixed_position=np.stack([s.position for s in fixed]) if fixed else np.zeros((0, d)),
             fixed_orientation=np.stack([s.orientation for s in fixed]) if fixed else np.zeros((0, 4 if d == 3 else 1)),
-            groups=grouped(self.part_contacts(), d),
+            groups=grouped(self._with_parts(touching), d),
             joints=joined(self.joint_specs()),
             length=np.float64(length),
             acceleration=np.float64(self._acceleration_scale or largest_load(moving, self.gravity, length)),
         )
-        return system, state
+        return system, projected(system, state) if self._projected else state
 
     def _pair(self, first, second, what: str) -> None:
         """Raises `ValueError` for two that no contact or joint can be between."""
-        for argument, body in (("first", first), ("second", second)):
-            if not isinstance(body, Body):
-                raise ValueError(f"`{argument}` = {body!r} must be a handle returned by add_body or add_fixed.")
-            if body.name not in self._specs or self._specs[body.name].handle is not body:
-                raise ValueError(f"`{argument}` = {body.name!r} belongs to another scene.")
+        self._own("first", first)
+        self._own("second", second)
         if first == second:
             raise ValueError(f"`second` = {second.name!r} is the first body too: a {what} is between two bodies.")
         if first.fixed and second.fixed:
             raise ValueError(f"{first.name!r} and {second.name!r} are both fixed: their {what} would change nothing.")
+
+    def _own(self, argument: str, body) -> None:
+        """Raises `ValueError` for what is not a body of this scene."""
+        if not isinstance(body, Body):
+            raise ValueError(f"`{argument}` = {body!r} must be a handle returned by add_body or add_fixed.")
+        if body.name not in self._specs or self._specs[body.name].handle is not body:
+            raise ValueError(f"`{argument}` = {body.name!r} belongs to another scene.")
 
     def _numbers(self, *bodies: Body) -> tuple[int, ...]:
         """In the order of moving bodies first, then fixed ones."""
@@ -280,14 +293,19 @@ class Scene(Jointed):
         return [spec.parts for spec in specs]
 
     def part_contacts(self) -> list[PartContact]:
-        """The contacts as they were added, with the numbers of their bodies."""
+        """The contacts as they were added, then those of rules, with the numbers of their bodies."""
+        return self._with_parts(self._touching())
+
+    def _with_parts(self, touching: list[tuple]) -> list[PartContact]:
+        handles = [spec.handle for spec in self._specs.values()]
+        numbers = dict(zip(handles, self._numbers(*handles), strict=True))
         return [
             PartContact(
                 number,
-                self._numbers(first, second),
+                (numbers[first], numbers[second]),
                 (not first.fixed, not second.fixed),
                 (self._specs[first.name].parts[i], self._specs[second.name].parts[j]),
                 *laws,
             )
-            for number, (first, i, second, j, *laws) in enumerate(self._contacts)
+            for number, (first, i, second, j, *laws) in enumerate(touching)
         ]

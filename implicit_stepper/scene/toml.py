@@ -34,6 +34,8 @@ def load_scene(path: str | os.PathLike) -> Scene:
     """The scene of a file, with its run settings in `scene.run`. Raises `SceneFileError`, a `ValueError`, that says where in
     the file what is wrong, and `OSError` when it cannot be read."""
     name = os.fspath(path)
+    if Path(path).suffix in (".xml", ".urdf"):
+        raise SceneFileError(f"{name!r} is a robot's file: read it with `implicit_stepper.load_mjcf`.")
     try:
         with Path(path).open("rb") as file:
             content = file.read(LONGEST + 1)
@@ -77,14 +79,14 @@ def read(text: str) -> SceneDescription:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise SceneFileError(f"body: the name {twice[0]!r:.60} is taken: every body needs its own.")
-    contacts = contacts_of(whole, [(name, fixed) for name, fixed, _ in waiting], units)
+    contacts, rules = contacts_of(whole, [(name, fixed) for name, fixed, _ in waiting], units)
     joined = whole.tables("joint")
     refuse_more("joint", joined, _MOST_BODIES)
     joints = tuple(joint_of(table, units) for table in joined)
     run = _run(whole.table("run", None))
     whole.end()
     built = tuple(build() for *_, build in waiting)
-    return SceneDescription(**described, bodies=built, contacts=contacts, joints=joints, run=run)
+    return SceneDescription(**described, bodies=built, contacts=contacts, rules=rules, joints=joints, run=run)
 
 
 def _parameters(data: object) -> dict[str, float]:
@@ -122,7 +124,7 @@ def _body(table: Table, dimension: int, units: Units) -> tuple[str, bool, Callab
     placed = [_part(part, dimension, units) for part in parts] or None
     orientation = "quaternion" if dimension == 3 else "angle"
     take = table.numbers if dimension == 3 else table.number
-    given: dict[str, Any] = {orientation: take(orientation, None)}
+    given: dict[str, Any] = {orientation: take(orientation, None), "apart": table.flag("apart", False) or None}
     place = {"default": None} if fixed else {}  # a body that moves must be placed
     given["position"] = table.numbers("position", unit=units.length, **place)
     if not fixed:

@@ -7,7 +7,8 @@ import re
 from typing import Any
 
 from ..constraints.friction import FrictionEllipsoid
-from .description import BodyDescription, ContactDescription, RunSettings, SceneDescription
+from ..constraints.restitution import Poisson
+from .description import BodyDescription, ContactDescription, RuleDescription, RunSettings, SceneDescription
 from .formula import Wrench
 from .joint_tables import table_of as joint_table
 from .shape_tables import table_of
@@ -24,6 +25,7 @@ def written(description: SceneDescription) -> str:
     blocks = ["format = 1\n", _block("[scene]", scene)]
     blocks += [_block("[[body]]", _body(body)) for body in of.bodies]
     blocks += [_block("[[contact]]", _contact(contact)) for contact in of.contacts]
+    blocks += [_block("[[contact]]", _rule(rule)) for rule in of.rules]
     blocks += [_block("[[joint]]", joint_table(joint)) for joint in of.joints]
     if of.run is not None:
         blocks.append(_block("[run]", _run(of.run)))
@@ -31,6 +33,8 @@ def written(description: SceneDescription) -> str:
 
 
 def _body(of: BodyDescription) -> dict[str, Any]:
+    if of.pose is not None:
+        raise ValueError(f"the pose of {of.name!r} is a function, which no file can hold: build its scene in Python.")
     turn = "quaternion" if of.angle is None else "angle"
     table: dict[str, Any] = {"name": of.name, "fixed": of.fixed or None}
     if of.shape is not None:
@@ -38,7 +42,7 @@ def _body(of: BodyDescription) -> dict[str, Any]:
     else:
         turns = "quaternion" if of.shapes[0][0].dimension == 3 else "angle"
         table["parts"] = [{"shape": table_of(s), "position": pose[0], turns: pose[1]} for s, pose in of.shapes]
-    table |= {"position": of.position, turn: getattr(of, turn)}
+    table |= {"apart": of.apart, "position": of.position, turn: getattr(of, turn)}
     if of.velocity is not None:
         d = 3 if len(of.velocity) == 6 else 2
         table |= {"velocity": of.velocity[:d], "spin": of.velocity[d:]}
@@ -62,11 +66,24 @@ def _load(of: BodyDescription) -> dict[str, Any]:
 
 
 def _contact(of: ContactDescription) -> dict[str, Any]:
+    return {"bodies": [of.first, of.second], "parts": of.parts} | _laws(of)
+
+
+def _rule(of: RuleDescription) -> dict[str, Any]:
+    if of.first == of.second:
+        groups = {"among": "all" if of.first is None else of.first}
+    else:
+        groups = {"between": [of.first, of.second]}
+    return groups | {"apart": of.apart or None} | _laws(of)
+
+
+def _laws(of: ContactDescription | RuleDescription) -> dict[str, Any]:
     law = {name: getattr(of.friction, name) for name in ("mu", "e_t", "e_o", "e_r", "direction")}
     if of.friction == FrictionEllipsoid(mu=of.friction.mu):
         law = of.friction.mu
-    rebound = {"restitution": of.restitution and of.restitution.e}
-    return {"bodies": [of.first, of.second], "friction": law, "compliance": of.compliance and vars(of.compliance)} | rebound
+    e = None if of.restitution is None else of.restitution.e
+    rebound = {"restitution": {"poisson": e} if isinstance(of.restitution, Poisson) else e}
+    return {"friction": law, "compliance": of.compliance and vars(of.compliance)} | rebound
 
 
 def _run(of: RunSettings) -> dict[str, Any]:

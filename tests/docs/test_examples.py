@@ -6,6 +6,7 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 import pytest
+import scipy.special
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -57,6 +58,40 @@ def test_slider_crank():
     work = np.sum(trajectory.joint(drive).moment[:, 0] * np.diff(result["angle"]))
     assert work == pytest.approx(np.ptp(trajectory.energy().total[[0, -1]]), rel=2e-3)
     assert_picture("slider_crank")
+
+
+def test_pile():
+    """What fixed bodies gave, with the weight, is the momentum of all balls; no ball is in another or in a wall."""
+    result = run("pile")
+    trajectory, contacts = result["trajectory"], result["trajectory"].contacts
+    n, t = np.nan_to_num(contacts.normal), np.nan_to_num(contacts.tangent)
+    friction = contacts.friction_impulse[..., :1] * t + contacts.friction_impulse[..., 1:2] * np.cross(n, t)
+    given = contacts.normal_impulse[..., None] * n + friction  # on the second body, which a fixed one is
+    fixed = [not second.startswith("ball") for _, second in trajectory.contact_names]
+    total = trajectory.mass @ trajectory.velocity[-1, :, :3] + np.sum(given[:, fixed], axis=(0, 1))
+    weight = np.sum(trajectory.mass) * 0.4 * np.array([0, 0, -9.81])
+    np.testing.assert_allclose(total, weight, rtol=0, atol=1e-9 * abs(weight[2]))
+    apart = np.linalg.norm(trajectory.position[:, :, None] - trajectory.position[:, None], axis=3)
+    assert np.min(apart + np.eye(24)) > 2 * result["RADIUS"] - 1e-9
+    assert np.min(trajectory.position[..., 2]) > result["RADIUS"] - 1e-9
+    assert np.max(np.abs(trajectory.position[..., :2])) < result["reach"] - result["RADIUS"] + 1e-9
+    assert result["touching"][-1] > 24
+    assert_picture("pile")
+
+
+def test_newtons_cradle():
+    """As many balls leave as came, at the times of a physical pendulum, and swing as high."""
+    result = run("newtons_cradle")
+    square = result["WIRE"] ** 2 + result["RADIUS"] ** 2 / 2
+    quarter = np.sqrt(square / (9.81 * result["WIRE"])) * scipy.special.ellipk(np.sin(result["ANGLE"] / 2) ** 2)
+    for raised, trajectory in result["trajectories"].items():
+        assert trajectory.counts["impacts"] == 4
+        times = sorted({event.time for event in trajectory.events})
+        assert times == pytest.approx(quarter * np.array([1, 3, 5, 7]), abs=1e-7)
+        turned = trajectory.at([2 * quarter]).orientation[0, :, 0]
+        swings = np.arange(result["BALLS"]) >= result["BALLS"] - raised
+        np.testing.assert_allclose(turned, np.where(swings, -result["ANGLE"], 0.0), rtol=0, atol=1e-7)
+    assert_picture("newtons_cradle")
 
 
 def test_fit_friction():

@@ -1,6 +1,7 @@
 """The page of a run: one file that asks nothing of a network, has the run's numbers, and a script that draws them."""
 
 import argparse
+import dataclasses
 import json
 import re
 import shutil
@@ -10,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.commands import view
-from implicit_stepper.output import viewer
+from implicit_stepper.model.records import Joints
+from implicit_stepper.output import animation, viewer
 
 EVIL = "</script><script>alert(1)</script>"
 
@@ -110,6 +113,40 @@ def test_the_script_draws_the_run_and_moves_it(made):
         assert depths == sorted(depths, reverse=True)  # from back to front
     assert len(told["end"]["lines"]) == 1
     assert told["end"]["lines"][0]["to"][1] < told["end"]["lines"][0]["from"][1]  # the floor pushes up
+
+
+def test_joints_are_drawn_where_they_are(tmp_path):
+    """A rod from the stone to a point of the ball, which turns; in a page, and in a film's picture; and what it pulls."""
+    run = thrown()
+    none = np.zeros((len(run), 1, 1))
+    pull = np.tile([0.0, 0.03, 0.04, 0.0, 0.0, 0.0], (len(run), 1, 1))  # [N s] in steps of 10 ms: 5 N
+    joints = Joints(-pull, pull, none, none, none, none)
+    run = dataclasses.replace(run, contacts=dataclasses.replace(run.contacts, joints=joints), joint_names=("rod",))
+    scene = run.scene()
+    names = {spec.handle.name: spec.handle for spec in scene._specs.values()}
+    point, fixed = np.array([0.3, 0.0, 0.4]), np.array([2, 2, 0.2]) + [0, 0, 0.2]
+    length = np.linalg.norm(np.array([0, 0, 0.6]) + point - fixed)
+    scene.add_joint(names["stone"], names[EVIL], ist.Distance((0, 0, 0.2), point, length), name="rod")
+    data = viewer.content(run, scene)
+    nodes = viewer._nodes(run.time)
+    turned = Rotation.from_quat(run.quaternion[nodes, 0], scalar_first=True).apply(point)
+    (joint,) = data["joints"]
+    assert joint["name"] == "rod"
+    np.testing.assert_allclose(joint["ends"][0], np.tile(fixed, (len(nodes), 1)), atol=1e-3)
+    np.testing.assert_allclose(joint["ends"][1], run.position[nodes, 0] + turned, atol=1e-3)
+    (reaction,) = data["reactions"]
+    np.testing.assert_allclose(reaction["point"][1:], np.array(joint["ends"][1])[1:], atol=1e-3)
+    along = np.array(reaction["force"]) / np.linalg.norm(reaction["force"], axis=1, keepdims=True)
+    np.testing.assert_allclose(along, np.tile([0, 0.6, 0.8], (len(nodes), 1)), atol=1e-3)
+    viewer.write(run, tmp_path / "run.html", scene=scene)
+    animation.write(run, tmp_path / "run.gif", scene=scene, fps=4)
+    if shutil.which("node"):
+        command = ["node", str(Path(__file__).with_name("viewer_check.js")), str(tmp_path / "run.html")]
+        told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        first, last = ([line for line in told[when]["lines"] if line.get("joint")] for when in ("start", "end"))
+        assert (len(first), len(last)) == (1, 1)
+        assert first[0]["from"] == last[0]["from"]
+        assert first[0]["to"][0] + 20 < last[0]["to"][0]
 
 
 def test_what_has_no_page_is_refused(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import shapes
-from implicit_stepper import FrictionEllipsoid, GeometricallyImplicit, Scene, load, simulate
+from implicit_stepper import ErrorEstimate, FrictionEllipsoid, GeometricallyImplicit, Scene, load, simulate
 
 WRENCH = np.array([0.5, -0.2, 1.0, 0.1, 0.0, -0.3])
 
@@ -133,6 +133,55 @@ def test_kinetic_energy_is_the_sum_over_bodies(spatial, planar):
     np.testing.assert_allclose(spatial.kinetic_energy(), expected, rtol=1e-14)
     v, w = planar.velocity[:, 0, :2], planar.velocity[:, 0, 2]
     np.testing.assert_allclose(planar.kinetic_energy(), np.sum(v**2, axis=1) + 0.25 * w**2 / 2, rtol=1e-14)
+
+
+@pytest.mark.parametrize("duration", [0.2, 0.205])
+def test_the_estimated_error_of_a_fall_is_its_error(planar, duration):
+    """x errs by g h t / 2 in steps of h, of which a last one of half a step makes less; the angle not at all."""
+    scene = Scene(dimension=2, gravity=(0.0, -9.81))
+    scene.add_body(name="disc", shape=shapes.Disc(0.5), position=[0, 2], angle=0.3, mass=2.0, velocity=[1, 0, 3])
+    found = run(scene, duration=duration, estimate_error=True)
+    estimate, exact = found.error, 2 - 9.81 * found.time**2 / 2
+    np.testing.assert_allclose(estimate.time, found.time)
+    off = np.abs(found.position[:, 0, 1] - exact)
+    np.testing.assert_allclose(estimate.position[:21, 0], off[:21], rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(estimate.position[-1, 0], off[-1], rtol=2e-2)
+    for name in ("angle", "velocity", "spin"):
+        np.testing.assert_allclose(getattr(estimate, name), 0.0, atol=1e-12)
+    assert repr(estimate).startswith(f"<ErrorEstimate: at t = {duration} s up to 0.0098 m, ")
+    np.testing.assert_array_equal(found[5:].error.position, estimate.position[5:])
+    assert planar.error is None
+
+
+def test_an_estimate_is_kept_in_a_file_and_needs_fixed_steps(spatial, tmp_path):
+    estimate = ErrorEstimate(spatial.time, *np.random.default_rng(0).random((4, *spatial.position.shape[:2])))
+    dataclasses.replace(spatial, error=estimate).save(tmp_path / "run.npz")
+    same(load(tmp_path / "run.npz").error, estimate)
+    with pytest.raises(ValueError, match="estimate_error"):
+        run(thrown(), h=None, tol=1e-6, estimate_error=True)
+    wrong = dataclasses.replace(estimate, angle=estimate.angle[1:])
+    dataclasses.replace(spatial, error=wrong).save(tmp_path / "run.npz")
+    with pytest.raises(ValueError, match=r"error\.angle"):
+        load(tmp_path / "run.npz")
+
+
+@pytest.mark.parametrize("which", ["spatial", "planar"])
+def test_a_dataset_has_the_arrays_by_name(which, request):
+    found = request.getfixturevalue(which)
+    data = found.to_xarray()
+    d = found.position.shape[-1]
+    body = found.names[-1]
+    np.testing.assert_array_equal(data.position.sel(body=body), found.body(body).position)
+    spin = data.spin.sel(body=body).values
+    np.testing.assert_array_equal(spin if d == 3 else spin[:, 0], found.body(body).angular_velocity)
+    assert data.end.values.tolist() == found.time[1:].tolist()
+    assert data.sizes["contact"] == len(found.contact_names)
+    assert data.force.attrs["units"] == "N"
+    for i, names in enumerate(found.contact_names):
+        own = data.sel(contact=" and ".join(names))
+        np.testing.assert_array_equal(own.force, found.contact(i).force)
+        np.testing.assert_array_equal(own.gap, found.contact(i).gap)
+    assert ("quaternion" in data, "angle" in data) == (d == 3, d == 2)
 
 
 def test_both_contacts_carry_a_load_in_some_step(spatial):

@@ -58,7 +58,7 @@ CHOSEN = {"closest_points": 1, "_resume": 1, "advance": 1, "_here": 1, "certific
         # steps of one stage, with certificates of their own, find the forces in faces
         (
             "shapes.Box((0.5, 0.5, 0.5)), ist.RadauContact(), {'tol': 1e-6}",
-            STEPS | CHOSEN | {"certificates": 2, "sudden": 1, "remembered": 1},
+            STEPS | CHOSEN | {"certificates": 2, "sudden": 1, "remembered": 1, "_later": 1, "_closing": 1},
         ),
     ],
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import shapes
-from implicit_stepper import FrictionEllipsoid, GeometricallyImplicit, Scene, simulate
+from implicit_stepper import FrictionEllipsoid, GeometricallyImplicit, Scene, load_scene, simulate
 from implicit_stepper.implicit_euler import ncp
 
 BALL, DISC, FLOOR = shapes.Sphere(0.5), shapes.Disc(0.5), shapes.HalfSpace(normal=(0, 0, 1))
@@ -271,6 +271,30 @@ def test_contact_that_makes_no_sense_is_refused():
             scene.add_contact(first, second)
         assert all(fragment in str(caught.value) for fragment in fragments)
     assert scene.build()[0].contact_names == (("floor", "ball"),)
+
+
+def test_parts_of_two_bodies_touch_by_laws_of_their_own(tmp_path):
+    """Also in a file, and in either order of the bodies; no two parts touch twice."""
+    scene = Scene()
+    floor, upright = fixed(scene), (1, 0, 0, 0)
+    three = [(shapes.Sphere(1.0), ((x, 0, 0), upright)) for x in (0, 1, 2)]
+    body_ = scene.add_body(name="three", shapes=three, position=(0, 0, 3), mass=1.0)
+    assert scene.add_contact(floor, body_, friction=0.2, parts=[(0, 0), (0, 2)]) == (0, 1)
+    assert scene.add_contact(body_, floor, friction=0.7, parts=np.array([[1, 0]])) == (2,)
+    scene.save(tmp_path / "scene.toml")
+    for made in (scene, load_scene(tmp_path / "scene.toml")):
+        assert made.build()[0].contact_names == (("floor", "three[0]"), ("floor", "three[2]"), ("three[1]", "floor"))
+        assert [contact.friction.mu for contact in made.part_contacts()] == [0.2, 0.2, 0.7]
+    for parts, fragment in (
+        ([(0, 1)], "one contact serves a pair"),
+        ([(0, 3)], "not (0, 3)"),
+        ([(0, 1), (0, 1)], "each once"),
+        ([], "must list pairs"),
+        ([1], "not 1"),
+    ):
+        with pytest.raises(ValueError, match="parts|contact") as caught:
+            scene.add_contact(floor, body_, parts=parts)
+        assert fragment in str(caught.value)
 
 
 def test_shape_that_is_not_convex_never_reaches_a_scene():

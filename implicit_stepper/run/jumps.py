@@ -1,0 +1,64 @@
+"""Where functions of time jump: loads that chosen steps must end at, and motions that nothing can follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..constraints import kinematics
+from ..model.bodies import State
+from ..model.system import System
+
+_SAMPLES, _SUSPECTS, _HALVINGS = 2048, 4, 40  # in time
+_JUMP = 1e-6  # of a function's range, over a time of 2^-40 of a sample: no continuous one does
+
+
+def refuse_jumps(system: System, state: State, end: float) -> None:
+    """Raises `ValueError` for a joint whose motion jumps between the time of `state` and `end` [s]."""
+    for group in system.joints:
+        motions = kinematics.motions_of(system, state, group)
+        for i, number in enumerate(group.numbers):
+            member, *own = jax.tree.map(lambda a, i=i: a[i], (group, *motions))
+            poses = [(motion.position, motion.orientation) for motion in own]
+
+            def g(time, member=member, poses=poses):
+                # without the coordinate that friction acts along; angles are told up to whole turns
+                found, angles = member.equations(*poses, time)[: member.closures], np.array(member.angles, bool)
+                return jnp.concatenate([jnp.where(angles, jnp.cos(found), found), jnp.where(angles, jnp.sin(found), 0.0)])
+
+            if not group.closures or not _depends(g):
+                break  # nor do those that are alike
+            jump = jump_of(jax.jit(jax.vmap(g)), float(state.time), end, np.zeros(0))
+            if jump is not None:
+                raise ValueError(
+                    f"the motion of joint {system.joint_names[number]!r} jumps at t = {jump:.9g} s, which no velocity "
+                    "follows: make it continuous."
+                )
+
+
+def _depends(function: Callable) -> bool:
+    """Whether a function of time depends on it."""
+    traced = jax.make_jaxpr(function)(0.0).jaxpr
+    return any(traced.invars[0] is used for equation in traced.eqns for used in equation.invars)
+
+
+def jump_of(function: Callable, start: float, end: float, known: np.ndarray) -> float | None:
+    """A time [s] at which `function` jumps, of times (n,), other than those `known`."""
+    edges = np.union1d(np.linspace(start, end, _SAMPLES), known)
+    nudge = 1e-12 * max(abs(start), abs(end))  # a known jump is at the edge of an interval, on one of its two sides
+    left, right = edges[:-1] + nudge, edges[1:] - nudge
+    values = np.asarray(function(jnp.asarray(np.concatenate([left, right]))))
+    change = np.max(np.abs(values[len(left) :] - values[: len(left)]), axis=1)
+    worst = np.argsort(change)[-_SUSPECTS:]
+    left, right = left[worst], right[worst]
+    for _ in range(_HALVINGS):
+        middle = (left + right) / 2
+        low, mid, high = (np.asarray(function(jnp.asarray(t))) for t in (left, middle, right))
+        first = np.max(np.abs(mid - low), axis=1) > np.max(np.abs(high - mid), axis=1)
+        left, right = np.where(first, left, middle), np.where(first, middle, right)
+    last = np.max(np.abs(np.asarray(function(jnp.asarray(right))) - np.asarray(function(jnp.asarray(left)))), axis=1)
+    found = int(np.argmax(last))
+    return float(right[found]) if last[found] > _JUMP * np.ptp(values) > 0 else None

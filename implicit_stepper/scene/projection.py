@@ -1,0 +1,57 @@
+"""Poses and velocities at which joints hold, near those that were given.
+
+    q <- q + M^-1 G^T Lambda,   G M^-1 G^T Lambda = -g,        V <- V + M^-1 G^T Lambda,   G V + g_t = 0
+
+Newton's method, in which heavy bodies move less than light ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..constraints import joint_rows, kinematics
+from ..model import bodies, rotation
+from ..model.bodies import State
+from ..model.system import System
+from ..runtime.compilation import jit
+
+_CLOSED = 1e-13  # of the scene's length and of how far bodies are: what rounding leaves
+_MOST = 100  # steps of Newton's method
+
+
+def projected(system: System, state: State) -> State:
+    """A state near `state` in which the joints hold. Raises `ValueError` where none is found."""
+    names = [system.joint_names[n] for group in joint_rows.rigid(system) for n in group.numbers for _ in group.angles]
+    length = float(system.length) + float(np.max(np.abs(state.position)))
+    for _ in range(_MOST):
+        nearer, allowed, g = _nearer(system, state)
+        worst = int(np.argmax(np.where(np.isnan(g), np.inf, np.abs(g))))
+        if abs(g[worst]) <= _CLOSED * length:
+            return jax.tree.map(np.asarray, dataclasses.replace(state, velocity=allowed))
+        state = nearer
+    raise ValueError(
+        f"the joints do not hold together near the poses given: {names[worst]!r} is open by {abs(g[worst]):.3g} m after "
+        f"{_MOST} projections. Place the bodies closer to where they belong, or remove a joint that contradicts others."
+    )
+
+
+@jit
+def _nearer(system: System, state: State):
+    """One step further from `state`; the velocities that joints allow in it; and g (R,) in lengths."""
+    rows = joint_rows.joint_rows(system, state, bodies.mass_matrices(system, state))
+    found = [jnp.zeros(0)]
+    for group in joint_rows.rigid(system):
+        motions = kinematics.motions_of(system, state, group)
+        poses = [(motion.position, motion.orientation) for motion in motions]
+        g = jax.vmap(lambda member, one, two: member.equations(one, two, state.time))(group, *poses)
+        found.append((g * group.lengths(system.length)).reshape(-1))
+    g, d = jnp.concatenate(found), system.dimension
+    move, _ = rows.answer(jnp.zeros_like(state.velocity), g)
+    turned = jax.vmap(rotation.advance)(state.orientation, move[:, d:])
+    nearer = dataclasses.replace(state, position=state.position + move[:, :d], orientation=rotation.unit(turned))
+    allowed = state.velocity + rows.answer(state.velocity, joint_rows.targets(system, state, rows, 0.0))[0]
+    return nearer, allowed, g
