@@ -17,7 +17,7 @@ from ..constraints import joint_violations, violations
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
-from ..model.units import scales
+from ..model.units import Scales, scales
 from .energy import excess_energy, parting_work
 
 
@@ -34,7 +34,7 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
     needed to span n.
     """
     units = scales(system, h)
-    end, known, gained, off = of_bodies(system, before, after, h)
+    end, known, gained, off = of_bodies(system, units, before, after, h)
     parts, balance, passing = [], gained - known, jnp.abs(gained) + jnp.abs(known)
     own = dataclasses.replace(contacts, joints=None)
     for group, impulse in zip(system.groups, units.impulse, strict=False):
@@ -61,10 +61,12 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
     }
 
 
-def of_bodies(system: System, before: State, after: State, h) -> tuple[mechanics.Bodies, jax.Array, jax.Array, jax.Array]:
+def of_bodies(
+    system: System, units: Scales, before: State, after: State, h
+) -> tuple[mechanics.Bodies, jax.Array, jax.Array, jax.Array]:
     """All bodies `after` the step; the momenta (nb, 6 or 3) that are known before contact acts, and those gained; how far
     (nb,) poses and time are from where the velocities lead."""
-    units, d = scales(system, h), system.dimension
+    d = system.dimension
     end = mechanics.everywhere(system, after.position, after.orientation, after.velocity)
     gained = mechanics.momentum(system, end.rotation[: system.body_count], after.velocity)
     known = violations.known_momentum(system, before) + h * mechanics.loads(system, before)

@@ -69,7 +69,7 @@ def certificate(
 def _bodies(system: System, before: State, after: State, h):
     """All bodies at the end; momenta known and gained (nb, 6 or 3); how far poses are off (nb,);
     the energy of free motion."""
-    end, known, gained, off = of_bodies(system, before, after, h)
+    end, known, gained, off = of_bodies(system, scales(system, h), before, after, h)
     return end, known, gained, off, mechanics.free_energy(system, before, known, h)
 
 
