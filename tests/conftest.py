@@ -1,6 +1,7 @@
 """Settings of every test: no window for pictures, the same random examples in every run, and one compilation for programs
 that several tests share."""
 
+import gc
 import os
 import platform
 from pathlib import Path
@@ -21,7 +22,9 @@ settings.register_profile("repeatable", derandomize=True, database=None, deadlin
 settings.load_profile("repeatable")
 
 
-UNOPTIMISED = "--xla_backend_optimization_level=0"
+# Most of the time of tests is XLA's, for programs that take a few steps each: without LLVM's optimisation it is half. What
+# runs outside of the library's programs is compiled as these are (docs/decisions/0004-compiler-option.md).
+UNOPTIMISED = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 # Modules that take longest: begun first, so that the processes, which share out whole modules, end together.
 LONGEST = (
     "test_hard_events", "test_examples", "test_distance", "test_robustness", "test_radau", "test_adaptive",
@@ -36,9 +39,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Most of the time of tests is XLA's, for programs that take a few steps each: without LLVM's optimisation it is half.
-
-    Scenes that differ in numbers or names only compile to the same program: keep programs beside pytest's own cache."""
+    """Scenes that differ in numbers or names only compile to the same program: keep programs beside pytest's own cache."""
+    gc.set_threshold(50_000, 20, 100)  # tracing makes many objects that live; to look through them all took a tenth
     flags = os.environ.get("XLA_FLAGS", "")
     if not config.getoption("optimised") and UNOPTIMISED not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {UNOPTIMISED}".strip()  # XLA reads its flags with the first compilation
