@@ -1,88 +1,59 @@
-"""A draw of benchmarks/mixed_battery.py, whose whole run stands in docs/benchmarks.md, and what its audit sees."""
+"""Scenes of benchmarks/mixed_battery.py, whose whole run stands in docs/benchmarks.md; see `test_audit` for its auditor."""
 
-import dataclasses
+import itertools
+import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax
 import numpy as np
-import pytest
-from scipy.spatial.transform import Rotation
 
 import implicit_stepper as ist
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import audit
 import mixed_battery
+import mixed_scenes
 
 PLAIN = 29  # two smooth bodies on an incline: one compiled kernel
 
 
-@pytest.fixture(scope="module")
-def audited():
-    scene, world, h, _ = mixed_battery.draw(PLAIN, 0)
-    return world, ist.simulate(scene, ist.GeometricallyImplicit(), h=h, duration=mixed_battery.STEPS * h), h
+def test_draws_pass_the_audit_and_are_not_run_again(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "results.jsonl"
+    results = mixed_battery.whole([PLAIN], range(3), file)
+    assert [one["lost"] for one in results] == [None] * 3
+    assert [one["wrong"] for one in results] == [[]] * 3
+    assert [one["steps"] for one in results] == [mixed_battery.STEPS] * 3
+    monkeypatch.delattr(mixed_battery, "run")
+    assert mixed_battery.whole([PLAIN], range(3), file) == [json.loads(line) for line in file.read_text().splitlines()]
+    mixed_battery.table(results)
+    assert capsys.readouterr().out.splitlines()[-1].startswith("| all | 3 | 300 | 0 | 0 |")
 
 
-def worst(world, run, h):
-    return {law for law, (value, _) in audit.audit(world, run, h).items() if not value <= mixed_battery.ALLOWED}
+def test_a_scene_that_is_stopped_is_lost(monkeypatch):
+    def endless(*_, **__):
+        raise ist.Interrupted(trajectory=None, state=SimpleNamespace(time=0.0), end=1.0)
+
+    monkeypatch.setattr(mixed_battery.ist, "simulate", endless)
+    result = mixed_battery.run(PLAIN, 0, limit=7)
+    assert (result["steps"], result["lost"]) == (0, "stopped after 7 s")
+    assert mixed_battery.row("all", [result]).startswith("| all | 1 | 0 | 1 | 0 |")
 
 
-def test_a_draw_passes_the_audit(audited):
-    assert worst(*audited) == set()
-    assert np.any(audited[1].contacts.normal_impulse > 0)
+def test_the_library_and_the_auditor_are_given_the_same_bodies():
+    """Inequalities of the library are negative where the auditor's is; those of a rounded shape are its core's."""
+    points = np.random.default_rng(0).normal(size=(200, 3)) * 0.4
+    for name, kind in mixed_scenes.KINDS.items():
+        if name != "rounded box":
+            shape, solid = kind(1.0)
+            values = jax.vmap(shape.value)(points).reshape(len(points), -1)
+            assert np.array_equal(np.max(values, axis=1) < 0, solid.outside(points) < 0), name
 
 
-def test_the_audit_sees_what_is_changed(audited):
-    """By 1e-6 of the field, in the step with the largest impulse; penetration and the cone need an error of their sign."""
-    world, run, h = audited
-    step, contact = np.unravel_index(np.argmax(run.contacts.normal_impulse), run.contacts.normal_impulse.shape)
-
-    def changed(name, change):
-        values = np.array(getattr(run.contacts, name))
-        values[step, contact] = values[step, contact] + change
-        return dataclasses.replace(run, contacts=dataclasses.replace(run.contacts, **{name: values}))
-
-    length, impulse = 1e-6 * world.length, 1e-6 * np.max(run.contacts.normal_impulse)
-    assert "momentum" in worst(world, changed("normal_impulse", impulse), h)
-    assert {"momentum", "dissipation"} & worst(world, changed("friction_impulse", impulse), h)
-    assert "distance" in worst(world, changed("gap", -length), h)
-    assert "distance" in worst(world, changed("point_1", length), h)
-    assert "distance" in worst(world, changed("normal", 1e-6), h)
-    assert "tangent" in worst(world, changed("tangent", 1e-6), h)
-    sunk = np.array(run.position)
-    sunk[step + 1] -= 10 * length * np.array([0, 0, 1.0])
-    assert {"poses", "penetration"} <= worst(world, dataclasses.replace(run, position=sunk), h)
-    turned = np.array(run.orientation)
-    turned[step + 1] = np.roll(
-        (Rotation.from_rotvec([0, 1e-6, 0]) * Rotation.from_quat(np.roll(turned[step + 1], -1, axis=-1))).as_quat(),
-        1,
-        axis=-1,
-    )
-    assert "poses" in worst(world, dataclasses.replace(run, orientation=turned), h)
-
-
-def test_supports_and_sides_of_the_auditors_solids_agree():
-    """A point is inside exactly where no supporting plane parts it from the body: sampled from both sides of the surface."""
-    rng = np.random.default_rng(0)
-    normals = rng.normal(size=(4000, 3))
-    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-    for name, kind in mixed_battery.KINDS.items():
-        _, solid = kind(1.0)
-        for x in rng.normal(size=(20, 3)):
-            inside = x * 0.98 / _gauge(solid, x)
-            beyond = np.max(normals @ inside - solid.support(normals))
-            assert beyond <= 0, name
-            outward = np.max(normals @ (inside * 1.25) - solid.support(normals))
-            assert outward > 0, name
-        assert np.all(solid.support(normals) <= solid.radius + 1e-12), name
-
-
-def _gauge(solid, x):
-    """How many times as long as its way to the surface x is, by bisection."""
-    low, high = 0.0, 1.0
-    while solid.outside(high * x) < 0:
-        high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if solid.outside(middle * x) < 0 else (low, middle)
-    return 1 / high
+def test_draws_cover_what_is_promised():
+    drawn = [mixed_scenes.draw(*numbers) for numbers in itertools.product(range(0, 40, 7), range(3))]
+    counts = {len(mixed_scenes.structure(n).kinds) for n in range(mixed_scenes.RANDOM + len(mixed_scenes.MORE))}
+    assert {min(counts), max(counts)} == {2, 8}
+    assert {start for *_, start in drawn} == set(mixed_scenes.STARTS)
+    masses = [world.mass for _, world, _, _ in drawn]
+    assert max(np.max(mass) / np.min(mass) for mass in masses) > 1e3
