@@ -201,14 +201,16 @@ def _contact(world, contact, one, x, velocity, turns, units, whole):
 
 
 def _axes(contact, n, t, turns):
-    """Violation (n,) of |n| = |t| = 1, n.t = 0 and, where the ellipsoid has a direction, t along its projection."""
+    """Violation (n,) of |n| = |t| = 1, n.t = 0 and, where the ellipsoid has a direction, t along its projection, unless
+    that is shorter than a tenth: such directions orient nothing."""
     worst = np.max([np.abs(np.sum(a * b, axis=1) - one) for a, b, one in ((n, n, 1), (t, t, 1), (n, t, 0))], axis=0)
     if contact.direction is None:
         return worst
     along = np.broadcast_to(np.asarray(contact.direction) / np.linalg.norm(contact.direction), n.shape)
     along = along if contact.first.body is None else _turned(turns[contact.first.body][1:], along)
     along = along - np.sum(along * n, axis=1, keepdims=True) * n
-    return np.maximum(worst, np.linalg.norm(np.cross(t, along), axis=1))
+    off = np.linalg.norm(np.cross(t, along), axis=1)
+    return np.maximum(worst, np.where(np.linalg.norm(along, axis=1) > 0.1 + 1e-9, off, 0.0))
 
 
 def _seen(side, n, points, x, turns):

@@ -26,7 +26,7 @@ class FrictionEllipsoid:
 
     `mu` [-] friction coefficient, at most 10^6; `e_t`, `e_o` [-] tangential and `e_r` [m] drilling semi-axes; zero switches
     the component off. With e_t != e_o, `direction` (3,) is the t direction in the frame of body 1; it is projected on the
-    tangent plane.
+    tangent plane, unless it is within asin .1 of the normal, where it orients nothing.
     Raises `ValueError` naming the argument for negative or non-finite values.
     """
 

@@ -68,6 +68,7 @@ def caught(run, **changes):
 
 def test_what_is_right_passes_and_loses_energy():
     assert caught(motion()) == set()
+    assert caught(motion(), direction=(0.0, 0.05, 1.0)) == set()  # nearly along the normal: it orients nothing
     assert audit.gained(world(), motion()) == 0
 
 
