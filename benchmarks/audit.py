@@ -58,7 +58,7 @@ def audit(world, trajectory, h):
 
     Units are m g h of impulses, g h of speeds, h sqrt(g L) of gaps and L of lengths; p_n and slips in their own size where
     that is larger. Steps that stand for several shorter ones (`substeps`) have impulses at several instants: only their
-    end is audited.
+    end is audited, and that no impulse pulls.
     """
     record, whole = trajectory.contacts, np.asarray(trajectory.stats.substeps) == 1
     turns = np.moveaxis(_matrices(trajectory.orientation), 1, 0)
@@ -190,11 +190,12 @@ def _contact(world, contact, one, x, velocity, turns, units, whole):
     off = _largest(off / np.array([1.0, 1.0, size]), 1)
     sigma, bound, rubs = np.linalg.norm(w, axis=1), contact.mu * p_n, np.linalg.norm(y, axis=1)
     V, F = np.maximum(g * h, sigma), np.maximum(P, np.maximum(bound, rubs))
+    closed, open_ = p_n / P, gap / (h * np.sqrt(g * size))
     return {
         "distance": np.max([np.abs(planes - gap), np.max(np.abs(apart), axis=1), out_1, out_2], axis=0) / size,
         "penetration": np.maximum(-planes, 0.0) / (h * np.sqrt(g * size)),
         "tangent": _axes(contact, n, t, turns),
-        "p_n _|_ gap": np.abs(np.minimum(p_n / P, gap / (h * np.sqrt(g * size)))),
+        "p_n _|_ gap": np.maximum(-np.minimum(closed, open_), np.where(whole, np.minimum(closed, open_), 0.0)),
         "cone": np.where(whole, np.maximum(np.maximum(rubs - bound, 0.0) / F, off / P), 0.0),
         "dissipation": np.where(whole, np.abs(bound * sigma + np.sum(w * y, axis=1)) / (F * V), 0.0),
     }
