@@ -23,12 +23,13 @@ from ..model.bodies import State
 from ..model.records import Contacts, Stats, StepResult
 from ..model.results import Result
 from ..model.system import System
+from ..runtime.compilation import jit
 from ..solvers import static_condensation
 from ..solvers.chord_newton import kept_newton
 from ..solvers.collocation import radau
 from ..solvers.newton import Solution
 from ..solvers.static_condensation import Factors
-from ..stepping.stepper import entry_point
+from ..stepping.stepper import entry_point, init
 from . import apart, impact, stage_modes, stage_records, stage_unknowns, stages
 from .stage_certificate import stage_certificate
 from .stage_jacobian import derivatives, with_h
@@ -122,8 +123,7 @@ class RadauContact:
         if self.stages == 1:
             yield from self.one_stage.restarts(system, state, memory, h)
         else:
-            closest = tuple(stage_records.long_forms(system, state, memory.constraints))
-            yield self.rungs[1], steady(self.stages, system, state, impact.meet(system, state, closest)[1])
+            yield self.rungs[1], init(self, system, state, _closest_of(self, system, state, memory))
 
 
 @jax.tree_util.register_dataclass
@@ -225,6 +225,12 @@ def no_factors(stepper: RadauContact, system: System) -> Factors:
     blocks = [(stepper.stages, len(g.bodies), g.determined) for g in system.constraints]
     local = sum(s * k * m for s, k, m in blocks)
     return static_condensation.no_factors(stepper.stages * stage_unknowns.size(system) + 1 - local, blocks)
+
+
+@functools.partial(jit, static_argnums=0, once=True, apart=True)
+def _closest_of(stepper: RadauContact, system: System, state: State, memory: Memory) -> tuple:
+    """The closest points in `memory`, in long form."""
+    return tuple(stage_records.long_forms(system, state, memory.constraints))
 
 
 def free_task(stepper: RadauContact, system: System, state: State, memory: Memory, h) -> Task:

@@ -1,5 +1,6 @@
 """Units of length, mass and time must not matter: in units that are powers of two, a run has the same digits."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -58,14 +59,15 @@ def test_units_do_not_matter(name):
 def test_what_a_search_begins_with_scales_with_the_shape(name):
     """Interior points, sizes and slopes, sampled and in traced code."""
     plain = SOLIDS[name](1.0)
-    rough = rough_interior_and_slope(plain.shape_class, plain.theta)
+    rough_of = jax.jit(rough_interior_and_slope, static_argnums=0)
+    rough = rough_of(plain.shape_class, plain.theta)
     assert np.all(np.asarray(plain.value(surface(plain).interior)) < 0)
     for metre in (2.0**-30, 2.0**-13, 2.0**20):
         other = SOLIDS[name](metre)
         np.testing.assert_array_equal(surface(other).interior / metre, surface(plain).interior)
         assert surface(other).size / metre == surface(plain).size
         assert surface(other).sharpness == surface(plain).sharpness
-        again = rough_interior_and_slope(other.shape_class, other.theta)
+        again = rough_of(other.shape_class, other.theta)
         np.testing.assert_allclose(again[0] / metre, rough[0], rtol=0, atol=1e-14)
         np.testing.assert_allclose(again[2] / metre, rough[2], rtol=1e-14)
 
