@@ -13,6 +13,7 @@ from numpy.polynomial import Polynomial
 
 from ..model import rotation
 from ..model.bodies import State
+from ..runtime.compilation import jit
 from ..solvers.collocation import radau
 
 
@@ -32,7 +33,7 @@ def at(trajectory, time: np.ndarray) -> State:
     basis = _through_start(method.c)
     velocities = np.concatenate([trajectory.velocity[step][:, None], own.velocity[step]], axis=1)
     change = _change(method.A, basis, h[:, None, None], theta, own.rates[step], velocities, d)
-    turned = jax.vmap(jax.vmap(rotation.advance))(jnp.asarray(trajectory.orientation[step]), jnp.asarray(change[..., d:]))
+    turned = _turned(trajectory.orientation[step], change[..., d:])
     velocity = np.einsum("sm,msbw->mbw", [lagrange(theta) for lagrange in basis], velocities)
     at_node = (time >= nodes[-1])[:, None, None]  # the last one may follow an impact
     velocity = np.where(at_node, trajectory.velocity[-1], velocity)
@@ -44,7 +45,7 @@ def _change(A, basis: list[Polynomial], h, theta, rates, velocities, d: int) -> 
     s + 1, nb, 6 or 3) are, and evenly spread what it lacks at the end of the step, which the stages' `rates` say."""
     stages = h[:, None] * np.einsum("ij,mjbw->mibw", A, rates)
     changes = np.concatenate([np.zeros_like(stages[:, :1]), stages], axis=1)
-    spins = jax.vmap(jax.vmap(jax.vmap(_turning)))(jnp.asarray(changes[..., d:]), jnp.asarray(velocities[..., d:]))
+    spins = _spins(changes[..., d:], velocities[..., d:])
     rates = np.concatenate([velocities[..., :d], np.asarray(spins)], axis=-1)
     moved, whole = (
         h * np.einsum("sm,msbw->mbw", [lagrange.integ()(end) for lagrange in basis], rates)
@@ -56,6 +57,11 @@ def _change(A, basis: list[Polynomial], h, theta, rates, velocities, d: int) -> 
 def _turning(turn, spin):
     """The rate of `turn` for which exp(turn) Q has the angular velocity `spin`, both (3,) or (1,)."""
     return jnp.linalg.solve(jax.vmap(rotation.angular_velocity, (None, 0), 1)(turn, jnp.eye(len(turn))), spin)
+
+
+# one program each, in the place of 50 for single operations
+_turned = jit(jax.vmap(jax.vmap(rotation.advance)), once=True)
+_spins = jit(jax.vmap(jax.vmap(jax.vmap(_turning))), once=True)
 
 
 def _through_start(c: np.ndarray) -> list[Polynomial]:
