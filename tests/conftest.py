@@ -27,8 +27,9 @@ settings.load_profile("repeatable")
 UNOPTIMISED = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 # Modules that take longest: begun first, so that the processes, which share out whole modules, end together.
 LONGEST = (
-    "test_hard_events", "test_examples", "test_distance", "test_robustness", "test_radau", "test_adaptive",
-    "test_cone_complementarity", "test_cli", "test_certificate", "test_face_contact", "test_compilation",
+    "test_examples", "test_hard_events", "test_joints", "test_distance", "test_robustness", "test_radau",
+    "test_cone_complementarity", "test_adaptive", "test_rollout", "test_compliance", "test_piles", "test_gap_sources",
+    "test_joint_friction", "test_certificate", "test_face_contact", "test_mixture", "test_compilation", "test_cli",
 )  # fmt: skip
 
 
