@@ -95,7 +95,8 @@ def _contacts(scene: Scene, system: System, gaps: np.ndarray) -> list[str]:
     lines = []
     for i, ((first, second), contact) in enumerate(zip(system.contact_names, scene.part_contacts(), strict=True)):
         law = contact.friction
-        friction = f"mu = {law.mu:g}" + ("" if law.e_r == 0 else f", e_r = {law.e_r:g} m")
+        friction = f"mu = {law.mu:g}" + ("" if law.mu_s is None else f", mu_s = {law.mu_s:g}")
+        friction += "" if law.e_r == 0 else f", e_r = {law.e_r:g} m"
         soft = "" if contact.compliance is None else f", stiffness {contact.compliance.stiffness:g} N/m"
         lines.append(f"contact {i}: {first!r} and {second!r}, gap {gaps[i]:.4g} m, {friction}{soft}")
     return lines or ["no contacts: bodies pass through each other"]

@@ -57,7 +57,8 @@ class ContactGroup:
     parameters `theta_i` (nc, k), `slope_i` (nc, m) and `interior_i` (nc, d) of `shapes.surface`; friction `mu` (nc,),
     semi-axes `e` (nc, 3) = (e_t, e_o, e_r), or (nc, 1) in the plane; `direction` (nc, d) in the frame of body 1, zero where
     the tangents may be any; `compliance` (nc,) = 1/k [m/N] and `dissipation_time` (nc,) [s]; `restitution` (nc,), e of
-    impacts, None where it is 0. `frame_i` is None where all shapes have the frames of their bodies, and the compliance
+    impacts, None where it is 0; `mu_s` (nc,), the coefficient of what sticks, None where
+    that is mu. `frame_i` is None where all shapes have the frames of their bodies, and the compliance
     where contacts are rigid, so that the common case computes nothing.
     """
 
@@ -79,6 +80,7 @@ class ContactGroup:
     compliance: jax.Array | None
     dissipation_time: jax.Array | None
     restitution: jax.Array | None = None
+    mu_s: jax.Array | None = None
     of_impulses: bool = dataclasses.field(default=False, metadata={"static": True})
 
     @property

@@ -26,8 +26,9 @@ class FrictionEllipsoid:
 
     `mu` [-] friction coefficient, at most 10^6; `e_t`, `e_o` [-] tangential and `e_r` [m] drilling semi-axes; zero switches
     the component off. With e_t != e_o, `direction` (3,) is the t direction in the frame of body 1; it is projected on the
-    tangent plane, unless it is within asin .1 of the normal, where it orients nothing.
-    Raises `ValueError` naming the argument for negative or non-finite values.
+    tangent plane, unless it is within asin .1 of the normal, where it orients nothing. `mu_s` >= mu [-] holds a contact that
+    sticks until it slips, and mu from then on until it sticks again; None where both are mu.
+    Raises `ValueError` naming the argument for negative or non-finite values, and for mu above `mu_s`.
     """
 
     mu: float
@@ -35,6 +36,7 @@ class FrictionEllipsoid:
     e_o: float = 1.0
     e_r: float = 0.0
     direction: Sequence[float] | None = None
+    mu_s: float | None = None
 
     def __post_init__(self):
         for name in ("mu", "e_t", "e_o", "e_r"):
@@ -47,6 +49,8 @@ class FrictionEllipsoid:
                 f"`mu` = {self.mu} is above {_LARGEST_MU:g}: friction then has no digits left beside the normal impulse. "
                 "Where nothing may slip, 100 is enough."
             )
+        if self.mu_s is not None:
+            object.__setattr__(self, "mu_s", static_coefficient(self.mu, self.mu_s))
         if self.direction is None:
             if self.e_t != self.e_o:
                 raise ValueError(
@@ -57,6 +61,17 @@ class FrictionEllipsoid:
             if not np.any(direction):
                 raise ValueError("`direction` = (0, 0, 0) points nowhere: give the t axis in body 1's frame.")
             object.__setattr__(self, "direction", tuple(unit(direction).tolist()))
+
+
+def static_coefficient(mu: float, mu_s) -> float:
+    """The argument `mu_s` beside `mu`. Raises `ValueError` where it is below that, not finite, or above 10^6."""
+    mu_s = number("mu_s", mu_s)
+    if not mu <= mu_s <= _LARGEST_MU:
+        raise ValueError(
+            f"`mu_s` = {mu_s} beside `mu` = {mu}: what sticks holds by at least as much as what slips, and by at most "
+            f"{_LARGEST_MU:g}. Give mu_s >= mu, or leave it out where both are alike."
+        )
+    return mu_s
 
 
 def cone_rows(mu_p_n, y, sigma, w):

@@ -65,6 +65,9 @@ class JointGroup:
         """Multipliers of a joint."""
         return len(self.angles)
 
+    mu = property(lambda self: None)
+    mu_s = property(lambda self: None)
+
     @property
     def bilateral(self) -> bool:
         """Whether it is a constraint, and no force."""

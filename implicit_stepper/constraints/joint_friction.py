@@ -42,13 +42,15 @@ class Point(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class FrictionGroup:
     """n joints with friction: the `joint` itself; `along`, the coordinate that rubs, as a closure of one row; `mu` (n,) and
-    the radius `lever` (n,) [m], 1 where the coordinate is a length. `across`, static: which multipliers are the reaction."""
+    the radius `lever` (n,) [m], 1 where the coordinate is a length; `mu_s` (n,), the coefficient of what sticks, None where
+    that is mu. `across`, static: which multipliers are the reaction."""
 
     across: tuple[int, ...] = dataclasses.field(metadata={"static": True})
     joint: JointGroup
     along: JointGroup
     mu: jax.Array
     lever: jax.Array
+    mu_s: jax.Array | None = dataclasses.field(default=None, kw_only=True)
 
     bodies = property(lambda self: self.joint.bodies)
     moving = property(lambda self: self.joint.moving)

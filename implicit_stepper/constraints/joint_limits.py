@@ -47,6 +47,8 @@ class LimitGroup:
     stiffness = property(lambda self: None)
     bilateral = property(lambda self: False)
     unilateral = property(lambda self: True)
+    mu = property(lambda self: None)
+    mu_s = property(lambda self: None)
     closures = property(lambda self: 1)
     width = property(lambda self: 1)
     etas = property(lambda self: 1)

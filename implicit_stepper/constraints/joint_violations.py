@@ -25,6 +25,7 @@ from . import joint_frames, joint_limits, kinematics
 from .certificate_mechanics import beyond_rounding
 from .joint import JointGroup
 from .joint_motors import MotorGroup
+from .violations import static_friction_violation
 
 _TOUCHING = 1e-8  # of the scene's length: gaps across which bounds are met in an impact
 _OPEN = 100.0  # the rate of a limit is asked for, by `joint_limits`, where its gap is below this share of it
@@ -113,7 +114,8 @@ def _of_one(system: System, units: Scales, time, h, sums: bool, member: JointGro
         rate = 0.0 * rate
     told = jnp.max(beyond_rounding((record.closure[:r] - g) * lengths, far), initial=0.0) / units.gap
     told = jnp.maximum(told, _coordinates_told(member, record, poses, velocities, far, fast) / units.gap)
-    law = _friction(member, multipliers, acting[r:], rates[r:], (size, units.speed, fast, h)) if every.size > r else 0.0
+    measures = size, units.speed, fast, h
+    law = _friction(member, multipliers, acting[r:], rates[r:], measures, record.mu) if every.size > r else 0.0
     found = {
         "joint friction": jnp.asarray(law),
         "closure": jnp.maximum(open_, told),
@@ -151,19 +153,21 @@ def _limit(units: Scales, lengths, p, g, rate, eta, size, far, h):
     return jnp.maximum(jnp.maximum(beyond, apart), jnp.maximum(-p, 0.0) / size), (left / lengths)[None] * jnp.ones(1)
 
 
-def _friction(member, multipliers, moment, rate, measures):
+def _friction(member, multipliers, moment, rate, measures, mu):
     """What the friction of a joint lacks () of |y| <= mu R and of y w = -mu R |w|, for its `moment` (1,) [N m s, or N s] and
-    the `rate` (1,) of its coordinate."""
+    the `rate` (1,) of its coordinate, with the coefficient `mu` () that is recorded, or None."""
     (size, speed, fast, h), y = measures, moment[0] / member.lever
     if isinstance(member, MotorGroup):
         w, bound = member.lever * (rate[0] - member.speed), h * member.most / member.lever
         size = jnp.maximum(size, bound)
     else:
-        w, bound = member.lever * rate[0], member.mu * jnp.sqrt(jnp.sum(multipliers[np.array(member.across)] ** 2))
+        mu = member.mu if mu is None else mu
+        w, bound = member.lever * rate[0], mu * jnp.sqrt(jnp.sum(multipliers[np.array(member.across)] ** 2))
     beyond, slips = jnp.maximum(jnp.abs(y) - bound, 0.0), beyond_rounding(w, fast)
     lost = jnp.abs(y * jnp.sign(w) + bound) * slips
     V = jnp.maximum(speed, slips)
-    return jnp.maximum(beyond / size, lost / (size * V))
+    lacks = jnp.maximum(beyond / size, lost / (size * V))
+    return lacks if member.mu_s is None else jnp.maximum(lacks, static_friction_violation(member, mu, slips / V))
 
 
 def _coordinates_told(member: JointGroup, record: Joints, poses, velocities, far, fast):

@@ -15,6 +15,7 @@ import numpy as np
 from shapes.arguments import number, positive, vector
 
 from . import joint_frames
+from .friction import static_coefficient
 
 
 class Place(NamedTuple):
@@ -46,16 +47,19 @@ class Form(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class JointFriction:
     """Dry friction in a joint: of a hinge, or of a ball joint in the plane, a moment of at most mu `radius` |radial force|,
-    with the radius of the pin [m]; of a slider, without radius, a force of at most mu |force on the guide|. Raises
-    `ValueError` naming the argument."""
+    with the radius of the pin [m]; of a slider, without radius, a force of at most mu |force on the guide|. `mu_s` >= mu
+    holds what sticks until it slips, as that of a `FrictionEllipsoid`. Raises `ValueError` naming the argument."""
 
     mu: float
     radius: float | None = None
+    mu_s: float | None = None
 
     def __post_init__(self):
         object.__setattr__(self, "mu", not_negative("mu", self.mu))
         if self.radius is not None:
             object.__setattr__(self, "radius", positive("radius", self.radius))
+        if self.mu_s is not None:
+            object.__setattr__(self, "mu_s", static_coefficient(self.mu, self.mu_s))
 
 
 @dataclasses.dataclass(frozen=True)

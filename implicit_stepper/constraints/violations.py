@@ -30,7 +30,7 @@ from .friction import dissipation_defect
 _PARALLEL = 0.1 * (1 + 1e-9)
 _OF_BODIES = frozenset({"momentum", "pose", "rates", "impact"})  # violations with an entry for each moving body
 _OF_ALL = frozenset({"energy"})  # with one entry for all
-_OF_JOINTS = frozenset({"closure", "closure rate", "reaction", "joint friction"})
+_OF_JOINTS = frozenset({"closure", "closure rate", "reaction", "joint friction", "joint held by static friction"})
 
 
 def known_momentum(system: System, state: State):
@@ -59,9 +59,10 @@ def contact_violations(
     sigma, on = mechanics.length(w), member.e > 0
     y = jnp.where(on, record.friction_impulse / jnp.where(on, member.e, 1.0), 0.0)
     rubs = mechanics.length(y)
+    mu = member.mu if record.mu is None else record.mu
     P, V = jnp.maximum(impulse, p_n), jnp.maximum(units.speed, sigma)
-    F = jnp.maximum(P, member.mu * p_n)  # without it the violations of a contact that rolls would grow with mu
-    room = member.mu * p_n - rubs
+    F = jnp.maximum(P, mu * p_n)  # without it the violations of a contact that rolls would grow with mu
+    room = mu * p_n - rubs
     core_2 = record.point_2 - member.pair.first.radius(first.theta) * record.normal  # of a rounded body f is the core's
     f_a2 = jnp.max(first.value(member.pair.first, core_2) / first.slope)
     # a compliant law holds for the gap itself, of which f(a2) has only the sign
@@ -75,13 +76,24 @@ def contact_violations(
         "p_n _|_ f(a2)": jnp.abs(jnp.minimum(p_n / P, apart / unit)),
         "tangent": tangent_violation(member, body_1, frame),
         "slip": slip_violation(units, member, record, v, sigma, fast),
-        "friction": jnp.max(jnp.abs(member.mu * p_n * w + y * sigma)) / (F * V),
+        "friction": jnp.max(jnp.abs(mu * p_n * w + y * sigma)) / (F * V),
         "cone": jnp.maximum(-room, 0.0) / F,
         "sigma zeta": jnp.abs(sigma * room) / (V * F),
-        "dissipation": jnp.abs(dissipation_defect(member.mu, p_n, y, w)) / (F * V),
+        "dissipation": jnp.abs(dissipation_defect(mu, p_n, y, w)) / (F * V),
         "no impulse on an axis without friction": jnp.max(unaided) / P,
     }
+    if record.mu is not None:
+        slips = beyond_rounding(sigma, inner(member.e, fast)) / V
+        violations["static friction"] = static_friction_violation(member, record.mu, slips)
     return violations, frame, beyond_rounding(v_n, fast[0])
+
+
+def static_friction_violation(member, mu, slips):
+    """Violations () of: the coefficient `mu` () of a step is the member's own or, of what sticks, its mu_s; `slips` () is
+    how fast it slips, dimensionless."""
+    if member.mu_s is None:
+        return jnp.abs(mu - member.mu)
+    return jnp.minimum(jnp.abs(mu - member.mu), jnp.abs(mu - member.mu_s) + slips)
 
 
 def slip_violation(units: Scales, member: ContactGroup, record: Contacts, v, sigma, fast):

@@ -27,7 +27,7 @@ from ..solvers.blocks import Kept
 from ..solvers.linear import Inverse
 from ..solvers.newton import LEAST_DAMPING, Solution
 from ..stepping.stepper import begin, entry_point
-from . import energy, initial_guess, ncp, step_root
+from . import breaking_away, energy, initial_guess, ncp, step_root
 from .certificate import certificate
 from .cutting_planes import Cuts, cut_start, no_cuts, tilted
 from .indeterminate import NEARLY, to_the_edges
@@ -44,12 +44,14 @@ _SLIGHT_DAMPING = 1e-20  # of the last one: a load of 10^6 times the weight of w
 class Memory:
     """Warm start: `history` (3, N), the last roots in physical units, the latest first; `references`, per group (nc, d),
     the last tangents t, so that the friction components of the next step mean the same; `gaps` (nc,) [m], in the order of
-    `Scene.add_contact`; `kept`, what solves linear systems with a recent Jacobian, dimensionless."""
+    `Scene.add_contact`; `kept`, what solves linear systems with a recent Jacobian, dimensionless; `slips`, per group |w|
+    (n,) [m/s], where what sticks has a coefficient of its own, see `breaking_away`."""
 
     history: jax.Array
     references: tuple[jax.Array, ...]
     gaps: jax.Array
     kept: Inverse | Kept
+    slips: tuple[jax.Array | None, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,7 @@ class GeometricallyImplicit:
 
     normals_at_start: ClassVar[bool] = False
     takes_joints: ClassVar[bool] = True
+    takes_static_friction: ClassVar[bool] = True
     rungs: ClassVar[tuple[str, ...]] = (
         "warm start",
         "cuts",
@@ -108,13 +111,13 @@ class GeometricallyImplicit:
         """No impulses, at `closest` points, by default found without a hint."""
         closest = detection.cold_closest(*lax.stop_gradient((system, state))) if closest is None else closest
         contacts = initial_guess.resting_contacts(system, state, closest)
-        unknowns, references, gaps = zip(*contacts, strict=True) if contacts else ((), (), ())
+        unknowns, references, gaps, slips = zip(*contacts, strict=True) if contacts else ((), (), (), ())
         unknowns = [*unknowns, *(jnp.zeros((len(group.bodies), group.width)) for group in system.joints)]
         z = jnp.concatenate([jnp.asarray(state.velocity).reshape(-1), *(u.reshape(-1) for u in unknowns)])
         gaps = in_user_order(system, jnp.concatenate([*gaps, jnp.zeros(0)]))
-        return Memory(
-            jnp.broadcast_to(z, (3, z.size)), tuple(references), gaps, ncp.nothing_kept(system, self.friction, self._dense)
-        )
+        kept = ncp.nothing_kept(system, self.friction, self._dense)
+        slips = (*slips, *breaking_away.slips_of_joints(system, state)) if system.sticks_more else None
+        return Memory(jnp.broadcast_to(z, (3, z.size)), tuple(references), gaps, kept, slips)
 
     @functools.partial(entry_point, differentiable=True)
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
@@ -132,7 +135,7 @@ class GeometricallyImplicit:
         known = dataclasses.replace(lax.stop_gradient(memory), gaps=memory.gaps)
         problem = self._problem(system, state, known, h)
         without = functools.partial(_no_cuts, self, *lax.stop_gradient((system, state, known, h)))
-        return self._result(problem, known, step_root.solved(self, problem, known, without, rounds))
+        return self._result(*step_root.solved(self, problem, known, without, rounds), known)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """`certificate.certificate`: the paper's equations, and a bound on the energy."""
@@ -200,7 +203,7 @@ class GeometricallyImplicit:
             system = with_queries(system, _query)
         return ncp.step_problem(system, state, h, memory.references, self.friction, self._dense)
 
-    def _result(self, problem: ncp.StepProblem, memory: Memory, solution: Solution) -> StepResult:
+    def _result(self, problem: ncp.StepProblem, solution: Solution, memory: Memory) -> StepResult:
         """State, memory and contacts at the root."""
         state, where = problem.state, ncp.layout(problem.system)
         unknowns = solution.z * ncp.unknown_scale(problem)
@@ -213,7 +216,11 @@ class GeometricallyImplicit:
         return StepResult(
             state=end,
             memory=Memory(
-                jnp.stack([unknowns, memory.history[0], memory.history[1]]), references, contacts.gap, solution.kept
+                jnp.stack([unknowns, memory.history[0], memory.history[1]]),
+                references,
+                contacts.gap,
+                solution.kept,
+                None if memory.slips is None else lax.stop_gradient(breaking_away.slips_at(problem, solution.z)),
             ),
             contacts=contacts,
             stats=Stats(solution.iterations, solution.residual, jnp.asarray(0), jnp.asarray(1)),

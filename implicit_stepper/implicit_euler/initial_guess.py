@@ -11,7 +11,7 @@ from ..constraints import contact, kinematics
 from ..constraints.contact_group import ContactGroup
 from ..model.bodies import State
 from ..model.system import System, take
-from ..solvers.complementarity import fischer_burmeister
+from ..solvers.complementarity import fischer_burmeister, length_of
 from ..solvers.implicit_function import root
 from ..solvers.newton import linearized
 from . import ncp
@@ -53,7 +53,8 @@ def _linearized_closest_rows(where, z):
 
 
 def resting_contacts(system: System, state: State, closest) -> list:
-    """Per group, of contacts at rest in `state` at their `closest` points: unknowns (nc, width), tangents (nc, d), gaps.
+    """Per group, of contacts at rest in `state` at their `closest` points: unknowns (nc, width), tangents (nc, d), gaps; and
+    slips |w| (nc,) [m/s], None where what sticks has no coefficient of its own.
     Derivatives are those of the closest points, whatever found them."""
 
     def one(member, closest, motion_1, motion_2):
@@ -62,7 +63,8 @@ def resting_contacts(system: System, state: State, closest) -> list:
         closest = unit * root(_closest_rows, _linearized_closest_rows, where, start)
         geometry = contact.geometry_rows(member, closest, reference, system.length, motion_1, motion_2).geometry
         unknowns = contact.join(contact.Unknowns(closest, zero, jnp.zeros_like(member.e), zero))
-        return unknowns, geometry.tangents[0], geometry.psi
+        slip = None if member.mu_s is None else length_of(contact.scaled_slip(member, geometry, motion_1, motion_2))
+        return unknowns, geometry.tangents[0], geometry.psi, slip
 
     return [
         jax.vmap(one)(group, closest, *kinematics.motions_of(system, state, group))

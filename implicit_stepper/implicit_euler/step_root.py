@@ -18,7 +18,7 @@ from shapes.shards import varying_like, when
 
 from ..solvers.implicit_function import root
 from ..solvers.newton import Solution, newton_again
-from . import initial_guess, ncp
+from . import breaking_away, initial_guess, ncp
 from .cutting_planes import Cuts, cut_start, tilted
 
 
@@ -33,11 +33,26 @@ class _Search:
     cuts: Cuts
 
 
-def solved(stepper, problem: ncp.StepProblem, memory, without: Callable[[], Cuts], rounds: int = 0) -> Solution:
+def solved(
+    stepper, problem: ncp.StepProblem, memory, without: Callable[[], Cuts], rounds: int = 0
+) -> tuple[ncp.StepProblem, Solution]:
     """The root from the best continuation of `memory`, and if that fails from up to `rounds` starts with cuts, which begin
-    as `without`, and as many with tilted ones. It has derivatives by all data of the `problem` (`implicit_function.root`);
-    `memory` is a constant."""
-    fixed, known = lax.stop_gradient((problem, memory))
+    as `without`, and as many with tilted ones; and the problem that it is of, with the coefficients of friction of what
+    sticks. It has derivatives by all data of the `problem` (`implicit_function.root`); `memory` is a constant."""
+    known = lax.stop_gradient(memory)
+
+    def solve(fixed):
+        return _found(stepper, fixed, known, without, rounds)
+
+    if memory.slips is None:
+        found = solve(lax.stop_gradient(problem))
+    else:
+        problem, found = breaking_away.solved(problem, known.slips, stepper.tolerance, solve)
+    return problem, dataclasses.replace(found, z=root(ncp.residual, ncp.linearize, problem, found.z))
+
+
+def _found(stepper, fixed: ncp.StepProblem, known, without: Callable[[], Cuts], rounds: int) -> Solution:
+    """The root of a `fixed` problem, without derivatives."""
 
     def newton(starts, kept) -> Solution:
         return newton_again(
@@ -51,9 +66,8 @@ def solved(stepper, problem: ncp.StepProblem, memory, without: Callable[[], Cuts
         )
 
     starts = initial_guess.extrapolated(known.history / ncp.unknown_scale(fixed))
-    rounds = rounds if problem.system.groups else 0
-    found = _search(stepper, fixed, known, newton, starts, without, rounds) if rounds else newton(starts, known.kept)
-    return dataclasses.replace(found, z=root(ncp.residual, ncp.linearize, problem, found.z))
+    rounds = rounds if fixed.system.groups else 0
+    return _search(stepper, fixed, known, newton, starts, without, rounds) if rounds else newton(starts, known.kept)
 
 
 def _search(stepper, problem: ncp.StepProblem, memory, newton, starts, without, rounds: int) -> Solution:

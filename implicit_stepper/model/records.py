@@ -26,7 +26,8 @@ class Contacts:
     Points, normals, tangents, multipliers and slips belong to the configuration in which the stepper writes its contact
     equations: the end of the step for `GeometricallyImplicit`, the start for those that ask for contacts beforehand. `gap`
     is always that at the end. `stages`: what a method of several stages leaves inside the step;
-    `landing`: where a step of two parts was cut; `joints`: what the joints of the scene do, if it has any.
+    `landing`: where a step of two parts was cut; `joints`: what the joints of the scene do, if it has any; `mu` (nc,): the
+    coefficient of friction that each contact had in the step, if any has one of its own for what sticks.
     """
 
     normal_impulse: jax.Array
@@ -44,6 +45,7 @@ class Contacts:
     stages: Stages | None = None
     landing: Landing | None = None
     joints: Joints | None = None
+    mu: jax.Array | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -55,7 +57,8 @@ class Joints:
     impulse_1, impulse_2 (nj, w): of the reactions on body 1 and body 2 (force [N s], moment about the body's centre of mass
     [N m s]); multipliers (nj, r) [N s, N m s], of which they are G^T times; closure (nj, r) [m, rad]: g at the end;
     coordinate (nj, c) [m, rad], what is free, and its rate (nj, c), at the end, for c, the most of a joint. `eta` (nj, r),
-    of the stages of a step: what keeps positions, see `radau.stages`.
+    of the stages of a step: what keeps positions, see `radau.stages`; `mu` (nj,), as that of contacts, if any joint has one
+    of its own for what sticks.
     """
 
     impulse_1: jax.Array
@@ -65,6 +68,7 @@ class Joints:
     coordinate: jax.Array
     rate: jax.Array
     eta: jax.Array | None = None
+    mu: jax.Array | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -121,5 +125,5 @@ def no_contacts(d: int) -> Contacts:
     k = 3 if d == 3 else 1
     width = {"friction_impulse": k, "slip": k, "point_1": d, "point_2": d, "normal": d, "tangent": d}
     width |= {"multipliers_1": 0, "multipliers_2": 0}
-    names = [f.name for f in dataclasses.fields(Contacts) if f.name not in ("stages", "landing", "joints")]
+    names = [f.name for f in dataclasses.fields(Contacts) if f.name not in ("stages", "landing", "joints", "mu")]
     return Contacts(**{name: jnp.zeros((0, width[name]) if name in width else 0) for name in names})

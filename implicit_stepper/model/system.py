@@ -66,6 +66,11 @@ class System:
         return (*self.groups, *self.joints)
 
     @property
+    def sticks_more(self) -> bool:
+        """Whether any contact or joint has a coefficient of friction of its own for what sticks."""
+        return any(group.mu_s is not None for group in self.constraints)
+
+    @property
     def unknown_count(self) -> int:
         """Number of unknowns of an implicit Euler step: the velocities of bodies, and those of constraints."""
         velocities = self.body_count * (6 if self.dimension == 3 else 3)

@@ -115,7 +115,8 @@ def draw_contact_forces(
         axes.plot(time, np.linalg.norm(tangential, axis=1) / h, color=RED, label="tangential friction")
     else:
         axes.plot(time, friction_length(impulse, friction) / h, color=RED, label="friction $|F|$")
-        axes.plot(time, friction.mu * normal, color=ORANGE, label=r"$\mu N$", linestyle=(0, (4, 3)))
+        mu = friction.mu if trajectory.contacts.mu is None else trajectory.contacts.mu[long, contact]
+        axes.plot(time, mu * normal, color=ORANGE, label=r"$\mu N$", linestyle=(0, (4, 3)))
     slip = contacts.slip[long, contact]
     speed = np.linalg.norm(slip[:, :2] if slip.shape[1] == 3 else slip, axis=1)
     speed = np.where(normal > _OPEN * np.max(normal, initial=0.0), speed, 0.0)

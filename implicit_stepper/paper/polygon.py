@@ -84,6 +84,7 @@ class RollingPolygon:
 
     normals_at_start: ClassVar[bool] = True
     takes_joints: ClassVar[bool] = False
+    takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = ("warm start",)
 
     sides: int

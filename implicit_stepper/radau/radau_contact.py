@@ -65,6 +65,7 @@ class RadauContact:
 
     normals_at_start: ClassVar[bool] = False
     takes_joints: ClassVar[bool] = True
+    takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = ("warm start", "forces at the start", *GeometricallyImplicit.rungs[1:])
 
     stages: int = 3

@@ -30,7 +30,8 @@ def contact_states(scene: Scene, trajectory: Trajectory) -> ContactStates:
     """Of a `trajectory` of `scene`, by any stepper, from the forces and slips that it recorded.
 
     A contact without a normal force is open. One that slips faster than rounding slips, and so does one without friction;
-    of the others those whose friction is at its bound, mu p_n in the ellipsoid, are about to slip, "impending". Steps of no
+    of the others those whose friction is at its bound, mu p_n (mu_s p_n where it has one and held on by it) in the
+    ellipsoid, are about to slip, "impending". Steps of no
     length, which are impacts, have the state before them. Raises `ValueError` for a trajectory of another scene.
     """
     system, _ = scene.build()
@@ -57,6 +58,7 @@ def states_of(system: System, contacts: Contacts, h: np.ndarray) -> np.ndarray:
     """Of `contacts` with a first axis n, of steps of `h` (n,) [s]: "open", "stick", "impending" or "slip" (n, nc)."""
     mu, e = (np.asarray(linear_rows.of_contacts(system, name)) for name in ("mu", "e"))
     p_n, sigma = np.asarray(contacts.normal_impulse), np.asarray(contacts.sigma)
+    mu = mu if contacts.mu is None else np.asarray(contacts.mu)
     y = np.linalg.norm(np.asarray(contacts.friction_impulse) / np.where(e > 0, e, np.inf), axis=2)
     speed = float(system.acceleration) * h[:, None]
     slips = (sigma > _NONE * speed) | (mu == 0)

@@ -14,15 +14,16 @@ from ..model.bodies import State
 from ..model.system import System
 from ..radau.radau_contact import RadauContact
 from ..runtime.compilation import jit
-from ..stepping.stepper import Stepper, refuse_joints, refuse_rebounds
+from ..stepping.stepper import Stepper, refuse_joints, refuse_rebounds, refuse_static_friction
 
 _ROUNDED = 1e-6  # of the fastest speed: less is a matter of rounded input
 
 
 def check_joints(stepper: Stepper, system: System, state: State, fixed: bool) -> None:
-    """Raises `ValueError` for a stepper without joints, for limits in steps of one length that cannot meet them (`fixed`),
-    and for a `state` whose velocities would tear a joint."""
+    """Raises `ValueError` for a stepper without joints or static friction that the scene has, for limits in steps of one
+    length that cannot meet them (`fixed`), and for a `state` whose velocities would tear a joint."""
     faces = any(not group.pair.smooth for group in system.groups)
+    refuse_static_friction(stepper, system)
     if fixed or faces:
         refuse_rebounds(system)
     if isinstance(stepper, RadauContact) and stepper.impacts == "sequential" and (fixed or faces):

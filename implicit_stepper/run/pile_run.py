@@ -50,6 +50,12 @@ def refuse(scene: Scene, files) -> None:
         raise ValueError('`jacobian` = "sparse" knows no joints yet: leave it "by size".')
     if _by_parts(scene):
         raise ValueError('`jacobian` = "sparse" knows no contacts of some `parts` of two bodies: leave it "by size".')
+    sticks = [law for law in scene.body_pairs().laws if law.friction.mu_s is not None]
+    if sticks:
+        raise ValueError(
+            f"runs that find their pairs know one coefficient of friction, and the scene has {sticks[0].friction!r}: leave "
+            "`mu_s` out, or take fewer pairs."
+        )
     rebounding = [law for law in scene.body_pairs().laws if law.restitution is not None]
     if rebounding:
         raise ValueError(f"steps of first order know no restitution, and the scene has {rebounding[0].restitution!r}.")

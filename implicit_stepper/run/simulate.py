@@ -231,20 +231,27 @@ def _pieces(
         Undeclared(scene, system),
     )
     undeclared.look(jax.tree.map(lambda a: np.asarray(a)[None], state))
-    gaps, done = first_gaps(system, closest), 0
+    gaps, done, last = first_gaps(system, closest), 0, None
     if kept is not None:
         left, done = kept["left"], len(kept["record"].result)
         state, memory, gaps, sweep.last = *jax.device_put((left.state, left.memory)), left.gaps, left.swept
         undeclared.look(kept["record"].state)
+        last = _last(kept["record"])
     for size, count in ((h, max(whole - done, 0)), (rest, int(rest > 0 and done <= whole))):
         for found in pieces(stepper, system, state, memory, size, count, tolerance, sweep):
-            piece = bound(stepper, system, state, gaps, found, tolerance)
+            piece = bound(stepper, system, state, gaps, found, tolerance, last)
             undeclared.look(piece.record.state)
-            gaps = piece.record.contacts.gap[-1] if len(piece.record.result) else gaps
+            if len(piece.record.result):
+                gaps, last = piece.record.contacts.gap[-1], _last(piece.record)
             state, memory = piece.state, piece.memory
             yield size, piece, _Left(state, memory, gaps, sweep.last)
             if not piece.solved:
                 return
+
+
+def _last(record: Record):
+    """The contacts of the last step, None where there is none."""
+    return jax.tree.map(lambda a: a[-1], record.contacts) if len(record.result) else None
 
 
 def _checked(start: State | Trajectory, system: System, built: State) -> State:

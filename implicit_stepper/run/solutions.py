@@ -53,12 +53,14 @@ def solutions(scene: Scene, h: float, start: State | None = None) -> tuple[Solut
     Where friction is large against the lever of a contact there may be several, or only one of an impulse that stops the
     body (Painleve). In the plane all are found whose contacts do what they do at the poses after free flight, which for a
     small h are all; in space slips are searched from six directions. Raises `ValueError` for more than four contacts,
-    compliant ones, and joints.
+    compliant ones, those with a `mu_s`, and joints.
     """
     system, first = jax.device_put(scene.build())
     state, h = first if start is None else start, positive("h", h)
     if system.joints or np.any(compliant(system)):
         raise ValueError("`scene` has joints or compliant contacts: solutions are told of rigid contacts alone.")
+    if system.sticks_more:
+        raise ValueError("`scene` has a contact with a `mu_s`: solutions are told of one coefficient of friction alone.")
     if system.contact_count > _MOST:
         raise ValueError(f"`scene` has {system.contact_count} contacts: solutions are told of at most {_MOST}.")
     stepper, found = GeometricallyImplicit(), []

@@ -144,7 +144,7 @@ def _joint_shapes(prefix: str, joints: Joints | None, leading: tuple[int, ...], 
     if joints is None:
         return {}
     equations, free = joints.multipliers.shape[-1:], joints.coordinate.shape[-1:]
-    own = {"impulse_1": (width,), "impulse_2": (width,), "coordinate": free, "rate": free}
+    own = {"impulse_1": (width,), "impulse_2": (width,), "coordinate": free, "rate": free, "mu": ()}
     return {
         key: (array, (*leading, *own.get(key.removeprefix(f"{prefix}."), equations)))
         for key, array in flat(prefix, joints).items()
@@ -155,7 +155,7 @@ def _contact_shapes(prefix: str, contacts: Contacts, leading: tuple[int, ...], d
     """By name, the arrays of `contacts` and the shapes that they need, `leading` axes first."""
     found = {}
     for key, array in flat("", dataclasses.replace(contacts, stages=None, landing=None, joints=None)).items():
-        one = getattr(no_contacts(d), key.removeprefix(".")).shape[1:]
+        one = () if key == ".mu" else getattr(no_contacts(d), key.removeprefix(".")).shape[1:]
         # bodies have any number of inequalities
         needed = array.shape[-1:] if key.startswith(".multipliers") else one
         found[prefix + key] = array, (*leading, *needed)

@@ -111,6 +111,7 @@ def _friction(table: Table, found, units: Units) -> FrictionEllipsoid:
         law |= {name: inner.number(name, 1.0) for name in ("e_t", "e_o")}
         law["e_r"] = inner.number("e_r", 0.0, units.length)
         law["direction"] = inner.numbers("direction", None)
+        law["mu_s"] = inner.number("mu_s", None)
         inner.end()
         return FrictionEllipsoid(**law)
     except SceneFileError:

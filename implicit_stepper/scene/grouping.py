@@ -48,7 +48,8 @@ class PartContact:
 
 def grouped(contacts: list[PartContact], dimension: int) -> tuple[ContactGroup, ...]:
     """Contacts that share the form of their closest-point conditions (one smooth inequality each, or the same classes of
-    shapes), which bodies move, which shapes sit off their axes, whether they comply, and their law of impact."""
+    shapes), which bodies move, which shapes sit off their axes, whether they comply, whether what sticks has a coefficient
+    of its own, and their law of impact."""
     members: dict[tuple, list[tuple[PairClass, PartContact]]] = {}
     for contact in contacts:
         mild = all(surface(part.shape).sharpness <= MILD for part in contact.parts)
@@ -59,6 +60,7 @@ def grouped(contacts: list[PartContact], dimension: int) -> tuple[ContactGroup, 
             contact.moving,
             tuple(map(off_frame, contact.parts)),
             contact.compliance is not None,
+            contact.friction.mu_s is not None,
             type(contact.restitution),
         )
         members.setdefault(key, []).append((pair, contact))
@@ -75,7 +77,7 @@ def off_frame(part: Part) -> bool:
 
 
 def _group(
-    pair: PairClass, moving, framed, compliant: bool, law: type, contacts: list[PartContact], dimension: int
+    pair: PairClass, moving, framed, compliant: bool, sticks: bool, law: type, contacts: list[PartContact], dimension: int
 ) -> ContactGroup:
     sides = []
     for i in (0, 1):
@@ -105,5 +107,6 @@ def _group(
         compliance=np.array([1 / c.compliance.stiffness for c in contacts]) if compliant else None,
         dissipation_time=np.array([c.compliance.dissipation_time for c in contacts]) if compliant else None,
         restitution=np.array([c.restitution.e for c in contacts]) if law in (Newton, Poisson) else None,
+        mu_s=np.array([f.mu_s for f in friction]) if sticks else None,
         of_impulses=law is Poisson,
     )

@@ -42,6 +42,7 @@ def joined(joints: list[JointSpec]) -> tuple[JointGroup | FrictionGroup | LimitG
             form.coordinates,
             form.stiffness is not None,
             form.across,
+            form.friction is not None and form.friction.mu_s is not None,
             form.bounds,
             form.motor is not None,
         )
@@ -80,6 +81,7 @@ def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | Fr
         along=along,
         mu=np.array([friction.mu for friction in frictions]),
         lever=np.array([friction.radius or 1.0 for friction in frictions]),
+        mu_s=None if frictions[0].mu_s is None else np.array([friction.mu_s for friction in frictions]),
     )
 
 

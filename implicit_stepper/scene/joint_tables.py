@@ -39,13 +39,14 @@ def joint_of(table: Table, units: Units) -> JointDescription | AlongDescription:
 
 
 def _friction(table: Table | None, units: Units) -> joints.JointFriction | None:
-    """The friction of a joint, mu and what turns' radius."""
+    """The friction of a joint, mu, mu_s and what turns' radius."""
     if table is None:
         return None
     mu, radius = table.number("mu"), table.number("radius", default=None, unit=units.length)
+    mu_s = table.number("mu_s", default=None)
     table.end()
     try:
-        return joints.JointFriction(mu, radius)
+        return joints.JointFriction(mu, radius, mu_s)
     except ValueError as error:
         raise SceneFileError(f"{table.where}: {error}") from error
 

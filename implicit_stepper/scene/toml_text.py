@@ -78,7 +78,7 @@ def _rule(of: RuleDescription) -> dict[str, Any]:
 
 
 def _laws(of: ContactDescription | RuleDescription) -> dict[str, Any]:
-    law = {name: getattr(of.friction, name) for name in ("mu", "e_t", "e_o", "e_r", "direction")}
+    law = {name: getattr(of.friction, name) for name in ("mu", "e_t", "e_o", "e_r", "direction", "mu_s")}
     if of.friction == FrictionEllipsoid(mu=of.friction.mu):
         law = of.friction.mu
     e = None if of.restitution is None else of.restitution.e

@@ -60,16 +60,30 @@ def refuse_rebounds(system: System) -> None:
         )
 
 
+def refuse_static_friction(stepper: Stepper, system: System) -> None:
+    """Raises `ValueError` where a `system` has a `mu_s` that the `stepper` does not know."""
+    if not system.sticks_more or stepper.takes_static_friction:
+        return
+    with_it = [group.numbers[0] for group in system.groups if group.mu_s is not None]
+    joints = [system.joint_names[group.numbers[0]] for group in system.joints if group.mu_s is not None]
+    where = " and ".join(system.contact_names[with_it[0]]) if with_it else f"joint {joints[0]!r}"
+    raise ValueError(
+        f"`stepper` = {stepper!r} has one coefficient of friction, and {where} a `mu_s` of its own for what sticks: take "
+        "GeometricallyImplicit, or leave `mu_s` out."
+    )
+
+
 def entry_point(method: Callable, *, differentiable: bool = False) -> Callable:
     """Decorator of a stepper's `init` and `step`, which users put into programs of their own: unless they are
-    `differentiable`, derivatives raise `NotImplementedError`; joints that the stepper does not know, and rebounds, of which
-    no step of given length knows, raise `ValueError`; under `shard_map`, arguments and results all vary between devices if
-    one argument does, so that loops can carry them."""
+    `differentiable`, derivatives raise `NotImplementedError`; joints and static friction that the stepper does not know, and
+    rebounds, of which no step of given length knows, raise `ValueError`; under `shard_map`, arguments and results all vary
+    between devices if one argument does, so that loops can carry them."""
 
     @functools.wraps(method)
     def call(self, *arguments, **named):
         system = arguments[0] if arguments else named["system"]
         refuse_joints(self, system)
+        refuse_static_friction(self, system)
         refuse_rebounds(system)
         given = (arguments, named) if differentiable else _as_constants((arguments, named))
         arguments, named = varying_like(given, given)
@@ -82,10 +96,11 @@ def entry_point(method: Callable, *, differentiable: bool = False) -> Callable:
 class Stepper(Protocol):
     """What `simulate` needs of a time-stepper. `rungs` names its starts, the warm one first;
     `normals_at_start` tells whether the normals that it records are those at the start of the step; `takes_joints`
-    whether it knows joints."""
+    whether it knows joints, and `takes_static_friction` whether coefficients of their own for what sticks."""
 
     rungs: ClassVar[tuple[str, ...]]
     takes_joints: ClassVar[bool]
+    takes_static_friction: ClassVar[bool]
     normals_at_start: ClassVar[bool]
 
     def init(self, system: System, state: State, closest: tuple | None = None) -> Any:

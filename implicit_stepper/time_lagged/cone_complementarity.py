@@ -41,6 +41,7 @@ class ConeComplementarity:
 
     normals_at_start: ClassVar[bool] = True
     takes_joints: ClassVar[bool] = False
+    takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = common.RUNGS
 
     relaxed: bool = True

@@ -48,6 +48,7 @@ class Convex:
 
     normals_at_start: ClassVar[bool] = True
     takes_joints: ClassVar[bool] = False
+    takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = common.RUNGS
 
     scheme: str = "midpoint"

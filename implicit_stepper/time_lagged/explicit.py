@@ -42,6 +42,7 @@ class Explicit:
 
     normals_at_start: ClassVar[bool] = False
     takes_joints: ClassVar[bool] = False
+    takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = common.RUNGS
 
     tolerance: float = 1e-12

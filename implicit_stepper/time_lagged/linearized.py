@@ -44,6 +44,7 @@ class Linearized:
 
     normals_at_start: ClassVar[bool] = True
     takes_joints: ClassVar[bool] = False
+    takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = common.RUNGS
 
     facets: int = 8

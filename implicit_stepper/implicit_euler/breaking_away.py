@@ -1,0 +1,95 @@
+"""Static friction in steps of first order: what stuck has the coefficient mu_s until it slips, and then mu until it sticks.
+
+A contact or joint whose slip is nil at the beginning of a step has mu_s in it. Where it slips in the solution with mu_s,
+mu_s cannot hold it: it breaks away, and the step is solved again with mu. As ever fewer hold on, this ends.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from shapes.shards import varying_like
+
+from ..constraints import kinematics
+from ..model.bodies import State
+from ..model.system import System, take
+from ..solvers.newton import Solution
+from . import ncp
+
+_NONE = 5e-11  # of the unit of speeds: a slip that is none, below what a certificate allows
+
+
+def slips_of_joints(system: System, state: State) -> list:
+    """Per group of joints, |w| (n,) [m/s] in `state`, and None where it is not asked for."""
+    return [
+        None
+        if group.mu_s is None
+        else abs(
+            jax.vmap(lambda member, *of: member.slip(*of, state.time))(group, *kinematics.motions_of(system, state, group))
+        )
+        for group in system.joints
+    ]
+
+
+def slips_at(problem: ncp.StepProblem, z) -> tuple:
+    """Per group of constraints, sigma (n,) [m/s] of a root z (N,), and None where it is not asked for."""
+    where = ncp.layout(problem.system)
+    return tuple(
+        None if group.mu_s is None else problem.scales.speed * abs(take(z, index)[:, -1])
+        for group, index in zip(problem.system.constraints, where.unknowns, strict=True)
+    )
+
+
+def held(problem: ncp.StepProblem, holds: tuple) -> ncp.StepProblem:
+    """The problem with mu_s for those contacts and joints that hold, per group (n,) or None."""
+
+    def with_mu(groups, own):
+        return tuple(
+            group if on is None else dataclasses.replace(group, mu=jnp.where(on, group.mu_s, group.mu))
+            for group, on in zip(groups, own, strict=True)
+        )
+
+    system, count = problem.system, len(problem.system.groups)
+    system = dataclasses.replace(
+        system, groups=with_mu(system.groups, holds[:count]), joints=with_mu(system.joints, holds[count:])
+    )
+    return dataclasses.replace(problem, system=system)
+
+
+def solved(
+    problem: ncp.StepProblem, slips: tuple, tolerance, solve: Callable[[ncp.StepProblem], Solution]
+) -> tuple[ncp.StepProblem, Solution]:
+    """What `solve` finds for the `problem`, without derivatives, with the coefficients of the step, which are in the problem
+    returned; `slips` per group (n,) [m/s], those at the beginning, and `tolerance` () that of the solver. It has converged
+    if every solution did that said what breaks away."""
+    fixed, slips = lax.stop_gradient((problem, slips))
+    least = (_NONE + 10 * (tolerance + ncp.round_off(fixed))) * fixed.scales.speed
+    begun = jax.tree.map(lambda own: own <= least, slips)
+
+    def attempt(carry):
+        holds, found, _ = carry
+        own = held(fixed, holds)
+        new = solve(own)
+        new = dataclasses.replace(
+            new, iterations=found.iterations + new.iterations, converged=found.converged & new.converged
+        )
+        left = jax.tree.map(lambda on, slip: on & (slip <= least), holds, slips_at(own, new.z))
+        broken = functools.reduce(jnp.logical_or, [jnp.any(a != b) for a, b in _pairs(holds, left)])
+        # the last solution is that of the coefficients that it is told with
+        return jax.tree.map(lambda a, b: jnp.where(new.converged, b, a), holds, left), new, broken & new.converged
+
+    nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(solve, fixed))
+    nothing = dataclasses.replace(nothing, converged=jnp.asarray(True))
+    start = varying_like((begun, nothing, jnp.asarray(True)), (fixed, slips))
+    holds, found, _ = lax.while_loop(lambda carry: carry[2], attempt, start)
+    return held(problem, holds), found
+
+
+def _pairs(one, other):
+    return zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)

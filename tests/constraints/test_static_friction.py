@@ -1,0 +1,160 @@
+"""Static friction of its own: thresholds and times of breaking away against closed forms, and what it refuses."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.model.bodies import State
+from implicit_stepper.stepping.loop import CHUNK, certificates
+from implicit_stepper.stepping.run_certificate import held_violations
+
+pytestmark = pytest.mark.filterwarnings("ignore::implicit_stepper.OverlapWarning")
+G, H = 9.81, 0.01
+MU_S, MU = 0.5, 0.3
+STEEP = np.arctan(MU_S * (1 + np.array([-1e-9, 1e-9])))
+SPRING, BELT = 20.0, 0.1  # [N/m], [m/s]
+WHEEL, RADIUS, RAMP = 0.1, 0.1, 0.4  # [kg m^2], [m], [N m/s]
+BREAKS = MU_S * G / (SPRING * BELT), MU_S * RADIUS * G / RAMP  # [s], of the block on the belt and of the wheel
+LAW = ist.FrictionEllipsoid(MU, mu_s=MU_S)
+
+
+def ramp(time, position, orientation, velocity):
+    """The torque on the wheel."""
+    return np.array([0.0, 0.0, RAMP]) * time
+
+
+def belt(time):
+    return np.array([BELT, 0.0]) * time + np.array([0.0, 5.0]), 0.0 * time
+
+
+@pytest.fixture(scope="module")
+def scene():
+    """Two blocks on inclines just below and just above the limit; one that a belt pulls against a spring; and a wheel with a
+    growing torque on an axle that rubs. All of 1 kg; blocks do not turn, as their inertia is large."""
+    made = ist.Scene(dimension=2, length_scale=0.1)
+    block = {"shape": shapes.Disc(0.1), "mass": 1.0, "inertia": 1e12}
+    for i, angle in enumerate(STEEP):
+        up, along = np.array([-np.sin(angle), np.cos(angle)]), np.array([np.cos(angle), np.sin(angle)])
+        slope = made.add_fixed(name=f"slope {i}", shape=shapes.HalfPlane(normal=up))
+        made.add_contact(slope, made.add_body(name=f"block {i}", position=0.1 * up + i * along, **block), friction=LAW)
+    moves = made.add_moving(name="belt", pose=belt, shape=shapes.HalfPlane(normal=(0, 1)), mass=1.0, inertia=1.0)
+    pulled = made.add_body(name="pulled", position=(0, 5.1), velocity=(BELT, 0, 0), **block)
+    made.add_contact(moves, pulled, friction=LAW)
+    made.add_joint(slope, pulled, ist.Spring((0, 5.1), (0, 0), stiffness=SPRING), name="spring")
+    wheel = made.add_body(name="wheel", shape=shapes.Disc(0.2), mass=1.0, inertia=WHEEL, position=(3, 0), wrench=ramp)
+    pin = ist.BallJoint((3, 0), (0, 0), friction=ist.JointFriction(MU, radius=RADIUS, mu_s=MU_S))
+    made.add_joint(slope, wheel, pin, name="axle")
+    return made
+
+
+@pytest.fixture(scope="module")
+def run(scene):
+    return ist.simulate(scene, ist.GeometricallyImplicit(), h=H, duration=3.3)
+
+
+def test_a_block_moves_if_and_only_if_its_slope_is_steeper_than_mu_s(run):
+    """To a part in 10^9, and then with mu."""
+    below, above = (run.body(f"block {i}").velocity for i in (0, 1))
+    np.testing.assert_allclose(below[:, :2], 0, atol=1e-12)  # friction turns it by a torque over its large inertia
+    speed = -above[:, :2] @ [np.cos(STEEP[1]), np.sin(STEEP[1])]
+    np.testing.assert_allclose(speed, G * (np.sin(STEEP[1]) - MU * np.cos(STEEP[1])) * run.time, atol=1e-9)
+    assert np.all(run.contacts.mu[:, 0] == MU_S)
+    assert np.all(run.contacts.mu[:, 1] == MU)
+
+
+def test_a_block_on_a_belt_sticks_and_slips(run):
+    """It breaks away as the spring pulls with mu_s m g, swings about where it pulls with mu m g, and sticks at the belt's
+    speed: half a swing and a bit later."""
+    slips = run.contacts.sigma[:, 2] > 1e-9
+    (first, *_), last = np.flatnonzero(slips), np.flatnonzero(slips)[-1]
+    assert run.time[first] < BREAKS[0] <= run.time[first + 1]
+    rate, reach = np.sqrt(SPRING), (MU_S - MU) * G / SPRING  # [1/s], [m]
+    sticks = BREAKS[0] + (2 * np.pi - 2 * np.arctan(reach * rate / BELT)) / rate
+    assert np.all(slips[first : last + 1])
+    assert run.time[last + 1] == pytest.approx(sticks, abs=2 * H)
+    slipped = np.append(False, slips[:-1])  # before the step, in which it may come to stick
+    np.testing.assert_array_equal(run.contacts.mu[:, 2], np.where(slips | slipped, MU, MU_S))
+    np.testing.assert_allclose(run.body("pulled").velocity[:first, 0], BELT, rtol=0, atol=1e-12)
+
+
+def test_a_wheel_breaks_away_as_its_axle_says(run):
+    """The torque on it is that of the beginning of each step; the axle carries the weight."""
+    spin = run.body("wheel").velocity[1:, 2]
+    torque = RAMP * run.time[:-1]
+    holds = torque <= MU_S * RADIUS * G
+    np.testing.assert_allclose(spin[holds], 0, atol=1e-12)
+    np.testing.assert_allclose(np.diff(spin)[~holds[1:]], H * (torque[~holds] - MU * RADIUS * G) / WHEEL, atol=1e-10)
+    np.testing.assert_array_equal(run.joints.mu[:, -1], np.where(holds, MU_S, MU))
+
+
+def test_what_holds_is_certified(run, scene):
+    """A coefficient that is neither, mu_s of what slips, and mu_s of what slipped before."""
+    system, _ = scene.build()
+    states = State(run.time, run.position, run.orientation, run.velocity)
+    first, ends = (jax.tree.map(lambda a, at=at: a[at], states) for at in (0, slice(1, CHUNK + 1)))
+    contacts = jax.tree.map(lambda a: a[:CHUNK], run.contacts)
+    assert max(np.max(values) for values in run.certificate.values()) <= 1e-10
+    for number, mu in ((0, 0.4), (1, MU_S)):
+        lies = dataclasses.replace(contacts, mu=contacts.mu.copy())
+        lies.mu[:, number] = mu
+        found = certificates(ist.GeometricallyImplicit(), system, first, ends, lies, np.full(CHUNK, H))
+        assert np.min(found["static friction"][:, number]) > 1e-3
+    slipped = dataclasses.replace(run.contacts, mu=np.full_like(run.contacts.mu, MU_S))
+    found = held_violations(system, None, slipped)["held by static friction"]
+    assert np.max(found[:, 0]) <= 1e-10 < np.min(found[1:, 1])
+
+
+def test_a_run_goes_on_from_a_state(run, scene):
+    """What sticks and what slips is seen from the velocities."""
+    middle = 270  # the block on the belt slips, and the wheel spins
+    start = State(*(np.asarray(a)[middle] for a in (run.time, run.position, run.orientation, run.velocity)))
+    rest = ist.simulate(scene, ist.GeometricallyImplicit(), h=H, duration=3.3 - middle * H, start=start)
+    np.testing.assert_allclose(rest.velocity[-1], run.velocity[-1], rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(rest.contacts.mu, run.contacts.mu[middle:])
+
+
+def small(friction, joint_friction=None):
+    """A disc on the ground and, with friction, a wheel."""
+    made = ist.Scene(dimension=2)
+    floor = made.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    disc = made.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, inertia=0.1, position=(0, 0.1))
+    made.add_contact(floor, disc, friction=friction)
+    if joint_friction is not None:
+        wheel = made.add_body(name="wheel", shape=shapes.Disc(0.1), mass=1.0, inertia=0.1, position=(1, 1))
+        made.add_joint(floor, wheel, ist.BallJoint((1, 1), (0, 0), friction=joint_friction), name="axle")
+    return made
+
+
+def test_a_scene_file_has_it(tmp_path):
+    made = small(LAW, ist.JointFriction(MU, radius=RADIUS, mu_s=MU_S))
+    made.save(tmp_path / "scene.toml")
+    found = ist.load_scene(tmp_path / "scene.toml")
+    assert found.description().contacts == made.description().contacts
+    assert found.description().joints == made.description().joints
+
+
+@pytest.mark.parametrize(
+    "stepper", [ist.RadauContact(), ist.ClosedFormGap(), ist.ConeComplementarity(), ist.Linearized(), ist.Convex()]
+)
+def test_steppers_that_have_one_coefficient_say_so(stepper):
+    of_joint = ist.JointFriction(MU, radius=RADIUS, mu_s=MU_S)
+    for made, where in ((small(LAW), "floor and disc"), (small(MU, of_joint), "joint 'axle'")):
+        if where == "floor and disc" or stepper.takes_joints:
+            with pytest.raises(ValueError, match=f"has one coefficient of friction, and {where} a `mu_s`.*take Geom"):
+                ist.simulate(made, stepper, h=H, duration=H)
+
+
+def test_what_cannot_be_is_refused():
+    for law in (ist.FrictionEllipsoid, ist.JointFriction):
+        for mu_s in (0.2, float("nan"), float("inf")):
+            with pytest.raises(ValueError, match="`mu_s`"):
+                law(0.3, mu_s=mu_s)
+    with pytest.raises(ValueError, match="one coefficient of friction"):
+        ist.solutions(small(LAW), H)
+    made = small(LAW)
+    with pytest.raises(ValueError, match="leave `mu_s` out"):
+        ist.simulate(made, ist.GeometricallyImplicit(jacobian="sparse"), h=H, duration=H)
