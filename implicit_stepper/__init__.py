@@ -22,14 +22,13 @@ import shapes  # noqa: E402  (shapes make no arrays at import, but everything af
 
 from .collision.closest_points import ClosestPoints, closest_points  # noqa: E402
 from .constraints.compliance import Compliance  # noqa: E402
-from .constraints.friction import FrictionEllipsoid  # noqa: E402
+from .constraints.friction import FrictionEllipsoid, JointFriction  # noqa: E402
 from .constraints.joints import (  # noqa: E402
     BallJoint,
     Cylindrical,
     Distance,
     Fixed,
     Hinge,
-    JointFriction,
     Planar,
     Screw,
     Slider,

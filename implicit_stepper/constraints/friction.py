@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from shapes.arguments import number, unit, vector
+from shapes.arguments import number, positive, unit, vector
 from shapes.small_algebra import inner
 
 from ..solvers.complementarity import fischer_burmeister_cone, length_of, natural_disc
@@ -40,10 +40,7 @@ class FrictionEllipsoid:
 
     def __post_init__(self):
         for name in ("mu", "e_t", "e_o", "e_r"):
-            value = number(name, getattr(self, name))
-            if value < 0:
-                raise ValueError(f"`{name}` = {value} is negative: use 0 to switch it off.")
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, not_negative(name, getattr(self, name)))
         if self.mu > _LARGEST_MU:
             raise ValueError(
                 f"`mu` = {self.mu} is above {_LARGEST_MU:g}: friction then has no digits left beside the normal impulse. "
@@ -61,6 +58,32 @@ class FrictionEllipsoid:
             if not np.any(direction):
                 raise ValueError("`direction` = (0, 0, 0) points nowhere: give the t axis in body 1's frame.")
             object.__setattr__(self, "direction", tuple(unit(direction).tolist()))
+
+
+@dataclasses.dataclass(frozen=True)
+class JointFriction:
+    """Dry friction in a joint: of a hinge, or of a ball joint in the plane, a moment of at most mu `radius` |radial force|,
+    with the radius of the pin [m]; of a slider, without radius, a force of at most mu |force on the guide|. `mu_s` >= mu
+    holds what sticks until it slips, as that of a `FrictionEllipsoid`. Raises `ValueError` naming the argument."""
+
+    mu: float
+    radius: float | None = None
+    mu_s: float | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "mu", not_negative("mu", self.mu))
+        if self.radius is not None:
+            object.__setattr__(self, "radius", positive("radius", self.radius))
+        if self.mu_s is not None:
+            object.__setattr__(self, "mu_s", static_coefficient(self.mu, self.mu_s))
+
+
+def not_negative(name: str, value) -> float:
+    """An argument that is zero or more."""
+    value = number(name, value)
+    if value < 0:
+        raise ValueError(f"`{name}` = {value} is negative: use 0 to switch it off.")
+    return value
 
 
 def static_coefficient(mu: float, mu_s) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from shapes.arguments import number, positive, vector
 
 from . import joint_frames
-from .friction import static_coefficient
+from .friction import JointFriction, not_negative
 
 
 class Place(NamedTuple):
@@ -42,24 +42,6 @@ class Form(NamedTuple):
     across: tuple[int, ...] = ()
     bounds: bool = False
     motor: tuple[float, float, float] | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class JointFriction:
-    """Dry friction in a joint: of a hinge, or of a ball joint in the plane, a moment of at most mu `radius` |radial force|,
-    with the radius of the pin [m]; of a slider, without radius, a force of at most mu |force on the guide|. `mu_s` >= mu
-    holds what sticks until it slips, as that of a `FrictionEllipsoid`. Raises `ValueError` naming the argument."""
-
-    mu: float
-    radius: float | None = None
-    mu_s: float | None = None
-
-    def __post_init__(self):
-        object.__setattr__(self, "mu", not_negative("mu", self.mu))
-        if self.radius is not None:
-            object.__setattr__(self, "radius", positive("radius", self.radius))
-        if self.mu_s is not None:
-            object.__setattr__(self, "mu_s", static_coefficient(self.mu, self.mu_s))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -258,14 +240,6 @@ class _Users:
 
     def __call__(self, parameters, pose_1, pose_2, time):
         return jnp.asarray(self.g(pose_1, pose_2, time))
-
-
-def not_negative(name: str, value) -> float:
-    """An argument that is zero or more."""
-    value = number(name, value)
-    if value < 0:
-        raise ValueError(f"`{name}` = {value} is negative: use 0 for none.")
-    return value
 
 
 def _unit(name: str, axis, d: int) -> np.ndarray:

@@ -14,8 +14,7 @@ import numpy as np
 from shapes import Shape
 
 from ..constraints.compliance import Compliance
-from ..constraints.friction import FrictionEllipsoid
-from ..constraints.joints import JointFriction
+from ..constraints.friction import FrictionEllipsoid, JointFriction
 from ..constraints.restitution import Newton, Poisson
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from ..constraints import joints
+from ..constraints.friction import JointFriction
 from .description import AlongDescription, JointDescription
 from .formula import Motion
 from .tables import SceneFileError, Table
@@ -38,7 +39,7 @@ def joint_of(table: Table, units: Units) -> JointDescription | AlongDescription:
     return JointDescription("-".join(bodies) if name is None else name, *bodies, _KINDS[kind](**given), project)
 
 
-def _friction(table: Table | None, units: Units) -> joints.JointFriction | None:
+def _friction(table: Table | None, units: Units) -> JointFriction | None:
     """The friction of a joint, mu, mu_s and what turns' radius."""
     if table is None:
         return None
@@ -46,7 +47,7 @@ def _friction(table: Table | None, units: Units) -> joints.JointFriction | None:
     mu_s = table.number("mu_s", default=None)
     table.end()
     try:
-        return joints.JointFriction(mu, radius, mu_s)
+        return JointFriction(mu, radius, mu_s)
     except ValueError as error:
         raise SceneFileError(f"{table.where}: {error}") from error
 

@@ -11,7 +11,8 @@ from shapes import Shape
 from shapes.arguments import number, positive
 
 from ..constraints.coordinates import bounded, driven, elastic, motorised
-from ..constraints.joints import JOINTS, Form, Place, not_negative
+from ..constraints.friction import not_negative
+from ..constraints.joints import JOINTS, Form, Place
 from ..constraints.prescribed import first_pose, first_velocity, following
 from ..model import rotation
 from .body import Body, BodySpec
