@@ -15,7 +15,7 @@ from ..model.bodies import State
 from ..model.system import System
 from ..run.overlaps import Undeclared, check_start
 from ..run.scene_run import stepper_of
-from ..scene.description import AlongDescription, BodyDescription, JointDescription, SceneDescription
+from ..scene.description import AlongDescription, BodyDescription, GearDescription, JointDescription, SceneDescription
 from ..scene.scene import Scene
 from ..stepping.run_certificate import first_gaps
 from ..stepping.stepper import closest_points
@@ -107,6 +107,9 @@ def _joints(described: SceneDescription) -> list[str]:
     for joint in described.joints:
         if isinstance(joint, JointDescription):
             lines.append(f"joint {joint.name!r}: {joint.first!r} and {joint.second!r}, {joint.joint!r:.200}")
+        elif isinstance(joint, GearDescription):
+            coordinates = " and ".join(map(repr, (joint.joint_1, joint.joint_2)))
+            lines.append(f"joint {joint.name!r}: gear of ratio {joint.ratio:g} of {coordinates}")
         else:
             lines.append(f"joint {joint.name!r}: {_along(joint)} along coordinate {joint.coordinate} of {joint.joint!r}")
     return lines

@@ -23,11 +23,13 @@ from ..model.units import Scales
 from . import certificate_mechanics as mechanics
 from . import joint_frames, joint_limits, kinematics
 from .certificate_mechanics import beyond_rounding
+from .gears import Gear
 from .joint import JointGroup
 from .joint_motors import MotorGroup
 from .violations import static_friction_violation
 
 _TOUCHING = 1e-8  # of the scene's length: gaps across which bounds are met in an impact
+_OF_A_PITCH = 0.25  # the least slip of a gear in a step that its closure would not tell
 _OPEN = 100.0  # the rate of a limit is asked for, by `joint_limits`, where its gap is below this share of it
 
 
@@ -121,6 +123,9 @@ def _of_one(system: System, units: Scales, time, h, sums: bool, member: JointGro
         "closure": jnp.maximum(open_, told),
         "reaction": jnp.max(jnp.abs(jnp.stack(off)) * levers) / (size * arms),
     }
+    if isinstance(member.closure, Gear) and not sums:  # nothing skips a tooth in a step
+        skips = h * jnp.abs(rates[0]) > _OF_A_PITCH * member.closure.pitch(member.parameters)
+        found["closure"] = jnp.maximum(found["closure"], jnp.where(skips, 1.0, 0.0))
     if record.eta is None:
         return found, still, still
     found["closure rate"] = jnp.max(beyond_rounding(rate * lengths, fast), initial=0.0) / units.speed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .description import AlongDescription, JointDescription, RuleDescription, SceneDescription
+from .description import AlongDescription, GearDescription, JointDescription, RuleDescription, SceneDescription
 from .scene import Scene
 from .tables import SceneFileError
 
@@ -60,11 +60,14 @@ def _let_touch(scene: Scene, rule: RuleDescription, handles: dict) -> None:
         raise SceneFileError(f"a contact of groups: {error}") from error
 
 
-def _join(scene: Scene, joint: JointDescription | AlongDescription, handles: dict) -> None:
+def _join(scene: Scene, joint: JointDescription | AlongDescription | GearDescription, handles: dict) -> None:
     """Adds a joint, or a spring, motion or limit along one."""
     try:
         if isinstance(joint, JointDescription):
             scene.add_joint(handles[joint.first], handles[joint.second], joint.joint, name=joint.name, project=joint.project)
+        elif isinstance(joint, GearDescription):
+            values = {"ratio": joint.ratio, "coordinates": joint.coordinates, "name": joint.name}
+            scene.add_gear(joint.joint_1, joint.joint_2, **values)
         elif joint.side is not None:
             scene.add_limit(joint.joint, **{joint.side: joint.bound}, coordinate=joint.coordinate)
         elif joint.speed is not None:

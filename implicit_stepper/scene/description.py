@@ -95,6 +95,17 @@ class AlongDescription:
 
 
 @dataclasses.dataclass(frozen=True)
+class GearDescription:
+    """The arguments of `Scene.add_gear`."""
+
+    name: str
+    joint_1: str
+    joint_2: str
+    ratio: float
+    coordinates: tuple[int, int] = (0, 0)
+
+
+@dataclasses.dataclass(frozen=True)
 class RunSettings:
     """How a scene is to be run: the arguments of `simulate`, with the `stepper` by name and its `settings`. Left out,
     the stepper is GeometricallyImplicit where `h` [s] is given, and RadauContact where `tol` is. They are checked when
@@ -120,7 +131,7 @@ class SceneDescription:
     bodies: tuple[BodyDescription, ...] = ()
     contacts: tuple[ContactDescription, ...] = ()
     rules: tuple[RuleDescription, ...] = ()
-    joints: tuple[JointDescription | AlongDescription, ...] = ()
+    joints: tuple[JointDescription | AlongDescription | GearDescription, ...] = ()
     run: RunSettings | None = None
 
 

@@ -7,23 +7,26 @@ from typing import Any
 
 from ..constraints import joints
 from ..constraints.friction import JointFriction
-from .description import AlongDescription, JointDescription
+from .description import AlongDescription, GearDescription, JointDescription
 from .formula import Motion
 from .tables import SceneFileError, Table
 from .units import Units
 
 _KINDS = {kind.__name__: kind for kind in joints.JOINTS if kind is not joints.UserConstraint}
 _LENGTHS = ("point_1", "point_2", "length", "lead")
+_GEAR = "gear"
 _ALONG = ("spring along", "motion along", "limit along", "motor along")
 
 
-def joint_of(table: Table, units: Units) -> JointDescription | AlongDescription:
+def joint_of(table: Table, units: Units) -> JointDescription | AlongDescription | GearDescription:
     """The joint of a table [[joint]]. Raises `SceneFileError`."""
     kind = table.text("kind")
     if kind in _ALONG:
         return _along(table, kind)
+    if kind == _GEAR:
+        return _gear(table)
     if kind not in _KINDS:
-        raise SceneFileError(f"{table.where}.kind = {kind!r:.60}: the kinds are {', '.join([*_KINDS, *_ALONG])}.")
+        raise SceneFileError(f"{table.where}.kind = {kind!r:.60}: the kinds are {', '.join([*_KINDS, *_ALONG, _GEAR])}.")
     bodies = table.take("bodies")
     if not isinstance(bodies, list) or len(bodies) != 2 or not all(isinstance(name, str) for name in bodies):
         raise SceneFileError(f"{table.where}.bodies = {bodies!r:.60} must be two names.")
@@ -50,6 +53,18 @@ def _friction(table: Table | None, units: Units) -> JointFriction | None:
         return JointFriction(mu, radius, mu_s)
     except ValueError as error:
         raise SceneFileError(f"{table.where}: {error}") from error
+
+
+def _gear(table: Table) -> GearDescription:
+    """A gear of two joints, with SI units in every file."""
+    joints, coordinates = table.take("joints"), table.take("coordinates", [0, 0])
+    if not isinstance(joints, list) or len(joints) != 2 or not all(isinstance(name, str) for name in joints):
+        raise SceneFileError(f"{table.where}.joints = {joints!r:.60} must be two names.")
+    if not isinstance(coordinates, list) or len(coordinates) != 2 or not all(type(n) is int for n in coordinates):
+        raise SceneFileError(f"{table.where}.coordinates = {coordinates!r:.60} must be two whole numbers.")
+    name, ratio = table.text("name", f"gear of {joints[0]} and {joints[1]}"), table.number("ratio")
+    table.end()
+    return GearDescription(name, *joints, ratio, tuple(coordinates))
 
 
 def _along(table: Table, kind: str) -> AlongDescription:
@@ -82,7 +97,7 @@ def _along(table: Table, kind: str) -> AlongDescription:
     return AlongDescription(name, joint, coordinate, **values)
 
 
-def table_of(of: JointDescription | AlongDescription) -> dict[str, Any]:
+def table_of(of: JointDescription | AlongDescription | GearDescription) -> dict[str, Any]:
     """The table that `joint_of` reads as the same. Raises `ValueError` for motions and constraints that are functions."""
     if isinstance(of, JointDescription):
         kind = type(of.joint).__name__
@@ -90,6 +105,12 @@ def table_of(of: JointDescription | AlongDescription) -> dict[str, Any]:
             raise ValueError(f"the joint {of.name!r} is a {kind} of a function of yours, which no file can hold.")
         given = {key: vars(value) if key == "friction" and value else value for key, value in vars(of.joint).items()}
         return {"name": of.name, "kind": kind, "bodies": [of.first, of.second], "project": of.project or None} | given
+    if isinstance(of, GearDescription):
+        return {"name": of.name, "kind": _GEAR} | {
+            "joints": [of.joint_1, of.joint_2],
+            "coordinates": of.coordinates,
+            "ratio": of.ratio,
+        }
     where = {"name": of.name, "joint": of.joint, "coordinate": of.coordinate}
     if of.speed is not None:
         return {"kind": "motor along"} | where | {"speed": of.speed, "most": of.most}

@@ -12,11 +12,19 @@ from shapes.arguments import number, positive
 
 from ..constraints.coordinates import bounded, driven, elastic, motorised
 from ..constraints.friction import not_negative
+from ..constraints.gears import Geared, geared
 from ..constraints.joints import JOINTS, Form, Place
 from ..constraints.prescribed import first_pose, first_velocity, following
 from ..model import rotation
 from .body import Body, BodySpec
-from .description import AlongDescription, BodyDescription, JointDescription, body_description, joint_description
+from .description import (
+    AlongDescription,
+    BodyDescription,
+    GearDescription,
+    JointDescription,
+    body_description,
+    joint_description,
+)
 from .joining import JointSpec, refuse_open
 
 _GROUND = "inertial frame"
@@ -28,7 +36,7 @@ class Jointed:
 
     _specs: dict[str, BodySpec]
     _joints: dict[str, tuple[Body, Body, Form]]
-    _joined: list[JointDescription | AlongDescription]
+    _joined: list[JointDescription | AlongDescription | GearDescription]
     _bodies: list[BodyDescription]
     _driven: set[str]
     _projected: bool = False
@@ -148,6 +156,36 @@ class Jointed:
             names.append(self._add(f"{side} limit of {joint}", first, second, bounded(form, coordinate, side, bound)))
             self._joined.append(AlongDescription(names[-1], joint, coordinate, side=side, bound=bound))
         return tuple(names)
+
+    def add_gear(
+        self, joint_1: str, joint_2: str, *, ratio: float, coordinates: tuple[int, int] = (0, 0), name: str | None = None
+    ) -> str:
+        """Makes a coordinate of `joint_2` `ratio` times a coordinate of `joint_1` (see `add_spring`; `coordinates` has both
+        numbers): two wheels that mesh have -r_1 / r_2, those of a belt r_1 / r_2, a rack (a slider) has its pinion's
+        radius [m/rad]. Angles in space are told within a turn: a ratio of two of them is one of whole
+        numbers up to 200, as of teeth. The joints may have two moving bodies in all. Returns the name under which a
+        trajectory has the reactions. Raises `ValueError` for joints and coordinates that there are not, or that are one."""
+        told = tuple(coordinates)
+        if len(told) != 2:
+            raise ValueError(f"`coordinates` = {coordinates!r}: give a number for each of the two joints.")
+        joints = [self._coordinate(joint, which) for joint, which in zip((joint_1, joint_2), told, strict=True)]
+        name = f"gear of {joint_1} and {joint_2}" if name is None else name
+        if (joint_1, told[0]) == (joint_2, told[1]):
+            raise ValueError(f"coordinate {told[0]} of joint {joint_1!r} is geared to itself: name two.")
+        bodies = list(dict.fromkeys(body for first, second, _ in joints for body in (first, second)))
+        bodies.sort(key=lambda body: body.fixed)
+        moving = [body.name for body in bodies if not body.fixed]
+        if len(moving) > 2:
+            raise ValueError(
+                f"{', '.join(map(repr, moving))} move, and a gear is between two moving bodies: joints {joint_1!r} and "
+                f"{joint_2!r} must have one in common, or stand on fixed bodies."
+            )
+        specs = [self._specs[body.name] for body in bodies]
+        geared_ = [Geared(f, n, (bodies.index(a), bodies.index(b))) for (a, b, f), n in zip(joints, told, strict=True)]
+        form = geared(*geared_, ratio, [(s.position, s.orientation) for s in specs], self.dimension)
+        name = self._add(name, *bodies[:2], form)
+        self._joined.append(GearDescription(name, joint_1, joint_2, float(ratio), told))
+        return name
 
     def joint_points(self) -> dict[str, list[tuple[str, np.ndarray]]]:
         """For drawing: by the name of each joint that has points its two, as the body's name and (d,) [m] from its centre of
