@@ -115,6 +115,8 @@ def _of_one(system: System, units: Scales, time, h, sums: bool, member: JointGro
         open_ = jnp.max(beyond_rounding(multipliers + h * force, lost) / lengths) / size
         rate = 0.0 * rate
     told = jnp.max(beyond_rounding((record.closure[:r] - g) * lengths, far), initial=0.0) / units.gap
+    if isinstance(member.closure, Gear) and not sums:  # nothing skips a tooth in a step
+        told = jnp.maximum(told, _skips(member, rates[0] * h))
     told = jnp.maximum(told, _coordinates_told(member, record, poses, velocities, far, fast) / units.gap)
     measures = size, units.speed, fast, h
     law = _friction(member, multipliers, acting[r:], rates[r:], measures, record.mu) if every.size > r else 0.0
@@ -123,9 +125,6 @@ def _of_one(system: System, units: Scales, time, h, sums: bool, member: JointGro
         "closure": jnp.maximum(open_, told),
         "reaction": jnp.max(jnp.abs(jnp.stack(off)) * levers) / (size * arms),
     }
-    if isinstance(member.closure, Gear) and not sums:  # nothing skips a tooth in a step
-        skips = h * jnp.abs(rates[0]) > _OF_A_PITCH * member.closure.pitch(member.parameters)
-        found["closure"] = jnp.maximum(found["closure"], jnp.where(skips, 1.0, 0.0))
     if record.eta is None:
         return found, still, still
     found["closure rate"] = jnp.max(beyond_rounding(rate * lengths, fast), initial=0.0) / units.speed
@@ -156,6 +155,11 @@ def _limit(units: Scales, lengths, p, g, rate, eta, size, far, h):
     closes = jnp.where((h > 0) | (gap > _TOUCHING * units.length), 0.0, jnp.maximum(-(rate * lengths)[0], 0.0))
     left = jnp.maximum(jnp.minimum(jnp.abs(p) / size * units.speed, opens), closes)
     return jnp.maximum(jnp.maximum(beyond, apart), jnp.maximum(-p, 0.0) / size), (left / lengths)[None] * jnp.ones(1)
+
+
+def _skips(member, turned):
+    """1 () where a gear has `turned` () [rad, m] further in a step than its closure could tell, else 0."""
+    return jnp.where(jnp.abs(turned) > _OF_A_PITCH * member.closure.pitch(member.parameters), 1.0, 0.0)
 
 
 def _friction(member, multipliers, moment, rate, measures, mu):

@@ -1,6 +1,5 @@
 """Gears: two wheels, and a rack with its pinion, against closed forms over many turns; and what there cannot be."""
 
-
 import jax
 import numpy as np
 import pytest
