@@ -61,7 +61,7 @@ from .runtime.compilation_cache import use_compilation_cache  # noqa: E402
 from .runtime.threads import one_blas_thread  # noqa: E402
 from .runtime.version import VERSION  # noqa: E402
 from .scene.description import RunSettings  # noqa: E402
-from .scene.formula import Motion, Wrench  # noqa: E402
+from .scene.formula import Motion, MovingPose, Wrench  # noqa: E402
 from .scene.mjcf import load_mjcf  # noqa: E402
 from .scene.scene import Scene  # noqa: E402
 from .scene.tables import SceneFileError  # noqa: E402
@@ -98,6 +98,7 @@ __all__ = [
     "JointFriction",
     "Linearized",
     "Motion",
+    "MovingPose",
     "Newton",
     "OverlapWarning",
     "Planar",

@@ -97,15 +97,84 @@ class Motion:
         return jnp.asarray(_compiled_motion(self.formula, self.parameters)(time), dtype=float)
 
 
+@dataclasses.dataclass(frozen=True)
+class MovingPose:
+    """A pose for `Scene.add_moving`: `position` (3,) [m] and `quaternion` (4,), w first, of any length but 0, each part a
+    number or a formula of time t [s] as text, with the functions of `Wrench`; in the plane position (2,) and `angle` [rad].
+
+    Unlike a function it can be saved with its scene. Raises `ValueError` that names the part and says what is allowed."""
+
+    position: Sequence[str | float]
+    quaternion: Sequence[str | float] | None = None
+    angle: str | float | None = None
+    parameters: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        position = _parts("position", self.position)
+        if len(position) not in (2, 3):
+            raise ValueError(f"`position` = {position!r} needs 2 parts in the plane, 3 in space: formulas or numbers.")
+        other, own = ("quaternion", "angle") if len(position) == 2 else ("angle", "quaternion")
+        if getattr(self, other) is not None:
+            raise ValueError(f"`{other}` stands beside a position of {len(position)} parts: give `{own}`.")
+        turn = {"quaternion": None, "angle": None}
+        if own == "angle":
+            (turn["angle"],) = _parts("angle", [0.0 if self.angle is None else self.angle])
+        else:
+            turn["quaternion"] = _parts("quaternion", (1.0, 0.0, 0.0, 0.0) if self.quaternion is None else self.quaternion)
+            if len(turn["quaternion"]) != 4:
+                raise ValueError(f"`quaternion` = {turn['quaternion']!r} needs 4 parts, w first: formulas or numbers.")
+        values = {parameter_name(name): number(name, value) for name, value in dict(self.parameters).items()}
+        for name, value in (("position", position), ("parameters", tuple(sorted(values.items()))), *turn.items()):
+            object.__setattr__(self, name, value)
+        self._compiled()
+
+    def __call__(self, time):
+        """Position (d,) [m] and quaternion (4,), or angle () [rad]."""
+        parts = [jnp.asarray(part, dtype=float) for part in self._compiled()(time)]
+        d = len(self.position)
+        return jnp.stack(parts[:d]), parts[d] if d == 2 else jnp.stack(parts[d:])
+
+    def _compiled(self) -> Callable:
+        turn = (("angle", (self.angle,)),) if len(self.position) == 2 else (("quaternion", self.quaternion),)
+        return _compiled_pose((("position", self.position), *turn), self.parameters)
+
+
+def _parts(name: str, given) -> tuple:
+    """Formulas as they are, numbers as floats."""
+    return tuple(part if isinstance(part, str) else number(name, part) for part in given)
+
+
 @functools.lru_cache(maxsize=256)
 def _compiled_motion(formula: str, parameters: tuple) -> Callable:
     """A function of time."""
+    time, (expression,) = _of_time((("formula", (formula,)),), parameters)
+    return sympy.lambdify([time], expression, modules=_MODULES)
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled_pose(named: tuple, parameters: tuple) -> Callable:
+    """A function of time that gives all parts, in order."""
+    time, expressions = _of_time(named, parameters)
+    return sympy.lambdify([time], expressions, modules=_MODULES, cse=True)
+
+
+def _of_time(named: tuple, parameters: tuple) -> tuple[sympy.Symbol, list]:
+    """The time, and what the formulas and numbers of (name, parts) say of it. Raises `ValueError` that names the part."""
     time = sympy.Symbol("t", real=True)
     names = {"t": time} | {name: sympy.Float(value) for name, value in parameters}
-    try:
-        return sympy.lambdify([time], parse.parse(formula, names, FUNCTIONS), modules=_MODULES)
-    except ShapeError as error:
-        raise ValueError(f"`formula`: {error}") from error
+    return time, _expressions(named, names)
+
+
+def _expressions(named: tuple, names: dict) -> list:
+    found = []
+    for what, parts in named:
+        for i, part in enumerate(parts):
+            try:
+                found.append(parse.parse(part, names, FUNCTIONS) if isinstance(part, str) else sympy.Float(part))
+            except ShapeError as error:
+                where = f"`{what}`" if len(parts) == 1 else f"`{what}`[{i}]"
+                raise ValueError(f"{where}: {error}") from error
+    return found
 
 
 def parameter_name(name: object) -> str:
@@ -123,12 +192,4 @@ def _compiled(force: tuple, moment: tuple, parameters: tuple) -> Callable:
     """A function of the variables that gives all parts of a wrench, in order."""
     variables = [sympy.Symbol(name, real=True) for name in VARIABLES[len(force)]]
     names = {symbol.name: symbol for symbol in variables} | {name: sympy.Float(value) for name, value in parameters}
-    expressions = []
-    for what, parts in (("force", force), ("moment", moment)):
-        for i, part in enumerate(parts):
-            try:
-                found = parse.parse(part, names, FUNCTIONS) if isinstance(part, str) else sympy.Float(part)
-            except ShapeError as error:
-                raise ValueError(f"`{what}`[{i}]: {error}") from error
-            expressions.append(found)
-    return sympy.lambdify(variables, expressions, modules=_MODULES, cse=True)
+    return sympy.lambdify(variables, _expressions((("force", force), ("moment", moment)), names), modules=_MODULES, cse=True)

@@ -76,7 +76,8 @@ class Jointed:
         centre_of_mass: Sequence[float] | None = None,
     ) -> Body:
         """A body that moves as it is told, a conveyor or a shaken plate: `pose(time)` returns the position (d,) [m] of its
-        coordinates and their quaternion (4,), w first (the angle [rad] in the plane), in JAX, smooth in time [s].
+        coordinates and their quaternion (4,), w first (the angle [rad] in the plane), in JAX, smooth in time [s]; a
+        `MovingPose` of formulas can be saved.
 
         Shape, mass and inertia are as in `add_body`; an unbounded shape needs both of the latter. They are what its drive
         has to move: `trajectory.joint("drive of <name>")` has the force and moment on it, with those of its weight, at its

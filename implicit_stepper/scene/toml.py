@@ -16,7 +16,7 @@ from typing import Any
 from .building import scene_of
 from .contact_tables import contacts_of
 from .description import BodyDescription, RunSettings, SceneDescription
-from .formula import Wrench, parameter_name
+from .formula import MovingPose, Wrench, parameter_name
 from .joint_tables import joint_of
 from .scene import Scene
 from .shape_tables import shape_of
@@ -124,11 +124,14 @@ def _body(table: Table, dimension: int, units: Units) -> tuple[str, bool, Callab
     placed = [_part(part, dimension, units) for part in parts] or None
     orientation = "quaternion" if dimension == 3 else "angle"
     take = table.numbers if dimension == 3 else table.number
-    given: dict[str, Any] = {orientation: take(orientation, None), "apart": table.flag("apart", False) or None}
-    place = {"default": None} if fixed else {}  # a body that moves must be placed
-    given["position"] = table.numbers("position", unit=units.length, **place)
-    if not fixed:
-        given |= _motion(table, dimension, units)
+    pose = None if fixed else table.table("pose", None)
+    if pose is not None:
+        given: dict[str, Any] = {"pose": _pose(pose, orientation)} | _inertia(table, dimension, units)
+    else:
+        given = {orientation: take(orientation, None), "apart": table.flag("apart", False) or None}
+        place = {"default": None} if fixed else {}  # a body that moves must be placed
+        given["position"] = table.numbers("position", unit=units.length, **place)
+        given |= {} if fixed else _motion(table, dimension, units)
     table.end()
 
     def build() -> BodyDescription:
@@ -152,12 +155,36 @@ def _motion(table: Table, dimension: int, units: Units) -> dict[str, Any]:
     own = dict(table.parameters) | ({} if loads is None else {name: loads.number(name) for name in list(loads.left)})
     return {
         "velocity": None if linear is None else linear + angular,
+        "wrench": _wrench(table, force, moment, own, dimension),
+    } | _inertia(table, dimension, units)
+
+
+def _inertia(table: Table, dimension: int, units: Units) -> dict[str, Any]:
+    """Of a moving body."""
+    return {
         "mass": table.number("mass", None, units.mass),
         "inertia": table.numbers("inertia", None, units.inertia),
         "density": table.number("density", None, units.density(dimension)),
         "centre_of_mass": table.numbers("centre_of_mass", None, units.length),
-        "wrench": _wrench(table, force, moment, own, dimension),
     }
+
+
+def _pose(table: Table, orientation: str) -> MovingPose:
+    """Numbers and formulas of time, with SI units in every file."""
+    given = {"position": table.entries("position")}
+    turn = table.take(orientation, None) if orientation == "angle" else table.entries(orientation, None)
+    given |= {} if turn is None else {orientation: turn}
+    loads = table.table("parameters", None)
+    own = dict(table.parameters) | ({} if loads is None else {name: loads.number(name) for name in list(loads.left)})
+    parts = [*given["position"], *(given.get("quaternion") or [given.get("angle", 0.0)])]
+    if not all(isinstance(part, str | int | float) and not isinstance(part, bool) for part in parts):
+        raise SceneFileError(f"{table.where} needs numbers or formulas of t.")
+    texts = " ".join(part for part in parts if isinstance(part, str))
+    table.end()
+    try:
+        return MovingPose(**given, parameters={name: value for name, value in own.items() if name in texts})
+    except ValueError as error:
+        raise SceneFileError(f"{table.where}: {error}") from error
 
 
 def _wrench(table: Table, force: list | None, moment: list | None, parameters: dict, dimension: int):

@@ -9,7 +9,7 @@ from typing import Any
 from ..constraints.friction import FrictionEllipsoid
 from ..constraints.restitution import Poisson
 from .description import BodyDescription, ContactDescription, RuleDescription, RunSettings, SceneDescription
-from .formula import Wrench
+from .formula import MovingPose, Wrench
 from .joint_tables import table_of as joint_table
 from .shape_tables import table_of
 
@@ -33,8 +33,6 @@ def written(description: SceneDescription) -> str:
 
 
 def _body(of: BodyDescription) -> dict[str, Any]:
-    if of.pose is not None:
-        raise ValueError(f"the pose of {of.name!r} is a function, which no file can hold: build its scene in Python.")
     turn = "quaternion" if of.angle is None else "angle"
     table: dict[str, Any] = {"name": of.name, "fixed": of.fixed or None}
     if of.shape is not None:
@@ -42,12 +40,23 @@ def _body(of: BodyDescription) -> dict[str, Any]:
     else:
         turns = "quaternion" if of.shapes[0][0].dimension == 3 else "angle"
         table["parts"] = [{"shape": table_of(s), "position": pose[0], turns: pose[1]} for s, pose in of.shapes]
-    table |= {"apart": of.apart, "position": of.position, turn: getattr(of, turn)}
+    table |= {"pose": _pose(of), "apart": of.apart, "position": of.position, turn: getattr(of, turn)}
     if of.velocity is not None:
         d = 3 if len(of.velocity) == 6 else 2
         table |= {"velocity": of.velocity[:d], "spin": of.velocity[d:]}
     table |= {name: getattr(of, name) for name in ("mass", "inertia", "density", "centre_of_mass")}
     return table | _load(of)
+
+
+def _pose(of: BodyDescription) -> dict[str, Any] | None:
+    if of.pose is None:
+        return None
+    if not isinstance(of.pose, MovingPose):
+        raise ValueError(
+            f"the pose of {of.name!r} is a function, which no file can hold: write it as formulas, "
+            'implicit_stepper.MovingPose(position=("0.1*sin(t)", 0, 0)).'
+        )
+    return vars(of.pose) | {"parameters": dict(of.pose.parameters) or None}
 
 
 def _load(of: BodyDescription) -> dict[str, Any]:

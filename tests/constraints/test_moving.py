@@ -124,3 +124,70 @@ def test_what_is_no_motion_is_refused(tmp_path):
         scene.save(tmp_path / "scene.toml")
     with pytest.raises(ValueError, match="knows no joints, and the scene has 'drive of a'"):
         ist.simulate(scene, ist.Convex(), h=0.01, duration=0.2)
+
+
+def told():
+    """A table that is shaken and turned, and a disc on it; a plate in space."""
+    scene = ist.Scene(dimension=2)
+    shaken = ist.MovingPose(("3 + a*sin(rate*t)", 0.25), angle="0.1*t", parameters={"a": A, "rate": float(W)})
+    table = scene.add_moving(name="table", pose=shaken, shape=shapes.HalfPlane(normal=(0, 1)), mass=1.0, inertia=1.0)
+    disc = scene.add_body(name="disc", shape=shapes.Disc(R), mass=M, inertia=0.1, position=(3, 0.25 + R))
+    scene.add_contact(table, disc, friction=MU)
+    return scene
+
+
+def test_formulas_of_a_pose_are_in_files_to_the_bit(tmp_path):
+    path = tmp_path / "scene.toml"
+    told().save(path)
+    read = ist.load_scene(path)
+    assert [body.pose for body in read.description().bodies] == [body.pose for body in told().description().bodies]
+    runs = [ist.simulate(scene, ist.GeometricallyImplicit(), h=0.01, duration=0.1) for scene in (told(), read)]
+    np.testing.assert_array_equal(runs[0].velocity, runs[1].velocity)
+    time = runs[0].time
+    np.testing.assert_allclose(runs[1].body("table").position[:, 0], 3 + A * np.sin(W * time), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(runs[1].orientation[:, 0, 0], 0.1 * time, rtol=0, atol=1e-12)
+
+
+def test_a_file_may_use_its_parameters_and_is_refused_where_it_is_wrong(tmp_path):
+    path = tmp_path / "scene.toml"
+    text = """format = 1
+[parameters]
+rate = 2
+[[body]]
+name = "plate"
+shape = { kind = "Sphere", radius = 0.1 }
+mass = 1
+inertia = [1, 1, 1]
+pose = { position = ["rate*t", 0, "t^2"], quaternion = ["cos(t)", 0, 0, "sin(t)"] }
+"""
+    path.write_text(text.replace("^", "**"))
+    system, state = ist.load_scene(path).build()
+    np.testing.assert_allclose(state.velocity[0], [2, 0, 0, 0, 0, 2], rtol=0, atol=1e-12)
+    wrong = [
+        ('"t^2"', '"unknown*t"', r"`position`\[2\]"),
+        ('"rate*t", 0, "t^2"', '"t"', "needs 2 parts in the plane, 3 in space"),
+        ('"rate*t"', "true", "needs numbers or formulas"),
+        ("mass = 1", "velocity = [0, 0, 0]", "velocity"),
+    ]
+    for part, other, message in wrong:
+        path.write_text(text.replace(part, other).replace("^", "**"))
+        with pytest.raises(ist.SceneFileError, match=message):
+            ist.load_scene(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"position": ("import os", 0, 0)}, "`position`.0."),
+        ({"position": ("v*t", 0, 0)}, "`position`.0."),
+        ({"position": (0,)}, "needs 2 parts in the plane, 3 in space"),
+        ({"position": (0, 0), "quaternion": (1, 0, 0, 0)}, "give `angle`"),
+        ({"position": (0, 0, 0), "angle": 1.0}, "give `quaternion`"),
+        ({"position": (0, 0, 0), "quaternion": (1, 0, 0)}, "needs 4 parts"),
+        ({"position": (0, 0), "angle": "sin(", "parameters": {"a": 1}}, "`angle`"),
+        ({"position": (0, 0), "parameters": {"t": 1}}, "'t' cannot be a parameter"),
+    ],
+)
+def test_what_is_no_formula_of_a_pose_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ist.MovingPose(**arguments)
