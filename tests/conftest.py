@@ -22,9 +22,17 @@ settings.register_profile("repeatable", derandomize=True, database=None, deadlin
 settings.load_profile("repeatable")
 
 
-# Most of the time of tests is XLA's, for programs that take a few steps each: without LLVM's optimisation it is half. What
+# Most of the time of tests is XLA's, for programs that take a few steps each: without LLVM's optimisation it is half, and
+# without XLA's own work on loops, and with one module of machine code in the place of 32, a third of the rest goes. What
 # runs outside of the library's programs is compiled as these are (docs/decisions/0004-compiler-option.md).
-UNOPTIMISED = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+LOOP_PASSES = (
+    "while-loop-invariant-code-motion", "simplify-while-loops", "while-loop-constant-sinking", "tree-reduction-rewriter",
+    "reshape-mover",
+)  # fmt: skip
+UNOPTIMISED = (
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 "
+    f"--xla_disable_hlo_passes={','.join(LOOP_PASSES)}"
+)
 # Modules that take longest: begun first, so that the processes, which share out whole modules, end together.
 LONGEST = (
     "test_examples", "test_hard_events", "test_joints", "test_distance", "test_robustness", "test_radau",
@@ -51,6 +59,7 @@ def pytest_configure(config):
         "jax_compilation_cache_dir": str(config.cache.mkdir("jax")),
         "jax_persistent_cache_min_compile_time_secs": 0.1,
         "jax_persistent_cache_min_entry_size_bytes": -1,
+        "jax_traceback_in_locations_limit": 0,  # where in Python an operation stands: a tenth of what tracing takes
     }
     for name, value in settings.items():
         jax.config.update(name, value)
