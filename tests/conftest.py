@@ -15,7 +15,7 @@ import jax
 import pytest
 from hypothesis import settings
 
-import implicit_stepper  # noqa: F401  (switches JAX to float64, for tests of `shapes` alone too)
+from implicit_stepper.runtime import compilation  # (switches JAX to float64, for tests of `shapes` alone too)
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None, max_examples=150)
@@ -69,6 +69,13 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
+
+
+@pytest.fixture
+def optimised(monkeypatch):
+    """What the library compiles first in a test is optimised: for those in which it runs longer than it compiles."""
+    options = compilation._options
+    monkeypatch.setattr(compilation, "_options", lambda once: options(once) | {"xla_backend_optimization_level": 3})
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -48,6 +48,7 @@ def asked(name_1, name_2):
 
 
 @pytest.mark.parametrize(("name_1", "name_2"), PAIRS)
+@pytest.mark.usefixtures("optimised")
 def test_gaps_are_proved_by_weak_duality(name_1, name_2):
     """All answers: points on the bodies as far apart as parallel planes between them, and by the gap set."""
     (shape_1, h_1), (shape_2, h_2) = SHAPES[name_1], SHAPES[name_2]
@@ -64,6 +65,7 @@ def test_gaps_are_proved_by_weak_duality(name_1, name_2):
     assert outside(shape_2, turns_2, between, found.point_2).max() <= 1e-9
 
 
+@pytest.mark.usefixtures("optimised")
 def test_corners_that_nearly_touch_faces_are_found_in_programs_of_users():
     """Compiled as JAX does by default, some slacks are rounded to zero on the way."""
     shape_1, shape_2 = pair("tetrahedron", "box")
@@ -154,6 +156,7 @@ def test_gaps_match_a_conic_solver(name_1, name_2):
         assert found.distance[i] == pytest.approx(best, abs=1e-9)
 
 
+@pytest.mark.usefixtures("optimised")
 def test_penetration_depth_of_polytopes_is_that_of_their_minkowski_difference():
     """The depth is the distance from the origin to the nearest face of the hull of all differences of corners."""
     half = np.array([0.5, 0.3, 0.2])
@@ -181,6 +184,7 @@ def depth_by_15_axes(half_1, turn_1, half_2, turn_2, between):
     return min(half_1 @ np.abs(turn_1.T @ n) + half_2 @ np.abs(turn_2.T @ n) - abs(n @ between) for n in axes)
 
 
+@pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize("rounding", [0.0, 0.05])
 def test_depth_of_boxes_is_that_of_fifteen_axes(rounding):
     """Of deep overlaps, too, of which 12 starts all around found 7 of 1954 too deep; rounded boxes add their radii."""
@@ -238,6 +242,7 @@ def test_edges_nearly_parallel_to_a_plane(tilt):
 
 
 @pytest.mark.parametrize(("name_1", "name_2"), [("box", "box"), ("box", "cylinder")])
+@pytest.mark.usefixtures("optimised")
 def test_faces_nearly_parallel(name_1, name_2):
     """Faces and edges turned out of parallel by 1e-12 to 1e-4, as bodies that rest on each other are: proved by duality. At
     small gaps some are not found, but none is taken for one that overlaps."""
