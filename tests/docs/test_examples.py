@@ -50,6 +50,21 @@ def test_bowling():
     assert_picture("bowling")
 
 
+def test_gripper():
+    result = run("gripper")
+    trajectory, carried = result["trajectory"], result["carried"]
+    assert result["slips"] <= 1e-12  # nothing creeps
+    rises = [np.diff(z[1:][carried]) for z in (result["height"], trajectory.body("left").position[:, 2])]
+    np.testing.assert_allclose(*rises, rtol=0, atol=1e-13)
+    # each finger carries half of the weight and of the acceleration, well within its cone
+    load = np.abs(trajectory.contacts.friction_impulse[carried][:, :2, :2]) / trajectory.h
+    assert np.all(np.linalg.norm(load, axis=2) < result["MU"] * result["squeezes"][carried])
+    x, _, z = trajectory.body("egg").position[-1]
+    assert x > 0.1  # it was carried aside
+    assert z < result["AXES"][2]  # and fell over as it was dropped
+    assert_picture("gripper")
+
+
 def test_slider_crank():
     result = run("slider_crank")
     assert result["error"] <= 1e-12
