@@ -65,6 +65,21 @@ def test_gripper():
     assert_picture("gripper")
 
 
+def test_rag_doll():
+    result = run("rag_doll")
+    trajectory = result["trajectory"]
+    assert result["open_by"] <= 1e-12
+    for name, joint, start in ((n, trajectory.joint(n), result["angles"][n]) for n in result["doll"] if n != "torso"):
+        low, high = result["KINDS"][name.removeprefix("near ").removeprefix("far ")][-1]
+        assert np.all((joint.coordinate + start >= low - 1e-12) & (joint.coordinate + start <= high + 1e-12))
+        # the brake gives at most its moment, against the turning
+        moment = trajectory.joint(f"motor of {name}").moment[:, 0]
+        assert np.all(np.abs(moment) <= result["RUBS"] + 1e-9)
+        assert np.all(moment * joint.rate[:, 0] <= 1e-9)
+    assert trajectory.body("head").position[-1, 1] < 0.2  # head first, on the floor
+    assert_picture("rag_doll")
+
+
 def test_slider_crank():
     result = run("slider_crank")
     assert result["error"] <= 1e-12
