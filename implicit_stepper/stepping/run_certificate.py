@@ -72,7 +72,10 @@ def bound(
     if stepper.normals_at_start:
         return piece
     violations = gap_violations(system, first, piece.record.contacts)
-    own = {GAP_AT_START: violations} | held_violations(system, last, piece.record.contacts)
+    held = held_violations(system, last, piece.record.contacts)
+    # the coefficients of a step that was taken in parts are those of its last part
+    whole = np.asarray(piece.record.stats.substeps)[:, None] == 1
+    own = {GAP_AT_START: violations} | {name: np.where(whole, values, 0.0) for name, values in held.items()}
     record = dataclasses.replace(piece.record, certificates=piece.record.certificates | own)
     worst = np.max([np.max(v, axis=1, initial=0.0) for v in own.values()], axis=0)
     good = int(np.argmin(np.append(worst <= tolerance, False)))
