@@ -88,6 +88,26 @@ def test_a_pair_that_passes_in_every_step_is_named(monkeypatch):
     assert caught.value.result == ist.Result.PASSED
 
 
+@pytest.mark.parametrize(("beside", "passes"), [(0.0425, True), (0.0437, False)])
+def test_what_comes_out_turned_by_more_than_sixty_degrees_has_passed(beside, passes):
+    """A ball that cuts an edge of the wall, its centre `beside` it: it overlaps by R - beside, more
+    than a quarter of HALF, and goes in and out at normals 2 acos(beside / R) apart: 64 and 58
+    degrees."""
+    scene = before_a_wall(-0.75, 0.0)
+    across, along = np.array([-1.0, 1.0, 0.0]) / np.sqrt(2), np.array([1.0, 1.0, 0.0]) / np.sqrt(2)
+    places = np.array([-HALF, 2.0, 0.0]) + beside * across + np.array([[-0.15], [0.15]]) * along
+    piece = sweep._Pieces(
+        position=places[:, None],
+        orientation=np.tile([1.0, 0, 0, 0], (2, 1, 1)),
+        velocity=np.tile(np.append(0.3 * along, np.zeros(3)), (2, 1, 1)),
+        h=np.ones(1),
+        gaps=(np.full((1, 1), np.nan),) * 2,
+        normals=(np.full((1, 1, 3), np.nan),) * 2,
+    )
+    found = sweep.Sweep(scene, STEPPER, scene.build()[0])._crossed(piece)
+    assert (found == (0, 0.5)) if passes else found is None
+
+
 def gaps_along(first, second, moves, turns, shares):
     """Gaps (k, n) and normals (k, n, 3) of two shapes, `second` moved from above by `moves` (n, 3) and turned by `turns` (n,
     3), after `shares` (k,) of them."""
