@@ -1,6 +1,7 @@
 """First steps of bodies that spin and slide on a face, and of one that jams: contacts that stick where they press."""
 
 import itertools
+import types
 
 import jax
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.implicit_euler import sticking
 from implicit_stepper.stepping.stepper import begin
 
 G, HEIGHT = 9.81, 0.2
@@ -56,6 +58,18 @@ def test_with_slight_friction_against_drilling_it_pivots_nearly_there(name, e_r)
     np.testing.assert_allclose(run.contacts.sigma[0, 0], e_r * w / abs(share), rtol=1e-3)
     slip = -rubbed[:2] / e[:2] ** 2 * run.contacts.sigma[0, 0] / (0.9 * p_n)
     np.testing.assert_allclose(run.contacts.slip[0, 0, :2], slip, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("spin", [3.0, -3.0])
+def test_friction_against_drilling_brakes_the_spin_with_what_the_cone_leaves(spin):
+    """y is on the cone, and sigma y_r = -e_r spin; without drilling there is neither."""
+    member = types.SimpleNamespace(mu=0.5, e=jax.numpy.array([1.0, 1.0, 0.1]))
+    y, sigma = sticking._at_pivot(member, 2.0, jax.numpy.array([0.3, 0.4]), spin)
+    np.testing.assert_allclose(np.linalg.norm(y), 1.0, rtol=1e-15)
+    np.testing.assert_allclose(sigma * y[2], -0.1 * spin, rtol=1e-14)
+    member.e = jax.numpy.array([1.0, 1.0, 0.0])
+    y, sigma = sticking._at_pivot(member, 2.0, jax.numpy.array([0.3, 0.4]), spin)
+    np.testing.assert_array_equal([*y, sigma], [0.3, 0.4, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("share", [1 - 1e-5, 1.0, 1 + 1e-5, 1 + 1e-3])
