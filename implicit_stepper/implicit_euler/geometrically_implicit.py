@@ -22,21 +22,13 @@ from ..model.bodies import State
 from ..model.records import Contacts, Stats, StepResult
 from ..model.results import Result
 from ..model.system import System, in_user_order, take, with_queries
-from ..runtime.compilation import jit
 from ..solvers.blocks import Kept
 from ..solvers.linear import Inverse
 from ..solvers.newton import LEAST_DAMPING, Solution
-from ..stepping.stepper import begin, entry_point
-from . import breaking_away, energy, initial_guess, ncp, step_root
+from ..stepping.stepper import entry_point
+from . import breaking_away, initial_guess, ladder, ncp, step_root
 from .certificate import certificate
-from .cutting_planes import Cuts, cut_start, no_cuts, tilted
-from .indeterminate import NEARLY, to_the_edges
 from .step_records import records
-from .sticking import pivoted, stopped, without_drilling
-
-_LARGEST = 2000  # unknowns of a step: a dense matrix of all contacts takes seconds
-_PATIENCE = 5  # times as many iterations for the last rungs
-_SLIGHT_DAMPING = 1e-20  # of the last one: a load of 10^6 times the weight of what carries it has a singular value of 1e-6
 
 
 @jax.tree_util.register_dataclass
@@ -72,17 +64,7 @@ class GeometricallyImplicit:
     normals_at_start: ClassVar[bool] = False
     takes_joints: ClassVar[bool] = True
     takes_static_friction: ClassVar[bool] = True
-    rungs: ClassVar[tuple[str, ...]] = (
-        "warm start",
-        "cuts",
-        "sticking",
-        "free flight",
-        "tilted cuts",
-        "internal forces",
-        "patient cuts",
-        "less damping",
-        "dense",
-    )
+    rungs: ClassVar[tuple[str, ...]] = ladder.RUNGS
 
     tolerance: float = 1e-12
     max_iterations: int = 40
@@ -103,7 +85,8 @@ class GeometricallyImplicit:
         checks.one_of("jacobian", self.jacobian, ("by size", "dense", "sparse"))
 
     @property
-    def _dense(self) -> bool:
+    def dense(self) -> bool:
+        """Whether the Jacobian is one matrix whatever its size."""
         return self.jacobian == "dense"
 
     @functools.partial(entry_point, differentiable=True)
@@ -115,7 +98,7 @@ class GeometricallyImplicit:
         unknowns = [*unknowns, *(jnp.zeros((len(group.bodies), group.width)) for group in system.joints)]
         z = jnp.concatenate([jnp.asarray(state.velocity).reshape(-1), *(u.reshape(-1) for u in unknowns)])
         gaps = in_user_order(system, jnp.concatenate([*gaps, jnp.zeros(0)]))
-        kept = ncp.nothing_kept(system, self.friction, self._dense)
+        kept = ncp.nothing_kept(system, self.friction, self.dense)
         slips = (*slips, *breaking_away.slips_of_joints(system, state)) if system.sticks_more else None
         return Memory(jnp.broadcast_to(z, (3, z.size)), tuple(references), gaps, kept, slips)
 
@@ -123,19 +106,25 @@ class GeometricallyImplicit:
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s] from the best continuation of the last roots; not solved, it says so in its `result`. Its
         derivatives are those of its root (`implicit_function.root`); the memory has none but that of its gaps."""
-        return self._step(system, state, memory, h, rounds=0)
+        return self._step(system, state, memory, h, 0)
 
     @functools.partial(entry_point, differentiable=True)
     def step_with_cuts(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """`step`, and where its warm start does not solve it, from cuts: what a program that cannot go back to the host has
         of the `restarts`."""
-        return self._step(system, state, memory, h, rounds=self.rounds)
+        return self._step(system, state, memory, h, self.rounds)
 
-    def _step(self, system: System, state: State, memory: Memory, h, rounds: int) -> StepResult:
+    def attempt(self, system: System, state: State, memory: Memory, h, limits: step_root.Limits) -> StepResult:
+        """`step` with other limits of Newton's method than its own."""
+        return self._step(system, state, memory, h, 0, limits)
+
+    def _step(
+        self, system: System, state: State, memory: Memory, h, rounds: int, limits: step_root.Limits | None = None
+    ) -> StepResult:
         known = dataclasses.replace(lax.stop_gradient(memory), gaps=memory.gaps)
-        problem = self._problem(system, state, known, h)
-        without = functools.partial(_no_cuts, self, *lax.stop_gradient((system, state, known, h)))
-        return self._result(*step_root.solved(self, problem, known, without, rounds), known)
+        problem = self.problem(system, state, known, h)
+        without = functools.partial(ladder.without_cuts, self, *lax.stop_gradient((system, state, known, h)))
+        return self._result(*step_root.solved(self, problem, known, without, rounds, limits), known)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """`certificate.certificate`: the paper's equations, and a bound on the energy."""
@@ -147,61 +136,13 @@ class GeometricallyImplicit:
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
         """Other starts of the same step, as memories for `step`, computed as they are asked for."""
-        fresh = cuts = _no_cuts(self, system, state, memory, h)
-        if not system.groups:
-            resting = self.init(system, _moved(state, fresh.velocity, h), ())
-            yield "free flight", _starting_at(memory, resting.history[0])
-            return
-        for number in range(self.rounds):
-            start, cuts = _cut(self, system, state, memory, h, cuts)
-            yield "cuts", start
-            if number == 0:
-                first = start, cuts
-        for start in self._sticking(system, state, memory, *first, h):
-            yield "sticking", start
-        deepest = begin(self, system, _moved(state, fresh.velocity, h))  # no impulses, closest points without a hint
-        yield "free flight", _starting_at(memory, deepest.history[0])
-        cuts = fresh
-        for number in range(self.rounds):
-            start, cuts = _cut(self, system, state, memory, h, tilted(cuts, h, number))
-            yield "tilted cuts", start
-        patient = dataclasses.replace(self, max_iterations=_PATIENCE * self.max_iterations)
-        stall = _stepped(patient, system, state, memory, h)
-        if stall.stats.residual <= NEARLY:
-            units, *there = _linear(self, system, state, memory, stall.memory.history[0], h)
-            for start in to_the_edges(system, *there):
-                yield "internal forces", _starting_at(memory, start * units)
-        # nearly sharp edges on flat ground make Newton's method slow, but not diverge
-        cuts = fresh
-        for _ in range(self.rounds):
-            start, cuts = _cut(self, system, state, memory, h, cuts)
-            yield "patient cuts", _starting_at(memory, _stepped(patient, system, state, start, h).memory.history[0])
-        # heavy bodies on light ones: forces that damping holds back
-        slight = dataclasses.replace(patient, damping=_SLIGHT_DAMPING)
-        for start in (_starting_at(memory, memory.history[0]), _cut(self, system, state, memory, h, fresh)[0]):
-            yield "less damping", _starting_at(memory, _stepped(slight, system, state, start, h).memory.history[0])
-        if ncp.in_blocks(system, self._dense):  # more contacts press on a body than blocks have slots for
-            whole = dataclasses.replace(self, jacobian="dense")
-            nothing = dataclasses.replace(memory, kept=ncp.nothing_kept(system, self.friction, dense=True))
-            yield "dense", _starting_at(memory, _stepped(whole, system, state, nothing, h).memory.history[0])
+        return ladder.restarts(self, system, state, memory, h)
 
-    def _sticking(self, system: System, state: State, memory: Memory, start: Memory, cuts: Cuts, h) -> Iterator[Memory]:
-        """Contacts that stick where they press in the first `cuts`, or where bodies pivot near their `start`; there, with
-        friction as it is without drilling."""
-        if memory.history.shape[1] <= _LARGEST:
-            yield _stopped(self, system, state, memory, h, cuts)
-        start, moved = _pivoted(self, system, state, memory, start.history[0], 0.0, h)
-        if moved:
-            yield start
-            free = without_drilling(system)
-            if free is not None:
-                stuck = _stepped(self, free, state, start, h).memory
-                yield _pivoted(self, system, state, memory, stuck.history[0], 1.0, h)[0]
-
-    def _problem(self, system: System, state: State, memory: Memory, h) -> ncp.StepProblem:
+    def problem(self, system: System, state: State, memory: Memory, h) -> ncp.StepProblem:
+        """The NCP of a step of h [s] after `memory`."""
         if self.gap == "query":
             system = with_queries(system, _query)
-        return ncp.step_problem(system, state, h, memory.references, self.friction, self._dense)
+        return ncp.step_problem(system, state, h, memory.references, self.friction, self.dense)
 
     def _result(self, problem: ncp.StepProblem, solution: Solution, memory: Memory) -> StepResult:
         """State, memory and contacts at the root."""
@@ -237,60 +178,3 @@ def _query(pair: PairClass):
             'inequality each. Use gap="in_ncp".'
         )
     return closest_points_query
-
-
-@functools.partial(jit, static_argnums=0, apart=True)
-def _stepped(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h) -> StepResult:
-    return stepper.step(system, state, memory, h)
-
-
-@functools.partial(jit, static_argnums=0, once=True, apart=True)
-def _linear(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, unknowns, h):
-    """Units (N,) of the `unknowns` (N,) of the step from `memory`, the unknowns in them, F (N,) and its Jacobian there."""
-    problem = stepper._problem(system, state, memory, h)
-    units = ncp.unknown_scale(problem)
-    return units, unknowns / units, *ncp.linearize(problem, unknowns / units)
-
-
-@functools.partial(jit, static_argnums=0, apart=True)
-def _no_cuts(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h) -> Cuts:
-    problem = stepper._problem(system, state, memory, h)
-    free, pulls = energy.free_velocity(system, state, problem.momentum, h), jnp.zeros(0)
-    if system.joints:
-        alone = dataclasses.replace(system, groups=(), contact_names=())
-        end = stepper.step(alone, state, stepper.init(alone, dataclasses.replace(state, velocity=free), ()), h)
-        free, pulls = end.state.velocity, end.memory.history[0, free.size :]
-    return no_cuts(problem, initial_guess.long_forms(problem, memory.history[0]), free, pulls, stepper.rounds)
-
-
-@functools.partial(jit, static_argnums=0, apart=True)
-def _cut(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h, cuts: Cuts):
-    """One more round of planes: a memory whose every continuation is the start found, and the cuts."""
-    problem = stepper._problem(system, state, memory, h)
-    z, cuts = cut_start(problem, cuts, stepper.sweeps)
-    return _starting_at(memory, z * ncp.unknown_scale(problem)), cuts
-
-
-@functools.partial(jit, static_argnums=0, apart=True)
-def _stopped(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, h, cuts: Cuts) -> Memory:
-    """A memory that starts from `sticking.stopped`."""
-    return _starting_at(memory, stopped(stepper._problem(system, state, memory, h), cuts))
-
-
-@functools.partial(jit, static_argnums=0, apart=True)
-def _pivoted(stepper: GeometricallyImplicit, system: System, state: State, memory: Memory, unknowns, rubs, h):
-    """A memory that starts from `sticking.pivoted` of the start `unknowns` (N,), and whether that is another one."""
-    start, moved = pivoted(stepper._problem(system, state, memory, h), unknowns, rubs)
-    return _starting_at(memory, start), moved
-
-
-@jit
-def _moved(state: State, velocity, h) -> State:
-    """Where `velocity` (nb, 6 or 3) leads."""
-    position, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(state.position, state.orientation, velocity, h)
-    return State(state.time, position, orientation, velocity)
-
-
-def _starting_at(memory: Memory, unknowns) -> Memory:
-    history = jnp.broadcast_to(unknowns, memory.history.shape)
-    return dataclasses.replace(memory, history=history, kept=jax.tree.map(jnp.zeros_like, memory.kept))

@@ -33,16 +33,27 @@ class _Search:
     cuts: Cuts
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Of Newton's method from one start: `max_iterations` () Jacobians, and its least `damping` ()."""
+
+    max_iterations: jax.Array | int
+    damping: jax.Array | float
+
+
 def solved(
-    stepper, problem: ncp.StepProblem, memory, without: Callable[[], Cuts], rounds: int = 0
+    stepper, problem: ncp.StepProblem, memory, without: Callable[[], Cuts], rounds: int = 0, limits: Limits | None = None
 ) -> tuple[ncp.StepProblem, Solution]:
     """The root from the best continuation of `memory`, and if that fails from up to `rounds` starts with cuts, which begin
     as `without`, and as many with tilted ones; and the problem that it is of, with the coefficients of friction of what
-    sticks. It has derivatives by all data of the `problem` (`implicit_function.root`); `memory` is a constant."""
+    sticks. The `limits` are the stepper's, unless they are given. It has derivatives by all data of the `problem`
+    (`implicit_function.root`); `memory` is a constant."""
+    limits = Limits(stepper.max_iterations, stepper.damping) if limits is None else limits
     known = lax.stop_gradient(memory)
 
     def solve(fixed):
-        return _found(stepper, fixed, known, without, rounds)
+        return _found(stepper, fixed, known, without, rounds, limits)
 
     if memory.slips is None:
         found = solve(lax.stop_gradient(problem))
@@ -51,7 +62,7 @@ def solved(
     return problem, dataclasses.replace(found, z=root(ncp.residual, ncp.linearize, problem, found.z))
 
 
-def _found(stepper, fixed: ncp.StepProblem, known, without: Callable[[], Cuts], rounds: int) -> Solution:
+def _found(stepper, fixed: ncp.StepProblem, known, without: Callable[[], Cuts], rounds: int, limits: Limits) -> Solution:
     """The root of a `fixed` problem, without derivatives."""
 
     def newton(starts, kept) -> Solution:
@@ -61,8 +72,8 @@ def _found(stepper, fixed: ncp.StepProblem, known, without: Callable[[], Cuts], 
             starts,
             kept,
             tolerance=stepper.tolerance + ncp.round_off(fixed),
-            max_iterations=stepper.max_iterations,
-            damping=stepper.damping,
+            max_iterations=limits.max_iterations,
+            damping=limits.damping,
         )
 
     starts = initial_guess.extrapolated(known.history / ncp.unknown_scale(fixed))

@@ -1,0 +1,194 @@
+"""The starts of a step that its warm start does not solve, in the order in which they are tried.
+
+They run on the host, and most of them solve a step of their own, by one program (`_attempt`) whatever its limits are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+
+from ..model import bodies
+from ..model.bodies import State
+from ..model.records import StepResult
+from ..model.system import System
+from ..runtime.compilation import jit
+from ..stepping.stepper import begin
+from . import energy, initial_guess, ncp
+from .cutting_planes import Cuts, cut_start, no_cuts, tilted
+from .indeterminate import NEARLY, to_the_edges
+from .open_contacts import renewed
+from .step_root import Limits
+from .sticking import pivoted, stopped, without_drilling
+
+RUNGS = (
+    "warm start",
+    "cuts",
+    "closest points",
+    "sticking",
+    "free flight",
+    "tilted cuts",
+    "internal forces",
+    "patient cuts",
+    "less damping",
+    "dense",
+)
+_LARGEST = 2000  # unknowns of a step: a dense matrix of all contacts takes seconds
+_RENEWALS = 3  # of closest points; the first serves, but where the velocities that it begins from are far off
+_PATIENCE = 5  # times as many iterations for the last rungs
+_SLIGHT_DAMPING = 1e-20  # a load of 10^6 times the weight of what carries it has a singular value of 1e-6
+
+
+def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple[str, object]]:
+    """Names out of `RUNGS` and memories for `stepper.step`, computed as they are asked for."""
+    fresh = cuts = without_cuts(stepper, system, state, memory, h)
+    if not system.groups:
+        resting = stepper.init(system, _moved(state, fresh.velocity, h), ())
+        yield "free flight", _starting_at(memory, resting.history[0])
+        return
+
+    def attempt(start, limits: Limits) -> StepResult:
+        return _attempt(stepper, system, state, start, limits, h)
+
+    for number in range(stepper.rounds):
+        start, cuts = _cut(stepper, system, state, memory, h, cuts)
+        yield "cuts", start
+        if number == 0:
+            first = start, cuts
+        if number == 1:
+            for renewal in _renewals(stepper, system, state, memory, first[0], h):
+                yield "closest points", renewal
+    for start in _sticking(stepper, system, state, memory, *first, h):
+        yield "sticking", start
+    deepest = begin(stepper, system, _moved(state, fresh.velocity, h))  # no impulses, closest points without a hint
+    yield "free flight", _starting_at(memory, deepest.history[0])
+    cuts = fresh
+    for number in range(stepper.rounds):
+        start, cuts = _cut(stepper, system, state, memory, h, tilted(cuts, h, number))
+        yield "tilted cuts", start
+    patient = _limits(stepper, patience=_PATIENCE)
+    stall = attempt(memory, patient)
+    if stall.stats.residual <= NEARLY:
+        units, *there = _linear(stepper, system, state, memory, stall.memory.history[0], h)
+        for start in to_the_edges(system, *there):
+            yield "internal forces", _starting_at(memory, start * units)
+    # nearly sharp edges on flat ground make Newton's method slow, but not diverge
+    cuts = fresh
+    for _ in range(stepper.rounds):
+        start, cuts = _cut(stepper, system, state, memory, h, cuts)
+        yield "patient cuts", _ending(memory, attempt(start, patient))
+    # heavy bodies on light ones: forces that damping holds back
+    slight = _limits(stepper, patience=_PATIENCE, damping=_SLIGHT_DAMPING)
+    for start in (_starting_at(memory, memory.history[0]), _cut(stepper, system, state, memory, h, fresh)[0]):
+        yield "less damping", _ending(memory, attempt(start, slight))
+    if ncp.in_blocks(system, stepper.dense):  # more contacts press on a body than blocks have slots for
+        whole = dataclasses.replace(stepper, jacobian="dense")
+        nothing = dataclasses.replace(memory, kept=ncp.nothing_kept(system, stepper.friction, dense=True))
+        yield "dense", _ending(memory, _attempt(whole, system, state, nothing, patient, h))
+
+
+def _renewals(stepper, system: System, state: State, memory, start, h) -> Iterator:
+    """From where a `start` stalls, with closest points found anew for all contacts that do not press there."""
+    usual, slight = _limits(stepper), _limits(stepper, damping=_SLIGHT_DAMPING)
+    end = _attempt(stepper, system, state, start, usual, h)
+    for _ in range(_RENEWALS):
+        resting = begin(stepper, system, _moved(state, end.state.velocity, h)).history[0]
+        start = _with_renewed(stepper, system, state, memory, end.memory.history[0], resting, h)
+        end = _attempt(stepper, system, state, start, usual, h)
+        if end.stats.residual <= NEARLY:  # flat sides: damping holds back what moves along them
+            end = _attempt(stepper, system, state, _ending(memory, end), slight, h)
+        yield _ending(memory, end)
+
+
+def _sticking(stepper, system: System, state: State, memory, start, cuts: Cuts, h) -> Iterator:
+    """Contacts that stick where they press in the first `cuts`, or where bodies pivot near their `start`; there, with
+    friction as it is without drilling."""
+    if memory.history.shape[1] <= _LARGEST:
+        yield _stopped(stepper, system, state, memory, h, cuts)
+    start, moved = _pivoted(stepper, system, state, memory, start.history[0], 0.0, h)
+    if moved:
+        yield start
+        free = without_drilling(system)
+        if free is not None:
+            stuck = _attempt(stepper, free, state, start, _limits(stepper), h).memory
+            yield _pivoted(stepper, system, state, memory, stuck.history[0], 1.0, h)[0]
+
+
+def _limits(stepper, patience: int = 1, damping: float | None = None) -> Limits:
+    """Those of the `stepper`, with `patience` times as many iterations, and a `damping` if one is given."""
+    damping = stepper.damping if damping is None else damping
+    return Limits(jnp.asarray(patience * stepper.max_iterations), jnp.asarray(damping))
+
+
+@functools.partial(jit, static_argnums=0, apart=True)
+def _attempt(stepper, system: System, state: State, memory, limits: Limits, h) -> StepResult:
+    return stepper.attempt(system, state, memory, h, limits)
+
+
+@functools.partial(jit, static_argnums=0, once=True, apart=True)
+def _linear(stepper, system: System, state: State, memory, unknowns, h):
+    """Units (N,) of the `unknowns` (N,) of the step from `memory`, the unknowns in them, F (N,) and its Jacobian there."""
+    problem = stepper.problem(system, state, memory, h)
+    units = ncp.unknown_scale(problem)
+    return units, unknowns / units, *ncp.linearize(problem, unknowns / units)
+
+
+@functools.partial(jit, static_argnums=0, apart=True)
+def without_cuts(stepper, system: System, state: State, memory, h) -> Cuts:
+    """Where rounds of cuts begin: free flight, in which joints hold."""
+    problem = stepper.problem(system, state, memory, h)
+    free, pulls = energy.free_velocity(system, state, problem.momentum, h), jnp.zeros(0)
+    if system.joints:
+        alone = dataclasses.replace(system, groups=(), contact_names=())
+        end = stepper.step(alone, state, stepper.init(alone, dataclasses.replace(state, velocity=free), ()), h)
+        free, pulls = end.state.velocity, end.memory.history[0, free.size :]
+    return no_cuts(problem, initial_guess.long_forms(problem, memory.history[0]), free, pulls, stepper.rounds)
+
+
+@functools.partial(jit, static_argnums=0, apart=True)
+def _cut(stepper, system: System, state: State, memory, h, cuts: Cuts):
+    """One more round of planes: a memory whose every continuation is the start found, and the cuts."""
+    problem = stepper.problem(system, state, memory, h)
+    z, cuts = cut_start(problem, cuts, stepper.sweeps)
+    return _starting_at(memory, z * ncp.unknown_scale(problem)), cuts
+
+
+@functools.partial(jit, static_argnums=0, apart=True)
+def _with_renewed(stepper, system: System, state: State, memory, unknowns, resting, h):
+    """A memory that starts from `open_contacts.renewed`."""
+    problem = stepper.problem(system, state, memory, h)
+    return _starting_at(memory, renewed(problem, unknowns, resting))
+
+
+@functools.partial(jit, static_argnums=0, apart=True)
+def _stopped(stepper, system: System, state: State, memory, h, cuts: Cuts):
+    """A memory that starts from `sticking.stopped`."""
+    return _starting_at(memory, stopped(stepper.problem(system, state, memory, h), cuts))
+
+
+@functools.partial(jit, static_argnums=0, apart=True)
+def _pivoted(stepper, system: System, state: State, memory, unknowns, rubs, h):
+    """A memory that starts from `sticking.pivoted` of the start `unknowns` (N,), and whether that is another one."""
+    start, moved = pivoted(stepper.problem(system, state, memory, h), unknowns, rubs)
+    return _starting_at(memory, start), moved
+
+
+@jit
+def _moved(state: State, velocity, h) -> State:
+    """Where `velocity` (nb, 6 or 3) leads."""
+    position, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(state.position, state.orientation, velocity, h)
+    return State(state.time, position, orientation, velocity)
+
+
+def _ending(memory, end: StepResult):
+    """A memory that starts where another attempt ended."""
+    return _starting_at(memory, end.memory.history[0])
+
+
+def _starting_at(memory, unknowns):
+    history = jnp.broadcast_to(unknowns, memory.history.shape)
+    return dataclasses.replace(memory, history=history, kept=jax.tree.map(jnp.zeros_like, memory.kept))
