@@ -29,8 +29,8 @@ RUNGS = (
     "warm start",
     "cuts",
     "closest points",
-    "sticking",
     "free flight",
+    "sticking",
     "tilted cuts",
     "internal forces",
     "patient cuts",
@@ -59,13 +59,13 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
         yield "cuts", start
         if number == 0:
             first = start, cuts
-        if number == 1:
-            for renewal in _renewals(stepper, system, state, memory, first[0], h):
+            for renewal in _renewals(stepper, system, state, memory, h):
                 yield "closest points", renewal
+        if number == 1:  # no impulses, closest points without a hint
+            deepest = begin(stepper, system, _moved(state, fresh.velocity, h))
+            yield "free flight", _starting_at(memory, deepest.history[0])
     for start in _sticking(stepper, system, state, memory, *first, h):
         yield "sticking", start
-    deepest = begin(stepper, system, _moved(state, fresh.velocity, h))  # no impulses, closest points without a hint
-    yield "free flight", _starting_at(memory, deepest.history[0])
     cuts = fresh
     for number in range(stepper.rounds):
         start, cuts = _cut(stepper, system, state, memory, h, tilted(cuts, h, number))
@@ -91,10 +91,10 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
         yield "dense", _ending(memory, _attempt(whole, system, state, nothing, patient, h))
 
 
-def _renewals(stepper, system: System, state: State, memory, start, h) -> Iterator:
-    """From where a `start` stalls, with closest points found anew for all contacts that do not press there."""
+def _renewals(stepper, system: System, state: State, memory, h) -> Iterator:
+    """From where the warm start stalls, with closest points found anew for all contacts that do not press there."""
     usual, slight = _limits(stepper), _limits(stepper, damping=_SLIGHT_DAMPING)
-    end = _attempt(stepper, system, state, start, usual, h)
+    end = _attempt(stepper, system, state, memory, usual, h)
     for _ in range(_RENEWALS):
         resting = begin(stepper, system, _moved(state, end.state.velocity, h)).history[0]
         start = _with_renewed(stepper, system, state, memory, end.memory.history[0], resting, h)

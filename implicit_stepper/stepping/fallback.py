@@ -1,7 +1,7 @@
 """What is tried for a step that its warm start does not solve, or whose solution is not certified.
 
 The stepper's other starts in turn, each into the same compiled step, and once more without its memory; then the best of
-them that is certified although the solver stalled above its own, finer tolerance; then two steps of half the length, each
+them that is certified although the solver stalled above its own, finer tolerance, if a few more do no better; then two steps of half the length, each
 with the whole ladder. Where bodies pass through each other within a step, only shorter steps help. It runs on the host, so
 that easy steps neither compile nor pay for it.
 """
@@ -25,6 +25,7 @@ from .loop import CHUNK, Record, advance
 from .stepper import Stepper, begin
 from .sweep import Passage, Sweep
 
+_MORE = 8  # starts tried for the solver's own tolerance once one of them is certified
 _HALVINGS = 4  # sub-steps of h/16 at the shortest,
 _FINEST = 10  # or of h/1024 around the time at which bodies pass through each other
 
@@ -164,6 +165,8 @@ def _climb(stepper: Stepper, system: System, state: State, memory, h, demands, h
     (tolerance, sweep), attempts, spare, passage = demands, [], None, None
     starts = (warm, stepper.restarts(system, state, memory, h), _without_memory(stepper, system, state, memory, h))
     for name, start in itertools.chain(*starts):
+        if spare is not None and len(attempts) >= first + _MORE:
+            break
         _, after, record = advance(stepper, system, state, start, h, 1)
         record = jax.tree.map(lambda a: np.array(a)[0], record)
         attempts.append(Attempt(name, float(record.stats.residual), int(record.stats.iterations)))
@@ -176,6 +179,7 @@ def _climb(stepper: Stepper, system: System, state: State, memory, h, demands, h
             break  # no other start helps
         if certified(record, tolerance):
             return Climb(_counted(record, attempts, rung), after, tuple(attempts), True)
+        first = len(attempts) if spare is None else first
         if spare is None or record.stats.residual < spare[0].stats.residual:
             # `advance` hands back the memory before an unsolved step: the next one starts without a hint
             spare = stalled, anew(stepper, system, record.state, record.contacts.gap), rung
