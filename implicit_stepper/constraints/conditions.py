@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from shapes.small_algebra import inner
+
 from ..solvers.blocks import Links
 from ..solvers.complementarity import STEP, fischer_burmeister, length_of
 from .friction import FRICTION_ROWS
@@ -131,10 +133,14 @@ class Constraint(Protocol):
         """What the derivative (width + etas, width + etas) of the rows gains if they give way to impulses by one unit."""
 
 
-def rows(stated: Conditions, friction: str):
-    """Rows (width,) whose root is a solution; `friction` names one of `FRICTION_ROWS`."""
-    own = [stated.equations, fischer_burmeister(*stated.pairs)]
-    return jnp.concatenate(own if stated.cone is None else [*own, cone_rows(stated.cone, friction)])
+def rows(stated: Conditions, friction: str, kappa=None):
+    """Rows (width,) whose root is a solution; `friction` names one of `FRICTION_ROWS`. With `kappa` () > 0 a point of the
+    central path: a b = kappa^2 for the pairs, and `central_rows`."""
+    pairs = fischer_burmeister(*stated.pairs) if kappa is None else fischer_burmeister(*stated.pairs, kappa)
+    if stated.cone is None:
+        return jnp.concatenate([stated.equations, pairs])
+    cone = cone_rows(stated.cone, friction) if kappa is None else central_rows(stated.cone, kappa)
+    return jnp.concatenate([stated.equations, pairs, cone])
 
 
 def cone_rows(cone: Cone, friction: str):
@@ -142,6 +148,14 @@ def cone_rows(cone: Cone, friction: str):
     bound, y, sigma, w, on = cone
     found = FRICTION_ROWS[friction](bound, jnp.where(on, y, 0.0), sigma, w)
     return found + jnp.append(0.0, jnp.where(on, 0.0, y))
+
+
+def central_rows(cone: Cone, kappa):
+    """Rows (1 + k,) of sigma = sqrt(|w|^2 + kappa^2) and y sigma = -bound w."""
+    bound, y, sigma, w, on = cone
+    w = jnp.where(on, w, 0.0)
+    size = jnp.sqrt(inner(w, w) + kappa**2)
+    return jnp.concatenate([(sigma - size)[None], jnp.where(on, y * size + bound * w, y)])
 
 
 def held_rows(cone: Cone, sticking):

@@ -15,10 +15,13 @@ import jax.numpy as jnp
 from ..model import bodies
 from ..model.bodies import State
 from ..model.records import StepResult
+from ..model.results import Result
 from ..model.system import System
 from ..runtime.compilation import jit
+from ..solvers.newton import Solution, newton
 from ..stepping.stepper import begin
-from . import energy, initial_guess, ncp
+from . import central_path, energy, initial_guess, ncp
+from .central_path import STARTS, end_of_path
 from .cutting_planes import Cuts, cut_start, no_cuts, tilted
 from .indeterminate import NEARLY, to_the_edges
 from .open_contacts import renewed
@@ -29,6 +32,7 @@ RUNGS = (
     "warm start",
     "cuts",
     "closest points",
+    "central path",
     "free flight",
     "sticking",
     "tilted cuts",
@@ -39,6 +43,7 @@ RUNGS = (
 )
 _LARGEST = 2000  # unknowns of a step: a dense matrix of all contacts takes seconds
 _RENEWALS = 3  # of closest points; the first serves, but where the velocities that it begins from are far off
+_POINT = 60  # iterations for a point of a central path: its beginning takes more than the usual 40 now and then
 _PATIENCE = 5  # times as many iterations for the last rungs
 _SLIGHT_DAMPING = 1e-20  # a load of 10^6 times the weight of what carries it has a singular value of 1e-6
 
@@ -61,9 +66,11 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
             first = start, cuts
             for renewal in _renewals(stepper, system, state, memory, h):
                 yield "closest points", renewal
-        if number == 1:  # no impulses, closest points without a hint
-            deepest = begin(stepper, system, _moved(state, fresh.velocity, h))
-            yield "free flight", _starting_at(memory, deepest.history[0])
+            # no impulses, closest points without a hint
+            deepest = begin(stepper, system, _moved(state, fresh.velocity, h)).history[0]
+            for end in _paths(stepper, system, state, memory, deepest, h):
+                yield "central path", end
+            yield "free flight", _starting_at(memory, deepest)
     for start in _sticking(stepper, system, state, memory, *first, h):
         yield "sticking", start
     cuts = fresh
@@ -93,15 +100,37 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
 
 def _renewals(stepper, system: System, state: State, memory, h) -> Iterator:
     """From where the warm start stalls, with closest points found anew for all contacts that do not press there."""
-    usual, slight = _limits(stepper), _limits(stepper, damping=_SLIGHT_DAMPING)
-    end = _attempt(stepper, system, state, memory, usual, h)
+    end = _attempt(stepper, system, state, memory, _limits(stepper), h)
     for _ in range(_RENEWALS):
         resting = begin(stepper, system, _moved(state, end.state.velocity, h)).history[0]
         start = _with_renewed(stepper, system, state, memory, end.memory.history[0], resting, h)
-        end = _attempt(stepper, system, state, start, usual, h)
-        if end.stats.residual <= NEARLY:  # flat sides: damping holds back what moves along them
-            end = _attempt(stepper, system, state, _ending(memory, end), slight, h)
+        end = _polished(stepper, system, state, start, h)
         yield _ending(memory, end)
+
+
+def _paths(stepper, system: System, state: State, memory, resting, h) -> Iterator:
+    """The ends of central paths that begin in the state `resting` (N,), which has no impulses."""
+    if memory.history.shape[1] > _LARGEST:
+        return
+
+    def solve(z, kappa):
+        return _on_path(stepper, system, state, memory, h, z, kappa)
+
+    for kappa in STARTS:
+        z, units = _seeded(stepper, system, state, memory, h, resting, kappa)
+        end = end_of_path(solve, z, kappa)
+        if end is not None:
+            yield _ending(memory, _polished(stepper, system, state, _starting_at(memory, end * units), h))
+
+
+def _polished(stepper, system: System, state: State, start, h) -> StepResult:
+    """The end of an attempt, and of one with less damping where it nearly arrives: on flat sides damping holds back what
+    moves along them."""
+    end = _attempt(stepper, system, state, start, _limits(stepper), h)
+    if end.result == Result.SOLVED or end.stats.residual > NEARLY:
+        return end
+    slight = _limits(stepper, damping=_SLIGHT_DAMPING)
+    return _attempt(stepper, system, state, _ending(start, end), slight, h)
 
 
 def _sticking(stepper, system: System, state: State, memory, start, cuts: Cuts, h) -> Iterator:
@@ -127,6 +156,21 @@ def _limits(stepper, patience: int = 1, damping: float | None = None) -> Limits:
 @functools.partial(jit, static_argnums=0, apart=True)
 def _attempt(stepper, system: System, state: State, memory, limits: Limits, h) -> StepResult:
     return stepper.attempt(system, state, memory, h, limits)
+
+
+@functools.partial(jit, static_argnums=0, apart=True)
+def _on_path(stepper, system: System, state: State, memory, h, z, kappa) -> Solution:
+    """The point of the central path at `kappa` (), from z (N,), dimensionless."""
+    problem = dataclasses.replace(stepper.problem(system, state, memory, h), kappa=kappa)
+    linearize = functools.partial(ncp.linearize, problem)
+    return newton(linearize, z, tolerance=central_path.tolerance(kappa), max_iterations=_POINT)
+
+
+@functools.partial(jit, static_argnums=0, apart=True)
+def _seeded(stepper, system: System, state: State, memory, h, resting, kappa):
+    """`central_path.seeded`, and the units (N,) of the unknowns."""
+    problem = stepper.problem(system, state, memory, h)
+    return central_path.seeded(problem, resting, kappa), ncp.unknown_scale(problem)
 
 
 @functools.partial(jit, static_argnums=0, once=True, apart=True)

@@ -33,9 +33,10 @@ _ALL_SLOTS, _SLOTS = 250, 20  # unknowns that blocks may leave: so many in all, 
 @dataclasses.dataclass(frozen=True)
 class StepProblem:
     """Data of one step of h [s] from `state`. `momentum` (nb, 6 or 3): M(q) nu + p_app at its start [N s, N m s];
-    `references`, per group of contacts (nc, d): world directions that orient the tangents where friction has no direction,
-    of which other constraints, after them, have none; `friction`:
-    which of `friction.FRICTION_ROWS`; `dense`: whether its Jacobian is one matrix, whatever its size."""
+    `references`, per group of contacts (nc, d): world directions that orient the tangents where friction
+    has no direction, of which other constraints, after them, have none; `friction`: which of
+    `friction.FRICTION_ROWS`; `dense`: whether its Jacobian is one matrix, whatever its size; `kappa` (): of
+    a point of the central path, of which the step is the end."""
 
     friction: str = dataclasses.field(metadata={"static": True})
     dense: bool = dataclasses.field(metadata={"static": True})
@@ -45,6 +46,7 @@ class StepProblem:
     momentum: jax.Array
     references: tuple[jax.Array, ...]
     scales: Scales
+    kappa: jax.Array | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,7 +198,7 @@ def over_bodies(problem: StepProblem, transform: Callable, V):
     )  # fmt: skip
 
 
-def rows_and_impulses(member, units: Units, momentum_units, reference, starts, time, h, friction: str, physical):
+def rows_and_impulses(member, units: Units, momentum_units, reference, starts, time, h, friction: str, physical, kappa=None):
     """Rows (width,) of one constraint, a member of its group, and its impulses (acting,) on its moving bodies in
     `momentum_units` (acting,), at the end of a step of h [s] at `time` [s], at the `physical` unknowns (width + acting,) of
     its block: its own, and the velocities of its moving bodies, which `starts`, two motions, are where the step begins."""
@@ -207,7 +209,7 @@ def rows_and_impulses(member, units: Units, momentum_units, reference, starts, t
     ]
     stated, wrenches = member.conditions(physical[: member.width], reference, units, *motions, time, h)
     on_moving = [w for w, moves in zip(wrenches, member.moving, strict=True) if moves]
-    return jnp.concatenate([conditions.rows(stated, friction), -jnp.concatenate(on_moving) / momentum_units])
+    return jnp.concatenate([conditions.rows(stated, friction, kappa), -jnp.concatenate(on_moving) / momentum_units])
 
 
 def _over_constraints(problem: StepProblem, where: Layout, transform: Callable, z):
@@ -224,7 +226,7 @@ def _over_constraints(problem: StepProblem, where: Layout, transform: Callable, 
         own = functools.partial(
             rows_and_impulses, member, measured, momentum_units, reference, starts, time, problem.h, problem.friction
         )
-        return transform(lambda block: own(block * unit))(block)
+        return transform(lambda block: own(block * unit, kappa=problem.kappa))(block)
 
     for g, group in enumerate(problem.system.constraints):
         index = where.unknowns[g]

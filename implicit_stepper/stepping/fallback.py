@@ -1,9 +1,10 @@
 """What is tried for a step that its warm start does not solve, or whose solution is not certified.
 
-The stepper's other starts in turn, each into the same compiled step, and once more without its memory; then the best of
-them that is certified although the solver stalled above its own, finer tolerance, if a few more do no better; then two steps of half the length, each
-with the whole ladder. Where bodies pass through each other within a step, only shorter steps help. It runs on the host, so
-that easy steps neither compile nor pay for it.
+The stepper's other starts in turn, each into the same compiled step, and once more without its memory;
+then, or as soon as a few more do no better, the best of them that is certified although the solver stalled
+above its own, finer tolerance; then two steps of half the length, each with the whole ladder. Where bodies
+pass through each other within a step, only shorter steps help. It runs on the host, so that easy steps
+neither compile nor pay for it.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ def _passage(sweep: Sweep | None, before: State, record: Record, h) -> Passage |
 def _climb(stepper: Stepper, system: System, state: State, memory, h, demands, halvings: tuple[int, int], warm=()) -> Climb:
     """`climb`, from the starts `warm` first, with the `demands` tolerance and sweep; `halvings`: how often the step may be
     halved for what is not solved, and for what passes."""
-    (tolerance, sweep), attempts, spare, passage = demands, [], None, None
+    (tolerance, sweep), attempts, spare, first, passage = demands, [], None, 0, None
     starts = (warm, stepper.restarts(system, state, memory, h), _without_memory(stepper, system, state, memory, h))
     for name, start in itertools.chain(*starts):
         if spare is not None and len(attempts) >= first + _MORE:
