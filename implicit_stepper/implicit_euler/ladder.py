@@ -43,6 +43,7 @@ RUNGS = (
 )
 _LARGEST = 2000  # unknowns of a step: a dense matrix of all contacts takes seconds
 _RENEWALS = 3  # of closest points; the first serves, but where the velocities that it begins from are far off
+_HOPELESS = 1.0  # max |F_i| of a stall that says nothing about velocities
 _POINT = 60  # iterations for a point of a central path: its beginning takes more than the usual 40 now and then
 _PATIENCE = 5  # times as many iterations for the last rungs
 _SLIGHT_DAMPING = 1e-20  # a load of 10^6 times the weight of what carries it has a singular value of 1e-6
@@ -106,6 +107,8 @@ def _renewals(stepper, system: System, state: State, memory, h) -> Iterator:
         start = _with_renewed(stepper, system, state, memory, end.memory.history[0], resting, h)
         end = _polished(stepper, system, state, start, h)
         yield _ending(memory, end)
+        if not end.stats.residual <= _HOPELESS:
+            return
 
 
 def _paths(stepper, system: System, state: State, memory, resting, h) -> Iterator:

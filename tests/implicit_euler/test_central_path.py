@@ -1,0 +1,111 @@
+"""Central paths, and closest points found anew: against closed forms, and from memories that say nothing."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.constraints.conditions import Cone, central_rows
+from implicit_stepper.implicit_euler import central_path, ladder, ncp
+from implicit_stepper.solvers.newton import Solution
+from implicit_stepper.stepping.stepper import begin
+
+H, G, MASS = 0.01, 9.81, 2.0
+STEPPER = ist.GeometricallyImplicit()
+
+
+@pytest.fixture(scope="module")
+def resting():
+    """A ball on a floor, .1 m from a wall, without friction: system, state and memory before a step."""
+    scene = ist.Scene()
+    ball = scene.add_body(name="ball", shape=shapes.Sphere(0.5), mass=MASS, position=(0.6, 0, 0.5))
+    for name, normal in (("floor", (0, 0, 1)), ("wall", (1, 0, 0))):
+        scene.add_contact(scene.add_fixed(name=name, shape=shapes.HalfSpace(normal=normal)), ball, friction=0.0)
+    system, state = scene.build()
+    return system, state, begin(STEPPER, system, state)
+
+
+def _path(resting, kappa):
+    """A solve for points of the path, its seed at `kappa`, the problem and the units of its unknowns."""
+    system, state, memory = resting
+
+    def solve(z, kappa):
+        return ladder._on_path(STEPPER, system, state, memory, H, z, kappa)
+
+    z, units = ladder._seeded(STEPPER, system, state, memory, H, memory.history[0], kappa)
+    return solve, z, STEPPER.problem(system, state, memory, H), units
+
+
+@pytest.mark.parametrize("kappa", [1.0, 1e-3])
+def test_forces_at_a_distance_balance_the_weight(resting, kappa):
+    """Along z: p = m (v + g h) of the floor, p (h v) = kappa^2 in units of impulse and gap; the wall pushes along x."""
+    solve, z, problem, units = _path(resting, 1.0)
+    found = solve(solve(z, 1.0).z, kappa)
+    assert found.converged
+    where, p_n = ncp.layout(problem.system), problem.system.groups[0].pair.unknowns
+    own = where.unknowns[0]
+    # v (v + g h) = product / (m h)
+    product = kappa**2 * units[own[0, p_n]] * problem.scales.gap
+    rise = (-G * H + np.sqrt((G * H) ** 2 + 4 * product / (MASS * H))) / 2
+    # u (.1 + h u) = product / m
+    away = (-0.1 + np.sqrt(0.01 + 4 * H * product / MASS)) / (2 * H)
+    velocity = (found.z * units)[where.velocity[0, :3]]
+    np.testing.assert_allclose(velocity[jnp.array([0, 2])], [away, rise], rtol=3e-2 * kappa + 1e-6)
+    assert abs(velocity[1]) <= 1e-2 * kappa
+
+
+def test_the_path_ends_at_the_step(resting):
+    solve, z, _, units = _path(resting, 1.0)
+    system, state, memory = resting
+    end = central_path.end_of_path(solve, z, 1.0)
+    start = dataclasses.replace(memory, history=jnp.broadcast_to(end * units, memory.history.shape))
+    step = STEPPER.step(system, state, start, H)
+    assert step.result == ist.Result.SOLVED
+    assert step.stats.iterations <= 2
+    np.testing.assert_allclose(step.contacts.normal_impulse, [MASS * G * H, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("slip", [0.0, 0.5])
+def test_friction_on_the_path_is_a_damper(slip):
+    """That has the cone's force where slips are large beside kappa."""
+    kappa, bound, w = 1e-3, 2.0, jnp.array([0.6, -0.8, 0.0]) * slip
+    size = np.hypot(slip, kappa)
+    cone = Cone(jnp.asarray(bound), -bound * w / size, jnp.asarray(size), w, jnp.array([True, True, False]))
+    np.testing.assert_allclose(central_rows(cone, kappa), 0, atol=1e-15)
+    assert np.linalg.norm(cone.y) == pytest.approx(bound * (slip > 0), rel=kappa)
+
+
+def test_a_path_that_folds_ends_before_the_fold():
+    def solve(z, kappa):
+        return Solution(z=kappa, residual=0.0, iterations=3, converged=kappa >= fold)
+
+    fold = 0.01
+    assert fold <= central_path.end_of_path(solve, None, 1.0) <= 1.01 * fold
+    fold = 2.0
+    assert central_path.end_of_path(solve, None, 1.0) is None
+
+
+def test_open_contacts_are_found_anew_and_those_that_press_are_kept(resting):
+    system, state, memory = resting
+    problem = STEPPER.problem(system, state, memory, H)
+    own, p_n = ncp.layout(system).unknowns[0], system.groups[0].pair.unknowns
+    units = ncp.unknown_scale(problem)
+    pressing = (memory.history[0] + 100 * units).at[own[1, p_n]].set(1e-9 * units[own[1, p_n]])
+    renewed = ladder._with_renewed(STEPPER, system, state, memory, pressing, memory.history[0], H).history[0]
+    np.testing.assert_array_equal(renewed[own[0]], pressing[own[0]])
+    np.testing.assert_array_equal(renewed[own[1]], memory.history[0][own[1]])
+
+
+def test_a_wall_far_off_its_closest_points_does_not_cost_the_step(resting):
+    """The memory's closest points of the wall, which does not press, are 10^4 m away."""
+    system, state, memory = resting
+    own, p_n = ncp.layout(system).unknowns[0], system.groups[0].pair.unknowns
+    units = ncp.unknown_scale(STEPPER.problem(system, state, memory, H))
+    wrong = memory.history.at[:, own[1, :p_n]].add(1e4 * units[own[1, :p_n]])
+    start = next(ladder._renewals(STEPPER, system, state, dataclasses.replace(memory, history=wrong), H))
+    step = STEPPER.step(system, state, start, H)
+    assert step.result == ist.Result.SOLVED
+    np.testing.assert_allclose(step.contacts.gap, [0, 0.1], atol=1e-12)
