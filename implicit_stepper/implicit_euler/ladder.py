@@ -34,9 +34,9 @@ RUNGS = (
     "closest points",
     "central path",
     "free flight",
+    "internal forces",
     "sticking",
     "tilted cuts",
-    "internal forces",
     "patient cuts",
     "less damping",
     "dense",
@@ -44,6 +44,7 @@ RUNGS = (
 _LARGEST = 2000  # unknowns of a step: a dense matrix of all contacts takes seconds
 _RENEWALS = 3  # of closest points; the first serves, but where the velocities that it begins from are far off
 _HOPELESS = 1.0  # max |F_i| of a stall that says nothing about velocities
+_NEAREST = 8  # of the edges of friction cones: where many contacts are redundant there are hundreds
 _POINT = 60  # iterations for a point of a central path: its beginning takes more than the usual 40 now and then
 _PATIENCE = 5  # times as many iterations for the last rungs
 _SLIGHT_DAMPING = 1e-20  # a load of 10^6 times the weight of what carries it has a singular value of 1e-6
@@ -65,27 +66,27 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
         yield "cuts", start
         if number == 0:
             first = start, cuts
-            for renewal in _renewals(stepper, system, state, memory, h):
+            stall = attempt(memory, _limits(stepper))
+            for renewal in _renewals(stepper, system, state, memory, stall, h):
                 yield "closest points", renewal
             # no impulses, closest points without a hint
             deepest = begin(stepper, system, _moved(state, fresh.velocity, h)).history[0]
             for end in _paths(stepper, system, state, memory, deepest, h):
                 yield "central path", end
             yield "free flight", _starting_at(memory, deepest)
+            edges = list(_edges(stepper, system, state, memory, stall, h))
+            for start in edges[:_NEAREST]:
+                yield "internal forces", start
     for start in _sticking(stepper, system, state, memory, *first, h):
         yield "sticking", start
     cuts = fresh
     for number in range(stepper.rounds):
         start, cuts = _cut(stepper, system, state, memory, h, tilted(cuts, h, number))
         yield "tilted cuts", start
-    patient = _limits(stepper, patience=_PATIENCE)
-    stall = attempt(memory, patient)
-    if stall.stats.residual <= NEARLY:
-        units, *there = _linear(stepper, system, state, memory, stall.memory.history[0], h)
-        for start in to_the_edges(system, *there):
-            yield "internal forces", _starting_at(memory, start * units)
+    for start in edges[_NEAREST:]:
+        yield "internal forces", start
     # nearly sharp edges on flat ground make Newton's method slow, but not diverge
-    cuts = fresh
+    cuts, patient = fresh, _limits(stepper, patience=_PATIENCE)
     for _ in range(stepper.rounds):
         start, cuts = _cut(stepper, system, state, memory, h, cuts)
         yield "patient cuts", _ending(memory, attempt(start, patient))
@@ -99,9 +100,9 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
         yield "dense", _ending(memory, _attempt(whole, system, state, nothing, patient, h))
 
 
-def _renewals(stepper, system: System, state: State, memory, h) -> Iterator:
-    """From where the warm start stalls, with closest points found anew for all contacts that do not press there."""
-    end = _attempt(stepper, system, state, memory, _limits(stepper), h)
+def _renewals(stepper, system: System, state: State, memory, end: StepResult, h) -> Iterator:
+    """From where the warm start stalls, its `end`, with closest points found anew for all contacts that do not
+    press there."""
     for _ in range(_RENEWALS):
         resting = begin(stepper, system, _moved(state, end.state.velocity, h)).history[0]
         start = _with_renewed(stepper, system, state, memory, end.memory.history[0], resting, h)
@@ -134,6 +135,15 @@ def _polished(stepper, system: System, state: State, start, h) -> StepResult:
         return end
     slight = _limits(stepper, damping=_SLIGHT_DAMPING)
     return _attempt(stepper, system, state, _ending(start, end), slight, h)
+
+
+def _edges(stepper, system: System, state: State, memory, end: StepResult, h) -> Iterator:
+    """From where the warm start stalls, its `end`, with more patience: along null vectors to the edges of cones."""
+    if end.stats.residual <= NEARLY:
+        end = _attempt(stepper, system, state, _ending(memory, end), _limits(stepper, patience=_PATIENCE), h)
+        units, *there = _linear(stepper, system, state, memory, end.memory.history[0], h)
+        for start in to_the_edges(system, *there):
+            yield _starting_at(memory, start * units)
 
 
 def _sticking(stepper, system: System, state: State, memory, start, cuts: Cuts, h) -> Iterator:
