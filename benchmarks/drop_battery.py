@@ -124,7 +124,8 @@ class Tally:
 
 
 HEADER = (
-    "| body, onto | steps | lost | solved on rung 0 / 1 / 2 / 3 / 4 / sub-steps | rung 0 [%] | Jacobians, mean / 99 % | "
+    f"| body, onto | steps | lost | solved by {' / '.join(ist.GeometricallyImplicit.rungs)} / sub-steps | "
+    "warm start [%] | Jacobians, mean / 99 % | "
     "worst residual | worst penetration [m] | energy gained, relative | ms a step, median |\n|" + "---|" * 10
 )
 

@@ -45,7 +45,7 @@ _LARGEST = 2000  # unknowns of a step: a dense matrix of all contacts takes seco
 _RENEWALS = 3  # of closest points; the first serves, but where the velocities that it begins from are far off
 _HOPELESS = 1.0  # max |F_i| of a stall that says nothing about velocities
 _NEAREST = 8  # of the edges of friction cones: where many contacts are redundant there are hundreds
-_POINT = 60  # iterations for a point of a central path: its beginning takes more than the usual 40 now and then
+_POINT = 1.5  # times as many iterations for a point of a central path: its beginning takes more now and then
 _PATIENCE = 5  # times as many iterations for the last rungs
 _SLIGHT_DAMPING = 1e-20  # a load of 10^6 times the weight of what carries it has a singular value of 1e-6
 
@@ -176,7 +176,9 @@ def _on_path(stepper, system: System, state: State, memory, h, z, kappa) -> Solu
     """The point of the central path at `kappa` (), from z (N,), dimensionless."""
     problem = dataclasses.replace(stepper.problem(system, state, memory, h), kappa=kappa)
     linearize = functools.partial(ncp.linearize, problem)
-    return newton(linearize, z, tolerance=central_path.tolerance(kappa), max_iterations=_POINT)
+    return newton(
+        linearize, z, tolerance=central_path.tolerance(kappa), max_iterations=round(_POINT * stepper.max_iterations)
+    )
 
 
 @functools.partial(jit, static_argnums=0, apart=True)

@@ -19,7 +19,9 @@ from ..model import rotation
 from ..run.trajectory import Trajectory
 from ..scene.scene import Scene
 from .plots import COLOURS, styled
+from .stage import floors, patch
 
+_FLOOR, _RIM = (0.88, 0.88, 0.86), (0.7, 0.7, 0.68)
 _LIGHT = np.array([-0.35, -0.6, 0.72])
 _PALEST = 0.35  # share of its colour that a body has at the first step
 _APART = 0.15  # of its size that a body must have moved to be drawn again
@@ -30,7 +32,8 @@ _AMBIENT = 0.45  # share of the colour that a face turned away from the light ke
 def poses(scene: Scene, trajectory: Trajectory, steps: Sequence[int] = (0, -1), *, elevation=18.0, azimuth=-62.0) -> Figure:
     """Every body of a spatial scene at the given `steps` of its trajectory, later ones darker; lengths in metres.
 
-    `elevation` and `azimuth` [degrees] are the direction of view. Fixed half-spaces are not drawn: they have no mesh.
+    `elevation` and `azimuth` [degrees] are the direction of view. Of fixed half-spaces the part below and behind
+    the bodies is drawn.
     Raises `ValueError` for a planar scene.
     """
     if scene.dimension != 3:
@@ -55,13 +58,16 @@ def draw_poses(axes: Axes3D, scene: Scene, trajectory: Trajectory, steps: Sequen
                 corners.append(faces)
                 colours.append(lit(faces, 1 - shade * (1 - base)))
     triangles = np.concatenate(corners)
+    low, high = triangles.min(axis=(0, 1)), triangles.max(axis=(0, 1))
+    low, high = low - 0.05 * np.max(high - low), high + 0.05 * np.max(high - low)
+    low[2] = max(low[2], min(0.0, triangles[..., 2].min()))
+    planes = [patch(normal, offset, low, high) for normal, offset in floors(scene)]
+    # first, so that no body is hidden: bodies are on their outer side
+    axes.add_collection3d(Poly3DCollection(planes, facecolors=_FLOOR, edgecolors=_RIM, linewidths=0.6, zsort="min"))
     # one collection, so that all triangles are sorted by depth together
     axes.add_collection3d(
         Poly3DCollection(triangles, facecolors=np.concatenate(colours), edgecolors="none", antialiased=False)
     )
-    low, high = triangles.min(axis=(0, 1)), triangles.max(axis=(0, 1))
-    low, high = low - 0.05 * np.max(high - low), high + 0.05 * np.max(high - low)
-    low[2] = max(low[2], min(0.0, triangles[..., 2].min()))
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
     axes.set(xlabel="x [m]", ylabel="y [m]", zlabel="z [m]")
     axes.set_box_aspect(high - low)

@@ -22,7 +22,7 @@ class Stage:
         self.run, self.dimension = run, scene.dimension
         self.meshes = scene.meshes(_RESOLUTION)
         self.colours = {name: to_rgb(COLOURS[i % len(COLOURS)]) for i, name in enumerate(self.meshes)}
-        self.floors = [_plane(body) for body in scene.description().bodies if _is_floor(body)]
+        self.floors = floors(scene)
         self.joints = scene.joint_points()
         self.low, self.high = self._limits()
         self.second_moves = [second.split("[")[0] in run.names or second in run.names for _, second in run.contact_names]
@@ -115,6 +115,11 @@ def turned(angle: float) -> np.ndarray:
     """The rotation (2, 2) by an `angle` [rad]."""
     c, s = np.cos(angle), np.sin(angle)
     return np.array([[c, -s], [s, c]])
+
+
+def floors(scene: Scene) -> list[tuple[np.ndarray, float]]:
+    """Normal (d,) and offset [m] of every fixed half-space, in the inertial frame."""
+    return [_plane(body) for body in scene.description().bodies if _is_floor(body)]
 
 
 def _is_floor(body) -> bool:

@@ -107,7 +107,9 @@ def test_a_wall_far_off_its_closest_points_does_not_cost_the_step(resting):
     own, p_n = ncp.layout(system).unknowns[0], system.groups[0].pair.unknowns
     units = ncp.unknown_scale(STEPPER.problem(system, state, memory, H))
     wrong = memory.history.at[:, own[1, :p_n]].add(1e4 * units[own[1, :p_n]])
-    start = next(ladder._renewals(STEPPER, system, state, dataclasses.replace(memory, history=wrong), H))
+    far = dataclasses.replace(memory, history=wrong)
+    stall = STEPPER.step(system, state, far, H)
+    start = next(ladder._renewals(STEPPER, system, state, far, stall, H))
     step = STEPPER.step(system, state, start, H)
     assert step.result == ist.Result.SOLVED
     np.testing.assert_allclose(step.contacts.gap, [0, 0.1], atol=1e-12)
