@@ -23,7 +23,7 @@ STARTS = (1.0, 3.0, 0.3)  # kappa where a path begins: none serves always
 _END = 1e-7  # from there Newton's method on the step itself arrives in an iteration or two
 _FACTOR, _LEAST, _FASTER, _SLOWER = 0.3, 0.02, 1.5, 0.4  # of kappa from one solution to the next; powers of it
 _QUICK = 6  # iterations
-_REFUSALS = 8
+_REFUSALS, _BUDGET = 8, 200  # points not found, iterations: paths that arrive take 20 to 100
 
 
 def seeded(problem: ncp.StepProblem, resting, kappa: float):
@@ -37,18 +37,19 @@ def seeded(problem: ncp.StepProblem, resting, kappa: float):
 
 def end_of_path(solve: Callable[..., Solution], z, kappa: float):
     """The last z (N,) that `solve(z, kappa)` reaches of the path that begins at `kappa`, None if not even its beginning."""
-    factor, reached, refusals = _FACTOR, None, 0
+    factor, reached, refusals, iterations = _FACTOR, None, 0, 0
     while True:
         found = solve(z, kappa)
+        iterations += found.iterations
         if found.converged:
             z, reached = found.z, kappa
-            if kappa <= _END:
+            if kappa <= _END or iterations > _BUDGET:
                 return z
             if found.iterations <= _QUICK:
                 factor = max(factor**_FASTER, _LEAST)
         else:
             refusals += 1
-            if reached is None or refusals > _REFUSALS:
+            if reached is None or refusals > _REFUSALS or iterations > _BUDGET:
                 return None if reached is None else z
             factor = factor**_SLOWER
         kappa = factor * reached

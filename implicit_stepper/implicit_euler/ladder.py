@@ -42,7 +42,7 @@ RUNGS = (
     "dense",
 )
 _LARGEST = 2000  # unknowns of a step: a dense matrix of all contacts takes seconds
-_RENEWALS = 3  # of closest points; the first serves, but where the velocities that it begins from are far off
+_RENEWALS = 2  # of closest points; the first serves, but where the velocities that it begins from are far off
 _HOPELESS = 1.0  # max |F_i| of a stall that says nothing about velocities
 _NEAREST = 8  # of the edges of friction cones: where many contacts are redundant there are hundreds
 _POINT = 1.5  # times as many iterations for a point of a central path: its beginning takes more now and then
@@ -67,8 +67,10 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
         if number == 0:
             first = start, cuts
             stall = attempt(memory, _limits(stepper))
-            for renewal in _renewals(stepper, system, state, memory, stall, h):
-                yield "closest points", renewal
+            cold = dataclasses.replace(memory, history=begin(stepper, system, state).history)
+            for end in (stall, attempt(cold, _limits(stepper))):
+                for renewal in _renewals(stepper, system, state, memory, end, h):
+                    yield "closest points", renewal
             # no impulses, closest points without a hint
             deepest = begin(stepper, system, _moved(state, fresh.velocity, h)).history[0]
             for end in _paths(stepper, system, state, memory, deepest, h):
@@ -101,8 +103,7 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
 
 
 def _renewals(stepper, system: System, state: State, memory, end: StepResult, h) -> Iterator:
-    """From where the warm start stalls, its `end`, with closest points found anew for all contacts that do not
-    press there."""
+    """From where a start stalls, its `end`, with closest points found anew for all contacts that do not press there."""
     for _ in range(_RENEWALS):
         resting = begin(stepper, system, _moved(state, end.state.velocity, h)).history[0]
         start = _with_renewed(stepper, system, state, memory, end.memory.history[0], resting, h)
