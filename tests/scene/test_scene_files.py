@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import fuzz_scene_files  # noqa: E402
 
 # no single scene, or none at all: batches and random drops, scenes whose numbers are sought, and the solver alone
-NOT_A_FILE = {"by_hand", "parts_feeding", "aimed_throw", "fit_friction", "complementarity_problem"}
+NOT_A_FILE = {"gripper", "rag_doll", "by_hand", "parts_feeding", "aimed_throw", "fit_friction", "complementarity_problem"}
 BALL = '[[body]]\nname = "ball"\nmass = 1\nposition = [0, 0, 1]\nshape = { kind = "Sphere", radius = 1 }\n'
 FLOOR = '[[body]]\nname = "floor"\nfixed = true\nshape = { kind = "HalfSpace", normal = [0, 0, 1] }\n'
 TOUCH = '[[contact]]\nbodies = ["floor", "ball"]\n'
