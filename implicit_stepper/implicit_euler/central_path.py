@@ -23,7 +23,7 @@ STARTS = (1.0, 3.0, 0.3)  # kappa where a path begins: none serves always
 _END = 1e-7  # from there Newton's method on the step itself arrives in an iteration or two
 _FACTOR, _LEAST, _FASTER, _SLOWER = 0.3, 0.02, 1.5, 0.4  # of kappa from one solution to the next; powers of it
 _QUICK = 6  # iterations
-_REFUSALS, _BUDGET = 8, 200  # points not found, iterations: paths that arrive take 20 to 100
+_REFUSALS, _BUDGET = 8, 400  # points not found, iterations: paths that arrive take 20 to 100, some 300
 
 
 def seeded(problem: ncp.StepProblem, resting, kappa: float):

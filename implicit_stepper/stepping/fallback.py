@@ -26,7 +26,7 @@ from .loop import CHUNK, Record, advance
 from .stepper import Stepper, begin
 from .sweep import Passage, Sweep
 
-_MORE = 4  # starts tried for the solver's own tolerance once one of them is certified
+_MORE = 8  # starts tried for the solver's own tolerance once one of them is certified
 _HALVINGS = 4  # sub-steps of h/16 at the shortest,
 _FINEST = 10  # or of h/1024 around the time at which bodies pass through each other
 
