@@ -15,7 +15,7 @@ import jax
 import pytest
 from hypothesis import settings
 
-from implicit_stepper.runtime import compilation  # (switches JAX to float64, for tests of `shapes` alone too)
+from implicit_stepper.runtime import compilation, compilation_cache  # (switches JAX to float64, for tests of `shapes` alone too)
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None, max_examples=150)
@@ -77,6 +77,13 @@ def optimised(monkeypatch):
     """What the library compiles first in a test is optimised: for those in which it runs longer than it compiles."""
     options = compilation._options
     monkeypatch.setattr(compilation, "_options", lambda once: options(once) | {"xla_backend_optimization_level": 3})
+
+
+@pytest.fixture(autouse=True)
+def _no_loaded_programs():
+    """What a command keeps and loads in a test is no business of the next."""
+    yield
+    compilation_cache.forget_programs()
 
 
 @pytest.fixture(autouse=True, scope="module")

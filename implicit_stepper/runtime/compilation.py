@@ -7,9 +7,13 @@ import functools
 import gc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import jax
 
+from . import saved_programs
+from .compilation_cache import programs_folder
+from .program_keys import leaf_type, program_key
 from .progress import compiling
 
 _ROOM = 2**16  # words that one frame asks for: with what is left of its chunk, deep tracing gets by (see `_traced`)
@@ -32,29 +36,47 @@ def _known(name: str, value) -> bool:
     return True
 
 
-def jit(function, *, once: bool = False, apart: bool = False, **keywords):
+def jit(function, *, once: bool = False, apart: bool = False, static_argnums=(), **keywords):
     """`jax.jit` with `_options`, which are asked for at the first call: importing the package starts no device. What runs
     `once`, before a loop of steps, is not worth the time to optimise it. What is called in the middle of a run is compiled
-    `apart`, by another thread, as Ctrl-C is answered while this one waits; its first argument is a stepper.
+    `apart`, by another thread, as Ctrl-C is answered while this one waits.
 
     Called within another transformation it is plain `jax.jit`: only the outermost program can have options.
     """
+    static_argnums = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
+    prepared: dict = {}  # by what it is called with: what another process compiled, or None
 
     @functools.cache
     def jitted(outermost: bool):
-        return jax.jit(function, compiler_options=_options(once) if outermost else None, **keywords)
+        options = _options(once) if outermost else None
+        return jax.jit(function, compiler_options=options, static_argnums=static_argnums, **keywords)
 
     @functools.wraps(function)
     def call(*arguments):
-        outermost = not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
-        if apart and outermost:
-            prepare(alone, *arguments)
-        return jitted(outermost)(*arguments)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
+            return jitted(False)(*arguments)
+        if apart or programs_folder() is not None:
+            static, dynamic = divided(arguments)
+            called = _called(static, dynamic)
+            if called not in prepared:
+                _prepare(alone, *called)
+            if prepared[called] is not None:
+                return prepared[called](*dynamic)
+        return jitted(True)(*arguments)
 
-    def alone(ahead, *arguments):
+    def divided(arguments):
+        """Static arguments, and dynamic ones."""
+        static = tuple(arguments[number] for number in static_argnums)
+        return static, tuple(one for number, one in enumerate(arguments) if number not in static_argnums)
+
+    def alone(ahead, static, *dynamic):
+        arguments = list(dynamic)
+        for number, one in zip(static_argnums, static, strict=True):
+            arguments.insert(number, one)
         ahead(call, *arguments)
 
     call.lower = lambda *arguments: jitted(True).lower(*arguments)
+    call.divided, call.prepared = divided, prepared
     return call
 
 
@@ -63,12 +85,17 @@ def prepare(programs: Callable, stepper, *arguments) -> None:
     of the same shapes, which it gets in their place.
 
     `ahead(program, *arguments)` traces one here, compiles it beside what follows, and returns the shapes of its results,
-    which can be arguments of the next.
+    which can be arguments of the next. What is on disk is loaded, and not traced (`use_compilation_cache`).
     """
-    leaves, structure = jax.tree.flatten(arguments)
-    types = [jax.typeof(leaf) for leaf in leaves]
-    shapes = tuple(jax.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak_type) for t in types)
-    _prepare(programs, stepper, structure, shapes)
+    _prepare(programs, *_called(stepper, arguments))
+
+
+def _called(static, dynamic: tuple):
+    """What tells calls apart that need programs of their own: `static`, and structure and types of the rest."""
+    leaves, structure = jax.tree.flatten(dynamic)
+    kinds = map(leaf_type, leaves)
+    shapes = tuple(jax.ShapeDtypeStruct(shape, dtype, weak_type=weak) for shape, dtype, weak in kinds)
+    return static, structure, shapes
 
 
 @functools.cache
@@ -76,17 +103,41 @@ def _prepare(programs: Callable, stepper, structure, shapes) -> None:
     threads, begun = ThreadPoolExecutor(), []
 
     def ahead(program, *arguments):
-        lowered = _traced(program, arguments)
-        begun.append(threads.submit(lowered.compile))
-        return lowered.out_info
+        results, finish = _begun(threads, program, arguments)
+        begun.append(finish)
+        return results
 
     try:
         with compiling():
             programs(ahead, stepper, *jax.tree.unflatten(structure, shapes))
-            for program in begun:
-                program.result()
+            for finish in begun:
+                finish()
     finally:  # Ctrl-C waits for no compiler
         threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _begun(threads: ThreadPoolExecutor, program, arguments) -> tuple[Any, Callable[[], None]]:
+    """The shapes of a program's results, and a function that waits for it: one that is on disk is loaded, any other
+    traced here, and compiled beside what follows."""
+    static, dynamic = program.divided(arguments)
+    called, folder = _called(static, dynamic), programs_folder()
+    program.prepared[called] = None
+    key = None if folder is None else program_key(program, static, dynamic)
+    found = None if key is None else saved_programs.read(folder, key)
+    if found is None:
+        lowered = _traced(program, arguments)
+        keep = functools.partial(saved_programs.compile_and_keep, lowered, folder, key)
+        return lowered.out_info, threads.submit(lowered.compile if key is None else keep).result
+    written, results = found
+    loading = threads.submit(saved_programs.load, written, dynamic, results)
+
+    def finish():
+        try:
+            program.prepared[called] = loading.result()
+        except Exception:  # of XLA, with no type of its own: the program is traced where it is called
+            saved_programs.remove(folder, key)
+
+    return results, finish
 
 
 def _traced(program, arguments):

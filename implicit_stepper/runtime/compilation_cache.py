@@ -10,12 +10,16 @@ from pathlib import Path
 import jax
 from jax.experimental.compilation_cache import compilation_cache
 
+from .saved_programs import ENDINGS
+
+_FOLDERS: list[Path] = []  # the one that this process uses, as JAX has its own
 _ROOM = 2**30  # [bytes] of programs; that of a scene takes some 0.5 MB
 
 
 def use_compilation_cache(path: str | os.PathLike | None = None) -> Path | None:
     """From now on every program that JAX compiles, however quickly, is kept in the folder `path`, and one that is there
-    already is loaded: the first call of a new process then traces its programs, but compiles none.
+    already is loaded: the first call of a new process compiles none then. On one CPU device, runs do not even trace
+    programs that can be described without that, which those with functions of yours cannot (`program_keys`).
 
     By default that is the folder that JAX was told (`JAX_COMPILATION_CACHE_DIR`), else one among the user's caches. Returns
     the folder, or None where the latter cannot be written. Programs beyond 1 GiB are removed at this call, the oldest first
@@ -40,7 +44,19 @@ def use_compilation_cache(path: str | os.PathLike | None = None) -> Path | None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     compilation_cache.reset_cache()  # JAX looks for a folder once, with the first program
+    _FOLDERS[:] = [folder]
     return folder
+
+
+def programs_folder() -> Path | None:
+    """Where programs are kept that need not be traced; None without `use_compilation_cache`, or on other devices."""
+    devices = jax.devices() if _FOLDERS else []
+    return _FOLDERS[0] if len(devices) == 1 and devices[0].platform == "cpu" else None
+
+
+def forget_programs() -> None:
+    """From now on every program is traced."""
+    _FOLDERS.clear()
 
 
 def _users() -> Path:
@@ -60,7 +76,7 @@ def _writable(folder: Path) -> Path:
 def _remove_oldest(folder: Path) -> None:
     """Leaves at most `_ROOM` of programs, those read or written last. Other processes may do the same meanwhile."""
     found = []
-    for program in folder.glob("*-cache"):
+    for program in (one for ending in ("-cache", *ENDINGS) for one in folder.glob(f"*{ending}")):
         try:
             found.append((program.stat(), program))
         except OSError:
