@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 
 def overlapping(centres, radii) -> np.ndarray:
     """Numbers (m, 2), i < j, of the balls with `centres` (n, d) [m] and `radii` (n,) [m] that
     overlap or touch, sorted."""
+    from scipy.spatial import cKDTree  # here, as few runs need it and it takes a twentieth of the package's import
+
     centres, radii = np.asarray(centres, float), np.asarray(radii, float)
     if not len(radii):
         return np.zeros((0, 2), int)
