@@ -65,13 +65,13 @@ def jit(function, *, once: bool = False, apart: bool = False, static_argnums=(),
         return jitted(True)(*arguments)
 
     def divided(arguments):
-        """Static arguments, and dynamic ones."""
-        static = tuple(arguments[number] for number in static_argnums)
-        return static, tuple(one for number, one in enumerate(arguments) if number not in static_argnums)
+        """Static arguments, as far as they are not left to defaults, and dynamic ones."""
+        static = {number: one for number, one in enumerate(arguments) if number in static_argnums}
+        return tuple(static.items()), tuple(one for number, one in enumerate(arguments) if number not in static)
 
     def alone(ahead, static, *dynamic):
         arguments = list(dynamic)
-        for number, one in zip(static_argnums, static, strict=True):
+        for number, one in static:
             arguments.insert(number, one)
         ahead(call, *arguments)
 

@@ -1,6 +1,7 @@
 """What a user waits for at first: every program of a run is compiled once, ahead of the run, and never again for other
 numbers."""
 
+import functools
 import gc
 import os
 import subprocess
@@ -94,6 +95,15 @@ def test_preparing_compiles_for_shapes_alone_and_once():
     assert traced == ["stepper", "doubled", "summed"]
     prepare(programs, "stepper", np.ones(4))
     assert traced == 2 * ["stepper", "doubled", "summed"]
+
+
+def test_static_arguments_may_be_left_to_their_defaults():
+    @functools.partial(jit, static_argnums=(0, 2), apart=True)
+    def scaled(power, x, factor=2.0):
+        return factor * x**power
+
+    for arguments, expected in (((2, 3.0), 18.0), ((2, 3.0, 10.0), 90.0), ((1, 3.0), 6.0), ((1, 4.0), 8.0)):
+        assert float(scaled(*arguments)) == expected
 
 
 @pytest.mark.parametrize("collects", [True, False])
