@@ -16,26 +16,10 @@ from jax import lax
 
 from shapes.shards import varying_like
 
-from ..constraints import kinematics
-from ..model.bodies import State
-from ..model.system import System, take
+from ..constraints.static_friction import NO_SLIP, with_mu_s
+from ..model.system import take
 from ..solvers.newton import Solution
 from . import ncp
-
-_NONE = 5e-11  # of the unit of speeds: a slip that is none, below what a certificate allows
-
-
-def slips_of_joints(system: System, state: State) -> list:
-    """Per group of joints, |w| (n,) [m/s] in `state`, and None where it is not asked for."""
-    return [
-        None
-        if group.mu_s is None
-        else abs(
-            jax.vmap(lambda member, *of: member.slip(*of, state.time))(group, *kinematics.motions_of(system, state, group))
-        )
-        for group in system.joints
-    ]
-
 
 def slips_at(problem: ncp.StepProblem, z) -> tuple:
     """Per group of constraints, sigma (n,) [m/s] of a root z (N,), and None where it is not asked for."""
@@ -48,18 +32,7 @@ def slips_at(problem: ncp.StepProblem, z) -> tuple:
 
 def held(problem: ncp.StepProblem, holds: tuple) -> ncp.StepProblem:
     """The problem with mu_s for those contacts and joints that hold, per group (n,) or None."""
-
-    def with_mu(groups, own):
-        return tuple(
-            group if on is None else dataclasses.replace(group, mu=jnp.where(on, group.mu_s, group.mu))
-            for group, on in zip(groups, own, strict=True)
-        )
-
-    system, count = problem.system, len(problem.system.groups)
-    system = dataclasses.replace(
-        system, groups=with_mu(system.groups, holds[:count]), joints=with_mu(system.joints, holds[count:])
-    )
-    return dataclasses.replace(problem, system=system)
+    return dataclasses.replace(problem, system=with_mu_s(problem.system, holds))
 
 
 def solved(
@@ -69,7 +42,7 @@ def solved(
     returned; `slips` per group (n,) [m/s], those at the beginning, and `tolerance` () that of the solver. It has converged
     if every solution did that said what breaks away."""
     fixed, slips = lax.stop_gradient((problem, slips))
-    least = (_NONE + 10 * (tolerance + ncp.round_off(fixed))) * fixed.scales.speed
+    least = (NO_SLIP + 10 * (tolerance + ncp.round_off(fixed))) * fixed.scales.speed
     begun = jax.tree.map(lambda own: own <= least, slips)
 
     def attempt(carry):

@@ -17,6 +17,7 @@ from shapes.closest_points.conditions import PairClass
 from ..collision.closest_points import closest_points_query
 from ..constraints import detection
 from ..constraints.friction import FRICTION_ROWS
+from ..constraints.static_friction import slips_of_joints
 from ..model import bodies, checks, rotation
 from ..model.bodies import State
 from ..model.records import Contacts, Stats, StepResult
@@ -99,7 +100,7 @@ class GeometricallyImplicit:
         z = jnp.concatenate([jnp.asarray(state.velocity).reshape(-1), *(u.reshape(-1) for u in unknowns)])
         gaps = in_user_order(system, jnp.concatenate([*gaps, jnp.zeros(0)]))
         kept = ncp.nothing_kept(system, self.friction, self.dense)
-        slips = (*slips, *breaking_away.slips_of_joints(system, state)) if system.sticks_more else None
+        slips = (*slips, *slips_of_joints(system, state)) if system.sticks_more else None
         return Memory(jnp.broadcast_to(z, (3, z.size)), tuple(references), gaps, kept, slips)
 
     @functools.partial(entry_point, differentiable=True)

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 
 from ..constraints import contact, joint, kinematics
 from ..constraints.contact_group import ContactGroup
+from ..constraints.static_friction import contact_coefficients, joint_coefficients
 from ..model.bodies import State
 from ..model.records import Contacts, no_contacts
-from ..model.system import System, in_joint_order, in_user_order, take
+from ..model.system import System, in_user_order, take
 from ..solvers.complementarity import length_of
 from . import ncp
 
@@ -26,9 +27,8 @@ def records(problem: ncp.StepProblem, unknowns, references, gaps, end: State) ->
         for group, index in zip(system.joints, where.unknowns[len(system.groups) :], strict=True)
     ]
     joints = joint.record(system, end, acting)
-    mu = _coefficients(system, system.groups, in_user_order)
     if joints is not None:
-        joints = dataclasses.replace(joints, mu=_coefficients(system, system.joints, in_joint_order))
+        joints = dataclasses.replace(joints, mu=joint_coefficients(system))
     if not system.groups:
         return dataclasses.replace(no_contacts(system.dimension), joints=joints), ()
     most = tuple(max(count(g.pair) for g in system.groups) for count in (lambda p: p.first.count, lambda p: p.second.count))
@@ -43,15 +43,7 @@ def records(problem: ncp.StepProblem, unknowns, references, gaps, end: State) ->
         for group, index, reference in zip(system.groups, where.unknowns, references, strict=False)
     ]
     joined = jax.tree.map(lambda *parts: in_user_order(system, jnp.concatenate(parts)), *records)
-    return dataclasses.replace(joined, joints=joints, mu=mu), tuple(record.tangent for record in records)
-
-
-def _coefficients(system: System, groups, ordered):
-    """Of the step (n,), 0 of joints without friction; None where nothing that sticks has one of its own."""
-    if all(group.mu_s is None for group in groups):
-        return None
-    own = [jnp.zeros(len(group.bodies)) if group.mu is None else group.mu for group in groups]
-    return ordered(system, jnp.concatenate(own))
+    return dataclasses.replace(joined, joints=joints, mu=contact_coefficients(system)), tuple(record.tangent for record in records)
 
 
 def contact_record(length, most, member: ContactGroup, unknowns, reference, motion_1, motion_2, gap_start) -> Contacts:

@@ -7,7 +7,6 @@ error estimate judges, and at last by the paper's step."""
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import time
 from collections.abc import Callable
@@ -26,12 +25,13 @@ from ..stepping import loop
 from ..stepping.run_certificate import first_gaps
 from ..stepping.stepper import closest_points
 from ..stepping.sweep import Passage, Sweep
-from . import euler_steps, impact, impact_records, radau_contact, stage_records
+from . import after_events, euler_steps, impact_records, stage_records
 from .apart import sharp
 from .elsewhere import meets_elsewhere
 from .error_control import Tolerance
 from .event_loop import Limits, Point, Reason, Taken, Way, advance, way_from
 from .events import Event, event_of, found_events
+from .euler_steps import Known
 from .impact import Impact
 from .radau_contact import Memory, RadauContact
 from .refusals import SHORTEST, refuse_overlap, unit
@@ -68,19 +68,9 @@ class Run:
     interrupted: bool
 
 
-@functools.partial(jit, static_argnums=0)
-def _resume(stepper: RadauContact, system: System, state: State, closest, references):
-    """The impact in `state`, of no impulses if there is none; the memory with which motion goes on; and a guess of its
-    modes."""
-    hit, found = impact.meet(system, state, closest, references, stepper.impacts == "sequential")
-    memory = radau_contact.steady(stepper.stages, system, hit.state, found)
-    ahead = dataclasses.replace(memory, rates=memory.rates + found.h * found.acceleration)
-    return hit, memory, radau_contact.modes_at_end(stepper, system, hit.state, ahead)
-
-
 @jit
 def _here(system: System, state: State, memory: Memory):
-    """Closest points and tangents of `memory`, as `_resume` asks for them."""
+    """Closest points and tangents of `memory`, as `after_events.resume` asks for them."""
     references = jnp.concatenate([*memory.references, jnp.zeros((0, system.dimension))])
     return tuple(stage_records.long_forms(system, state, memory.constraints)), in_user_order(system, references)
 
@@ -88,7 +78,8 @@ def _here(system: System, state: State, memory: Memory):
 def _programs(ahead: Callable, stepper: RadauContact, system: System, state: State, references, limits: Limits, h) -> None:
     """What a run from `state` calls, for `compilation.prepare`."""
     closest = ahead(closest_points, system, state)
-    hit, memory, modes = ahead(_resume, stepper, system, state, closest, references)
+    holds = ahead(after_events.at_rest, system, state, closest) if system.sticks_more else ()
+    hit, memory, modes = ahead(after_events.resume, stepper, system, state, closest, references, holds)
     after = hit.state
     way = way_from(stepper, system, Point(after, memory, modes, np.asarray(False), h))
     _, taken, *_ = ahead(advance, stepper, system, way, limits)
@@ -288,7 +279,8 @@ class _Driver:
         of the paper's scheme find the centres of pressure. One that is not taken leaves the forces;
         where it, or the motion after the impact, tells that bodies meet elsewhere than at that point,
         a tiny one before it goes through the impact."""
-        hit, memory, guess = _resume(self.stepper, self.system, state, closest, references)
+        broke = bool(self.landed) and self.landed[-1].kind == "slips"
+        hit, memory, guess, modes = after_events.found(self.stepper, self.system, state, closest, references, modes, broke)
         # those found here are as good as the start from `closest`, which may be of another corner
         gaps = self.taken[-1].contacts.gap[-1] if self.taken else self.gaps
         memory = dataclasses.replace(memory, gaps=jax.device_put(gaps))
@@ -308,14 +300,14 @@ class _Driver:
             self._count_impact(hit)
         else:
             self.point = dataclasses.replace(self.point, state=state)
-            self._take(euler_steps.through(*self._one(), state, self._gaps(), self._sizes(_THROUGH), self.step_tolerance))
+            self._take(euler_steps.through(*self._one(), state, Known(self._gaps()), self._sizes(_THROUGH), self.step_tolerance))
             found = self._forces(self.point.state)
         if found.solved:
             memory = euler_steps.memory_before(self.stepper.stages, self.system, found)
             self.point = dataclasses.replace(self.point, memory=memory)
 
     def _forces(self, state: State) -> euler_steps.Series:
-        found = euler_steps.forces(*self._one(), state, self._gaps(), self._sizes(_FORCES), self.step_tolerance)
+        found = euler_steps.forces(*self._one(), state, self._known(), self._sizes(_FORCES), self.step_tolerance)
         self.starts += found.starts
         return found
 
@@ -340,7 +332,7 @@ class _Driver:
         self.point = dataclasses.replace(self.point, h=np.asarray(self.small))
         sizes = self._sizes(_ACROSS, count)
         with doing(f"steps of first order from t = {float(self.point.state.time):.6g} s"):
-            found = euler_steps.steps(*self._one(), self.point.state, self._gaps(), sizes, self.step_tolerance, count)
+            found = euler_steps.steps(*self._one(), self.point.state, self._known(), sizes, self.step_tolerance, count)
         if rebounds and found.solved and euler_steps.meet(self.system, found):
             self.failure = "bodies met in a step of first order, which knows no `restitution`. Try another `tol`."
             return
@@ -373,6 +365,10 @@ class _Driver:
     def _gaps(self):
         """Of the present point (nc,) [m]."""
         return self.point.memory.gaps
+
+    def _known(self) -> Known:
+        """Of the present point, with what sticks in it."""
+        return Known(self._gaps(), after_events.told_slips(self.system, self.point.modes))
 
     def _sizes(self, sizes, count: int = 1) -> list[float]:
         """In seconds; `count` such steps do not pass the end."""

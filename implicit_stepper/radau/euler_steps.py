@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -45,23 +45,35 @@ class Series:
     solved: bool
 
 
+class Known(NamedTuple):
+    """Of the state from which steps begin: the `gaps` (nc,) [m] of its contacts; and where what sticks has a coefficient of
+    its own, the `slips` per group of constraints (n,) [m/s], if not those of its velocities."""
+
+    gaps: Any
+    slips: tuple | None = None
+
+    def told(self, memory):
+        """The `memory` of a stepper with these slips."""
+        return memory if self.slips is None else dataclasses.replace(memory, slips=self.slips)
+
+
 def steps(
-    stepper: GeometricallyImplicit, system: System, state: State, gaps, sizes: Sequence[float], tolerance: float, count: int
+    stepper: GeometricallyImplicit, system: System, state: State, known: Known, sizes: Sequence[float], tolerance: float, count: int
 ) -> Series:
-    """Up to `count` steps from `state`, where contacts have the `gaps` (nc,) [m], certified within `tolerance` and what
+    """Up to `count` steps from `state`, of which so much is `known`, certified within `tolerance` and what
     rounding adds to it, of one of `sizes` [s], the first ones by preference: those before the first that is not solved."""
-    for found in _tries(stepper, system, state, gaps, sizes, tolerance, count):
+    for found in _tries(stepper, system, state, known, sizes, tolerance, count):
         if found.solved:
             break
     return found
 
 
 def _tries(
-    stepper, system: System, state: State, gaps, sizes: Sequence[float], tolerance: float, count: int
+    stepper, system: System, state: State, known: Known, sizes: Sequence[float], tolerance: float, count: int
 ) -> Iterator[Series]:
     """Of all `sizes`, with the `starts` so far. The first ones are tried from their warm starts alone before the ladder is
     climbed for any: where a body pivots it takes seconds for a step whose neighbour in size takes milliseconds."""
-    memory, starts = anew(stepper, system, state, gaps), 0
+    memory, starts = known.told(anew(stepper, system, state, known.gaps)), 0
     for h, climbs in [*((h, False) for h in sizes[:_WARM]), *((h, True) for h in sizes)]:
         allowed = float(tolerance + rounding(system, state.position, state.velocity, h))
         found = _series(stepper, system, state, memory, h, 1 if climbs else count, allowed, climbs)
@@ -82,11 +94,11 @@ def _series(stepper, system: System, state: State, memory, h, count: int, tolera
 
 
 def forces(
-    stepper: GeometricallyImplicit, system: System, state: State, gaps, sizes: Sequence[float], tolerance: float
+    stepper: GeometricallyImplicit, system: System, state: State, known: Known, sizes: Sequence[float], tolerance: float
 ) -> Series:
     """One step from `state` that leaves its forces, of the first of `sizes` [s] that does. (Of a step that is certified
     although the solver stalled, the ladder leaves no memory.)"""
-    for found in _tries(stepper, system, state, gaps, sizes, tolerance, 1):
+    for found in _tries(stepper, system, state, known, sizes, tolerance, 1):
         if found.solved and _remembers(system, found):
             break
     return found
@@ -99,15 +111,15 @@ def _remembers(system: System, found: Series) -> bool:
 
 
 def through(
-    stepper: GeometricallyImplicit, system: System, state: State, gaps, sizes: Sequence[float], tolerance: float
+    stepper: GeometricallyImplicit, system: System, state: State, known: Known, sizes: Sequence[float], tolerance: float
 ) -> Series:
     """One step through an impact in `state`, which costs a share of the step: of the last of `sizes` [s], ever smaller ones,
     that is solved from the root of the one before; the first of these is the second size, or else the first. Where faces
     are nearly flat the ladder is no help for short steps."""
-    found = steps(stepper, system, state, gaps, sizes[1::-1], tolerance, 1)
+    found = steps(stepper, system, state, known, sizes[1::-1], tolerance, 1)
     for h in [h for h in sizes if h < found.h] if found.solved else ():
         allowed = float(tolerance + rounding(system, state.position, state.velocity, h))
-        guess = dataclasses.replace(found.memory, gaps=gaps)  # the root of another end, but the same start
+        guess = known.told(dataclasses.replace(found.memory, gaps=known.gaps))  # the root of another end, but the same start
         after, memory, record = warm(stepper, system, state, guess, h, 1, allowed)
         if not len(record.result):
             break

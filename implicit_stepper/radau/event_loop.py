@@ -26,9 +26,10 @@ from ..solvers.collocation import radau
 from ..solvers.static_condensation import Factors
 from ..stepping.loop import CHUNK
 from . import radau_contact
+from .after_events import broken
 from .error_control import Tolerance, next_step, ratio
 from .radau_contact import Attempt, Memory, RadauContact, Task
-from .stage_modes import switched
+from .stage_modes import equal, switched
 from .stages import Modes
 
 _LESS, _MUCH_LESS = 0.9, 0.25  # by which a refused step is shortened at least, and one whose modes are unclear
@@ -163,7 +164,7 @@ def advance(stepper: RadauContact, system: System, way: Way, limits: Limits):
     """Goes on from where a `way` is paused, otherwise begins anew at its point. The way then; `Taken` with a first axis of
     CHUNK, and how many of them are filled; `Counts` of this call. Pauses change no number."""
     zero, no, point = jnp.zeros((), int), jnp.asarray(False), way.point
-    clear = _equal(point.modes.touching, point.modes.pressed)
+    clear = equal(point.modes.touching, point.modes.pressed)
     plan = _ordinary(jnp.where(clear, int(Kind.HELD), int(Kind.FREE)), point, limits, point.h, no)
     factors = jax.tree.map(jnp.zeros_like, way.factors)
     shapes, _ = jax.eval_shape(functools.partial(_attempt, stepper), system, point, plan, factors)
@@ -212,17 +213,20 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     earlier, missed = _others_left(tried.margins, plan.event), _missed(tried.margins, plan.event)
     here = solved & landing & (h > 0) & (h <= 1.5 * plan.h) & ~missed
     last = jax.tree.map(lambda a: a[-1], tried.modes)
-    uniform = _equal(jax.tree.map(lambda a: jnp.broadcast_to(a[-1], a.shape), tried.modes), tried.modes)
-    same = uniform & _equal(last.touching, last.pressed) & (~point.known | _equal(point.modes, last))
+    uniform = equal(jax.tree.map(lambda a: jnp.broadcast_to(a[-1], a.shape), tried.modes), tried.modes)
+    same = uniform & equal(last.touching, last.pressed) & (~point.known | equal(point.modes, last))
     # forces are continuous where contact or sticking ends; only their slopes are not, which the estimate must see
     lenient = (way.failed >= _LENIENT) & (slopes <= 1)
 
+    slips, weaker = broken(system, point.modes, last)  # what mu_s does not hold has mu, and the step is solved again
+    slips = slips & free & solved
     keeps = held & solved & (event < 0)
-    regular = (free & solved & same) | keeps
-    takes = fine & (regular | (free & solved & lenient))
+    regular = (free & solved & same & ~slips) | keeps
+    takes = fine & (regular | (free & solved & lenient & ~slips))
+    loosens = slips & ~point.known
     lands = here & fine & ~earlier
-    refused = solved & ~fine & (free | keeps | here)
-    unclear = solved & fine & free & ~takes & ~point.known  # the modes after an event: a short step has one set of them
+    refused = solved & ~fine & ((free & ~loosens) | keeps | here)
+    unclear = solved & fine & free & ~takes & ~point.known & ~loosens  # the modes after an event: a short step has one set of them
     # forces that are not unique may leave their halves where others would not: the problem as it stands finds those
     left = held & solved & (event >= 0) & point.known & (tried.unique | plan.tested)
     finds, searches = left & (theta >= _EARLY), left & (theta < _EARLY)
@@ -230,7 +234,7 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     switches = free & point.known & ~(takes | refused)
     near = plan.approached | (theta * h <= _SHORT * way.last)
     again = here & fine & earlier
-    fails = ~(takes | lands | refused | unclear | frees | switches | left | again)
+    fails = ~(takes | lands | refused | unclear | frees | switches | left | again | loosens)
 
     wanted = next_step(stepper.stages, h, size)
     full = jnp.where(h < point.h, jnp.maximum(wanted, point.h), wanted)
@@ -243,7 +247,9 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     after = jax.tree.map(lambda a, b: jnp.where(landing, a, b), switched(point.modes, plan.event), modes)
     reached = Point(step.state, step.memory, after, takes, wanted)
     accepts = takes | lands
-    point = jax.tree.map(lambda a, b: jnp.where(accepts, a, b), reached, dataclasses.replace(point, h=wanted))
+    named = jax.tree.map(lambda a, b: jnp.where(loosens, a, b), weaker, point.modes)
+    stays = dataclasses.replace(point, modes=named, h=wanted)
+    point = jax.tree.map(lambda a, b: jnp.where(accepts, a, b), reached, stays)
     one = Taken(step.state, step.contacts, step.stats, modes, h)
     counts = Counts(counts.solves + 1, counts.inaccurate + refused, counts.landings + landing)
     failed = jnp.where(accepts, 0, way.failed + (fails & ~free))
@@ -308,9 +314,3 @@ def _first_left(count: int, margins):
     before, after = (values[jnp.minimum(when[event] + i, _SAMPLES), event] for i in (0, 1))
     share = jnp.clip(before / jnp.where(before > after, before - after, 1.0), 0.0, 1.0)
     return jnp.where(when[event] < _SAMPLES, event, -1), (when[event] + share) / _SAMPLES
-
-
-def _equal(one, other):
-    """Whether two trees of booleans are equal, ()."""
-    same = jax.tree.map(lambda a, b: jnp.all(a == b), one, other)
-    return functools.reduce(jnp.logical_and, jax.tree.leaves(same), jnp.asarray(True))

@@ -18,6 +18,7 @@ import numpy as np
 from ..constraints import detection, joint, joint_limits, joint_rows, linear_rows
 from ..constraints.detection import Nearby
 from ..constraints.linear_rows import Rows
+from ..constraints.static_friction import contact_coefficients, joint_coefficients
 from ..model import bodies
 from ..model.bodies import State
 from ..model.records import Contacts
@@ -73,7 +74,10 @@ def meet(system: System, state: State, closest, references=None, sequential: boo
     of_contacts, count = every.contacts, system.contact_count
     contacts = detection.record(here, of_contacts, gamma[:count], state.velocity, here.geometry.psi)
     moving = dataclasses.replace(state, velocity=velocity)
-    contacts = dataclasses.replace(contacts, joints=joint.record(system, moving, solved.multipliers))
+    of_joints = joint.record(system, moving, solved.multipliers)
+    if of_joints is not None:
+        of_joints = dataclasses.replace(of_joints, mu=joint_coefficients(system))
+    contacts = dataclasses.replace(contacts, joints=of_joints, mu=contact_coefficients(system))
     impact = Impact(moving, contacts, met, jnp.any(gamma[:, 0] > 0), here.converged & solved.converged)
     found = _forces(system, here, of_contacts, solved.pressing[:count] / h, velocity, (solved.after - velocity) / h, h)
     pulls = tuple(

@@ -50,7 +50,7 @@ def impact_violations(
         frames = jax.vmap(mechanics.frame_of)(record, *sides[0])
         (v_n, v, _), after_it = (jax.vmap(mechanics.slip)(frames, *of) for of in sides)
         fastest += [jnp.max(jnp.abs(v_n)), jnp.max(mechanics.length(group.e * v))]
-        moving.append((group, record, *after_it[:2], v_n))
+        moving.append((group, record, *after_it[:2], v_n, v))
         jump = jump - mechanics.on_bodies(system, group, frames, record.normal_impulse, record.friction_impulse)[0]
     if system.joints:
         fastest += joint_violations.limit_speeds(system, before)
@@ -77,29 +77,42 @@ def impact_violations(
 
 
 def _laws(
-    units, slight, sums: bool, member: ContactGroup, record: Contacts, v_n, v, before, impulse
+    units, slight, sums: bool, member: ContactGroup, record: Contacts, v_n, v, before, slid, impulse
 ) -> dict[str, jax.Array]:
     """Violations () of one contact whose bodies have the velocity v_n () and slips v (k,) [m/s] after the impact, and the
-    normal velocity `before` () it; rebounds slower than `slight` () do not happen."""
+    normal velocity `before` () and slips `slid` (k,) before it; rebounds slower than `slight` () do not happen."""
     if member.restitution is not None and not sums:
         share = -member.restitution * before
         v_n = v_n - jnp.where(share > slight, share, 0.0)
     p_n, w, on = record.normal_impulse, member.e * v, member.e > 0
+    P, apart = jnp.maximum(impulse, p_n), jnp.maximum(jnp.abs(record.gap) / units.length - _TOUCHING, 0.0)
     y = jnp.where(on, record.friction_impulse / jnp.where(on, member.e, 1.0), 0.0)
-    sigma, P = mechanics.length(w), jnp.maximum(impulse, p_n)
-    F, V = jnp.maximum(P, member.mu * p_n), jnp.maximum(units.speed, sigma)
-    apart = jnp.maximum(jnp.abs(record.gap) / units.length - _TOUCHING, 0.0)
     if member.compliance is not None:  # has no impulse
         apart = jnp.maximum(apart, 1.0)
     found = {
         "gap": jnp.where(apart > 0, 0.0, jnp.maximum(-v_n, 0.0) / units.speed),
         "normal impulse": jnp.maximum(-p_n, 0.0) / P,
         "p_n _|_ f(a2)": jnp.minimum(jnp.abs(p_n) / P, jnp.maximum(jnp.abs(v_n) / units.speed, apart)),
-        "cone": jnp.maximum(mechanics.length(y) - member.mu * p_n, 0.0) / F,
-        "friction": jnp.max(jnp.abs(member.mu * p_n * w + y * sigma)) / (F * V),
-        "dissipation": jnp.abs(dissipation_defect(member.mu, p_n, y, w)) / (F * V),
         "no impulse on an axis without friction": jnp.max(jnp.where(on, 0.0, jnp.abs(record.friction_impulse))) / P,
     }
+    rubs = _friction(units, member.mu, P, p_n, y, w)
+    if member.mu_s is not None:  # what slips neither before it nor after has this one, unless that does not hold it
+        slips = (mechanics.length(member.e * slid) + mechanics.length(w)) / units.speed
+        held = {name: value + slips for name, value in _friction(units, member.mu_s, P, p_n, y, w).items()}
+        better = functools.reduce(jnp.maximum, held.values()) < functools.reduce(jnp.maximum, rubs.values())
+        rubs = {name: jnp.where(better, held[name], value) for name, value in rubs.items()}
+    found |= rubs
     if sums:
         found |= {"p_n _|_ f(a2)": jnp.minimum(jnp.abs(p_n) / P, apart), "friction": 0.0 * P, "dissipation": 0.0 * P}
     return found
+
+
+def _friction(units, mu, P, p_n, y, w) -> dict[str, jax.Array]:
+    """Violations () of friction with the coefficient `mu` () and the scaled slip `w` (k,) after the impact."""
+    sigma = mechanics.length(w)
+    F, V = jnp.maximum(P, mu * p_n), jnp.maximum(units.speed, sigma)
+    return {
+        "cone": jnp.maximum(mechanics.length(y) - mu * p_n, 0.0) / F,
+        "friction": jnp.max(jnp.abs(mu * p_n * w + y * sigma)) / (F * V),
+        "dissipation": jnp.abs(dissipation_defect(mu, p_n, y, w)) / (F * V),
+    }

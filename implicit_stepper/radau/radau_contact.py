@@ -16,6 +16,7 @@ from shapes.arguments import positive
 from ..constraints.conditions import Constraint
 from ..constraints.detection import cold_closest
 from ..constraints.friction import FRICTION_ROWS
+from ..constraints.static_friction import with_mu_s
 from ..implicit_euler import energy, ncp
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model import checks, rotation
@@ -163,7 +164,8 @@ def attempt(
     stepper: RadauContact, system: System, state: State, memory: Memory, task: Task, factors: Factors
 ) -> tuple[Attempt, Factors]:
     """The step from `state`, after `memory`, that `task` asks for, beginning with the `factors` of a Jacobian of another
-    step; and the last ones."""
+    step; and the last ones. What sticks in the task's modes has the coefficient mu_s."""
+    system = with_mu_s(system, task.modes.sticking) if system.sticks_more else system
     whole = stages.stage_problem(system, state, task.h, memory.references, stepper.stages, stepper.friction)
 
     def cut(z):

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from shapes.small_algebra import inner
+
 from ..constraints import certificate_mechanics as mechanics
 from ..constraints import joint_violations
 from ..constraints.certificate_mechanics import Bodies, Frame, beyond_rounding
@@ -22,6 +24,7 @@ from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
 from ..model.units import Scales, scales
 from ..solvers.collocation import radau
+from ..stepping.run_certificate import HELD
 
 _OPEN = 100.0  # the rate of a gap is asked for, by `stages`, where the gap is below this share of it
 _SLIGHT = 1e-6  # of g h: bodies that close more slowly than that do so by rounded input
@@ -35,7 +38,8 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     end's velocity is the last stage's, but for what the contacts' impulses exceed those of the stages; all (nb,). "eta"
     (nc,) holds that contacts have an eta only where they touch, compliant ones none, and that what carries does not part;
     "end" (nc,) is 1 where the contact at the end is not that of the last stage, or the stages have another `gap_start`;
-    IMPACT_WITHIN (nc,) holds that no impact falls into the step, see `_impact_within`. What is free in `certificate` is free
+    IMPACT_WITHIN (nc,) holds that no impact falls into the step, see `_impact_within`; HELD that what has the
+    coefficient mu_s does not slip as it begins. What is free in `certificate` is free
     here.
     """
     units, own, d = scales(system, h), contacts.stages, system.dimension
@@ -128,7 +132,11 @@ def _with_contacts(system: System, units: Scales, h, sums: _Sums, contacts: Cont
         jump = jump - total(jax.tree.map(lambda a: a[-1], frames), of_group(extra), of_group(extra_friction))[0]
         first = jax.vmap(functools.partial(mechanics.of_contacts, group))(begun)
         met = jax.vmap(functools.partial(_impact_within, units, h), (0, 0, 1, 1, 1, 1), 1)
-        parts.append(violations | {IMPACT_WITHIN: met(group, impulse, frames, record, *first)})
+        violations |= {IMPACT_WITHIN: met(group, impulse, frames, record, *first)}
+        if record.mu is not None:
+            held = jax.vmap(functools.partial(_held, units), (0, 1, 1, 1, 1), 1)(group, frames, record, *first)
+            violations |= {HELD: held}
+        parts.append(violations)
     in_order = functools.partial(in_user_order, system)
     joined = jax.tree.map(lambda *of: jax.vmap(in_order)(jnp.concatenate(of, axis=1)), *parts) if parts else {}
     return _Sums(pushed, passing, shift, jump), joined
@@ -169,6 +177,17 @@ def _impact_within(
     speed = jnp.maximum(apart, beyond_rounding(jnp.maximum(closing, 0.0), jnp.max(fast)))
     p_n = record.normal_impulse
     return jnp.minimum(jnp.abs(p_n) / jnp.maximum(impulse, p_n), jnp.maximum(speed / units.speed - _SLIGHT, 0.0))
+
+
+def _held(units: Scales, member: ContactGroup, frames: Frame, record: Contacts, body_1: Bodies, body_2: Bodies):
+    """Violations (s,) of one contact: where it has the coefficient mu_s, it does not slip as the step begins. As in
+    `_impact_within`, the slip then is what those of the stages' frames extrapolate to, less how much these vary."""
+    _, v, fast = jax.vmap(mechanics.slip)(frames, body_1, body_2)
+    w = member.e * v
+    varies = jnp.sum(jnp.max(w, axis=0) - jnp.min(w, axis=0))
+    slip = mechanics.length(radau(len(w)).at_start @ w) - varies
+    slips = beyond_rounding(jnp.maximum(slip, 0.0), jnp.max(inner(member.e, fast)))
+    return jnp.where(record.mu > member.mu, slips / units.speed, 0.0)
 
 
 def _differs(contacts: Contacts, stages: Contacts):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -49,3 +51,9 @@ def switched(modes: Modes, event) -> Modes:
         parts.append(Held(touching, touching, sticking, held.active ^ left[:, 2:]))
         start += count * width
     return Modes(*(tuple(part) for part in zip(*parts, strict=True))) if parts else modes
+
+
+def equal(one, other):
+    """Whether two trees of booleans are equal, ()."""
+    same = jax.tree.map(lambda a, b: jnp.all(a == b), one, other)
+    return functools.reduce(jnp.logical_and, jax.tree.leaves(same), jnp.asarray(True))

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from ..constraints import joint, kinematics
 from ..constraints.contact_group import ContactGroup
 from ..constraints.detection import most_multipliers
+from ..constraints.static_friction import contact_coefficients, joint_coefficients
 from ..model.bodies import State
 from ..model.records import Contacts, Joints, Stages, no_contacts
 from ..model.system import System, in_user_order, take
@@ -44,6 +45,9 @@ def records(problem: StageProblem, ats: At, gaps, rates) -> Contacts:
         )
         parts.append((own, point.eta))
     joined, eta = jax.tree.map(lambda *a: jax.vmap(lambda v: in_user_order(system, v))(jnp.concatenate(a, axis=1)), *parts)
+    mu = contact_coefficients(system)
+    if mu is not None:
+        joined = dataclasses.replace(joined, mu=jnp.broadcast_to(mu, (s, *mu.shape)))
     share = radau(s).A[-1]  # of each stage's impulse in that of the step
     end = jax.tree.map(lambda a: a[-1], joined)
     found = dataclasses.replace(
@@ -62,7 +66,8 @@ def _joints(problem: StageProblem, ats: At) -> Joints | None:
 
     def at_stage(time, motion, points):
         state = State(time, motion.position, motion.orientation, motion.velocity)
-        return joint.record(system, state, [p.multipliers for p in points], [p.eta for p in points])
+        found = joint.record(system, state, [p.multipliers for p in points], [p.eta for p in points])
+        return dataclasses.replace(found, mu=joint_coefficients(system))
 
     return jax.vmap(at_stage)(ats.time, ats.motion, points) if points else None
 
@@ -74,6 +79,7 @@ def _with_joints(contacts: Contacts, joints: Joints | None) -> Contacts:
     share, at_stages = radau(len(joints.closure)).A[-1], dataclasses.replace(contacts.stages.contacts, joints=joints)
     last = {name: jnp.tensordot(share, getattr(joints, name), 1) for name in ("impulse_1", "impulse_2", "multipliers")}
     end = Joints(**last, **{name: getattr(joints, name)[-1] for name in ("closure", "coordinate", "rate")})
+    end = dataclasses.replace(end, mu=None if joints.mu is None else joints.mu[-1])
     return dataclasses.replace(contacts, joints=end, stages=dataclasses.replace(contacts.stages, contacts=at_stages))
 
 

@@ -26,7 +26,7 @@ from ..radau.radau_contact import RadauContact
 from ..radau.stage_certificate import IMPACT_WITHIN
 from ..solvers.collocation import radau
 from ..stepping.loop import CHUNK, certificates
-from ..stepping.run_certificate import GAP_AT_START, gap_violations
+from ..stepping.run_certificate import GAP_AT_START, JOINT_HELD, gap_violations, held_violations
 from .jumps import jump_of
 from .trajectory import Trajectory, assembled
 
@@ -74,7 +74,9 @@ def violations(stepper: RadauContact, system: System, run: Run) -> dict[str, np.
     for step in impacts(run.steps):
         for name, values in impact_violations(system, *impact(states, run.steps, step), sums).items():
             found[name][step] = np.maximum(found[name][step], values)
-    return found | {GAP_AT_START: gap_violations(system, run.gaps, run.steps.contacts)}
+    held = held_violations(system, None, run.steps.contacts)
+    held = {JOINT_HELD: held[JOINT_HELD]} if JOINT_HELD in held else {}
+    return found | {GAP_AT_START: gap_violations(system, run.gaps, run.steps.contacts)} | held
 
 
 def impacts(steps: Taken) -> np.ndarray:

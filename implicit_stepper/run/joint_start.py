@@ -23,7 +23,8 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool) ->
     """Raises `ValueError` for a stepper without joints or static friction that the scene has, for limits in steps of one
     length that cannot meet them (`fixed`), and for a `state` whose velocities would tear a joint."""
     faces = any(not group.pair.smooth for group in system.groups)
-    refuse_static_friction(stepper, system)
+    if fixed or not isinstance(stepper, RadauContact):
+        refuse_static_friction(stepper, system)
     if fixed or faces:
         refuse_rebounds(system)
     if isinstance(stepper, RadauContact) and stepper.impacts == "sequential" and (fixed or faces):

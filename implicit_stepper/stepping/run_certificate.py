@@ -16,7 +16,7 @@ from .fallback import Climb, Several
 from .stepper import Stepper
 
 GAP_AT_START = "gap at the start"  # a violation's name
-HELD = "held by static friction", "joint held by static friction"
+HELD, JOINT_HELD = "held by static friction", "joint held by static friction"
 
 
 def first_gaps(system: System, closest) -> np.ndarray:
@@ -52,14 +52,14 @@ def held_violations(system: System, last: Contacts | None, contacts: Contacts) -
         for group in system.groups:
             mu[list(group.numbers)] = group.mu
         slips = before(contacts.sigma, None if last is None else last.sigma)
-        found[HELD[0]] = np.where(np.asarray(contacts.mu) > mu, slips, 0.0) / unit
+        found[HELD] = np.where(np.asarray(contacts.mu) > mu, slips, 0.0) / unit
     if contacts.joints is not None and contacts.joints.mu is not None:
         mu, lever = np.zeros((2, len(system.joint_names)))
         for group in system.joints:
             if group.mu_s is not None:
                 mu[list(group.numbers)], lever[list(group.numbers)] = group.mu, group.lever
         rate = before(contacts.joints.rate, None if last is None else last.joints.rate)[..., 0]
-        found[HELD[1]] = np.where(np.asarray(contacts.joints.mu) > mu, lever * abs(rate), 0.0) / unit
+        found[JOINT_HELD] = np.where(np.asarray(contacts.joints.mu) > mu, lever * abs(rate), 0.0) / unit
     return found
 
 

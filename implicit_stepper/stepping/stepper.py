@@ -68,8 +68,8 @@ def refuse_static_friction(stepper: Stepper, system: System) -> None:
     joints = [system.joint_names[group.numbers[0]] for group in system.joints if group.mu_s is not None]
     where = " and ".join(system.contact_names[with_it[0]]) if with_it else f"joint {joints[0]!r}"
     raise ValueError(
-        f"`stepper` = {stepper!r} has one coefficient of friction, and {where} a `mu_s` of its own for what sticks: take "
-        "GeometricallyImplicit, or leave `mu_s` out."
+        f"`stepper` = {stepper!r} has one coefficient of friction in steps of given length, and {where} a `mu_s` of its own "
+        "for what sticks: take GeometricallyImplicit, or RadauContact with `tol`, or leave `mu_s` out."
     )
 
 

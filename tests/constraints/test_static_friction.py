@@ -17,6 +17,7 @@ G, H = 9.81, 0.01
 MU_S, MU = 0.5, 0.3
 STEEP = np.arctan(MU_S * (1 + np.array([-1e-9, 1e-9])))
 SPRING, BELT = 20.0, 0.1  # [N/m], [m/s]
+AXES = 0.2, 0.1  # [m]
 WHEEL, RADIUS, RAMP = 0.1, 0.1, 0.4  # [kg m^2], [m], [N m/s]
 BREAKS = MU_S * G / (SPRING * BELT), MU_S * RADIUS * G / RAMP  # [s], of the block on the belt and of the wheel
 LAW = ist.FrictionEllipsoid(MU, mu_s=MU_S)
@@ -91,6 +92,94 @@ def test_a_wheel_breaks_away_as_its_axle_says(run):
     np.testing.assert_array_equal(run.joints.mu[:, -1], np.where(holds, MU_S, MU))
 
 
+def pulled(inertia=1e12, angle=0.0, velocity=(0, 0, 0)):
+    """An ellipse on the ground, or above it, that a spring pulls whose other end runs away; and the wheel. One structure, so
+    that its programs are compiled once."""
+    made = ist.Scene(dimension=2, length_scale=0.1)
+    floor = made.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    a, b = AXES
+    where = {"position": (0, np.hypot(a * np.sin(angle), b * np.cos(angle))), "angle": angle, "velocity": velocity}
+    pull = ist.Wrench(("k * (v * t - x)", 0), parameters={"k": SPRING, "v": BELT})
+    body = made.add_body(name="body", shape=shapes.Ellipse(AXES), mass=1.0, inertia=inertia, wrench=pull, **where)
+    made.add_contact(floor, body, friction=LAW)
+    wheel = made.add_body(name="wheel", shape=shapes.Disc(0.2), mass=1.0, inertia=WHEEL, position=(3, 0), wrench=ramp)
+    pin = ist.BallJoint((3, 0), (0, 0), friction=ist.JointFriction(MU, radius=RADIUS, mu_s=MU_S))
+    made.add_joint(floor, wheel, pin, name="axle")
+    return made
+
+
+@pytest.fixture(scope="module")
+def chosen():
+    return ist.simulate(pulled(), ist.RadauContact(), tol=1e-8, duration=6.0)
+
+
+def test_chosen_steps_break_away_at_events(chosen):
+    """The axle and the body let go, the body sticks after half a swing and a bit, and lets go again after the end of the
+    spring has run on by twice its reach."""
+    rate, reach = np.sqrt(SPRING), (MU_S - MU) * G / SPRING  # [1/s], [m]
+    sticks = BREAKS[0] + (2 * np.pi - 2 * np.arctan(reach * rate / BELT)) / rate
+    told = [("axle", "slips"), (0, "slips"), (0, "sticks"), (0, "slips")]
+    assert [event[1:] for event in chosen.events] == told
+    times = BREAKS[1], BREAKS[0], sticks, sticks + 2 * reach / BELT
+    np.testing.assert_allclose([event.time for event in chosen.events], times, rtol=0, atol=1e-8)
+    since = np.maximum(chosen.time - BREAKS[1], 0)
+    spin = (RAMP * since * (since + 2 * BREAKS[1]) / 2 - MU * RADIUS * G * since) / WHEEL
+    np.testing.assert_allclose(chosen.body("wheel").velocity[:, 2], spin, rtol=0, atol=1e-11)
+    assert chosen.counts["one-stage steps"] == 0
+
+
+def test_chosen_steps_tell_their_coefficients(chosen):
+    """Each from the event before it on, certified: neither another one, nor mu_s of what slips."""
+    begun, times = chosen.time[:-1], [event.time for event in chosen.events]
+    slipping = (begun >= times[1]) & ~((begun >= times[2]) & (begun < times[3]))
+    np.testing.assert_array_equal(chosen.contacts.mu[:, 0], np.where(slipping, MU, MU_S))
+    np.testing.assert_array_equal(chosen.joints.mu[:, 0], np.where(begun < times[0], MU_S, MU))
+    system, _ = pulled().build()
+    states = State(chosen.time, chosen.position, chosen.orientation, chosen.velocity)
+    begins = int(np.argmax(slipping))
+    part = slice(begins, begins + CHUNK)
+    first, ends = (jax.tree.map(lambda a, at=at: a[at], states) for at in (begins, slice(begins + 1, begins + CHUNK + 1)))
+    contacts = jax.tree.map(lambda a: a[part], chosen.contacts)
+    fast = contacts.sigma[:, 0] > 0.1  # [m/s], more than it varies by in a step
+    assert np.sum(fast) > 20
+    for name, lie in (("static friction", 0.4), ("held by static friction", MU_S)):
+        mu = np.full_like(contacts.stages.contacts.mu, lie)
+        lies = dataclasses.replace(contacts.stages, contacts=dataclasses.replace(contacts.stages.contacts, mu=mu))
+        told = dataclasses.replace(contacts, stages=lies)
+        found = certificates(ist.RadauContact(), system, first, ends, told, chosen.h[part])[name][:, 0]
+        assert np.max(chosen.certificate[name]) <= 1e-10
+        assert np.all(found[1:][fast[:-1]] > 1e-4)
+
+
+def test_what_comes_to_touch_without_slip_is_held_by_mu_s():
+    """The ellipse falls straight, tilted: what stops its lowest point needs a ratio of impulses between mu and mu_s."""
+    tilt, inertia, (a, b) = 0.3, 0.008, AXES
+    height = np.hypot(a * np.sin(tilt), b * np.cos(tilt))
+    away = np.array([-(a**2 - b**2) * np.sin(tilt) * np.cos(tilt) / height, -height])  # of that point from the centre
+    spin = away[0] / (inertia + away @ away)  # about the point, which does not move
+    velocity = spin * np.array([away[1], -away[0]])
+    assert MU < abs(velocity[0]) / (1 + velocity[1]) < MU_S
+    found = ist.simulate(pulled(inertia, tilt, (0, -1, 0)), ist.RadauContact(), tol=1e-8, duration=1e-3)
+    np.testing.assert_allclose(found.velocity[1, 0], [*velocity, spin], rtol=0, atol=1e-9)
+    assert found.contacts.mu[1, 0] == MU_S
+
+
+def test_a_block_on_its_face_breaks_away():
+    """Under a growing push, at mu_s m g; then mu m g is what it meets."""
+    made = ist.Scene(dimension=2, length_scale=0.1)
+    floor = made.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    shape = shapes.Polygon([(-0.2, -0.1), (0.2, -0.1), (0.2, 0.1), (-0.2, 0.1)])
+    push = ist.Wrench(("0.5 * t", 0))
+    box = made.add_body(name="box", shape=shape, mass=1.0, position=(0, 0.1), wrench=push)
+    made.add_contact(floor, box, friction=LAW)
+    found = ist.simulate(made, ist.RadauContact(), tol=1e-8, duration=12.0)
+    breaks = MU_S * G / 0.5
+    assert [event[1:] for event in found.events] == [(0, "slips")]
+    assert found.events[0].time == pytest.approx(breaks, abs=1e-8)
+    since = np.maximum(found.time - breaks, 0)
+    np.testing.assert_allclose(found.velocity[:, 0, 0], 0.25 * since * (since + 2 * breaks) - MU * G * since, atol=1e-9)
+
+
 def test_what_holds_is_certified(run, scene):
     """A coefficient that is neither, mu_s of what slips, and mu_s of what slipped before."""
     system, _ = scene.build()
@@ -144,7 +233,7 @@ def test_steppers_that_have_one_coefficient_say_so(stepper):
     of_joint = ist.JointFriction(MU, radius=RADIUS, mu_s=MU_S)
     for made, where in ((small(LAW), "floor and disc"), (small(MU, of_joint), "joint 'axle'")):
         if where == "floor and disc" or stepper.takes_joints:
-            with pytest.raises(ValueError, match=f"has one coefficient of friction, and {where} a `mu_s`.*take Geom"):
+            with pytest.raises(ValueError, match=f"has one coefficient.*, and {where} a `mu_s`.*take Geom"):
                 ist.simulate(made, stepper, h=H, duration=H)
 
 

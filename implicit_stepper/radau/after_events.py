@@ -1,0 +1,93 @@
+"""How motion goes on after an event: velocities after what met in it, the forces then, and what holds on by static friction.
+
+What does not slip has the coefficient mu_s, unless mu_s does not hold it: where it slips with mu_s it has mu, as has what
+has just broken away.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..constraints.static_friction import NO_SLIP, slips, with_mu_s
+from ..model.bodies import State
+from ..model.system import System
+from ..runtime.compilation import jit
+from . import impact, radau_contact
+from .impact import Impact
+from .radau_contact import Memory, RadauContact
+from .stages import Modes
+
+_SLIPS = 1.0  # [m/s]: any slip that is one
+
+
+@functools.partial(jit, static_argnums=0)
+def resume(stepper: RadauContact, system: System, state: State, closest, references, holds):
+    """The impact in `state`, of no impulses if there is none; the memory with which motion goes on; and a guess of its
+    modes. `holds`: per group of constraints which of them (n,) have mu_s; empty where all have one coefficient."""
+    system = with_mu_s(system, holds) if system.sticks_more else system
+    hit, found = impact.meet(system, state, closest, references, stepper.impacts == "sequential")
+    memory = radau_contact.steady(stepper.stages, system, hit.state, found)
+    ahead = dataclasses.replace(memory, rates=memory.rates + found.h * found.acceleration)
+    return hit, memory, radau_contact.modes_at_end(stepper, system, hit.state, ahead)
+
+
+@jit
+def at_rest(system: System, state: State, closest) -> tuple[jax.Array, ...]:
+    """Per group of constraints, which of them (n,) do not slip in `state`; no group where all have one coefficient."""
+    least = NO_SLIP * jnp.sqrt(system.acceleration * system.length)
+    return tuple(
+        jnp.ones(len(group.bodies), bool) if slip is None else slip <= least
+        for group, slip in zip(system.constraints, slips(system, state, closest), strict=True)
+    )
+
+
+def found(
+    stepper: RadauContact, system: System, state: State, closest, references, modes: Modes | None, broke: bool
+) -> tuple[Impact, Memory, Modes, Modes | None]:
+    """What `resume` says with mu_s for all that it holds; and the `modes` after the event, if they are known, in which
+    nothing sticks that it does not hold. `broke`: whether the event is that something broke away."""
+    if not system.sticks_more:
+        return *resume(stepper, system, state, closest, references, ()), modes
+    holds = list(map(np.asarray, at_rest(system, state, closest)))
+    if modes is not None:
+        stuck = [np.asarray(own) for own in modes.sticking]
+        holds = stuck if broke else [a | b for a, b in zip(holds, stuck, strict=True)]
+    while True:
+        hit, memory, guess = resume(stepper, system, state, closest, references, tuple(holds))
+        slipping = [on & ~np.asarray(own) for on, own in zip(guess.touching, guess.sticking, strict=True)]
+        left = [a & ~b for a, b in zip(holds, slipping, strict=True)]
+        if all(np.array_equal(a, b) for a, b in zip(holds, left, strict=True)):
+            break
+        holds = left
+    if modes is not None:
+        sticking = tuple(
+            own if group.mu_s is None else own & on
+            for group, own, on in zip(system.constraints, modes.sticking, holds, strict=True)
+        )
+        modes = dataclasses.replace(modes, sticking=sticking)
+    return hit, memory, guess, modes
+
+
+def told_slips(system: System, modes: Modes) -> tuple | None:
+    """For the memory of steps of one stage: slips (n,) [m/s] per group by which these know what sticks in `modes`."""
+    if not system.sticks_more:
+        return None
+    return tuple(
+        None if group.mu_s is None else np.where(own, 0.0, _SLIPS)
+        for group, own in zip(system.constraints, modes.sticking, strict=True)
+    )
+
+
+def broken(system: System, named: Modes, found: Modes) -> tuple[jax.Array, Modes]:
+    """Whether () anything that is `named` to stick, by mu_s, slips with that in the modes `found`; and `named` without it."""
+    pairs = [
+        (own, own if group.mu_s is None else own & new)
+        for group, own, new in zip(system.constraints, named.sticking, found.sticking, strict=True)
+    ]
+    any_ = functools.reduce(jnp.logical_or, [jnp.any(a & ~b) for a, b in pairs], jnp.asarray(False))
+    return any_, dataclasses.replace(named, sticking=tuple(b for _, b in pairs))
