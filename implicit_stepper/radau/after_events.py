@@ -83,11 +83,12 @@ def told_slips(system: System, modes: Modes) -> tuple | None:
     )
 
 
-def broken(system: System, named: Modes, found: Modes) -> tuple[jax.Array, Modes]:
-    """Whether () anything that is `named` to stick, by mu_s, slips with that in the modes `found`; and `named` without it."""
+def broken(system: System, named: Modes, found: Modes, known) -> tuple[jax.Array, Modes]:
+    """Whether () anything that is `named` to stick, by mu_s, slips with that in the modes `found`, if these are `known` ();
+    and `named` without it."""
     pairs = [
         (own, own if group.mu_s is None else own & new)
         for group, own, new in zip(system.constraints, named.sticking, found.sticking, strict=True)
     ]
     any_ = functools.reduce(jnp.logical_or, [jnp.any(a & ~b) for a, b in pairs], jnp.asarray(False))
-    return any_, dataclasses.replace(named, sticking=tuple(b for _, b in pairs))
+    return known & any_, dataclasses.replace(named, sticking=tuple(b for _, b in pairs))

@@ -218,8 +218,7 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     # forces are continuous where contact or sticking ends; only their slopes are not, which the estimate must see
     lenient = (way.failed >= _LENIENT) & (slopes <= 1)
 
-    slips, weaker = broken(system, point.modes, last)  # what mu_s does not hold has mu, and the step is solved again
-    slips = slips & free & solved
+    slips, weaker = broken(system, point.modes, last, free & solved)  # has mu, and the step is solved again
     keeps = held & solved & (event < 0)
     regular = (free & solved & same & ~slips) | keeps
     takes = fine & (regular | (free & solved & lenient & ~slips))
@@ -243,13 +242,11 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
         [full, _MUCH_LESS * h, jnp.minimum(wanted, _LESS * h), _MUCH_LESS * plan.h, _APPROACH * theta * h],
         point.h,
     )
-    modes = jax.tree.map(lambda a, b: jnp.where(free, b, a), point.modes, last)
-    after = jax.tree.map(lambda a, b: jnp.where(landing, a, b), switched(point.modes, plan.event), modes)
+    modes, accepts = _either(free, last, point.modes), takes | lands
+    after = _either(landing, switched(point.modes, plan.event), modes)
     reached = Point(step.state, step.memory, after, takes, wanted)
-    accepts = takes | lands
-    named = jax.tree.map(lambda a, b: jnp.where(loosens, a, b), weaker, point.modes)
-    stays = dataclasses.replace(point, modes=named, h=wanted)
-    point = jax.tree.map(lambda a, b: jnp.where(accepts, a, b), reached, stays)
+    stays = dataclasses.replace(point, modes=_either(loosens, weaker, point.modes), h=wanted)
+    point = _either(accepts, reached, stays)
     one = Taken(step.state, step.contacts, step.stats, modes, h)
     counts = Counts(counts.solves + 1, counts.inaccurate + refused, counts.landings + landing)
     failed = jnp.where(accepts, 0, way.failed + (fails & ~free))
@@ -268,11 +265,9 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     )
     land = _Try(jnp.asarray(int(Kind.LANDING)), theta * h, event, step.memory, plan.approached, plan.tested)
     release = dataclasses.replace(plan, kind=jnp.asarray(int(Kind.FREE)))
-    choices = [(again | searches | switches, hold), (finds & near, land), (frees, release)]
-    following = ordinary
-    for chosen, other in choices:
-        following = jax.tree.map(lambda a, b, chosen=chosen: jnp.where(chosen, a, b), other, following)
-    following = jax.tree.map(lambda a, b: jnp.where(lands, a, b), plan, following)  # keeps the event's number
+    following = _either(again | searches | switches, hold, ordinary)
+    following = _either(frees, release, _either(finds & near, land, following))
+    following = _either(lands, plan, following)  # keeps the event's number
     stuck = ~accepts & (following.h < limits.shortest)
     return _Carry(
         way=Way(
@@ -289,6 +284,11 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
         count=carry.count + accepts,
         counts=counts,
     )
+
+
+def _either(which, one, other):
+    """One of two trees alike, the first where `which` ()."""
+    return jax.tree.map(lambda a, b: jnp.where(which, a, b), one, other)
 
 
 def _others_left(margins, event):

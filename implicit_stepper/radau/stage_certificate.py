@@ -39,8 +39,7 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     (nc,) holds that contacts have an eta only where they touch, compliant ones none, and that what carries does not part;
     "end" (nc,) is 1 where the contact at the end is not that of the last stage, or the stages have another `gap_start`;
     IMPACT_WITHIN (nc,) holds that no impact falls into the step, see `_impact_within`; HELD that what has the
-    coefficient mu_s does not slip as it begins. What is free in `certificate` is free
-    here.
+    coefficient mu_s does not slip as it begins. What is free in `certificate` is free here.
     """
     units, own, d = scales(system, h), contacts.stages, system.dimension
     s, nb = own.rates.shape[:2]
