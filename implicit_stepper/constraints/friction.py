@@ -63,8 +63,9 @@ class FrictionEllipsoid:
 @dataclasses.dataclass(frozen=True)
 class JointFriction:
     """Dry friction in a joint: of a hinge, or of a ball joint in the plane, a moment of at most mu `radius` |radial force|,
-    with the radius of the pin [m]; of a slider, without radius, a force of at most mu |force on the guide|. `mu_s` >= mu
-    holds what sticks until it slips, as that of a `FrictionEllipsoid`. Raises `ValueError` naming the argument."""
+    with the radius of the pin [m]; of a ball joint in space a moment of at most mu `radius` |force| against the relative
+    spin; of a slider, without radius, a force of at most mu |force on the guide|. `mu_s` >= mu holds what sticks until it
+    slips, as that of a `FrictionEllipsoid`. Raises `ValueError` naming the argument."""
 
     mu: float
     radius: float | None = None

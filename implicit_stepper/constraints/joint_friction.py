@@ -3,7 +3,7 @@
     |y| <= mu R(lambda),    y against w = r q' and of that length where w is not 0,    sigma = |w|
 
 y [N s] acts at the radius r along the coordinate q of the joint, by the moment r y of a hinge, and R is the reaction across
-it: of a hinge the radial force, of a slider the force on its guide. As R may change with y, solutions may cease to be unique
+it: of a hinge the radial force, of a slider the force on its guide. A `BallFrictionGroup` has y and w of three components. As R may change with y, solutions may cease to be unique
 where mu r is large against the lever of what drives the joint: it locks. That is physics, and not smoothed away.
 """
 
@@ -27,7 +27,7 @@ _SLIGHT = 1e-10  # of g h: a slip that is none
 
 
 class Point(NamedTuple):
-    """One joint at a stage: that of its closure; y () [N s], sigma () and w () [m/s]; and what records ask of any joint."""
+    """One joint at a stage: that of its closure; y (k,) [N s], sigma () and w (k,) [m/s]; and what records ask of any joint."""
 
     joint: Any
     y: jax.Array
@@ -41,7 +41,7 @@ class Point(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class FrictionGroup:
-    """n joints with friction: the `joint` itself; `along`, the coordinate that rubs, as a closure of one row; `mu` (n,) and
+    """n joints with friction: the `joint` itself; `along`, the coordinate that rubs, as a closure of k = 1 row; `mu` (n,) and
     the radius `lever` (n,) [m], 1 where the coordinate is a length; `mu_s` (n,), the coefficient of what sticks, None where
     that is mu. `across`, static: which multipliers are the reaction."""
 
@@ -69,9 +69,14 @@ class FrictionGroup:
         return self.joint.width
 
     @property
+    def rubbing(self) -> int:
+        """Components k of y."""
+        return self.along.width
+
+    @property
     def width(self) -> int:
         """Multipliers of the joint, y and sigma."""
-        return self.joint.width + 2
+        return self.joint.width + self.rubbing + 1
 
     @property
     def etas(self) -> int:
@@ -86,7 +91,7 @@ class FrictionGroup:
     @property
     def forces(self) -> np.ndarray:
         """Which of the unknowns of a stage are impulses: multipliers and y."""
-        return np.arange(self.width + self.etas) <= self.joint.width
+        return np.arange(self.width + self.etas) < self.joint.width + self.rubbing
 
     def with_etas(self, own):
         """Values for a stage, from those `own` (n, width) of a step of one stage."""
@@ -99,24 +104,31 @@ class FrictionGroup:
     def unknown_units(self, length, speed, impulse):
         """Units (n, width) of multipliers, y and sigma."""
         own = self.joint.unknown_units(length, speed, impulse)
-        return jnp.concatenate([own, impulse[:, None], jnp.broadcast_to(speed, (len(own), 1))], axis=1)
+        rubs = jnp.broadcast_to(impulse[:, None], (len(own), self.rubbing))
+        return jnp.concatenate([own, rubs, jnp.broadcast_to(speed, (len(own), 1))], axis=1)
 
     def links(self, nodes, sign: float) -> Links:
         """sigma follows from its row, and y where the joint slips by nothing; rows stand as closures, sigma, y."""
-        r = self.joint.width
-        return Links(nodes, self.width, r, ((r + 1, r, sign, sign > 0), (r, r + 1, sign, False)))
+        r, k = self.joint.width, self.rubbing
+        slips = tuple((r + i, r + 1 + i, sign, False) for i in range(k))
+        return Links(nodes, self.width, r, ((r + k, r, sign, sign > 0), *slips))
 
     def pressing(self) -> int:
         """Multipliers and y are left."""
-        return self.joint.width + 1
+        return self.joint.width + self.rubbing
+
+    def _split(self, unknowns):
+        """Multipliers (r,), y (k,), sigma () and, at a stage, etas (r,)."""
+        r, k = self.joint.width, self.rubbing
+        return unknowns[:r], unknowns[r : r + k], unknowns[r + k], unknowns[r + k + 1 :]
 
     def impulses(self, unknowns):
-        """What acts (r + 1,) [N s, N m s]: the multipliers of the joint and, along its coordinate, lever y."""
-        r = self.joint.width
-        return jnp.append(unknowns[:r], self.lever * unknowns[r])
+        """What acts (r + k,) [N s, N m s]: the multipliers of the joint and, along its coordinate, lever y."""
+        multipliers, y, _, _ = self._split(unknowns)
+        return jnp.concatenate([multipliers, self.lever * y])
 
     def equations(self, pose_1, pose_2, time):
-        """What the impulses are multipliers of (r + 1,): closures and coordinate."""
+        """What the impulses are multipliers of (r + k,): closures and coordinate."""
         own = (member.equations(pose_1, pose_2, time) for member in (self.joint, self.along))
         return jnp.concatenate(list(own))
 
@@ -126,8 +138,12 @@ class FrictionGroup:
         g, of_joint = self.joint.wrenches(multipliers[:r], motion_1, motion_2, time)
         if multipliers.size == r:
             return g, of_joint
-        _, rubbing = self.along.wrenches(multipliers[r:], motion_1, motion_2, time)
+        rubbing = self.moments(multipliers[r:], motion_1, motion_2, time)
         return g, jax.tree.map(jnp.add, of_joint, rubbing)
+
+    def moments(self, rubs, motion_1: Motion, motion_2: Motion, time):
+        """The wrenches of what `rubs` (k,) [N s, N m s] along the coordinate."""
+        return self.along.wrenches(rubs, motion_1, motion_2, time)[1]
 
     def rates(self, motion_1: Motion, motion_2: Motion, time):
         """As of the joint."""
@@ -146,42 +162,42 @@ class FrictionGroup:
         return length_of(multipliers[np.array(self.across)])
 
     def slip(self, motion_1: Motion, motion_2: Motion, time):
-        """w = r q' () [m/s]."""
-        return self.lever * self.along.rates(motion_1, motion_2, time)[0]
+        """w = r q' (k,) [m/s]."""
+        return self.lever * self.along.rates(motion_1, motion_2, time)
 
     def bound(self, multipliers, h):
-        """The most () [N s] that y can be in a step of h [s]."""
+        """The most () [N s] that |y| can be in a step of h [s]."""
         return self.mu * self.reaction(multipliers)
 
     def cone(self, units: Units, multipliers, y, sigma, w, h) -> Cone:
         """The law, dimensionless."""
-        bound, on = self.bound(multipliers, h) / units.impulse, jnp.ones(1, bool)
-        return Cone(bound, y[None] / units.impulse, sigma / units.speed, w[None] / units.speed, on)
+        bound, on = self.bound(multipliers, h) / units.impulse, jnp.ones(self.rubbing, bool)
+        return Cone(bound, y / units.impulse, sigma / units.speed, w / units.speed, on)
 
     def conditions(self, unknowns, reference, units: Units, motion_1: Motion, motion_2: Motion, time, h):
         """Of one joint: its closures, its friction, and the wrenches of its impulses."""
-        r = self.joint.width
-        stated, _ = self.joint.conditions(unknowns[:r], reference, units, motion_1, motion_2, time, h)
+        multipliers, y, sigma, _ = self._split(unknowns)
+        stated, _ = self.joint.conditions(multipliers, reference, units, motion_1, motion_2, time, h)
         w = self.slip(motion_1, motion_2, time)
         _, on_bodies = self.wrenches(self.impulses(unknowns), motion_1, motion_2, time)
-        cone = self.cone(units, unknowns[:r], unknowns[r], unknowns[r + 1], w, h)
+        cone = self.cone(units, multipliers, y, sigma, w, h)
         return Conditions(stated.equations, stated.pairs, cone), on_bodies
 
     def place(self, at: Instant, unknowns, reference, motion_1: Motion, motion_2: Motion):
         """Of one joint at a stage: what its unknowns say there, and the shifts of its bodies' momenta."""
-        r = self.joint.width
-        own = jnp.concatenate([unknowns[:r], unknowns[r + 2 :]])
-        placed, shifts = self.joint.place(at, own, reference, motion_1, motion_2)
+        multipliers, _, _, etas = self._split(unknowns)
+        placed, shifts = self.joint.place(at, jnp.concatenate([multipliers, etas]), reference, motion_1, motion_2)
         return (placed, unknowns), shifts
 
     def point(self, at: Instant, placed, motion_1: Motion, motion_2: Motion) -> Point:
         """One joint that was `placed`, of bodies with velocities V_i."""
         own, unknowns = placed
-        joint, r = self.joint.point(at, own, motion_1, motion_2), self.joint.width
+        joint = self.joint.point(at, own, motion_1, motion_2)
         impulses = self.impulses(unknowns)
         _, pushes = self.wrenches(impulses, motion_1, motion_2, at.time)
         w = self.slip(motion_1, motion_2, at.time)
-        return Point(joint, unknowns[r], unknowns[r + 1], w, impulses, joint.eta, pushes)
+        _, y, sigma, _ = self._split(unknowns)
+        return Point(joint, y, sigma, w, impulses, joint.eta, pushes)
 
     def pushes(self, point: Point):
         """The wrenches of its impulses on its bodies."""
@@ -212,9 +228,9 @@ class FrictionGroup:
 
     def give(self, at: Instant, held):
         """As of the joint, with y giving way to the slip."""
-        r = self.joint.width
-        own = self.joint.give(at, held)
+        r, k = self.joint.width, self.rubbing
+        own, y = self.joint.give(at, held), r + np.arange(k)
         friction = 1.0 if at.friction == "projection" else jnp.where(held, 1.0, -1.0)
-        matrix = jnp.zeros((2 * r + 2, 2 * r + 2)).at[r + 1, r].set(friction)
-        keep = np.concatenate([np.arange(r), r + 2 + np.arange(r)])
+        matrix = jnp.zeros((2 * r + k + 1, 2 * r + k + 1)).at[y + 1, y].set(friction)
+        keep = np.concatenate([np.arange(r), r + k + 1 + np.arange(r)])
         return matrix.at[keep[:, None], keep].set(own)

@@ -162,18 +162,19 @@ def _skips(member, turned):
     return jnp.where(jnp.abs(turned) > _OF_A_PITCH * member.closure.pitch(member.parameters), 1.0, 0.0)
 
 
-def _friction(member, multipliers, moment, rate, measures, mu):
-    """What the friction of a joint lacks () of |y| <= mu R and of y w = -mu R |w|, for its `moment` (1,) [N m s, or N s] and
-    the `rate` (1,) of its coordinate, with the coefficient `mu` () that is recorded, or None."""
-    (size, speed, fast, h), y = measures, moment[0] / member.lever
+def _friction(member, multipliers, moments, rates, measures, mu):
+    """What the friction of a joint lacks () of |y| <= mu R and of y |w| = -mu R w, for its `moments` (k,) [N m s, or N s] and
+    the `rates` (k,) of its coordinate or spin, with the coefficient `mu` () that is recorded, or None."""
+    (size, speed, fast, h), y = measures, moments / member.lever
     if isinstance(member, MotorGroup):
-        w, bound = member.lever * (rate[0] - member.speed), h * member.most / member.lever
+        w, bound = member.lever * (rates - member.speed), h * member.most / member.lever
         size = jnp.maximum(size, bound)
     else:
         mu = member.mu if mu is None else mu
-        w, bound = member.lever * rate[0], mu * jnp.sqrt(jnp.sum(multipliers[np.array(member.across)] ** 2))
-    beyond, slips = jnp.maximum(jnp.abs(y) - bound, 0.0), beyond_rounding(w, fast)
-    lost = jnp.abs(y * jnp.sign(w) + bound) * slips
+        w, bound = member.lever * rates, mu * mechanics.length(multipliers[np.array(member.across)])
+    spins = mechanics.length(w)
+    beyond, slips = jnp.maximum(mechanics.length(y) - bound, 0.0), beyond_rounding(spins, fast)
+    lost = jnp.max(jnp.abs(y + bound * w / jnp.where(spins > 0, spins, 1.0))) * slips
     V = jnp.maximum(speed, slips)
     lacks = jnp.maximum(beyond / size, lost / (size * V))
     return lacks if member.mu_s is None else jnp.maximum(lacks, static_friction_violation(member, mu, slips / V))

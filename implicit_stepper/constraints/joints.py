@@ -68,14 +68,17 @@ class _Joint:
 
     def _rubbing(self, form: Form, d: int) -> Form:
         """With friction, where the joint has a coordinate and a reaction across it."""
-        across, friction = _ACROSS.get(type(self), ((), ()))[d - 2], self.friction
+        across, friction = _ACROSS[type(self)][d - 2], self.friction
         if not isinstance(friction, JointFriction):
             raise ValueError(f"`friction` = {friction!r} must be a JointFriction(mu=..., radius=...), or None.")
-        if not across:
-            raise ValueError(f"a {type(self).__name__} in space has no axis that friction could act about: take a Hinge.")
-        if form.free_angles[0] != (friction.radius is not None):
+        ball = not form.free_angles
+        if (ball or form.free_angles[0]) != (friction.radius is not None):
             raise ValueError(
-                f"`friction` = {friction!r}: give a `radius` for what turns, a pin's, and none for what slides."
+                f"`friction` = {friction!r}: give a `radius` for what turns, a pin's or a ball's, and none for what slides."
+            )
+        if ball and friction.mu_s is not None:
+            raise ValueError(
+                f"`friction` = {friction!r}: a BallJoint in space has one coefficient. Leave `mu_s` out, or take a Hinge."
             )
         return form._replace(friction=friction, across=across)
 
@@ -119,8 +122,7 @@ class _Along(_Joint):
 
 @dataclasses.dataclass(frozen=True)
 class BallJoint(_Points):
-    """`point_1` and `point_2` coincide: three rotations are free, in the plane the one there is, which may have
-    `friction`."""
+    """`point_1` and `point_2` coincide: three rotations are free, in the plane the one there is, but for `friction`."""
 
     friction: JointFriction | None = None
 
@@ -285,7 +287,7 @@ _COORDINATES = {
     Planar: (_NONE, (joint_frames.in_a_plane, 2 * _LENGTH + _ANGLE)),
 }
 # by class: which multipliers are the reaction across the coordinate that rubs, in the plane and in space
-_ACROSS = {BallJoint: ((0, 1), ()), Hinge: ((), (1, 2)), Slider: ((0,), (0, 1))}
+_ACROSS = {BallJoint: ((0, 1), (0, 1, 2)), Hinge: ((), (1, 2)), Slider: ((0,), (0, 1))}
 _PLANAR = {
     Hinge: "BallJoint",
     Cylindrical: "Slider, or a UserConstraint that lets it turn",

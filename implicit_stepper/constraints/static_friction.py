@@ -35,7 +35,7 @@ def slips_of_joints(system: System, state: State) -> list:
     """Per group of joints, |w| (n,) [m/s] in `state`, and None of those with one coefficient."""
 
     def one(member, *motions):
-        return jnp.abs(member.slip(*motions, state.time))
+        return length_of(member.slip(*motions, state.time))
 
     return [
         None if group.mu_s is None else jax.vmap(one)(group, *kinematics.motions_of(system, state, group))

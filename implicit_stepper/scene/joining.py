@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..constraints.ball_friction import BallFrictionGroup, relative_turn
 from ..constraints.coordinates import Along
 from ..constraints.joint import JointGroup
 from ..constraints.joint_friction import FrictionGroup
@@ -69,13 +70,15 @@ def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | Fr
         return LimitGroup(group)
     if first.form.friction is None and first.form.motor is None:
         return group
-    coordinate = Along(first.form.coordinates)
-    along = dataclasses.replace(group, closure=coordinate, angles=first.form.free_angles[:1], coordinates=None)
+    ball = not first.form.free_angles
+    coordinate = relative_turn if ball else Along(first.form.coordinates)
+    angles = (True,) * 3 if ball else first.form.free_angles[:1]
+    along = dataclasses.replace(group, closure=coordinate, angles=angles, coordinates=None)
     if first.form.motor is not None:
         speed, most, lever = np.array([form.motor for form in forms]).T
         return MotorGroup((), group, along, mu=0 * lever, lever=lever, most=most, speed=speed)
     frictions = [form.friction for form in forms]
-    return FrictionGroup(
+    return (BallFrictionGroup if ball else FrictionGroup)(
         across=first.form.across,
         joint=group,
         along=along,

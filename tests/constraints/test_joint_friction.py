@@ -171,7 +171,8 @@ def test_a_scene_file_has_it(tmp_path):
     [
         (lambda: ist.JointFriction(-0.1), "`mu` = -0.1 is negative"),
         (lambda: ist.JointFriction(0.1, radius=0.0), "`radius`"),
-        (lambda: ist.BallJoint((0, 0, 0), (-1, 0, 0), friction=ist.JointFriction(0.1, 0.1)), "take a Hinge"),
+        (lambda: ist.BallJoint((0, 0, 0), (-1, 0, 0), friction=ist.JointFriction(0.1)), "give a `radius` for what turns"),
+        (lambda: ist.BallJoint((0, 0, 0), (-1, 0, 0), friction=ist.JointFriction(0.1, 0.1, mu_s=0.2)), "take a Hinge"),
         (
             lambda: ist.Hinge((0, 0, 0), (0, 1, 0), (-1, 0, 0), (0, 1, 0), friction=ist.JointFriction(0.1)),
             "give a `radius` for what turns",
@@ -185,3 +186,64 @@ def test_friction_that_makes_no_sense_is_refused(joint, message):
     bob = made.add_body(name="bob", shape=shapes.Sphere(0.1), mass=1.0, position=(1, 0, 0))
     with pytest.raises(ValueError, match=message):
         made.add_joint(wall, bob, joint())
+
+
+WHIRL = 20.0 * np.array([2.0, -1.0, 2.0]) / 3  # [rad/s], of a length 20
+BODY = {"position": (5, 0, 0), "shape": shapes.Sphere(0.3), "mass": MASS, "inertia": (WHEEL,) * 3}
+RUBBING = ist.JointFriction(MU, radius=RADIUS)
+
+
+def in_space():
+    """A ball that spins about its centre, which a ball joint carries; and a pendulum that is released level and swings in a
+    plane aslant."""
+    made = ist.Scene()
+    wall = made.add_fixed(name="wall", shape=shapes.HalfSpace(normal=(0, 0, 1), offset=-9))
+    ball = made.add_body(name="ball", velocity=(0, 0, 0, *WHIRL), **BODY)
+    made.add_joint(wall, ball, ist.BallJoint((5, 0, 0), (0, 0, 0), friction=RUBBING), name="socket")
+    hangs = {"mass": MASS, "inertia": (INERTIA,) * 3, "position": (0.6 * LENGTH, 0.8 * LENGTH, 0)}
+    bob = made.add_body(name="bob", shape=shapes.Sphere(0.1), **hangs)
+    made.add_joint(wall, bob, ist.BallJoint((0, 0, 0), (-0.6 * LENGTH, -0.8 * LENGTH, 0), friction=RUBBING), name="pin")
+    return made
+
+
+@pytest.fixture(scope="module")
+def whirling():
+    return ist.simulate(in_space(), ist.RadauContact(), tol=1e-8, duration=4.0)
+
+
+def test_a_spin_about_any_axis_dies_when_the_closed_form_says(whirling):
+    """The joint carries the weight: the moment mu r m g is against the spin, whose direction it keeps."""
+    (stop,) = [event for event in whirling.events if event.contact == "socket"]
+    assert (stop.kind, stop.time) == ("sticks", pytest.approx(STOP, abs=1e-9))
+    left = np.maximum(1 - whirling.time / STOP, 0)
+    np.testing.assert_allclose(whirling.velocity[:, 0, 3:], left[:, None] * WHIRL, rtol=0, atol=1e-9)
+
+
+def test_a_pendulum_in_a_plane_aslant_rubs_as_one_with_a_pin(whirling):
+    angle = swing(1.0)
+    place = LENGTH * np.array([0.6 * np.cos(angle), 0.8 * np.cos(angle), np.sin(angle)])
+    np.testing.assert_allclose(whirling.at(1.0).position[1], place, rtol=0, atol=3e-8)
+
+
+def test_steps_of_first_order_take_the_same_moment_and_are_certified():
+    made, stepper, h = in_space(), ist.GeometricallyImplicit(), 0.05
+    run = ist.simulate(made, stepper, h=h, duration=0.2)
+    np.testing.assert_allclose(run.body("ball").velocity[-1, 3:], (1 - 0.2 / STOP) * WHIRL, rtol=0, atol=1e-10)
+    moments = run.joint("socket").moment
+    np.testing.assert_allclose(moments, np.tile(-MU * RADIUS * MASS * G * WHIRL / 20, (len(moments), 1)), rtol=0, atol=1e-9)
+    system, _ = made.build()
+    states = bodies.State(run.time, run.position, run.orientation, run.velocity)
+    first, ends = (jax.tree.map(lambda a, at=at: a[at], states) for at in (0, slice(1, None)))
+    for change, violated in ((np.zeros(3), False), (1e-6 * WHIRL, True), (1e-6 * np.array([1.0, 2.0, 0.0]), True)):
+        multipliers = np.array(run.joints.multipliers)
+        multipliers[:, 0, 3:6] += change  # more of it, and aside of the spin
+        joints = dataclasses.replace(run.joints, multipliers=multipliers)
+        lies = dataclasses.replace(run.contacts, joints=joints)
+        found = certificates(stepper, system, first, ends, lies, np.full(len(run), h))
+        assert (np.max(found["joint friction"][:, 0]) <= 1e-10) != violated
+
+
+def test_a_file_keeps_it(tmp_path):
+    made = in_space()
+    made.save(tmp_path / "scene.toml")
+    assert ist.load_scene(tmp_path / "scene.toml").description().joints == made.description().joints
