@@ -35,6 +35,7 @@ from .constraints.joints import (  # noqa: E402
     Spring,
     Universal,
     UserConstraint,
+    VelocityConstraint,
 )
 from .constraints.restitution import Newton, Poisson  # noqa: E402
 from .implicit_euler.certificate import certificate  # noqa: E402
@@ -119,6 +120,7 @@ __all__ = [
     "Trajectory",
     "Universal",
     "UserConstraint",
+    "VelocityConstraint",
     "Wrench",
     "certificate",
     "closest_points",

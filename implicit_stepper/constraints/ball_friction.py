@@ -12,7 +12,6 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from ..model import rotation
 from .joint_friction import FrictionGroup
@@ -35,11 +34,5 @@ class BallFrictionGroup(FrictionGroup):
 
 
 def relative_turn(parameters, pose_1, pose_2, time):
-    """(3,) [rad]: 0, with the derivative omega_2 - omega_1, which is that of no function of poses. Only its first derivative
-    means anything."""
-    turns = [rotation.multiply(q, _conjugate(lax.stop_gradient(q)))[1:] for _, q in (pose_1, pose_2)]
-    return 2 * (turns[1] - turns[0])
-
-
-def _conjugate(q):
-    return jnp.concatenate([q[:1], -q[1:]])
+    """(3,) [rad]: 0, with the derivative omega_2 - omega_1, see `rotation.small_turn`."""
+    return rotation.small_turn(pose_2[1]) - rotation.small_turn(pose_1[1])

@@ -79,6 +79,11 @@ class JointGroup:
         return False
 
     @property
+    def holds_velocities(self) -> bool:
+        """Whether its equations are of velocities alone."""
+        return False
+
+    @property
     def closures(self) -> int:
         """Equations of a joint."""
         return len(self.angles)

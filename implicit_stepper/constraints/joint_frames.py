@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from shapes.small_algebra import inner, product
 
@@ -135,3 +136,12 @@ def in_a_plane(parameters, pose_1, pose_2):
     """Coordinates [m], [m], [rad] of a planar joint."""
     away, turned = _seen(parameters, pose_1, pose_2)
     return jnp.append(away[1:], _angle(turned))
+
+
+def completed(x: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """The right-handed frame (d, d) with the columns `x` and, across it, what is nearest to `near`."""
+    if len(x) == 2:
+        return np.stack([x, [-x[1], x[0]]], axis=1)
+    y = near - (near @ x) * x
+    y = y / np.linalg.norm(y)
+    return np.stack([x, y, np.cross(x, y)], axis=1)

@@ -47,7 +47,7 @@ class Checked(NamedTuple):
 def check(system: System, units: Scales, at: State, record: Joints, h, sums: bool = False) -> Checked | None:
     """Of all joints in the state `at`, whose `record` has impulses in it; with etas, of a stage. None without joints.
 
-    "closure" holds g = 0, or the force of an elastic joint over h [s], and what the record says of g and of coordinates;
+    "closure" holds g = 0, the rate of a constraint on velocities, or the force of an elastic joint over h [s], and what the record says of g and of coordinates;
     "closure rate", asked for at stages and after impacts, that G V + g_t = 0; "reaction", that the impulses are G^T times
     the multipliers. `sums`: impulses are those of several impacts, of which each had velocities of its own."""
     if not system.joints:
@@ -105,6 +105,8 @@ def _of_one(system: System, units: Scales, time, h, sums: bool, member: JointGro
     fast = sum(jnp.sum(jnp.abs(velocity)) for velocity in velocities) * arms * units.length
     written = _defect(member, side_1, side_2, g)
     open_ = jnp.max(beyond_rounding(written * lengths, far), initial=0.0) / units.gap
+    if member.holds_velocities:
+        open_ = jnp.max(beyond_rounding(rate * lengths, fast), initial=0.0) / units.speed
     if member.unilateral:
         acts = 0.0 * multipliers if sums else multipliers
         open_, rate = _limit(units, lengths, acts, g, rate, record.eta, size, far, h)

@@ -16,6 +16,7 @@ from shapes.arguments import number, positive, vector
 
 from . import joint_frames
 from .friction import JointFriction, not_negative
+from .nonholonomic import Rolled
 
 
 class Place(NamedTuple):
@@ -29,7 +30,7 @@ class Form(NamedTuple):
     """What `joint.JointGroup` needs of a joint: `closure`, `angles`, and its `parameters`; the `coordinates` that it leaves
     free, and which of them are `free_angles`; of an elastic one `stiffness` and `damping` (r,); its `friction`, and which
     multipliers are `across` it; whether its closure `bounds`, that is may be positive; of a `motor` speed, most force
-    and radius."""
+    and radius; whether it holds `velocities` alone."""
 
     closure: Callable
     angles: tuple[bool, ...]
@@ -42,6 +43,7 @@ class Form(NamedTuple):
     across: tuple[int, ...] = ()
     bounds: bool = False
     motor: tuple[float, float, float] | None = None
+    velocities: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,9 +117,9 @@ class _Along(_Joint):
     def _frames(self, place_1: Place, place_2: Place) -> tuple[np.ndarray, np.ndarray]:
         d = len(place_1.centre)
         x_1, x_2 = (_unit(name, getattr(self, name), d) for name in ("axis_1", "axis_2"))
-        frame_1 = _completed(x_1, np.eye(d)[np.argmin(np.abs(x_1))])
+        frame_1 = joint_frames.completed(x_1, np.eye(d)[np.argmin(np.abs(x_1))])
         seen = place_2.rotation.T @ place_1.rotation @ frame_1  # so that nothing is turned as the joint is made
-        return frame_1, _completed(x_2, seen[:, 1])
+        return frame_1, joint_frames.completed(x_2, seen[:, 1])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,7 +175,7 @@ class Universal(_Along):
     def _frames(self, place_1: Place, place_2: Place) -> tuple[np.ndarray, np.ndarray]:
         d = len(place_1.centre)
         axes = [_unit(name, getattr(self, name), d) for name in ("axis_1", "axis_2")]
-        return tuple(_completed(x, np.eye(d)[np.argmin(np.abs(x))]) for x in axes)
+        return tuple(joint_frames.completed(x, np.eye(d)[np.argmin(np.abs(x))]) for x in axes)
 
     def _first(self, place_1: Place, place_2: Place, frame_1, frame_2) -> dict[str, Any]:
         turned = (place_1.rotation @ frame_1).T @ place_2.rotation @ frame_2
@@ -226,12 +228,35 @@ class UserConstraint:
         """As that of any joint. Raises `ValueError` naming the argument."""
         if not callable(self.g):
             raise ValueError(f"`g` = {self.g!r} must be a function of two poses and the time.")
-        if not isinstance(self.rows, int) or self.rows < 1:
-            raise ValueError(f"`rows` = {self.rows!r} must be a whole number of equations, 1 or more.")
-        angles = (False,) * self.rows if self.angles is None else tuple(map(bool, self.angles))
-        if len(angles) != self.rows:
-            raise ValueError(f"`angles` = {self.angles!r} must name each of the {self.rows} `rows`.")
-        return Form(_Users(self.g), angles, ())
+        return Form(_Users(self.g), _angles(self), ())
+
+
+@dataclasses.dataclass(frozen=True)
+class VelocityConstraint:
+    """`rows` equations of velocities: rate((position_1, quaternion_1, velocity_1), (position_2, quaternion_2, velocity_2),
+    time) -> (rows,) [m/s], in JAX, 0 in every motion, as of a blade or a wheel that rolls. A velocity is (v, omega), (6,) in
+    space and (3,) in the plane, in the inertial frame, of the centre of mass, as positions are. The function is linear in
+    both velocities, but for what drives them, a function of poses and time. `angles`: which rows are [rad/s] instead."""
+
+    rate: Callable
+    rows: int
+    angles: Sequence[bool] | None = None
+
+    def form(self, place_1: Place, place_2: Place) -> Form:
+        """As that of any joint. Raises `ValueError` naming the argument."""
+        if not callable(self.rate):
+            raise ValueError(f"`rate` = {self.rate!r} must be a function of two bodies and the time.")
+        return Form(Rolled(self.rate), _angles(self), (), velocities=True)
+
+
+def _angles(of: UserConstraint | VelocityConstraint) -> tuple[bool, ...]:
+    """Which of the `rows` are angular."""
+    if not isinstance(of.rows, int) or of.rows < 1:
+        raise ValueError(f"`rows` = {of.rows!r} must be a whole number of equations, 1 or more.")
+    angles = (False,) * of.rows if of.angles is None else tuple(map(bool, of.angles))
+    if len(angles) != of.rows:
+        raise ValueError(f"`angles` = {of.angles!r} must name each of the {of.rows} `rows`.")
+    return angles
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,15 +276,6 @@ def _unit(name: str, axis, d: int) -> np.ndarray:
     if size == 0:
         raise ValueError(f"`{name}` = {axis.tolist()} points nowhere: give a direction in the coordinates of its body.")
     return axis / size
-
-
-def _completed(x: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """The right-handed frame (d, d) with the columns `x` and, across it, what is nearest to `near`."""
-    if len(x) == 2:
-        return np.stack([x, [-x[1], x[0]]], axis=1)
-    y = near - (near @ x) * x
-    y = y / np.linalg.norm(y)
-    return np.stack([x, y, np.cross(x, y)], axis=1)
 
 
 _LENGTH, _ANGLE = (False,), (True,)
@@ -295,4 +311,5 @@ _PLANAR = {
     Planar: "none, as bodies are in the plane already",
     Universal: "BallJoint",
 }
-JOINTS = (*_CLOSURES, Spring, UserConstraint)
+OF_USERS = (UserConstraint, VelocityConstraint)  # functions, which no file can hold
+JOINTS = (*_CLOSURES, Spring, *OF_USERS)

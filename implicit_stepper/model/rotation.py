@@ -9,6 +9,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from shapes.small_algebra import inner
 
@@ -67,6 +68,15 @@ def _waves_jvp(primals, tangents):
 def multiply(p, q):
     """Quaternion product p q (4,): the rotation q followed by p."""
     return _bilinear(_PRODUCT, p, q)
+
+
+def small_turn(orientation):
+    """(1,) or (3,) [rad]: 0, with the angular velocity as its derivative in time, of which the first alone means anything:
+    no function of orientations in space has it at all of them."""
+    here = lax.stop_gradient(orientation)
+    if orientation.shape[-1] == 1:
+        return orientation - here
+    return 2 * multiply(orientation, jnp.concatenate([here[:1], -here[1:]]))[1:]
 
 
 def cross(a, b):

@@ -16,6 +16,7 @@ from ..constraints.joint_friction import FrictionGroup
 from ..constraints.joint_limits import LimitGroup
 from ..constraints.joint_motors import MotorGroup
 from ..constraints.joints import Form
+from ..constraints.nonholonomic import VelocityGroup, refuse_nonlinear
 
 _CLOSED = 1e-8  # of the size of a body: a closure that is open by less was rounded
 
@@ -55,7 +56,7 @@ def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | Fr
     """Joints that are alike."""
     forms, (first, *_) = [joint.form for joint in joints], joints
     elastic = first.form.stiffness is not None
-    group = JointGroup(
+    group = (VelocityGroup if first.form.velocities else JointGroup)(
         closure=first.form.closure,
         angles=first.form.angles,
         bodies=tuple(joint.bodies for joint in joints),
@@ -97,12 +98,14 @@ def refuse_open(name: str, form: Form, poses, length: float) -> None:
     except (jax.errors.JAXTypeError, jax.errors.UnexpectedTracerError, TypeError, IndexError) as error:
         raise ValueError(
             f"g of joint {name!r} cannot be traced by JAX ({str(error).splitlines()[0]}): write it with jax.numpy, as a "
-            "function of ((position, orientation), (position, orientation), time)."
+            "function of two poses (position, orientation), of a VelocityConstraint with velocities, and the time."
         ) from error
     if g.shape != (r,) or not np.issubdtype(g.dtype, np.floating):
         raise ValueError(f"g of joint {name!r} has shape {g.shape} and type {g.dtype}: it needs {r} numbers, shape ({r},).")
     if not np.all(np.isfinite(g)):
         raise ValueError(f"g of joint {name!r} is {g.tolist()} as the joint is added: it must be finite.")
+    if form.velocities:
+        refuse_nonlinear(name, form.closure.rate, poses)
     if form.stiffness is not None or np.isinf(length):  # a spring may begin in tension
         return
     if form.bounds:

@@ -43,7 +43,8 @@ class Jointed:
 
     def add_joint(self, first: Body, second: Body, joint, *, name: str | None = None, project: bool = False) -> str:
         """Joins two bodies by a `BallJoint`, `Hinge`, `Slider`, `Universal`, `Cylindrical`, `Screw`, `Planar`, `Fixed`,
-        `Distance`, `Spring` or `UserConstraint`; returns its `name`, by default the names of both bodies.
+        `Distance`, `Spring`, `UserConstraint` or `VelocityConstraint`; returns its `name`, by default the names of both
+        bodies.
 
         Points and axes are in the coordinates of `first` (point_1, axis_1) and of `second` (point_2, axis_2), those in which
         `add_body` and `add_fixed` placed them. Bodies that a joint joins touch only if `add_contact` says so. Raises
