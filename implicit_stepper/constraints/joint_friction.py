@@ -3,8 +3,9 @@
     |y| <= mu R(lambda),    y against w = r q' and of that length where w is not 0,    sigma = |w|
 
 y [N s] acts at the radius r along the coordinate q of the joint, by the moment r y of a hinge, and R is the reaction across
-it: of a hinge the radial force, of a slider the force on its guide. A `BallFrictionGroup` has y and w of three components. As R may change with y, solutions may cease to be unique
-where mu r is large against the lever of what drives the joint: it locks. That is physics, and not smoothed away.
+it: of a hinge the radial force, of a slider the force on its guide. A `BallFrictionGroup` has y and w of three
+components. As R may change with y, solutions may cease to be unique where mu r is large against the lever of what drives
+the joint: it locks. That is physics, and not smoothed away.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _SLIGHT = 1e-10  # of g h: a slip that is none
 
 
 class Point(NamedTuple):
-    """One joint at a stage: that of its closure; y (k,) [N s], sigma () and w (k,) [m/s]; and what records ask of any joint."""
+    """One joint at a stage: that of its closure; y (k,) [N s], sigma () and w (k,) [m/s]; and what records ask of any
+    joint."""
 
     joint: Any
     y: jax.Array
@@ -41,8 +43,8 @@ class Point(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class FrictionGroup:
-    """n joints with friction: the `joint` itself; `along`, the coordinate that rubs, as a closure of k = 1 row; `mu` (n,) and
-    the radius `lever` (n,) [m], 1 where the coordinate is a length; `mu_s` (n,), the coefficient of what sticks, None where
+    """n joints with friction: the `joint` itself; `along`, the coordinate that rubs, as a closure of k = 1 row; `mu` (n,)
+    and the radius `lever` (n,) [m], 1 where the coordinate is a length; `mu_s` (n,), the coefficient of what sticks, None where
     that is mu. `across`, static: which multipliers are the reaction."""
 
     across: tuple[int, ...] = dataclasses.field(metadata={"static": True})

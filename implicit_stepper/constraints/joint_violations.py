@@ -47,8 +47,8 @@ class Checked(NamedTuple):
 def check(system: System, units: Scales, at: State, record: Joints, h, sums: bool = False) -> Checked | None:
     """Of all joints in the state `at`, whose `record` has impulses in it; with etas, of a stage. None without joints.
 
-    "closure" holds g = 0, the rate of a constraint on velocities, or the force of an elastic joint over h [s], and what the record says of g and of coordinates;
-    "closure rate", asked for at stages and after impacts, that G V + g_t = 0; "reaction", that the impulses are G^T times
+    "closure" holds g = 0, the rate of a constraint on velocities, or the force of an elastic joint over h [s], and what the
+    record says of g and of coordinates; "closure rate", asked for at stages and after impacts, that G V + g_t = 0; "reaction", that the impulses are G^T times
     the multipliers. `sums`: impulses are those of several impacts, of which each had velocities of its own."""
     if not system.joints:
         return None
@@ -103,10 +103,7 @@ def _of_one(system: System, units: Scales, time, h, sums: bool, member: JointGro
     arms = 1 + sum(jnp.max(jnp.abs(by)) for by in (by_1, by_2))
     far = sum(jnp.sum(jnp.abs(position)) for position, _ in poses) + units.length
     fast = sum(jnp.sum(jnp.abs(velocity)) for velocity in velocities) * arms * units.length
-    written = _defect(member, side_1, side_2, g)
-    open_ = jnp.max(beyond_rounding(written * lengths, far), initial=0.0) / units.gap
-    if member.holds_velocities:
-        open_ = jnp.max(beyond_rounding(rate * lengths, fast), initial=0.0) / units.speed
+    open_ = _open(units, member, _defect(member, side_1, side_2, g) * lengths, rate * lengths, far, fast)
     if member.unilateral:
         acts = 0.0 * multipliers if sums else multipliers
         open_, rate = _limit(units, lengths, acts, g, rate, record.eta, size, far, h)
@@ -133,6 +130,13 @@ def _of_one(system: System, units: Scales, time, h, sums: bool, member: JointGro
     if member.stiffness is not None:  # no constraint that an eta could keep
         found["closure rate"] = jnp.max(jnp.abs(record.eta[:r] / lengths)) / impulse
     return found, by_1[:, :r] @ record.eta[:r], by_2[:, :r] @ record.eta[:r]
+
+
+def _open(units: Scales, member: JointGroup, g, rate, far, fast):
+    """By how much () the closure `g` (r,) of a joint is open, or the `rate` (r,) of one that holds velocities, in lengths."""
+    if member.holds_velocities:
+        return jnp.max(beyond_rounding(rate, fast), initial=0.0) / units.speed
+    return jnp.max(beyond_rounding(g, far), initial=0.0) / units.gap
 
 
 def limit_speeds(system: System, before: State) -> list[jax.Array]:
@@ -165,8 +169,8 @@ def _skips(member, turned):
 
 
 def _friction(member, multipliers, moments, rates, measures, mu):
-    """What the friction of a joint lacks () of |y| <= mu R and of y |w| = -mu R w, for its `moments` (k,) [N m s, or N s] and
-    the `rates` (k,) of its coordinate or spin, with the coefficient `mu` () that is recorded, or None."""
+    """What the friction of a joint lacks () of |y| <= mu R and of y |w| = -mu R w, for its `moments` (k,) [N m s, or N s]
+    and the `rates` (k,) of its coordinate or spin, with the coefficient `mu` () that is recorded, or None."""
     (size, speed, fast, h), y = measures, moments / member.lever
     if isinstance(member, MotorGroup):
         w, bound = member.lever * (rates - member.speed), h * member.most / member.lever

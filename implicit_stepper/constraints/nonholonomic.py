@@ -2,8 +2,8 @@
 
     a(q_1, V_1, q_2, V_2, t) = A V + b = 0,    momenta gain A^T lambda
 
-at the end of a step, at every stage, and after impacts. Positions have no equation, and stages no eta. A and b are derivatives
-of a user's function, which is linear in the velocities but for b, what drives them.
+at the end of a step, at every stage, and after impacts. Positions have no equation, and stages no eta. A and b are
+derivatives of a user's function, which is linear in the velocities but for b, what drives them.
 """
 
 from __future__ import annotations

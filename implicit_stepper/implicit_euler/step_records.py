@@ -43,7 +43,8 @@ def records(problem: ncp.StepProblem, unknowns, references, gaps, end: State) ->
         for group, index, reference in zip(system.groups, where.unknowns, references, strict=False)
     ]
     joined = jax.tree.map(lambda *parts: in_user_order(system, jnp.concatenate(parts)), *records)
-    return dataclasses.replace(joined, joints=joints, mu=contact_coefficients(system)), tuple(record.tangent for record in records)
+    joined = dataclasses.replace(joined, joints=joints, mu=contact_coefficients(system))
+    return joined, tuple(record.tangent for record in records)
 
 
 def contact_record(length, most, member: ContactGroup, unknowns, reference, motion_1, motion_2, gap_start) -> Contacts:

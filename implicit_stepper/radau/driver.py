@@ -300,7 +300,8 @@ class _Driver:
             self._count_impact(hit)
         else:
             self.point = dataclasses.replace(self.point, state=state)
-            self._take(euler_steps.through(*self._one(), state, Known(self._gaps()), self._sizes(_THROUGH), self.step_tolerance))
+            known, sizes = Known(self._gaps()), self._sizes(_THROUGH)
+            self._take(euler_steps.through(*self._one(), state, known, sizes, self.step_tolerance))
             found = self._forces(self.point.state)
         if found.solved:
             memory = euler_steps.memory_before(self.stepper.stages, self.system, found)

@@ -58,7 +58,13 @@ class Known(NamedTuple):
 
 
 def steps(
-    stepper: GeometricallyImplicit, system: System, state: State, known: Known, sizes: Sequence[float], tolerance: float, count: int
+    stepper: GeometricallyImplicit,
+    system: System,
+    state: State,
+    known: Known,
+    sizes: Sequence[float],
+    tolerance: float,
+    count: int,
 ) -> Series:
     """Up to `count` steps from `state`, of which so much is `known`, certified within `tolerance` and what
     rounding adds to it, of one of `sizes` [s], the first ones by preference: those before the first that is not solved."""

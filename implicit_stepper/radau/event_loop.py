@@ -218,14 +218,14 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     # forces are continuous where contact or sticking ends; only their slopes are not, which the estimate must see
     lenient = (way.failed >= _LENIENT) & (slopes <= 1)
 
-    slips, weaker = broken(system, point.modes, last, free & solved)  # has mu, and the step is solved again
-    keeps = held & solved & (event < 0)
+    slips, weaker = broken(system, point.modes, last, free & solved)
+    keeps, loosens = held & solved & (event < 0), slips & ~point.known
     regular = (free & solved & same & ~slips) | keeps
     takes = fine & (regular | (free & solved & lenient & ~slips))
-    loosens = slips & ~point.known
     lands = here & fine & ~earlier
     refused = solved & ~fine & ((free & ~loosens) | keeps | here)
-    unclear = solved & fine & free & ~takes & ~point.known & ~loosens  # the modes after an event: a short step has one set of them
+    # the modes after an event: a short step has one set of them
+    unclear = solved & fine & free & ~takes & ~point.known & ~loosens
     # forces that are not unique may leave their halves where others would not: the problem as it stands finds those
     left = held & solved & (event >= 0) & point.known & (tried.unique | plan.tested)
     finds, searches = left & (theta >= _EARLY), left & (theta < _EARLY)
