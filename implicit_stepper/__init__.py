@@ -34,9 +34,8 @@ from .constraints.joints import (  # noqa: E402
     Slider,
     Spring,
     Universal,
-    UserConstraint,
-    VelocityConstraint,
 )
+from .constraints.of_users import PairLoad, UserConstraint, VelocityConstraint  # noqa: E402
 from .constraints.restitution import Newton, Poisson  # noqa: E402
 from .implicit_euler.certificate import certificate  # noqa: E402
 from .implicit_euler.closed_form_gap import ClosedFormGap  # noqa: E402
@@ -102,6 +101,7 @@ __all__ = [
     "MovingPose",
     "Newton",
     "OverlapWarning",
+    "PairLoad",
     "Planar",
     "Poisson",
     "RadauContact",

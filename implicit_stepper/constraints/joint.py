@@ -79,6 +79,11 @@ class JointGroup:
         return False
 
     @property
+    def elastic(self) -> bool:
+        """Whether it is a force that poses and velocities determine."""
+        return self.stiffness is not None
+
+    @property
     def holds_velocities(self) -> bool:
         """Whether its equations are of velocities alone."""
         return False

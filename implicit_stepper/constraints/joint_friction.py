@@ -63,6 +63,7 @@ class FrictionGroup:
     coordinates = property(lambda self: self.joint.coordinates)
     stiffness = property(lambda self: None)
     bilateral = property(lambda self: True)
+    elastic = property(lambda self: False)
     holds_velocities = property(lambda self: False)
     unilateral = property(lambda self: False)
 

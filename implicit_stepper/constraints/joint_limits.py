@@ -46,6 +46,7 @@ class LimitGroup:
     coordinates = property(lambda self: None)
     stiffness = property(lambda self: None)
     bilateral = property(lambda self: False)
+    elastic = property(lambda self: False)
     holds_velocities = property(lambda self: False)
     unilateral = property(lambda self: True)
     mu = property(lambda self: None)

@@ -92,7 +92,7 @@ def elastic_forces(system: System, state: State) -> tuple[list, jax.Array]:
     forces, pushed = [], jnp.zeros_like(state.velocity)
     for group in system.joints:
         force = None
-        if group.stiffness is not None:
+        if group.elastic:
             motions = kinematics.motions_of(system, state, group)
             force, wrenches = jax.vmap(lambda member, *of: member.elastic_forces(*of, state.time))(group, *motions)
             pushed = pushed + incidence.on_bodies(system, group, *wrenches)

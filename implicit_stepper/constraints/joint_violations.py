@@ -26,6 +26,7 @@ from .certificate_mechanics import beyond_rounding
 from .gears import Gear
 from .joint import JointGroup
 from .joint_motors import MotorGroup
+from .pair_loads import PairLoadGroup
 from .violations import static_friction_violation
 
 _TOUCHING = 1e-8  # of the scene's length: gaps across which bounds are met in an impact
@@ -107,12 +108,10 @@ def _of_one(system: System, units: Scales, time, h, sums: bool, member: JointGro
     if member.unilateral:
         acts = 0.0 * multipliers if sums else multipliers
         open_, rate = _limit(units, lengths, acts, g, rate, record.eta, size, far, h)
-    if member.stiffness is not None:
-        force = member.stiffness * g + member.damping * rate
-        # digits of g and of its rate are those of the places and speeds that they are differences of
-        lost = (member.stiffness * far + member.damping * fast) * h
-        open_ = jnp.max(beyond_rounding(multipliers + h * force, lost) / lengths) / size
-        rate = 0.0 * rate
+    if member.elastic:
+        bodies = [(*pose, velocity) for pose, velocity in zip(poses, velocities, strict=True)]
+        apart = _off_force(member, multipliers, g, rate, bodies, (time, h), far, fast)
+        open_, rate = jnp.max(apart / lengths) / size, 0.0 * rate
     told = jnp.max(beyond_rounding((record.closure[:r] - g) * lengths, far), initial=0.0) / units.gap
     if isinstance(member.closure, Gear) and not sums:  # nothing skips a tooth in a step
         told = jnp.maximum(told, _skips(member, rates[0] * h))
@@ -127,9 +126,20 @@ def _of_one(system: System, units: Scales, time, h, sums: bool, member: JointGro
     if record.eta is None:
         return found, still, still
     found["closure rate"] = jnp.max(beyond_rounding(rate * lengths, fast), initial=0.0) / units.speed
-    if member.stiffness is not None:  # no constraint that an eta could keep
+    if member.elastic:  # no constraint that an eta could keep
         found["closure rate"] = jnp.max(jnp.abs(record.eta[:r] / lengths)) / impulse
     return found, by_1[:, :r] @ record.eta[:r], by_2[:, :r] @ record.eta[:r]
+
+
+def _off_force(member: JointGroup, multipliers, g, rate, bodies, when, far, fast):
+    """How far (r,) the impulses of an elastic joint are from its force over h, beyond rounding: by stiffness and damping, or
+    by a user's load of the `bodies`, (position, orientation, velocity)."""
+    time, h = when
+    if isinstance(member, PairLoadGroup):
+        return beyond_rounding(multipliers - h * member.closure.load(*bodies, time), jnp.max(jnp.abs(multipliers)))
+    # digits of g and of its rate are those of the places and speeds that they are differences of
+    lost = (member.stiffness * far + member.damping * fast) * h
+    return beyond_rounding(multipliers + h * (member.stiffness * g + member.damping * rate), lost)
 
 
 def _open(units: Scales, member: JointGroup, g, rate, far, fast):

@@ -16,7 +16,6 @@ from shapes.arguments import number, positive, vector
 
 from . import joint_frames
 from .friction import JointFriction, not_negative
-from .nonholonomic import Rolled
 
 
 class Place(NamedTuple):
@@ -30,7 +29,7 @@ class Form(NamedTuple):
     """What `joint.JointGroup` needs of a joint: `closure`, `angles`, and its `parameters`; the `coordinates` that it leaves
     free, and which of them are `free_angles`; of an elastic one `stiffness` and `damping` (r,); its `friction`, and which
     multipliers are `across` it; whether its closure `bounds`, that is may be positive; of a `motor` speed, most force
-    and radius; whether it holds `velocities` alone."""
+    and radius; whether it holds `velocities` alone, or is a `load`."""
 
     closure: Callable
     angles: tuple[bool, ...]
@@ -44,6 +43,7 @@ class Form(NamedTuple):
     bounds: bool = False
     motor: tuple[float, float, float] | None = None
     velocities: bool = False
+    load: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,60 +215,6 @@ class Spring(_Points):
         return found._replace(coordinates=None, free_angles=(), stiffness=np.full(r, stiffness), damping=np.full(r, damping))
 
 
-@dataclasses.dataclass(frozen=True)
-class UserConstraint:
-    """`rows` equations of one's own: g((position_1, quaternion_1), (position_2, quaternion_2), time) -> (rows,), in JAX,
-    in lengths [m]; positions are those of the centres of mass. `angles`: where g has angles [rad] instead, for each row."""
-
-    g: Callable
-    rows: int
-    angles: Sequence[bool] | None = None
-
-    def form(self, place_1: Place, place_2: Place) -> Form:
-        """As that of any joint. Raises `ValueError` naming the argument."""
-        if not callable(self.g):
-            raise ValueError(f"`g` = {self.g!r} must be a function of two poses and the time.")
-        return Form(_Users(self.g), _angles(self), ())
-
-
-@dataclasses.dataclass(frozen=True)
-class VelocityConstraint:
-    """`rows` equations of velocities: rate((position_1, quaternion_1, velocity_1), (position_2, quaternion_2, velocity_2),
-    time) -> (rows,) [m/s], in JAX, 0 in every motion, as of a blade or a wheel that rolls. A velocity is (v, omega), (6,) in
-    space and (3,) in the plane, in the inertial frame, of the centre of mass, as positions are. The function is linear in
-    both velocities, but for what drives them, a function of poses and time. `angles`: which rows are [rad/s] instead."""
-
-    rate: Callable
-    rows: int
-    angles: Sequence[bool] | None = None
-
-    def form(self, place_1: Place, place_2: Place) -> Form:
-        """As that of any joint. Raises `ValueError` naming the argument."""
-        if not callable(self.rate):
-            raise ValueError(f"`rate` = {self.rate!r} must be a function of two bodies and the time.")
-        return Form(Rolled(self.rate), _angles(self), (), velocities=True)
-
-
-def _angles(of: UserConstraint | VelocityConstraint) -> tuple[bool, ...]:
-    """Which of the `rows` are angular."""
-    if not isinstance(of.rows, int) or of.rows < 1:
-        raise ValueError(f"`rows` = {of.rows!r} must be a whole number of equations, 1 or more.")
-    angles = (False,) * of.rows if of.angles is None else tuple(map(bool, of.angles))
-    if len(angles) != of.rows:
-        raise ValueError(f"`angles` = {of.angles!r} must name each of the {of.rows} `rows`.")
-    return angles
-
-
-@dataclasses.dataclass(frozen=True)
-class _Users:
-    """A user's g as a closure: two of one g are one program."""
-
-    g: Callable
-
-    def __call__(self, parameters, pose_1, pose_2, time):
-        return jnp.asarray(self.g(pose_1, pose_2, time))
-
-
 def _unit(name: str, axis, d: int) -> np.ndarray:
     """An argument's direction."""
     axis = vector(name, axis, d)
@@ -311,5 +257,4 @@ _PLANAR = {
     Planar: "none, as bodies are in the plane already",
     Universal: "BallJoint",
 }
-OF_USERS = (UserConstraint, VelocityConstraint)  # functions, which no file can hold
-JOINTS = (*_CLOSURES, Spring, *OF_USERS)
+LIBRARY = (*_CLOSURES, Spring)

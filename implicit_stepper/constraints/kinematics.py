@@ -40,6 +40,11 @@ def motions_of(system: System, state: State, group) -> tuple[Motion, Motion]:
     )
 
 
+def told(motion: Motion) -> tuple:
+    """A body as users' functions see it: position, orientation and velocity."""
+    return motion.position, motion.orientation, motion.velocity
+
+
 def moved(start: Motion, velocity, h) -> Motion:
     """One body after a step of h [s] at the end-of-step `velocity`: q + h G nu by the exponential map."""
     return Motion(*bodies.advance(start.position, start.orientation, velocity, h), velocity)

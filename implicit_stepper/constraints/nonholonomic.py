@@ -19,7 +19,7 @@ from jax import lax
 from ..model import bodies, rotation
 from .conditions import Conditions, Instant, Units
 from .joint import JointGroup, Point
-from .kinematics import Motion
+from .kinematics import Motion, told
 
 _LINEAR = 1e-9  # of its values: what is linear, but for rounding
 
@@ -32,10 +32,7 @@ class Rolled:
     rate: Callable
 
     def __call__(self, parameters, pose_1, pose_2, time):
-        sides = []
-        for position, orientation in (pose_1, pose_2):
-            away = position - lax.stop_gradient(position)
-            sides.append((position, orientation, jnp.concatenate([away, rotation.small_turn(orientation)])))
+        sides = [(*pose, rotation.small_move(*pose)) for pose in (pose_1, pose_2)]
         still = [(position, orientation, jnp.zeros_like(moved)) for position, orientation, moved in sides]
         driven = self.rate(*still, time)
         moves = self.rate(*sides, time) - driven
@@ -57,7 +54,7 @@ class VelocityGroup(JointGroup):
 
     def rates(self, motion_1: Motion, motion_2: Motion, time):
         """a (r,) [m/s, rad/s]."""
-        return self.closure.rate(*map(_told, (motion_1, motion_2)), time)
+        return self.closure.rate(*map(told, (motion_1, motion_2)), time)
 
     def rates_grow(self, motion_1: Motion, motion_2: Motion, time):
         """How a (r,) changes [m/s^2] while the velocities stay."""
@@ -72,7 +69,7 @@ class VelocityGroup(JointGroup):
 
     def wrenches(self, multipliers, motion_1: Motion, motion_2: Motion, time):
         """Nothing (r,) in the place of g, and A^T times the multipliers (r,) on body 1 and body 2."""
-        (x_1, q_1, v_1), (x_2, q_2, v_2) = map(_told, (motion_1, motion_2))
+        (x_1, q_1, v_1), (x_2, q_2, v_2) = map(told, (motion_1, motion_2))
         _, back = jax.vjp(lambda one, other: self.closure.rate((x_1, q_1, one), (x_2, q_2, other), time), v_1, v_2)
         return jnp.zeros(self.width), back(multipliers)
 
@@ -94,11 +91,6 @@ class VelocityGroup(JointGroup):
     def give(self, at: Instant, held):
         """What the derivative gains if its rates give way by one unit each."""
         return jnp.eye(self.width)
-
-
-def _told(motion: Motion) -> tuple:
-    """A body as a user's function sees it."""
-    return motion.position, motion.orientation, motion.velocity
 
 
 def refuse_nonlinear(name: str, rate: Callable, poses) -> None:

@@ -79,6 +79,11 @@ def small_turn(orientation):
     return 2 * multiply(orientation, jnp.concatenate([here[:1], -here[1:]]))[1:]
 
 
+def small_move(position, orientation):
+    """(6,) or (3,) [m, rad]: 0, with the velocity as its derivative in time, as `small_turn`."""
+    return jnp.concatenate([position - lax.stop_gradient(position), small_turn(orientation)])
+
+
 def cross(a, b):
     """a x b (3,)."""
     return _bilinear(_CROSS, a, b)

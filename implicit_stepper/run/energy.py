@@ -56,9 +56,9 @@ def left_out(system: System) -> tuple[str, ...]:
         if soft
     ]
     elastic = [
-        f"the spring {system.joint_names[number]!r}"
+        f"the spring or load {system.joint_names[number]!r}"
         for group in system.joints
-        if group.stiffness is not None
+        if group.elastic
         for number in group.numbers
     ]
     return (*loads, *springs, *elastic)

@@ -44,7 +44,7 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool) ->
     fastest = np.max(np.abs(np.asarray(state.velocity)[:, : system.dimension]), initial=0.0)
     spin = np.max(np.abs(np.asarray(state.velocity)[:, system.dimension :]), initial=0.0)
     allowed = _ROUNDED * (fastest + spin * float(system.length) + float(np.sqrt(system.length * system.acceleration)))
-    if not np.max(torn) <= allowed:
+    if not np.max(torn, initial=0.0) <= allowed:
         worst = int(np.argmax(np.where(np.isnan(torn), np.inf, torn)))
         raise ValueError(
             f"joint {_names(system)[worst]!r} would be torn at {torn[worst]:.3g} m/s by the velocities at the start: give "

@@ -17,6 +17,7 @@ from ..constraints.joint_limits import LimitGroup
 from ..constraints.joint_motors import MotorGroup
 from ..constraints.joints import Form
 from ..constraints.nonholonomic import VelocityGroup, refuse_nonlinear
+from ..constraints.pair_loads import PairLoadGroup, refuse_load
 
 _CLOSED = 1e-8  # of the size of a body: a closure that is open by less was rounded
 
@@ -56,7 +57,8 @@ def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | Fr
     """Joints that are alike."""
     forms, (first, *_) = [joint.form for joint in joints], joints
     elastic = first.form.stiffness is not None
-    group = (VelocityGroup if first.form.velocities else JointGroup)(
+    kind = VelocityGroup if first.form.velocities else PairLoadGroup if first.form.load else JointGroup
+    group = kind(
         closure=first.form.closure,
         angles=first.form.angles,
         bodies=tuple(joint.bodies for joint in joints),
@@ -104,6 +106,8 @@ def refuse_open(name: str, form: Form, poses, length: float) -> None:
         raise ValueError(f"g of joint {name!r} has shape {g.shape} and type {g.dtype}: it needs {r} numbers, shape ({r},).")
     if not np.all(np.isfinite(g)):
         raise ValueError(f"g of joint {name!r} is {g.tolist()} as the joint is added: it must be finite.")
+    if form.load:
+        refuse_load(name, form.closure.load, poses)
     if form.velocities:
         refuse_nonlinear(name, form.closure.rate, poses)
     if form.stiffness is not None or np.isinf(length):  # a spring may begin in tension

@@ -12,7 +12,7 @@ from .formula import Motion
 from .tables import SceneFileError, Table
 from .units import Units
 
-_KINDS = {kind.__name__: kind for kind in joints.JOINTS if kind not in joints.OF_USERS}
+_KINDS = {kind.__name__: kind for kind in joints.LIBRARY}
 _LENGTHS = ("point_1", "point_2", "length", "lead")
 _GEAR = "gear"
 _ALONG = ("spring along", "motion along", "limit along", "motor along")

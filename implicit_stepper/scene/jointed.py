@@ -13,7 +13,8 @@ from shapes.arguments import number, positive
 from ..constraints.coordinates import bounded, driven, elastic, motorised
 from ..constraints.friction import not_negative
 from ..constraints.gears import Geared, geared
-from ..constraints.joints import JOINTS, Form, Place
+from ..constraints.joints import Form, Place
+from ..constraints.of_users import JOINTS
 from ..constraints.prescribed import first_pose, first_velocity, following
 from ..model import rotation
 from .body import Body, BodySpec
@@ -43,8 +44,8 @@ class Jointed:
 
     def add_joint(self, first: Body, second: Body, joint, *, name: str | None = None, project: bool = False) -> str:
         """Joins two bodies by a `BallJoint`, `Hinge`, `Slider`, `Universal`, `Cylindrical`, `Screw`, `Planar`, `Fixed`,
-        `Distance`, `Spring`, `UserConstraint` or `VelocityConstraint`; returns its `name`, by default the names of both
-        bodies.
+        `Distance`, `Spring`, `UserConstraint`, `VelocityConstraint` or `PairLoad`; returns its `name`, by default the names
+        of both bodies.
 
         Points and axes are in the coordinates of `first` (point_1, axis_1) and of `second` (point_2, axis_2), those in which
         `add_body` and `add_fixed` placed them. Bodies that a joint joins touch only if `add_contact` says so. Raises
