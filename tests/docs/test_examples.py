@@ -80,6 +80,27 @@ def test_rag_doll():
     assert_picture("rag_doll")
 
 
+def test_pole_climber():
+    """It jams, is set free by a peck, and goes down; nothing creeps, and energy is only lost."""
+    result = run("pole_climber")
+    trajectory, jammed, presses = (result[name] for name in ("trajectory", "jammed", "presses"))
+    assert len(result["begins"]) == 3
+    assert result["height"][-1] < -0.06
+    stays = trajectory.time[1:][jammed]
+    # between two pecks it jams once: longer than 30 ms, by a pad on either side of the pole
+    for first, last in zip(result["begins"][:-1], result["begins"][1:], strict=True):
+        own = stays[(stays > first) & (stays < last)]
+        assert np.ptp(own) > 0.03
+        assert np.max(np.diff(own)) < 1.5 * trajectory.h
+    carries = presses[jammed][:, :4] > 1e-6
+    assert np.all(np.sum(carries[:, :2], axis=1) == 1)
+    assert np.all(np.sum(carries[:, 2:], axis=1) == 1)
+    assert np.max(trajectory.contacts.sigma[jammed][:, :4] * carries) <= 1e-12
+    away = np.append(0, trajectory.joint("hinge").coordinate[:, 0]) - (result["TILTED"] - result["SWUNG"])
+    assert np.all(np.diff(trajectory.energy().total + 0.0056 * away**2 / 2) < 0)
+    assert_picture("pole_climber")
+
+
 def test_slider_crank():
     result = run("slider_crank")
     assert result["error"] <= 1e-12
