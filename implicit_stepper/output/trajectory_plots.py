@@ -16,6 +16,7 @@ from .plots import BLUE, GREEN, ORANGE, RED, contact_forces, legend_above, style
 
 _COORDINATES = {2: ("x", "y", "angle"), 3: ("x", "y", "z")}
 _CARRIES = 1e-9  # of a contact's largest impulse: below this it is open
+_KINDS = "opens", "closes", "slips", "sticks", "moves", "wedges", "jams"  # of events
 _SLIDES = 1e-6  # [m/s], of the fastest slip in the run: below this a contact sticks
 
 
@@ -87,7 +88,7 @@ class Plots:
         axes = figure.subplots()
         for i in range(len(names)):
             _draw_contact(axes, run, i)
-        for kind, mark, colour in zip(("opens", "closes", "slips", "sticks", "moves"), "^vxo|", "krgbm", strict=True):
+        for kind, mark, colour in zip(_KINDS, "^vxo|*+", "krgbmcy", strict=True):
             found = [event for event in run.events if event.kind == kind]
             if found:
                 times, rows = [e.time for e in found], [e.contact for e in found]

@@ -25,7 +25,7 @@ from ..stepping import loop
 from ..stepping.run_certificate import first_gaps
 from ..stepping.stepper import closest_points
 from ..stepping.sweep import Passage, Sweep
-from . import after_events, euler_steps, impact_records, stage_records
+from . import after_events, euler_steps, impact_records, painleve, stage_records
 from .apart import sharp
 from .elsewhere import meets_elsewhere
 from .error_control import Tolerance
@@ -264,6 +264,7 @@ class _Driver:
         taken = impact_records.with_impacts(jax.tree.map(lambda *parts: np.concatenate(parts), *self.taken), self.hits)
         moves = jax.tree.map(lambda a: a[int(taken.h[0] == 0) :], taken)
         events = found_events(self.system, self.first, moves, self.landed)
+        events = sorted(painleve.wedges(self.system, self.first, moves) + events, key=lambda event: event.time)
         own = {number: values for number, values in self.one_stage.items() if number < len(taken.h)}
         return Run(self.first, self.gaps, taken, events, own, self.counts, self.failure, stopped)
 
@@ -349,6 +350,7 @@ class _Driver:
                 "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
             )
             return
+        self.landed += painleve.jams(self.system, self.point.state, found)
         for record in found.records:
             first = sum(len(taken.h) for taken in self.taken)
             for i in range(len(record.result)):

@@ -17,7 +17,7 @@ _SAME = 1e-5  # [s]: times of one event; steps of one stage may lie between its 
 
 class Event(NamedTuple):
     """At `time` [s], `contact`, in the order of `Scene.add_contact`, "opens", "closes", "slips", "sticks" or "moves": to
-    another face or edge. Of a joint, `contact` is its name."""
+    another face or edge; "wedges" or "jams": see `painleve`. Of a joint, `contact` is its name."""
 
     time: float
     contact: int | str

@@ -173,6 +173,7 @@ def test_painleves_rod_jams():
     jammed = np.searchsorted(run.time, 1e-3)
     np.testing.assert_allclose(run.velocity[jammed, 0], after, atol=5 * G * run.time[jammed])
     np.testing.assert_allclose(run.contacts.slip[-1], 0.0, atol=1e-9)
+    assert run.events[:2] == ((0.0, 0, "wedges"), (0.0, 0, "jams"))
     assert np.max(np.diff(energy(run))) < 1e-12
     # momentum: gravity and the contact's impulses
     change = np.diff(run.velocity[:, 0, 1])

@@ -1,0 +1,56 @@
+"""Painleve's region as an event: its border in closed form, in the plane and in space."""
+
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.constraints import detection
+from implicit_stepper.constraints.linear_rows import linear_rows
+from implicit_stepper.radau.painleve import wedges
+from implicit_stepper.stepping.stepper import closest_points
+
+HALF, FOOT = 0.5, 0.02  # [m]
+TURN = np.arctan(2.0)  # of the rod from level
+
+
+def begins(dimension, mu):
+    """The events "wedges" of a uniform rod, on a round foot, that is dragged with its centre behind its end."""
+    about = 1.0 * HALF**2 / 3
+    made = ist.Scene(dimension=dimension)
+    up = (0, 1) if dimension == 2 else (0, 0, 1)
+    floor = made.add_fixed(name="floor", shape=(shapes.HalfPlane if dimension == 2 else shapes.HalfSpace)(normal=up))
+    at = np.array([HALF * np.cos(TURN), HALF * np.sin(TURN) + FOOT])  # the foot is at the origin
+    if dimension == 2:
+        parts, place = [(shapes.Disc(FOOT), ((-HALF, 0), 0.0))], {"position": at, "angle": TURN, "velocity": (-1, 0, 0)}
+    else:
+        parts = [(shapes.Sphere(FOOT), ((-HALF, 0, 0), (1, 0, 0, 0)))]
+        # the rod in a vertical plane at 30 degrees
+        aside, slope = np.array([np.cos(np.pi / 12), 0, 0, np.sin(np.pi / 12)]), (np.cos(TURN / 2), -np.sin(TURN / 2))
+        (w, z), (c, s) = aside[[0, 3]], slope
+        along = np.array([np.cos(np.pi / 6), np.sin(np.pi / 6), 0])
+        place = {"position": along * at[0] + [0, 0, at[1]], "quaternion": (w * c, -z * s, w * s, z * c)}
+        place["velocity"] = (*-along, 0, 0, 0)
+        about = (0.01, about, about)
+    rod = made.add_body(name="rod", shapes=parts, mass=1.0, inertia=about, centre_of_mass=(0,) * dimension, **place)
+    made.add_contact(floor, rod, friction=mu)
+    system, state = made.build()
+    here = detection.find(system, state, closest_points(system, state))
+    rows, nothing = linear_rows(system, state, here.geometry), np.zeros((1, dimension if dimension == 2 else 4))
+    contacts = detection.record(here, rows, nothing, state.velocity, here.geometry.psi)
+    standing = jax.tree.map(lambda a: np.asarray(a)[None], (state, contacts))
+    return wedges(system, state, SimpleNamespace(state=standing[0], contacts=standing[1], h=np.ones(1)))
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_the_region_begins_where_friction_presses_more_than_the_force_lifts(dimension):
+    """1 / m + x (x - mu y) / I < 0, with the foot at (-x, -y) from the centre; without a foot mu is 4/3 at the least."""
+    x, y, about = HALF * np.cos(TURN), HALF * np.sin(TURN) + FOOT, HALF**2 / 3
+    critical = (about + x**2) / (x * y)
+    assert critical == pytest.approx(4 / 3 * HALF * np.sin(TURN) / y)
+    assert begins(dimension, critical * (1 - 1e-9)) == []
+    (event,) = begins(dimension, critical * (1 + 1e-9))
+    assert event == (0.0, 0, "wedges")
