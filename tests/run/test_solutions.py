@@ -85,3 +85,20 @@ def test_what_has_too_many_is_refused():
     scene.add_joint(floor, body, ist.BallJoint((4, 0.1), (0, 0)))
     with pytest.raises(ValueError, match="has joints or compliant contacts"):
         ist.solutions(scene, 0.01)
+
+
+@pytest.mark.parametrize(("share", "jams"), [(1 - 1e-6, False), (1 + 1e-6, True)])
+def test_a_bracket_on_a_pole_can_jam_if_and_only_if_its_load_is_far_enough_out(share, jams):
+    """What its two pads carry, at most 2 mu N, turns it about its load by 2 mu N a, and their forces back by 2 h N: where
+    a < h / mu nothing holds it; beyond that it may stick, or fall."""
+    high, wide, mu, tip = 0.05, 0.02, 0.3, 0.005
+    made, lever = ist.Scene(dimension=2), share * high / mu
+    pads = [(shapes.Disc(tip), ((x * (wide + tip), -x * high), 0.0)) for x in (1, -1)]
+    load = {"mass": 2.0, "inertia": 0.1, "centre_of_mass": (lever, 0)}
+    bracket = made.add_body(name="bracket", shapes=pads, apart=True, position=(0, 0), **load)
+    for number, x in enumerate((1, -1)):
+        side = made.add_fixed(name=f"side {x}", shape=shapes.HalfPlane(normal=(x, 0), offset=wide))
+        made.add_contact(side, bracket, friction=mu, parts=[(0, number)])
+    found = {solution.states for solution in ist.solutions(made, 0.01)}
+    assert ("open", "open") in found
+    assert any(set(states) <= {"stick", "impending"} for states in found) == jams
