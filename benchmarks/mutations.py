@@ -5,8 +5,8 @@
 
 A change is a `file`, the `old` text, which must stand there exactly once, the `new` one, and the `tests` that know the file.
 Before it, these must pass as they are. Of a change that no result can show, as where only the work to a solution changes,
-`unseen` says why; it is made all the same. The exit status is 1 if a change survives that has no such reason, and 2 if a text
-is not found once or tests fail without a change.
+`unseen` says why; it is made all the same. The exit status is 1 if a change survives that has no such reason, and 2 if a
+text is not found once or tests fail without a change.
 """
 
 import os

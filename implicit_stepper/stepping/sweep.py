@@ -67,6 +67,7 @@ class Sweep:
         self.reach, self.lever = (
             np.where(turns, np.stack([getattr(side, name) for side in sides], axis=-1), 0.0) for name in ("reach", "lever")
         )
+        self.width = sides[0].lever + sides[1].lever
         inner = np.stack([np.where(np.isfinite(side.reach), side.inner, np.inf) for side in sides], axis=-1)
         self.allowed = _DEEP * np.min(inner, axis=1)
         self.last: tuple[np.ndarray, np.ndarray] | None = None
@@ -151,6 +152,11 @@ class Sweep:
         A gap is the largest distance between supporting planes, over all normals n. Those along one n part
         at the rate n.v up to the turns' levers; and since a support function h has h'' + h >= 0, planes of
         a body that turns by an angle bulge between two poses by reach (1 - cos(angle / 2)) at most.
+
+        Between gap_0 along n_0 and gap_1 along n_1 the gap is at least as large as along either. At the other
+        pose the planes along it are closer than that pose's gap: those of both bodies, and where they are seen
+        from, each move by the angle between n_0 and n_1 times the levers, and n is shorter along the line between
+        the centres by |n_1 - n_0|^2 / 2. Halfway, where neither is better, half of that counts.
         """
         d, (first, second) = self.system.dimension, self.bodies.T
         (gap_0, gap_1), (n_0, n_1) = pieces.gaps, pieces.normals
@@ -163,8 +169,10 @@ class Sweep:
         rate_0, rate_1 = swept - np.sum(n_0 * move, axis=-1), swept + np.sum(n_1 * move, axis=-1)
         bulge = np.sum(self.reach * (1 - np.cos(np.minimum(turn, 2 * np.pi) / 2)), axis=-1)
         tilt = np.linalg.norm(n_1 - n_0, axis=-1)
-        apart = np.linalg.norm(between[:-1], axis=-1)
-        tilted = tilt * (2 * np.sum(self.lever, axis=-1) + tilt * apart)
+        apart = np.linalg.norm(between, axis=-1)
+        angle = 2 * np.arcsin(np.minimum(tilt / 2, 1.0))
+        # (a body without end has no such lever, but may have one normal)
+        tilted = angle * np.where(tilt > 0, self.width, 0.0) + tilt**2 / 4 * np.maximum(apart[1:], apart[:-1])
         bounds = [
             (np.linalg.norm(move, axis=-1) + swept - gap_0 - gap_1) / 2,
             np.maximum(rate_0, 0.0) - gap_0,

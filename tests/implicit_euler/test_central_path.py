@@ -95,7 +95,8 @@ def test_open_contacts_are_found_anew_and_those_that_press_are_kept(resting):
     problem = STEPPER.problem(system, state, memory, H)
     own, p_n = ncp.layout(system).unknowns[0], system.groups[0].pair.unknowns
     units = ncp.unknown_scale(problem)
-    pressing = (memory.history[0] + 100 * units).at[own[1, p_n]].set(1e-9 * units[own[1, p_n]])
+    light = jnp.array([1e-3, 1e-9])  # one presses, if lightly
+    pressing = (memory.history[0] + 100 * units).at[own[:, p_n]].set(light * units[own[:, p_n]])
     renewed = ladder._with_renewed(STEPPER, system, state, memory, pressing, memory.history[0], H).history[0]
     np.testing.assert_array_equal(renewed[own[0]], pressing[own[0]])
     np.testing.assert_array_equal(renewed[own[1]], memory.history[0][own[1]])

@@ -9,7 +9,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.implicit_euler import sticking
+from implicit_stepper.implicit_euler import ladder, ncp, sticking
 from implicit_stepper.stepping.stepper import begin
 
 G, HEIGHT = 9.81, 0.2
@@ -106,3 +106,27 @@ def test_the_rung_is_tried_in_space_and_in_the_plane():
         starts = STEPPER.restarts(system, state, begin(STEPPER, system, state), 0.001)
         names = list(itertools.takewhile(lambda name: name != "tilted cuts", (name for name, _ in starts)))
         assert names.count("sticking") == count
+
+
+def test_starts_that_stick_keep_spins_and_leave_what_does_not_press_and_pivots_are_near():
+    """A ball slides and spins on the floor, another falls far above it. Friction through its centre does not turn the first
+    about the vertical, and leaves 5/7 of its speed; the second flies as if alone. A slow spin has its pivot 600 m away."""
+    radius, mass, fast, slow, h = 0.1, 1.0, 10.0, 1e-3, 0.001
+    scene = ist.Scene()
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    ball = {"shape": shapes.Sphere(radius), "mass": mass}
+    for name, height, velocity in (("low", radius, (0.6, 0, 0, 0, 0, fast)), ("high", 1.0, (0, 0, -0.5, 0, 0, 0))):
+        body = scene.add_body(name=name, position=(0, 0, height), velocity=velocity, **ball)
+        scene.add_contact(floor, body, friction=ist.FrictionEllipsoid(mu=0.9, e_r=0.1))
+    system, state = jax.device_put(scene.build())
+    memory = begin(STEPPER, system, state)
+    start, cuts = ladder._cut(STEPPER, system, state, memory, h, ladder.without_cuts(STEPPER, system, state, memory, h))
+    z, where = ladder._stopped(STEPPER, system, state, memory, h, cuts).history[0], ncp.layout(system)
+    low, high = z[where.velocity]
+    np.testing.assert_allclose(low[jax.numpy.array([0, 2, 5])], [0.6 * 5 / 7, 0, fast], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(high, [0, 0, -0.5 - G * h, 0, 0, 0], rtol=0, atol=1e-12)
+    p_n = z[where.unknowns[0][:, system.groups[0].pair.unknowns]]
+    np.testing.assert_allclose(p_n, [mass * G * h, 0], rtol=0, atol=1e-9)
+    for spin, near in ((fast, True), (slow, False)):
+        turning = start.history[0].at[where.velocity[0, 5]].set(spin)
+        assert ladder._pivoted(STEPPER, system, state, memory, turning, 0.0, h)[1] == near

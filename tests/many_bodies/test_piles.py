@@ -14,6 +14,7 @@ from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.certificate import certificate, worst_of
 from implicit_stepper.many_bodies.step import everywhere, may_touch, no_memory, posed
 from implicit_stepper.output import viewer
+from implicit_stepper.scene.compound import Part
 
 H, STEPS = 0.01, 30
 SPARSE = ist.GeometricallyImplicit(jacobian="sparse")
@@ -137,6 +138,16 @@ def test_pairs_that_may_touch_are_those_whose_balls_come_near(step):
         tuple(pair) for pair in near if "floor" not in {known.names[part] for part in pair}
     }
     assert {tuple(pair) for pair in far} == {tuple(pair) for pair in near}  # all moved alike, the floor too
+    rises = np.where([name == "floor" for name in known.names], 6.0, 0.0)
+    reached = candidates.near(known, lifted.position, lifted.orientation, rises)
+    assert {known.names[i] for i, _ in reached} | {known.names[j] for _, j in reached} == set(known.names)
+
+
+def test_how_far_points_are_from_a_large_part_is_told_with_its_rounding():
+    """Above a face of a box of 1 m, rounded by .5 m."""
+    points = np.array([[0.2, -0.3, 1.7], [0.0, 0.0, 3.0]])
+    box = Part(shapes.Rounded(shapes.Box((1, 1, 1)), 0.5), np.zeros(3), np.eye(3))
+    np.testing.assert_allclose(candidates.heights(box, np.zeros(3), np.eye(3), points), [0.2, 1.5], rtol=0, atol=1e-12)
 
 
 def test_bodies_that_are_hit_within_a_step_meet_others_that_they_were_not_near():

@@ -70,6 +70,51 @@ def test_a_cradle_passes_on_as_many_balls_as_come_one_after_another():
     assert min(found["gap"], found["impact"]) > 0.1
 
 
+def test_a_sequence_begins_with_the_fastest_again_and_again():
+    """Of unequal balls, whose order matters: against the impacts of pairs, one by one."""
+    rng = np.random.default_rng(0)
+    masses, speeds = rng.uniform(0.5, 2, BALLS), -np.sort(-rng.normal(size=(4, BALLS)))  # all approach at once
+    system, start = row(ist.Newton(1.0), masses)
+    _, hit = impacts(system, start, [along(v) for v in speeds], sequential=True)
+    for v, after in zip(speeds, hit.state.velocity[..., 0], strict=True):
+        while np.max(v[:-1] - v[1:]) > 1e-6:
+            i = int(np.argmax(v[:-1] - v[1:]))
+            impulse = 2 * (v[i] - v[i + 1]) / (1 / masses[i] + 1 / masses[i + 1])
+            v[i : i + 2] += impulse * np.array([-1, 1]) / masses[i : i + 2]
+        np.testing.assert_allclose(after, v, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("change", "law"),
+    [
+        (
+            lambda of: {"friction_impulse": of.friction_impulse.at[:, 0, 2].add(1e-3)},
+            "no impulse on an axis without friction",
+        ),
+        (lambda of: {"friction_impulse": of.friction_impulse.at[:, 0, 0].add(1e-3)}, "cone"),
+        (lambda of: {"gap": of.gap + 1e-3 * R}, "p_n _|_ f(a2)"),
+    ],
+    ids=["drills", "rubs", "apart"],
+)
+def test_the_sum_of_several_impacts_is_certified(change, law):
+    """Of balls without friction: impulses that drill, that rub, and across a gap."""
+    system, start = row(ist.Newton(1.0), np.ones(BALLS))
+    before, hit = impacts(system, start, 4 * [along([1, 0, 0, 0, 0])], sequential=True)
+    assert violations(system, before, hit, 0, sums=True)[law] <= 1e-12
+    wrong = dataclasses.replace(hit, contacts=dataclasses.replace(hit.contacts, **change(hit.contacts)))
+    assert violations(system, before, wrong, 0, sums=True)[law] > 1e-4
+    late = dataclasses.replace(hit, state=dataclasses.replace(hit.state, time=hit.state.time + 1e-3))
+    assert violations(system, before, late, 0, sums=True)["pose"] > 1e-4
+
+
+def test_what_nearly_touches_does_not_meet():
+    """The last of three balls, a thousandth of a radius away."""
+    system, start = row(ist.Newton(1.0), np.ones(3))
+    start = dataclasses.replace(start, position=np.asarray(start.position) + 1e-3 * R * np.eye(3)[0] * np.eye(3)[2, :, None])
+    _, hit = impacts(system, start, 40 * [along([1, 0, 0])])
+    np.testing.assert_allclose(hit.state.velocity[..., 0], 40 * [[0, 1, 0]], rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("law", [ist.Newton, ist.Poisson])
 def test_all_at_once_share_what_the_first_brings(law):
     system, start = row(law(1.0), np.ones(3))

@@ -1,5 +1,6 @@
 """Runs that were killed go on to the bits of a run that was not; what is no checkpoint of the run is refused."""
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import implicit_stepper as ist
+import shapes
 from implicit_stepper.paper import scenes
 from implicit_stepper.radau import driver
 from implicit_stepper.run import checkpoint
@@ -99,6 +101,18 @@ def test_what_is_no_checkpoint_of_the_run_is_refused_and_kept(tmp_path):
         ist.simulate(**short, checkpoint=path, every=-1)
 
 
+def test_runs_under_other_loads_are_other_runs():
+    """Of bodies that are equal in all numbers: without a load, with two formulas, and with two functions."""
+    found = set()
+    for load in (None, ist.Wrench(("t", 0, 0)), ist.Wrench(("2*t", 0, 0)), scenes.block, scenes.landing_ball):
+        scene = ist.Scene()
+        scene.add_body(name="ball", shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 1))
+        system, state = scene.build()
+        system = dataclasses.replace(system, wrench_functions=(load,))
+        found.add(checkpoint.asked_of(system, state, ist.GeometricallyImplicit(), {})["scene"])
+    assert len(found) == 5
+
+
 def test_a_file_that_cannot_be_written_ends_the_run_with_its_steps(tmp_path):
     with pytest.raises(ist.CheckpointError, match="cannot be written") as error:
         ist.simulate(**{**FIXED, "duration": 0.02}, checkpoint=tmp_path / "no" / "such" / "folder", every=0.0)
@@ -115,7 +129,8 @@ def test_reading_makes_nothing_but_arrays_and_records(tmp_path):
 
     checkpoint.write(path, {}, {"record": 1.0})
     assert checkpoint.read(path, {}) == {"record": 1.0}
-    for name, content in (("posix.system", Harm()), ("implicit_stepper.run.checkpoint.write", checkpoint.write)):
+    own = "implicit_stepper.run.checkpoint.write"
+    for name, content in (("posix.system", Harm()), (own, checkpoint.write), ("numpy.load", np.load)):
         checkpoint.write(path, {}, {"record": content})
         with pytest.raises(ist.CheckpointError, match=f"asks for {name}"):
             checkpoint.read(path, {})

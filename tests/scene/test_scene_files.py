@@ -260,6 +260,8 @@ def test_loads_are_formulas():
         ist.Wrench(("u", 0, 0))
     with pytest.raises(ValueError, match="'t' cannot be a parameter"):
         ist.Wrench(("t", 0, 0), (), {"t": 1})
+    with pytest.raises(ValueError, match="'lambda' is no name for a parameter"):
+        ist.Wrench(("t", 0, 0), (), {"lambda": 1})
 
 
 def test_all_pairs_that_are_not_listed():
@@ -285,6 +287,8 @@ WRONG = {
     BALL.replace("[0, 0, 1]", "[0, 0]"): "`position` has shape",
     BALL.replace("position = [0, 0, 1]", ""): "lacks `position`",
     BALL + 'force = ["x.__class__", 0, 0]': "has Attribute",
+    BALL + 'force = ["sin(t, t=2)", 0, 0]': "calls 'sin': the functions are abs",
+    BALL + 'force = ["AbsPower(t, 3)", 0, 0]': "calls 'AbsPower': the functions are abs",
     BALL + 'force = ["sin(t)", 0]': "force needs 3 numbers or formulas",
     '[parameters]\n"__import__" = 1\n' + BALL: "is no name for a parameter",
     "[parameters]\npi = 1\n" + BALL: "'pi' cannot be a parameter",

@@ -36,6 +36,15 @@ def test_nothing_is_computed_without_derivatives():
     assert "custom_call" not in text
 
 
+def test_systems_whose_rows_change_places_are_solved_both_ways():
+    """Pivots lead around a circle of three, which is not its own inverse."""
+    matrix = np.array([[0.1, 0.2, 5.0], [4.0, 0.3, 0.1], [0.2, 3.0, 0.4]])
+    right, weights = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0])
+    np.testing.assert_allclose(solved(matrix, right), np.linalg.solve(matrix, right), rtol=1e-14)
+    gradient = jax.grad(lambda right: solved(matrix, right) @ weights)(right)
+    np.testing.assert_allclose(gradient, np.linalg.solve(matrix.T, weights), rtol=1e-14)
+
+
 def test_redundant_rows_give_what_is_unique_where_it_exists():
     """x0 is asked for twice, and x1 + x2 are the forces that ask: what is consistent moves x0, and never x1 or x2 alone."""
     matrix = jnp.array([[0.0, 1.0, 1.0], [2.0, 0.0, 0.0], [2.0, 0.0, 0.0]])

@@ -153,6 +153,30 @@ def test_no_overlap_between_poses_exceeds_its_bound():
     assert tight > count // 4
 
 
+def test_the_bound_knows_how_wide_fixed_bodies_are():
+    """A disc moves from one slope of a roof, touching it, straight to the other: its centre passes over the ridge at the
+    height of `away` sin(slope) below that of a disc that touches the ridge."""
+    radius, away, slope, half = 0.05, 0.9, 0.05, 1.0
+    scene, (sine, cosine) = ist.Scene(dimension=2), (np.sin(slope), np.cos(slope))
+    roof = shapes.Polygon([(-half, -half * sine / cosine), (half, -half * sine / cosine), (0, 0)])
+    disc = scene.add_body(name="disc", shape=shapes.Disc(radius), mass=1.0, position=(0, 1))
+    scene.add_contact(scene.add_fixed(name="roof", shape=roof), disc)
+    normals = np.array([[-sine, cosine], [sine, cosine]])
+    places = away * np.array([[-cosine, -sine], [cosine, -sine]]) + radius * normals
+    velocity = np.append(places[1] - places[0], 0.0)
+    piece = sweep._Pieces(
+        position=places[:, None],
+        orientation=np.zeros((2, 1, 1)),
+        velocity=np.stack([velocity, velocity])[:, None],
+        h=np.ones(1),
+        gaps=(np.zeros((1, 1)), np.zeros((1, 1))),
+        normals=(normals[:1, None], normals[1:, None]),
+    )
+    bound = float(sweep.Sweep(scene, STEPPER, scene.build()[0])._deepest(piece)[0, 0])
+    deepest = radius - places[0, 1]
+    assert deepest <= bound <= 2.5 * deepest
+
+
 def test_rolling_needs_no_closest_points(monkeypatch):
     """A ball that rolls over a plate, a step of twice its thickness at a time: bounds alone do."""
     monkeypatch.setattr(sweep.Sweep, "_closest", None)
