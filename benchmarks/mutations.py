@@ -1,6 +1,6 @@
 """Single changes of the library that its tests must see: each is made in a copy, and those that no test sees are named.
 
-    python benchmarks/mutations.py                 all of `mutations.toml`, an hour and more of one core
+    python benchmarks/mutations.py                 all of `mutations.toml`, half an hour of one core
     python benchmarks/mutations.py gears closes    those whose file, text or name has one of the words
 
 A change is a `file`, the `old` text, which must stand there exactly once, the `new` one, and the `tests` that know the file.

@@ -6,6 +6,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.constraints import joint_violations
 from implicit_stepper.model.bodies import State
 from implicit_stepper.stepping.loop import CHUNK, certificates
 
@@ -104,6 +105,16 @@ def test_a_tooth_that_is_skipped_is_noticed(run):
     number = run.joint_names.index("teeth")
     assert found["closure"][0, number] >= 1
     assert np.max(found["closure"][1:, number]) <= 1e-10
+
+
+@pytest.mark.parametrize(("name", "pitch"), [("teeth", 2 * np.pi / 3), ("rack", 2 * np.pi * RADIUS)])
+def test_a_quarter_of_a_pitch_in_a_step_is_too_much(name, pitch):
+    """Of the second coordinate, after which the closure is the same again: a third of a turn, of ratio -2 / 3."""
+    system, _ = in_space().build()
+    number = system.joint_names.index(name)
+    (group,) = [of for of in system.joints if number in of.numbers]
+    member = jax.tree.map(lambda a: a[group.numbers.index(number)], group)
+    assert [float(joint_violations._skips(member, share * pitch)) for share in (0.24, -0.24, 0.26, -0.26)] == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(
