@@ -42,7 +42,9 @@ RUNGS = (
     "dense",
 )
 _LARGEST = 2000  # unknowns of a step: a dense matrix of all contacts takes seconds
-_RENEWALS = 2  # of closest points; the first serves, but where the velocities that it begins from are far off
+# Of closest points: whether those of contacts that press are renewed too where they stall. The first
+# serves, but where the velocities that it begins from are far off.
+_RENEWALS = (True, False, True, True)
 _HOPELESS = 1.0  # max |F_i| of a stall that says nothing about velocities
 _NEAREST = 8  # of the edges of friction cones: where many contacts are redundant there are hundreds
 _POINT = 1.5  # times as many iterations for a point of a central path: its beginning takes more now and then
@@ -103,10 +105,11 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
 
 
 def _renewals(stepper, system: System, state: State, memory, end: StepResult, h) -> Iterator:
-    """From where a start stalls, its `end`, with closest points found anew for all contacts that do not press there."""
-    for _ in range(_RENEWALS):
+    """From where a start stalls, its `end`, with closest points found anew for all contacts that do not press there, or
+    whose points are what stalls."""
+    for stalled in _RENEWALS:
         resting = begin(stepper, system, _moved(state, end.state.velocity, h)).history[0]
-        start = _with_renewed(stepper, system, state, memory, end.memory.history[0], resting, h)
+        start = _with_renewed(stepper, system, state, memory, end.memory.history[0], resting, stalled, h)
         end = _polished(stepper, system, state, start, h)
         yield _ending(memory, end)
         if not end.stats.residual <= _HOPELESS:
@@ -218,10 +221,10 @@ def _cut(stepper, system: System, state: State, memory, h, cuts: Cuts):
 
 
 @functools.partial(jit, static_argnums=0, apart=True)
-def _with_renewed(stepper, system: System, state: State, memory, unknowns, resting, h):
+def _with_renewed(stepper, system: System, state: State, memory, unknowns, resting, stalled, h):
     """A memory that starts from `open_contacts.renewed`."""
     problem = stepper.problem(system, state, memory, h)
-    return _starting_at(memory, renewed(problem, unknowns, resting))
+    return _starting_at(memory, renewed(problem, unknowns, resting, stalled))
 
 
 @functools.partial(jit, static_argnums=0, apart=True)

@@ -26,6 +26,7 @@ _GOOD_PAIR = 0.05  # pivots of pairs, whose rows and unknowns are dimensionless
 _FREE = 1.5e-12  # the damping up to which a step is one of LU
 _COUPLED = 1e-3  # the largest derivative of a row by other unknowns, relative to its own, up to which it is alone
 _SINGULAR = 1e-7  # the least pivot of LU, relative to the largest, up to which steps are damped
+_PARTS = (1, 2, 3, 5, 8)  # of slots, in the last of these: for so many filled ones there is a size of the condensed system
 _GIVE = 1e-9  # added to the derivative of a pair's row by its unknown: multipliers that equations leave open stay near
 
 
@@ -56,6 +57,14 @@ class Pattern:
     def own(self) -> int:
         """The largest number of own unknowns of a link."""
         return max(group.own for group in self.links)
+
+    def leading(self, filled, function, *arguments):
+        """`function(size, *arguments)` for the least of a few sizes of the condensed system that has its `filled` () rows:
+        factors cost the cube of it, and most links leave nothing most of the time."""
+        nodes = self.count * self.width
+        sizes = sorted({nodes + -(-self.slots * part // _PARTS[-1]) for part in _PARTS})
+        number = jnp.minimum(jnp.sum(filled > np.array(sizes)), len(sizes) - 1)
+        return jax.lax.switch(number, [functools.partial(function, size) for size in sizes], *arguments)
 
     def incidence(self) -> np.ndarray:
         """(links, 2, nodes): 1 where the node on a side of a link is that one."""
@@ -94,36 +103,54 @@ class Blocks:
     def step(self, F, damping):
         """About -J^-1 F: by LU, or by a damped least-squares step where the damping was raised."""
 
-        def solve(right):
-            lu, order = lu_factors(self.rest)
+        def solve(size: int, right):
+            rest, right = self.rest[:size, :size], right[:size]
+            lu, order = lu_factors(rest)
             pivots = jnp.abs(jnp.diagonal(lu))
             damped = (damping > _FREE) | (jnp.min(pivots) < _SINGULAR * jnp.max(pivots))
-            return when(damped, lambda: -damped_step(self.rest, right, damping), lu_solve(lu, order, right))
+            x = when(damped, lambda: -damped_step(rest, right, damping), lu_solve(lu, order, right))
+            return jnp.pad(x, (0, len(self.rest) - size))
 
-        return -solved(self.pattern, self.local, F, solve)
+        return -solved(self.pattern, self.local, F, functools.partial(self.pattern.leading, self.filled, solve))
+
+    @property
+    def filled(self):
+        """How many () rows and columns of `rest` are not those of empty slots, which come last."""
+        return self.pattern.count * self.pattern.width + jnp.sum(self.local.rows)
 
     def keep(self) -> Kept:
         """What serves systems nearby: directions that the matrix hardly sees are left alone."""
-        square = self.rest.T @ self.rest + KEPT_DAMPING * jnp.eye(len(self.rest))
-        factor = jnp.linalg.cholesky(square)
-        half = jax.scipy.linalg.solve_triangular(factor, self.rest.T, lower=True)
-        inverse = jax.scipy.linalg.solve_triangular(factor, half, lower=True, trans=1)
-        return Kept(self.pattern, self.local, inverse, jnp.all(jnp.isfinite(inverse)))
+
+        def inverse(size: int):
+            rest = self.rest[:size, :size]
+            factor = jnp.linalg.cholesky(rest.T @ rest + KEPT_DAMPING * jnp.eye(size))
+            half = jax.scipy.linalg.solve_triangular(factor, rest.T, lower=True)
+            found = jax.scipy.linalg.solve_triangular(factor, half, lower=True, trans=1)
+            return jnp.pad(found, (0, len(self.rest) - size))
+
+        found = self.pattern.leading(self.filled, inverse)
+        return Kept(self.pattern, self.local, found, self.filled, jnp.all(jnp.isfinite(found)))
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """The links of `Blocks` and about the `inverse` (x, x) of the rest, if it is `valid` ()."""
+    """The links of `Blocks` and about the `inverse` (x, x) of the rest, of which `filled` () rows and columns are not those
+    of empty slots, if it is `valid` ()."""
 
     pattern: Pattern = dataclasses.field(metadata={"static": True})
     local: Local
     inverse: jax.Array
+    filled: jax.Array
     valid: jax.Array
 
     def solve(self, F):
         """dz of J dz = F."""
-        return solved(self.pattern, self.local, F, lambda right: self.inverse @ right)
+
+        def rest(size: int, right):
+            return jnp.pad(self.inverse[:size, :size] @ right[:size], (0, len(right) - size))
+
+        return solved(self.pattern, self.local, F, functools.partial(self.pattern.leading, self.filled, rest))
 
 
 def no_factors(pattern: Pattern) -> Kept:
@@ -136,7 +163,7 @@ def no_factors(pattern: Pattern) -> Kept:
         np.zeros((links, o + w, o)),
         *(np.zeros((links, o), bool) for _ in range(2)),
     )
-    return Kept(pattern, local, np.zeros((size, size)), np.asarray(False))
+    return Kept(pattern, local, np.zeros((size, size)), np.asarray(0), np.asarray(False))
 
 
 def eliminated(pattern: Pattern, nodes, links) -> Blocks:
@@ -293,9 +320,10 @@ def _condensed(pattern: Pattern, nodes, local: Local, rest):
     from_nodes = jnp.sum(from_nodes * sides[row_link][..., None], axis=1).reshape(-1, count * w)
     to_nodes = rest[column_link, o:, column_own].reshape(-1, 2, 1, w)
     to_nodes = jnp.sum(to_nodes * sides[column_link][..., None], axis=1).reshape(-1, count * w)
-    own = rest[row_link[:, None], row_own[:, None], column_own]
-    own = jnp.where((row_link[:, None] == column_link) & filled[:, None] & filled, own, 0.0)
-    own = own + jnp.diag(jnp.where(filled, 0.0, 1.0))
+    # a row has entries in the columns of its own link only
+    numbers = jnp.where(local.columns, jnp.cumsum(local.columns).reshape(n, o) - 1, len(rows))[row_link]
+    own = jnp.zeros((len(rows), len(rows) + 1)).at[np.arange(len(rows))[:, None], numbers].set(rest[row_link, row_own, :o])
+    own = jnp.where(filled[:, None], own[:, :-1], jnp.eye(len(rows)))
     enough = jnp.sum(local.rows) <= pattern.slots
     zero = filled[:, None]
     top = jnp.concatenate([among.reshape(count * w, -1), jnp.where(zero, to_nodes, 0.0).T], axis=1)
