@@ -23,9 +23,12 @@ from ..model.system import System, take
 from ..model.units import Scales, scales
 from ..solvers.blocks import Blocks, Kept, Pattern, eliminated, no_factors
 from ..solvers.linear import Dense, Inverse, apart
-from ..solvers.newton import linearized
+from ..solvers.newton import largest, linearized
 
 _DENSE = 150  # unknowns up to which one dense matrix serves; beyond, blocks take less time to compile and to run
+_PUSHES = 1e-7  # of an impulse in its unit: open contacts have 1e-20
+_LAGS = 0.01  # of max |F_i|: rows of a constraint that pushes nothing, below which its block need not be renewed
+_ROUGHLY = 1e-10  # |F_i| below which it need not be either: near the root all rows are as small
 _ALL_SLOTS, _SLOTS = 250, 20  # unknowns that blocks may leave: so many in all, and so many per body where that is more
 
 
@@ -128,23 +131,33 @@ def linearize(problem: StepProblem, z):
     return both[:, 0], both[:, 1:]
 
 
-def blocks(problem: StepProblem, z) -> tuple[jax.Array, Blocks]:
-    """F (N,) and dF/dz by the blocks of bodies and constraints."""
-    where, parts, links = layout(problem.system), [], []
+def blocks(problem: StepProblem, z, last: Blocks) -> tuple[jax.Array, Blocks]:
+    """F (N,) and dF/dz by the blocks of bodies and constraints. Those of constraints that push nothing and whose rows are
+    small beside the largest may be those of the `last` Jacobian: no other row depends on them."""
+    where, parts, pushing = layout(problem.system), [], []
+    arguments = list(_arguments(problem, where, z))
     balances, nodes = over_bodies(problem, linearized, take(z, where.velocity))
-    for g, (own, block) in enumerate(_over_constraints(problem, where, linearized, z)):
-        rows, pushes = _parted(problem, where, g, own[..., None])
-        balances = balances + pushes[..., 0]
-        parts.append(rows.reshape(-1))
-        links.append(block)
-    F = jnp.concatenate([balances.reshape(-1), *parts])
-    return F, eliminated(pattern(problem.system, problem.friction), nodes, links)
+    for g, own in enumerate(arguments):
+        rows, pushes = jnp.split(_of_constraints(problem, lambda f: f, own), [where.unknowns[g].shape[1]], axis=1)
+        balances = balances + _on_bodies(problem, g, pushes[..., None])[..., 0]
+        pushing.append(jnp.max(jnp.abs(pushes), axis=1) > _PUSHES)
+        parts.append(rows)
+    F = jnp.concatenate([balances.reshape(-1), *(rows.reshape(-1) for rows in parts)])
+    due = jnp.maximum(_LAGS * largest(F), _ROUGHLY)
+    wanted = [pushes | ~(jnp.max(jnp.abs(rows), axis=1) < due) for pushes, rows in zip(pushing, parts, strict=True)]
+
+    def of_group(own, numbers):
+        own = jax.tree.map(functools.partial(take, numbers=numbers), own)
+        return _of_constraints(problem, linearized, own)[1]
+
+    links = [functools.partial(of_group, own) for own in arguments]
+    return F, eliminated(last, nodes, links, wanted)
 
 
-def system_of(problem: StepProblem, z) -> tuple[jax.Array, Dense | Blocks]:
-    """F (N,) and dF/dz as a linear system: dense where there are few unknowns."""
+def system_of(problem: StepProblem, z, last: Dense | Blocks) -> tuple[jax.Array, Dense | Blocks]:
+    """F (N,) and dF/dz as a linear system: dense where there are few unknowns, else with what the `last` one had."""
     if in_blocks(problem.system, problem.dense):
-        return blocks(problem, z)
+        return blocks(problem, z, last)
     F, jacobian = linearize(problem, z)
     return F, Dense(jacobian)
 
@@ -175,9 +188,14 @@ def pattern(system: System, friction: str) -> Pattern:
 def _parted(problem: StepProblem, where: Layout, g: int, own):
     """Of a group's (n, outputs, k): rows (n, width, k), and the sum (nb, 6 or 3, k) of the impulses on every body."""
     rows, pushes = jnp.split(own, [where.unknowns[g].shape[1]], axis=1)
+    return rows, _on_bodies(problem, g, pushes)
+
+
+def _on_bodies(problem: StepProblem, g: int, pushes):
+    """The sum (nb, 6 or 3, k) of the impulses (n, acting, k) of a group on every body."""
     share = incidence.shares(problem.system, problem.system.constraints[g])
-    pushes = pushes.reshape(*share.shape[:2], 1, -1, own.shape[2])
-    return rows, jnp.sum(share[..., None, None] * pushes, axis=(0, 1))
+    pushes = pushes.reshape(*share.shape[:2], 1, -1, pushes.shape[2])
+    return jnp.sum(share[..., None, None] * pushes, axis=(0, 1))
 
 
 def over_bodies(problem: StepProblem, transform: Callable, V):
@@ -215,11 +233,33 @@ def rows_and_impulses(member, units: Units, momentum_units, reference, starts, t
 def _over_constraints(problem: StepProblem, where: Layout, transform: Callable, z):
     """Per group, `transform` of each constraint's rows and of its impulses on its moving bodies, as a function of the
     unknowns in its block."""
-    results, units, time = [], problem.scales, problem.state.time + problem.h
+    return [_of_constraints(problem, transform, own) for own in _arguments(problem, where, z)]
+
+
+def _arguments(problem: StepProblem, where: Layout, z):
+    """Per group, what `_of_constraints` needs, with the first axis the constraints."""
+    units = problem.scales
 
     def of_moving(group, values):
         sides = [np.array(group.bodies)[:, i] for i, moves in enumerate(group.moving) if moves]
         return jnp.concatenate([take(values, numbers) for numbers in sides], axis=1)
+
+    for g, group in enumerate(problem.system.constraints):
+        index = where.unknowns[g]
+        yield (
+            jnp.concatenate([take(z, index), of_moving(group, take(z, where.velocity))], axis=1),
+            jnp.concatenate([units.unknowns[g], of_moving(group, units.velocity)], axis=1),
+            units.impulse[g],
+            of_moving(group, units.momentum),
+            problem.references[g] if g < len(problem.references) else None,
+            group,
+            kinematics.motions_of(problem.system, problem.state, group),
+        )
+
+
+def _of_constraints(problem: StepProblem, transform: Callable, arguments):
+    """`_over_constraints` of those with these `arguments`."""
+    units, time = problem.scales, problem.state.time + problem.h
 
     def one(block, unit, impulse, momentum_units, reference, member, starts):
         measured = Units(units.length, units.gap, units.speed, impulse)
@@ -228,17 +268,4 @@ def _over_constraints(problem: StepProblem, where: Layout, transform: Callable, 
         )
         return transform(lambda block: own(block * unit, kappa=problem.kappa))(block)
 
-    for g, group in enumerate(problem.system.constraints):
-        index = where.unknowns[g]
-        results.append(
-            jax.vmap(one)(
-                jnp.concatenate([take(z, index), of_moving(group, take(z, where.velocity))], axis=1),
-                jnp.concatenate([units.unknowns[g], of_moving(group, units.velocity)], axis=1),
-                units.impulse[g],
-                of_moving(group, units.momentum),
-                problem.references[g] if g < len(problem.references) else None,
-                group,
-                kinematics.motions_of(problem.system, problem.state, group),
-            )
-        )
-    return results
+    return jax.vmap(one)(*arguments)

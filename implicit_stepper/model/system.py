@@ -78,8 +78,10 @@ class System:
 
 
 def take(values, numbers):
-    """values[numbers], for constant `numbers`: where these follow each other, or are all the same, without a gather, which
-    other work cannot be joined to."""
+    """values[numbers]: where constant `numbers` follow each other, or are all the same, without a gather, which other work
+    cannot be joined to."""
+    if isinstance(numbers, jax.Array):
+        return values[numbers]
     numbers = np.asarray(numbers, dtype=int)
     flat = numbers.reshape(-1)
     if flat.size and np.array_equal(flat, flat[0] + np.arange(flat.size)):

@@ -27,6 +27,7 @@ _FREE = 1.5e-12  # the damping up to which a step is one of LU
 _COUPLED = 1e-3  # the largest derivative of a row by other unknowns, relative to its own, up to which it is alone
 _SINGULAR = 1e-7  # the least pivot of LU, relative to the largest, up to which steps are damped
 _PARTS = (1, 2, 3, 5, 8)  # of slots, in the last of these: for so many filled ones there is a size of the condensed system
+_TOGETHER = 16  # links that are eliminated at once, where a group has more
 _GIVE = 1e-9  # added to the derivative of a pair's row by its unknown: multipliers that equations leave open stay near
 
 
@@ -93,12 +94,14 @@ class Local:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Blocks:
-    """A Jacobian after elimination: its links, and the matrix `rest` (x, x) of the nodes and the slots, NaN where there are
-    too few slots."""
+    """A Jacobian after elimination, if it is `known` (): its links, whose other rows and unknowns have the matrices `links`
+    (n, o + 2 w, o + 2 w), and the matrix `rest` (x, x) of the nodes and the slots, NaN where there are too few slots."""
 
     pattern: Pattern = dataclasses.field(metadata={"static": True})
     local: Local
+    links: jax.Array
     rest: jax.Array
+    known: jax.Array
 
     def step(self, F, damping):
         """About -J^-1 F: by LU, or by a damped least-squares step where the damping was raised."""
@@ -129,17 +132,18 @@ class Blocks:
             return jnp.pad(found, (0, len(self.rest) - size))
 
         found = self.pattern.leading(self.filled, inverse)
-        return Kept(self.pattern, self.local, found, self.filled, jnp.all(jnp.isfinite(found)))
+        return Kept(self.pattern, self.local, self.links, found, self.filled, jnp.all(jnp.isfinite(found)))
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """The links of `Blocks` and about the `inverse` (x, x) of the rest, of which `filled` () rows and columns are not those
+    """The local and `links` of `Blocks` and about the `inverse` (x, x) of the rest, of which `filled` () rows and columns are not those
     of empty slots, if it is `valid` ()."""
 
     pattern: Pattern = dataclasses.field(metadata={"static": True})
     local: Local
+    links: jax.Array
     inverse: jax.Array
     filled: jax.Array
     valid: jax.Array
@@ -152,6 +156,10 @@ class Kept:
 
         return solved(self.pattern, self.local, F, functools.partial(self.pattern.leading, self.filled, rest))
 
+    def system(self) -> Blocks:
+        """The Jacobian that this is of, but for its `rest`."""
+        return Blocks(self.pattern, self.local, self.links, jnp.zeros_like(self.inverse), jnp.asarray(self.valid))
+
 
 def no_factors(pattern: Pattern) -> Kept:
     """For want of factors."""
@@ -163,17 +171,41 @@ def no_factors(pattern: Pattern) -> Kept:
         np.zeros((links, o + w, o)),
         *(np.zeros((links, o), bool) for _ in range(2)),
     )
-    return Kept(pattern, local, np.zeros((size, size)), np.asarray(0), np.asarray(False))
+    return Kept(pattern, local, np.zeros((links, o + w, o + w)), np.zeros((size, size)), np.asarray(0), np.asarray(False))
 
 
-def eliminated(pattern: Pattern, nodes, links) -> Blocks:
-    """The Jacobian with the blocks `nodes` (count, w, w) and, per group, `links` (n, own + acting, own + acting)."""
-    parts = []
-    for group, blocks in zip(pattern.links, links, strict=True):
-        one = jax.vmap(functools.partial(eliminate, group))(blocks)
-        parts.append(_padded(*one, group.own, pattern.own, 2 * pattern.width))
+def eliminated(last: Blocks, nodes, links, wanted) -> Blocks:
+    """The Jacobian with the blocks `nodes` (count, w, w) and, per group, those of its links: `links(numbers)` gives them (c,
+    own + acting, own + acting) for c of them. Links that are not `wanted` (n,) may be those of the `last` one."""
+    pattern, parts, first = last.pattern, [], 0
+    for group, blocks_of, own in zip(pattern.links, links, wanted, strict=True):
+        before = jax.tree.map(lambda a, of=slice(first, first + len(group.nodes)): a[of], (last.local, last.links))
+        coupled = ~last.known | jnp.any(before[0].rows, axis=1)
+        parts.append(_renewed(pattern, group, blocks_of, own | coupled, before))
+        first += len(group.nodes)
     local, rest = jax.tree.map(lambda *own: jnp.concatenate(own), *parts)
-    return Blocks(pattern, local, _condensed(pattern, nodes, local, rest))
+    return Blocks(pattern, local, rest, _condensed(pattern, nodes, local, rest), jnp.asarray(True))
+
+
+def _renewed(pattern: Pattern, group: Links, blocks_of, wanted, before) -> tuple[Local, jax.Array]:
+    """A group's links, as they were `before` but for those that are `wanted` (n,): a few at a time, all where that is few."""
+    count = len(group.nodes)
+
+    def anew(numbers):
+        one = jax.vmap(functools.partial(eliminate, group))(blocks_of(numbers))
+        return _padded(*one, group.own, pattern.own, 2 * pattern.width)
+
+    if count <= _TOGETHER:
+        return anew(np.arange(count))
+    chunks = -(-count // _TOGETHER)
+    order = jnp.nonzero(wanted, size=chunks * _TOGETHER, fill_value=count)[0]
+
+    def more(chunk, links):
+        numbers = jax.lax.dynamic_slice_in_dim(order, chunk * _TOGETHER, _TOGETHER)
+        own = anew(jnp.minimum(numbers, count - 1))
+        return jax.tree.map(lambda all_, some: all_.at[numbers].set(some, mode="drop"), links, own)
+
+    return jax.lax.fori_loop(0, -(-jnp.sum(wanted) // _TOGETHER), more, varying_like(before, (before, wanted)))
 
 
 def solved(pattern: Pattern, local: Local, F, rest):

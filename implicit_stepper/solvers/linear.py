@@ -48,6 +48,10 @@ class Inverse:
         """About J^-1 F."""
         return self.matrix @ F
 
+    def system(self) -> Dense:
+        """The last Jacobian, of which a dense one has no use."""
+        return Dense(jnp.zeros_like(self.matrix))
+
 
 def damped_step(jacobian, residual, damping):
     """The dz (n,) that minimises |J dz + F|^2 + damping |dz|^2, for a dense J (n, n) and F (n,).

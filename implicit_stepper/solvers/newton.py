@@ -102,14 +102,15 @@ def newton(
     `tolerance` bounds max |F_i|; 1e-8 to 1e-12 is sane, round-off of a well-scaled problem is near 1e-15. `damping` is the
     least one: singular values below its square root are hardly followed. Never raises: see `Solution.converged`.
     """
-    end = _damped_newton(dense(linearize), z0, tolerance, max_iterations, damping)
+    nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(linearize, z0)[1])
+    end = _damped_newton(dense(linearize), z0, Dense(nothing), tolerance, max_iterations, damping)
     return Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance)
 
 
 def dense(linearize: Callable) -> Callable:
-    """`linearize` with its Jacobian (n, n) as a linear system."""
+    """`linearize` with its Jacobian (n, n) as a linear system, of which the last one is of no use."""
 
-    def both(z):
+    def both(z, _):
         F, jacobian = linearize(z)
         return F, Dense(jacobian)
 
@@ -128,15 +129,17 @@ def newton_again(
 ) -> Solution:
     """`newton` from the best of `starts` (k, n), after chord iterations with the `Solution.kept` of a problem like it.
 
-    `residual(z)` is F alone; `linearize(z)` gives F and the Jacobian as a linear system: `linear.Dense` or `blocks.Blocks`,
-    with `step(F, damping)`, about -J^-1 F, and `keep()`, which has `solve(F)` and tells whether it is `valid`."""
+    `residual(z)` is F alone; `linearize(z, last)` gives F and the Jacobian as a linear system: `linear.Dense` or
+    `blocks.Blocks`, with `step(F, damping)`, about -J^-1 F, and `keep()`, which has `solve(F)`, tells whether it is `valid`,
+    and has `system()`, the `last` one to begin with."""
     tried = chord(residual, starts, kept, tolerance)
     solved, keep = tried.solved, tried.solved & (tried.count - len(starts) <= _QUICK)
 
     def renewed():
         # under `vmap` both branches run: lanes that keep their inverse do not ask for iterations
         most = jnp.where(keep, -1, max_iterations)
-        end = _damped_newton(linearize, jnp.where(solved, tried.z, tried.start), tolerance, most, damping)
+        start = jnp.where(solved, tried.z, tried.start)
+        end = _damped_newton(linearize, start, kept.system(), tolerance, most, damping)
         return Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance, end.jacobian.keep())
 
     unchanged = Solution(tried.z, largest(tried.F), jnp.zeros((), int), jnp.asarray(True), kept)
@@ -171,8 +174,8 @@ def chord(residual: Callable, starts, kept, tolerance) -> Chord:
     return lax.while_loop(lambda at: at.going, advance, varying_like(at, starts))
 
 
-def _damped_newton(linearize: Callable, z0, tolerance, max_iterations, least_damping) -> _Iterate:
-    """Levenberg-Marquardt iterations."""
+def _damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, least_damping) -> _Iterate:
+    """Levenberg-Marquardt iterations; `jacobian` is the last one, of another problem or of none."""
 
     def proceed(iterate):
         # Even a start within the tolerance takes one step: what it still lacks would add up over thousands of time-steps.
@@ -183,7 +186,7 @@ def _damped_newton(linearize: Callable, z0, tolerance, max_iterations, least_dam
         first = iterate.iterations < 0
         step = when(~first, lambda: iterate.jacobian.step(iterate.F, iterate.damping), jnp.zeros_like(z0))
         trial = iterate.z + step
-        F, jacobian = linearize(trial)
+        F, jacobian = linearize(trial, iterate.jacobian)
         size = largest(F)
         free = size < _GROWTH * jnp.max(iterate.recent)  # false for NaN
         descends = jnp.dot(F, F) < jnp.dot(iterate.F, iterate.F)
@@ -209,7 +212,7 @@ def _damped_newton(linearize: Callable, z0, tolerance, max_iterations, least_dam
     start = _Iterate(
         z=z0,
         F=jnp.full_like(z0, jnp.inf),
-        jacobian=jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(linearize, z0)[1]),
+        jacobian=jacobian,
         recent=jnp.full(_MEMORY, infinite),
         least=infinite,
         stale=zero,

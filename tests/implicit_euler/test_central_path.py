@@ -97,7 +97,7 @@ def test_open_contacts_are_found_anew_and_those_that_press_are_kept(resting):
     units = ncp.unknown_scale(problem)
     light = jnp.array([1e-3, 1e-9])  # one presses, if lightly
     pressing = (memory.history[0] + 100 * units).at[own[:, p_n]].set(light * units[own[:, p_n]])
-    renewed = ladder._with_renewed(STEPPER, system, state, memory, pressing, memory.history[0], H).history[0]
+    renewed = ladder._with_renewed(STEPPER, system, state, memory, pressing, memory.history[0], False, H).history[0]
     np.testing.assert_array_equal(renewed[own[0]], pressing[own[0]])
     np.testing.assert_array_equal(renewed[own[1]], memory.history[0][own[1]])
 

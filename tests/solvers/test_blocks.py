@@ -11,7 +11,7 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.implicit_euler import ladder, ncp
 from implicit_stepper.runtime.compilation import jit
-from implicit_stepper.solvers.blocks import eliminated
+from implicit_stepper.solvers.blocks import eliminated, no_factors
 from implicit_stepper.stepping.stepper import begin
 
 H = 0.005
@@ -59,7 +59,7 @@ def test_blocks_solve_what_the_dense_jacobian_solves(build):
     z = np.array(memory.history[0] / ncp.unknown_scale(problem))
     z += 1e-3 * rng.normal(size=z.size)
     F, J = map(np.asarray, jit(ncp.linearize)(problem, z))
-    residual, blocks = jit(ncp.blocks)(problem, z)
+    residual, blocks = jit(ncp.blocks)(problem, z, memory.kept.system())
     np.testing.assert_allclose(residual, F, rtol=0, atol=1e-12)
     dz = rng.normal(size=z.size)
     for damping in (1e-12, 1e-10):  # by LU, and by damped least squares
@@ -84,9 +84,11 @@ def test_too_few_slots_are_told():
     pattern = ncp.pattern(system, "projection")
     nodes = np.broadcast_to(np.eye(pattern.width), (pattern.count, pattern.width, pattern.width))
     links = [np.zeros((len(g.nodes), *2 * (g.own + pattern.width * len(g.nodes[0]),))) for g in pattern.links]
+    wanted = [np.ones(len(g.nodes), bool) for g in pattern.links]
     left = sum(g.own * len(g.nodes) for g in pattern.links)
     for slots, enough in ((left, True), (left - 1, False)):
-        rest = eliminated(dataclasses.replace(pattern, slots=slots), nodes, links).rest
+        kept = no_factors(dataclasses.replace(pattern, slots=slots))
+        rest = eliminated(kept.system(), nodes, [lambda numbers, of=own: of[numbers] for own in links], wanted).rest
         assert np.all(np.isfinite(rest)) == enough
         assert np.all(np.isnan(rest)) != enough
 
