@@ -122,12 +122,12 @@ class ContactGroup:
         return jnp.concatenate([own, own[:, self.pair.unknowns, None]], axis=1)
 
     def links(self, nodes, sign: float) -> Links:
-        """What may be eliminated: closest points first, then of a contact that slides or is open p_n, y and sigma. The
+        """What may be eliminated: closest points first, then of a contact that slides or is open sigma, p_n and y. The
         friction rows have the `sign` () of their derivative by y; rows stand as closest points, gap, sigma, y."""
         axes, p_n = self.e.shape[-1], self.pair.unknowns
         sigma = p_n + axes + 1
         scaled = tuple((p_n + 1 + i, p_n + 2 + i, sign, False) for i in range(axes))
-        pairs = ((sigma, p_n + 1, sign, sign > 0), *scaled, (p_n, p_n, -1.0, False))
+        pairs = ((sigma, p_n + 1, sign, sign > 0), (p_n, p_n, -1.0, False), *scaled)
         return Links(nodes, self.width, p_n, pairs)
 
     def pressing(self) -> int:

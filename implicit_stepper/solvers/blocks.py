@@ -245,7 +245,7 @@ def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
     block = block + give * _signs(group, size)
     K = block[:own, :own]
     free = jnp.max(jnp.abs(K[: group.free, : group.free]), initial=0.0)
-    least = jnp.concatenate([jnp.full(group.free, _GOOD * free), *(_least(block, *pair)[None] for pair in group.pairs)])
+    least = jnp.concatenate([jnp.full(group.free, _GOOD * free), *_least_of_pairs(group, block)])
 
     numbers = np.arange(own * own).reshape(own, own)
 
@@ -275,11 +275,16 @@ def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
     return Local(alone, follow, push, rows, columns), rest
 
 
-def _least(block, unknown: int, row: int, _, follows: bool):
-    """The least pivot () of a pair."""
-    own = jnp.abs(block[row, unknown])
-    others = jnp.max(jnp.abs(jnp.delete(block[row], unknown)))
-    return jnp.where(follows | (others <= _COUPLED * own), _GOOD_PAIR, jnp.inf)
+def _least_of_pairs(group: Links, block) -> list:
+    """The least pivots (1,) of pairs. What is alone itself does not count in the rows of those that come after it."""
+    found, counts = [], jnp.ones(len(block), bool)
+    for unknown, row, _, follows in group.pairs:
+        own = jnp.abs(block[row, unknown])
+        others = jnp.max(jnp.where(counts & (np.arange(len(block)) != unknown), jnp.abs(block[row]), 0.0))
+        alone = others <= _COUPLED * own
+        found.append(jnp.where(follows | alone, _GOOD_PAIR, jnp.inf)[None])
+        counts = counts if follows else counts & ((np.arange(len(block)) != unknown) | ~alone)
+    return found
 
 
 def _order(group: Links) -> np.ndarray:
