@@ -94,12 +94,11 @@ class Local:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Blocks:
-    """A Jacobian after elimination, if it is `known` (): its links, whose other rows and unknowns have the matrices `links`
-    (n, o + 2 w, o + 2 w), and the matrix `rest` (x, x) of the nodes and the slots, NaN where there are too few slots."""
+    """A Jacobian after elimination, if it is `known` (): its links, and the matrix `rest` (x, x) of the nodes and the slots,
+    NaN where there are too few slots."""
 
     pattern: Pattern = dataclasses.field(metadata={"static": True})
     local: Local
-    links: jax.Array
     rest: jax.Array
     known: jax.Array
 
@@ -132,18 +131,17 @@ class Blocks:
             return jnp.pad(found, (0, len(self.rest) - size))
 
         found = self.pattern.leading(self.filled, inverse)
-        return Kept(self.pattern, self.local, self.links, found, self.filled, jnp.all(jnp.isfinite(found)))
+        return Kept(self.pattern, self.local, found, self.filled, jnp.all(jnp.isfinite(found)))
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """The local and `links` of `Blocks` and about the `inverse` (x, x) of the rest, of which `filled` () rows and columns are not those
+    """The links of `Blocks` and about the `inverse` (x, x) of the rest, of which `filled` () rows and columns are not those
     of empty slots, if it is `valid` ()."""
 
     pattern: Pattern = dataclasses.field(metadata={"static": True})
     local: Local
-    links: jax.Array
     inverse: jax.Array
     filled: jax.Array
     valid: jax.Array
@@ -158,7 +156,7 @@ class Kept:
 
     def system(self) -> Blocks:
         """The Jacobian that this is of, but for its `rest`."""
-        return Blocks(self.pattern, self.local, self.links, jnp.zeros_like(self.inverse), jnp.asarray(self.valid))
+        return Blocks(self.pattern, self.local, jnp.zeros_like(self.inverse), jnp.asarray(self.valid))
 
 
 def no_factors(pattern: Pattern) -> Kept:
@@ -171,25 +169,27 @@ def no_factors(pattern: Pattern) -> Kept:
         np.zeros((links, o + w, o)),
         *(np.zeros((links, o), bool) for _ in range(2)),
     )
-    return Kept(pattern, local, np.zeros((links, o + w, o + w)), np.zeros((size, size)), np.asarray(0), np.asarray(False))
+    return Kept(pattern, local, np.zeros((size, size)), np.asarray(0), np.asarray(False))
 
 
 def eliminated(last: Blocks, nodes, links, wanted) -> Blocks:
     """The Jacobian with the blocks `nodes` (count, w, w) and, per group, those of its links: `links(numbers)` gives them (c,
-    own + acting, own + acting) for c of them. Links that are not `wanted` (n,) may be those of the `last` one."""
+    own + acting, own + acting) for c of them. Links that are not `wanted` (n,), which leave nothing for other rows, may be
+    those of the `last` one."""
     pattern, parts, first = last.pattern, [], 0
     for group, blocks_of, own in zip(pattern.links, links, wanted, strict=True):
-        before = jax.tree.map(lambda a, of=slice(first, first + len(group.nodes)): a[of], (last.local, last.links))
-        coupled = ~last.known | jnp.any(before[0].rows, axis=1)
+        before = jax.tree.map(lambda a, of=slice(first, first + len(group.nodes)): a[of], last.local)
+        coupled = ~last.known | jnp.any(before.rows, axis=1)
         parts.append(_renewed(pattern, group, blocks_of, own | coupled, before))
         first += len(group.nodes)
     local, rest = jax.tree.map(lambda *own: jnp.concatenate(own), *parts)
-    return Blocks(pattern, local, rest, _condensed(pattern, nodes, local, rest), jnp.asarray(True))
+    return Blocks(pattern, local, _condensed(pattern, nodes, local, rest), jnp.asarray(True))
 
 
 def _renewed(pattern: Pattern, group: Links, blocks_of, wanted, before) -> tuple[Local, jax.Array]:
-    """A group's links, as they were `before` but for those that are `wanted` (n,): a few at a time, all where that is few."""
-    count = len(group.nodes)
+    """A group's links, as they were `before` but for those that are `wanted` (n,): a few at a time, all where that is few.
+    What others have left for other rows is nothing."""
+    count, size = len(group.nodes), pattern.own + 2 * pattern.width
 
     def anew(numbers):
         one = jax.vmap(functools.partial(eliminate, group))(blocks_of(numbers))
@@ -205,7 +205,8 @@ def _renewed(pattern: Pattern, group: Links, blocks_of, wanted, before) -> tuple
         own = anew(jnp.minimum(numbers, count - 1))
         return jax.tree.map(lambda all_, some: all_.at[numbers].set(some, mode="drop"), links, own)
 
-    return jax.lax.fori_loop(0, -(-jnp.sum(wanted) // _TOGETHER), more, varying_like(before, (before, wanted)))
+    start = varying_like((before, jnp.zeros((count, size, size))), (before, wanted))
+    return jax.lax.fori_loop(0, -(-jnp.sum(wanted) // _TOGETHER), more, start)
 
 
 def solved(pattern: Pattern, local: Local, F, rest):
