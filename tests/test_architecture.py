@@ -109,7 +109,7 @@ def test_modules_and_functions_are_short():
         nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef))
         functions |= {f"{name}: {node.name}": node.end_lineno - node.lineno + 1 for node in nodes}
     # those that were longer when the rooms were built may only become shorter
-    longer = {"implicit_stepper/collision/closest_points.py": 397, "implicit_stepper/radau/driver.py": 388}
+    longer = {"implicit_stepper/collision/closest_points.py": 397}
     assert {name: lines for name, lines in modules.items() if lines > longer.get(name, 320)} == {}
     longer = {
         "implicit_stepper/collision/approach.py: approach": 79,

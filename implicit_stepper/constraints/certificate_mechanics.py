@@ -186,12 +186,24 @@ def wrenches(frame: Frame, p_n, p_f):
 def on_bodies(system: System, group: ContactGroup, frames: Frame, p_n, p_f):
     """Sum (nb, 6 or 3) of what the impulses of a group's contacts, (nc,) and (nc, k), give the moving bodies; and that of
     its magnitudes, by which rounding enters."""
-    count = system.body_count + len(system.fixed_position)
-    numbers = np.array(group.bodies).T.reshape(-1)
-    share = np.eye(count)[numbers][:, : system.body_count]
+    share = _shares(system, group)
     acting = jnp.concatenate(jax.vmap(wrenches)(frames, p_n, p_f))
     sums = jnp.sum(share[..., None] * jnp.concatenate([acting, jnp.abs(acting)], axis=1)[:, None, :], axis=0)
     return tuple(jnp.split(sums, 2, axis=1))
+
+
+def turning(system: System, group: ContactGroup, frames: Frame, torques):
+    """Sum (nb, 6) of the `torques` (nc, 2) [N m s] along the tangents of a group's contacts, as moments on body 2."""
+    world = jnp.einsum("ca,cad->cd", torques, frames.axes[:, 1:])
+    acting = jnp.pad(jnp.concatenate([-world, world]), ((0, 0), (3, 0)))
+    return jnp.einsum("cb,cw->bw", _shares(system, group), acting)
+
+
+def _shares(system: System, group: ContactGroup) -> np.ndarray:
+    """(2 nc, nb): 1 where body 1 of a contact, then body 2, is that one."""
+    count = system.body_count + len(system.fixed_position)
+    numbers = np.array(group.bodies).T.reshape(-1)
+    return np.eye(count)[numbers][:, : system.body_count]
 
 
 def imbalance(unit, difference, passing):

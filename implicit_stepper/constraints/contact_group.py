@@ -4,7 +4,9 @@ With several stages (see `radau.stages`) a contact holds its position by p_n + e
 
     0 <= p_n + eta _|_ psi >= 0          0 <= p_n _|_ W_n V + 100 psi+ / h >= 0
 
-but a compliant contact is no constraint on positions: eta = 0, and its force obeys S (3) at the stage,
+Of bodies that touch along a line or a face, closest points keep the angle between them at zero, and torques `tilt` its rate
+(see `tilts`), where it is known that they touch so. A compliant contact is no constraint on positions: eta = 0, and its
+force obeys S (3) at the stage,
 
     0 <= p_n _|_ psi + tau W_n V + c p_n / h >= 0
 """
@@ -19,11 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from shapes.closest_points.conditions import ClosestPointRows, PairClass
+from shapes.small_algebra import inner
 
 from ..model.system import Frame
 from ..solvers.blocks import Links
 from ..solvers.complementarity import STEP, fischer_burmeister, length_of
-from . import contact
+from . import contact, kinematics, tilts
 from .compliance import gap_unit, shifted_gap
 from .conditions import Conditions, Cone, Held, Instant, Units, cone_rows, held_rows
 from .kinematics import Motion
@@ -34,12 +37,13 @@ _SLIGHT = 1e-10  # of g h: a slip that is none
 
 
 class Point(NamedTuple):
-    """One contact at a stage: unknowns, closest-point rows, eta [N s], the motions of both bodies (with V_i), slip v and
-    scaled slip w [m/s], normal velocity v_n [m/s]."""
+    """One contact at a stage: unknowns, closest-point rows, eta [N s], torques `tilt` (2,) or (0,) [N m s] along the
+    tangents, the motions of both bodies (with V_i), slip v and scaled slip w [m/s], normal velocity v_n [m/s]."""
 
     u: contact.Unknowns
     kkt: ClosestPointRows
     eta: jax.Array
+    tilt: jax.Array
     motions: tuple[Motion, Motion]
     v: jax.Array
     w: jax.Array
@@ -90,8 +94,14 @@ class ContactGroup:
 
     @property
     def etas(self) -> int:
-        """How many equations of positions a contact has, each with an eta of its own in a step of several stages."""
-        return 1
+        """How many equations of positions a contact has, each with an eta of its own in a step of several stages: its gap
+        and, in space, if bodies may touch along lines and faces, two tilts."""
+        return 1 + self.tilts
+
+    @property
+    def tilts(self) -> int:
+        """2 or 0."""
+        return 0 if self.pair.smooth or self.pair.dimension == 2 else 2
 
     @property
     def determined(self) -> int:
@@ -100,9 +110,9 @@ class ContactGroup:
 
     @property
     def forces(self) -> np.ndarray:
-        """Which of the unknowns of a stage (width + 1,) are impulses, h times a force: p_n and y."""
-        n, k = self.pair.unknowns, self.e.shape[-1]
-        return (np.arange(self.width + 1) >= n) & (np.arange(self.width + 1) <= n + k)
+        """Which of the unknowns of a stage (width + etas,) are impulses, h times a force: p_n and y."""
+        n, k, numbers = self.pair.unknowns, self.e.shape[-1], np.arange(self.width + self.etas)
+        return (numbers >= n) & (numbers <= n + k)
 
     def unknown_units(self, length, speed, impulse):
         """Units (nc, width) of the unknowns, in the order of `contact.Unknowns`; `impulse` is (nc,)."""
@@ -117,9 +127,10 @@ class ContactGroup:
         )
 
     def with_etas(self, own):
-        """Values (nc, width + 1) of the unknowns of a stage, from those `own` (nc, width) of a step of one: an eta is like
-        p_n."""
-        return jnp.concatenate([own, own[:, self.pair.unknowns, None]], axis=1)
+        """Values (nc, width + etas) of the unknowns of a stage, from those `own` (nc, width) of a step of one: an eta is
+        like p_n, a tilt like its moment about a point as far as the first."""
+        eta = own[:, self.pair.unknowns, None]
+        return jnp.concatenate([own, eta, *[eta * own[:, :1]] * self.tilts], axis=1)
 
     def links(self, nodes, sign: float) -> Links:
         """What may be eliminated: closest points first, then of a contact that slides or is open sigma, p_n and y. The
@@ -158,20 +169,25 @@ class ContactGroup:
         return Cone(self.mu * u.p_n / impulse, u.y / impulse, u.sigma / speed, w / speed, self.e > 0)
 
     def place(self, at: Instant, unknowns, reference, motion_1: Motion, motion_2: Motion):
-        """Of one contact at a stage where bodies have these poses: its unknowns by name, closest-point rows and eta; and the
-        shifts W_n eta of its bodies' momenta."""
-        u, units = contact.split(self, unknowns[:-1]), at.units
+        """Of one contact at a stage where bodies have these poses: its unknowns by name, closest-point rows, eta and tilt;
+        and the shifts W_n eta of its bodies' momenta, with the tilt's."""
+        u, units = contact.split(self, unknowns[: self.width]), at.units
+        eta, tilt = unknowns[self.width], unknowns[self.width + 1 :]
         angle = units.gap / units.length
         kkt = contact.geometry_rows(self, u.closest, reference, units.gap, motion_1, motion_2, angle)
         centres, none = (motion_1.position, motion_2.position), jnp.zeros(self.e.shape)
-        return (u, kkt, unknowns[-1]), contact.wrenches(kkt.geometry, *centres, unknowns[-1], none)
+        shifts = contact.wrenches(kkt.geometry, *centres, eta, none)
+        if self.tilts:
+            torque = jnp.concatenate([jnp.zeros(3), inner(kkt.geometry.tangents.T, tilt)])
+            shifts = shifts[0] - torque, shifts[1] + torque
+        return (u, kkt, eta, tilt), shifts
 
     def point(self, at: Instant, placed, motion_1: Motion, motion_2: Motion) -> Point:
         """One contact that was `placed`, of bodies with velocities V_i."""
-        u, kkt, eta = placed
+        u, kkt, eta, tilt = placed
         centres, velocities = (motion_1.position, motion_2.position), (motion_1.velocity, motion_2.velocity)
         v_n, v = contact.slip_velocities(kkt.geometry, *centres, *velocities)
-        return Point(u, kkt, eta, (motion_1, motion_2), v, self.e * v, v_n)
+        return Point(u, kkt, eta, tilt, (motion_1, motion_2), v, self.e * v, v_n)
 
     def pushes(self, point: Point):
         """The wrenches of its impulses on its bodies."""
@@ -179,7 +195,7 @@ class ContactGroup:
         return contact.wrenches(point.kkt.geometry, *centres, point.u.p_n, self.e * point.u.y)
 
     def stage_rows(self, at: Instant, point: Point, named: Held, held):
-        """Rows (width + 1,) of one contact at a stage. Where `held` (), complementarities are the equations of the halves
+        """Rows (width + etas,) of one contact at a stage. Where `held` (), complementarities are the equations of the halves
         that are `named`."""
         halves = named.active, named.touching, named.pressed
         holds = (held & named.touching, held, held)  # where bodies are apart, their closest points may wander over edges
@@ -191,7 +207,21 @@ class ContactGroup:
         friction = jnp.where(held, held_rows(cone, named.sticking), cone_rows(cone, at.friction))
         if self.compliance is not None:
             touching = point.eta / at.units.impulse
-        return jnp.concatenate([point.kkt.equations, active, pressed[None], friction, touching[None]])
+        turning = self._tilt_rows(at, point, named, held)
+        return jnp.concatenate([point.kkt.equations, active, pressed[None], friction, touching[None], turning])
+
+    def _tilt_rows(self, at: Instant, point: Point, named: Held, held):
+        """Rows (2,) or (0,): tilts that are forbidden have no rate, the others no torque; all of these where bodies may
+        part, or it is not `held` () how they touch."""
+        if not self.tilts:
+            return point.tilt
+        units, geometry, (motion_1, motion_2) = at.units, point.kkt.geometry, point.motions
+        closest, placed = point.u.closest, kinematics.placed(self, *point.motions)
+        fixed = tilts.forbidden(self.pair, closest, named.active, geometry.tangents, *placed, units.length)
+        fixed = jnp.where(held & named.touching & (self.compliance is None), fixed, 0.0)
+        rate = inner(geometry.tangents, motion_2.velocity[3:] - motion_1.velocity[3:]) * units.length / units.speed
+        torque = point.tilt / (units.impulse * units.length)
+        return torque - inner(fixed, torque + rate)
 
     def pairs(self, at: Instant, point: Point):
         """The pairs 0 <= a _|_ b >= 0 of one contact at a stage, dimensionless: its inequalities', and those of p_n with the
@@ -209,19 +239,20 @@ class ContactGroup:
         )
 
     def give(self, at: Instant, held):
-        """What it adds to the derivative (width + 1, width + 1) of `stage_rows` by a contact's unknowns if its speeds and
-        its gap give way to p_n, y and eta by one unit each, with the signs of the rows."""
+        """What it adds to the derivative (width + etas, width + etas) of `stage_rows` by a contact's unknowns if its speeds,
+        its gap and its tilts give way to p_n, y, eta and torques by one unit each, with the signs of the rows."""
         n, k = self.pair.unknowns, self.e.shape[-1]
         complementarity = jnp.where(held, 1.0, -1.0)  # Fischer-Burmeister functions fall with both of their arguments
         friction = 1.0 if at.friction == "projection" else complementarity
         normal, tangential, position = n, np.arange(n + 2, n + 2 + k), n + 2 + k
-        matrix = jnp.zeros((position + 1, position + 1)).at[tangential, tangential - 1].set(friction)
+        matrix = jnp.diag(np.where(np.arange(self.width + self.etas) > position, 1.0, 0.0))
+        matrix = matrix.at[tangential, tangential - 1].set(friction)
         return matrix.at[(normal, position), (normal, position)].set(complementarity)
 
     def flat(self, at: Instant, unknowns, reference, motion_1: Motion, motion_2: Motion):
         """What a curvature of one over the scene's length adds to the derivative of the closest-point rows by the closest
         points: where two surfaces are flat, poses say nothing about these."""
-        (_, kkt, _), _ = self.place(at, unknowns, reference, motion_1, motion_2)
+        (_, kkt, *_), _ = self.place(at, unknowns, reference, motion_1, motion_2)
         return at.units.length / at.units.gap * self.pair.curvature(kkt.geometry.tangents)
 
     def modes(self, at: Instant, point: Point) -> Held:

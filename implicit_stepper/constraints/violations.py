@@ -28,6 +28,9 @@ from .friction import dissipation_defect
 
 # Sine of the angle to the normal up to which `FrictionEllipsoid.direction` orients nothing: 0.1, and what rounding adds.
 _PARALLEL = 0.1 * (1 + 1e-9)
+_STRAIGHT = 1e-9  # of how two surfaces bend across a line: how they bend along it by rounding
+_ON = 1e-9  # of the scene's length: how far from a surface points are on it
+_NO_WEIGHT = 1e-14  # of the normal: what rounding leaves of weights that are zero
 _OF_BODIES = frozenset({"momentum", "pose", "rates", "impact"})  # violations with an entry for each moving body
 _OF_ALL = frozenset({"energy"})  # with one entry for all
 _OF_JOINTS = frozenset({"closure", "closure rate", "reaction", "joint friction", "joint held by static friction"})
@@ -104,6 +107,52 @@ def slip_violation(units: Scales, member: ContactGroup, record: Contacts, v, sig
     slips = jnp.max(beyond_rounding(record.slip - v, fast) * lever) / speed
     other = beyond_rounding(record.sigma - sigma, inner(member.e, fast)) / jnp.maximum(units.speed, sigma)
     return jnp.maximum(slips, other)
+
+
+def tilt_violation(
+    units: Scales, member: ContactGroup, record: Contacts, tilt, impulse, frame: Frame, body_1: Bodies, body_2: Bodies
+):
+    """Violations () of: a contact has a torque `tilt` (2,) [N m s] along its tangents only across a line, or on a face,
+    along which both surfaces are straight where they touch, and the bodies do not turn against each other about it.
+
+    Inequalities that carry the normal tell lines and faces, or those on which the points are: where a line becomes a face
+    or a corner, one of them does not."""
+    tangents, bends = frame.axes[1:], jnp.zeros((2, 2, 2))
+    for shape_class, placed, core, multipliers in zip(
+        (member.pair.first, member.pair.second),
+        mechanics.placed(member, body_1, body_2),
+        _cores(member, record),
+        (record.multipliers_1, record.multipliers_2),
+        strict=True,
+    ):
+        weights, own = jnp.abs(multipliers[: shape_class.count]), inner(placed.rotation.T, tangents[:, None, :])
+        on = placed.value(shape_class, core) > -_ON * units.length * placed.slope
+        local = inner(placed.rotation.T, core - placed.position)
+        slopes = jnp.einsum("jd,ad->ja", shape_class.jet.gradient(local, placed.theta), own)
+        curvatures = jnp.einsum("jde,ad,be->jab", shape_class.jet.hessian(local, placed.theta), own, own)
+        each = slopes[:, :, None] * slopes[:, None] + units.length * curvatures
+        weights = jnp.stack([weights, jnp.where(on, jnp.maximum(weights, 1 / placed.slope), weights)])
+        bends = bends + jnp.einsum("kj,jab->kab", weights, each)
+    spins = [body.velocity[3:] for body in (body_1, body_2)]
+    fast, turns = jnp.sum(jnp.abs(jnp.stack(spins))), inner(tangents, spins[1] - spins[0])
+    torque, gap = tilt / (impulse * units.length), jnp.abs(record.gap) / units.gap
+
+    def by(bends):
+        size, area = jnp.trace(bends), bends[0, 0] * bends[1, 1] - bends[0, 1] * bends[1, 0]
+        line = jnp.where(area <= _STRAIGHT * size**2, 1.0, 0.0) * bends / jnp.where(size > 0, size, 1.0)
+        across = jnp.where(size <= _NO_WEIGHT, jnp.eye(2), line)
+        rate = beyond_rounding(inner(across, turns), fast) * units.length / units.speed
+        apart = jnp.maximum(mechanics.length(rate), gap)
+        along = mechanics.length(torque - inner(across, torque))
+        return jnp.maximum(along, jnp.minimum(mechanics.length(torque), apart))
+
+    return jnp.minimum(by(bends[0]), by(bends[1]))
+
+
+def _cores(member: ContactGroup, record: Contacts):
+    """The points (d,) of the cores of both bodies, of rounded ones by their radius inside."""
+    radii = member.pair.first.radius(member.theta_1), member.pair.second.radius(member.theta_2)
+    return record.point_1 - radii[0] * record.normal, record.point_2 + radii[1] * record.normal
 
 
 def _lever(k: int, length):

@@ -87,12 +87,14 @@ class Landing:
 class Stages:
     """Inside a step of s stages: rates U_i (s, nb, 6 or 3) of x [m/s] and of the rotation vector from the start [rad/s];
     velocity V_i (s, nb, 6 or 3); eta (s, nc) [N s]; `contacts` with one more axis s in front, their impulses h times the
-    forces at the stage."""
+    forces at the stage; torques `tilt` (s, nc, 2) [N m s] along the tangents t and o, which keep the rates of tilts at zero
+    as the etas keep those of gaps, None where no bodies touch along lines or faces."""
 
     rates: jax.Array
     velocity: jax.Array
     eta: jax.Array
     contacts: Contacts
+    tilt: jax.Array | None = None
 
 
 @jax.tree_util.register_dataclass

@@ -71,6 +71,11 @@ class System:
         return any(group.mu_s is not None for group in self.constraints)
 
     @property
+    def tilts(self) -> bool:
+        """Whether any contact may be one of lines or faces in space, with torques that keep rates of tilts at zero."""
+        return any(group.tilts for group in self.groups)
+
+    @property
     def unknown_count(self) -> int:
         """Number of unknowns of an implicit Euler step: the velocities of bodies, and those of constraints."""
         velocities = self.body_count * (6 if self.dimension == 3 else 3)

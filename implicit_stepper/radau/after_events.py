@@ -15,9 +15,9 @@ import numpy as np
 
 from ..constraints.static_friction import NO_SLIP, slips, with_mu_s
 from ..model.bodies import State
-from ..model.system import System
+from ..model.system import System, in_user_order
 from ..runtime.compilation import jit
-from . import impact, radau_contact
+from . import impact, radau_contact, stage_records
 from .impact import Impact
 from .radau_contact import Memory, RadauContact
 from .stages import Modes
@@ -34,6 +34,13 @@ def resume(stepper: RadauContact, system: System, state: State, closest, referen
     memory = radau_contact.steady(stepper.stages, system, hit.state, found)
     ahead = dataclasses.replace(memory, rates=memory.rates + found.h * found.acceleration)
     return hit, memory, radau_contact.modes_at_end(stepper, system, hit.state, ahead)
+
+
+@jit
+def here(system: System, state: State, memory: Memory):
+    """Closest points and tangents of `memory`, as `resume` asks for them."""
+    references = jnp.concatenate([*memory.references, jnp.zeros((0, system.dimension))])
+    return tuple(stage_records.long_forms(system, state, memory.constraints)), in_user_order(system, references)
 
 
 @jit

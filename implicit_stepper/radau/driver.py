@@ -12,81 +12,41 @@ import time
 from collections.abc import Callable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ..constraints.joint_limits import limit_names
 from ..model.bodies import State
-from ..model.results import Interrupted, Result, StepError
-from ..model.system import System, in_user_order
-from ..runtime.compilation import jit, prepare
+from ..model.results import Interrupted, Result
+from ..model.system import System
+from ..runtime.compilation import prepare
 from ..runtime.progress import Progress, doing, first_call, next_call
 from ..stepping import loop
 from ..stepping.run_certificate import first_gaps
 from ..stepping.stepper import closest_points
 from ..stepping.sweep import Passage, Sweep
-from . import after_events, euler_steps, impact_records, painleve, stage_records
+from . import after_events, euler_steps, folds, painleve
 from .apart import sharp
 from .elsewhere import meets_elsewhere
 from .error_control import Tolerance
-from .event_loop import Limits, Point, Reason, Taken, Way, advance, way_from
-from .events import Event, event_of, found_events
 from .euler_steps import Known
+from .event_loop import Limits, Point, Reason, Taken, Way, advance, way_from
+from .events import event_of
 from .impact import Impact
-from .radau_contact import Memory, RadauContact
+from .made import Made, Run
+from .programs import programs
+from .radau_contact import RadauContact
 from .refusals import SHORTEST, refuse_overlap, unit
 from .stages import Modes
 
 _FIRST = 1e-2  # of sqrt(L / g): the first step to try
 _AFTER = 0.5  # of the step before an event: the one after it, of motion that nothing extrapolates yet
-# of sqrt(tol L / g): steps of one stage; those up to 1 are of no weight in the error of a smooth motion, longer ones are
-# counted
+# of sqrt(tol L / g): steps of one stage; those up to 1 are of no weight in an error, longer ones are counted
 _THROUGH = (10.0, 1.0, 1e-1, 1e-2, 1e-3)  # an impact, as short as can be
 _FORCES = (1.0, 10.0, 1e-1, 1e-2)  # not taken; on nearly flat ground short ones are hard
 _ACROSS = (1.0, 10.0, 100.0)
 _MOST = 1024  # steps of one stage at once
 _PASSAGES = 100  # of bodies through each other that a run goes back from
-# what a run depends on from here on, and has left
-_KEPT = ("point", "way", "span", "began", "end", "taken", "landed", "one_stage", "hits", "counts", "starts", "across",
-         "gaps", "passages")  # fmt: skip
+_KEPT = ("point", "way", "span", "began", "end", "starts", "across", "turned", "passages")
 _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events without end
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """What a run leaves: the `first` state and its `gaps` (nc,) [m]; `steps`, NumPy arrays with a first axis, of which the
-    first has no length if the run began with an impact; `events`; `one_stage`, the certificates of steps of the paper's
-    scheme by their number; `counts` of solves by kind; why it stopped early, if it did; and whether it was interrupted."""
-
-    first: State
-    gaps: np.ndarray
-    steps: Taken
-    events: list[Event]
-    one_stage: dict[int, dict[str, np.ndarray]]
-    counts: dict[str, int]
-    failure: str
-    interrupted: bool
-
-
-@jit
-def _here(system: System, state: State, memory: Memory):
-    """Closest points and tangents of `memory`, as `after_events.resume` asks for them."""
-    references = jnp.concatenate([*memory.references, jnp.zeros((0, system.dimension))])
-    return tuple(stage_records.long_forms(system, state, memory.constraints)), in_user_order(system, references)
-
-
-def _programs(ahead: Callable, stepper: RadauContact, system: System, state: State, references, limits: Limits, h) -> None:
-    """What a run from `state` calls, for `compilation.prepare`."""
-    closest = ahead(closest_points, system, state)
-    holds = ahead(after_events.at_rest, system, state, closest) if system.sticks_more else ()
-    hit, memory, modes = ahead(after_events.resume, stepper, system, state, closest, references, holds)
-    after = hit.state
-    way = way_from(stepper, system, Point(after, memory, modes, np.asarray(False), h))
-    _, taken, *_ = ahead(advance, stepper, system, way, limits)
-    if sharp(system):
-        loop.programs(ahead, stepper.one_stage, system, state, 0.0, closest)
-    ahead(_here, system, after, memory)
-    ahead(loop.certificates, stepper, system, after, taken.state, taken.contacts, taken.h)
 
 
 def run(
@@ -116,13 +76,13 @@ def run(
                 driver.resume()
     except KeyboardInterrupt:
         stopped = True
-    if stopped and not driver.taken:
+    if stopped and not driver.made.taken:
         raise Interrupted(trajectory=None, state=state, end=ends[-1])
-    return driver.left(stopped)
+    return driver.made.run(driver.failure, stopped)
 
 
 class _Driver:
-    """The state of a run: the present `Point`, and what was left so far."""
+    """The present `Point` of a run, and what was made so far."""
 
     def __init__(
         self,
@@ -136,22 +96,14 @@ class _Driver:
         sweep: Sweep,
     ):
         self.stepper, self.system, self.tolerance, self.step_tolerance = stepper, system, tolerance, step_tolerance
-        self.sweep, self.passages = sweep, 0
-        self.unit = unit(system)
+        self.sweep, self.passages, self.unit = sweep, 0, unit(system)
         relative = min(float(tolerance.position) / float(system.length), float(tolerance.angle))
         self.small = self.unit * np.sqrt(relative)  # [s]: the error of a step of one stage is the tolerance
         self.first, self.start, self.end = state, state.position, end
-        self.gaps = np.zeros(system.contact_count)
         self.told, self.begun = told, float(state.time)
-        self.taken: list[Taken] = []
-        self.landed: list[Event] = []
-        self.one_stage: dict[int, dict[str, np.ndarray]] = {}
-        self.hits: list[tuple[int, Impact]] = []
-        self.counts = dict.fromkeys(("solves", "inaccurate", "landings", "impacts", "one-stage steps", "coarse steps"), 0)
-        self.starts, self.across = 0, 1
-        self.failure = ""
-        self.faces = sharp(system)
-        self.solves = first_call(stepper.stages * system.unknown_count)
+        self.made = Made(stepper.stages, system, state, np.zeros(system.contact_count))
+        self.starts, self.across, self.turned, self.failure = 0, 1, -math.inf, ""
+        self.faces, self.solves = sharp(system), first_call(stepper.stages * system.unknown_count)
         # the way between two events, if on one; the work done and allowed until `end`; the time left as it began
         self.way: Way | None = None
         self.span: tuple[int, int] | None = None
@@ -159,13 +111,13 @@ class _Driver:
 
     def kept(self) -> dict:
         """All that the run depends on from here on, and what it left."""
-        self.taken = [jax.tree.map(lambda *parts: np.concatenate(parts), *self.taken)] if self.taken else []
-        return {name: getattr(self, name) for name in _KEPT} | {"swept": self.sweep.last}
+        return {name: getattr(self, name) for name in _KEPT} | {"made": self.made.kept(), "swept": self.sweep.last}
 
     def take_up(self, kept: dict) -> None:
         """Goes on from what another process has `kept`."""
         for name in _KEPT:
             setattr(self, name, kept[name])
+        self.made.take_up(kept["made"])
         self.point, self.way, self.sweep.last = *jax.device_put((self.point, self.way)), kept["swept"]
 
     def begin(self) -> None:
@@ -173,10 +125,10 @@ class _Driver:
         stepper, system, state = self.stepper, self.system, self.first
         references = np.tile(np.eye(system.dimension)[0], (system.contact_count, 1))
         h = np.asarray(_FIRST * self.unit)
-        prepare(_programs, stepper, system, state, references, self._limits(0), h)
+        prepare(programs, stepper, system, state, references, self._limits(0), h)
         closest = closest_points(system, state)
-        self.gaps = first_gaps(system, closest)
-        refuse_overlap(system, self.gaps)
+        self.made.gaps = first_gaps(system, closest)
+        refuse_overlap(system, self.made.gaps)
         self._go_on(state, closest, references, h)
 
     def to(self, end: float) -> None:
@@ -197,7 +149,7 @@ class _Driver:
                     "without end. Look at the last ones; a larger `tol`, or GeometricallyImplicit with a fixed `h`, steps "
                     "over them."
                 )
-            elif reason == Reason.TOO_SHORT:
+            elif reason == Reason.TOO_SHORT and not self._turn():
                 self._cross()
             elif reason == Reason.EVENT:
                 self.resume(self.point.modes)
@@ -214,7 +166,7 @@ class _Driver:
             count, reason, solves = int(count), Reason(int(way.reason)), int(counts.solves)
             self.solves = next_call(solves, time.perf_counter() - begun, loop.CHUNK)
             for name in ("solves", "inaccurate", "landings"):
-                self.counts[name] += int(getattr(counts, name))
+                self.made.counts[name] += int(getattr(counts, name))
             if count:
                 taken = jax.tree.map(lambda a, count=count: np.asarray(a)[:count], records)
                 passage = self.sweep.first(self.point.state, taken.state, taken.contacts, taken.h)
@@ -224,8 +176,8 @@ class _Driver:
                     return Reason.PAUSED
                 if reason == Reason.EVENT:  # noted first: an interruption leaves no step without it
                     last = jax.tree.map(lambda a: a[-1], taken)
-                    self.landed.append(event_of(self.system, last.modes, float(last.state.time), int(way.event)))
-                self.taken.append(taken)
+                    self.made.landed.append(event_of(self.system, last.modes, float(last.state.time), int(way.event)))
+                self.made.taken.append(taken)
             self.point, self.way = way.point, way if reason == Reason.PAUSED else None
             self.told.to(float(self.point.state.time) - self.begun)
             if reason == Reason.PAUSED:
@@ -238,7 +190,7 @@ class _Driver:
         most, so that their meeting is an event in it."""
         before = self.point.state
         if passage.step:
-            self.taken.append(jax.tree.map(lambda a: a[: passage.step], taken))
+            self.made.taken.append(jax.tree.map(lambda a: a[: passage.step], taken))
             before = jax.device_put(jax.tree.map(lambda a: a[passage.step - 1], taken.state))
         references = np.tile(np.eye(self.system.dimension)[0], (self.system.contact_count, 1))
         h = np.asarray(passage.share * taken.h[passage.step])
@@ -250,46 +202,30 @@ class _Driver:
     def resume(self, modes: Modes | None = None) -> None:
         """Goes on from the present state with forces found anew, after an impact if bodies meet in it; otherwise with
         `modes`, if they are given."""
-        closest, references = _here(self.system, self.point.state, self.point.memory)
+        closest, references = after_events.here(self.system, self.point.state, self.point.memory)
         h = np.asarray(self.point.h) * (1.0 if modes is None else _AFTER)
         self._go_on(self.point.state, closest, references, h, modes)
-
-    def left(self, stopped: bool) -> Run:
-        """The run as it is now."""
-        if not self.taken:
-            state = jax.tree.map(np.asarray, self.first)
-            begun = float(state.time)
-            what = f"the first step, from t = {begun:.9g} s, failed: {self.failure}"
-            raise StepError(what, result=Result.NOT_CONVERGED, time=begun, trajectory=None, state=state, certificate={})
-        taken = impact_records.with_impacts(jax.tree.map(lambda *parts: np.concatenate(parts), *self.taken), self.hits)
-        moves = jax.tree.map(lambda a: a[int(taken.h[0] == 0) :], taken)
-        events = found_events(self.system, self.first, moves, self.landed)
-        events = sorted(painleve.wedges(self.system, self.first, moves) + events, key=lambda event: event.time)
-        own = {number: values for number, values in self.one_stage.items() if number < len(taken.h)}
-        return Run(self.first, self.gaps, taken, events, own, self.counts, self.failure, stopped)
 
     def _limits(self, most: int) -> Limits:
         """Of the way to the present end, with `most` problems at once."""
         return Limits(self.tolerance, self.start, np.asarray(self.end), np.asarray(SHORTEST * self.unit), np.asarray(most))
 
     def _go_on(self, state: State, closest, references, h, modes: Modes | None = None) -> None:
-        """From `state` with closest points like `closest`: the next `Point`, with a step of h [s] to
-        try; after no impact, with `modes`.
+        """From `state` with closest points like `closest`: the next `Point`, with a step of h [s] to try; after no impact,
+        with `modes`.
 
-        Where bodies meet in faces or edges, one point of each does not say where impulses act; steps
-        of the paper's scheme find the centres of pressure. One that is not taken leaves the forces;
-        where it, or the motion after the impact, tells that bodies meet elsewhere than at that point,
-        a tiny one before it goes through the impact."""
-        broke = bool(self.landed) and self.landed[-1].kind == "slips"
+        Where bodies meet in faces or edges, one point of each does not say where impulses act; steps of the paper's scheme
+        find the centres of pressure. One that is not taken leaves the forces, unless it leaves none and those before are
+        the start; where it, or the motion after the impact, tells that bodies meet elsewhere, a tiny one goes through it."""
+        broke = bool(self.made.landed) and self.made.landed[-1].kind == "slips"
         hit, memory, guess, modes = after_events.found(self.stepper, self.system, state, closest, references, modes, broke)
         # those found here are as good as the start from `closest`, which may be of another corner
-        gaps = self.taken[-1].contacts.gap[-1] if self.taken else self.gaps
-        memory = dataclasses.replace(memory, gaps=jax.device_put(gaps))
-        if not self.taken:
-            names = [*range(self.system.contact_count), *limit_names(self.system)]
-            self.landed = [Event(float(state.time), names[which], "closes") for which in np.flatnonzero(hit.met)]
+        memory = dataclasses.replace(memory, gaps=jax.device_put(self.made.last_gaps()))
+        if not self.made.taken:
+            self.made.add_first_meetings(hit)
         smooth = modes is not None and not bool(hit.acts)
-        self.point = Point(hit.state, memory, modes if smooth else guess, np.asarray(False), h)
+        memory, modes = (self.point.memory, modes) if smooth and self.faces else (memory, modes if smooth else guess)
+        self.point = Point(hit.state, memory, modes, np.asarray(False), h)
         if not self.faces:
             self._count_impact(hit)
             return
@@ -301,10 +237,10 @@ class _Driver:
             self._count_impact(hit)
         else:
             self.point = dataclasses.replace(self.point, state=state)
-            known, sizes = Known(self._gaps()), self._sizes(_THROUGH)
-            self._take(euler_steps.through(*self._one(), state, known, sizes, self.step_tolerance))
+            given = Known(self.point.memory.gaps), self._sizes(_THROUGH), self.step_tolerance
+            self._take(euler_steps.through(*self._one(), state, *given))
             found = self._forces(self.point.state)
-        if found.solved:
+        if found.solved and euler_steps.remembers(self.system, found):
             memory = euler_steps.memory_before(self.stepper.stages, self.system, found)
             self.point = dataclasses.replace(self.point, memory=memory)
 
@@ -314,17 +250,21 @@ class _Driver:
         return found
 
     def _count_impact(self, hit: Impact) -> None:
-        """Notes an impact at the end of the steps so far: at the start, of one that has no length."""
+        """Notes an impact where the run is."""
         if not bool(hit.converged):
-            self.failure = (
-                "the impact was not solved. Check masses and friction for values that are off by orders of magnitude."
-            )
-        if bool(hit.acts):
-            self.counts["impacts"] += 1
-            none = [] if self.taken else [impact_records.standing(self.stepper.stages, self.first, hit, self.point.modes)]
-            # noted first: an interruption leaves no such step without it
-            self.hits.append((sum(len(taken.h) for taken in self.taken) + len(none), hit))
-            self.taken += none
+            self.failure = "the impact was not solved. Check masses and friction for values that are off by orders of 10."
+        self.made.add_impact(hit, self.point.modes)
+
+    def _turn(self) -> bool:
+        """Whether a direction of friction ends here: then the point is where the next begins. Once at one time."""
+        now = float(self.point.state.time)
+        if not self.made.taken or now <= self.turned + SHORTEST * self.unit:
+            return False
+        memory = folds.beyond(self.system, self.point, self.made.taken[-1])
+        if memory is not None:
+            self.turned, h = now, np.asarray(self.small)
+            self.point = dataclasses.replace(self.point, memory=memory, known=np.asarray(False), h=h)
+        return memory is not None
 
     def _cross(self) -> None:
         """Steps of the paper's scheme, as long as their error allows, the more of them the longer smooth steps fail."""
@@ -350,28 +290,21 @@ class _Driver:
                 "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
             )
             return
-        self.landed += painleve.jams(self.system, self.point.state, found)
-        for record in found.records:
-            first = sum(len(taken.h) for taken in self.taken)
-            for i in range(len(record.result)):
-                self.one_stage[first + i] = {name: values[i] for name, values in record.certificates.items()}
-            self.taken.append(impact_records.as_stages(self.stepper.stages, record, self.point.modes, found.h))
-            self.counts["one-stage steps"] += len(record.result)
-            self.counts["coarse steps"] += len(record.result) * int(found.h > 1.5 * self.small)
-        memory = dataclasses.replace(self.point.memory, gaps=jax.device_put(found.records[-1].contacts.gap[-1]))
+        self.made.landed += painleve.jams(self.system, self.point.state, found)
+        self.made.add_one_stage(found, self.point.modes, found.h > 1.5 * self.small)
+        memory = self.point.memory
+        if euler_steps.remembers(self.system, found):  # an impact that follows is at the points which the steps recorded
+            memory = euler_steps.memory_before(self.stepper.stages, self.system, found)
+        memory = dataclasses.replace(memory, gaps=jax.device_put(found.records[-1].contacts.gap[-1]))
         self.point = dataclasses.replace(self.point, state=jax.device_put(found.after), memory=memory)
         self.told.to(float(self.point.state.time) - self.begun)
 
     def _one(self):
         return self.stepper.one_stage, euler_steps.without_rebounds(self.system)
 
-    def _gaps(self):
-        """Of the present point (nc,) [m]."""
-        return self.point.memory.gaps
-
     def _known(self) -> Known:
         """Of the present point, with what sticks in it."""
-        return Known(self._gaps(), after_events.told_slips(self.system, self.point.modes))
+        return Known(self.point.memory.gaps, after_events.told_slips(self.system, self.point.modes))
 
     def _sizes(self, sizes, count: int = 1) -> list[float]:
         """In seconds; `count` such steps do not pass the end."""
@@ -384,4 +317,4 @@ class _Driver:
 
     def _work(self) -> int:
         """Problems solved; of steps of one stage, the starts of their ladder."""
-        return self.counts["solves"] + self.starts
+        return self.made.counts["solves"] + self.starts

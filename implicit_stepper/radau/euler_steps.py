@@ -105,12 +105,13 @@ def forces(
     """One step from `state` that leaves its forces, of the first of `sizes` [s] that does. (Of a step that is certified
     although the solver stalled, the ladder leaves no memory.)"""
     for found in _tries(stepper, system, state, known, sizes, tolerance, 1):
-        if found.solved and _remembers(system, found):
+        if found.solved and remembers(system, found):
             break
     return found
 
 
-def _remembers(system: System, found: Series) -> bool:
+def remembers(system: System, found: Series) -> bool:
+    """Whether the memory after the last step is that of its root."""
     where, root = ncp.layout(system), np.asarray(found.memory.history)[0]
     kept = [np.any(root[c[:, g.pair.unknowns]] > 0) for c, g in zip(where.unknowns, system.groups, strict=False)]
     return any(kept) or not np.any(found.records[-1].contacts.normal_impulse > 0)

@@ -23,7 +23,7 @@ from ..model import bodies
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, compliant
-from .impact_laws import AT_REST, Everything, Poses, Shares, at_once, one_after_another
+from .impact_laws import Everything, Poses, Shares, at_once, at_rest, one_after_another
 
 _TOUCHING = 1e-8  # of the scene's length: gaps that are closed
 _SHORT = 1e-6  # of sqrt(L / g): the time over which forces act that motion goes on with
@@ -66,9 +66,9 @@ def meet(system: System, state: State, closest, references=None, sequential: boo
     h = _SHORT * jnp.sqrt(system.length / system.acceleration)
     fastest = jnp.max(jnp.abs(rows.scaled(state.velocity)), initial=0.0)
     fastest = jnp.where(fastest > 0, fastest, 1.0)
-    # what only round-off moves does not meet
-    met = every.touching & (-rows.scaled(state.velocity)[:, 0] > AT_REST * fastest)
-    at = Poses(system, state, here, every, joints, mass, fastest, h)
+    rest = at_rest(system, fastest)
+    met = every.touching & (-rows.scaled(state.velocity)[:, 0] > rest)
+    at = Poses(system, state, here, every, joints, mass, fastest, rest, h)
     solved = (one_after_another if sequential else at_once)(at)
     velocity, gamma = solved.velocity, solved.gamma
     of_contacts, count = every.contacts, system.contact_count
@@ -104,7 +104,7 @@ def _forces(system: System, here: Nearby, rows: Rows, gamma, velocity, accelerat
     for group, long in zip(system.groups, here.closest, strict=True):
         numbers = np.array(group.numbers)
         w = scaled[numbers, 1:]
-        columns = (long[:, : group.pair.unknowns], gamma[numbers], jnp.linalg.norm(w, axis=1)[:, None], 0 * w[:, :1])
-        unknowns.append(jnp.concatenate(columns, axis=1))
+        columns = (long[:, : group.pair.unknowns], gamma[numbers], jnp.linalg.norm(w, axis=1)[:, None])
+        unknowns.append(jnp.pad(jnp.concatenate(columns, axis=1), ((0, 0), (0, group.etas))))
         references.append(here.geometry.tangents[numbers, 0])
     return Forces(tuple(unknowns), tuple(references), here.geometry.psi, acceleration, h)

@@ -31,7 +31,9 @@ from ..model.bodies import State
 from ..model.system import System, compliant
 from ..solvers.cones import Impulses, apgd, coulomb
 
-AT_REST = 1e-12  # of the fastest speed at a contact
+# Of the fastest speed at a contact, and of sqrt(g L), by which bodies that have come to rest are measured: all that still
+# moves in these is what solvers left.
+_AT_REST = 1e-12
 _TOLERANCE, _START_ITERATIONS = 1e-12, 200
 _EQUAL = 1e-9  # speeds of approach that differ by this share of them are equal
 _MOST = 10_000  # impacts one after another
@@ -69,7 +71,8 @@ class Shares(NamedTuple):
 
 class Poses(NamedTuple):
     """What does not change as bodies meet: `every` thing that can meet, `joints`, `mass` matrices (nb, w, w), the `fastest`
-    speed () [m/s] at a contact, and the time `h` [s] over which forces are found."""
+    speed () [m/s] at a contact, what approaches at less than `rest` () [m/s] meets nothing, and the time `h` [s] over which
+    forces are found."""
 
     system: System
     state: State
@@ -78,13 +81,20 @@ class Poses(NamedTuple):
     joints: JointRows
     mass: jax.Array
     fastest: jax.Array
+    rest: jax.Array
     h: jax.Array
+
+
+def at_rest(system: System, fastest):
+    """The speed () [m/s] up to which rounding and the tolerance of solvers move what rests, where the `fastest` () [m/s]
+    at a contact is this."""
+    return _AT_REST * jnp.maximum(fastest, jnp.sqrt(system.acceleration * system.length))
 
 
 def _solve(at: Poses, carry, phase, acting, laws: Shares):
     """An impact of those that are `acting` (m,) by the `laws`, shares of approach and of impulses, or a short time
     under the loads: as one loop, which is compiled once."""
-    system, state, here, every, joints, mass, fastest, h = at
+    system, state, here, every, joints, mass, fastest, rest, h = at
     rows = every.rows
     velocity, before = carry
     impact = phase != Phase.FORCES
@@ -101,7 +111,7 @@ def _solve(at: Poses, carry, phase, acting, laws: Shares):
         jnp.where(phase == Phase.EXPANSION, laws.impulse * before, 0.0),
     )
     solution, gamma = _impulses(system, every, joints, held, springs, speed, acting | ~impact, shares)
-    hits = jnp.any(approach > AT_REST * fastest) | jnp.any(shares.impulse > 0)
+    hits = jnp.any(approach > rest) | jnp.any(shares.impulse > 0)
     nothing = impact & ~hits
     gamma = jnp.where(nothing, 0.0, gamma)
     alone = free + joints.alone(rows.momenta(gamma, system.body_count))
@@ -162,7 +172,7 @@ def _next(at: Poses, velocity, last: _Next) -> _Next:
     speed = jnp.where(touching, -at.every.rows.scaled(velocity)[:, 0], 0.0)
     fastest = jnp.max(speed, initial=0.0)
     alone = np.arange(speed.size) == jnp.argmax(speed >= (1 - _EQUAL) * fastest)
-    slight = jnp.maximum(SLIGHT * jnp.sqrt(system.acceleration * system.length), AT_REST * at.fastest)
+    slight = jnp.maximum(SLIGHT * jnp.sqrt(system.acceleration * system.length), at.rest)
     expands = (last.phase == Phase.IMPACT) & ~last.rest & bool(_expansion(system))
     strikes = (fastest > slight) & ~last.rest
     phase = jnp.where(expands, int(Phase.EXPANSION), jnp.where(last.rest, int(Phase.FORCES), int(Phase.IMPACT)))

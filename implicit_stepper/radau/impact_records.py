@@ -10,6 +10,7 @@ import numpy as np
 from ..model.bodies import State
 from ..model.records import Stages, Stats
 from ..model.results import Result
+from ..model.system import System
 from ..stepping.loop import Record
 from . import impact
 from .event_loop import Taken
@@ -18,7 +19,7 @@ from .stages import Modes
 OF_JOINTS = ("impulse_1", "impulse_2", "multipliers")  # of `Joints`, what an impact has
 
 
-def standing(count: int, state: State, hit: impact.Impact, modes: Modes) -> Taken:
+def standing(count: int, system: System, state: State, hit: impact.Impact, modes: Modes) -> Taken:
     """A step of no length of several stages in `state`, that ends before the impact `hit`."""
     joints = hit.contacts.joints
     if joints is not None:
@@ -31,10 +32,10 @@ def standing(count: int, state: State, hit: impact.Impact, modes: Modes) -> Take
     )
     stats = Stats(np.zeros((), int), np.zeros(()), np.zeros((), int), np.ones((), int))
     one = Record(state, contacts, stats, np.asarray(int(Result.SOLVED)), {})
-    return as_stages(count, jax.tree.map(lambda a: np.asarray(a)[None], one), modes, 0.0)
+    return as_stages(count, system, jax.tree.map(lambda a: np.asarray(a)[None], one), modes, 0.0)
 
 
-def as_stages(count: int, record: Record, modes: Modes, h: float) -> Taken:
+def as_stages(count: int, system: System, record: Record, modes: Modes, h: float) -> Taken:
     """Steps of one stage, with a first axis, in the form of several: constant rates and forces."""
     contacts, velocity, steps = record.contacts, np.asarray(record.state.velocity), len(record.result)
 
@@ -43,7 +44,8 @@ def as_stages(count: int, record: Record, modes: Modes, h: float) -> Taken:
 
     joints = contacts.joints and dataclasses.replace(contacts.joints, eta=0 * contacts.joints.closure)
     at_stages = jax.tree.map(repeated, dataclasses.replace(contacts, joints=joints))
-    own = Stages(repeated(velocity), repeated(velocity), repeated(0 * contacts.gap), at_stages)
+    tilt = np.zeros((steps, count, system.contact_count, 2)) if system.tilts else None
+    own = Stages(repeated(velocity), repeated(velocity), repeated(0 * contacts.gap), at_stages, tilt)
     modes = jax.tree.map(lambda a: np.broadcast_to(a, (steps, *np.shape(a))), modes)
     return Taken(record.state, dataclasses.replace(contacts, stages=own), record.stats, modes, np.full(steps, h))
 

@@ -123,7 +123,9 @@ def _sliding(system: System, velocity, ends, contacts: Contacts) -> _Sliding:
     for sign, arm, _, m, inner in sides:
         turns = _moment(arm, force) + (along[..., 2:] * normal if d == 3 else 0.0)
         turned = np.einsum("ncij,ncj->nci", inner, turns)
-        lift = lift + sign[:, 0] ** 2 * (np.sum(normal * force, axis=-1) / m + np.sum(_moment(arm, normal) * turned, axis=-1))
+        lift = lift + sign[:, 0] ** 2 * (
+            np.sum(normal * force, axis=-1) / m + np.sum(_moment(arm, normal) * turned, axis=-1)
+        )
     return _Sliding(rate(normal), size, lift)
 
 

@@ -17,7 +17,7 @@ from ..constraints import joint_violations
 from ..constraints.certificate_mechanics import Bodies, Frame, beyond_rounding
 from ..constraints.contact_group import ContactGroup
 from ..constraints.joint_violations import Checked
-from ..constraints.violations import contact_violations, known_momentum, pose_violations
+from ..constraints.violations import contact_violations, known_momentum, pose_violations, tilt_violation
 from ..implicit_euler.energy import excess_energy, parting_work, stored_energy
 from ..model.bodies import State
 from ..model.records import Contacts
@@ -37,9 +37,9 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     "momentum" holds the balance of `stages`; "rates", that T_i and V_i differ by sum_c M^-1 W_n^T eta_c; "impact", that the
     end's velocity is the last stage's, but for what the contacts' impulses exceed those of the stages; all (nb,). "eta"
     (nc,) holds that contacts have an eta only where they touch, compliant ones none, and that what carries does not part;
-    "end" (nc,) is 1 where the contact at the end is not that of the last stage, or the stages have another `gap_start`;
-    IMPACT_WITHIN (nc,) holds that no impact falls into the step, see `_impact_within`; HELD that what has the
-    coefficient mu_s does not slip as it begins. What is free in `certificate` is free here.
+    "tilt" (nc,), see `tilt_violation`; "end" (nc,) is 1 where the contact at the end is not that of the last stage, or the
+    stages have another `gap_start`; IMPACT_WITHIN (nc,) holds that no impact falls into the step, see `_impact_within`;
+    HELD that what has the coefficient mu_s does not slip as it begins. What is free in `certificate` is free here.
     """
     units, own, d = scales(system, h), contacts.stages, system.dimension
     s, nb = own.rates.shape[:2]
@@ -120,10 +120,15 @@ def _with_contacts(system: System, units: Scales, h, sums: _Sums, contacts: Cont
     extra_friction = contacts.friction_impulse - jnp.einsum("i,ick->ck", share, own.contacts.friction_impulse)
     for group, impulse in zip(system.groups, units.impulse, strict=False):
         of_group = functools.partial(take, numbers=group.numbers)
-        record, eta = jax.tree.map(jax.vmap(of_group), (dataclasses.replace(own.contacts, joints=None), own.eta))
+        kept = dataclasses.replace(own.contacts, joints=None), own.eta, own.tilt
+        record, eta, tilt = jax.tree.map(jax.vmap(of_group), kept)
         sides = jax.vmap(functools.partial(mechanics.of_contacts, group))(at)
         one = jax.vmap(functools.partial(_violations_at_stage, units, h))
         violations, frames = jax.vmap(one, (None, 0, 0, None, 0, 0))(group, record, eta, impulse, *sides)
+        if tilt is not None:
+            leans = functools.partial(jax.vmap(functools.partial(tilt_violation, units)), group)
+            violations["tilt"] = jax.vmap(leans, (0, 0, None, 0, 0, 0))(record, tilt, impulse, frames, *sides)
+            shift = shift - jax.vmap(functools.partial(mechanics.turning, system, group))(frames, tilt)
         total = functools.partial(mechanics.on_bodies, system, group)
         given, size = jax.vmap(total)(frames, record.normal_impulse, record.friction_impulse)
         pushed, passing = pushed + given, passing + size

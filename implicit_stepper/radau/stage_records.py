@@ -43,8 +43,10 @@ def records(problem: StageProblem, ats: At, gaps, rates) -> Contacts:
             multipliers_1=jnp.pad(kkt.l1, ((0, 0), (0, 0), (0, most[0] - kkt.l1.shape[-1]))),
             multipliers_2=jnp.pad(kkt.l2, ((0, 0), (0, 0), (0, most[1] - kkt.l2.shape[-1]))),
         )
-        parts.append((own, point.eta))
-    joined, eta = jax.tree.map(lambda *a: jax.vmap(lambda v: in_user_order(system, v))(jnp.concatenate(a, axis=1)), *parts)
+        parts.append((own, point.eta, jnp.pad(point.tilt, ((0, 0), (0, 0), (0, 2 - point.tilt.shape[-1])))))
+    joined, eta, tilt = jax.tree.map(
+        lambda *a: jax.vmap(lambda v: in_user_order(system, v))(jnp.concatenate(a, axis=1)), *parts
+    )
     mu = contact_coefficients(system)
     if mu is not None:
         joined = dataclasses.replace(joined, mu=jnp.broadcast_to(mu, (s, *mu.shape)))
@@ -54,7 +56,7 @@ def records(problem: StageProblem, ats: At, gaps, rates) -> Contacts:
         end,
         normal_impulse=share @ joined.normal_impulse,
         friction_impulse=jnp.einsum("i,ick->ck", share, joined.friction_impulse),
-        stages=Stages(rates, velocity, eta, joined),
+        stages=Stages(rates, velocity, eta, joined, tilt if system.tilts else None),
     )
     return _with_joints(found, joints)
 

@@ -26,7 +26,7 @@ from .richardson import ErrorEstimate
 from .spreadsheet import write_csv
 from .views import BodyView, ContactView, JointView, number_of_body, number_of_contact, number_of_joint
 
-FORMAT = 4
+FORMAT = 5
 _PER_STEP = ("contacts", "stats", "certificate")  # fields whose arrays have a first axis of n
 
 

@@ -19,7 +19,7 @@ from .origin import stored as stored_origin
 from .richardson import ErrorEstimate
 from .trajectory import FORMAT, Trajectory, flat
 
-_READ = (3, FORMAT)  # format 3 knew no joints
+_READ = (3, 4, FORMAT)  # format 3 knew no joints, format 4 no torques of tilts
 
 
 def load(path: str | os.PathLike) -> Trajectory:
@@ -120,6 +120,8 @@ def _refuse_other_shapes(found: Trajectory, name: str) -> None:
         s = stages.eta.shape[1] if stages.eta.ndim == 3 else 0
         arrays |= {f"contacts.stages.{key}": (getattr(stages, key), (n, s, nb, width)) for key in ("rates", "velocity")}
         arrays["contacts.stages.eta"] = stages.eta, (n, s, nc)
+        if stages.tilt is not None:
+            arrays["contacts.stages.tilt"] = stages.tilt, (n, s, nc, 2)
         arrays |= _contact_shapes("contacts.stages.contacts", stages.contacts, (n, s, nc), d)
         arrays |= _joint_shapes("contacts.stages.contacts.joints", stages.contacts.joints, (n, s, nj), width)
     arrays |= _joint_shapes("contacts.joints", found.contacts.joints, (n, nj), width)

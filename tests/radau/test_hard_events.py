@@ -1,6 +1,8 @@
 """Chosen steps where events crowd, jump or have no smooth motion beside them: closed forms, reduced equations, or a second
 method to compare with."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ import shapes
 from implicit_stepper.implicit_euler import ladder
 from implicit_stepper.model.bodies import State
 from implicit_stepper.paper import scenes
-from implicit_stepper.radau import euler_steps
+from implicit_stepper.radau import euler_steps, folds
 from implicit_stepper.stepping import fallback
 
 G = 9.81
@@ -271,7 +273,7 @@ def test_a_brick_that_slides_off_a_table_is_followed_to_its_rest():
     scene.add_contact(table, brick, friction=mu)
     scene.add_contact(floor, brick, friction=0.5)
     tips = (speed - np.sqrt(speed**2 - 2 * mu * G * (way - mu * height))) / (mu * G)
-    for tol in (1e-4, 1e-6):
+    for tol in (1e-4, 1e-5, 1e-6):
         run = ist.simulate(scene, ist.RadauContact(), tol=tol, duration=1.5)
         assert abs(run.events[0].time - tips) < tol
         # in flight the brick's edges are parallel to the table's but for rounding, as they are below
@@ -281,6 +283,125 @@ def test_a_brick_that_slides_off_a_table_is_followed_to_its_rest():
         assert np.max(np.diff(energy(run))) < 10 * tol * energy(run)[0]
         # it falls straight ahead: what rounding turns or pushes it aside does not grow
         np.testing.assert_allclose(run.position[-1, 0, 1], 0.0, atol=1e-6)
+
+
+LYING, ROUND = 0.3, 0.2  # [m]: half length and radius of a capsule that lies on the ground
+
+
+def pivoting(until, late):
+    """Position (x, y) and angle of a capsule that lies, slides and spins, and its velocity (along, across, spin, roll), by
+    equations of its own: its centre of pressure s, which keeps it level, and friction there, which is `late` [s] to turn."""
+    barrel, caps = 2 * np.pi * ROUND**2 * LYING, 4 / 3 * np.pi * ROUND**3
+    m, about = barrel + caps, barrel * ROUND**2 / 2 + caps * 0.4 * ROUND**2
+    across = barrel * (ROUND**2 / 4 + LYING**2 / 3) + caps * (0.4 * ROUND**2 + LYING**2 + 0.75 * LYING * ROUND)
+
+    def motion(_, z):
+        _, _, turn, along, side, spin, roll, *y = z
+        s = -ROUND * y[0] - about * roll * spin / (m * G)  # friction y along and across, in the weight
+        slip = np.array([along, side + spin * s + ROUND * roll])
+        wanted = -0.3 * slip / np.sqrt(slip @ slip + late**2)
+        c, d = np.cos(turn), np.sin(turn)
+        speeds = [along * c - side * d, along * d + side * c, spin]
+        return [
+            *speeds, y[0] * G + spin * side, y[1] * G - spin * along, s * y[1] * m * G / across,
+            ROUND * y[1] * m * G / about, *(wanted - y) / late,
+        ]  # fmt: skip
+
+    start = [0, 0, 0, 1, 0, 6, 0, -0.285, -0.094]
+    return solve_ivp(motion, (0.0, until), start, method="Radau", rtol=1e-8, atol=1e-10).y[:7, -1]
+
+
+def lying_capsule():
+    """It slides along its axis, and spins."""
+    lies = (np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0)
+    return on_a_floor(
+        shapes.Capsule(ROUND, LYING), density=1000.0, position=(0, 0, ROUND), quaternion=lies,
+        velocity=(1.0, 0, 0, 0, 0, 6.0), friction=0.3,
+    )  # fmt: skip
+
+
+def test_a_line_that_pivots_turns_its_friction_at_once_and_goes_on():
+    """Without drilling friction: its friction acts at one point, whose slip depends on where that is, and that on friction.
+    Twice until .45 s the direction of friction ends, and the next one is on another side of the line."""
+    run = ist.simulate(lying_capsule(), ist.RadauContact(), tol=1e-6, duration=0.45)
+    assert run.counts["one-stage steps"] == 0
+    assert len(run) < 200
+    x, y, turn, *velocity = pivoting(0.45, late=1e-7)
+    axis, across = np.array([np.cos(turn), np.sin(turn), 0.0]), np.array([-np.sin(turn), np.cos(turn), 0.0])
+    np.testing.assert_allclose(run.position[-1, 0], (x, y, ROUND), rtol=0, atol=2e-5)
+    found = run.velocity[-1, 0]
+    speeds = axis @ found[:3], across @ found[:3], found[5], axis @ found[3:]
+    np.testing.assert_allclose(speeds, velocity, rtol=0, atol=2e-2)  # those of the reference lag behind its turns
+    # it stays level: it does not turn about the horizontal axis across it
+    w, qx, qy, qz = run.orientation[1:, 0].T
+    lying = np.stack([-2 * (qy * qz - w * qx), 2 * (qx * qz + w * qy)], axis=1)
+    np.testing.assert_allclose(np.sum(run.velocity[1:, 0, 3:5] * lying, axis=1), 0.0, atol=1e-6)
+    # the direction of friction jumps, but not velocities
+    assert np.max(np.abs(np.diff(energy(run)))) < 0.05 * energy(run)[0]
+    assert np.max(np.diff(energy(run))) < 1e-5
+
+
+def test_torques_of_tilts_act_across_lines_that_stay_on_the_ground_alone():
+    """A step's certificate tells others: along the line, and those of a body that turns about the axis across it."""
+    scene = lying_capsule()
+    run = ist.simulate(scene, ist.RadauContact(), tol=1e-6, duration=0.02)
+    (system, _), step = scene.build(), len(run) - 1
+    before, after = (
+        State(*(getattr(run, name)[i] for name in ("time", "position", "orientation", "velocity"))) for i in (step, step + 1)
+    )
+    contacts = jax.tree.map(lambda a: a[step], run.contacts)
+    own, h = contacts.stages, run.time[step + 1] - run.time[step]
+
+    def violated(**changes):
+        changed = dataclasses.replace(contacts, stages=dataclasses.replace(own, **changes))
+        found = ist.RadauContact().certificate(system, before, after, changed, h)
+        return {name: float(np.max(value)) for name, value in found.items()}
+
+    assert max(violated().values()) < 1e-10
+    unit = run.mass[0] * G * h
+    angle = np.arctan2(*np.linalg.norm(own.tilt[:, 0], axis=0)[::-1])
+    for direction in (0.0, 0.5 * np.pi):
+        turned = own.tilt + 1e-6 * unit * np.array([np.cos(angle + direction), np.sin(angle + direction)])
+        assert violated(tilt=turned)["rates"] > 1e-7
+    assert violated(tilt=own.tilt[..., ::-1] + 1e-6 * unit)["tilt"] > 1e-7
+    tilting = own.velocity.copy()
+    tilting[:, 0, 3:] += 1e-6
+    assert violated(velocity=tilting)["tilt"] > 1e-8
+
+
+def test_the_next_direction_of_friction_is_the_one_that_it_turns_to():
+    """A line with slip (v, a + k cos b) at friction in the direction b: v tan b = a + k cos b. Where two of its roots meet,
+    friction turns past the one that it is turned away from."""
+    radius, spin, p, mu = 0.2, 6.0, 1000.0, 0.3
+    k, v = spin * radius * mu, -0.03
+    gives = np.zeros((3, 3))
+    gives[2, 0] = radius  # the moment that the centre of pressure takes over, as friction along the line is below the axis
+
+    def off(angle, a):
+        return v * np.sin(angle) - (a + k * np.cos(angle)) * np.cos(angle)
+
+    fine = np.linspace(0.5 * np.pi + 1e-3, 1.5 * np.pi - 1e-3, 200001)  # of slips with v < 0
+    turned = []
+    for a in np.linspace(0.2, 0.4, 41):
+        value = off(fine, a)
+        cross = np.flatnonzero(value[1:] * value[:-1] < 0)
+        slope = np.sign(np.diff(value))[cross]
+        stable = fine[cross][slope > 0]
+        assert len(stable) in (1, 2)
+        for present in stable:
+            toward = np.array([np.cos(present), np.sin(present)])
+            slip = np.array([v, a + k * toward[0]])
+            line = folds._Line(slip, spin, p, -mu * p * toward, mu, gives)
+            found = line.next_direction()
+            others = np.abs(np.angle(np.exp(1j * (fine[cross][slope < 0] - present))))
+            if found is None:
+                assert len(stable) == 1 or np.min(others, initial=9.0) > np.radians(19)
+            else:
+                assert np.min(others, initial=9.0) < np.radians(21)
+                other = stable[np.abs(stable - present) > 1e-3]
+                np.testing.assert_allclose(np.exp(1j * found), np.exp(1j * other[0]), atol=1e-4)
+                turned.append(present < found)
+    assert set(turned) == {True, False}
 
 
 def test_the_ladder_is_climbed_after_warm_starts_of_other_sizes(monkeypatch):

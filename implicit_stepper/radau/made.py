@@ -1,0 +1,114 @@
+"""What a run with error control has made so far: its steps, events, impacts and counts."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import numpy as np
+
+from ..constraints.joint_limits import limit_names
+from ..model.bodies import State
+from ..model.results import Result, StepError
+from ..model.system import System
+from . import impact_records, painleve
+from .euler_steps import Series
+from .event_loop import Taken
+from .events import Event, found_events
+from .impact import Impact
+from .stages import Modes
+
+_COUNTS = ("solves", "inaccurate", "landings", "impacts", "one-stage steps", "coarse steps")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What a run leaves: the `first` state and its `gaps` (nc,) [m]; `steps`, NumPy arrays with a first axis, of which the
+    first has no length if the run began with an impact; `events`; `one_stage`, the certificates of steps of the paper's
+    scheme by their number; `counts` of solves by kind; why it stopped early, if it did; and whether it was interrupted."""
+
+    first: State
+    gaps: np.ndarray
+    steps: Taken
+    events: list[Event]
+    one_stage: dict[int, dict[str, np.ndarray]]
+    counts: dict[str, int]
+    failure: str
+    interrupted: bool
+
+
+@dataclasses.dataclass
+class Made:
+    """The parts of a `Run` of a method of `stages`, as far as it is: `taken`, its steps piece by piece; `landed`, the events
+    that steps ended on; `hits`, impacts with how many steps came before them."""
+
+    stages: int
+    system: System
+    first: State
+    gaps: np.ndarray
+    taken: list[Taken] = dataclasses.field(default_factory=list)
+    landed: list[Event] = dataclasses.field(default_factory=list)
+    one_stage: dict[int, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
+    hits: list[tuple[int, Impact]] = dataclasses.field(default_factory=list)
+    counts: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
+
+    def kept(self) -> dict:
+        """What another process needs to go on, see `take_up`."""
+        self.taken = [_joined(self.taken)] if self.taken else []
+        return {name: getattr(self, name) for name in ("gaps", "taken", "landed", "one_stage", "hits", "counts")}
+
+    def take_up(self, kept: dict) -> None:
+        """Goes on from what another process has `kept`."""
+        for name, values in kept.items():
+            setattr(self, name, values)
+
+    def last_gaps(self) -> np.ndarray:
+        """Gaps (nc,) [m] where the steps so far end."""
+        return self.taken[-1].contacts.gap[-1] if self.taken else self.gaps
+
+    def add_first_meetings(self, hit: Impact) -> None:
+        """Notes as events what meets where the run begins."""
+        names = [*range(self.system.contact_count), *limit_names(self.system)]
+        self.landed = [Event(float(self.first.time), names[which], "closes") for which in np.flatnonzero(hit.met)]
+
+    def add_impact(self, hit: Impact, modes: Modes) -> None:
+        """Notes an impact at the end of the steps so far: at the start, of one that has no length, with `modes`."""
+        if not bool(hit.acts):
+            return
+        self.counts["impacts"] += 1
+        none = [] if self.taken else [impact_records.standing(self.stages, self.system, self.first, hit, modes)]
+        # noted first: an interruption leaves no such step without it
+        self.hits.append((self._count() + len(none), hit))
+        self.taken += none
+
+    def add_one_stage(self, found: Series, modes: Modes, coarse: bool) -> None:
+        """Notes steps of the paper's scheme, which may be `coarse`."""
+        for record in found.records:
+            steps = len(record.result)
+            for i in range(steps):
+                self.one_stage[self._count() + i] = {name: values[i] for name, values in record.certificates.items()}
+            self.taken.append(impact_records.as_stages(self.stages, self.system, record, modes, found.h))
+            self.counts["one-stage steps"] += steps
+            self.counts["coarse steps"] += steps * int(coarse)
+
+    def run(self, failure: str, stopped: bool) -> Run:
+        """The run as it is now. Raises `StepError` where there is no step."""
+        if not self.taken:
+            state = jax.tree.map(np.asarray, self.first)
+            begun = float(state.time)
+            what = f"the first step, from t = {begun:.9g} s, failed: {failure}"
+            raise StepError(what, result=Result.NOT_CONVERGED, time=begun, trajectory=None, state=state, certificate={})
+        taken = impact_records.with_impacts(_joined(self.taken), self.hits)
+        moves = jax.tree.map(lambda a: a[int(taken.h[0] == 0) :], taken)
+        events = found_events(self.system, self.first, moves, self.landed)
+        events = sorted(painleve.wedges(self.system, self.first, moves) + events, key=lambda event: event.time)
+        own = {number: values for number, values in self.one_stage.items() if number < len(taken.h)}
+        return Run(self.first, self.gaps, taken, events, own, self.counts, failure, stopped)
+
+    def _count(self) -> int:
+        """How many steps there are."""
+        return sum(len(taken.h) for taken in self.taken)
+
+
+def _joined(taken: list[Taken]) -> Taken:
+    return jax.tree.map(lambda *parts: np.concatenate(parts), *taken)

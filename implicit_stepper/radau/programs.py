@@ -1,0 +1,30 @@
+"""What a run with error control compiles before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..model.bodies import State
+from ..model.system import System
+from ..stepping import loop
+from ..stepping.stepper import closest_points
+from . import after_events
+from .apart import sharp
+from .event_loop import Limits, Point, advance, way_from
+from .radau_contact import RadauContact
+
+
+def programs(ahead: Callable, stepper: RadauContact, system: System, state: State, references, limits: Limits, h) -> None:
+    """What a run from `state` calls, for `compilation.prepare`."""
+    closest = ahead(closest_points, system, state)
+    holds = ahead(after_events.at_rest, system, state, closest) if system.sticks_more else ()
+    hit, memory, modes = ahead(after_events.resume, stepper, system, state, closest, references, holds)
+    after = hit.state
+    way = way_from(stepper, system, Point(after, memory, modes, np.asarray(False), h))
+    _, taken, *_ = ahead(advance, stepper, system, way, limits)
+    if sharp(system):
+        loop.programs(ahead, stepper.one_stage, system, state, 0.0, closest)
+    ahead(after_events.here, system, after, memory)
+    ahead(loop.certificates, stepper, system, after, taken.state, taken.contacts, taken.h)
