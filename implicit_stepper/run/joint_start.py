@@ -19,9 +19,10 @@ from ..stepping.stepper import Stepper, refuse_joints, refuse_rebounds, refuse_s
 _ROUNDED = 1e-6  # of the fastest speed: less is a matter of rounded input
 
 
-def check_joints(stepper: Stepper, system: System, state: State, fixed: bool) -> None:
+def check_joints(stepper: Stepper, system: System, state: State, fixed: bool, h: float = 0.0) -> None:
     """Raises `ValueError` for a stepper without joints or static friction that the scene has, for limits in steps of one
-    length that cannot meet them (`fixed`), and for a `state` whose velocities would tear a joint."""
+    length that cannot meet them (`fixed`), and for a `state` whose velocities would tear a joint; by more than
+    steps of first order of `h` [s], at whose ends positions hold, leave, if it may be one that such a run left."""
     faces = any(not group.pair.smooth for group in system.groups)
     if fixed or not isinstance(stepper, RadauContact):
         refuse_static_friction(stepper, system)
@@ -43,7 +44,10 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool) ->
     torn = np.asarray(_torn(system, state))
     fastest = np.max(np.abs(np.asarray(state.velocity)[:, : system.dimension]), initial=0.0)
     spin = np.max(np.abs(np.asarray(state.velocity)[:, system.dimension :]), initial=0.0)
-    allowed = _ROUNDED * (fastest + spin * float(system.length) + float(np.sqrt(system.length * system.acceleration)))
+    length = float(system.length)
+    allowed = _ROUNDED * (fastest + spin * length + float(np.sqrt(length * system.acceleration)))
+    if getattr(stepper, "stages", 1) == 1:
+        allowed += h * (float(system.acceleration) + (fastest + spin * length) * spin)
     if not np.max(torn, initial=0.0) <= allowed:
         worst = int(np.argmax(np.where(np.isnan(torn), np.inf, torn)))
         raise ValueError(

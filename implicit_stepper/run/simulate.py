@@ -115,7 +115,7 @@ def _fixed(scene, stepper, h, duration, tolerance, on_failure, start, progress, 
     found = pile_run.finds_pairs(scene, stepper)
     system, state = jax.device_put(scene.build(contacts=not found))
     state = state if start is None else _checked(start, system, state)
-    check_joints(stepper, system, state, fixed=True)
+    check_joints(stepper, system, state, fixed=True, h=0.0 if start is None else positive("h", h))
     refuse_jumps(system, state, float(state.time) + duration)
     asked = asked_of(system, state, stepper, {"h": h, "duration": duration, "certificate_tolerance": tolerance})
     h, whole, rest = steps = _steps(positive("h", h), duration, float(state.time))

@@ -75,6 +75,14 @@ def test_a_constraint_of_ones_own_that_says_the_same_gives_the_same():
         np.testing.assert_allclose(theirs.joint("pivot").force, ours.joint("pivot").force, rtol=0, atol=1e-10)
 
 
+def test_a_run_of_first_order_goes_on_from_its_end():
+    """Where positions hold at the ends of steps, velocities do to O(h) alone, and are no reason to refuse it."""
+    stepper, h = ist.GeometricallyImplicit(), 0.02
+    whole, half = (ist.simulate(pendulum(), stepper, h=h, duration=duration) for duration in (1.0, 0.5))
+    rest = ist.simulate(pendulum(), stepper, h=h, duration=0.5, start=half)
+    np.testing.assert_allclose(rest.position[-1], whole.position[-1], rtol=0, atol=1e-11)
+
+
 def test_a_constraint_of_the_clock_moves_bodies():
     """The pivot's end goes along x as .1 sin t: the body that it carries goes with it, and the run is certified."""
 
