@@ -15,7 +15,8 @@ WIDEST, COLOURS = 560, 96
 # by example: the steps at which bodies are drawn, where the example itself draws nothing
 POSES = {"own_shape": [0, 20, 40, 300]}
 NAMES = ("gripper", "pole_climber", "rag_doll", "newtons_cradle", "pile", "bowling", "slider_crank", "tumbling_box",
-         "toppling_cylinder", "superquadric", "lens", "own_shape", "parts_feeding", "fit_friction", "aimed_throw")  # fmt: skip
+         "toppling_cylinder", "superquadric", "lens", "own_shape", "parts_feeding", "fit_friction",
+         "aimed_throw")  # fmt: skip
 
 
 def main() -> None:

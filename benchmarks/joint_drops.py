@@ -78,9 +78,7 @@ def on_floor(bodies, scene: ist.Scene):
 
 def row(scene: ist.Scene, thrown: Thrown, count: int, height: float, name: str):
     """`count` ellipsoids in a row, joined in turn by ball joints and hinges."""
-    links = [
-        thrown.add(scene, f"{name} {i}", (0.24, 0.1, 0.1), 1.0, (0.5 * i, 0, 0), height) for i in range(count)
-    ]
+    links = [thrown.add(scene, f"{name} {i}", (0.24, 0.1, 0.1), 1.0, (0.5 * i, 0, 0), height) for i in range(count)]
     for i in range(1, count):
         ends = links[i - 1], links[i]
         if i % 2:

@@ -27,15 +27,21 @@ right = scene.add_fixed(name="right side of the pole", shape=shapes.HalfPlane(no
 left = scene.add_fixed(name="left side of the pole", shape=shapes.HalfPlane(normal=(-1, 0), offset=POLE))
 corners = [(shapes.Disc(TIP), ((x * (INNER + TIP), y * HIGH), 0.0)) for x in (1, -1) for y in (1, -1)]
 sleeve = scene.add_body(
-    name="sleeve", shapes=corners, apart=True, mass=0.0003, inertia=5e-9, position=(0, 0), angle=TILTED, velocity=(0, FALLS, 0)
+    name="sleeve",
+    shapes=corners,
+    apart=True,
+    mass=0.0003,
+    inertia=5e-9,
+    position=(0, 0),
+    angle=TILTED,
+    velocity=(0, FALLS, 0),
 )
 arm, back = turned(TILTED, (ARM, 0)), turned(SWUNG, (BACK, 0))
 swings = (-SPINS * back[1], FALLS + SPINS * back[0], SPINS)  # about the spring
 parts = [(shapes.Ellipse((0.006, 0.012)), ((0, 0), 0.0)), (shapes.Disc(TIP), (BEAK + [TIP, 0], 0.0))]
-bird = scene.add_body(
-    name="bird", shapes=parts, apart=True, mass=0.0045, inertia=7e-7, centre_of_mass=(0, 0), position=arm + back, angle=SWUNG,
-    velocity=swings,
-)  # fmt: skip
+weight = {"mass": 0.0045, "inertia": 7e-7, "centre_of_mass": (0, 0)}
+start = {"position": arm + back, "angle": SWUNG, "velocity": swings}
+bird = scene.add_body(name="bird", shapes=parts, apart=True, **weight, **start)
 scene.add_contact(right, sleeve, friction=MU, parts=[(0, 0), (0, 1)])
 scene.add_contact(left, sleeve, friction=MU, parts=[(0, 2), (0, 3)])
 scene.add_contact(right, bird, friction=MU, parts=[(0, 1)])

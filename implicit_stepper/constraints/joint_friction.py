@@ -44,8 +44,8 @@ class Point(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class FrictionGroup:
     """n joints with friction: the `joint` itself; `along`, the coordinate that rubs, as a closure of k = 1 row; `mu` (n,)
-    and the radius `lever` (n,) [m], 1 where the coordinate is a length; `mu_s` (n,), the coefficient of what sticks, None where
-    that is mu. `across`, static: which multipliers are the reaction."""
+    and the radius `lever` (n,) [m], 1 where the coordinate is a length; `mu_s` (n,), the coefficient of what sticks, None
+    where that is mu. `across`, static: which multipliers are the reaction."""
 
     across: tuple[int, ...] = dataclasses.field(metadata={"static": True})
     joint: JointGroup

@@ -49,8 +49,9 @@ def check(system: System, units: Scales, at: State, record: Joints, h, sums: boo
     """Of all joints in the state `at`, whose `record` has impulses in it; with etas, of a stage. None without joints.
 
     "closure" holds g = 0, the rate of a constraint on velocities, or the force of an elastic joint over h [s], and what the
-    record says of g and of coordinates; "closure rate", asked for at stages and after impacts, that G V + g_t = 0; "reaction", that the impulses are G^T times
-    the multipliers. `sums`: impulses are those of several impacts, of which each had velocities of its own."""
+    record says of g and of coordinates; "closure rate", asked for at stages and after impacts, that G V + g_t = 0;
+    "reaction", that the impulses are G^T times the multipliers. `sums`: impulses are those of several impacts, of which each
+    had velocities of its own."""
     if not system.joints:
         return None
     orientations = jnp.concatenate([at.orientation, system.fixed_orientation])
@@ -143,7 +144,7 @@ def _off_force(member: JointGroup, multipliers, g, rate, bodies, when, far, fast
 
 
 def _open(units: Scales, member: JointGroup, g, rate, far, fast):
-    """By how much () the closure `g` (r,) of a joint is open, or the `rate` (r,) of one that holds velocities, in lengths."""
+    """By how much () the closure `g` (r,) of a joint is open, or the `rate` (r,) of what holds velocities, in lengths."""
     if member.holds_velocities:
         return jnp.max(beyond_rounding(rate, fast), initial=0.0) / units.speed
     return jnp.max(beyond_rounding(g, far), initial=0.0) / units.gap

@@ -1,6 +1,6 @@
 """Loads between two bodies, functions of their poses and velocities and of time, at the end of a step or at a stage.
 
-    lambda / h = f(q_1, V_1, q_2, V_2, t),      force and moment on body 2 at its centre, the opposite at that place on body 1
+    lambda / h = f(q_1, V_1, q_2, V_2, t),      force and moment on body 2 at its centre, the opposite there on body 1
 
 lambda is an unknown, so that f may be as stiff as it likes: it is solved for together with the motion.
 """
@@ -24,8 +24,8 @@ from .nonholonomic import VelocityGroup
 
 @dataclasses.dataclass(frozen=True)
 class Between:
-    """A user's `load`, and as a closure what it acts along: (6,) or (3,), 0 at all poses, with the velocity of body 2 against
-    a part of body 1 at its place as the derivative in time, of which the first alone means anything."""
+    """A user's `load`, and as a closure what it acts along: (6,) or (3,), 0 at all poses, with the velocity of body 2
+    against a part of body 1 at its place as the derivative in time, of which the first alone means anything."""
 
     load: Callable
 

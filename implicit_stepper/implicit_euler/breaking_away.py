@@ -21,6 +21,7 @@ from ..model.system import take
 from ..solvers.newton import Solution
 from . import ncp
 
+
 def slips_at(problem: ncp.StepProblem, z) -> tuple:
     """Per group of constraints, sigma (n,) [m/s] of a root z (N,), and None where it is not asked for."""
     where = ncp.layout(problem.system)

@@ -13,7 +13,7 @@ from ..constraints.contact_group import ContactGroup
 from ..constraints.static_friction import contact_coefficients, joint_coefficients
 from ..model.bodies import State
 from ..model.records import Contacts, no_contacts
-from ..model.system import System, in_user_order, take
+from ..model.system import in_user_order, take
 from ..solvers.complementarity import length_of
 from . import ncp
 

@@ -1,4 +1,4 @@
-"""Painleve's region, in which friction presses a sliding contact down more than its normal force lifts it, and what jams there.
+"""Painleve's region, where friction presses a sliding contact down more than its normal force lifts it, and what jams there.
 
     W_n M^-1 (W_n - mu W_t)^T < 0        with W_t along the slip
 

@@ -17,7 +17,7 @@ MASSES, STIFF, DAMPS, CUBIC = np.array([1.0, 3.0]), 40.0, 0.7, 90.0
 
 
 def linear(one, other, time):
-    """A spring of no length and a damper, between the centre of body 2 and that of body 1, which carries the damper round."""
+    """A spring of no length and a damper between the centres; body 1 carries the damper round."""
     away = other[0] - one[0]
     rate = other[2][:2] - one[2][:2] - one[2][2] * jnp.stack([-away[1], away[0]])
     return jnp.append(-STIFF * away - DAMPS * rate, 0.0)
