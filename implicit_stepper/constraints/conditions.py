@@ -17,8 +17,8 @@ import numpy as np
 
 from shapes.small_algebra import inner
 
-from ..solvers.blocks import Links
 from ..solvers.complementarity import STEP, fischer_burmeister, length_of
+from ..solvers.elimination import Links
 from .friction import FRICTION_ROWS
 from .kinematics import Motion
 

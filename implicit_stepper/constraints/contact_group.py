@@ -24,8 +24,8 @@ from shapes.closest_points.conditions import ClosestPointRows, PairClass
 from shapes.small_algebra import inner
 
 from ..model.system import Frame
-from ..solvers.blocks import Links
 from ..solvers.complementarity import STEP, fischer_burmeister, length_of
+from ..solvers.elimination import Links
 from . import contact, kinematics, tilts
 from .compliance import gap_unit, shifted_gap
 from .conditions import Conditions, Cone, Held, Instant, Units, cone_rows, held_rows

@@ -23,7 +23,7 @@ from ..model import bodies, rotation
 from ..model.bodies import State
 from ..model.records import Joints
 from ..model.system import System, in_joint_order
-from ..solvers.blocks import Links
+from ..solvers.elimination import Links
 from . import kinematics
 from .conditions import Conditions, Held, Instant, Units
 from .kinematics import Motion

@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..solvers.blocks import Links
 from ..solvers.complementarity import STEP, length_of
+from ..solvers.elimination import Links
 from .conditions import Conditions, Cone, Held, Instant, Units, cone_rows, held_rows
 from .joint import JointGroup
 from .kinematics import Motion

@@ -18,8 +18,8 @@ import numpy as np
 
 from ..model.bodies import State
 from ..model.system import System
-from ..solvers.blocks import Links
 from ..solvers.complementarity import fischer_burmeister
+from ..solvers.elimination import Links
 from . import kinematics
 from .conditions import Conditions, Held, Instant, Units
 from .joint import JointGroup, Point

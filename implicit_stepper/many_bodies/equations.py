@@ -21,7 +21,7 @@ from ..constraints.contact_group import ContactGroup
 from ..constraints.kinematics import Motion
 from ..implicit_euler import ncp
 from ..runtime.compilation import jit
-from ..solvers.blocks import Local, eliminate
+from ..solvers.elimination import Local, eliminate
 from ..solvers.newton import linearized
 
 _HELD = 1e-6  # by which closest points are held that poses leave open

@@ -2,8 +2,8 @@
 
 Nodes have w unknowns and rows each; a link has unknowns and rows of its own and touches the nodes on its sides only. Its
 block of the Jacobian is [[K, k], [A, B]]: rows of its own and rows of its nodes, by unknowns of its own and of its nodes.
-Gauss and Jordan's elimination, link by link with pivots from K, leaves the few unknowns without a good pivot; these and the
-nodes are one small dense system. The cost of all else is proportional to the numbers of nodes and links.
+`elimination` leaves the few unknowns without a good pivot; these and the nodes are one small dense system. The cost of all
+else is proportional to the numbers of nodes and links.
 """
 
 from __future__ import annotations
@@ -19,29 +19,13 @@ import numpy as np
 from shapes.shards import varying_like, when
 from shapes.small_algebra import inner
 
+from .elimination import Links, Local, eliminate, padded
 from .linear import KEPT_DAMPING, damped_step, lu_factors, lu_solve
 
-_GOOD = 0.01  # pivots of free unknowns, relative to the largest entry of their block
-_GOOD_PAIR = 0.05  # pivots of pairs, whose rows and unknowns are dimensionless
 _FREE = 1.5e-12  # the damping up to which a step is one of LU
-_COUPLED = 1e-3  # the largest derivative of a row by other unknowns, relative to its own, up to which it is alone
 _SINGULAR = 1e-7  # the least pivot of LU, relative to the largest, up to which steps are damped
 _PARTS = (1, 2, 3, 5, 8)  # of slots, in the last of these: for so many filled ones there is a size of the condensed system
 _TOGETHER = 16  # links that are eliminated at once, where a group has more
-_GIVE = 1e-9  # added to the derivative of a pair's row by its unknown: multipliers that equations leave open stay near
-
-
-@dataclasses.dataclass(frozen=True)
-class Links:
-    """Alike links. `nodes`, for each the numbers of the nodes on its sides; `own`, how many unknowns and rows each has, of
-    which the first `free` pivot on any of the first `free` rows; `pairs`, for the others (unknown, row, sign, follows): an
-    unknown pivots on its own row only, whose derivative by it has that sign, and unless it always follows from that row,
-    only where the row holds hardly any other unknown, as that of an inactive constraint."""
-
-    nodes: tuple[tuple[int, ...], ...]
-    own: int
-    free: int
-    pairs: tuple[tuple[int, int, float, bool], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,21 +58,6 @@ class Pattern:
             for side, node in enumerate(nodes):
                 every[link, side, node] = 1.0
         return every
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Local:
-    """All n links after elimination, with their own unknowns padded to the most, o, that any has, and 2 w of their nodes.
-
-    Eliminated unknowns are `alone` (n, o, o) F - `follow` (n, o, o + 2 w) dz; `push` (n, o + 2 w, o) takes F to the other
-    rows, those that are left and those of nodes; `rows` and `columns` (n, o) are those that are left."""
-
-    alone: jax.Array
-    follow: jax.Array
-    push: jax.Array
-    rows: jax.Array
-    columns: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -193,7 +162,7 @@ def _renewed(pattern: Pattern, group: Links, blocks_of, wanted, before) -> tuple
 
     def anew(numbers):
         one = jax.vmap(functools.partial(eliminate, group))(blocks_of(numbers))
-        return _padded(*one, group.own, pattern.own, 2 * pattern.width)
+        return padded(*one, group.own, pattern.own, 2 * pattern.width)
 
     if count <= _TOGETHER:
         return anew(np.arange(count))
@@ -236,101 +205,6 @@ def solved(pattern: Pattern, local: Local, F, rest):
         parts.append(every[first : first + len(group.nodes), : group.own].reshape(-1))
         first += len(group.nodes)
     return jnp.concatenate(parts)
-
-
-def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
-    """Of one link, not padded, with the matrix (own + acting, own + acting) of the other rows. The loop has [K, 1] alone:
-    what it becomes, T [K, 1], takes all other columns along."""
-    own, size = group.own, len(block)
-    allowed = _order(group)
-    block = block + give * _signs(group, size)
-    K = block[:own, :own]
-    free = jnp.max(jnp.abs(K[: group.free, : group.free]), initial=0.0)
-    least = jnp.concatenate([jnp.full(group.free, _GOOD * free), *_least_of_pairs(group, block)])
-
-    numbers = np.arange(own * own).reshape(own, own)
-
-    def pivot(step, carry):
-        matrix, rows, columns, found = carry
-        tried = jnp.abs(matrix[:, :own]) * (jnp.asarray(allowed)[step] & rows[:, None] & columns)
-        largest = jnp.max(tried)  # argmax is a loop of scalars on a CPU
-        at = jnp.max(jnp.where(tried == largest, numbers, 0))
-        good = largest > least[step]
-        row = jnp.arange(own) == at // own
-        column = jnp.arange(2 * own) == at % own
-        across, down = inner(matrix.T, row), inner(matrix, column)
-        scaled = across / jnp.where(good, inner(down, row), 1.0)
-        matrix = jnp.where(good, matrix - (down - row)[:, None] * scaled, matrix)
-        row, column = row & good, column[:own] & good
-        return matrix, rows & ~row, columns & ~column, found | (column[:, None] & row)
-
-    every = jnp.ones(own, bool)
-    start = jnp.concatenate([K, jnp.eye(own)], axis=1), every, every, jnp.zeros((own, own), bool)
-    matrix, rows, columns, found = jax.lax.fori_loop(0, own, pivot, varying_like(start, block))
-    push = matrix[:, own:]
-    alone = found.astype(float) @ push
-    follow = (alone @ block[:own]) * jnp.concatenate([columns, jnp.ones(size - own, bool)])
-    acting = block[own:] - block[own:, :own] @ follow
-    rest = jnp.concatenate([push @ block[:own], acting])
-    push = jnp.concatenate([push, -block[own:, :own] @ alone])
-    return Local(alone, follow, push, rows, columns), rest
-
-
-def _least_of_pairs(group: Links, block) -> list:
-    """The least pivots (1,) of pairs. What is alone itself does not count in the rows of those that come after it."""
-    found, counts = [], jnp.ones(len(block), bool)
-    for unknown, row, _, follows in group.pairs:
-        own = jnp.abs(block[row, unknown])
-        others = jnp.max(jnp.where(counts & (np.arange(len(block)) != unknown), jnp.abs(block[row]), 0.0))
-        alone = others <= _COUPLED * own
-        found.append(jnp.where(follows | alone, _GOOD_PAIR, jnp.inf)[None])
-        counts = counts if follows else counts & ((np.arange(len(block)) != unknown) | ~alone)
-    return found
-
-
-def _order(group: Links) -> np.ndarray:
-    """Per step, on which entries (own, own) of K it may pivot."""
-    allowed = np.zeros((group.own, group.own, group.own), bool)
-    allowed[: group.free, : group.free, : group.free] = True
-    for step, (unknown, row, *_) in enumerate(group.pairs, start=group.free):
-        allowed[step, row, unknown] = True
-    return allowed
-
-
-def _signs(group: Links, size: int) -> np.ndarray:
-    """(size, size): the sign of each pair's derivative."""
-    signs = np.zeros((size, size))
-    for unknown, row, sign, _ in group.pairs:
-        signs[row, unknown] = sign
-    return signs
-
-
-def _padded(local: Local, rest, own: int, most: int, acting: int) -> tuple[Local, jax.Array]:
-    """Links with `own` unknowns among those with up to `most`, and two sides each."""
-    more, sides = most - own, acting + own - rest.shape[-1]
-
-    def grown(array, *axes):
-        """With `axes` of own unknowns grown, and with sides at their ends where these follow."""
-        for axis, with_sides in axes:
-            parts = [array[(slice(None),) * axis + (slice(0, own),)], *_zeros(array, axis, more)]
-            if with_sides:
-                parts += [array[(slice(None),) * axis + (slice(own, None),)], *_zeros(array, axis, sides)]
-            array = jnp.concatenate(parts, axis=axis)
-        return array
-
-    padded = Local(
-        grown(local.alone, (1, False), (2, False)),
-        grown(local.follow, (1, False), (2, True)),
-        grown(local.push, (1, True), (2, False)),
-        grown(local.rows, (1, False)),
-        grown(local.columns, (1, False)),
-    )
-    return padded, grown(rest, (1, True), (2, True))
-
-
-def _zeros(array, axis: int, count: int) -> list:
-    shape = (*array.shape[:axis], count, *array.shape[axis + 1 :])
-    return [jnp.zeros(shape, array.dtype)] if count else []
 
 
 def _slots(pattern: Pattern, left):

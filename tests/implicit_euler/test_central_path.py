@@ -100,6 +100,9 @@ def test_open_contacts_are_found_anew_and_those_that_press_are_kept(resting):
     renewed = ladder._with_renewed(STEPPER, system, state, memory, pressing, memory.history[0], False, H).history[0]
     np.testing.assert_array_equal(renewed[own[0]], pressing[own[0]])
     np.testing.assert_array_equal(renewed[own[1]], memory.history[0][own[1]])
+    stalled = ladder._with_renewed(STEPPER, system, state, memory, pressing, memory.history[0], True, H).history[0]
+    np.testing.assert_array_equal(stalled[own[0, :p_n]], memory.history[0][own[0, :p_n]])
+    np.testing.assert_array_equal(stalled[own[0, p_n:]], pressing[own[0, p_n:]])
 
 
 def test_a_wall_far_off_its_closest_points_does_not_cost_the_step(resting):
