@@ -23,7 +23,6 @@ class Frame:
     rotation: jax.Array
 
 
-@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class System:
     """Everything that does not change in time. Static: dimension d, names, wrench functions. Arrays, nb moving bodies:
@@ -32,13 +31,15 @@ class System:
     (nb, 3), constant (force [N], moment [N m]) about the centre of mass in the inertial frame; poses of the nf fixed
     bodies; `length` [m] and `acceleration` [m/s^2], the scales in which residuals are measured. Constraints: the contacts,
     `groups` of `constraints.contact.ContactGroup`, and `joints`, of `constraints.joint.JointGroup`.
+
+    What is compiled for one system serves others that differ in names alone, which no program asks for.
     """
 
-    dimension: int = dataclasses.field(metadata={"static": True})
-    names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
-    contact_names: tuple[tuple[str, str], ...] = dataclasses.field(metadata={"static": True})
-    joint_names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
-    wrench_functions: tuple[Callable | None, ...] = dataclasses.field(metadata={"static": True})
+    dimension: int
+    names: tuple[str, ...]
+    contact_names: tuple[tuple[str, str], ...]
+    joint_names: tuple[str, ...]
+    wrench_functions: tuple[Callable | None, ...]
     gravity: jax.Array
     mass: jax.Array
     inertia: jax.Array
@@ -80,6 +81,41 @@ class System:
         """Number of unknowns of an implicit Euler step: the velocities of bodies, and those of constraints."""
         velocities = self.body_count * (6 if self.dimension == 3 else 3)
         return velocities + sum(len(group.bodies) * group.width for group in self.constraints)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Names:
+    """Names of bodies, contacts and joints, as part of a tree's structure: equal to others that are as many."""
+
+    counts: tuple[int, ...]
+    of: tuple[tuple, ...] = dataclasses.field(compare=False)
+
+
+_NAMES, _STATIC = ("names", "contact_names", "joint_names"), ("dimension", "wrench_functions")
+_ARRAYS = tuple(f.name for f in dataclasses.fields(System) if f.name not in _NAMES + _STATIC)
+
+
+def _values(system: System, names: tuple[str, ...]) -> tuple:
+    return tuple(getattr(system, name) for name in names)
+
+
+def _structure(system: System) -> tuple:
+    names = _values(system, _NAMES)
+    return _Names(tuple(map(len, names)), names), _values(system, _STATIC)
+
+
+def _assembled(structure: tuple, arrays) -> System:
+    names, static = structure
+    parts = (_NAMES, names.of), (_STATIC, static), (_ARRAYS, arrays)
+    return System(**{key: value for keys, values in parts for key, value in zip(keys, values, strict=True)})
+
+
+jax.tree_util.register_pytree_with_keys(
+    System,
+    lambda system: ([(jax.tree_util.GetAttrKey(name), getattr(system, name)) for name in _ARRAYS], _structure(system)),
+    _assembled,
+    lambda system: (_values(system, _ARRAYS), _structure(system)),
+)
 
 
 def take(values, numbers):

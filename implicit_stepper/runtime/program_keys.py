@@ -68,7 +68,7 @@ def described(value) -> str:
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return f"{_named(type(value))}({','.join(map(described, value))})"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = (f"{f.name}={described(getattr(value, f.name))}" for f in dataclasses.fields(value))
+        fields = (f"{f.name}={described(getattr(value, f.name))}" for f in dataclasses.fields(value) if f.compare)
         return f"{_named(type(value))}({','.join(fields)})"
     if isinstance(value, functools.partial):
         return f"partial({described(value.func)},{described(value.args)},{described(value.keywords)})"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import implicit_stepper as ist
+import shapes
 from implicit_stepper.paper import scenes
 from implicit_stepper.runtime import compilation_cache
 from implicit_stepper.runtime.compilation import jit, prepare
@@ -104,6 +105,27 @@ def test_static_arguments_may_be_left_to_their_defaults():
 
     for arguments, expected in (((2, 3.0), 18.0), ((2, 3.0, 10.0), 90.0), ((1, 3.0), 6.0), ((1, 4.0), 8.0)):
         assert float(scaled(*arguments)) == expected
+
+
+def test_scenes_that_differ_in_names_alone_share_programs():
+    """What is traced for one serves the other; each keeps its names."""
+    traced = []
+
+    def weight(system):
+        traced.append(system.names)
+        return system.mass @ np.ones(len(system.names))
+
+    program, systems = jit(weight), []
+    for names in (("egg",), ("ball",), ("egg", "ball")):
+        scene = ist.Scene()
+        for name in names:
+            scene.add_body(name=name, shape=shapes.Sphere(0.1), mass=2.0, position=(len(name), 0, 0))
+        systems.append(scene.build()[0])
+        assert program(systems[-1]) == 2.0 * len(names)
+        assert jax.tree.map(np.asarray, systems[-1]).names == names
+    assert traced == [("egg",), ("egg", "ball")]
+    one, other, more = map(jax.tree.structure, systems)
+    assert one == other != more
 
 
 @pytest.mark.parametrize("collects", [True, False])

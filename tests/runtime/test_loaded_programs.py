@@ -151,10 +151,11 @@ def test_keys_tell_scenes_and_steppers_apart_that_need_other_programs():
         key(system=_system(shape=shapes.Box((0.5, 0.5, 0.5)))),
         key(system=_system(shape=ball)),
         key(system=_system(shape=oval)),
-        key(system=dataclasses.replace(system, names=("other", "floor"))),
+        key(system=dataclasses.replace(system, dimension=2)),
     ]
     assert None not in others
     assert len({key(), *others}) == 1 + len(others)
+    assert key(system=dataclasses.replace(system, names=("other", "floor"))) == key()
 
 
 @pytest.mark.parametrize("name", ["jax_enable_x64", "jax_default_matmul_precision", "jax_debug_nans"])

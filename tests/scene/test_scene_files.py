@@ -41,6 +41,8 @@ def assert_same(first, second):
     """Built alike, to the bit."""
     one, other = first.build(), second.build()
     assert jax.tree.structure(one) == jax.tree.structure(other)
+    for name in ("names", "contact_names", "joint_names"):
+        assert getattr(one[0], name) == getattr(other[0], name)
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
