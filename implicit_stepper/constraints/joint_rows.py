@@ -42,9 +42,14 @@ class JointRows:
 
     def answer(self, velocity, target) -> tuple[jax.Array, jax.Array]:
         """What the joints add to `velocity` (..., nb, w) so that G V = -`target` (R,), in lengths, and Lambda (..., R)."""
-        flat = velocity.reshape(*velocity.shape[:-2], -1)
+        flat = velocity.reshape(*velocity.shape[:-2], self.matrix.shape[1])
         multipliers = -(flat @ self.matrix.T + target) @ self.flexibility
         return self.alone((multipliers @ self.matrix).reshape(velocity.shape)), multipliers
+
+    def beside_answer(self, momenta):
+        """The transpose of V + answer(V, 0): `momenta` (..., nb, w) without what the joints' answer takes of them."""
+        flat = self.alone(momenta).reshape(*momenta.shape[:-2], self.matrix.shape[1])
+        return momenta - (flat @ self.matrix.T @ self.flexibility @ self.matrix).reshape(momenta.shape)
 
 
 def joint_rows(system: System, state: State, mass) -> JointRows:
@@ -70,15 +75,29 @@ def joint_rows(system: System, state: State, mass) -> JointRows:
 def targets(system: System, state: State, rows: JointRows, h):
     """What is to be added to G V (R,), in lengths, so that V moves bodies as joints ask for over a short time `h` [s] after
     `state`: g_t, and h times what becomes of G V + g_t at constant velocities."""
+    turning = _each(system, state, lambda member, *motions: member.rates_grow(*motions, state.time))
+    return (_driven(system, state) + h * turning) * rows.lengths
+
+
+def closing_targets(system: System, state: State, rows: JointRows, h):
+    """What is to be added to G V (R,), in lengths, so that g = 0 after `h` [s], to first order: g_t + g / h."""
+
+    def apart(member, *motions):
+        return member.equations(*((motion.position, motion.orientation) for motion in motions), state.time)
+
+    return (_driven(system, state) + _each(system, state, apart) / h) * rows.lengths
+
+
+def _driven(system: System, state: State):
+    """g_t (R,) of all rigid joints."""
     at_rest = dataclasses.replace(state, velocity=jnp.zeros_like(state.velocity))
-    found = [jnp.zeros(0)]
-    for group in rigid(system):
-        motions = kinematics.motions_of(system, state, group)
-        resting = kinematics.motions_of(system, at_rest, group)
-        driven = jax.vmap(lambda member, *of: member.rates(*of, state.time))(group, *resting)
-        turning = jax.vmap(lambda member, *of: member.rates_grow(*of, state.time))(group, *motions)
-        found.append((driven + h * turning).reshape(-1))
-    return jnp.concatenate(found) * rows.lengths
+    return _each(system, at_rest, lambda member, *motions: member.rates(*motions, state.time))
+
+
+def _each(system: System, state: State, of):
+    """`of`(member, motion_1, motion_2) -> (r,) for every rigid joint, one after the other (R,)."""
+    found = [jax.vmap(of)(group, *kinematics.motions_of(system, state, group)).reshape(-1) for group in rigid(system)]
+    return jnp.concatenate([*found, jnp.zeros(0)])
 
 
 def rigid(system: System) -> list:

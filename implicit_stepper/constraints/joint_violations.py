@@ -79,6 +79,42 @@ def _of_one(system: System, units: Scales, time, h, sums: bool, member: JointGro
     poses = [(position, orientation) for position, _, _, orientation in (side_1, side_2)]
     velocities, r = [side[2] for side in (side_1, side_2)], member.closures
     lengths = jnp.where(np.array(member.angles, bool), units.length, 1.0)
+    every, rates, by_1, by_2 = derivatives(member, poses, velocities, time)
+    g, rate, acting = every[:r], rates[:r], record.multipliers[: every.size]
+    multipliers, still = acting[:r], jnp.zeros_like(velocities[0])
+    size = jnp.maximum(impulse, jnp.max(jnp.abs(multipliers / lengths), initial=0.0))
+    off, arms = reaction(system, units, record, by_1 @ acting, by_2 @ acting, by_1, by_2)
+    far = sum(jnp.sum(jnp.abs(position)) for position, _ in poses) + units.length
+    fast = sum(jnp.sum(jnp.abs(velocity)) for velocity in velocities) * arms * units.length
+    open_ = _open(units, member, _defect(member, side_1, side_2, g) * lengths, rate * lengths, far, fast)
+    if member.unilateral:
+        acts = 0.0 * multipliers if sums else multipliers
+        open_, rate = _limit(units, lengths, acts, g, rate, record.eta, size, far, h)
+    if member.elastic:
+        bodies = [(*pose, velocity) for pose, velocity in zip(poses, velocities, strict=True)]
+        apart = _off_force(member, multipliers, g, rate, bodies, (time, h), far, fast)
+        open_, rate = jnp.max(apart / lengths) / size, 0.0 * rate
+    telling = told(units, member, record, g, lengths, poses, velocities, far, fast)
+    if isinstance(member.closure, Gear) and not sums:  # nothing skips a tooth in a step
+        telling = jnp.maximum(telling, skips(member, rates[0] * h))
+    measures = size, units.speed, fast, h
+    law = _friction(member, multipliers, acting[r:], rates[r:], measures, record.mu) if every.size > r else 0.0
+    found = {
+        "joint friction": jnp.asarray(law),
+        "closure": jnp.maximum(open_, telling),
+        "reaction": off / size,
+    }
+    if record.eta is None:
+        return found, still, still
+    found["closure rate"] = jnp.max(beyond_rounding(rate * lengths, fast), initial=0.0) / units.speed
+    if member.elastic:  # no constraint that an eta could keep
+        found["closure rate"] = jnp.max(jnp.abs(record.eta[:r] / lengths)) / impulse
+    return found, by_1[:, :r] @ record.eta[:r], by_2[:, :r] @ record.eta[:r]
+
+
+def derivatives(member: JointGroup, poses, velocities, time):
+    """Of one joint: its equations (r,) at two poses and a time, their rates (r,) at these velocities, and G^T (w, r) of
+    either body, column by column."""
 
     def equations(position_1, orientation_1, position_2, orientation_2, t):
         return member.equations((position_1, orientation_1), (position_2, orientation_2), t)
@@ -94,42 +130,25 @@ def _of_one(system: System, units: Scales, time, h, sums: bool, member: JointGro
 
     w, none = velocities[0].size, jnp.zeros(())
     one, still = jnp.eye(w), jnp.zeros(w)
-    by_1 = jax.vmap(lambda move: along(move, still, none)[1])(one)  # (w, r)
+    by_1 = jax.vmap(lambda move: along(move, still, none)[1])(one)
     by_2 = jax.vmap(lambda move: along(still, move, none)[1])(one)
-    every, rates = along(*velocities, jnp.ones(()))
-    g, rate, acting = every[:r], rates[:r], record.multipliers[: every.size]
-    multipliers = acting[:r]
-    size = jnp.maximum(impulse, jnp.max(jnp.abs(multipliers / lengths), initial=0.0))
-    off = [(got - by @ acting) for got, by in ((record.impulse_1, by_1), (record.impulse_2, by_2))]
-    levers = jnp.concatenate([jnp.ones(system.dimension), jnp.full(w - system.dimension, 1 / units.length)])
+    return *along(*velocities, jnp.ones(())), by_1, by_2
+
+
+def reaction(system: System, units: Scales, record: Joints, on_1, on_2, by_1, by_2):
+    """How far () [N s] the impulses of a joint's `record` are from what G^T gives of its multipliers, `on_1` and `on_2`,
+    relative to the arms in G^T, `by_1` and `by_2`; and these arms ()."""
+    levers = jnp.concatenate([jnp.ones(system.dimension), jnp.full(on_1.size - system.dimension, 1 / units.length)])
     arms = 1 + sum(jnp.max(jnp.abs(by)) for by in (by_1, by_2))
-    far = sum(jnp.sum(jnp.abs(position)) for position, _ in poses) + units.length
-    fast = sum(jnp.sum(jnp.abs(velocity)) for velocity in velocities) * arms * units.length
-    open_ = _open(units, member, _defect(member, side_1, side_2, g) * lengths, rate * lengths, far, fast)
-    if member.unilateral:
-        acts = 0.0 * multipliers if sums else multipliers
-        open_, rate = _limit(units, lengths, acts, g, rate, record.eta, size, far, h)
-    if member.elastic:
-        bodies = [(*pose, velocity) for pose, velocity in zip(poses, velocities, strict=True)]
-        apart = _off_force(member, multipliers, g, rate, bodies, (time, h), far, fast)
-        open_, rate = jnp.max(apart / lengths) / size, 0.0 * rate
-    told = jnp.max(beyond_rounding((record.closure[:r] - g) * lengths, far), initial=0.0) / units.gap
-    if isinstance(member.closure, Gear) and not sums:  # nothing skips a tooth in a step
-        told = jnp.maximum(told, _skips(member, rates[0] * h))
-    told = jnp.maximum(told, _coordinates_told(member, record, poses, velocities, far, fast) / units.gap)
-    measures = size, units.speed, fast, h
-    law = _friction(member, multipliers, acting[r:], rates[r:], measures, record.mu) if every.size > r else 0.0
-    found = {
-        "joint friction": jnp.asarray(law),
-        "closure": jnp.maximum(open_, told),
-        "reaction": jnp.max(jnp.abs(jnp.stack(off)) * levers) / (size * arms),
-    }
-    if record.eta is None:
-        return found, still, still
-    found["closure rate"] = jnp.max(beyond_rounding(rate * lengths, fast), initial=0.0) / units.speed
-    if member.elastic:  # no constraint that an eta could keep
-        found["closure rate"] = jnp.max(jnp.abs(record.eta[:r] / lengths)) / impulse
-    return found, by_1[:, :r] @ record.eta[:r], by_2[:, :r] @ record.eta[:r]
+    off = jnp.stack([record.impulse_1 - on_1, record.impulse_2 - on_2])
+    return jnp.max(jnp.abs(off) * levers) / arms, arms
+
+
+def told(units: Scales, member: JointGroup, record: Joints, g, lengths, poses, velocities, far, fast):
+    """How far () what the `record` tells of a joint's closure and coordinates is from `g` (r,) and the coordinates of these
+    poses and velocities."""
+    closed = jnp.max(beyond_rounding((record.closure[: g.size] - g) * lengths, far), initial=0.0)
+    return jnp.maximum(closed, _coordinates_told(member, record, poses, velocities, far, fast)) / units.gap
 
 
 def _off_force(member: JointGroup, multipliers, g, rate, bodies, when, far, fast):
@@ -174,7 +193,7 @@ def _limit(units: Scales, lengths, p, g, rate, eta, size, far, h):
     return jnp.maximum(jnp.maximum(beyond, apart), jnp.maximum(-p, 0.0) / size), (left / lengths)[None] * jnp.ones(1)
 
 
-def _skips(member, turned):
+def skips(member, turned):
     """1 () where a gear has `turned` () [rad, m] further in a step than its closure could tell, else 0."""
     return jnp.where(jnp.abs(turned) > _OF_A_PITCH * member.closure.pitch(member.parameters), 1.0, 0.0)
 

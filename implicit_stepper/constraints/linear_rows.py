@@ -50,6 +50,23 @@ class Rows:
             total = total.at[numbers].add(jnp.einsum("crw,cr->cw", on, impulses))
         return total[:-1]
 
+    def gathered(self, blocks, body_count: int):
+        """J^T diag(`blocks`) J (nb w, nb w), with J the matrix of `scaled` and one of `blocks` (nc, 1 + k, 1 + k) for each
+        contact."""
+        width = self.on_1.shape[-1]
+        total = jnp.zeros((body_count + 1, width, body_count + 1, width))
+        for first, on_first in self.sides():
+            for second, on_second in self.sides():
+                block = jnp.einsum("crv,crs,csw->cvw", on_first, blocks, on_second)
+                total = total.at[first, :, second, :].add(block)
+        return total[:-1, :, :-1, :].reshape(body_count * width, body_count * width)
+
+    def sides(self):
+        """Per side of the contacts, the numbers of the bodies (nc,) and the part (nc, 1 + k, w) of `scaled` that takes
+        their velocities."""
+        weights = jnp.concatenate([jnp.ones_like(self.e[:, :1]), self.e], axis=1)[:, :, None]
+        return [(of_side, weights * on) for of_side, on in zip(self._numbers(), (self.on_1, self.on_2), strict=True)]
+
     def _numbers(self):
         return np.array(self.bodies, int).reshape(-1, 2).T
 

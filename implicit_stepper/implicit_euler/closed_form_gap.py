@@ -41,6 +41,7 @@ class ClosedFormGap:
 
     normals_at_start: ClassVar[bool] = False
     takes_joints: ClassVar[bool] = False
+    takes_joint_laws: ClassVar[bool] = False
     takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = GeometricallyImplicit.rungs
 

@@ -64,6 +64,7 @@ class GeometricallyImplicit:
 
     normals_at_start: ClassVar[bool] = False
     takes_joints: ClassVar[bool] = True
+    takes_joint_laws: ClassVar[bool] = True
     takes_static_friction: ClassVar[bool] = True
     rungs: ClassVar[tuple[str, ...]] = ladder.RUNGS
 

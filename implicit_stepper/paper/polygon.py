@@ -17,6 +17,7 @@ from shapes.closest_points.conditions import ContactGeometry
 
 from ..constraints import detection, linear_rows
 from ..constraints.detection import Nearby
+from ..constraints.held_rows import held_rows
 from ..model import bodies, loads
 from ..model.bodies import State
 from ..model.checks import count
@@ -84,6 +85,7 @@ class RollingPolygon:
 
     normals_at_start: ClassVar[bool] = True
     takes_joints: ClassVar[bool] = False
+    takes_joint_laws: ClassVar[bool] = False
     takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = ("warm start",)
 
@@ -105,7 +107,8 @@ class RollingPolygon:
         numbers = self._lowest(state, free[0, 2], h)
         here = self._corners(state, numbers)
         rows = linear_rows.linear_rows(system, state, here.geometry)
-        found = self.contacts.impulses(system, rows, here.geometry.psi, mass, free, h)
+        held = held_rows(system, state, mass, rows, h)
+        found = self.contacts.impulses(system, held, here.geometry.psi, free, h)
         velocity = free + jnp.linalg.solve(mass, rows.momenta(found.gamma, system.body_count)[..., None])[..., 0]
         after = bodies.moved(system, state, velocity, h)
         gap = self._corners(after, numbers).geometry.psi

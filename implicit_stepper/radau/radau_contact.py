@@ -66,6 +66,7 @@ class RadauContact:
 
     normals_at_start: ClassVar[bool] = False
     takes_joints: ClassVar[bool] = True
+    takes_joint_laws: ClassVar[bool] = True
     takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = ("warm start", "forces at the start", *GeometricallyImplicit.rungs[1:])
 

@@ -40,13 +40,31 @@ def _no_derivatives(*_):
 
 
 def refuse_joints(stepper: Stepper, system: System) -> None:
-    """Raises `ValueError` where a `system` has joints that the `stepper` does not know."""
+    """Raises `ValueError` where a `system` has joints, or laws of joints, that the `stepper` does not know."""
     if system.joints and not stepper.takes_joints:
         names = ", ".join(map(repr, system.joint_names))
         raise ValueError(
-            f"`stepper` = {stepper!r} knows no joints, and the scene has {names}: take GeometricallyImplicit and "
-            "RadauContact."
+            f"`stepper` = {stepper!r} knows no joints, and the scene has {names}: take GeometricallyImplicit, RadauContact, "
+            "ConeComplementarity, Linearized, Convex or Explicit."
         )
+    if stepper.takes_joint_laws:
+        return
+    for group in system.joints:
+        law = _law_of(group)
+        if law is not None:
+            raise ValueError(
+                f"`stepper` = {stepper!r} knows of joints what they hold, and no {law}, which "
+                f"{system.joint_names[group.numbers[0]]!r} has: take GeometricallyImplicit or RadauContact."
+            )
+
+
+def _law_of(group) -> str | None:
+    """What a group of joints has beside closures and springs, None of those that have nothing."""
+    if group.unilateral:
+        return "limits"
+    if group.mu is not None:
+        return "friction" if group.bilateral else "motors"
+    return None
 
 
 def refuse_rebounds(system: System) -> None:
@@ -96,10 +114,12 @@ def entry_point(method: Callable, *, differentiable: bool = False) -> Callable:
 class Stepper(Protocol):
     """What `simulate` needs of a time-stepper. `rungs` names its starts, the warm one first;
     `normals_at_start` tells whether the normals that it records are those at the start of the step; `takes_joints`
-    whether it knows joints, and `takes_static_friction` whether coefficients of their own for what sticks."""
+    whether it knows joints, `takes_joint_laws` whether also their friction, limits and motors, and
+    `takes_static_friction` whether coefficients of their own for what sticks."""
 
     rungs: ClassVar[tuple[str, ...]]
     takes_joints: ClassVar[bool]
+    takes_joint_laws: ClassVar[bool]
     takes_static_friction: ClassVar[bool]
     normals_at_start: ClassVar[bool]
 

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from ..constraints import detection
+from ..constraints import detection, joint, joint_rows
 from ..constraints.detection import Nearby, cold_closest
 from ..constraints.linear_rows import Rows
 from ..model.bodies import State
-from ..model.records import Stats, StepResult
+from ..model.records import Joints, Stats, StepResult
 from ..model.results import Result
 from ..model.system import System
 from ..runtime.compilation import jit
@@ -40,14 +41,37 @@ def begin(system: System, state: State, closest=None) -> Memory:
     return Memory(here, here.closest, jnp.zeros((system.contact_count, 4 if system.dimension == 3 else 2)))
 
 
-def finish(system: System, memory: Memory, used: Nearby, rows: Rows, impulses: Impulses, after: State) -> StepResult:
+def joint_record(system: System, before: State, acting: State, after: State, lambdas, forces, h) -> Joints | None:
+    """What joints do in a step of h [s] that ends in `after`, with multipliers (R,) of the rigid ones that act by G in the
+    poses `acting`, and the `forces` that elastic ones had `before`, as `joint_rows.elastic_forces` gives them."""
+    if not system.joints:
+        return None
+    shares = [None if force is None else h * force for force in forces]
+    multipliers = joint_rows.by_group(system, lambdas, shares)
+    first, there, end = (joint.record(system, state, multipliers) for state in (before, acting, after))
+    elastic = np.zeros((len(system.joint_names), 1), bool)
+    for group in system.joints:
+        elastic[list(group.numbers)] = not group.bilateral
+    impulses = {name: jnp.where(elastic, getattr(first, name), getattr(there, name)) for name in ("impulse_1", "impulse_2")}
+    return dataclasses.replace(end, **impulses)
+
+
+def finish(
+    system: System,
+    memory: Memory,
+    used: Nearby,
+    rows: Rows,
+    impulses: Impulses,
+    after: State,
+    joints: Joints | None,
+) -> StepResult:
     """The step that ends in `after` with impulses in the frames of `used`, and the closest points there."""
     there = detection.find(system, after, memory.guess, used.geometry.tangents[:, 0])
     contacts = detection.record(used, rows, impulses.gamma, after.velocity, there.geometry.psi)
     return StepResult(
         state=after,
         memory=Memory(there, there.closest, impulses.gamma),
-        contacts=dataclasses.replace(contacts, gap_start=memory.nearby.geometry.psi),
+        contacts=dataclasses.replace(contacts, gap_start=memory.nearby.geometry.psi, joints=joints),
         stats=Stats(impulses.iterations, impulses.residual, jnp.asarray(0), jnp.asarray(1)),
         result=jnp.where(impulses.converged & there.converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
     )

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 
 from shapes.arguments import positive
 
-from ..constraints import linear_rows
+from ..constraints import joint_rows, linear_rows
 from ..constraints.detection import Nearby
+from ..constraints.held_rows import HeldRows, held_rows
 from ..constraints.linear_rows import Rows
 from ..model import bodies, loads
 from ..model.bodies import State
@@ -23,6 +24,7 @@ from ..solvers.cones import GRADIENT_METHODS, Impulses, coulomb, gauss_seidel
 from ..stepping.stepper import entry_point
 from . import common, lagged_certificate
 from .common import Memory
+from .joint_certificate import joints_of
 
 SOLVERS = (*GRADIENT_METHODS, "gauss-seidel")
 _OPEN = 1e9  # times g h: the speed at which a contact beyond `delta` seems to part
@@ -36,11 +38,12 @@ class ConeComplementarity:
     drifts to the gap mu h |w|. Without, it is (5) as it stands, solved by Newton's method. Contacts with psi > `delta` [m]
     carry nothing. Overlap is undone at psi/h, at most at `recovery_speed` [m/s]. `solver` is "apgd",
     "barzilai-borwein" or "gauss-seidel"; `tolerance` bounds the distance of an impulse from its projection, in m g h;
-    `max_iterations` those of a step. Raises `ValueError` naming the argument.
+    `max_iterations` those of a step. Joints are G V = -g/h - g_t, (5c), (8). Raises `ValueError` naming the argument.
     """
 
     normals_at_start: ClassVar[bool] = True
-    takes_joints: ClassVar[bool] = False
+    takes_joints: ClassVar[bool] = True
+    takes_joint_laws: ClassVar[bool] = False
     takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = common.RUNGS
 
@@ -60,8 +63,13 @@ class ConeComplementarity:
 
     @entry_point
     def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
-        """No impulses. Raises `ValueError` for compliant contacts."""
+        """No impulses. Raises `ValueError` for compliant contacts, and for joints with `solver` = "gauss-seidel"."""
         common.refuse_compliance(system)
+        if system.joints and self.solver == "gauss-seidel":
+            raise ValueError(
+                "`solver` = 'gauss-seidel' goes from contact to contact and knows no joints, and the scene has "
+                f"{system.joint_names[0]!r}: take 'apgd' or 'barzilai-borwein'."
+            )
         return common.begin(system, state, closest)
 
     @entry_point
@@ -69,11 +77,15 @@ class ConeComplementarity:
         """One step of h [s]."""
         here, mass = memory.nearby, bodies.mass_matrices(system, state)
         rows = linear_rows.linear_rows(system, state, here.geometry)
-        free = loads.free_velocity(system, state, mass, h)
-        impulses = self._solve(system, here, rows, jnp.linalg.inv(mass), free, memory.impulses, h)
+        held = held_rows(system, state, mass, rows, h)
+        forces, pull = joint_rows.elastic_forces(system, state)
+        free = loads.free_velocity(system, state, mass, h) + h * held.joints.alone(pull)
+        impulses = self._solve(system, here, held, held.velocity(free)[0], memory.impulses, h)
         given = rows.momenta(impulses.gamma, system.body_count)
-        velocity = free + jnp.linalg.solve(mass, given[..., None])[..., 0]
-        return common.finish(system, memory, here, rows, impulses, bodies.moved(system, state, velocity, h))
+        velocity, lambdas = held.velocity(free + jnp.linalg.solve(mass, given[..., None])[..., 0])
+        after = bodies.moved(system, state, velocity, h)
+        joints = common.joint_record(system, state, state, after, lambdas, forces, h)
+        return common.finish(system, memory, here, rows, impulses, after, joints)
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
         """`common.again`."""
@@ -90,10 +102,12 @@ class ConeComplementarity:
         room = d[:, 0] - (mu * size if self.relaxed else 0.0)
         largest = jnp.maximum(1.0, gamma[:, 0])
         dissipated = jnp.sum(gamma[:, 1:] * d[:, 1:], axis=1) + mu * gamma[:, 0] * size
+        joints = joints_of(system, before, after, contacts.joints, h)
         return {
-            "momentum": lagged_certificate.half_implicit_balance(system, before, after, found, h),
+            "momentum": lagged_certificate.half_implicit_balance(system, before, after, found, joints, h),
             "pose": lagged_certificate.pose(system, before, after, after.velocity, h),
             **found.violations,
+            **joints.violations,
             "cone": jnp.maximum(jnp.linalg.norm(gamma[:, 1:], axis=1) - mu * gamma[:, 0], 0.0) / largest,
             "dual cone": jnp.where(active, jnp.maximum(-room, 0.0), 0.0),
             "complementarity": jnp.abs(gamma[:, 0] * room) / largest**2,
@@ -108,23 +122,22 @@ class ConeComplementarity:
         """What is added to v_n (nc,) [m/s]."""
         return jnp.maximum(psi / h, -self.recovery_speed)
 
-    def _solve(self, system: System, here: Nearby, rows: Rows, inverse, free, start, h) -> Impulses:
-        """Impulses (nc, 1 + k) [N s]."""
-        unit, speed = common.units(system, h)
+    def _solve(self, system: System, here: Nearby, held: HeldRows, free, start, h) -> Impulses:
+        """Impulses (nc, 1 + k) [N s] for bodies whose `free` velocity joints allow."""
+        rows, (unit, speed) = held.rows, common.units(system, h)
         mu, active = linear_rows.of_contacts(system, "mu"), here.geometry.psi <= self.delta
         r = rows.scaled(free).at[:, 0].add(self._bias(here.geometry.psi, h)) / speed
 
         def product(gamma):
             given = jnp.where(active[:, None], gamma, 0.0) * unit
-            change = jnp.einsum("bij,bj->bi", inverse, rows.momenta(given, system.body_count))
-            return rows.scaled(change) / speed
+            return rows.scaled(held.joints.response(rows.momenta(given, system.body_count))) / speed
 
         r = r.at[:, 0].add(jnp.where(active, 0.0, _OPEN))
         arguments = (r, mu, start / unit, self.tolerance, self.max_iterations)
         if not system.groups:
             solution = Impulses(start / unit, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
         elif self.solver == "gauss-seidel":
-            solution = gauss_seidel(*_sides(system, rows, inverse, unit / speed), *arguments)
+            solution = gauss_seidel(*_sides(system, rows, held.joints.inverse, unit / speed), *arguments)
         else:
             solution = GRADIENT_METHODS[self.solver](product, *arguments)
         if not self.relaxed and system.groups:
@@ -135,7 +148,6 @@ class ConeComplementarity:
 def _sides(system: System, rows: Rows, inverse, scale):
     """The arguments of `gauss_seidel` that belong to bodies."""
     numbers = contact_bodies(system)
-    weights = jnp.concatenate([jnp.ones_like(rows.e[:, :1]), rows.e], axis=1)[:, None, :, None]
-    on = jnp.stack([rows.on_1, rows.on_2], axis=1) * weights
+    on = jnp.stack([on for _, on in rows.sides()], axis=1)
     inverse = jnp.concatenate([inverse, jnp.zeros((1, *inverse.shape[1:]))]) * scale
     return on, jnp.einsum("cswv,csrv->cswr", inverse[numbers], on), numbers, system.body_count

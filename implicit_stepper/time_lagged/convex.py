@@ -11,8 +11,9 @@ import jax.numpy as jnp
 
 from shapes.arguments import positive
 
-from ..constraints import detection, linear_rows
+from ..constraints import detection, joint_rows, linear_rows
 from ..constraints.detection import Nearby
+from ..constraints.held_rows import HeldRows, held_rows
 from ..constraints.linear_rows import Rows
 from ..model import bodies
 from ..model.bodies import State
@@ -26,6 +27,7 @@ from ..stepping.stepper import entry_point
 from . import common, lagged_certificate
 from .common import Memory
 from .convex_problem import Law, delassus_estimates, minimise, unconvexified
+from .joint_certificate import joints_of
 from .theta_method import SCHEMES, FreeMotion, Theta, free_motion, mixed, momentum_residual
 
 APPROXIMATIONS = ("convex", "ncp")
@@ -43,11 +45,13 @@ class Convex:
     1e-10); `max_iterations` its Jacobians.
 
     Contacts bound the velocity at the end of a step. It alone moves the bodies with the symplectic and the implicit scheme;
-    midpoint overlaps by up to h |v_n| / 2 in an impact, explicit by h |v_n|. Raises `ValueError` naming the argument.
+    midpoint overlaps by up to h |v_n| / 2 in an impact, explicit by h |v_n|. So do joints, which are rigid with either
+    approximation, G V = -g/h - g_t. Raises `ValueError` naming the argument.
     """
 
     normals_at_start: ClassVar[bool] = True
-    takes_joints: ClassVar[bool] = False
+    takes_joints: ClassVar[bool] = True
+    takes_joint_laws: ClassVar[bool] = False
     takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = common.RUNGS
 
@@ -76,12 +80,17 @@ class Convex:
         here = memory.nearby
         rows = linear_rows.linear_rows(system, state, here.geometry)
         free = free_motion(self._theta, system, state, h)
-        impulses = self._solve(system, state, here, rows, free, h)
+        held = held_rows(system, state, free.A, rows, h)
+        forces, pull = joint_rows.elastic_forces(system, state)
+        driven = free.velocity + h * held.joints.alone(pull)
+        impulses = self._solve(system, state, here, held, free, driven, h)
         impulses = dataclasses.replace(impulses, converged=impulses.converged & free.converged)
         given = rows.momenta(impulses.gamma, system.body_count)
-        velocity = free.velocity + jnp.linalg.solve(free.A, given[..., None])[..., 0]
+        velocity, lambdas = held.velocity(driven + jnp.linalg.solve(free.A, given[..., None])[..., 0])
         after = bodies.moved(system, state, mixed(self._theta.vq, state, velocity), h)
-        return common.finish(system, memory, here, rows, impulses, dataclasses.replace(after, velocity=velocity))
+        after = dataclasses.replace(after, velocity=velocity)
+        joints = common.joint_record(system, state, state, after, lambdas, forces, h)
+        return common.finish(system, memory, here, rows, impulses, after, joints)
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
         """`common.again`."""
@@ -100,7 +109,8 @@ class Convex:
         gamma = found.impulses
         unfree = momentum_residual(self._theta, system, before, h, free.velocity)
         balance = jnp.einsum("bij,bj->bi", free.A, after.velocity - free.velocity)
-        balance = jnp.abs(balance - found.given) + jnp.abs(unfree)
+        joints = joints_of(system, before, after, contacts.joints, h)
+        balance = jnp.abs(balance - found.given - joints.given) + jnp.abs(unfree)
         law = self._law(system, rows, free, contacts.gap_start, h, regularised=self.approximation == "convex")
         largest = jnp.maximum(1.0, gamma[:, :1] / unit)
         d = law.excess(found.speeds, gamma) / (speed * largest)
@@ -112,6 +122,7 @@ class Convex:
             "momentum": jnp.max(balance / units.momentum, axis=1),
             "pose": lagged_certificate.pose(system, before, after, moving, h),
             **found.violations,
+            **joints.violations,
             "cone": jnp.maximum(jax.vmap(length_of)(gamma[:, 1:]) - mu * gamma[:, 0], 0.0),
             "dual cone": jnp.maximum(-room, 0.0),
             "complementarity": jnp.abs(gamma[:, 0] * room),
@@ -135,16 +146,17 @@ class Convex:
             R_n, R_t = jnp.maximum(R_n, (self.beta / (2 * jnp.pi)) ** 2 * w), self.sigma_s * w
         return Law(-psi / (h + tau), R_n, R_t, linear_rows.of_contacts(system, "mu"))
 
-    def _solve(self, system: System, state: State, here: Nearby, rows: Rows, free: FreeMotion, h) -> Impulses:
-        """Impulses (nc, 1 + k) [N s]."""
-        u_free, psi = rows.scaled(free.velocity), here.geometry.psi
+    def _solve(self, system: System, state: State, here: Nearby, held: HeldRows, free: FreeMotion, driven, h) -> Impulses:
+        """Impulses (nc, 1 + k) [N s]; `driven` (nb, 6 or 3): what springs of joints make of the free motion."""
+        rows, start = held.rows, held.velocity(driven)[0]
+        u_free, psi = rows.scaled(start), here.geometry.psi
         if not system.groups:
             return Impulses(u_free, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
         law = self._law(system, rows, free, psi, h, regularised=True)
         limits = self.tolerance, self.max_iterations
-        start, unit = state.velocity - free.velocity, scales(system, h).momentum
-        solution = minimise(free.A, rows, law, u_free, start, unit, *limits)
+        unit = scales(system, h).momentum
+        solution = minimise(free.A, held, law, u_free, state.velocity - start, unit, *limits)
         if self.approximation == "convex":
             return solution
         law = self._law(system, rows, free, psi, h, regularised=False)
-        return unconvexified(free.A, rows, law, u_free, solution, common.units(system, h), *limits)
+        return unconvexified(free.A, held, law, u_free, solution, common.units(system, h), *limits)

@@ -19,6 +19,7 @@ from jax import lax
 
 from shapes.shards import varying_like
 
+from ..constraints.held_rows import HeldRows
 from ..constraints.linear_rows import Rows
 from ..solvers.complementarity import fischer_burmeister, length_of, natural_disc
 from ..solvers.cones import Impulses
@@ -65,15 +66,11 @@ def _impulse(u, vhat, R_n, R_t, mu):
 def delassus_estimates(rows: Rows, A):
     """w (nc,) [1/kg]: the root mean square of each contact's own block of J A^-1 J^T, in scaled velocities."""
     inverse = jnp.concatenate([jnp.linalg.inv(A), jnp.zeros((1, *A.shape[1:]))])
-    weights = jnp.concatenate([jnp.ones_like(rows.e[:, :1]), rows.e], axis=1)
-    W = 0.0
-    for numbers, on in _sides(rows):
-        on = weights[:, :, None] * on
-        W = W + jnp.einsum("crv,cvw,csw->crs", on, inverse[numbers], on)
-    return jnp.linalg.norm(W, axis=(1, 2)) / jnp.sum(weights > 0, axis=1)
+    W = sum(jnp.einsum("crv,cvw,csw->crs", on, inverse[numbers], on) for numbers, on in rows.sides())
+    return jnp.linalg.norm(W, axis=(1, 2)) / (1 + jnp.sum(rows.e > 0, axis=1))
 
 
-def minimise(A, rows: Rows, law: Law, u_free, start, momentum_unit, tolerance, max_iterations) -> Impulses:
+def minimise(A, rows: HeldRows, law: Law, u_free, start, momentum_unit, tolerance, max_iterations) -> Impulses:
     """The minimum by Newton's method with an exact line search, from `start` (nb, 6 or 3), a guess of v - v*, or from zero
     if that has the lower objective; u_free (nc, 1 + k) are the scaled contact velocities of v*.
 
@@ -112,7 +109,7 @@ def minimise(A, rows: Rows, law: Law, u_free, start, momentum_unit, tolerance, m
     return Impulses(law.impulses(u_free + rows.scaled(end)), residual, iterations, residual <= tolerance)
 
 
-def unconvexified(A, rows: Rows, law: Law, u_free, start: Impulses, units, tolerance, max_iterations) -> Impulses:
+def unconvexified(A, rows: HeldRows, law: Law, u_free, start: Impulses, units, tolerance, max_iterations) -> Impulses:
     """Coulomb's law as it is, 0 <= p_n _|_ u_n - vhat + R_n p_n >= 0 with maximum dissipation, S (7), (13), from the
     convex answer; `units`: an impulse [N s] and a speed [m/s], in which `tolerance` bounds the residual."""
     impulse, speed = units
@@ -137,30 +134,19 @@ def unconvexified(A, rows: Rows, law: Law, u_free, start: Impulses, units, toler
     return Impulses(gamma, end.residual, start.iterations + end.iterations, end.converged)
 
 
-def _objective(A, rows: Rows, law: Law, u_free, change):
+def _objective(A, rows: HeldRows, law: Law, u_free, change):
     gamma = law.impulses(u_free + rows.scaled(change))
     return (jnp.einsum("bi,bij,bj->", change, A, change) + jnp.sum(law.metric(gamma.shape[1]) * gamma**2)) / 2
 
 
-def _hessian(A, rows: Rows, law: Law, u):
+def _hessian(A, rows: HeldRows, law: Law, u):
     """A + J^T G J (nb w, nb w), with G = -d gamma/du, symmetric and positive semidefinite, contact by contact."""
     single = jax.jacfwd(_impulse)
     G = -jax.vmap(single)(u, law.vhat, law.R_n, law.R_t, law.mu)
     count, width, _ = A.shape
-    weights = jnp.concatenate([jnp.ones_like(rows.e[:, :1]), rows.e], axis=1)[:, :, None]
     numbers = np.arange(count)
-    H = jnp.zeros((count + 1, width, count + 1, width)).at[numbers, :, numbers, :].add(A)
-    for first, on_first in _sides(rows):
-        for second, on_second in _sides(rows):
-            block = jnp.einsum("crv,crs,csw->cvw", weights * on_first, G, weights * on_second)
-            H = H.at[first, :, second, :].add(block)
-    return H[:-1, :, :-1, :].reshape(count * width, count * width)
-
-
-def _sides(rows: Rows):
-    """Per side of the contacts, the numbers of the bodies (nc,) and the linear maps of their velocities."""
-    numbers = np.array(rows.bodies, int).reshape(-1, 2)
-    return (numbers[:, 0], rows.on_1), (numbers[:, 1], rows.on_2)
+    own = jnp.zeros((count, width, count, width)).at[numbers, :, numbers, :].set(A)
+    return own.reshape(count * width, count * width) + rows.gathered(G, count)
 
 
 def _line_search(slope, bend, u, du, law: Law):

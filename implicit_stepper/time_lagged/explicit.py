@@ -12,8 +12,9 @@ import jax.numpy as jnp
 from shapes.arguments import positive
 
 from ..constraints import certificate_mechanics as mechanics
-from ..constraints import kinematics, linear_rows
+from ..constraints import joint_rows, kinematics, linear_rows
 from ..constraints.detection import Nearby
+from ..constraints.held_rows import HeldRows, held_rows
 from ..model import bodies, loads
 from ..model.bodies import State
 from ..model.checks import count
@@ -25,6 +26,7 @@ from ..solvers.cones import Impulses, apgd, coulomb
 from ..stepping.stepper import entry_point
 from . import common, lagged_certificate
 from .common import Memory
+from .joint_certificate import joints_of
 from .montana import predicted, smooth
 
 _OPEN = 1e9  # times g h: the speed at which a contact that is open seems to part
@@ -35,13 +37,14 @@ class Explicit:
     """Explicit Euler for poses and contact frames, q + h G(q) nu and Montana's equations; then impulses for which contacts
     that are closed, or close in the step, do not approach in the predicted frames, with exact Coulomb friction.
 
-    Gaps are not corrected: they drift with the error of the poses. Bodies need one smooth inequality each, without
-    rounding. `tolerance` bounds the residual of the impulses in m g h; `max_iterations` the first-order iterations that
-    start Newton's method. Raises `ValueError` naming the argument; `init` does for other bodies.
+    Neither gaps nor joints are corrected: they drift with the error of the poses. Bodies need one smooth inequality
+    each, without rounding. `tolerance` bounds the residual of the impulses in m g h; `max_iterations` the first-order
+    iterations that start Newton's method. Raises `ValueError` naming the argument; `init` does for other bodies.
     """
 
     normals_at_start: ClassVar[bool] = False
-    takes_joints: ClassVar[bool] = False
+    takes_joints: ClassVar[bool] = True
+    takes_joint_laws: ClassVar[bool] = False
     takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = common.RUNGS
 
@@ -68,16 +71,20 @@ class Explicit:
     @entry_point
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s]."""
-        here, momentum = memory.nearby, loads.applied_momentum(system, state, h)
+        here, (forces, pull) = memory.nearby, joint_rows.elastic_forces(system, state)
+        momentum = loads.applied_momentum(system, state, h) + h * pull
         after = bodies.moved(system, state, state.velocity, h)
         ahead = dataclasses.replace(here, geometry=_ahead(system, state, here, h))
         rows, mass = linear_rows.linear_rows(system, after, ahead.geometry), bodies.mass_matrices(system, after)
         free = jnp.linalg.solve(mass, momentum[..., None])[..., 0]
         closed = jnp.minimum(here.geometry.psi, ahead.geometry.psi) <= self.tolerance * system.length
-        impulses = self._solve(system, rows, mass, free, closed, memory.impulses, h)
+        held = held_rows(system, after, mass, rows, jnp.inf)
+        impulses = self._solve(system, held, held.velocity(free)[0], closed, memory.impulses, h)
         given = rows.momenta(impulses.gamma, system.body_count)
-        velocity = free + jnp.linalg.solve(mass, given[..., None])[..., 0]
-        return common.finish(system, memory, ahead, rows, impulses, dataclasses.replace(after, velocity=velocity))
+        velocity, lambdas = held.velocity(free + jnp.linalg.solve(mass, given[..., None])[..., 0])
+        after = dataclasses.replace(after, velocity=velocity)
+        joints = common.joint_record(system, state, after, after, lambdas, forces, h)
+        return common.finish(system, memory, ahead, rows, impulses, after, joints)
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
         """`common.again`."""
@@ -91,8 +98,10 @@ class Explicit:
         gained = mechanics.momentum(system, found.rotation, after.velocity)
         known = mechanics.momentum(system, mechanics.rotations(before.orientation), before.velocity)
         known = known + h * mechanics.loads(system, before)
-        passing = jnp.abs(gained) + jnp.abs(known) + found.passing
-        balance = mechanics.imbalance(scales(system, h).momentum, gained - known - found.given, passing)
+        joints = joints_of(system, before, after, contacts.joints, h, ahead=True)
+        passing = jnp.abs(gained) + jnp.abs(known) + found.passing + joints.passing
+        off = gained - known - found.given - joints.given
+        balance = mechanics.imbalance(scales(system, h).momentum, off, passing)
         gamma = found.impulses
         (unit, speed), mu = common.units(system, h), linear_rows.of_contacts(system, "mu")
         largest = jnp.maximum(1.0, gamma[:, :1] / unit)
@@ -103,6 +112,7 @@ class Explicit:
             "momentum": jnp.max(balance, axis=1),
             "pose": lagged_certificate.pose(system, before, after, before.velocity, h),
             **found.violations,
+            **joints.violations,
             "cone": jnp.maximum(size(gamma[:, 1:]) - mu * gamma[:, 0], 0.0),
             "complementarity": jnp.abs(gamma[:, 0] * d[:, 0]),
             "dissipation": jnp.abs(dissipated),
@@ -112,16 +122,16 @@ class Explicit:
         """0: what the gap is besides is the drift of the scheme."""
         return jnp.zeros_like(contacts.gap)
 
-    def _solve(self, system: System, rows: linear_rows.Rows, mass, free, closed, start, h) -> Impulses:
-        """Impulses (nc, 1 + k) [N s] of contacts that are `closed` (nc,)."""
+    def _solve(self, system: System, held: HeldRows, free, closed, start, h) -> Impulses:
+        """Impulses (nc, 1 + k) [N s] of contacts that are `closed` (nc,), of bodies whose `free` velocity joints allow."""
         if not system.groups:
             return Impulses(start, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
-        (unit, speed), mu = common.units(system, h), linear_rows.of_contacts(system, "mu")
+        (unit, speed), mu, rows = common.units(system, h), linear_rows.of_contacts(system, "mu"), held.rows
         r = (rows.scaled(free) / speed).at[:, 0].add(jnp.where(closed, 0.0, _OPEN))
 
         def product(gamma):
             given = rows.momenta(jnp.where(closed[:, None], gamma, 0.0) * unit, system.body_count)
-            return rows.scaled(jnp.linalg.solve(mass, given[..., None])[..., 0]) / speed
+            return rows.scaled(held.joints.response(given)) / speed
 
         near = apgd(product, r, mu, start / unit, self.tolerance, self.max_iterations)
         found = coulomb(product, r, mu, near, self.tolerance)

@@ -18,6 +18,7 @@ from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
 from ..model.units import Scales, scales
+from .joint_certificate import LaggedJoints
 
 
 class Lagged(NamedTuple):
@@ -77,14 +78,16 @@ def pose(system: System, before: State, after: State, velocity, h):
     return pose_violations(scales(system, h), before, after, there, turn, h)
 
 
-def half_implicit_balance(system: System, before: State, after: State, found: Lagged, h):
-    """Violations (nb,) of Negrut (5a): M (nu_next - nu) = h (loads and gyroscopic moment) + impulses, all in the poses of
-    `before`."""
+def half_implicit_balance(system: System, before: State, after: State, found: Lagged, joints: LaggedJoints, h):
+    """Violations (nb,) of Negrut (5a): M (nu_next - nu) = h (loads and gyroscopic moment) + impulses of contacts and
+    joints, all in the poses of `before`."""
     d = system.dimension
     known = mechanics.momentum(system, found.rotation, before.velocity)
     push = h * mechanics.loads(system, before)
     if d == 3:
         push = push.at[:, d:].add(-h * mechanics.across(before.velocity[:, d:], known[:, d:]))
     gained = mechanics.momentum(system, found.rotation, after.velocity - before.velocity)
-    passing = jnp.abs(known) + jnp.abs(gained) + jnp.abs(push) + found.passing
-    return jnp.max(mechanics.imbalance(scales(system, h).momentum, gained - push - found.given, passing), axis=1)
+    passing = jnp.abs(known) + jnp.abs(gained) + jnp.abs(push) + found.passing + joints.passing
+    return jnp.max(
+        mechanics.imbalance(scales(system, h).momentum, gained - push - found.given - joints.given, passing), axis=1
+    )

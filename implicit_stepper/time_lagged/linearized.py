@@ -12,8 +12,8 @@ import numpy as np
 
 from shapes.arguments import positive
 
-from ..constraints import linear_rows
-from ..constraints.linear_rows import Rows
+from ..constraints import joint_rows, linear_rows
+from ..constraints.held_rows import HeldRows, held_rows
 from ..model import bodies, loads
 from ..model.bodies import State
 from ..model.checks import count
@@ -25,6 +25,7 @@ from ..solvers.lemke import lemke
 from ..stepping.stepper import entry_point
 from . import common, lagged_certificate
 from .common import Memory
+from .joint_certificate import joints_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,11 +40,13 @@ class Linearized:
     The columns of D are `facets` >= 3 unit vectors at equal angles in the tangent plane, from t on, and, for the torque
     about the normal, the two unit vectors +-r: the friction cone is a bipyramid within Chakraborty's ellipsoid, and sliding
     contacts brake with directions of D only. In the plane D is (1, -1), and the cone exact. Lemke's method solves the LCP in
-    at most `max_pivots` pivots; `tolerance` bounds its violation, dimensionless. Raises `ValueError` naming the argument.
+    at most `max_pivots` pivots; `tolerance` bounds its violation, dimensionless. Joints, G V = -g/h - g_t, are
+    eliminated. Raises `ValueError` naming the argument.
     """
 
     normals_at_start: ClassVar[bool] = True
-    takes_joints: ClassVar[bool] = False
+    takes_joints: ClassVar[bool] = True
+    takes_joint_laws: ClassVar[bool] = False
     takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = common.RUNGS
 
@@ -68,10 +71,15 @@ class Linearized:
         """One step of h [s]."""
         here, mass = memory.nearby, bodies.mass_matrices(system, state)
         rows = linear_rows.linear_rows(system, state, here.geometry)
-        free = loads.free_velocity(system, state, mass, h)
-        impulses = self.impulses(system, rows, here.geometry.psi, mass, free, h)
-        velocity = free + jnp.linalg.solve(mass, rows.momenta(impulses.gamma, system.body_count)[..., None])[..., 0]
-        return common.finish(system, memory, here, rows, impulses, bodies.moved(system, state, velocity, h))
+        held = held_rows(system, state, mass, rows, h)
+        forces, pull = joint_rows.elastic_forces(system, state)
+        free = loads.free_velocity(system, state, mass, h) + h * held.joints.alone(pull)
+        impulses = self.impulses(system, held, here.geometry.psi, held.velocity(free)[0], h)
+        given = rows.momenta(impulses.gamma, system.body_count)
+        velocity, lambdas = held.velocity(free + jnp.linalg.solve(mass, given[..., None])[..., 0])
+        after = bodies.moved(system, state, velocity, h)
+        joints = common.joint_record(system, state, state, after, lambdas, forces, h)
+        return common.finish(system, memory, here, rows, impulses, after, joints)
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
         """`common.again`."""
@@ -89,10 +97,12 @@ class Linearized:
         p_n, y = gamma[:, 0], gamma[:, 1:]
         largest = jnp.maximum(1.0, p_n)
         slowest = jnp.max(-w @ self._directions(system.dimension).T, axis=1, initial=0.0)  # lambda
+        joints = joints_of(system, before, after, contacts.joints, h)
         return {
-            "momentum": lagged_certificate.half_implicit_balance(system, before, after, found, h),
+            "momentum": lagged_certificate.half_implicit_balance(system, before, after, found, joints, h),
             "pose": lagged_certificate.pose(system, before, after, after.velocity, h),
             **found.violations,
+            **joints.violations,
             "pull": jnp.maximum(-p_n, 0.0) / largest,
             "linearised gap": jnp.maximum(-gap, 0.0),
             "complementarity": jnp.abs(p_n * gap) / largest**2,
@@ -104,16 +114,16 @@ class Linearized:
         """0: what the linearised gap leaves is of second order in h."""
         return jnp.zeros_like(contacts.gap)
 
-    def impulses(self, system: System, rows: Rows, psi, mass, free, h) -> Impulses:
-        """Impulses [N s] at contacts with gaps psi (nc,) [m] and `rows` for bodies of `free` velocity (nb, 6 or 3)."""
-        nc, (unit, speed) = len(psi), common.units(system, h)
+    def impulses(self, system: System, held: HeldRows, psi, free, h) -> Impulses:
+        """Impulses [N s] at contacts with gaps psi (nc,) [m] of bodies whose `free` velocity (nb, 6 or 3) joints allow."""
+        nc, rows, (unit, speed) = len(psi), held.rows, common.units(system, h)
         D = self._directions(system.dimension)
         to_pyramid = jax.scipy.linalg.block_diag(jnp.ones((1, 1)), D)  # of (v_n, w)
         columns = jnp.einsum("fr,crbv->cfbv", to_pyramid, jax.jacfwd(rows.scaled)(jnp.zeros_like(free)))
-        inverse = jnp.linalg.inv(mass) * (unit / speed)
+        answers = held.joints.response(columns) * (unit / speed)
         size = 2 + len(D)
         M = jnp.zeros((nc, size, nc, size))
-        M = M.at[:, :-1, :, :-1].set(jnp.einsum("cfbv,bvw,dgbw->cfdg", columns, inverse, columns))
+        M = M.at[:, :-1, :, :-1].set(jnp.einsum("cfbv,dgbv->cfdg", columns, answers))
         each = np.arange(nc)
         M = M.at[each, 1:-1, each, -1].set(1.0)
         M = M.at[each, -1, each, 0].set(linear_rows.of_contacts(system, "mu"))

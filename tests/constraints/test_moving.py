@@ -123,7 +123,7 @@ def test_what_is_no_motion_is_refused(tmp_path):
     with pytest.raises(ValueError, match="the pose of 'a' is a function, which no file can hold"):
         scene.save(tmp_path / "scene.toml")
     with pytest.raises(ValueError, match="knows no joints, and the scene has 'drive of a'"):
-        ist.simulate(scene, ist.Convex(), h=0.01, duration=0.2)
+        ist.simulate(scene, ist.ClosedFormGap(), h=0.01, duration=0.2)
 
 
 def told():
