@@ -15,7 +15,10 @@ import jax
 import pytest
 from hypothesis import settings
 
-from implicit_stepper.runtime import compilation, compilation_cache  # (switches JAX to float64, for tests of `shapes` alone too)
+from implicit_stepper.runtime import (  # (switches JAX to float64, for tests of `shapes` alone too)
+    compilation,
+    compilation_cache,
+)
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None, max_examples=150)

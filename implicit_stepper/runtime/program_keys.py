@@ -1,9 +1,9 @@
 """Keys by which a compiled program is found without tracing it.
 
-What a trace depends on: the function, the structure and types of its arguments, everything static in them, the
-source of both packages and the numbers in their modules, the versions of what is called, JAX's settings and the machine. A key that forgets one of
-these would hand out the program of another scene; what cannot be described completely, as functions of users, has
-none.
+What a trace depends on: the function, the structure and types of its arguments, everything static in
+them, the source of both packages and the numbers in their modules, the versions of what is called,
+JAX's settings and the machine. A key that forgets one of these would hand out the program of another
+scene; what cannot be described completely, as functions of users, has none.
 """
 
 from __future__ import annotations

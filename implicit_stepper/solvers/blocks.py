@@ -147,12 +147,16 @@ def eliminated(last: Blocks, nodes, links, wanted) -> Blocks:
     those of the `last` one."""
     pattern, parts, first = last.pattern, [], 0
     for group, blocks_of, own in zip(pattern.links, links, wanted, strict=True):
-        before = jax.tree.map(lambda a, of=slice(first, first + len(group.nodes)): a[of], last.local)
+        before = jax.tree.map(functools.partial(_part, first, len(group.nodes)), last.local)
         coupled = ~last.known | jnp.any(before.rows, axis=1)
         parts.append(_renewed(pattern, group, blocks_of, own | coupled, before))
         first += len(group.nodes)
     local, rest = jax.tree.map(lambda *own: jnp.concatenate(own), *parts)
     return Blocks(pattern, local, _condensed(pattern, nodes, local, rest), jnp.asarray(True))
+
+
+def _part(first: int, count: int, values):
+    return values[first : first + count]
 
 
 def _renewed(pattern: Pattern, group: Links, blocks_of, wanted, before) -> tuple[Local, jax.Array]:

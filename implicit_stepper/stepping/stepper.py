@@ -62,6 +62,10 @@ def _law_of(group) -> str | None:
     """What a group of joints has beside closures and springs, None of those that have nothing."""
     if group.unilateral:
         return "limits"
+    if group.holds_velocities:
+        return "constraints on velocities"
+    if group.elastic and group.stiffness is None:
+        return "loads of a user's own"
     if group.mu is not None:
         return "friction" if group.bilateral else "motors"
     return None

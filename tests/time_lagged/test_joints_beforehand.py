@@ -3,6 +3,7 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import ellipj, ellipk
@@ -151,18 +152,26 @@ def test_a_spring_pulls_by_what_it_has_before_the_step(name):
 
 
 def test_what_they_do_not_know_of_joints_is_refused_by_name():
-    def hinged(friction=None):
+    def hinged(friction=None, more=None):
         scene = ist.Scene()
         wall = scene.add_fixed(name="wall", shape=shapes.Sphere(0.1))
         bob = scene.add_body(name="bob", shape=shapes.Sphere(0.1), mass=MASS, position=(1, 0, 0))
         hinge = ist.Hinge((0, 0, 0), (0, 1, 0), (-1, 0, 0), (0, 1, 0), friction=friction)
         scene.add_joint(wall, bob, hinge, name="hinge")
+        if more is not None:
+            scene.add_joint(wall, bob, more, name="more than a hinge")
         return scene
 
+    blade = ist.VelocityConstraint(lambda one, other, time: other[2][1:2], rows=1)
+    pull = ist.PairLoad(lambda one, other, time: jnp.append(one[0] - other[0], jnp.zeros(3)))
     rubbing, limited, driven = hinged(ist.JointFriction(0.3, radius=0.1)), hinged(), hinged()
     limited.add_limit("hinge", low=-0.1)
     driven.add_motor("hinge", speed=1.0, most=2.0)
-    for scene, law in ((rubbing, "friction"), (limited, "limits"), (driven, "motors")):
+    cases = (
+        (rubbing, "friction"), (limited, "limits"), (driven, "motors"),
+        (hinged(more=blade), "constraints on velocities"), (hinged(more=pull), "loads of a user's own"),
+    )  # fmt: skip
+    for scene, law in cases:
         for stepper in STEPPERS.values():
             with pytest.raises(ValueError, match=f"no {law}, which .*hinge.* has: take GeometricallyImplicit or Radau"):
                 ist.simulate(scene, stepper, h=0.01, duration=0.1)
