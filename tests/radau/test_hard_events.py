@@ -13,8 +13,8 @@ import shapes
 from implicit_stepper.implicit_euler import ladder
 from implicit_stepper.model.bodies import State
 from implicit_stepper.paper import scenes
-from implicit_stepper.radau import euler_steps, folds
-from implicit_stepper.stepping import fallback
+from implicit_stepper.radau import euler_steps, folds, impact
+from implicit_stepper.stepping import fallback, stepper
 
 G = 9.81
 
@@ -332,13 +332,15 @@ def test_a_line_that_pivots_turns_its_friction_at_once_and_goes_on():
     found = run.velocity[-1, 0]
     speeds = axis @ found[:3], across @ found[:3], found[5], axis @ found[3:]
     np.testing.assert_allclose(speeds, velocity, rtol=0, atol=2e-2)  # those of the reference lag behind its turns
-    # it stays level: it does not turn about the horizontal axis across it
+    # it stays level, and does not turn about the horizontal axis across it; steps after events, which are short, know no
+    # more of the way in which it lies than that it does
     w, qx, qy, qz = run.orientation[1:, 0].T
-    lying = np.stack([-2 * (qy * qz - w * qx), 2 * (qx * qz + w * qy)], axis=1)
-    np.testing.assert_allclose(np.sum(run.velocity[1:, 0, 3:5] * lying, axis=1), 0.0, atol=1e-6)
+    level = np.stack([-2 * (qy * qz - w * qx), 2 * (qx * qz + w * qy)], axis=1)
+    tilting = np.sum(run.velocity[1:, 0, 3:5] * level, axis=1)[np.diff(run.time) > 1e-3]
+    assert len(tilting) > 10
+    np.testing.assert_allclose(tilting, 0.0, atol=1e-9)
     # the direction of friction jumps, but not velocities
-    assert np.max(np.abs(np.diff(energy(run)))) < 0.05 * energy(run)[0]
-    assert np.max(np.diff(energy(run))) < 1e-5
+    assert np.max(np.diff(energy(run))) < 1e-5 * energy(run)[0]
 
 
 def test_torques_of_tilts_act_across_lines_that_stay_on_the_ground_alone():
@@ -402,6 +404,17 @@ def test_the_next_direction_of_friction_is_the_one_that_it_turns_to():
                 np.testing.assert_allclose(np.exp(1j * found), np.exp(1j * other[0]), atol=1e-4)
                 turned.append(present < found)
     assert set(turned) == {True, False}
+
+
+@pytest.mark.parametrize(("speed", "meets"), [(1e-20, False), (1e-13, False), (1e-9, True)])
+def test_what_rests_but_for_rounding_meets_nothing(speed, meets):
+    """Nothing else moves by which an approach could be measured."""
+    half = np.array([0.12, 0.06, 0.035])
+    system, state = on_a_floor(shapes.Box(half), density=1e3, position=(0, 0, half[2]), friction=0.3).build()
+    sinking = dataclasses.replace(state, velocity=jax.numpy.asarray([[0, 0, -speed, 0, 0, 0.0]]))
+    hit, _ = impact.meet(system, sinking, stepper.closest_points(system, state))
+    assert bool(hit.acts) == meets
+    np.testing.assert_allclose(hit.state.velocity[0, 2], 0.0 if meets else -speed, atol=1e-9 * speed)
 
 
 def test_the_ladder_is_climbed_after_warm_starts_of_other_sizes(monkeypatch):
