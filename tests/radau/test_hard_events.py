@@ -332,13 +332,13 @@ def test_a_line_that_pivots_turns_its_friction_at_once_and_goes_on():
     found = run.velocity[-1, 0]
     speeds = axis @ found[:3], across @ found[:3], found[5], axis @ found[3:]
     np.testing.assert_allclose(speeds, velocity, rtol=0, atol=2e-2)  # those of the reference lag behind its turns
-    # it stays level, and does not turn about the horizontal axis across it; steps after events, which are short, know no
-    # more of the way in which it lies than that it does
+    # it stays level, and does not turn about the horizontal axis across it, but for what the first steps after an event,
+    # which do not know yet that it lies, leave by the third power of their length
     w, qx, qy, qz = run.orientation[1:, 0].T
     level = np.stack([-2 * (qy * qz - w * qx), 2 * (qx * qz + w * qy)], axis=1)
     tilting = np.sum(run.velocity[1:, 0, 3:5] * level, axis=1)[np.diff(run.time) > 1e-3]
-    assert len(tilting) > 10
-    np.testing.assert_allclose(tilting, 0.0, atol=1e-9)
+    np.testing.assert_allclose(tilting, 0.0, atol=1e-5)
+    assert np.mean(np.abs(tilting) < 1e-12) > 0.8
     # the direction of friction jumps, but not velocities
     assert np.max(np.diff(energy(run))) < 1e-5 * energy(run)[0]
 
