@@ -26,7 +26,7 @@ import shapes
 
 REPEATS, BUDGET = 3, 60.0  # repeats of a run, and CPU seconds after which no other is begun
 ROW = (8, 16, 32, 64)  # boxes in rows
-HEADER = "| scene | pairs | unknowns | h [s] | steps | ms a step, warm | steps with Jacobians | Jacobians in those | other starts |"
+HEADER = "| scene | pairs | unknowns | h [s] | steps | ms a step | with Jacobians | Jacobians in those | other starts |"
 
 
 def floor(scene):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ from .linear import KEPT_DAMPING, damped_step, lu_factors, lu_solve
 
 _FREE = 1.5e-12  # the damping up to which a step is one of LU
 _SINGULAR = 1e-7  # the least pivot of LU, relative to the largest, up to which steps are damped
-_PARTS = (1, 2, 3, 5, 8)  # of slots, in the last of these: for so many filled ones there is a size of the condensed system
+_PARTS = (1, 4)  # of slots, in the last of these: for so many filled ones there is a size of the condensed system
 _TOGETHER = 16  # links that are eliminated at once, where a group has more
 
 
@@ -74,15 +75,17 @@ class Blocks:
     def step(self, F, damping):
         """About -J^-1 F: by LU, or by a damped least-squares step where the damping was raised."""
 
-        def solve(size: int, right):
-            rest, right = self.rest[:size, :size], right[:size]
-            lu, order = lu_factors(rest)
+        def by_factors(size: int, right):
+            lu, order = lu_factors(self.rest[:size, :size])
             pivots = jnp.abs(jnp.diagonal(lu))
-            damped = (damping > _FREE) | (jnp.min(pivots) < _SINGULAR * jnp.max(pivots))
-            x = when(damped, lambda: -damped_step(rest, right, damping), lu_solve(lu, order, right))
-            return jnp.pad(x, (0, len(self.rest) - size))
+            x = jnp.pad(lu_solve(lu, order, right[:size]), (0, len(right) - size))
+            return x, jnp.min(pivots) < _SINGULAR * jnp.max(pivots)
 
-        return -solved(self.pattern, self.local, F, functools.partial(self.pattern.leading, self.filled, solve))
+        def solve(right):
+            x, singular = self.pattern.leading(self.filled, by_factors, right)
+            return when((damping > _FREE) | singular, lambda: -damped_step(self.rest, right, damping), x)
+
+        return -solved(self.pattern, self.local, F, solve)
 
     @property
     def filled(self):
@@ -147,7 +150,8 @@ def eliminated(last: Blocks, nodes, links, wanted) -> Blocks:
     those of the `last` one."""
     pattern, parts, first = last.pattern, [], 0
     for group, blocks_of, own in zip(pattern.links, links, wanted, strict=True):
-        before = jax.tree.map(functools.partial(_part, first, len(group.nodes)), last.local)
+        of = slice(first, first + len(group.nodes))
+        before = jax.tree.map(operator.itemgetter(of), last.local)
         coupled = ~last.known | jnp.any(before.rows, axis=1)
         parts.append(_renewed(pattern, group, blocks_of, own | coupled, before))
         first += len(group.nodes)

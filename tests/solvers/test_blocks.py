@@ -83,8 +83,8 @@ def test_balls_fall_alike_in_blocks_and_dense():
 
 
 def test_a_fast_ball_meets_what_it_was_far_from():
-    """Of the 20 contacts with walls some blocks are kept from steps in which they pushed nothing. A ball at 12 m/s that spins
-    at 100 rad/s crosses the bin in two steps, and does what it does with one dense matrix of all contacts."""
+    """Of the 20 contacts with walls some blocks are kept from steps in which they pushed nothing. A ball at 12 m/s
+    that spins at 100 rad/s crosses the bin in two steps, and does what it does with a dense matrix of all contacts."""
     scene = balls_in_a_bin(4, thrown=(9, 6, -5, 60, -60, 50))
     runs = [ist.simulate(scene, stepper, h=H, duration=0.1) for stepper in (BLOCKS, DENSE)]
     struck = np.count_nonzero(np.any(runs[1].contacts.normal_impulse > 1e-9, axis=0))
@@ -104,12 +104,13 @@ def test_open_contacts_leave_no_unknowns_whatever_their_impulses_are_rounded_to(
     z[where.velocity] += np.random.default_rng(1).normal(size=where.velocity.shape)  # nothing sticks
     gaps = np.asarray(memory.gaps)
     _, blocks = jit(ncp.blocks)(problem, z, memory.kept.system())
-    assert np.min(gaps) > 1e-4 and not np.any(blocks.local.columns)
+    assert np.min(gaps) > 1e-4
+    assert not np.any(blocks.local.columns)
 
 
 def test_the_least_size_that_holds_the_filled_rows_is_taken():
     pattern = Pattern(2, 6, (), 16)
-    for filled, size in ((12, 14), (14, 14), (15, 16), (18, 18), (19, 22), (23, 28), (28, 28), (99, 28)):
+    for filled, size in ((12, 16), (16, 16), (17, 28), (28, 28), (99, 28)):
         assert pattern.leading(filled, lambda size: np.float64(size)) == size
 
 
