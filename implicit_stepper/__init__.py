@@ -48,6 +48,7 @@ from .run.batch import Batch, simulate_batch  # noqa: E402
 from .run.checkpoint import CheckpointError  # noqa: E402
 from .run.compare import Adaptive, Comparison, ComparisonInterrupted, compare  # noqa: E402
 from .run.contact_states import ContactStates, contact_states  # noqa: E402
+from .run.least_forces import least_forces  # noqa: E402
 from .run.overlaps import OverlapWarning  # noqa: E402
 from .run.richardson import ErrorEstimate  # noqa: E402
 from .run.rollout import Rollout, rollout  # noqa: E402
@@ -126,6 +127,7 @@ __all__ = [
     "closest_points",
     "compare",
     "contact_states",
+    "least_forces",
     "load",
     "load_mjcf",
     "load_scene",

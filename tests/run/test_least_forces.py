@@ -1,0 +1,148 @@
+"""Forces that are not unique, of least norm: closed forms, a pseudo-inverse by hand, and a conic solver."""
+
+import clarabel
+import numpy as np
+import pytest
+import scipy.sparse
+
+import implicit_stepper as ist
+import shapes
+
+G, MASS, H = 9.81, 3.0, 0.01
+
+
+def cart(push):
+    """Two equal pads 1 m apart, pushed by `push` [N] in the plane, with a moment that keeps both loads equal, mu = .2."""
+    scene, height = ist.Scene(dimension=2, gravity=(0, -G)), 0.1
+    line = scene.add_fixed(name="line", shape=shapes.HalfPlane(normal=(0, 1)))
+    pads = [(shapes.Disc(height), ((x, 0.0), 0.0)) for x in (-0.5, 0.5)]
+    wrench = (push, 0, push * height)
+    body = scene.add_body(name="cart", shapes=pads, mass=MASS, inertia=0.5, position=(0, height), wrench=wrench, apart=True)
+    scene.add_contact(line, body, friction=0.2)
+    return scene
+
+
+@pytest.mark.parametrize("stepper", [ist.GeometricallyImplicit(), ist.ConeComplementarity()])
+def test_two_equal_pads_share_friction_equally(stepper):
+    """F = 1.5 mu N, with N = m g / 2 at each pad: each carries .75 mu N, and by weights 1 : 2 what these say."""
+    N = MASS * G / 2
+    scene = cart(1.5 * 0.2 * N)
+    run = ist.simulate(scene, stepper, h=H, duration=5 * H)
+    even = ist.least_forces(scene, stepper, run)
+    np.testing.assert_allclose(even.contacts.normal_impulse / H, N, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(np.abs(even.contacts.friction_impulse[..., 0]) / H, 0.75 * 0.2 * N, rtol=0, atol=1e-10)
+    assert max(np.max(values) for values in even.certificate.values()) <= 1e-10
+    np.testing.assert_array_equal(even.position, run.position)
+    if isinstance(stepper, ist.GeometricallyImplicit):
+        # the shares 2/4 and 4/4 of mu N: within both cones, so that the weights alone decide
+        uneven = ist.least_forces(scene, stepper, run, weights=[1.0, 2.0])
+        shares = np.abs(uneven.contacts.friction_impulse[..., 0]) / H
+        np.testing.assert_allclose(shares, np.tile([0.5 * 0.2 * N, 0.2 * N], (5, 1)), rtol=0, atol=1e-10)
+
+
+def table(legs, at, mu, push=(0, 0)):
+    """Spheres at `legs` (n, 2) under one body, whose weight is at `at` (2,) by a moment, pushed by `push` [N]."""
+    scene, radius = ist.Scene(gravity=(0, 0, -G)), 0.1
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    moment = (-MASS * G * at[1] - push[1] * radius, MASS * G * at[0] + push[0] * radius, 0)
+    feet = [(shapes.Sphere(radius), ((*leg, 0.0), (1, 0, 0, 0))) for leg in legs]
+    body = scene.add_body(
+        name="table",
+        shapes=feet,
+        mass=MASS,
+        inertia=(0.5, 0.5, 0.8),
+        position=(0, 0, radius),
+        wrench=(*push, 0, *moment),
+        apart=True,
+    )
+    scene.add_contact(floor, body, friction=mu)
+    return scene
+
+
+def test_a_table_with_four_legs_shares_its_load_as_a_plane_over_the_legs():
+    """Of least norm N_i = (W / 4) (1 + x x_i / a^2 + y y_i / b^2), symmetric where the weight is; no leg pulls another."""
+    legs = np.array([(0.6, 0.4), (-0.6, 0.4), (-0.6, -0.4), (0.6, -0.4)])
+    at, stepper = (0.1, -0.15), ist.GeometricallyImplicit()
+    scene = table(legs, at, 0.5)
+    run = ist.least_forces(scene, stepper, ist.simulate(scene, stepper, h=H, duration=3 * H))
+    expected = MASS * G / 4 * (1 + at[0] * legs[:, 0] / 0.36 + at[1] * legs[:, 1] / 0.16)
+    np.testing.assert_allclose(run.contacts.normal_impulse / H, np.tile(expected, (3, 1)), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(run.contacts.friction_impulse, 0, rtol=0, atol=1e-12)
+
+
+def test_a_pushed_table_is_the_answer_of_a_conic_solver():
+    """Five legs, of which the light ones are held within their cones: not what the pseudo-inverse alone gives."""
+    legs = np.array([(0.6, 0.4), (-0.6, 0.3), (-0.5, -0.4), (0.7, -0.4), (0.1, 0.2)])
+    scene, stepper, mu = table(legs, (0.35, 0.1), 0.3, (5.0, 5.5)), ist.GeometricallyImplicit(), 0.3
+    raw = ist.simulate(scene, stepper, h=H, duration=H)
+    run = ist.least_forces(scene, stepper, raw)
+    c = run.contacts
+    e = scene.build()[0].groups[0].e[0]
+    n, t = c.normal[0], c.tangent[0]
+    o = np.cross(n, t)
+    arm = c.point_2[0] - run.position[1, 0]
+    columns = []
+    for i in range(5):
+        for d, size in ((n[i], 1.0), (t[i], e[0]), (o[i], e[1])):
+            columns.append(size * np.append(d, np.cross(arm[i], d)))
+        columns.append(e[2] * np.append(np.zeros(3), n[i]))
+    A = np.array(columns).T
+
+    def stacked(contacts):
+        y = np.where(e > 0, contacts.friction_impulse[0] / np.where(e > 0, e, 1), 0.0)
+        return np.concatenate([contacts.normal_impulse[0][:, None], y], axis=1)
+
+    x, before = stacked(c), stacked(raw.contacts)
+    pinv = np.linalg.pinv(A) @ (A @ before.ravel())
+    assert np.any(np.linalg.norm(pinv.reshape(5, 4)[:, 1:], axis=1) > mu * pinv.reshape(5, 4)[:, 0])
+    # (mu p_n, y) in second-order cones, as clarabel has them: b - A x in K
+    cone = scipy.sparse.block_diag([np.diag([-mu, -1, -1, -1])] * 5)
+    keep = np.linalg.qr(A.T)[0].T[: np.linalg.matrix_rank(A)]
+    problem = clarabel.DefaultSolver(
+        scipy.sparse.csc_matrix(np.eye(20)),
+        np.zeros(20),
+        scipy.sparse.csc_matrix(scipy.sparse.vstack([keep, cone])),
+        np.concatenate([keep @ before.ravel(), np.zeros(20)]),
+        [clarabel.ZeroConeT(len(keep)), *[clarabel.SecondOrderConeT(4)] * 5],
+        _exact(),
+    )
+    # as the objective is |x|^2 / 2, the square of the distance is at most twice the gap of 1e-12 that the solver leaves
+    found = np.array(problem.solve().x)
+    np.testing.assert_allclose(x.ravel(), found, rtol=0, atol=np.sqrt(2e-12))
+    assert x.ravel() @ x.ravel() <= found @ found + 2e-12
+    assert np.max(np.abs(x.ravel() - pinv)) > 1e-4
+    np.testing.assert_allclose(A @ x.ravel(), A @ before.ravel(), rtol=0, atol=1e-12)
+
+
+def _exact():
+    settings = clarabel.DefaultSettings()
+    settings.verbose, settings.tol_gap_abs, settings.tol_gap_rel, settings.tol_feas = False, 1e-12, 1e-12, 1e-12
+    return settings
+
+
+def test_redundant_joints_carry_what_the_pseudo_inverse_says():
+    """A body on three ball joints, nine equations for six motions."""
+    scene = ist.Scene(gravity=(0, 0, -G))
+    wall = scene.add_fixed(name="wall", shape=shapes.Sphere(0.1))
+    wrench = np.array([1.0, 2, 3, 0.4, 0.5, 0.6])
+    body = scene.add_body(name="body", shape=shapes.Sphere(0.1), mass=MASS, position=(0, 0, 0), wrench=wrench)
+    points = np.array([(0.5, 0, 0.1), (-0.3, 0.4, 0), (-0.1, -0.6, -0.2)])
+    for i, point in enumerate(points):
+        scene.add_joint(wall, body, ist.BallJoint(tuple(point), tuple(point)), name=f"joint {i}")
+    stepper = ist.GeometricallyImplicit()
+    run = ist.least_forces(scene, stepper, ist.simulate(scene, stepper, h=H, duration=2 * H))
+    A = np.array([np.append(d, np.cross(point, d)) for point in points for d in np.eye(3)]).T
+    load = wrench - np.array([0, 0, MASS * G, 0, 0, 0])
+    np.testing.assert_allclose(
+        run.joints.impulse_2[:, :, :3].reshape(2, 9) / H, np.tile(-np.linalg.pinv(A) @ load, (2, 1)), rtol=0, atol=1e-10
+    )
+
+
+def test_what_has_forces_of_its_own_is_refused():
+    scene, stepper = cart(1.0), ist.GeometricallyImplicit()
+    run = ist.simulate(scene, stepper, h=H, duration=H)
+    for weights in ([1.0], [1.0, 0.0], [1.0, np.nan]):
+        with pytest.raises(ValueError, match="`weights`"):
+            ist.least_forces(scene, stepper, run, weights=weights)
+    with pytest.raises(ValueError, match="`trajectory` has other contacts"):
+        ist.least_forces(table([(0, 0), (1, 0), (0, 1)], (0, 0), 0.3), stepper, run)
