@@ -165,8 +165,8 @@ def _least(rows, b, project, time: float):
             length /= 2
         nu = nu + length * step
     raise ValueError(
-        f"no forces of least norm were found for the step to t = {time:.9g} s: where friction is at its bound everywhere, "
-        "nothing is left to distribute."
+        f"no forces of least norm were found for the step to t = {time:.9g} s: where friction is at its bound "
+        "everywhere, or a regularised law makes forces unique, as in Convex(), nothing is left to distribute."
     )
 
 
