@@ -429,7 +429,7 @@ def test_the_ladder_is_climbed_after_warm_starts_of_other_sizes(monkeypatch):
         return after, memory, record if h > 1e-4 else jax.tree.map(lambda a: a[:0], record)
 
     monkeypatch.setattr(fallback, "warm", only_long)
-    found = euler_steps.steps(stepper, system, state, np.zeros(1), [1e-4, 1e-3, 1e-2], 1e-10, 3)
+    found = euler_steps.steps(stepper, system, state, euler_steps.Known(np.zeros(1)), [1e-4, 1e-3, 1e-2], 1e-10, 3)
     assert (found.solved, found.h, found.starts) == (True, 1e-3, 0)
     np.testing.assert_allclose(np.concatenate([r.state.time for r in found.records]), [1e-3, 2e-3, 3e-3])
     np.testing.assert_allclose([found.before.time, found.after.time], [2e-3, 3e-3])
