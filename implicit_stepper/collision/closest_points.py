@@ -226,6 +226,12 @@ def closest_points_from(
     return Solution(solution.z * unit, solution.residual, solution.iterations, solution.converged)
 
 
+def are_closest(pair: PairClass, z, first: Placed, second: Placed, length, tolerance):
+    """Whether () the long-form unknowns z, in metres, hold these conditions within the `tolerance`."""
+    pair = pair.general
+    return largest(_residual(pair, first, second, length, z / _unit(pair, length))) <= tolerance
+
+
 def closest_points_near(pair: PairClass, start, first: Placed, second: Placed, length, tolerance):
     """Closest points near `start`, both long-form unknowns in metres, and whether they are found (): a root within the
     `tolerance`, or what proves the distance.

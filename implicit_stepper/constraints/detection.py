@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from shapes.closest_points.conditions import ContactGeometry
 
-from ..collision.closest_points import closest_points_cold, closest_points_from, one_by_one
+from ..collision.closest_points import are_closest, closest_points_cold, closest_points_from, one_by_one
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
@@ -19,6 +19,7 @@ from .contact_group import ContactGroup
 from .linear_rows import Rows
 
 _TOLERANCE = 1e-12  # of closest points, in the scene's length
+_RECORDED = 1e-10  # the same, of those at the end of a step
 
 
 @jax.tree_util.register_dataclass
@@ -44,9 +45,10 @@ def cold_closest(system: System, state: State) -> list:
     return [one_by_one(one)(group, *kinematics.motions_of(system, state, group)) for group in system.groups]
 
 
-def find(system: System, state: State, closest, references=None) -> Nearby:
-    """Closest points in `state` from `closest`, those of a state nearby or of `cold_closest`; `references` (nc, d),
-    in the order of `Scene.add_contact`, orient the tangents of isotropic friction."""
+def find(system: System, state: State, closest, references=None, *, recorded: bool = False) -> Nearby:
+    """Closest points in `state` from `closest`, those of a state nearby or of `cold_closest`; where they may be `recorded`
+    ones of this state, these stay as they are. `references` (nc, d), in the order of `Scene.add_contact`, orient the
+    tangents of isotropic friction."""
     if not system.groups:
         return _none(system)
     count, d = system.contact_count, system.dimension
@@ -56,10 +58,13 @@ def find(system: System, state: State, closest, references=None) -> Nearby:
     def one(member: ContactGroup, start, reference, motion_1, motion_2):
         placed = kinematics.placed(member, motion_1, motion_2)
         solution = closest_points_from(member.pair, start, *placed, system.length, _TOLERANCE)
-        short = solution.z[: member.pair.unknowns]
+        z = solution.z
+        if recorded:
+            z = jnp.where(are_closest(member.pair, start, *placed, system.length, _RECORDED), start, z)
+        short = z[: member.pair.unknowns]
         rows = contact.geometry_rows(member, short, reference, system.length, motion_1, motion_2)
         padded = (jnp.pad(rows.l1, (0, most[0] - rows.l1.size)), jnp.pad(rows.l2, (0, most[1] - rows.l2.size)))
-        return solution.z, rows.geometry, padded, solution.converged
+        return z, rows.geometry, padded, solution.converged
 
     found = [
         jax.vmap(one)(group, start, take(references, group.numbers), *kinematics.motions_of(system, state, group))

@@ -60,7 +60,9 @@ def meet(system: System, state: State, closest, references=None, sequential: boo
     """Velocities after what touches in `state` has met, all at once or `sequential`, pair after pair, and the forces under
     which motion goes on, a first guess whether or not they were solved; `closest` and `references` as in
     `detection.find`."""
-    here = detection.find(system, state, closest, references)
+    # the record of the step that ends here has its impact where its own closest points are: on flat spots a further
+    # iteration of Newton's method would move these by more than the certificate's tolerance
+    here = detection.find(system, state, closest, references, recorded=True)
     every, mass = _everything(system, state, here), bodies.mass_matrices(system, state)
     rows, joints = every.rows, joint_rows.joint_rows(system, state, mass)
     h = _SHORT * jnp.sqrt(system.length / system.acceleration)
