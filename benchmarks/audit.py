@@ -1,9 +1,10 @@
-"""An audit of trajectories that shares nothing with the solver: NumPy alone, bodies by their support functions.
+"""An audit of trajectories that shares nothing with the solver: NumPy alone, bodies by their
+support functions.
 
-Of every step it recomputes, from times, poses, velocities and contact records alone: the balance of momentum, the update of
-poses, the distance of every pair by two supporting planes and two points of the bodies, 0 <= p_n _|_ gap >= 0, the friction
-ellipsoid with its axes, maximum dissipation, and that no force but a closing contact's gives energy. What it imports of the
-library: nothing.
+Of every step it recomputes, from times, poses, velocities and contact records alone: the balance of
+momentum, the update of poses, the distance of every pair by two supporting planes and two points of
+the bodies, 0 <= p_n _|_ gap >= 0, the friction ellipsoid with its axes, maximum dissipation, and
+that no force but a closing contact's gives energy. What it imports of the library: nothing.
 """
 
 import dataclasses
@@ -22,7 +23,8 @@ class Plane:
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """One side of a contact: the number of the moving body and where the part sits on it, or a fixed `Plane`."""
+    """One side of a contact: the number of the moving body and where the part sits on it, or a
+    fixed `Plane`."""
 
     body: int | None
     solid: Solid | Plane
@@ -31,8 +33,8 @@ class Side:
 
 @dataclasses.dataclass(frozen=True)
 class Contact:
-    """`first` and `second`, in the order of the records; friction `mu` and semi-axes `e` (3,), the first along `direction`
-    (3,) in the frame of the first body, if it is not None."""
+    """`first` and `second`, in the order of the records; friction `mu` and semi-axes `e` (3,), the
+    first along `direction` (3,) in the frame of the first body, if it is not None."""
 
     first: Side
     second: Side
@@ -43,8 +45,8 @@ class Contact:
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """Masses (nb,) [kg], inertias (nb, 3) [kg m^2] about principal axes that are those of the bodies, gravity (3,)
-    [m/s^2], a length [m] of the bodies' size, and the contacts."""
+    """Masses (nb,) [kg], inertias (nb, 3) [kg m^2] about principal axes that are those of the
+    bodies, gravity (3,) [m/s^2], a length [m] of the bodies' size, and the contacts."""
 
     mass: np.ndarray
     inertia: np.ndarray
@@ -54,11 +56,12 @@ class World:
 
 
 def audit(world, trajectory, h):
-    """The largest violation of each law in any step of h [s], by name, dimensionless, and the number of the step.
+    """The largest violation of each law in any step of h [s], by name, dimensionless, and the
+    number of the step.
 
-    Units are m g h of impulses, g h of speeds, h sqrt(g L) of gaps and L of lengths; p_n and slips in their own size where
-    that is larger. Steps that stand for several shorter ones (`substeps`) have impulses at several instants: only their
-    end is audited, and that no impulse pulls.
+    Units are m g h of impulses, g h of speeds, h sqrt(g L) of gaps and L of lengths; p_n and slips
+    in their own size where that is larger. Steps that stand for several shorter ones (`substeps`)
+    have impulses at several instants: only their end is audited, and that no impulse pulls.
     """
     record, whole = trajectory.contacts, np.asarray(trajectory.stats.substeps) == 1
     turns = np.moveaxis(_matrices(trajectory.orientation), 1, 0)
@@ -85,8 +88,8 @@ def audit(world, trajectory, h):
 
 
 def gained(world, trajectory):
-    """The largest rise (), over its start, of the energy of motion and weight in a trajectory, relative to the energy of
-    motion at the start and sum m g L."""
+    """The largest rise (), over its start, of the energy of motion and weight in a trajectory,
+    relative to the energy of motion at the start and sum m g L."""
     turns = np.moveaxis(_matrices(trajectory.orientation), 1, 0)
     energy = np.cumsum(_energy_change(world, turns, trajectory.position, trajectory.velocity))
     motion = np.sum(_kinetic(world, turns[:, :1], trajectory.velocity[:1]))
@@ -144,8 +147,9 @@ def _kinetic(world, turns, velocity):
 
 
 def _energy_change(world, turns, x, velocity):
-    """Of motion and weight, in every step (n,) [J]. With momenta balanced at the end of the step, it is at most the work of
-    the contacts' impulses on the velocities there: weight and the terms of second order only take energy."""
+    """Of motion and weight, in every step (n,) [J]. With momenta balanced at the end of the step,
+    it is at most the work of the contacts' impulses on the velocities there: weight and the terms
+    of second order only take energy."""
     weight = np.sum(np.diff(x, axis=0) @ world.gravity * world.mass, axis=1)
     return np.sum(np.diff(_kinetic(world, turns, velocity), axis=0), axis=1) - weight
 
@@ -185,7 +189,8 @@ def _contact(world, contact, one, x, velocity, turns, units, whole):
     reach_1, out_1 = _seen(contact.first, n, one["point_1"], x, turns)
     reach_2, out_2 = _seen(contact.second, -n, one["point_2"], x, turns)
     planes = -reach_2 - reach_1  # no more than the distance of the bodies: these planes part them
-    apart = one["point_2"] - one["point_1"] - gap[:, None] * n  # their distance is no more than that of two points
+    # their distance is no more than that of two points
+    apart = one["point_2"] - one["point_1"] - gap[:, None] * n
     w, y, _, off = _slip(contact, one, x, velocity)
     off = _largest(off / np.array([1.0, 1.0, size]), 1)
     sigma, bound, rubs = np.linalg.norm(w, axis=1), contact.mu * p_n, np.linalg.norm(y, axis=1)
@@ -202,8 +207,8 @@ def _contact(world, contact, one, x, velocity, turns, units, whole):
 
 
 def _axes(contact, n, t, turns):
-    """Violation (n,) of |n| = |t| = 1, n.t = 0 and, where the ellipsoid has a direction, t along its projection, unless
-    that is shorter than a tenth: such directions orient nothing."""
+    """Violation (n,) of |n| = |t| = 1, n.t = 0 and, where the ellipsoid has a direction, t along
+    its projection, unless that is shorter than a tenth: such directions orient nothing."""
     worst = np.max([np.abs(np.sum(a * b, axis=1) - one) for a, b, one in ((n, n, 1), (t, t, 1), (n, t, 0))], axis=0)
     if contact.direction is None:
         return worst
@@ -227,8 +232,8 @@ def _seen(side, n, points, x, turns):
 
 
 def _slip(contact, one, x, velocity):
-    """Of side 2 against side 1: scaled slip (n, 3), scaled impulse (n, 3), both zero where there is no friction, the speed
-    apart (n,), and impulses where no friction is (n, 3)."""
+    """Of side 2 against side 1: scaled slip (n, 3), scaled impulse (n, 3), both zero where there is
+    no friction, the speed apart (n,), and impulses where no friction is (n, 3)."""
     n, t = one["normal"], one["tangent"]
     linear, spin = np.zeros_like(n), np.zeros_like(n)
     for side, point, sign in ((contact.first, one["point_1"], -1.0), (contact.second, one["point_2"], 1.0)):

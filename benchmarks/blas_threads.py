@@ -1,10 +1,12 @@
-"""What threads cost or save LAPACK's QR in the sizes that steps have, alone and with the cores shared.
+"""What threads cost or save LAPACK's QR in the sizes that steps have, alone and with the cores
+shared.
 
     python benchmarks/blas_threads.py
 
-`linear.damped_step` factorises a matrix (2 n, n + 1) for n unknowns. For each n and each number of threads, a Markdown row
-with the CPU time and the wall time of one, alone and while another process does the same: the least of the repeats, which
-a busy machine disturbs least, and the median, which says what waiting costs.
+`linear.damped_step` factorises a matrix (2 n, n + 1) for n unknowns. For each n and each number of
+threads, a Markdown row with the CPU time and the wall time of one, alone and while another process
+does the same: the least of the repeats, which a busy machine disturbs least, and the median, which
+says what waiting costs.
 """
 
 import multiprocessing

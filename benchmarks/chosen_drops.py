@@ -1,8 +1,10 @@
-"""Random drops of every kind of shape onto a plane, followed with chosen steps: does any run end early, and at what cost?
+"""Random drops of every kind of shape onto a plane, followed with chosen steps: does any run end
+early, and at what cost?
 
     python benchmarks/chosen_drops.py --tol 1e-5 --drops 4
 
-Prints a Markdown table for docs/benchmarks.md. The scenes are those of `drop_battery`, the first of each family.
+Prints a Markdown table for docs/benchmarks.md. The scenes are those of `drop_battery`, the first of
+each family.
 """
 
 import argparse
@@ -22,7 +24,8 @@ HEADER = (
 
 
 def follow(family, numbers, tol):
-    """A Markdown table row of these drops of a family, and the messages of those that ended early."""
+    """A Markdown table row of these drops of a family, and the messages of those that ended
+    early."""
     counts, seconds, penetration, gain, messages = [], [], 0.0, 0.0, []
     for number in tqdm(numbers, desc=family, leave=False, disable=None):
         scene, start = drop(family, "plane", number), time.perf_counter()
@@ -39,7 +42,8 @@ def follow(family, numbers, tol):
     steps, one_stage, solves = np.sum(counts, axis=0)
     row = (
         f"| {family} | {len(numbers)} | {len(messages)} | {steps} | {one_stage} | {solves} | "
-        f"{penetration:.0e} | {gain:.0e} | {np.median(seconds[1:] or seconds):.2f} |"  # the first one compiled
+        # the first one compiled
+        f"{penetration:.0e} | {gain:.0e} | {np.median(seconds[1:] or seconds):.2f} |"
     )
     return row, messages
 

@@ -1,10 +1,11 @@
-"""Closest points of every pair of shape classes, proved by weak duality; of nearly parallel faces; and of many ellipsoids.
+"""Closest points of every pair of shape classes, proved by weak duality; of nearly parallel faces;
+and of many ellipsoids.
 
     python benchmarks/closest_points.py --poses 100 --ellipsoids 1000000
 
-For any unit n the gap of two supporting planes, n.(c2 - c1) - h_1(n) - h_2(-n), bounds the distance from below, and the
-distance of any two points of the bodies bounds it from above: where they agree the answer is right, whatever found it.
-Prints the Markdown tables of docs/benchmarks.md.
+For any unit n the gap of two supporting planes, n.(c2 - c1) - h_1(n) - h_2(-n), bounds the distance
+from below, and the distance of any two points of the bodies bounds it from above: where they agree
+the answer is right, whatever found it. Prints the Markdown tables of docs/benchmarks.md.
 """
 
 import argparse
@@ -59,7 +60,8 @@ def frustum(bottom, top, height):
 
 
 def lens(radius, thickness):
-    """Support function of two caps of one radius: the nearer cap's ball where its normal reaches, else the rim."""
+    """Support function of two caps of one radius: the nearer cap's ball where its normal reaches,
+    else the rim."""
     centre, rim = radius - thickness / 2, np.sqrt(radius**2 - (radius - thickness / 2) ** 2)
     return round_with(lambda r, z: np.where(np.abs(z) * radius >= centre, radius - centre * np.abs(z), rim * r))
 
@@ -107,7 +109,8 @@ def quaternions(turns):
 
 
 def query(shape_1, shape_2):
-    """Compiled closest points of a batch, body 1 at the origin; compiled code flags what is not found instead of raising."""
+    """Compiled closest points of a batch, body 1 at the origin; compiled code flags what is not
+    found instead of raising."""
 
     @jit
     def compiled(origin, turn_1, between, turn_2):
@@ -121,7 +124,8 @@ def query(shape_1, shape_2):
 
 
 def at_gaps(ask, count, seed, least=1e-8):
-    """Poses with gaps from `least` to 10 m, log-uniform: body 2 is moved along the normal by what its gap lacks."""
+    """Poses with gaps from `least` to 10 m, log-uniform: body 2 is moved along the normal by what
+    its gap lacks."""
     turns_1, turns_2, directions, rng = random_poses(count, seed)
     gap = 10 ** rng.uniform(np.log10(least), 1, count)
     first = ask(turns_1, turns_2, APART * directions)
@@ -132,15 +136,16 @@ def at_gaps(ask, count, seed, least=1e-8):
 
 
 def bounds(found, h_1, h_2, turns_1, turns_2, between):
-    """Lower and upper bound (count,) of the distance that an answer proves if its points are in the bodies."""
+    """Lower and upper bound (count,) of the distance that an answer proves if its points are in the
+    bodies."""
     lower = np.sum(found.normal * between, axis=1)
     lower = lower - h_1(turns_1.inv().apply(found.normal)) - h_2(turns_2.inv().apply(-found.normal))
     return lower, np.linalg.norm(found.point_2 - found.point_1, axis=1)
 
 
 def outside(shape, turns, centre, points):
-    """How far (count,) points are outside a shape: its largest inequality over its slope there [m]; 0 for rounded shapes,
-    whose inequalities are those of their core."""
+    """How far (count,) points are outside a shape: its largest inequality over its slope there [m];
+    0 for rounded shapes, whose inequalities are those of their core."""
     if shape.shape_class.rounded:
         return np.zeros(len(points))
     body = turns.inv().apply(points - centre)
@@ -177,7 +182,8 @@ def all_pairs(poses):
 
 
 def ellipsoids(count, batch=10_000):
-    """Random axes from .05 to 1 m, apart by 1e-8 to 10 m or overlapping by up to the least axis; all errors by duality."""
+    """Random axes from .05 to 1 m, apart by 1e-8 to 10 m or overlapping by up to the least axis;
+    all errors by duality."""
     query = jit(lambda *batch: jax.lax.map(lambda one: _ellipsoid_query(*one), batch))
     lost, worst, seconds = 0, 0.0, 0.0
     for seed in tqdm(range(count // batch), disable=None):
@@ -201,7 +207,8 @@ def ellipsoids(count, batch=10_000):
 
 
 def nearly_parallel(poses):
-    """Body 2 3 m above body 1, `tilted`; then moved along the normal to gaps of 1e-8 to 1 m. A Markdown table row a pair."""
+    """Body 2 3 m above body 1, `tilted`; then moved along the normal to gaps of 1e-8 to 1 m. A
+    Markdown table row a pair."""
     print("| nearly parallel | poses | not found 3 m apart | at gaps to 1e-8 m | worst error by duality [m] |")
     print("|" + "---|" * 5)
     for name_1, name_2 in itertools.combinations_with_replacement(("box", "cylinder", "wedge", "frustum"), 2):
@@ -222,7 +229,8 @@ def nearly_parallel(poses):
 
 
 def tilted(count, rng):
-    """Turns about the vertical that leave faces, edges or diagonals horizontal but for 1e-12 to 1e-4."""
+    """Turns about the vertical that leave faces, edges or diagonals horizontal but for 1e-12 to
+    1e-4."""
     axes = rng.normal(size=(count, 3)) / np.sqrt(3)
     tilt = Rotation.from_rotvec(axes * 10 ** rng.uniform(-12, -4, (count, 1)))
     eighths = np.pi / 4 * np.stack([rng.integers(0, 8, count), 2 * rng.integers(0, 4, count)], axis=1)

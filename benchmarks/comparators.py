@@ -1,4 +1,5 @@
-"""What a step costs under every method: example 3, side by side; and how the cone solvers converge, and on 1064 contacts.
+"""What a step costs under every method: example 3, side by side; and how the cone solvers converge,
+and on 1064 contacts.
 
     python benchmarks/comparators.py
 
@@ -61,7 +62,8 @@ def large_pile():
 
 
 def convergence():
-    """Iterations of each solver, from no impulses, until the residual is below ever finer tolerances."""
+    """Iterations of each solver, from no impulses, until the residual is below ever finer
+    tolerances."""
     tolerances = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
     print("\n| solver, iterations to a residual of | " + " | ".join(f"{t:.0e}" for t in tolerances) + " |\n|" + "---|" * 6)
     pile = scenes.pile(3, 3, tilt=0.6)

@@ -1,4 +1,5 @@
-"""What gradients and batches cost: `python benchmarks/derivatives.py`. CPU seconds, the least of several runs."""
+"""What gradients and batches cost: `python benchmarks/derivatives.py`. CPU seconds, the least of
+several runs."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""Random drops of every kind of shape, onto a plane and onto each other: is any step lost, and at what cost?
+"""Random drops of every kind of shape, onto a plane and onto each other: is any step lost, and at
+what cost?
 
     python benchmarks/drop_battery.py --steps 300000 --save lost/
     python benchmarks/drop_battery.py --replay lost/box-onto-plane-17.npz
 
-Prints a Markdown table for docs/benchmarks.md. Every drop is seeded by its family and number, so that it can be repeated;
-the state before a lost step is saved with `--save` and stepped again with `--replay`.
+Prints a Markdown table for docs/benchmarks.md. Every drop is seeded by its family and number, so
+that it can be repeated; the state before a lost step is saved with `--save` and stepped again with
+`--replay`.
 """
 
 import argparse
@@ -81,7 +83,8 @@ ONTO = ("plane", "each other")
 
 @dataclasses.dataclass
 class Tally:
-    """What a family's drops add up to. Lengths [m]; `gain` relative to the energy at the start; `lost` the failures."""
+    """What a family's drops add up to. Lengths [m]; `gain` relative to the energy at the start;
+    `lost` the failures."""
 
     steps: int = 0
     seconds: list = dataclasses.field(default_factory=list)
@@ -131,7 +134,8 @@ HEADER = (
 
 
 def drop(family, onto, number, *, speed=5.0, spin=20.0):
-    """A scene of one drop: random pose, mu 0, .3 or 1, velocities up to `speed` [m/s] and `spin` [rad/s]."""
+    """A scene of one drop: random pose, mu 0, .3 or 1, velocities up to `speed` [m/s] and `spin`
+    [rad/s]."""
     rng = np.random.default_rng([list(FAMILIES).index(family), ONTO.index(onto), number])
     made = FAMILIES[family]()
     shape = {"shapes": made} if isinstance(made, list) else {"shape": made}
@@ -199,7 +203,8 @@ def replay(path):
 
 
 def whole(steps, *, only="", **settings):
-    """About `steps` steps over all families whose row begins with `only`: prints rows, returns what they add up to."""
+    """About `steps` steps over all families whose row begins with `only`: prints rows, returns what
+    they add up to."""
     cases, total = list(itertools.product(FAMILIES, ONTO, (0.01, 0.002))), Tally()
     print(HEADER)
     for family, onto, h in tqdm(cases, disable=None):

@@ -1,4 +1,5 @@
-"""The pictures of docs/gallery.md: what the examples draw when they are run, small enough to be kept."""
+"""The pictures of docs/gallery.md: what the examples draw when they are run, small enough to be
+kept."""
 
 import os
 import runpy

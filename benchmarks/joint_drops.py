@@ -1,10 +1,11 @@
 """Mechanisms thrown on a floor and on each other: steps lost, and what they cost.
 
-python benchmarks/joint_drops.py [--kinds chain doll ring pair] [--first 1] [--seeds 12] [--steps 400]
+python benchmarks/joint_drops.py [--kinds chain doll ring pair] [--first 1] [--seeds 12] [--steps
+400]
 
-A chain of five, joined in turn by hinges that rub and have limits and by ball joints; a rag doll of ten bodies, whose ball
-joints and hinges rub and whose elbows and knees have limits; a ring of six, closed by ball joints; and two chains of three
-that fall on each other.
+A chain of five, joined in turn by hinges that rub and have limits and by ball joints; a rag doll of
+ten bodies, whose ball joints and hinges rub and whose elbows and knees have limits; a ring of six,
+closed by ball joints; and two chains of three that fall on each other.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Thrown:
         self.turn, self.velocity = poses.matrices(self.quaternion), random.normal(size=3)
 
     def add(self, scene: ist.Scene, name: str, half_sizes, mass, place, height, quaternion=(1, 0, 0, 0)):
-        """An ellipsoid that touches the floor; `place` (3,) [m] and `quaternion` as it stands, lifted by a `height` [m]."""
+        """An ellipsoid that touches the floor; `place` (3,) [m] and `quaternion` as it stands,
+        lifted by a `height` [m]."""
         turned = product(self.quaternion, quaternion)
         position = self.turn @ np.asarray(place, float) + [0, 0, height]
         return scene.add_body(
@@ -152,7 +154,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--steps", type=int, default=400)
     given = parser.parse_args()
-    warnings.simplefilter("ignore", ist.OverlapWarning)  # links that no contact joins may pass through each other
+    # links that no contact joins may pass through each other
+    warnings.simplefilter("ignore", ist.OverlapWarning)
     stepper, lost, climbed, total = ist.GeometricallyImplicit(), 0, 0, 0
     print(f"h = {H} s; CPU time includes compiling\nkind   seed   steps   from other starts   worst violation   CPU [s]")
     for seed in range(given.first, given.first + given.seeds):

@@ -1,5 +1,6 @@
-"""Runs that are killed with SIGKILL at random moments and resumed: whether their files end with the bits of a run that was
-not. `python benchmarks/kills.py fixed 100` or `chosen 100`; a process takes most of its time to start."""
+"""Runs that are killed with SIGKILL at random moments and resumed: whether their files end with the
+bits of a run that was not. `python benchmarks/kills.py fixed 100` or `chosen 100`; a process takes
+most of its time to start."""
 
 from __future__ import annotations
 

@@ -3,9 +3,10 @@
     python benchmarks/mixed_battery.py --results mixed.jsonl
     python benchmarks/mixed_battery.py --replay 17 3
 
-Runs the scenes of `mixed_scenes` whose results the file does not hold yet, adds a line for each, and prints a Markdown table
-for docs/benchmarks.md of all that it holds: by how scenes start, the steps, how many are lost, the largest violations in the
-`audit`, and the times of the dearest step and of the dearest scene of 100 steps, without those of compiling.
+Runs the scenes of `mixed_scenes` whose results the file does not hold yet, adds a line for each,
+and prints a Markdown table for docs/benchmarks.md of all that it holds: by how scenes start, the
+steps, how many are lost, the largest violations in the `audit`, and the times of the dearest step
+and of the dearest scene of 100 steps, without those of compiling.
 """
 
 import argparse
@@ -65,7 +66,8 @@ fallback.climb = _timed
 
 
 def run(number, again, *, limit=LIMIT):
-    """The `again`-th scene of a structure, simulated and audited: its result, a dictionary for JSON."""
+    """The `again`-th scene of a structure, simulated and audited: its result, a dictionary for
+    JSON."""
     scene, world, h, start = draw(number, again)
     made, lost = structure(number), None
     _COMPILED.clear()
@@ -85,7 +87,8 @@ def run(number, again, *, limit=LIMIT):
     result = {"structure": number, "draw": again, "kinds": made.kinds, "place": made.place, "start": start}
     result |= {"size": float(world.length), "h": float(h * np.sqrt(GRAVITY / world.length)), "contacts": len(world.contacts)}
     result |= {"lost": lost, "compiling": round(_compiling(begun), 2), "seconds": round(wall - _compiling(begun), 2)}
-    result |= {"dearest": round(max(_DEAR, default=0.1), 2)}  # others come in calls of about a tenth of a second
+    # others come in calls of about a tenth of a second
+    result |= {"dearest": round(max(_DEAR, default=0.1), 2)}
     result |= {"steps": 0 if trajectory is None else len(trajectory), "worst": {}, "wrong": [], "gained": 0.0}
     if result["steps"]:
         laws = audit.audit(world, trajectory, h)

@@ -1,8 +1,9 @@
-"""Random scenes of two to eight mixed bodies, each twice: for the library, and as an auditor's solids.
+"""Random scenes of two to eight mixed bodies, each twice: for the library, and as an auditor's
+solids.
 
-Each structure (classes of bodies, compounds, floor, incline, corner or bin) can be drawn many times: sizes from 1e-3 to
-100 m, mass ratios to 1e4, friction to mu = 2, isotropic or not, h sqrt(g/L) from 1e-3 to .3; at rest, dropped, thrown or
-stacked.
+Each structure (classes of bodies, compounds, floor, incline, corner or bin) can be drawn many
+times: sizes from 1e-3 to 100 m, mass ratios to 1e4, friction to mu = 2, isotropic or not, h
+sqrt(g/L) from 1e-3 to .3; at rest, dropped, thrown or stacked.
 """
 
 import dataclasses
@@ -95,7 +96,8 @@ RANDOM = 40
 
 
 def structure(number):
-    """Two to eight bodies of at most three kinds; in bins and corners fewer, as every pair is declared."""
+    """Two to eight bodies of at most three kinds; in bins and corners fewer, as every pair is
+    declared."""
     if number >= RANDOM:
         return MORE[number - RANDOM]
     rng = np.random.default_rng([1, number])
@@ -177,7 +179,8 @@ def _contact(first, second, law):
 
 
 def _poses(rng, start, bodies, L, h):
-    """(position, quaternion, velocity) of every body: none overlap, and what flies arrives within the run."""
+    """(position, quaternion, velocity) of every body: none overlap, and what flies arrives within
+    the run."""
     radii = [max(np.linalg.norm(at) + solid.radius for _, solid, at in parts) for parts in bodies]
     down, up, speed = np.array([0, 0, -1.0]), np.array([0, 0, 1.0]), np.sqrt(GRAVITY * L)
     below = [max(solid.support(down) + at @ down for _, solid, at in parts) for parts in bodies]

@@ -1,4 +1,5 @@
-"""A robot of all joints, moved by MuJoCo's Runge-Kutta integration and by RadauContact: how far apart they get."""
+"""A robot of all joints, moved by MuJoCo's Runge-Kutta integration and by RadauContact: how far
+apart they get."""
 
 import tempfile
 from pathlib import Path
@@ -45,7 +46,8 @@ ROBOT = """
 
 
 def main() -> None:
-    """Prints, for each body, the largest difference of a rotation's entries and of the centre of mass."""
+    """Prints, for each body, the largest difference of a rotation's entries and of the centre of
+    mass."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "robot.xml"
         path.write_text(ROBOT)

@@ -1,12 +1,14 @@
-"""Single changes of the library that its tests must see: each is made in a copy, and those that no test sees are named.
+"""Single changes of the library that its tests must see: each is made in a copy, and those that no
+test sees are named.
 
     python benchmarks/mutations.py                 all of `mutations.toml`, half an hour of one core
     python benchmarks/mutations.py gears closes    those whose file, text or name has one of the words
 
-A change is a `file`, the `old` text, which must stand there exactly once, the `new` one, and the `tests` that know the file.
-Before it, these must pass as they are. Of a change that no result can show, as where only the work to a solution changes,
-`unseen` says why; it is made all the same. The exit status is 1 if a change survives that has no such reason, and 2 if a
-text is not found once or tests fail without a change.
+A change is a `file`, the `old` text, which must stand there exactly once, the `new` one, and the
+`tests` that know the file. Before it, these must pass as they are. Of a change that no result can
+show, as where only the work to a solution changes, `unseen` says why; it is made all the same. The
+exit status is 1 if a change survives that has no such reason, and 2 if a text is not found once or
+tests fail without a change.
 """
 
 import os
@@ -25,7 +27,8 @@ LONGEST = 1800.0  # [s] of tests: a change may make a loop endless, and then is 
 
 
 def changes(words: list[str]) -> list[dict]:
-    """Those of the table that have one of the words, or all. Exits where a text does not stand once in its file."""
+    """Those of the table that have one of the words, or all. Exits where a text does not stand once
+    in its file."""
     found = tomllib.loads(TABLE.read_text())["change"]
     if words:
         found = [of for of in found if any(word in f"{of['file']} {of['old']} {of['name']}" for word in words)]
@@ -38,7 +41,8 @@ def changes(words: list[str]) -> list[dict]:
 
 
 def passes(copy: Path, tests: list[str]) -> bool:
-    """Whether tests pass in the copy, up to the first that does not; programs that were compiled before are used again."""
+    """Whether tests pass in the copy, up to the first that does not; programs that were compiled
+    before are used again."""
     command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-x", "-o", f"cache_dir={ROOT / '.pytest_cache'}", *tests]
     environment = os.environ | {"PYTHONPATH": str(copy), "OPENBLAS_NUM_THREADS": "1"}
     try:

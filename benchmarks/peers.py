@@ -1,24 +1,28 @@
-"""Other simulators on scenes of `implicit_stepper.paper.comparisons`: MuJoCo and Drake, from PyPI (`.[bench]`).
+"""Other simulators on scenes of `implicit_stepper.paper.comparisons`: MuJoCo and Drake, from PyPI
+(`.[bench]`).
 
-Each peer is a function of a case's name and of its accuracy setting, which returns a `Run`. A first run records the motion
-and warms up; those that are timed step and do nothing else. Both model contact as compliant, so their error has a part that
-a shorter step removes only because the settings below stiffen the contact with it.
+Each peer is a function of a case's name and of its accuracy setting, which returns a `Run`. A first
+run records the motion and warms up; those that are timed step and do nothing else. Both model
+contact as compliant, so their error has a part that a shorter step removes only because the
+settings below stiffen the contact with it.
 
-MuJoCo has neither a superquadric nor a support function of one's own, and Drake neither of them; a mesh would be another
-body. Drake's point contact has no drilling friction: its `two-spheres` is example 3 with e_r = 0, where both contacts may
-roll, another motion.
+MuJoCo has neither a superquadric nor a support function of one's own, and Drake neither of them; a
+mesh would be another body. Drake's point contact has no drilling friction: its `two-spheres` is
+example 3 with e_r = 0, where both contacts may roll, another motion.
 
-MuJoCo. Elliptic cones, Newton's solver to 1e-12; `condim` 4 gives the same friction ellipsoid as ours where e_r > 0. Tried,
-at steps of 1 and .1 ms: Euler, implicitfast, RK4; `solref` in both forms, stiffness 1e3 to 1e7 [1/s^2], damping ratio .05
-to 10 and time constants of 2 to 20 steps; `solimp` .1 to .9999; `impratio` 1 to 1e4; the friction dimensions damped like the
-normal (the default) or apart (`solreffriction`). What matters most is the last: damped alike, a sliding contact is lifted
-(by the relaxed cone) and chatters, which leaves 1 to 3 cm in example 3 whatever the step. Euler's method is best for its
-price: RK4 takes four times as long and gains less.
+MuJoCo. Elliptic cones, Newton's solver to 1e-12; `condim` 4 gives the same friction ellipsoid as
+ours where e_r > 0. Tried, at steps of 1 and .1 ms: Euler, implicitfast, RK4; `solref` in both
+forms, stiffness 1e3 to 1e7 [1/s^2], damping ratio .05 to 10 and time constants of 2 to 20 steps;
+`solimp` .1 to .9999; `impratio` 1 to 1e4; the friction dimensions damped like the normal (the
+default) or apart (`solreffriction`). What matters most is the last: damped alike, a sliding contact
+is lifted (by the relaxed cone) and chatters, which leaves 1 to 3 cm in example 3 whatever the step.
+Euler's method is best for its price: RK4 takes four times as long and gains less.
 
-Drake. Point contact. Tried: TAMSI, SAP (near-rigid threshold 0, relaxation times of 1 to 1000 steps), Lagged and Similar;
-stiffness 1e4 to 1e8 N/m, dissipation 0 to 100 s/m, stiction tolerance 1e-3 to 1e-5 m/s; continuous: CENIC, runge_kutta3,
-implicit_euler and radau3. Lagged and Similar gain nothing over SAP on the ellipsoid, and Lagged is 9 cm off on the stiff
-ball; the last three integrators, tried on the ellipsoid, were slower for their error than what is kept.
+Drake. Point contact. Tried: TAMSI, SAP (near-rigid threshold 0, relaxation times of 1 to 1000
+steps), Lagged and Similar; stiffness 1e4 to 1e8 N/m, dissipation 0 to 100 s/m, stiction tolerance
+1e-3 to 1e-5 m/s; continuous: CENIC, runge_kutta3, implicit_euler and radau3. Lagged and Similar
+gain nothing over SAP on the ellipsoid, and Lagged is 9 cm off on the stiff ball; the last three
+integrators, tried on the ellipsoid, were slower for their error than what is kept.
 """
 
 import logging
@@ -35,7 +39,8 @@ SAMPLES = 200  # of the motion in which MuJoCo's error is looked for; Drake reco
 
 @dataclass(frozen=True)
 class Run:
-    """time (n,) [s], position (n, 3) [m] of the moving body; seconds (repeats,) [s] of wall time, stepping alone."""
+    """time (n,) [s], position (n, 3) [m] of the moving body; seconds (repeats,) [s] of wall time,
+    stepping alone."""
 
     time: np.ndarray
     position: np.ndarray
@@ -44,8 +49,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Peer:
-    """`run(case, setting, repeats)`; `settings`: the steps [s], or accuracies if `adaptive`, to compare at. `unlike`: why
-    it solves another problem, by case."""
+    """`run(case, setting, repeats)`; `settings`: the steps [s], or accuracies if `adaptive`, to
+    compare at. `unlike`: why it solves another problem, by case."""
 
     run: Callable[[str, float, int], Run]
     settings: tuple[float, ...]
@@ -55,8 +60,8 @@ class Peer:
 
 @dataclass(frozen=True)
 class _Problem:
-    """What `scenes` builds, as numbers: the moving body is an ellipsoid of `semi_axes` [m]; `spheres` are the fixed ones,
-    radius and centre [m], in place of the plane z = 0 if any."""
+    """What `scenes` builds, as numbers: the moving body is an ellipsoid of `semi_axes` [m];
+    `spheres` are the fixed ones, radius and centre [m], in place of the plane z = 0 if any."""
 
     semi_axes: tuple[float, float, float]
     mu: float
@@ -79,7 +84,8 @@ _PROBLEMS = {
 
 
 def _start(case: str):
-    """Position (3,) [m], unit quaternion (4,), velocity (6,) [m/s, rad/s], and principal moments (3,) [kg m^2] at 1 kg."""
+    """Position (3,) [m], unit quaternion (4,), velocity (6,) [m/s, rad/s], and principal moments
+    (3,) [kg m^2] at 1 kg."""
     system, state = CASES[case].scene().build()
     return (
         *(np.asarray(value)[0] for value in (state.position, state.orientation, state.velocity)),
@@ -93,7 +99,8 @@ def _timed(advance: Callable[[], None]) -> float:
     return time.perf_counter() - start
 
 
-# By case: damping ratio of the normal, damping of the friction dimensions [1/s] at a step h [s], impedance.
+# By case: damping ratio of the normal, damping of the friction dimensions [1/s] at a step h [s],
+# impedance.
 _MUJOCO = {
     "two-spheres": (1.0, lambda h: min(h**-0.5, 100.0), 0.9),
     "ellipsoid": (1.0, lambda h: 0.3 / h, 0.5),
@@ -114,7 +121,8 @@ def mujoco(case: str, h: float, repeats: int = 1) -> Run:
         data.qpos[:] = np.concatenate([position, quaternion])
         turned = np.empty(3)
         mujoco.mju_rotVecQuat(turned, velocity[3:], quaternion * [1.0, -1.0, -1.0, -1.0])
-        data.qvel[:] = np.concatenate([velocity[:3], turned])  # its angular velocity is in body axes
+        # its angular velocity is in body axes
+        data.qvel[:] = np.concatenate([velocity[:3], turned])
         return data
 
     data = begin()
@@ -165,8 +173,8 @@ def _mjcf(case: str, h: float) -> str:
 
 @dataclass(frozen=True)
 class _Contact:
-    """Drake's point contact: stiffness [N/m] and dissipation [s/m] of a contact, stiction tolerance [m/s], and SAP's
-    relaxation time in steps."""
+    """Drake's point contact: stiffness [N/m] and dissipation [s/m] of a contact, stiction tolerance
+    [m/s], and SAP's relaxation time in steps."""
 
     stiffness: float
     dissipation: float
@@ -175,8 +183,8 @@ class _Contact:
 
 
 def drake(scheme: str, contact: Callable[[float], _Contact]) -> Callable[[str, float, int], Run]:
-    """Drake's discrete approximation `scheme`, tamsi or sap, at a step, or its error-controlled integrator cenic at an
-    accuracy."""
+    """Drake's discrete approximation `scheme`, tamsi or sap, at a step, or its error-controlled
+    integrator cenic at an accuracy."""
 
     def run(case: str, setting: float, repeats: int = 1) -> Run:
         times, positions = [], []
@@ -203,7 +211,8 @@ def _drake_simulator(case: str, scheme: str, setting: float, contact: _Contact):
     """A simulator at the case's start, and a function for the position (3,) [m]."""
     import pydrake.all as pydrake
 
-    logging.getLogger("drake").setLevel(logging.ERROR)  # it warns that half spaces do not touch deformable bodies
+    # it warns that half spaces do not touch deformable bodies
+    logging.getLogger("drake").setLevel(logging.ERROR)
     adaptive, problem = scheme == "cenic", _PROBLEMS[case]
     builder = pydrake.DiagramBuilder()
     plant, _ = pydrake.AddMultibodyPlantSceneGraph(builder, 0.0 if adaptive else setting)
@@ -231,7 +240,8 @@ def _drake_simulator(case: str, scheme: str, setting: float, contact: _Contact):
             friction=pydrake.CoulombFriction(problem.mu, problem.mu),
         )
         if scheme == "sap":
-            properties.AddProperty("material", "relaxation_time", contact.relaxation * setting / 2.0)  # they add up
+            # they add up
+            properties.AddProperty("material", "relaxation_time", contact.relaxation * setting / 2.0)
         plant.RegisterCollisionGeometry(owner, pose, shape, f"shape {number}", properties)
     plant.mutable_gravity_field().set_gravity_vector(problem.gravity)
     plant.Finalize()
@@ -247,13 +257,14 @@ def _drake_simulator(case: str, scheme: str, setting: float, contact: _Contact):
 
 
 def _fixed(_: float) -> _Contact:
-    """So stiff and dissipative that bodies neither bounce nor sink by more than 1e-6 m; SAP dissipates by its relaxation
-    time instead."""
+    """So stiff and dissipative that bodies neither bounce nor sink by more than 1e-6 m; SAP
+    dissipates by its relaxation time instead."""
     return _Contact(1e7, 100.0, relaxation=100.0)
 
 
 def _adaptive(accuracy: float) -> _Contact:
-    """CENIC takes ever shorter steps to land on a stiffer contact: it pays at high accuracy only."""
+    """CENIC takes ever shorter steps to land on a stiffer contact: it pays at high accuracy
+    only."""
     return _Contact(1e5 if accuracy > 1e-8 else 1e6, 10.0)
 
 

@@ -2,8 +2,9 @@
 
     python benchmarks/piles.py [spheres|mixed] [bodies ...]
 
-Bodies fall into a bin of five planes and settle; every two may touch, and pairs are found step by step. Prints a Markdown
-table for docs/benchmarks.md: milliseconds of CPU a step, after the programs are compiled.
+Bodies fall into a bin of five planes and settle; every two may touch, and pairs are found step by
+step. Prints a Markdown table for docs/benchmarks.md: milliseconds of CPU a step, after the programs
+are compiled.
 """
 
 import itertools
@@ -53,7 +54,8 @@ def pile(count, kind, mu):
 def row(count, kind, mu, steps):
     """A line of the table."""
     scene, stepper = pile(count, kind, mu), ist.GeometricallyImplicit(jacobian="sparse", tolerance=1e-11)
-    ist.simulate(scene, stepper, h=H, duration=8 * H, progress=False)  # compiles most of what the run calls
+    # compiles most of what the run calls
+    ist.simulate(scene, stepper, h=H, duration=8 * H, progress=False)
     begun = time.process_time()
     run = ist.simulate(scene, stepper, h=H, duration=steps * H, on_failure="return")
     spent = (time.process_time() - begun) / max(len(run), 1) * 1e3

@@ -3,9 +3,9 @@
     python benchmarks/readme_numbers.py            all: four minutes
     python benchmarks/readme_numbers.py --quick    without timings and the test of 200 000 steps
 
-Writes benchmarks/readme_numbers.json, of which README's claims are made: `CLAIMS` has their wording. The command prints each
-claim that README does not state in these words and numbers. tests/test_readme.py compares the two without measuring, and
-measures what takes seconds again.
+Writes benchmarks/readme_numbers.json, of which README's claims are made: `CLAIMS` has their
+wording. The command prints each claim that README does not state in these words and numbers.
+tests/test_readme.py compares the two without measuring, and measures what takes seconds again.
 """
 
 import argparse
@@ -59,11 +59,13 @@ CLAIMS = (
     "A step of example 3 at h = .01 costs {step_residuals:.0f} evaluations of its residual "
     "({step_microseconds:.0f} microseconds on one core) and {step_jacobians:.1f} Jacobians",
 )
-ROUNDING = ("disc_drift", "disc_gap", "spin_error", "torque_error", "violation")  # what rounding makes of 0
+# what rounding makes of 0
+ROUNDING = ("disc_drift", "disc_gap", "spin_error", "torque_error", "violation")
 
 
 def reproduction():
-    """The rows of `implicit-stepper reproduce`, and a `violation` of all steps of the three examples at four h."""
+    """The rows of `implicit-stepper reproduce`, and a `violation` of all steps of the three
+    examples at four h."""
     rows = {name: reproduce.CASES[name].run(False)[1] for name in ("spin", "disc", "two-spheres")}
     order = {row.quantity: row for row in order_five.order_five(False)[1]}
 
@@ -125,7 +127,8 @@ def block():
 
 
 def timings():
-    """Example 3: seconds of a whole run at tol = 1e-8, and a first-order step against its residual, on one core."""
+    """Example 3: seconds of a whole run at tol = 1e-8, and a first-order step against its residual,
+    on one core."""
     import step_cost
 
     step_cost.on({min(step_cost.CORES)})

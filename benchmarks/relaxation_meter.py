@@ -1,10 +1,11 @@
-"""The relaxation meter: at which gap do contacts that carry really sit, and at which do a method's own equations put them?
+"""The relaxation meter: at which gap do contacts that carry really sit, and at which do a method's
+own equations put them?
 
     python benchmarks/relaxation_meter.py
 
-A cone complementarity step asks psi/h + v_n = mu |w| of the gap psi at its start: it leads to the linearised gap mu h |w|.
-Balls curve away from the planes in which that is measured, which geometry adds; the implicit step's gap is not linearised.
-Prints the Markdown table of docs/steppers.md.
+A cone complementarity step asks psi/h + v_n = mu |w| of the gap psi at its start: it leads to the
+linearised gap mu h |w|. Balls curve away from the planes in which that is measured, which geometry
+adds; the implicit step's gap is not linearised. Prints the Markdown table of docs/steppers.md.
 """
 
 import os
@@ -46,7 +47,8 @@ def meter(scene_name, method):
 
 
 def curving(system, run, linear):
-    """How much farther apart (n, nc) [m] two balls are than their linearised gap says, as their centres pass each other."""
+    """How much farther apart (n, nc) [m] two balls are than their linearised gap says, as their
+    centres pass each other."""
     extra, bodies, d = np.zeros_like(run.contacts.gap), contact_bodies(system), run.position.shape[-1]
     speeds = np.concatenate([run.velocity[1:, :, :d], np.zeros((len(run), 1, d))], axis=1)
     for group in system.groups:

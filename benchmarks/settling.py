@@ -3,9 +3,9 @@
     python benchmarks/settling.py
     python benchmarks/settling.py "10 balls" dominoes
 
-Prints a Markdown table for docs/benchmarks.md: milliseconds of CPU a step after the programs are compiled, in the
-cheapest and the dearest of the repeats; which part of the steps took a Jacobian, how many Jacobians those took, and how
-many steps another start than the warm one.
+Prints a Markdown table for docs/benchmarks.md: milliseconds of CPU a step after the programs are
+compiled, in the cheapest and the dearest of the repeats; which part of the steps took a Jacobian,
+how many Jacobians those took, and how many steps another start than the warm one.
 """
 
 import dataclasses
@@ -51,7 +51,8 @@ def balls_in_a_bin(count):
 
 
 def balls_on_a_floor(count):
-    """Spheres of 5 cm that roll on a floor and never meet, of which the scene says nothing but the floor."""
+    """Spheres of 5 cm that roll on a floor and never meet, of which the scene says nothing but the
+    floor."""
     scene, rng = ist.Scene(), np.random.default_rng(0)
     ground = floor(scene)
     for number in range(count):
@@ -62,7 +63,8 @@ def balls_on_a_floor(count):
 
 
 def dominoes(count, spin=8.0):
-    """Boxes of 2 x 6 x 12 cm in a row, 4 cm apart, of which the first tips at `spin` [rad/s] about its lower edge."""
+    """Boxes of 2 x 6 x 12 cm in a row, 4 cm apart, of which the first tips at `spin` [rad/s] about
+    its lower edge."""
     scene = ist.Scene()
     ground, half, last = floor(scene), (0.01, 0.03, 0.06), None
     for number in range(count):

@@ -1,4 +1,5 @@
-"""Convex bodies for an audit: their support functions and how far points are outside, in NumPy alone."""
+"""Convex bodies for an audit: their support functions and how far points are outside, in NumPy
+alone."""
 
 import dataclasses
 import itertools
@@ -9,8 +10,9 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Solid:
-    """A convex body in its own coordinates [m]: `support(n)` = max n.x over it, for n (..., 3); `outside(x)`, at most 0 for
-    points in it and near its surface a length [m]; `radius` [m] of a ball around the origin that holds it."""
+    """A convex body in its own coordinates [m]: `support(n)` = max n.x over it, for n (..., 3);
+    `outside(x)`, at most 0 for points in it and near its surface a length [m]; `radius` [m] of a
+    ball around the origin that holds it."""
 
     support: Callable
     outside: Callable
@@ -59,7 +61,8 @@ def box(half_sizes):
 
 
 def frustum(bottom, top, low, high):
-    """A solid of revolution between a disc of radius `bottom` at z = low and one of radius `top` at z = high."""
+    """A solid of revolution between a disc of radius `bottom` at z = low and one of radius `top` at
+    z = high."""
     slant = np.hypot(1.0, (bottom - top) / (high - low))
 
     def support(n):

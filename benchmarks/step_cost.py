@@ -1,10 +1,11 @@
-"""What a step of the paper's example 3 costs, against one evaluation of its residual, measured side by side on one core.
+"""What a step of the paper's example 3 costs, against one evaluation of its residual, measured side
+by side on one core.
 
     python benchmarks/step_cost.py
 
-Prints Markdown tables for docs/benchmarks.md: the cost of a step, of the two forms of the friction rows, of compiling with
-and without the option of `compilation`, and of first calls of `simulate`. Every figure is the median of the
-repeats with its range.
+Prints Markdown tables for docs/benchmarks.md: the cost of a step, of the two forms of the friction
+rows, of compiling with and without the option of `compilation`, and of first calls of `simulate`.
+Every figure is the median of the repeats with its range.
 """
 
 import dataclasses
@@ -78,7 +79,8 @@ def repeated_residual(count):
 
 
 def example_3(*, friction, tolerance, h):
-    """Times [s] of a step and of a residual, measured in turn, and the Jacobians of every step that is solved."""
+    """Times [s] of a step and of a residual, measured in turn, and the Jacobians of every step that
+    is solved."""
     system, state = jax.tree.map(jnp.asarray, scenes.two_spheres().build())
     stepper, steps = ist.GeometricallyImplicit(friction=friction, tolerance=tolerance), round(4 / h)
     memory, run = jit(stepper.init)(system, state), rollout(stepper, h, steps)
@@ -91,7 +93,8 @@ def example_3(*, friction, tolerance, h):
 
 
 def step_table():
-    """Microseconds a step and residual evaluations a step, for both friction forms, two tolerances and three h."""
+    """Microseconds a step and residual evaluations a step, for both friction forms, two tolerances
+    and three h."""
     print(
         "| friction rows | tolerance | h [s] | us a step | residual evaluations a step | Jacobians, mean / max | "
         "steps with any [%] | steps lost |"
@@ -110,7 +113,8 @@ def step_table():
 
 
 def compile_table():
-    """Seconds to trace and to compile one step of example 3, with and without the emitter option."""
+    """Seconds to trace and to compile one step of example 3, with and without the emitter
+    option."""
     system, state = jax.tree.map(jnp.asarray, scenes.two_spheres().build())
     stepper = ist.GeometricallyImplicit()
     memory = jit(stepper.init)(system, state)
@@ -119,7 +123,8 @@ def compile_table():
     for name, options in (("none", None), ("xla_cpu_use_fusion_emitters=False", {"xla_cpu_use_fusion_emitters": False})):
         traced, compiled = [], []
         for number in range(3):
-            fresh = dataclasses.replace(stepper, sweeps=60 + number)  # another program each time, so nothing is cached
+            # another program each time, so nothing is cached
+            fresh = dataclasses.replace(stepper, sweeps=60 + number)
             start = time.perf_counter()
             lowered = jax.jit(fresh.step, compiler_options=options).lower(system, state, memory, 0.01)
             middle = time.perf_counter()
@@ -158,8 +163,8 @@ FIRST_CALLS = {
 
 
 def first_calls():
-    """Seconds of a first `simulate` of 1 s with nothing compiled, and of the second; each time in a process of its own, with
-    one core and with all."""
+    """Seconds of a first `simulate` of 1 s with nothing compiled, and of the second; each time in a
+    process of its own, with one core and with all."""
     print(f"| first call of `simulate` | one core [s] | {len(CORES)} cores [s] | second call, one core [s] |")
     print("|---|---|---|---|")
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as fresh:

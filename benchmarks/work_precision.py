@@ -1,11 +1,13 @@
-"""Error against wall time: every method of this package, adaptive steps, and other simulators, on four exact solutions.
+"""Error against wall time: every method of this package, adaptive steps, and other simulators, on
+four exact solutions.
 
     python benchmarks/work_precision.py [--only CASE] [--quick] [--figure FILE]
 
-Prints a Markdown table and draws docs/figures/work-precision.png. Every program is compiled and warm before it is timed, on
-one core. Times of this package are of `simulate` as a whole, with building the scene and certifying every step; those of
-the peers are of stepping alone. Errors are distances [m] of the body's centre from the exact solution: at the end of the
-case, and the largest at the run's own times (of adaptive steps: at `SAMPLES` even times of the dense output).
+Prints a Markdown table and draws docs/figures/work-precision.png. Every program is compiled and
+warm before it is timed, on one core. Times of this package are of `simulate` as a whole, with
+building the scene and certifying every step; those of the peers are of stepping alone. Errors are
+distances [m] of the body's centre from the exact solution: at the end of the case, and the largest
+at the run's own times (of adaptive steps: at `SAMPLES` even times of the dense output).
 """
 
 import argparse
@@ -42,15 +44,16 @@ TITLES = {
 }
 STEPS = (0.02, 0.01, 0.005, 0.0025, 0.00125)
 SAMPLES = 201
-# Steppers that choose their steps, and the tolerances `tol` they are run at: the one place to add another.
+# Steppers that choose their steps, and the tolerances `tol` they are run at: the one place to add
+# another.
 ADAPTIVE = {"radau": ist.RadauContact()}
 TOLERANCES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One run: wall times [s] of its repeats, error [m] at the end of the case and the largest [m]; `comparable`: whether it
-    solved the same problem."""
+    """One run: wall times [s] of its repeats, error [m] at the end of the case and the largest [m];
+    `comparable`: whether it solved the same problem."""
 
     case: str
     method: str
@@ -173,7 +176,8 @@ def figure(rows) -> Figure:
 
 
 def _looks():
-    """By method: fixed steps thin and solid, adaptive steps thick and black, other simulators dashed."""
+    """By method: fixed steps thin and solid, adaptive steps thick and black, other simulators
+    dashed."""
     marks = "osD^vPX*"
     looks = {
         name: {"color": COLOURS[i % len(COLOURS)], "marker": marks[i % 8], "markersize": 4.0, "linewidth": 1.1}

@@ -1,4 +1,5 @@
-"""A bowling ball that hooks into a pin: it lands, slides under its spin and rolls, and Newton's method aims the throw."""
+"""A bowling ball that hooks into a pin: it lands, slides under its spin and rolls, and Newton's
+method aims the throw."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,8 @@ stepper = ist.GeometricallyImplicit()
 
 
 def missed(throw):
-    """By how much [m] a throw misses, given its speeds along and across the lane [m/s]; and again, with the track."""
+    """By how much [m] a throw misses, given its speeds along and across the lane [m/s]; and again,
+    with the track."""
     velocity = jnp.concatenate([throw, jnp.array([0.0, -20.0, 5.0, 0.0])])
     own, begun = changed(system, start, {"velocity": velocity[None]})
     path = ist.rollout(own, stepper, H, STEPS, start=begun).states.position[:, 0, :2]

@@ -1,4 +1,5 @@
-"""A bowling ball is dropped onto the lane at speed: it lands, slides and rolls, with steps that end on these events."""
+"""A bowling ball is dropped onto the lane at speed: it lands, slides and rolls, with steps that end
+on these events."""
 
 import numpy as np
 
@@ -19,7 +20,8 @@ ball = scene.add_body(
 scene.add_contact(lane, ball, friction=MU)
 trajectory = ist.simulate(scene, ist.RadauContact(), tol=1e-8, duration=2.5)
 
-# landing at u, friction takes mu u from the speed and gives 5/2 mu u to the spin; slip then falls at 7/2 mu g
+# landing at u, friction takes mu u from the speed and gives 5/2 mu u to the spin; slip then falls
+# at 7/2 mu g
 lands = np.sqrt(2 * HEIGHT / 9.81)
 rolls = lands + (SPEED - 3.5 * MU * 9.81 * lands) / (3.5 * MU * 9.81)
 

@@ -1,4 +1,5 @@
-"""The stepper by hand, and under `vmap`: 16 spins of the sphere of example 2 in one compiled batch."""
+"""The stepper by hand, and under `vmap`: 16 spins of the sphere of example 2 in one compiled
+batch."""
 
 import dataclasses
 
@@ -14,7 +15,8 @@ spins = jnp.linspace(0.0, 1.962, 16)
 
 
 def final_velocity(spin, steps=10, h=0.07):
-    """Velocity (6,) of the sphere after `steps` steps from a spin [rad/s], and whether every step was solved."""
+    """Velocity (6,) of the sphere after `steps` steps from a spin [rad/s], and whether every step
+    was solved."""
     start = dataclasses.replace(state, velocity=jnp.asarray(state.velocity).at[0, 5].set(spin))
 
     def step(carry, _):

@@ -8,7 +8,8 @@ costs = jnp.array([2.0, 9.5])  # [EUR a unit]; demand price is 10 - q1 - q2
 
 
 def marginal_loss(q):
-    """F(q) (2,): minus each firm's marginal profit; a firm that sells, q_i > 0, has F_i = 0, else F_i >= 0."""
+    """F(q) (2,): minus each firm's marginal profit; a firm that sells, q_i > 0, has F_i = 0, else
+    F_i >= 0."""
     return costs - (10 - jnp.sum(q) - q)
 
 

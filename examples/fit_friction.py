@@ -1,4 +1,5 @@
-"""Friction mu, drilling axis e_r and a semi-axis of a body from a recorded motion, by least squares with exact gradients."""
+"""Friction mu, drilling axis e_r and a semi-axis of a body from a recorded motion, by least squares
+with exact gradients."""
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +33,8 @@ system, start = scene(0.3, 0.1, 0.23).build()
 
 @jax.jit
 def motion(unknowns):
-    """Positions and velocities of a rollout, less the recorded ones, and again: a value beside its derivative."""
+    """Positions and velocities of a rollout, less the recorded ones, and again: a value beside its
+    derivative."""
     values = {"mu": unknowns[0], "e_r": unknowns[1], "shape of body": jnp.array([*AXES[:2], unknowns[2]])}
     own, begun = changed(system, start, values)
     states = ist.rollout(own, stepper, H, STEPS, start=begun).states

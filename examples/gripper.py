@@ -5,8 +5,10 @@ import numpy as np
 import implicit_stepper as ist
 import shapes
 
-AXES, MASS, MU = (0.04, 0.05, 0.07), 0.6, 0.5  # of the ellipsoid [m], [kg], of its friction on the fingers
-PAD, OPEN, GRIP = (0.012, 0.03, 0.05), 0.03, 20.0  # of a finger [m], its way to the ellipsoid [m], [N]
+# of the ellipsoid [m], [kg], of its friction on the fingers
+AXES, MASS, MU = (0.04, 0.05, 0.07), 0.6, 0.5
+# of a finger [m], its way to the ellipsoid [m], [N]
+PAD, OPEN, GRIP = (0.012, 0.03, 0.05), 0.03, 20.0
 LIFTS, DROPS, END = 0.4, 1.5, 2.2  # [s]
 
 
@@ -18,7 +20,8 @@ def way(begins, takes):
 scene = ist.Scene()
 floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
 egg = scene.add_body(name="egg", shape=shapes.Ellipsoid(AXES), mass=MASS, position=(0, 0, AXES[2]))
-# one finger has its place at every time; the other slides towards it, and is pushed, and pulled back at the end
+# one finger has its place at every time; the other slides towards it, and is pushed, and pulled
+# back at the end
 reach, finger = AXES[0] + PAD[0], {"shape": shapes.Ellipsoid(PAD), "mass": 0.2}
 across = f"-{reach} - {OPEN}*(1 - {way(0, 0.3)}) + 0.25*{way(LIFTS + 0.3, 0.7)}"
 left = scene.add_moving(name="left", pose=ist.MovingPose((across, 0, f"{AXES[2]} + 0.15*{way(LIFTS, 0.6)}")), **finger)

@@ -1,4 +1,5 @@
-"""A lens, the intersection of two balls, is spun on its edge; it falls over and wobbles to rest on one of its caps."""
+"""A lens, the intersection of two balls, is spun on its edge; it falls over and wobbles to rest on
+one of its caps."""
 
 import numpy as np
 
@@ -17,7 +18,8 @@ lens = scene.add_body(
 floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
 scene.add_contact(lens, floor, friction=ist.FrictionEllipsoid(mu=0.4, e_r=0.02))
 trajectory = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.005, duration=4.0)
-on_edge = np.all(trajectory.contacts.multipliers_1[:, 0] > 1e-6, axis=1)  # both caps carry where they meet
+# both caps carry where they meet
+on_edge = np.all(trajectory.contacts.multipliers_1[:, 0] > 1e-6, axis=1)
 
 if __name__ == "__main__":
     print("time [s]   height [m]   spin [rad/s]   kinetic energy [J]   on its edge   gap [m]")

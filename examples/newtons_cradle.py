@@ -1,4 +1,5 @@
-"""Newton's cradle: five balls on wires meet one after another, so that as many leave as came, one or two."""
+"""Newton's cradle: five balls on wires meet one after another, so that as many leave as came, one
+or two."""
 
 import numpy as np
 

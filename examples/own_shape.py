@@ -1,4 +1,5 @@
-"""A body of your own: a cushion given by one sympy inequality, thrown on a plane, rocks and comes to rest."""
+"""A body of your own: a cushion given by one sympy inequality, thrown on a plane, rocks and comes
+to rest."""
 
 import sympy
 

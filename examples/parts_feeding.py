@@ -1,4 +1,5 @@
-"""On which face does a part land? 1000 random drops of a prism, the same every time, against its faces' solid angles."""
+"""On which face does a part land? 1000 random drops of a prism, the same every time, against its
+faces' solid angles."""
 
 import numpy as np
 
@@ -8,7 +9,8 @@ import shapes
 HALF_SIZES = np.array([0.02, 0.015, 0.01])  # [m]
 PART, TABLE = shapes.Box(HALF_SIZES), shapes.HalfSpace(normal=(0, 0, 1))
 DROPS, SEED = 1000, 0
-FACES = ("long, broad (4 x 3 cm)", "long, narrow (4 x 2 cm)", "small (3 x 2 cm)")  # normal to z, y, x
+# normal to z, y, x
+FACES = ("long, broad (4 x 3 cm)", "long, narrow (4 x 2 cm)", "small (3 x 2 cm)")
 
 
 def scene():
@@ -45,7 +47,8 @@ def run(drops=DROPS, seed=SEED):
     assert np.all(batch.result == ist.Result.SOLVED)
     w, x, y, z = batch.end.orientation[:, 0].T
     upright = np.abs([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)])
-    return 2 - np.argmax(upright, axis=0), np.max(upright, axis=0)  # the part's axis that is most upright
+    # the part's axis that is most upright
+    return 2 - np.argmax(upright, axis=0), np.max(upright, axis=0)
 
 
 faces, uprightness = run()

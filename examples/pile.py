@@ -1,4 +1,5 @@
-"""Two dozen balls are poured into a bin: every two may touch, and which of them do is found step by step."""
+"""Two dozen balls are poured into a bin: every two may touch, and which of them do is found step by
+step."""
 
 import itertools
 

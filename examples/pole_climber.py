@@ -1,8 +1,10 @@
-"""A woodpecker climbs down a pole: its sleeve jams by friction, its spring swings it back, and its beak sets it free.
+"""A woodpecker climbs down a pole: its sleeve jams by friction, its spring swings it back, and its
+beak sets it free.
 
-Sizes, masses and the spring are those of Glocker, Dynamik von Starrkoerpersystemen mit Reibung und Stoessen (1995), also in
-Leine, Glocker and van Campen, Nonlinear dynamics of the woodpecker toy (2001), where the sleeve's axis stays on the pole's
-and the beak rebounds by half; here the sleeve has a pad at each corner and room on both sides, and nothing rebounds.
+Sizes, masses and the spring are those of Glocker, Dynamik von Starrkoerpersystemen mit Reibung und
+Stoessen (1995), also in Leine, Glocker and van Campen, Nonlinear dynamics of the woodpecker toy
+(2001), where the sleeve's axis stays on the pole's and the beak rebounds by half; here the sleeve
+has a pad at each corner and room on both sides, and nothing rebounds.
 """
 
 import warnings
@@ -12,8 +14,10 @@ import numpy as np
 import implicit_stepper as ist
 import shapes
 
-POLE, INNER, HIGH = 0.0025, 0.0031, 0.0058  # [m]: radius of the pole, of the sleeve, half of its height
-ARM, BACK, BEAK = 0.010, 0.015, np.array([-0.0201, 0.02])  # [m]: axis to spring, spring to bird, and its beak's tip there
+# [m]: radius of the pole, of the sleeve, half of its height
+POLE, INNER, HIGH = 0.0025, 0.0031, 0.0058
+# [m]: axis to spring, spring to bird, and its beak's tip there
+ARM, BACK, BEAK = 0.010, 0.015, np.array([-0.0201, 0.02])
 TIP, MU = 0.0005, 0.3  # [m] radius of pads and beak
 TILTED, SWUNG, FALLS, SPINS = -0.1, -0.2788, -0.3411, -7.4583  # [rad], [m/s], [rad/s] at the start
 
@@ -46,9 +50,11 @@ scene.add_contact(right, sleeve, friction=MU, parts=[(0, 0), (0, 1)])
 scene.add_contact(left, sleeve, friction=MU, parts=[(0, 2), (0, 3)])
 scene.add_contact(right, bird, friction=MU, parts=[(0, 1)])
 scene.add_joint(sleeve, bird, ist.BallJoint((ARM, 0), (-BACK, 0)), name="hinge")
-scene.add_spring("hinge", stiffness=0.0056, rest=TILTED - SWUNG)  # at rest the bird is upright as the sleeve is
+# at rest the bird is upright as the sleeve is
+scene.add_spring("hinge", stiffness=0.0056, rest=TILTED - SWUNG)
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", ist.OverlapWarning)  # of the sides of the pole, and of what is on its other side
+    # of the sides of the pole, and of what is on its other side
+    warnings.simplefilter("ignore", ist.OverlapWarning)
     trajectory = ist.simulate(scene, ist.GeometricallyImplicit(), h=2.5e-4, duration=0.5)
 
 time, height = trajectory.time, trajectory.body("sleeve").position[:, 1]

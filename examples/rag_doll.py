@@ -7,8 +7,10 @@ import numpy as np
 import implicit_stepper as ist
 import shapes
 
-STEPS, TREAD, RISE, RUBS = 2, 0.5, 0.25, 2.0  # of the stairs [m]; the dry friction of each joint [N m]
-# by kind, where its joint is on what it hangs on and on itself [m], half sizes [m], mass [kg], range of its angle [rad]
+# of the stairs [m]; the dry friction of each joint [N m]
+STEPS, TREAD, RISE, RUBS = 2, 0.5, 0.25, 2.0
+# by kind, where its joint is on what it hangs on and on itself [m], half sizes [m], mass [kg],
+# range of its angle [rad]
 KINDS = {
     "head": (0.3, -0.13, (0.09, 0.12), 5.0, (-0.7, 0.7)),
     "upper arm": (0.22, 0.15, (0.045, 0.16), 2.0, (-1.2, 2.4)),
@@ -59,9 +61,11 @@ for side, (upper, first), (lower, second) in LIMBS:
     hang(f"{side} {upper}", upper, "torso", first)
     hang(f"{side} {lower}", lower, f"{side} {upper}", second)
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", ist.OverlapWarning)  # of limbs, which swing beside each other, and of the steps
+    # of limbs, which swing beside each other, and of the steps
+    warnings.simplefilter("ignore", ist.OverlapWarning)
     trajectory = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.005, duration=1.5)
-open_by = max(np.abs(trajectory.joint(name).closure).max() for name in doll if name != "torso")  # [m]
+# [m]
+open_by = max(np.abs(trajectory.joint(name).closure).max() for name in doll if name != "torso")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""A crank turns ever faster and pushes a block to and fro: joints, a prescribed rotation, and the torque that it takes."""
+"""A crank turns ever faster and pushes a block to and fro: joints, a prescribed rotation, and the
+torque that it takes."""
 
 import numpy as np
 

@@ -1,4 +1,5 @@
-"""A sphere spinning on a plane comes to rest by drilling friction: Chakraborty et al. (2007), example 2."""
+"""A sphere spinning on a plane comes to rest by drilling friction: Chakraborty et al. (2007),
+example 2."""
 
 import implicit_stepper as ist
 import shapes

@@ -1,4 +1,5 @@
-"""Two rounded boxes (superquadrics of exponent 8) fall on each other: curved, flat and nearly sharp places in one."""
+"""Two rounded boxes (superquadrics of exponent 8) fall on each other: curved, flat and nearly sharp
+places in one."""
 
 import numpy as np
 

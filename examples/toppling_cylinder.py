@@ -1,4 +1,5 @@
-"""A standing cylinder is pushed over: it tips on its rim, lands on its side, pressed along a line, and rolls away."""
+"""A standing cylinder is pushed over: it tips on its rim, lands on its side, pressed along a line,
+and rolls away."""
 
 import numpy as np
 

@@ -1,4 +1,5 @@
-"""A box thrown on a plane tumbles over its corners and edges and comes to rest on a face: one contact point all the way."""
+"""A box thrown on a plane tumbles over its corners and edges and comes to rest on a face: one
+contact point all the way."""
 
 import numpy as np
 

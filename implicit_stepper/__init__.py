@@ -1,4 +1,5 @@
-"""Geometrically implicit contact: collision detection and dynamics of rigid bodies as one complementarity problem a step.
+"""Geometrically implicit contact: collision detection and dynamics of rigid bodies as one
+complementarity problem a step.
 
 Importing this package switches JAX to double precision, which contact needs.
 """

@@ -1,4 +1,5 @@
-"""Convex bodies as sympy inequalities f_j(x) <= 0, and the closest-point conditions of a pair of them."""
+"""Convex bodies as sympy inequalities f_j(x) <= 0, and the closest-point conditions of a pair of
+them."""
 
 from .expressions.symbols import AbsPower, PositivePower, ShapeError, x, y, z
 from .library.combinations import Intersection, Rounded, cut

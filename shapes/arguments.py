@@ -1,14 +1,17 @@
-"""Numbers that a user passes in: checked, and refused with a message that names the argument, the value and the remedy."""
+"""Numbers that a user passes in: checked, and refused with a message that names the argument, the
+value and the remedy."""
 
 from __future__ import annotations
 
 import numpy as np
 
-_ROUNDED = 4 * np.finfo(float).eps  # from 1, at most, is the length of a vector divided by its length
+# from 1, at most, is the length of a vector divided by its length
+_ROUNDED = 4 * np.finfo(float).eps
 
 
 def vector(name: str, value, size: int, *, error: type[ValueError] = ValueError) -> np.ndarray:
-    """`value` as float64 (size,). Raises `error` for float32, other shapes, NaN, infinity and what is not a real number."""
+    """`value` as float64 (size,). Raises `error` for float32, other shapes, NaN, infinity and what
+    is not a real number."""
     array = _array(name, value, f"must be {size} real numbers", error)
     if array.shape != (size,):
         raise error(f"`{name}` has shape {array.shape}: it needs {size} numbers, shape ({size},).")
@@ -18,8 +21,8 @@ def vector(name: str, value, size: int, *, error: type[ValueError] = ValueError)
 
 
 def unit(value: np.ndarray) -> np.ndarray:
-    """`value` (d,) over its length; what is a unit vector but for the rounding of such a division stays as it is, so that a
-    vector that is normalised again is the same to the bit."""
+    """`value` (d,) over its length; what is a unit vector but for the rounding of such a division
+    stays as it is, so that a vector that is normalised again is the same to the bit."""
     length = np.linalg.norm(value)
     return value if abs(length - 1) <= _ROUNDED else value / length
 

@@ -12,10 +12,11 @@ import numpy as np
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Moments:
-    """Integrals over a body: volume () = int 1 [m^3], first (d,) = int x [m^4], second (d, d) = int x x^T [m^5].
+    """Integrals over a body: volume () = int 1 [m^3], first (d,) = int x [m^4], second (d, d) = int
+    x x^T [m^5].
 
-    In the plane one power of metres less. All refer to the coordinates in which the body is given. `error` () bounds the
-    relative error of a quadrature: 0 for a closed form.
+    In the plane one power of metres less. All refer to the coordinates in which the body is given.
+    `error` () bounds the relative error of a quadrature: 0 for a closed form.
     """
 
     volume: jax.Array
@@ -29,7 +30,8 @@ class Moments:
         return self.first / self.volume
 
     def moved(self, position, rotation) -> Moments:
-        """Of the same body placed by x -> position + rotation x: `position` (d,) [m], `rotation` (d, d)."""
+        """Of the same body placed by x -> position + rotation x: `position` (d,) [m], `rotation`
+        (d, d)."""
         turned = rotation @ self.first
         cross = jnp.outer(position, turned)
         second = rotation @ self.second @ rotation.T + cross + cross.T + self.volume * jnp.outer(position, position)

@@ -1,4 +1,5 @@
-"""A convex body {x : f_j(x; theta) <= 0, j = 1..m}: the expressions are static, the parameters an array."""
+"""A convex body {x : f_j(x; theta) <= 0, j = 1..m}: the expressions are static, the parameters an
+array."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from .volume import mesh, quadrature
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """A shape class with its parameter values theta (k,), in body coordinates; made by the library or `ImplicitShape`."""
+    """A shape class with its parameter values theta (k,), in body coordinates; made by the library
+    or `ImplicitShape`."""
 
     shape_class: ShapeClass = dataclasses.field(metadata={"static": True})
     theta: jax.Array
@@ -44,14 +46,16 @@ class Shape:
         return self.shape_class.jet.hessian(jnp.asarray(point), self.theta)
 
     def moments(self) -> Moments:
-        """Volume, centre and second moments at unit density: in closed form where there is one, else by quadrature to 1e-8
-        (`quadrature.integrate`, which raises `ShapeError` for unbounded bodies)."""
+        """Volume, centre and second moments at unit density: in closed form where there is one,
+        else by quadrature to 1e-8 (`quadrature.integrate`, which raises `ShapeError` for unbounded
+        bodies)."""
         if self.shape_class.closed_form is not None:
             return self.shape_class.closed_form(self.theta)
         return quadrature.integrate(self.shape_class, self.theta)
 
     def mesh(self, resolution: int = mesh.RESOLUTION) -> mesh.Mesh | mesh.Outline:
-        """Watertight triangles of the surface for drawing (the outline in the plane); see `mesh.mesh`."""
+        """Watertight triangles of the surface for drawing (the outline in the plane); see
+        `mesh.mesh`."""
         return mesh.mesh(self.shape_class, self.theta, resolution)
 
     def parameters(self) -> dict[str, float]:
@@ -70,12 +74,14 @@ def ImplicitShape(
     sweep: tuple[int | None, ...] = (None, None, None),
     validate: bool = True,
 ) -> Shape:
-    """A convex body of your own, {f_j <= 0}, in the symbols `shapes.x, shapes.y, shapes.z` and named parameters.
+    """A convex body of your own, {f_j <= 0}, in the symbols `shapes.x, shapes.y, shapes.z` and
+    named parameters.
 
-    A sum with |u| as a term, like |x| + |y| + z - 1, is split into the faces that it stands for; the shape then has an
-    inequality for each. With `validate` the set is sampled (see `convexity.check`) and refused with a `ShapeError` that
-    names the offending point when it is empty, not convex, or has a zero, infinite or jumping normal within an inequality.
-    Traced parameter values cannot be sampled: build the shape once with numbers and change `theta` with
+    A sum with |u| as a term, like |x| + |y| + z - 1, is split into the faces that it stands for;
+    the shape then has an inequality for each. With `validate` the set is sampled (see
+    `convexity.check`) and refused with a `ShapeError` that names the offending point when it is
+    empty, not convex, or has a zero, infinite or jumping normal within an inequality. Traced
+    parameter values cannot be sampled: build the shape once with numbers and change `theta` with
     `dataclasses.replace`.
     """
     if not isinstance(expressions, Sequence) or isinstance(expressions, str):

@@ -1,4 +1,5 @@
-"""What all shapes of one kind share: inequalities f_j(x; theta) <= 0 in sympy, and their compiled derivatives."""
+"""What all shapes of one kind share: inequalities f_j(x; theta) <= 0 in sympy, and their compiled
+derivatives."""
 
 from __future__ import annotations
 
@@ -13,13 +14,16 @@ from .expressions.compile import Jet, compile_jet
 
 @dataclasses.dataclass(frozen=True)
 class ShapeClass:
-    """What all shapes of one kind share; hashable, so that contacts can be grouped by it and compiled once.
+    """What all shapes of one kind share; hashable, so that contacts can be grouped by it and
+    compiled once.
 
-    `closed_form(theta)` gives the `Moments` of the classes that have them in closed form. `support`, for a body whose
-    inequality has infinite or jumping curvature somewhere, is the support function H(n), homogeneous of degree 1 and written
-    in the coordinate symbols, of a smoother body which, moved along each coordinate axis by up to the parameter that `sweep`
-    numbers, covers this one: closest-point rows then use the point grad H(n) instead of the inequality's gradient.
-    `rounded`: the body is {f_j <= 0} grown by a radius, which is the last parameter and appears in no expression.
+    `closed_form(theta)` gives the `Moments` of the classes that have them in closed form.
+    `support`, for a body whose inequality has infinite or jumping curvature somewhere, is the
+    support function H(n), homogeneous of degree 1 and written in the coordinate symbols, of a
+    smoother body which, moved along each coordinate axis by up to the parameter that `sweep`
+    numbers, covers this one: closest-point rows then use the point grad H(n) instead of the
+    inequality's gradient. `rounded`: the body is {f_j <= 0} grown by a radius, which is the last
+    parameter and appears in no expression.
     """
 
     name: str
@@ -43,7 +47,8 @@ class ShapeClass:
 
     @property
     def support_jet(self) -> Jet:
-        """H, its gradient (1, d) (the body point with that outward normal) and Hessian of a direction (d,)."""
+        """H, its gradient (1, d) (the body point with that outward normal) and Hessian of a
+        direction (d,)."""
         return compile_jet((self.support,), self.dimension, self.parameters)
 
     def half_lengths(self, theta):

@@ -1,8 +1,9 @@
 """Products of vectors and matrices of a few entries, as sums of products, and directions.
 
-XLA compiles each dot into a kernel of its own, tiled for large matrices; sums it fuses with what stands around them. For
-three entries they take a third of the compile time and less time to run: docs/benchmarks.md. A quotient that several others
-need is a kernel of its own too, and derivatives of quotients are full of them: hence one that is divided once.
+XLA compiles each dot into a kernel of its own, tiled for large matrices; sums it fuses with what
+stands around them. For three entries they take a third of the compile time and less time to run:
+docs/benchmarks.md. A quotient that several others need is a kernel of its own too, and derivatives
+of quotients are full of them: hence one that is divided once.
 """
 
 import jax

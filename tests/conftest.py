@@ -1,14 +1,16 @@
-"""Settings of every test: no window for pictures, the same random examples in every run, and one compilation for programs
-that several tests share."""
+"""Settings of every test: no window for pictures, the same random examples in every run, and one
+compilation for programs that several tests share."""
 
 import gc
 import os
 import platform
 from pathlib import Path
 
-# before NumPy is imported, for this process and those that tests start: see docs/decisions/0017-blas-threads.md
+# before NumPy is imported, for this process and those that tests start: see
+# docs/decisions/0017-blas-threads.md
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-if platform.machine() in ("x86_64", "AMD64"):  # as the command line does, for programs that come back from a cache
+# as the command line does, for programs that come back from a cache
+if platform.machine() in ("x86_64", "AMD64"):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa=AVX2".strip()
 
 import jax
@@ -25,9 +27,10 @@ settings.register_profile("repeatable", derandomize=True, database=None, deadlin
 settings.load_profile("repeatable")
 
 
-# Most of the time of tests is XLA's, for programs that take a few steps each: without LLVM's optimisation it is half, and
-# without XLA's own work on loops, and with one module of machine code in the place of 32, a third of the rest goes. What
-# runs outside of the library's programs is compiled as these are (docs/decisions/0004-compiler-option.md).
+# Most of the time of tests is XLA's, for programs that take a few steps each: without LLVM's
+# optimisation it is half, and without XLA's own work on loops, and with one module of machine code
+# in the place of 32, a third of the rest goes. What runs outside of the library's programs is
+# compiled as these are (docs/decisions/0004-compiler-option.md).
 LOOP_PASSES = (
     "while-loop-invariant-code-motion", "simplify-while-loops", "while-loop-constant-sinking", "tree-reduction-rewriter",
     "reshape-mover",
@@ -36,7 +39,8 @@ UNOPTIMISED = (
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 "
     f"--xla_disable_hlo_passes={','.join(LOOP_PASSES)}"
 )
-# Modules that take longest: begun first, so that the processes, which share out whole modules, end together.
+# Modules that take longest: begun first, so that the processes, which share out whole modules, end
+# together.
 LONGEST = (
     "test_examples", "test_hard_events", "test_distance", "test_robustness", "test_joints", "test_radau",
     "test_cone_complementarity", "test_adaptive", "test_compliance", "test_rollout", "test_piles", "test_certificate",
@@ -52,18 +56,22 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Scenes that differ in numbers or names only compile to the same program: keep programs beside pytest's own cache."""
-    gc.set_threshold(50_000, 20, 100)  # tracing makes many objects that live; to look through them all took a tenth
+    """Scenes that differ in numbers or names only compile to the same program: keep programs beside
+    pytest's own cache."""
+    # tracing makes many objects that live; to look through them all took a tenth
+    gc.set_threshold(50_000, 20, 100)
     flags = os.environ.get("XLA_FLAGS", "")
     if not config.getoption("optimised") and UNOPTIMISED not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} {UNOPTIMISED}".strip()  # XLA reads its flags with the first compilation
+        # XLA reads its flags with the first compilation
+        os.environ["XLA_FLAGS"] = f"{flags} {UNOPTIMISED}".strip()
     if not config.pluginmanager.hasplugin("cacheprovider"):
         return
     settings = {
         "jax_compilation_cache_dir": str(config.cache.mkdir("jax")),
         "jax_persistent_cache_min_compile_time_secs": 0.1,
         "jax_persistent_cache_min_entry_size_bytes": -1,
-        "jax_traceback_in_locations_limit": 0,  # where in Python an operation stands: a tenth of what tracing takes
+        # where in Python an operation stands: a tenth of what tracing takes
+        "jax_traceback_in_locations_limit": 0,
     }
     for name, value in settings.items():
         jax.config.update(name, value)
@@ -77,7 +85,8 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def optimised(monkeypatch):
-    """What the library compiles first in a test is optimised: for those in which it runs longer than it compiles."""
+    """What the library compiles first in a test is optimised: for those in which it runs longer
+    than it compiles."""
     options = compilation._options
     monkeypatch.setattr(compilation, "_options", lambda once: options(once) | {"xla_backend_optimization_level": 3})
 
@@ -91,9 +100,10 @@ def _no_loaded_programs():
 
 @pytest.fixture(autouse=True, scope="module")
 def _programs_of_this_module():
-    """Programs stay mapped for as long as they are cached, and a process may map some 65 000 pieces of memory: with those of
-    all tests, newer versions of JAX ran into that. As long as there is room, the next module need not trace again what it
-    shares with this one; what is dropped comes back from the disk."""
+    """Programs stay mapped for as long as they are cached, and a process may map some 65 000 pieces
+    of memory: with those of all tests, newer versions of JAX ran into that. As long as there is
+    room, the next module need not trace again what it shares with this one; what is dropped comes
+    back from the disk."""
     yield
     maps = Path("/proc/self/maps")
     if not maps.exists() or maps.read_bytes().count(b"\n") > 10_000:

@@ -1,4 +1,5 @@
-"""The plan of the rooms: imports go down one list, siblings do not know each other, and modules and functions stay short."""
+"""The plan of the rooms: imports go down one list, siblings do not know each other, and modules and
+functions stay short."""
 
 import ast
 from pathlib import Path

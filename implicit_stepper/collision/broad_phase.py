@@ -14,7 +14,8 @@ import numpy as np
 def overlapping(centres, radii) -> np.ndarray:
     """Numbers (m, 2), i < j, of the balls with `centres` (n, d) [m] and `radii` (n,) [m] that
     overlap or touch, sorted."""
-    from scipy.spatial import cKDTree  # here, as few runs need it and it takes a twentieth of the package's import
+    # here, as few runs need it and it takes a twentieth of the package's import
+    from scipy.spatial import cKDTree
 
     centres, radii = np.asarray(centres, float), np.asarray(radii, float)
     if not len(radii):

@@ -1,11 +1,13 @@
 """The least depth of overlapping bodies whose faces are all flat, by their separating axes.
 
-The depth along a unit vector n is h_1(n) + h_2(-n) - n . (x_2 - x_1), with support functions h_i. Over all n it is the
-distance from the origin to the surface of the Minkowski difference, whose faces have the normals of faces of either body and
-the common normals of two edges (Gottschalk, Lin and Manocha 1996); in the plane it has no others than those of sides. So the
-least of finitely many is the least of all: what is not known of bodies with curved faces, whose depths are local ones.
+The depth along a unit vector n is h_1(n) + h_2(-n) - n . (x_2 - x_1), with support functions h_i.
+Over all n it is the distance from the origin to the surface of the Minkowski difference, whose
+faces have the normals of faces of either body and the common normals of two edges (Gottschalk, Lin
+and Manocha 1996); in the plane it has no others than those of sides. So the least of finitely many
+is the least of all: what is not known of bodies with curved faces, whose depths are local ones.
 
-In NumPy over many poses, on the host: the directions of edges follow from corners, which have to be sought.
+In NumPy over many poses, on the host: the directions of edges follow from corners, which have to be
+sought.
 """
 
 from __future__ import annotations
@@ -21,16 +23,19 @@ from shapes.expressions.compile import compile_jet
 from shapes.library.combinations import is_flat
 from shapes.shape_class import ShapeClass
 
-KEPT = 4  # directions of a pose: where the least depth is that along several, rounding chooses among them
+# directions of a pose: where the least depth is that along several, rounding chooses among them
+KEPT = 4
 _PARALLEL = 1e-9  # sine of the angle between edges without a common normal
-_SAME = 1e-9  # difference of equal directions, and of corners in one face relative to the largest coordinate
+# difference of equal directions, and of corners in one face relative to the largest coordinate
+_SAME = 1e-9
 _AT_ONCE = 2**22  # numbers in an array
 
 
 def directions(shape_1: Shape, shape_2: Shape, turns_1, turns_2, between) -> tuple[np.ndarray, np.ndarray] | None:
-    """Per pose, unit vectors (n, KEPT, d) from body 1 to body 2 of the least depths, the least first, and that depth (n,)
-    [m], negative where bodies (the cores of rounded ones) are apart; `turns_i` (n, d, d), from shape to world, and `between`
-    (n, d), x_2 - x_1. None where a body has a curved face, no end, or a theta that is traced."""
+    """Per pose, unit vectors (n, KEPT, d) from body 1 to body 2 of the least depths, the least
+    first, and that depth (n,) [m], negative where bodies (the cores of rounded ones) are apart;
+    `turns_i` (n, d, d), from shape to world, and `between` (n, d), x_2 - x_1. None where a body has
+    a curved face, no end, or a theta that is traced."""
     features = [_features(shape) for shape in (shape_1, shape_2)]
     if any(found is None for found in features):
         return None
@@ -57,7 +62,8 @@ def _least(features, turns_1, turns_2, between) -> tuple[np.ndarray, np.ndarray]
     axes = np.concatenate([normals_1, -normals_2], axis=1)
     found = depths(axes, np.arange(len(between)))
     if edges_1.size and edges_2.size:
-        meet = np.flatnonzero(np.min(found, axis=1, initial=np.inf) > 0)  # the others are apart already
+        # the others are apart already
+        meet = np.flatnonzero(np.min(found, axis=1, initial=np.inf) > 0)
         pairs = edges_1.shape[1] * edges_2.shape[1]
         common = np.cross(edges_1[meet, :, None], edges_2[meet, None]).reshape(len(meet), pairs, 3)
         size = np.linalg.norm(common, axis=2, keepdims=True)
@@ -73,7 +79,8 @@ def _least(features, turns_1, turns_2, between) -> tuple[np.ndarray, np.ndarray]
 
 
 def _features(shape: Shape):
-    """Corners (k, d) [m], outward normals (m, d) of faces and directions (e, d) of edges, or None."""
+    """Corners (k, d) [m], outward normals (m, d) of faces and directions (e, d) of edges, or
+    None."""
     of = shape.shape_class
     if isinstance(shape.theta, jax.core.Tracer) or not _all_flat(of):
         return None

@@ -12,7 +12,8 @@ _NEARLY = 1e-6  # a residual below which an answer is not proved, but near
 
 
 def message(answer, shape_1: Shape, shape_2: Shape) -> str:
-    """Of the `ClosestPoints` of all pairs: which are not proved, by how much, and what it means there."""
+    """Of the `ClosestPoints` of all pairs: which are not proved, by how much, and what it means
+    there."""
     converged, residual, distance = (np.ravel(a) for a in (answer.converged, answer.residual, answer.distance))
     missing = np.flatnonzero(~converged)
     worst = missing[np.argmax(np.where(np.isnan(residual[missing]), np.inf, residual[missing]))]
@@ -31,7 +32,8 @@ def message(answer, shape_1: Shape, shape_2: Shape) -> str:
 
 
 def _described(name: str, shape: Shape) -> str:
-    """The argument with the shape's class and parameters, or with the inequalities of a shape without."""
+    """The argument with the shape's class and parameters, or with the inequalities of a shape
+    without."""
     values = ", ".join(f"{parameter}={value:.6g}" for parameter, value in shape.parameters().items())
     values = values or "; ".join(f"{e} <= 0" for e in shape.shape_class.expressions)
     return f"`{name}` = {shape.shape_class.name}({textwrap.shorten(values, 80, placeholder=' ...')})"

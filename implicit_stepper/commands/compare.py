@@ -1,4 +1,5 @@
-"""`implicit-stepper compare`: methods side by side on a scene of the paper or of the user's own file."""
+"""`implicit-stepper compare`: methods side by side on a scene of the paper or of the user's own
+file."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ def add_parser(commands) -> argparse.ArgumentParser:
 
 @dataclasses.dataclass(frozen=True)
 class _Asked:
-    """What the arguments ask for: `methods` by name, steps `h` [s], `duration` [s], the scene's `case` or None, and the
-    `reference`, None for the exact one."""
+    """What the arguments ask for: `methods` by name, steps `h` [s], `duration` [s], the scene's
+    `case` or None, and the `reference`, None for the exact one."""
 
     methods: dict[str, Stepper | Adaptive]
     h: Sequence[float]
@@ -58,8 +59,8 @@ class _Asked:
 
 
 def run(arguments: argparse.Namespace, out: Path) -> None:
-    """Prints the table, a line as soon as its run is done, and fills `out`, also when it is interrupted. Raises `ValueError`
-    for what cannot be run."""
+    """Prints the table, a line as soon as its run is done, and fills `out`, also when it is
+    interrupted. Raises `ValueError` for what cannot be run."""
     asked = _asked(arguments)
     scene = scene_from(arguments.scene)
     if asked.reference is None:

@@ -24,7 +24,8 @@ def add_parser(commands) -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the file. Raises `ValueError` and `OSError` for what cannot be converted, `ImportError` without MuJoCo."""
+    """Writes the file. Raises `ValueError` and `OSError` for what cannot be converted,
+    `ImportError` without MuJoCo."""
     if Path(arguments.scene).suffix in SUFFIXES:
         raise ValueError(f"{arguments.scene!r} would be written over: name a scene file to write, as robot.toml.")
     scene, left_out = load_mjcf(arguments.robot, keyframe=arguments.keyframe)

@@ -1,4 +1,5 @@
-"""`implicit-stepper info` and `implicit-stepper warm`: what the machine has, and programs compiled beforehand."""
+"""`implicit-stepper info` and `implicit-stepper warm`: what the machine has, and programs compiled
+beforehand."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def info(cache: Path | None) -> None:
 
 
 def warm(scenes: list[str], cache: Path | None) -> None:
-    """Compiles what `reproduce`, or each of `scenes`, runs. Raises `ValueError` and `OSError` for what is no scene."""
+    """Compiles what `reproduce`, or each of `scenes`, runs. Raises `ValueError` and `OSError` for
+    what is no scene."""
     before, begun = _count(cache), time.perf_counter()
     if scenes:
         for argument in scenes:

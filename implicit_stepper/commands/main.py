@@ -17,13 +17,15 @@ from ..runtime.threads import one_blas_thread
 from ..runtime.version import VERSION
 from . import check, compare, convert, machine, run, scenes, view
 
-# exit codes: a row is out of tolerance; the command cannot run as it was given; Ctrl-C, as shells have it
+# exit codes: a row is out of tolerance; the command cannot run as it was given; Ctrl-C, as shells
+# have it
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 
 
 @one_blas_thread()
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command with `argv`, by default the process's arguments, and returns its exit code."""
+    """Runs the command with `argv`, by default the process's arguments, and returns its exit
+    code."""
     arguments = _parser().parse_args(argv)
     if arguments.command in ("compare", "reproduce"):
         return _into_folder(arguments)
@@ -144,7 +146,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _writable(folder: Path) -> Path:
-    """`folder`, made if need be. Raises `OSError` that says what to do when nothing can be written there."""
+    """`folder`, made if need be. Raises `OSError` that says what to do when nothing can be written
+    there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()

@@ -45,8 +45,9 @@ def add_parser(commands) -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace) -> str | None:
-    """Runs the scene and writes the trajectory, also of a run that failed or was interrupted. Returns why a step was not
-    solved, or None. Raises `ValueError` and `OSError` for what cannot be run, and `Interrupted`."""
+    """Runs the scene and writes the trajectory, also of a run that failed or was interrupted.
+    Returns why a step was not solved, or None. Raises `ValueError` and `OSError` for what cannot be
+    run, and `Interrupted`."""
     scene = scene_from(arguments.scene)
     other = {name: getattr(arguments, name) for name in ("stepper", "h", "tol", "duration")}
     other = {name: value for name, value in other.items() if value is not None}

@@ -18,8 +18,8 @@ HELP = (
 
 
 def scene_from(argument: str) -> Scene:
-    """The scene that `argument` names. Raises `ValueError` for what is none, `OSError` for a file that cannot be read.
-    What is left out of a robot's file is said on the standard error."""
+    """The scene that `argument` names. Raises `ValueError` for what is none, `OSError` for a file
+    that cannot be read. What is left out of a robot's file is said on the standard error."""
     if argument in CASES:
         return CASES[argument].scene()
     path = Path(argument)

@@ -23,7 +23,8 @@ def add_parser(commands) -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the files. Raises `ValueError` and `OSError` for what is no run, `ImportError` without matplotlib."""
+    """Writes the files. Raises `ValueError` and `OSError` for what is no run, `ImportError` without
+    matplotlib."""
     trajectory = load(arguments.run)
     page = Path(arguments.run).with_suffix(".html") if arguments.html is None else Path(arguments.html)
     trajectory.plot.page(page)

@@ -2,8 +2,9 @@
 
     |y| <= mu |F|,    y against w = r (omega_2 - omega_1) and of that length where w is not 0,    sigma = |w|
 
-y [N s] (3,) acts at the radius r of the ball by the moment r y on body 2 and -r y on body 1, in the inertial frame, and F is
-the whole reaction: a cone of three components, in which the ball holds, drills and rolls alike.
+y [N s] (3,) acts at the radius r of the ball by the moment r y on body 2 and -r y on body 1, in the
+inertial frame, and F is the whole reaction: a cone of three components, in which the ball holds,
+drills and rolls alike.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The mechanics of rigid bodies that certificates use: written a second time, from the equations.
 
-No solver uses this module, and it uses none of theirs (`rotation`, `bodies`, `kinematics`, `contact`), so that a wrong
-lever or a wrong rotation there cannot vouch for itself. A point at r from the centre of a body that turns with omega moves
-with v + sum_k omega_k S_k r, and an impulse f at it has the moments f . S_k r: both need only the `arms` S_k r, with S_k
-the generators of rotations, three in space and one in the plane.
+No solver uses this module, and it uses none of theirs (`rotation`, `bodies`, `kinematics`,
+`contact`), so that a wrong lever or a wrong rotation there cannot vouch for itself. A point at r
+from the centre of a body that turns with omega moves with v + sum_k omega_k S_k r, and an impulse f
+at it has the moments f . S_k r: both need only the `arms` S_k r, with S_k the generators of
+rotations, three in space and one in the plane.
 """
 
 from __future__ import annotations
@@ -33,13 +34,17 @@ _GENERATORS = {
         ]
     ),
 }
-# Two correct ways to compute the same differ by a few roundings of the largest number that they pass through.
+# Two correct ways to compute the same differ by a few roundings of the largest number that they
+# pass through.
 _ROUNDINGS = 16
-_SWEEPS = 10  # of the fixed point I(Q_next) omega_next = L; each gains a factor h |omega| times the anisotropy of I
+# of the fixed point I(Q_next) omega_next = L; each gains a factor h |omega| times the anisotropy of
+# I
+_SWEEPS = 10
 
 
 class Bodies(NamedTuple):
-    """Position (..., d) [m], rotation (..., d, d) from body to inertial frame, velocity (..., 6 or 3)."""
+    """Position (..., d) [m], rotation (..., d, d) from body to inertial frame, velocity (..., 6 or
+    3)."""
 
     position: jax.Array
     rotation: jax.Array
@@ -47,8 +52,8 @@ class Bodies(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Where a contact's impulses act: `axes` (d, d), its rows n, t (and o = n x t); `arms_i` (k, d) of the closest points
-    about the centres of body 1 and body 2."""
+    """Where a contact's impulses act: `axes` (d, d), its rows n, t (and o = n x t); `arms_i` (k, d)
+    of the closest points about the centres of body 1 and body 2."""
 
     axes: jax.Array
     arms_1: jax.Array
@@ -76,7 +81,8 @@ def across(omega, v):
 
 
 def rotations(orientation):
-    """R (..., d, d) of angles (..., 1), or of unit quaternions (..., 4) as w^2 + v v^T + 2 w [v]x + [v]x [v]x."""
+    """R (..., d, d) of angles (..., 1), or of unit quaternions (..., 4) as w^2 + v v^T + 2 w [v]x +
+    [v]x [v]x."""
     if orientation.shape[-1] == 1:
         turn = orientation[..., None]
         return jnp.cos(turn) * np.eye(2) + jnp.sin(turn) * _GENERATORS[2][0]
@@ -87,8 +93,9 @@ def rotations(orientation):
 
 
 def turned(orientation, turn):
-    """Orientation (..., 4 or 1) after the rotation vector `turn` (..., 3 or 1) [rad] of the inertial frame: the solution
-    cos(a/2) q + sin(a/2)/a (turn q) of q' = omega q / 2 at constant omega."""
+    """Orientation (..., 4 or 1) after the rotation vector `turn` (..., 3 or 1) [rad] of the
+    inertial frame: the solution cos(a/2) q + sin(a/2)/a (turn q) of q' = omega q / 2 at constant
+    omega."""
     if orientation.shape[-1] == 1:
         return orientation + turn
     angle = length(turn)[..., None]
@@ -98,7 +105,8 @@ def turned(orientation, turn):
 
 
 def orientation_rate(orientation, omega):
-    """How an orientation (4,) or (1,) changes at the angular velocity `omega` (3,) or (1,): omega q / 2."""
+    """How an orientation (4,) or (1,) changes at the angular velocity `omega` (3,) or (1,): omega q
+    / 2."""
     if orientation.shape[-1] == 1:
         return omega
     w, v = orientation[:1], orientation[1:]
@@ -106,8 +114,8 @@ def orientation_rate(orientation, omega):
 
 
 def spin(turn, rate):
-    """Angular velocity (..., 3 or 1) of a body turned by the rotation vector `turn` that changes at `rate`: Rodrigues'
-    parts along the axis and across it."""
+    """Angular velocity (..., 3 or 1) of a body turned by the rotation vector `turn` that changes at
+    `rate`: Rodrigues' parts along the axis and across it."""
     if turn.shape[-1] == 1:
         return rate
     angle = length(turn)[..., None]
@@ -156,7 +164,8 @@ def frame_of(record: Contacts, body_1: Bodies, body_2: Bodies) -> Frame:
 
 
 def slip(frame: Frame, body_1: Bodies, body_2: Bodies):
-    """v_n (), slip (k,) of body 2 against body 1, and the sizes (k,) of the numbers by which rounding enters the slip."""
+    """v_n (), slip (k,) of body 2 against body 1, and the sizes (k,) of the numbers by which
+    rounding enters the slip."""
     d = frame.axes.shape[0]
     points = [
         jnp.concatenate([body.velocity[:d, None], (body.velocity[d:, None] * own).T], axis=1)
@@ -173,7 +182,8 @@ def slip(frame: Frame, body_1: Bodies, body_2: Bodies):
 
 
 def wrenches(frame: Frame, p_n, p_f):
-    """What p_n () [N s] and p_f (k,) = (p_t, p_o [N s], p_r [N m s]), or (p_t,), give body 1 and body 2, (6,) or (3,)."""
+    """What p_n () [N s] and p_f (k,) = (p_t, p_o [N s], p_r [N m s]), or (p_t,), give body 1 and
+    body 2, (6,) or (3,)."""
     d = frame.axes.shape[0]
     impulse = jnp.sum(jnp.concatenate([p_n[None], p_f[: d - 1]])[:, None] * frame.axes, axis=0)
     drilling = p_f[d - 1] * frame.axes[0] if d == 3 else 0.0
@@ -184,8 +194,8 @@ def wrenches(frame: Frame, p_n, p_f):
 
 
 def on_bodies(system: System, group: ContactGroup, frames: Frame, p_n, p_f):
-    """Sum (nb, 6 or 3) of what the impulses of a group's contacts, (nc,) and (nc, k), give the moving bodies; and that of
-    its magnitudes, by which rounding enters."""
+    """Sum (nb, 6 or 3) of what the impulses of a group's contacts, (nc,) and (nc, k), give the
+    moving bodies; and that of its magnitudes, by which rounding enters."""
     share = _shares(system, group)
     acting = jnp.concatenate(jax.vmap(wrenches)(frames, p_n, p_f))
     sums = jnp.sum(share[..., None] * jnp.concatenate([acting, jnp.abs(acting)], axis=1)[:, None, :], axis=0)
@@ -193,7 +203,8 @@ def on_bodies(system: System, group: ContactGroup, frames: Frame, p_n, p_f):
 
 
 def turning(system: System, group: ContactGroup, frames: Frame, torques):
-    """Sum (nb, 6) of the `torques` (nc, 2) [N m s] along the tangents of a group's contacts, as moments on body 2."""
+    """Sum (nb, 6) of the `torques` (nc, 2) [N m s] along the tangents of a group's contacts, as
+    moments on body 2."""
     world = jnp.einsum("ca,cad->cd", torques, frames.axes[:, 1:])
     acting = jnp.pad(jnp.concatenate([-world, world]), ((0, 0), (3, 0)))
     return jnp.einsum("cb,cw->bw", _shares(system, group), acting)
@@ -207,12 +218,14 @@ def _shares(system: System, group: ContactGroup) -> np.ndarray:
 
 
 def imbalance(unit, difference, passing):
-    """|difference| (..., nb, 6 or 3) in `unit` (nb, 6 or 3), beyond what rounding makes of momenta of the size `passing`."""
+    """|difference| (..., nb, 6 or 3) in `unit` (nb, 6 or 3), beyond what rounding makes of momenta
+    of the size `passing`."""
     return beyond_rounding(difference / unit, jnp.max(passing / unit, axis=-1, keepdims=True))
 
 
 def momentum(system: System, rotation, velocity):
-    """(m v, R I R^T omega) (..., nb, 6 or 3) of the moving bodies, whose `rotation` is (..., nb, d, d)."""
+    """(m v, R I R^T omega) (..., nb, 6 or 3) of the moving bodies, whose `rotation` is (..., nb, d,
+    d)."""
     d = system.dimension
     linear, angular = system.mass[:, None] * velocity[..., :d], velocity[..., d:]
     if d == 2:
@@ -232,8 +245,9 @@ def loads(system: System, at: State):
 
 
 def free_energy(system: System, before: State, known, h):
-    """Kinetic energy () [J] after a step of h [s] without contact, by the scheme of the paper's step: with the momenta
-    `known` (nb, 6 or 3), which a body has in the orientation that its own velocity leads to."""
+    """Kinetic energy () [J] after a step of h [s] without contact, by the scheme of the paper's
+    step: with the momenta `known` (nb, 6 or 3), which a body has in the orientation that its own
+    velocity leads to."""
     d = system.dimension
     linear, angular = known[:, :d], known[:, d:]
     drifting = jnp.sum(linear**2 / system.mass[:, None])

@@ -1,10 +1,12 @@
-"""What a constraint states at one configuration, dimensionless, whatever the discretisation of time and the solver.
+"""What a constraint states at one configuration, dimensionless, whatever the discretisation of time
+and the solver.
 
     equations   = 0                     closest points; closures of joints
     pairs       0 <= a _|_ b >= 0       p_n and gap, weights and slacks of inequalities
     cone        |y| <= bound            y along -w, of length `bound` where w is not 0, and sigma = |w|
 
-Each class of constraints states its own; steppers apply complementarity functions, for all classes alike.
+Each class of constraints states its own; steppers apply complementarity functions, for all classes
+alike.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from .kinematics import Motion
 
 
 class Units(NamedTuple):
-    """In which conditions are measured: `length` () [m], `gap` () [m], `speed` () [m/s], and the `impulse` () [N s] of the
-    constraint."""
+    """In which conditions are measured: `length` () [m], `gap` () [m], `speed` () [m/s], and the
+    `impulse` () [N s] of the constraint."""
 
     length: jax.Array
     gap: jax.Array
@@ -34,8 +36,9 @@ class Units(NamedTuple):
 
 
 class Instant(NamedTuple):
-    """One stage of a step of `h` () [s]: its `units`, which belong to a step of `unit_h` () [s]; `noise` () [m], what
-    rounding makes of a closed gap; its `time` () [s]; and which form of `friction.FRICTION_ROWS` is asked for."""
+    """One stage of a step of `h` () [s]: its `units`, which belong to a step of `unit_h` () [s];
+    `noise` () [m], what rounding makes of a closed gap; its `time` () [s]; and which form of
+    `friction.FRICTION_ROWS` is asked for."""
 
     units: Units
     h: jax.Array
@@ -46,9 +49,9 @@ class Instant(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Which half of each complementarity of a constraint holds: `touching` and `pressed` (), that psi = 0 and that its rate
-    is, or that the force of a compliant contact acts, both; `sticking` (); `active` (pairs,), that the inequality carries
-    the normal."""
+    """Which half of each complementarity of a constraint holds: `touching` and `pressed` (), that
+    psi = 0 and that its rate is, or that the force of a compliant contact acts, both; `sticking`
+    (); `active` (pairs,), that the inequality carries the normal."""
 
     touching: jax.Array
     pressed: jax.Array
@@ -57,7 +60,8 @@ class Held(NamedTuple):
 
 
 class Cone(NamedTuple):
-    """Friction: its `bound` (), `y` (k,), `sigma` () and `w` (k,), dimensionless, and which components are `on` (k,)."""
+    """Friction: its `bound` (), `y` (k,), `sigma` () and `w` (k,), dimensionless, and which
+    components are `on` (k,)."""
 
     bound: jax.Array
     y: jax.Array
@@ -75,11 +79,13 @@ class Conditions(NamedTuple):
 
 
 class Constraint(Protocol):
-    """A group of n alike constraints, a pytree with the first axis n; `vmap` hands over a member, for which `conditions` is
-    asked. Static: `bodies`, per constraint its two body numbers (moving bodies first, then fixed ones); `moving`, whether
-    body 1 and body 2 move; `numbers`, their places in the order in which the user added them; `width`, how many unknowns a
-    constraint has in a step of one stage, of which poses alone are `determined` the first ones; `etas`, how many more it has
-    at each of several stages, whose unknowns (width + etas,) are impulses where `forces` says so."""
+    """A group of n alike constraints, a pytree with the first axis n; `vmap` hands over a member,
+    for which `conditions` is asked. Static: `bodies`, per constraint its two body numbers (moving
+    bodies first, then fixed ones); `moving`, whether body 1 and body 2 move; `numbers`, their
+    places in the order in which the user added them; `width`, how many unknowns a constraint has in
+    a step of one stage, of which poses alone are `determined` the first ones; `etas`, how many more
+    it has at each of several stages, whose unknowns (width + etas,) are impulses where `forces`
+    says so."""
 
     bodies: tuple[tuple[int, int], ...]
     moving: tuple[bool, bool]
@@ -90,7 +96,8 @@ class Constraint(Protocol):
     forces: np.ndarray
 
     def with_etas(self, own) -> jax.Array:
-        """Values (n, width + etas) for a stage, from those `own` (n, width) of a step of one stage."""
+        """Values (n, width + etas) for a stage, from those `own` (n, width) of a step of one
+        stage."""
 
     def unknown_units(self, length, speed, impulse) -> jax.Array:
         """Units (n, width) of the unknowns, with `impulse` (n,)."""
@@ -104,11 +111,13 @@ class Constraint(Protocol):
     def conditions(
         self, unknowns, reference: Any, units: Units, motion_1: Motion, motion_2: Motion, time, h
     ) -> tuple[Conditions, tuple]:
-        """What `unknowns` (width,) in physical units state with the bodies at the end of a step of h [s] at `time` [s], and
-        the wrenches [N s, N m s] of the constraint on body 1 and body 2."""
+        """What `unknowns` (width,) in physical units state with the bodies at the end of a step of
+        h [s] at `time` [s], and the wrenches [N s, N m s] of the constraint on body 1 and body
+        2."""
 
     def place(self, at: Instant, unknowns, reference: Any, motion_1: Motion, motion_2: Motion) -> tuple[Any, tuple]:
-        """At a stage where bodies have these poses: what the unknowns say there, and the shifts of the bodies' momenta."""
+        """At a stage where bodies have these poses: what the unknowns say there, and the shifts of
+        the bodies' momenta."""
 
     def point(self, at: Instant, placed, motion_1: Motion, motion_2: Motion) -> Any:
         """What was `placed`, with the velocities V_i of the bodies."""
@@ -123,19 +132,21 @@ class Constraint(Protocol):
         """The halves that hold in a solution."""
 
     def margins(self, at: Instant, point, named: Held) -> jax.Array:
-        """How far (2 + pairs,) every half that is `named` is from being left, >= 0 while it is not: of `touching`,
-        `sticking` and `active`."""
+        """How far (2 + pairs,) every half that is `named` is from being left, >= 0 while it is not:
+        of `touching`, `sticking` and `active`."""
 
     def flat(self, at: Instant, unknowns, reference: Any, motion_1: Motion, motion_2: Motion) -> jax.Array:
-        """Of those that are `determined` by poses: what keeps the derivative of their rows by them regular."""
+        """Of those that are `determined` by poses: what keeps the derivative of their rows by them
+        regular."""
 
     def give(self, at: Instant, held) -> jax.Array:
-        """What the derivative (width + etas, width + etas) of the rows gains if they give way to impulses by one unit."""
+        """What the derivative (width + etas, width + etas) of the rows gains if they give way to
+        impulses by one unit."""
 
 
 def rows(stated: Conditions, friction: str, kappa=None):
-    """Rows (width,) whose root is a solution; `friction` names one of `FRICTION_ROWS`. With `kappa` () > 0 a point of the
-    central path: a b = kappa^2 for the pairs, and `central_rows`."""
+    """Rows (width,) whose root is a solution; `friction` names one of `FRICTION_ROWS`. With `kappa`
+    () > 0 a point of the central path: a b = kappa^2 for the pairs, and `central_rows`."""
     pairs = fischer_burmeister(*stated.pairs) if kappa is None else fischer_burmeister(*stated.pairs, kappa)
     if stated.cone is None:
         return jnp.concatenate([stated.equations, pairs])
@@ -159,7 +170,8 @@ def central_rows(cone: Cone, kappa):
 
 
 def held_rows(cone: Cone, sticking):
-    """`friction.projection_rows` on the named side: w = 0, or y of length mu p_n along y - STEP w."""
+    """`friction.projection_rows` on the named side: w = 0, or y of length mu p_n along y - STEP
+    w."""
     y = jnp.where(cone.on, cone.y, 0.0)
     along = y - STEP * cone.w
     size = length_of(along)

@@ -1,8 +1,8 @@
 """One contact: its unknowns, how its impulses act on two bodies, and how fast its points slip.
 
-The columns W_n, W_t, W_o, W_r of Chakraborty (1) are kept as two maps that are transposes of each other: `wrenches` takes
-impulses to bodies, `slip_velocities` takes body velocities to the contact. Impulses act on body 2 as they are written, and
-with the opposite sign on body 1.
+The columns W_n, W_t, W_o, W_r of Chakraborty (1) are kept as two maps that are transposes of each
+other: `wrenches` takes impulses to bodies, `slip_velocities` takes body velocities to the contact.
+Impulses act on body 2 as they are written, and with the opposite sign on body 1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from .kinematics import Motion
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Unknowns:
-    """One contact's unknowns in physical units: closest-point unknowns, p_n [N s], y (k,) [N s], sigma [m/s]."""
+    """One contact's unknowns in physical units: closest-point unknowns, p_n [N s], y (k,) [N s],
+    sigma [m/s]."""
 
     closest: jax.Array
     p_n: jax.Array
@@ -56,7 +57,8 @@ def wrenches(geometry: ContactGeometry, centre_1, centre_2, p_n, p_f):
 
 
 def slip_velocities(geometry: ContactGeometry, centre_1, centre_2, velocity_1, velocity_2):
-    """Velocity of body 2 relative to body 1 at the contact: W_n.nu () [m/s] and (v_t, v_o [m/s], v_r [rad/s]), or (v_t,)."""
+    """Velocity of body 2 relative to body 1 at the contact: W_n.nu () [m/s] and (v_t, v_o [m/s],
+    v_r [rad/s]), or (v_t,)."""
     d = geometry.n.shape[0]
     relative = rotation.point_velocity(velocity_2, geometry.a2 - centre_2) - rotation.point_velocity(
         velocity_1, geometry.a1 - centre_1
@@ -69,7 +71,8 @@ def slip_velocities(geometry: ContactGeometry, centre_1, centre_2, velocity_1, v
 
 
 def geometry_rows(member, closest, reference, length, motion_1: Motion, motion_2: Motion, angle=1.0):
-    """Closest-point rows of one contact at its bodies' poses; `reference` (d,) orients isotropic friction's tangents."""
+    """Closest-point rows of one contact at its bodies' poses; `reference` (d,) orients isotropic
+    friction's tangents."""
     first, second = kinematics.placed(member, motion_1, motion_2)
     own = inner(rotation.matrix(motion_1.orientation), member.direction)
     reference = jnp.where(jnp.any(member.direction != 0), own, reference)

@@ -1,12 +1,14 @@
-"""Contacts that are alike: their data, and what one of them states at the end of a step and at the stages of one.
+"""Contacts that are alike: their data, and what one of them states at the end of a step and at the
+stages of one.
 
-With several stages (see `radau.stages`) a contact holds its position by p_n + eta and its speed by p_n,
+With several stages (see `radau.stages`) a contact holds its position by p_n + eta and its speed by
+p_n,
 
     0 <= p_n + eta _|_ psi >= 0          0 <= p_n _|_ W_n V + 100 psi+ / h >= 0
 
-Of bodies that touch along a line or a face, closest points keep the angle between them at zero, and torques `tilt` its rate
-(see `tilts`), where it is known that they touch so. A compliant contact is no constraint on positions: eta = 0, and its
-force obeys S (3) at the stage,
+Of bodies that touch along a line or a face, closest points keep the angle between them at zero, and
+torques `tilt` its rate (see `tilts`), where it is known that they touch so. A compliant contact is
+no constraint on positions: eta = 0, and its force obeys S (3) at the stage,
 
     0 <= p_n _|_ psi + tau W_n V + c p_n / h >= 0
 """
@@ -37,8 +39,9 @@ _SLIGHT = 1e-10  # of g h: a slip that is none
 
 
 class Point(NamedTuple):
-    """One contact at a stage: unknowns, closest-point rows, eta [N s], torques `tilt` (2,) or (0,) [N m s] along the
-    tangents, the motions of both bodies (with V_i), slip v and scaled slip w [m/s], normal velocity v_n [m/s]."""
+    """One contact at a stage: unknowns, closest-point rows, eta [N s], torques `tilt` (2,) or (0,)
+    [N m s] along the tangents, the motions of both bodies (with V_i), slip v and scaled slip w
+    [m/s], normal velocity v_n [m/s]."""
 
     u: contact.Unknowns
     kkt: ClosestPointRows
@@ -53,17 +56,20 @@ class Point(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ContactGroup:
-    """Contacts whose shapes have the same classes and whose bodies move alike: one compiled kernel, `vmap`ped over them.
+    """Contacts whose shapes have the same classes and whose bodies move alike: one compiled kernel,
+    `vmap`ped over them.
 
-    Static: `pair`; `bodies`, per contact its two body numbers (moving bodies first, then fixed ones); `moving`, whether
-    body 1 and body 2 move; `numbers`, the contacts' places in the order of `Scene.add_contact`; `of_impulses`, whether
-    restitution is a share of impulses, Poisson's, and not of speeds, Newton's. Arrays, first axis the nc contacts: shape
-    parameters `theta_i` (nc, k), `slope_i` (nc, m) and `interior_i` (nc, d) of `shapes.surface`; friction `mu` (nc,),
-    semi-axes `e` (nc, 3) = (e_t, e_o, e_r), or (nc, 1) in the plane; `direction` (nc, d) in the frame of body 1, zero where
-    the tangents may be any; `compliance` (nc,) = 1/k [m/N] and `dissipation_time` (nc,) [s]; `restitution` (nc,), e of
-    impacts, None where it is 0; `mu_s` (nc,), the coefficient of what sticks, None where
-    that is mu. `frame_i` is None where all shapes have the frames of their bodies, and the compliance
-    where contacts are rigid, so that the common case computes nothing.
+    Static: `pair`; `bodies`, per contact its two body numbers (moving bodies first, then fixed
+    ones); `moving`, whether body 1 and body 2 move; `numbers`, the contacts' places in the order of
+    `Scene.add_contact`; `of_impulses`, whether restitution is a share of impulses, Poisson's, and
+    not of speeds, Newton's. Arrays, first axis the nc contacts: shape parameters `theta_i` (nc, k),
+    `slope_i` (nc, m) and `interior_i` (nc, d) of `shapes.surface`; friction `mu` (nc,), semi-axes
+    `e` (nc, 3) = (e_t, e_o, e_r), or (nc, 1) in the plane; `direction` (nc, d) in the frame of body
+    1, zero where the tangents may be any; `compliance` (nc,) = 1/k [m/N] and `dissipation_time`
+    (nc,) [s]; `restitution` (nc,), e of impacts, None where it is 0; `mu_s` (nc,), the coefficient
+    of what sticks, None where that is mu. `frame_i` is None where all shapes have the frames of
+    their bodies, and the compliance where contacts are rigid, so that the common case computes
+    nothing.
     """
 
     pair: PairClass = dataclasses.field(metadata={"static": True})
@@ -94,8 +100,9 @@ class ContactGroup:
 
     @property
     def etas(self) -> int:
-        """How many equations of positions a contact has, each with an eta of its own in a step of several stages: its gap
-        and, in space, if bodies may touch along lines and faces, two tilts."""
+        """How many equations of positions a contact has, each with an eta of its own in a step of
+        several stages: its gap and, in space, if bodies may touch along lines and faces, two
+        tilts."""
         return 1 + self.tilts
 
     @property
@@ -105,17 +112,20 @@ class ContactGroup:
 
     @property
     def determined(self) -> int:
-        """How many of the first unknowns poses alone determine: the closest points of smooth bodies."""
+        """How many of the first unknowns poses alone determine: the closest points of smooth
+        bodies."""
         return self.pair.unknowns if self.pair.smooth else 0
 
     @property
     def forces(self) -> np.ndarray:
-        """Which of the unknowns of a stage (width + etas,) are impulses, h times a force: p_n and y."""
+        """Which of the unknowns of a stage (width + etas,) are impulses, h times a force: p_n and
+        y."""
         n, k, numbers = self.pair.unknowns, self.e.shape[-1], np.arange(self.width + self.etas)
         return (numbers >= n) & (numbers <= n + k)
 
     def unknown_units(self, length, speed, impulse):
-        """Units (nc, width) of the unknowns, in the order of `contact.Unknowns`; `impulse` is (nc,)."""
+        """Units (nc, width) of the unknowns, in the order of `contact.Unknowns`; `impulse` is
+        (nc,)."""
         count, closest = len(self.bodies), self.pair.unknown_scale(length)
         return jnp.concatenate(
             [
@@ -127,14 +137,16 @@ class ContactGroup:
         )
 
     def with_etas(self, own):
-        """Values (nc, width + etas) of the unknowns of a stage, from those `own` (nc, width) of a step of one: an eta is
-        like p_n, a tilt like its moment about a point as far as the first."""
+        """Values (nc, width + etas) of the unknowns of a stage, from those `own` (nc, width) of a
+        step of one: an eta is like p_n, a tilt like its moment about a point as far as the
+        first."""
         eta = own[:, self.pair.unknowns, None]
         return jnp.concatenate([own, eta, *[eta * own[:, :1]] * self.tilts], axis=1)
 
     def links(self, nodes, sign: float) -> Links:
-        """What may be eliminated: closest points first, then of a contact that slides or is open sigma, p_n and y. The
-        friction rows have the `sign` () of their derivative by y; rows stand as closest points, gap, sigma, y."""
+        """What may be eliminated: closest points first, then of a contact that slides or is open
+        sigma, p_n and y. The friction rows have the `sign` () of their derivative by y; rows stand
+        as closest points, gap, sigma, y."""
         axes, p_n = self.e.shape[-1], self.pair.unknowns
         sigma = p_n + axes + 1
         scaled = tuple((p_n + 1 + i, p_n + 2 + i, sign, False) for i in range(axes))
@@ -142,12 +154,14 @@ class ContactGroup:
         return Links(nodes, self.width, p_n, pairs)
 
     def pressing(self) -> int:
-        """How many unknowns at most a contact that presses leaves: p_n and y, with an edge or a face three more."""
+        """How many unknowns at most a contact that presses leaves: p_n and y, with an edge or a
+        face three more."""
         return min(self.width, 4 + 3 * (self.pair.unknowns > 2 * self.pair.dimension))
 
     def conditions(self, unknowns, reference, units: Units, motion_1: Motion, motion_2: Motion, time, h):
-        """Of one contact, a member of the group as `vmap` hands it over: its `Conditions`, and the wrenches of its impulses
-        on its bodies. `reference` (d,) orients the tangents of isotropic friction."""
+        """Of one contact, a member of the group as `vmap` hands it over: its `Conditions`, and the
+        wrenches of its impulses on its bodies. `reference` (d,) orients the tangents of isotropic
+        friction."""
         u = contact.split(self, unknowns)
         # a normal turns in a step by what moves a point at the scene's length by the unit of gaps
         kkt = contact.geometry_rows(self, u.closest, reference, units.gap, motion_1, motion_2, units.gap / units.length)
@@ -164,13 +178,15 @@ class ContactGroup:
         return stated, contact.wrenches(kkt.geometry, motion_1.position, motion_2.position, u.p_n, self.e * u.y)
 
     def cone(self, u: contact.Unknowns, w, units: Units) -> Cone:
-        """Friction of one contact with the scaled slip w (k,) [m/s], dimensionless; a semi-axis e_i = 0 gives y_i = 0."""
+        """Friction of one contact with the scaled slip w (k,) [m/s], dimensionless; a semi-axis e_i
+        = 0 gives y_i = 0."""
         impulse, speed = units.impulse, units.speed
         return Cone(self.mu * u.p_n / impulse, u.y / impulse, u.sigma / speed, w / speed, self.e > 0)
 
     def place(self, at: Instant, unknowns, reference, motion_1: Motion, motion_2: Motion):
-        """Of one contact at a stage where bodies have these poses: its unknowns by name, closest-point rows, eta and tilt;
-        and the shifts W_n eta of its bodies' momenta, with the tilt's."""
+        """Of one contact at a stage where bodies have these poses: its unknowns by name,
+        closest-point rows, eta and tilt; and the shifts W_n eta of its bodies' momenta, with the
+        tilt's."""
         u, units = contact.split(self, unknowns[: self.width]), at.units
         eta, tilt = unknowns[self.width], unknowns[self.width + 1 :]
         angle = units.gap / units.length
@@ -195,10 +211,11 @@ class ContactGroup:
         return contact.wrenches(point.kkt.geometry, *centres, point.u.p_n, self.e * point.u.y)
 
     def stage_rows(self, at: Instant, point: Point, named: Held, held):
-        """Rows (width + etas,) of one contact at a stage. Where `held` (), complementarities are the equations of the halves
-        that are `named`."""
+        """Rows (width + etas,) of one contact at a stage. Where `held` (), complementarities are
+        the equations of the halves that are `named`."""
         halves = named.active, named.touching, named.pressed
-        holds = (held & named.touching, held, held)  # where bodies are apart, their closest points may wander over edges
+        # where bodies are apart, their closest points may wander over edges
+        holds = (held & named.touching, held, held)
         active, touching, pressed = (
             jnp.where(fixed, jnp.where(on, b, a), fischer_burmeister(a, b))
             for (a, b), on, fixed in zip(self.pairs(at, point), halves, holds, strict=True)
@@ -211,8 +228,8 @@ class ContactGroup:
         return jnp.concatenate([point.kkt.equations, active, pressed[None], friction, touching[None], turning])
 
     def _tilt_rows(self, at: Instant, point: Point, named: Held, held):
-        """Rows (2,) or (0,): tilts that are forbidden have no rate, the others no torque; all of these where bodies may
-        part, or it is not `held` () how they touch."""
+        """Rows (2,) or (0,): tilts that are forbidden have no rate, the others no torque; all of
+        these where bodies may part, or it is not `held` () how they touch."""
         if not self.tilts:
             return point.tilt
         units, geometry, (motion_1, motion_2) = at.units, point.kkt.geometry, point.motions
@@ -224,8 +241,9 @@ class ContactGroup:
         return torque - inner(fixed, torque + rate)
 
     def pairs(self, at: Instant, point: Point):
-        """The pairs 0 <= a _|_ b >= 0 of one contact at a stage, dimensionless: its inequalities', and those of p_n with the
-        gap and with the gap's rate; of a compliant contact both are the one of its law."""
+        """The pairs 0 <= a _|_ b >= 0 of one contact at a stage, dimensionless: its inequalities',
+        and those of p_n with the gap and with the gap's rate; of a compliant contact both are the
+        one of its law."""
         units, psi = at.units, point.kkt.geometry.psi
         p_n, inequalities = point.u.p_n / units.impulse, (point.kkt.multipliers, point.kkt.slacks)
         if self.compliance is not None:
@@ -239,10 +257,12 @@ class ContactGroup:
         )
 
     def give(self, at: Instant, held):
-        """What it adds to the derivative (width + etas, width + etas) of `stage_rows` by a contact's unknowns if its speeds,
-        its gap and its tilts give way to p_n, y, eta and torques by one unit each, with the signs of the rows."""
+        """What it adds to the derivative (width + etas, width + etas) of `stage_rows` by a
+        contact's unknowns if its speeds, its gap and its tilts give way to p_n, y, eta and torques
+        by one unit each, with the signs of the rows."""
         n, k = self.pair.unknowns, self.e.shape[-1]
-        complementarity = jnp.where(held, 1.0, -1.0)  # Fischer-Burmeister functions fall with both of their arguments
+        # Fischer-Burmeister functions fall with both of their arguments
+        complementarity = jnp.where(held, 1.0, -1.0)
         friction = 1.0 if at.friction == "projection" else complementarity
         normal, tangential, position = n, np.arange(n + 2, n + 2 + k), n + 2 + k
         matrix = jnp.diag(np.where(np.arange(self.width + self.etas) > position, 1.0, 0.0))
@@ -250,16 +270,17 @@ class ContactGroup:
         return matrix.at[(normal, position), (normal, position)].set(complementarity)
 
     def flat(self, at: Instant, unknowns, reference, motion_1: Motion, motion_2: Motion):
-        """What a curvature of one over the scene's length adds to the derivative of the closest-point rows by the closest
-        points: where two surfaces are flat, poses say nothing about these."""
+        """What a curvature of one over the scene's length adds to the derivative of the
+        closest-point rows by the closest points: where two surfaces are flat, poses say nothing
+        about these."""
         (_, kkt, *_), _ = self.place(at, unknowns, reference, motion_1, motion_2)
         return at.units.length / at.units.gap * self.pair.curvature(kkt.geometry.tangents)
 
     def modes(self, at: Instant, point: Point) -> Held:
         """The halves that hold in a solution; without friction a contact slides.
 
-        Forces of redundant contacts may lie on the edge of the cone although nothing slips: then both halves of friction
-        hold, and rounding must not choose between them."""
+        Forces of redundant contacts may lie on the edge of the cone although nothing slips: then
+        both halves of friction hold, and rounding must not choose between them."""
         (weights, slacks), (p, gap), (force, rate) = self.pairs(at, point)
         along = jnp.where(self.e > 0, point.u.y / at.units.impulse, 0.0) - STEP * point.w / at.units.speed
         radius = self.mu * force
@@ -269,11 +290,13 @@ class ContactGroup:
         return Held(touching, pressed, sticking, touching & (weights > slacks))
 
     def margins(self, at: Instant, point: Point, named: Held):
-        """How far (2 + pairs,) every half that is `named` is from being left, dimensionless, >= 0 while it is not: gap or
-        force; cone, or slip against friction; the inequalities' multipliers or slacks."""
+        """How far (2 + pairs,) every half that is `named` is from being left, dimensionless, >= 0
+        while it is not: gap or force; cone, or slip against friction; the inequalities' multipliers
+        or slacks."""
         (weights, slacks), (_, gap), (force, _) = self.pairs(at, point)
         y = jnp.where(self.e > 0, point.u.y / at.units.impulse, 0.0)
-        # y is -mu p_n along the slip w, and y - STEP w longer by STEP |w|, or shorter where w has come to aid the slip
+        # y is -mu p_n along the slip w, and y - STEP w longer by STEP |w|, or shorter where w has
+        # come to aid the slip
         slip = length_of(y - STEP * point.w / at.units.speed) - self.mu * force
         friction = jnp.where(named.sticking, self.mu * force - length_of(y), slip)
         normal = jnp.where(named.touching, force, gap)

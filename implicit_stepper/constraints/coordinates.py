@@ -1,4 +1,5 @@
-"""What acts along a coordinate of a joint: springs, prescribed motions, limits, motors, and friction."""
+"""What acts along a coordinate of a joint: springs, prescribed motions, limits, motors, and
+friction."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def driven(form: Form, which: int, motion: Callable) -> Form:
 
 
 def motorised(form: Form, which: int, speed: float, most: float, lever: float) -> Form:
-    """Coordinate `which` of the joint of a `form` is driven at a `speed` by at most a force or moment, at a radius."""
+    """Coordinate `which` of the joint of a `form` is driven at a `speed` by at most a force or
+    moment, at a radius."""
     coordinates, angle = _Only(form.coordinates, which), form.free_angles[which]
     motor = speed, most, lever if angle else 1.0
     return Form(nothing, (), form.parameters, coordinates, (angle,), motor=motor)
@@ -49,7 +51,8 @@ class _Only:
 
 
 def bounded(form: Form, which: int, side: str, bound: float) -> Form:
-    """Coordinate `which` of the joint of a `form` is not below ("low") or not above ("high") a `bound`."""
+    """Coordinate `which` of the joint of a `form` is not below ("low") or not above ("high") a
+    `bound`."""
     angle, sign = form.free_angles[which], {"low": 1.0, "high": -1.0}[side]
     return Form(
         _Beyond(form.coordinates, which, sign), (angle,), form.parameters | {"bound": np.asarray(bound)}, bounds=True
@@ -81,7 +84,8 @@ class Along:
 
 @dataclasses.dataclass(frozen=True)
 class _Away:
-    """How far a coordinate is from its `motion` or, without one, from its parameter `rest`; of angles the least turn."""
+    """How far a coordinate is from its `motion` or, without one, from its parameter `rest`; of
+    angles the least turn."""
 
     coordinates: Callable
     which: int

@@ -1,4 +1,5 @@
-"""Contact detection: the closest points of all contacts in one state, without a hint or from those of a state nearby."""
+"""Contact detection: the closest points of all contacts in one state, without a hint or from those
+of a state nearby."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ _RECORDED = 1e-10  # the same, of those at the end of a step
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Nearby:
-    """Closest points of all contacts in one state. Per group: `closest` (nc, unknowns), long form. In the order of
-    `Scene.add_contact`: `geometry` and the multipliers as in `Contacts`. `converged` ()."""
+    """Closest points of all contacts in one state. Per group: `closest` (nc, unknowns), long form.
+    In the order of `Scene.add_contact`: `geometry` and the multipliers as in `Contacts`.
+    `converged` ()."""
 
     closest: tuple[jax.Array, ...]
     geometry: ContactGeometry
@@ -46,9 +48,9 @@ def cold_closest(system: System, state: State) -> list:
 
 
 def find(system: System, state: State, closest, references=None, *, recorded: bool = False) -> Nearby:
-    """Closest points in `state` from `closest`, those of a state nearby or of `cold_closest`; where they may be `recorded`
-    ones of this state, these stay as they are. `references` (nc, d), in the order of `Scene.add_contact`, orient the
-    tangents of isotropic friction."""
+    """Closest points in `state` from `closest`, those of a state nearby or of `cold_closest`; where
+    they may be `recorded` ones of this state, these stay as they are. `references` (nc, d), in the
+    order of `Scene.add_contact`, orient the tangents of isotropic friction."""
     if not system.groups:
         return _none(system)
     count, d = system.contact_count, system.dimension
@@ -91,8 +93,8 @@ def _none(system: System) -> Nearby:
 
 
 def record(nearby: Nearby, rows: Rows, impulses, velocity, gap) -> Contacts:
-    """Contacts of a step whose equations hold at `nearby`: impulses (nc, 1 + k) = (p_n, y), the bodies' `velocity` (nb, 6 or
-    3) and the gaps (nc,) at its end."""
+    """Contacts of a step whose equations hold at `nearby`: impulses (nc, 1 + k) = (p_n, y), the
+    bodies' `velocity` (nb, 6 or 3) and the gaps (nc,) at its end."""
     _, slip = rows.velocities(velocity)
     return Contacts(
         normal_impulse=impulses[:, 0],

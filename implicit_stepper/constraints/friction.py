@@ -1,7 +1,9 @@
-"""Dry friction within an ellipsoid, with maximum dissipation: Chakraborty's friction model and its Fritz-John form (5).
+"""Dry friction within an ellipsoid, with maximum dissipation: Chakraborty's friction model and its
+Fritz-John form (5).
 
-The law is kept in the scaled impulse y = (p_t/e_t, p_o/e_o, p_r/e_r) [N s] and scaled slip w = (e_t v_t, e_o v_o, e_r v_r)
-[m/s], in which the ellipsoid is a ball: |y| <= mu p_n, and the multiplier of (5) is sigma = |w|.
+The law is kept in the scaled impulse y = (p_t/e_t, p_o/e_o, p_r/e_r) [N s] and scaled slip w = (e_t
+v_t, e_o v_o, e_r v_r) [m/s], in which the ellipsoid is a ball: |y| <= mu p_n, and the multiplier of
+(5) is sigma = |w|.
 """
 
 from __future__ import annotations
@@ -24,11 +26,12 @@ _LARGEST_MU = 1e6
 class FrictionEllipsoid:
     """(p_t/e_t)^2 + (p_o/e_o)^2 + (p_r/e_r)^2 <= mu^2 p_n^2.
 
-    `mu` [-] friction coefficient, at most 10^6; `e_t`, `e_o` [-] tangential and `e_r` [m] drilling semi-axes; zero switches
-    the component off. With e_t != e_o, `direction` (3,) is the t direction in the frame of body 1; it is projected on the
-    tangent plane, unless it is within asin .1 of the normal, where it orients nothing. `mu_s` >= mu [-] holds a contact that
-    sticks until it slips, and mu from then on until it sticks again; None where both are mu.
-    Raises `ValueError` naming the argument for negative or non-finite values, and for mu above `mu_s`.
+    `mu` [-] friction coefficient, at most 10^6; `e_t`, `e_o` [-] tangential and `e_r` [m] drilling
+    semi-axes; zero switches the component off. With e_t != e_o, `direction` (3,) is the t direction
+    in the frame of body 1; it is projected on the tangent plane, unless it is within asin .1 of the
+    normal, where it orients nothing. `mu_s` >= mu [-] holds a contact that sticks until it slips,
+    and mu from then on until it sticks again; None where both are mu. Raises `ValueError` naming
+    the argument for negative or non-finite values, and for mu above `mu_s`.
     """
 
     mu: float
@@ -62,10 +65,11 @@ class FrictionEllipsoid:
 
 @dataclasses.dataclass(frozen=True)
 class JointFriction:
-    """Dry friction in a joint: of a hinge, or of a ball joint in the plane, a moment of at most mu `radius` |radial force|,
-    with the radius of the pin [m]; of a ball joint in space a moment of at most mu `radius` |force| against the relative
-    spin; of a slider, without radius, a force of at most mu |force on the guide|. `mu_s` >= mu holds what sticks until it
-    slips, as that of a `FrictionEllipsoid`. Raises `ValueError` naming the argument."""
+    """Dry friction in a joint: of a hinge, or of a ball joint in the plane, a moment of at most mu
+    `radius` |radial force|, with the radius of the pin [m]; of a ball joint in space a moment of at
+    most mu `radius` |force| against the relative spin; of a slider, without radius, a force of at
+    most mu |force on the guide|. `mu_s` >= mu holds what sticks until it slips, as that of a
+    `FrictionEllipsoid`. Raises `ValueError` naming the argument."""
 
     mu: float
     radius: float | None = None
@@ -88,7 +92,8 @@ def not_negative(name: str, value) -> float:
 
 
 def static_coefficient(mu: float, mu_s) -> float:
-    """The argument `mu_s` beside `mu`. Raises `ValueError` where it is below that, not finite, or above 10^6."""
+    """The argument `mu_s` beside `mu`. Raises `ValueError` where it is below that, not finite, or
+    above 10^6."""
     mu_s = number("mu_s", mu_s)
     if not mu <= mu_s <= _LARGEST_MU:
         raise ValueError(
@@ -99,27 +104,32 @@ def static_coefficient(mu: float, mu_s) -> float:
 
 
 def cone_rows(mu_p_n, y, sigma, w):
-    """(mu p_n, y) _|_ (sigma, w) in the second-order cone, rows (1 + k,): Chakraborty (5), unsquared.
+    """(mu p_n, y) _|_ (sigma, w) in the second-order cone, rows (1 + k,): Chakraborty (5),
+    unsquared.
 
-    The same solutions for p_n > 0, with sigma = |w|, and better conditioned. Arguments dimensionless.
+    The same solutions for p_n > 0, with sigma = |w|, and better conditioned. Arguments
+    dimensionless.
     """
     return fischer_burmeister_cone(jnp.concatenate([mu_p_n[None], y]), jnp.concatenate([sigma[None], w]))
 
 
 def projection_rows(mu_p_n, y, sigma, w):
-    """sigma = |w| and y = proj(y - r w) onto the disc of radius mu p_n, rows (1 + k,): the argmax of Chakraborty (4) itself.
+    """sigma = |w| and y = proj(y - r w) onto the disc of radius mu p_n, rows (1 + k,): the argmax
+    of Chakraborty (4) itself.
 
     Arguments dimensionless; during iterations p_n may be negative, when the disc is a point.
     """
     return jnp.concatenate([(sigma - length_of(w))[None], natural_disc(y, w, jnp.maximum(mu_p_n, 0.0))])
 
 
-# Two residuals with the same roots. docs/decisions/0002-friction-row.md has the measurements behind the default.
+# Two residuals with the same roots. docs/decisions/0002-friction-row.md has the measurements behind
+# the default.
 FRICTION_ROWS = {"projection": projection_rows, "fischer-burmeister": cone_rows}
 
 
 def dissipation_defect(mu, p_n, y, w):
-    """How far (p_t, p_o, p_r) is from dissipating the most: max over the ellipsoid of -v.p' less -v.p, >= 0 [W s].
+    """How far (p_t, p_o, p_r) is from dissipating the most: max over the ellipsoid of -v.p' less
+    -v.p, >= 0 [W s].
 
     The maximum over |y'| <= mu p_n of -w.y' is mu p_n |w|.
     """

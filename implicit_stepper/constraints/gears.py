@@ -4,7 +4,8 @@
     q_2 - ratio q_1 = 0 within a turn of its angle  a rack and its pinion, where one of them is an angle
     q q_2 - p q_1 = 0 within a turn                 angles in space, which are told within one: ratio = p / q, as of teeth
 
-The joints may have two moving bodies in all: the pair on whose poses the equation is one of two bodies, as any joint's.
+The joints may have two moving bodies in all: the pair on whose poses the equation is one of two
+bodies, as any joint's.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ _SAME = 1e-12  # relative: a ratio and the fraction that it is
 
 
 class Geared(NamedTuple):
-    """A coordinate that a gear couples: the `form` of its joint and `which` of its coordinates; where the joint's two bodies
-    are found, `places`: 0 and 1, the gear's own bodies, and from 2 on those that stand still."""
+    """A coordinate that a gear couples: the `form` of its joint and `which` of its coordinates;
+    where the joint's two bodies are found, `places`: 0 and 1, the gear's own bodies, and from 2 on
+    those that stand still."""
 
     form: Form
     which: int
@@ -35,8 +37,8 @@ class Geared(NamedTuple):
 
 
 def geared(first: Geared, second: Geared, ratio: float, poses: list[tuple], dimension: int) -> Form:
-    """The second coordinate is `ratio` times the first; `poses`, of the gear's two bodies and of those that stand still, are
-    those at which coordinates are 0. Raises `ValueError`."""
+    """The second coordinate is `ratio` times the first; `poses`, of the gear's two bodies and of
+    those that stand still, are those at which coordinates are 0. Raises `ValueError`."""
     ratio = number("ratio", ratio)
     if ratio == 0:
         raise ValueError("`ratio` = 0 holds the second coordinate where it is: take a joint without it.")
@@ -56,7 +58,8 @@ def geared(first: Geared, second: Geared, ratio: float, poses: list[tuple], dime
 
 
 def whole(ratio: float) -> tuple[float, float]:
-    """Whole numbers p and q of which it is the ratio. Raises `ValueError` where there are none that gears can have."""
+    """Whole numbers p and q of which it is the ratio. Raises `ValueError` where there are none that
+    gears can have."""
     found = Fraction(ratio).limit_denominator(_MOST_TEETH)
     if abs(float(found) - ratio) > _SAME * abs(ratio) or abs(found.numerator) > _MOST_TEETH:
         raise ValueError(
@@ -92,7 +95,8 @@ class Gear:
         return self.coordinates[i](parameters[f"of_{i + 1}"], a, b)[self.which[i]]
 
     def pitch(self, parameters):
-        """The step () [rad, m] of the second coordinate after which the closure is 0 again, infinite where there is none."""
+        """The step () [rad, m] of the second coordinate after which the closure is 0 again,
+        infinite where there is none."""
         if "zero" in parameters or not any(self.angles):
             return jnp.inf
         return 2 * jnp.pi * (abs(parameters["p"]) if self.angles == (True, False) else 1 / parameters["q"])

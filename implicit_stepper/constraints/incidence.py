@@ -18,13 +18,15 @@ def shares(system: System, group: Constraint) -> np.ndarray:
 
 
 def by_body(share: np.ndarray, by_side):
-    """What (nc, k, sides w) depends on bodies by the sides that they are on, as a matrix (nc, k, nb w) of all bodies."""
+    """What (nc, k, sides w) depends on bodies by the sides that they are on, as a matrix (nc, k, nb
+    w) of all bodies."""
     (nc, sides, nb), (_, k, acting) = share.shape, by_side.shape
     parts = by_side.reshape(nc, k, sides, 1, acting // sides)
     return jnp.sum(parts * share[:, None, :, :, None], axis=2).reshape(nc, k, nb * acting // sides)
 
 
 def on_bodies(system: System, group: Constraint, on_1, on_2):
-    """Sum (nb, 6 or 3) over the moving bodies of what acts on body 1 and body 2 of each constraint, two (nc, 6 or 3)."""
+    """Sum (nb, 6 or 3) over the moving bodies of what acts on body 1 and body 2 of each constraint,
+    two (nc, 6 or 3)."""
     acting = jnp.stack([on for on, moves in zip((on_1, on_2), group.moving, strict=True) if moves], axis=1)
     return jnp.sum(shares(system, group)[..., None] * acting[:, :, None], axis=(0, 1))

@@ -1,10 +1,12 @@
 """Joints: bilateral constraints g(q_1, q_2, t) = 0, of which g is all that anybody writes.
 
-The impulse of multipliers lambda is G^T lambda, with G the derivative of g by displacements of the bodies: translations,
-and rotations about the axes of the inertial frame. It is a vector-Jacobian product of g, and the rate G V + g_t of g is a
-Jacobian-vector product, so that neither G nor its transpose is ever written or stored.
+The impulse of multipliers lambda is G^T lambda, with G the derivative of g by displacements of the
+bodies: translations, and rotations about the axes of the inertial frame. It is a vector-Jacobian
+product of g, and the rate G V + g_t of g is a Jacobian-vector product, so that neither G nor its
+transpose is ever written or stored.
 
-A joint may be elastic. It is then no constraint but a force at the end of the step, or at the stage, as implicit as g = 0:
+A joint may be elastic. It is then no constraint but a force at the end of the step, or at the
+stage, as implicit as g = 0:
 
     lambda / h = -(k g + c g'),     g' = G V + g_t
 """
@@ -32,7 +34,8 @@ _NEVER = 1e9  # a margin that is not left
 
 
 class Point(NamedTuple):
-    """One joint at a stage: multipliers and eta (r,) [N s, N m s], g (r,) and its rates (r,), the wrenches on its bodies."""
+    """One joint at a stage: multipliers and eta (r,) [N s, N m s], g (r,) and its rates (r,), the
+    wrenches on its bodies."""
 
     multipliers: jax.Array
     eta: jax.Array
@@ -44,11 +47,13 @@ class Point(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class JointGroup:
-    """n joints of one form. Static: `closure`, g(parameters, pose_1, pose_2, time) -> (r,) with poses (position (d,),
-    orientation (4,) or (1,)); `angles`, which of its r components are angles [rad], the others being lengths [m]; `bodies`,
-    `moving` and `numbers` as in `conditions.Constraint`. Arrays: `parameters`, a pytree with the first axis n; of elastic
-    joints `stiffness` (n, r) [N/m, N m/rad] and `damping` (n, r) [N s/m, N m s/rad], None of others. `coordinates`, static,
-    gives what is free of them, (parameters, pose_1, pose_2) -> (c,) [m, rad]."""
+    """n joints of one form. Static: `closure`, g(parameters, pose_1, pose_2, time) -> (r,) with
+    poses (position (d,), orientation (4,) or (1,)); `angles`, which of its r components are angles
+    [rad], the others being lengths [m]; `bodies`, `moving` and `numbers` as in
+    `conditions.Constraint`. Arrays: `parameters`, a pytree with the first axis n; of elastic joints
+    `stiffness` (n, r) [N/m, N m/rad] and `damping` (n, r) [N s/m, N m s/rad], None of others.
+    `coordinates`, static, gives what is free of them, (parameters, pose_1, pose_2) -> (c,) [m,
+    rad]."""
 
     closure: Callable = dataclasses.field(metadata={"static": True})
     angles: tuple[bool, ...] = dataclasses.field(metadata={"static": True})
@@ -105,15 +110,18 @@ class JointGroup:
 
     @property
     def forces(self) -> np.ndarray:
-        """Which of the unknowns of a stage (2 r,) are impulses, h times a force: the multipliers."""
+        """Which of the unknowns of a stage (2 r,) are impulses, h times a force: the
+        multipliers."""
         return np.arange(2 * self.width) < self.width
 
     def with_etas(self, own):
-        """Values (n, 2 r) of the unknowns of a stage, from those `own` (n, r) of a step of one stage."""
+        """Values (n, 2 r) of the unknowns of a stage, from those `own` (n, r) of a step of one
+        stage."""
         return jnp.concatenate([own, own], axis=1)
 
     def unknown_units(self, length, speed, impulse):
-        """Units (n, r) of the multipliers: impulses [N s], and moments [N m s] where g is an angle."""
+        """Units (n, r) of the multipliers: impulses [N s], and moments [N m s] where g is an
+        angle."""
         return impulse[:, None] * self.lengths(length)
 
     def lengths(self, length):
@@ -129,7 +137,8 @@ class JointGroup:
         return self.width
 
     def conditions(self, unknowns, reference, units: Units, motion_1: Motion, motion_2: Motion, time, h):
-        """Of one joint: g = 0, or its force, and the wrenches of the multipliers `unknowns` (r,) on its bodies."""
+        """Of one joint: g = 0, or its force, and the wrenches of the multipliers `unknowns` (r,) on
+        its bodies."""
         g, on_bodies = self.wrenches(unknowns, motion_1, motion_2, time)
         none, rows = jnp.zeros(0), g * self.lengths(units.length) / units.gap
         if self.stiffness is not None:
@@ -137,13 +146,15 @@ class JointGroup:
         return Conditions(rows, (none, none), None), on_bodies
 
     def defect(self, units: Units, h, multipliers, g, rates):
-        """Of one elastic joint: lambda + h (k g + c g') (r,), in the sum of the units of its terms."""
+        """Of one elastic joint: lambda + h (k g + c g') (r,), in the sum of the units of its
+        terms."""
         lengths = self.lengths(units.length)
         unit = units.impulse * lengths + h * (self.stiffness * units.gap + self.damping * units.speed) / lengths
         return (multipliers + h * (self.stiffness * g + self.damping * rates)) / unit
 
     def wrenches(self, multipliers, motion_1: Motion, motion_2: Motion, time):
-        """Of one joint: g (r,), and G^T times `multipliers` (r,) on body 1 and body 2, each (6,) or (3,) [N s, N m s]."""
+        """Of one joint: g (r,), and G^T times `multipliers` (r,) on body 1 and body 2, each (6,) or
+        (3,) [N s, N m s]."""
 
         def displaced(*moves):
             poses = [_displaced(motion, move) for motion, move in zip((motion_1, motion_2), moves, strict=True)]
@@ -161,8 +172,8 @@ class JointGroup:
         return self.closure(self.parameters, pose_1, pose_2, time)
 
     def place(self, at: Instant, unknowns, reference, motion_1: Motion, motion_2: Motion):
-        """Of one joint at a stage where bodies have these poses: multipliers, eta and g; and the shifts G^T eta of its
-        bodies' momenta."""
+        """Of one joint at a stage where bodies have these poses: multipliers, eta and g; and the
+        shifts G^T eta of its bodies' momenta."""
         multipliers, eta = jnp.split(unknowns, 2)
         g, shifts = self.wrenches(eta, motion_1, motion_2, at.time)
         return (multipliers, eta, g), shifts
@@ -177,7 +188,8 @@ class JointGroup:
         return point.pushes
 
     def stage_rows(self, at: Instant, point: Point, named, held):
-        """Rows (2 r,) of one joint at a stage: G V + g_t = 0, and g = 0; of an elastic one its force, and eta = 0."""
+        """Rows (2 r,) of one joint at a stage: G V + g_t = 0, and g = 0; of an elastic one its
+        force, and eta = 0."""
         lengths = self.lengths(at.units.length)
         if self.stiffness is not None:
             law = self.defect(at.units, at.h, point.multipliers, point.g, point.rates)
@@ -194,11 +206,13 @@ class JointGroup:
         return jnp.full(2, _NEVER)
 
     def give(self, at: Instant, held):
-        """What it adds to the derivative (2 r, 2 r) of `stage_rows` if its rates and closures give way by one unit each."""
+        """What it adds to the derivative (2 r, 2 r) of `stage_rows` if its rates and closures give
+        way by one unit each."""
         return jnp.eye(2 * self.width) * (self.stiffness is None)
 
     def elastic_forces(self, motion_1: Motion, motion_2: Motion, time):
-        """Of one elastic joint: multipliers per time (r,) [N, N m], and the wrenches of these [N, N m] on its bodies."""
+        """Of one elastic joint: multipliers per time (r,) [N, N m], and the wrenches of these [N, N
+        m] on its bodies."""
         g, _ = self.wrenches(jnp.zeros(self.width), motion_1, motion_2, time)
         force = -(self.stiffness * g + self.damping * self.rates(motion_1, motion_2, time))
         return force, self.wrenches(force, motion_1, motion_2, time)[1]
@@ -238,8 +252,8 @@ class JointGroup:
 
 
 def _displaced(motion: Motion, move):
-    """Pose (position, orientation) after a small displacement `move` (6,) or (3,), to first order, which is all that
-    derivatives at rest see."""
+    """Pose (position, orientation) after a small displacement `move` (6,) or (3,), to first order,
+    which is all that derivatives at rest see."""
     d = motion.position.shape[0]
     position, turn = motion.position + move[:d], move[d:]
     if d == 2:
@@ -248,8 +262,8 @@ def _displaced(motion: Motion, move):
 
 
 def record(system: System, state: State, multipliers, etas=None) -> Joints | None:
-    """What the joints do in `state` with the `multipliers` and, at a stage, `etas`, per group (n, r); None where there are
-    none."""
+    """What the joints do in `state` with the `multipliers` and, at a stage, `etas`, per group (n,
+    r); None where there are none."""
     if not system.joints:
         return None
     most, widest = max(group.width for group in system.joints), _most_coordinates(system, state)

@@ -1,7 +1,7 @@
 """What joints hold and what they leave free, from two frames, one on each body.
 
-With `away` the point of body 2 seen from that of body 1, in the frame on body 1, and `turned` the rotation from the frame on
-body 1 to that on body 2, whose x axes are the axes of the joint:
+With `away` the point of body 2 seen from that of body 1, in the frame on body 1, and `turned` the
+rotation from the frame on body 1 to that on body 2, whose x axes are the axes of the joint:
 
     BallJoint    away = 0                                Slider       away_y = away_z = 0, no rotation
     Hinge        away = 0, the x axes parallel           Cylindrical  away_y = away_z = 0, the x axes parallel
@@ -112,8 +112,8 @@ def turn(parameters, pose_1, pose_2):
 
 
 def two_turns(parameters, pose_1, pose_2):
-    """Coordinates (2,) [rad] of a universal joint: of the axis on body 2 about that on body 1, and against the axis on body
-    2 of that on body 1 about it, both from where they were."""
+    """Coordinates (2,) [rad] of a universal joint: of the axis on body 2 about that on body 1, and
+    against the axis on body 2 of that on body 1 about it, both from where they were."""
     _, turned = _seen(parameters, pose_1, pose_2)
     about_1 = jnp.arctan2(turned[2, 0], turned[1, 0])
     about_2 = -jnp.arctan2(turned[0, 2], turned[0, 1])
@@ -139,7 +139,8 @@ def in_a_plane(parameters, pose_1, pose_2):
 
 
 def completed(x: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """The right-handed frame (d, d) with the columns `x` and, across it, what is nearest to `near`."""
+    """The right-handed frame (d, d) with the columns `x` and, across it, what is nearest to
+    `near`."""
     if len(x) == 2:
         return np.stack([x, [-x[1], x[0]]], axis=1)
     y = near - (near @ x) * x

@@ -2,10 +2,11 @@
 
     |y| <= mu R(lambda),    y against w = r q' and of that length where w is not 0,    sigma = |w|
 
-y [N s] acts at the radius r along the coordinate q of the joint, by the moment r y of a hinge, and R is the reaction across
-it: of a hinge the radial force, of a slider the force on its guide. A `BallFrictionGroup` has y and w of three
-components. As R may change with y, solutions may cease to be unique where mu r is large against the lever of what drives
-the joint: it locks. That is physics, and not smoothed away.
+y [N s] acts at the radius r along the coordinate q of the joint, by the moment r y of a hinge, and
+R is the reaction across it: of a hinge the radial force, of a slider the force on its guide. A
+`BallFrictionGroup` has y and w of three components. As R may change with y, solutions may cease to
+be unique where mu r is large against the lever of what drives the joint: it locks. That is physics,
+and not smoothed away.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _SLIGHT = 1e-10  # of g h: a slip that is none
 
 
 class Point(NamedTuple):
-    """One joint at a stage: that of its closure; y (k,) [N s], sigma () and w (k,) [m/s]; and what records ask of any
-    joint."""
+    """One joint at a stage: that of its closure; y (k,) [N s], sigma () and w (k,) [m/s]; and what
+    records ask of any joint."""
 
     joint: Any
     y: jax.Array
@@ -43,9 +44,10 @@ class Point(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class FrictionGroup:
-    """n joints with friction: the `joint` itself; `along`, the coordinate that rubs, as a closure of k = 1 row; `mu` (n,)
-    and the radius `lever` (n,) [m], 1 where the coordinate is a length; `mu_s` (n,), the coefficient of what sticks, None
-    where that is mu. `across`, static: which multipliers are the reaction."""
+    """n joints with friction: the `joint` itself; `along`, the coordinate that rubs, as a closure
+    of k = 1 row; `mu` (n,) and the radius `lever` (n,) [m], 1 where the coordinate is a length;
+    `mu_s` (n,), the coefficient of what sticks, None where that is mu. `across`, static: which
+    multipliers are the reaction."""
 
     across: tuple[int, ...] = dataclasses.field(metadata={"static": True})
     joint: JointGroup
@@ -112,7 +114,8 @@ class FrictionGroup:
         return jnp.concatenate([own, rubs, jnp.broadcast_to(speed, (len(own), 1))], axis=1)
 
     def links(self, nodes, sign: float) -> Links:
-        """sigma follows from its row, and y where the joint slips by nothing; rows stand as closures, sigma, y."""
+        """sigma follows from its row, and y where the joint slips by nothing; rows stand as
+        closures, sigma, y."""
         r, k = self.joint.width, self.rubbing
         slips = tuple((r + i, r + 1 + i, sign, False) for i in range(k))
         return Links(nodes, self.width, r, ((r + k, r, sign, sign > 0), *slips))
@@ -127,7 +130,8 @@ class FrictionGroup:
         return unknowns[:r], unknowns[r : r + k], unknowns[r + k], unknowns[r + k + 1 :]
 
     def impulses(self, unknowns):
-        """What acts (r + k,) [N s, N m s]: the multipliers of the joint and, along its coordinate, lever y."""
+        """What acts (r + k,) [N s, N m s]: the multipliers of the joint and, along its coordinate,
+        lever y."""
         multipliers, y, _, _ = self._split(unknowns)
         return jnp.concatenate([multipliers, self.lever * y])
 
@@ -137,7 +141,8 @@ class FrictionGroup:
         return jnp.concatenate(list(own))
 
     def wrenches(self, multipliers, motion_1: Motion, motion_2: Motion, time):
-        """Of one joint: g (r,), and the wrenches of `impulses`, or of multipliers (r,) alone, on its bodies."""
+        """Of one joint: g (r,), and the wrenches of `impulses`, or of multipliers (r,) alone, on
+        its bodies."""
         r = self.joint.width
         g, of_joint = self.joint.wrenches(multipliers[:r], motion_1, motion_2, time)
         if multipliers.size == r:
@@ -188,7 +193,8 @@ class FrictionGroup:
         return Conditions(stated.equations, stated.pairs, cone), on_bodies
 
     def place(self, at: Instant, unknowns, reference, motion_1: Motion, motion_2: Motion):
-        """Of one joint at a stage: what its unknowns say there, and the shifts of its bodies' momenta."""
+        """Of one joint at a stage: what its unknowns say there, and the shifts of its bodies'
+        momenta."""
         multipliers, _, _, etas = self._split(unknowns)
         placed, shifts = self.joint.place(at, jnp.concatenate([multipliers, etas]), reference, motion_1, motion_2)
         return (placed, unknowns), shifts

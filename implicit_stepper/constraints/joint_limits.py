@@ -139,12 +139,14 @@ class LimitGroup:
         return jnp.stack([jnp.where(named.touching, force, gap)[0], jnp.asarray(_NEVER)])
 
     def give(self, at: Instant, held):
-        """What the derivative gains if rate and gap give way by one unit each, with the signs of the rows."""
+        """What the derivative gains if rate and gap give way by one unit each, with the signs of
+        the rows."""
         return jnp.eye(2) * jnp.where(held, 1.0, -1.0)
 
 
 def limit_rows(system: System, state: State, k: int) -> tuple[Rows, jax.Array]:
-    """The limits as rows of impacts, in lengths, with k rows each for friction that they have not; and their gaps (m,)."""
+    """The limits as rows of impacts, in lengths, with k rows each for friction that they have not;
+    and their gaps (m,)."""
     w, bodies, sides, gaps = state.velocity.shape[1], [], [jnp.zeros((0, 2, state.velocity.shape[1]))], [jnp.zeros(0)]
     for group in limits(system):
 
@@ -173,7 +175,8 @@ def limit_names(system: System) -> list[str]:
 
 
 def with_limits(system: System, forces: list, impulses) -> list:
-    """`forces` per group, None of what is not elastic, with the `impulses` (m,) of the limits, measured in lengths."""
+    """`forces` per group, None of what is not elastic, with the `impulses` (m,) of the limits,
+    measured in lengths."""
     found, start = [], 0
     for group, own in zip(system.joints, forces, strict=True):
         if group.unilateral:

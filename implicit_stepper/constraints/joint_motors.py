@@ -2,7 +2,8 @@
 
     |y| <= h F,    y against w = q' - v and of that length where w is not 0
 
-the law of dry friction with a known bound, and with the slip against a belt that runs at the speed v.
+the law of dry friction with a known bound, and with the slip against a belt that runs at the speed
+v.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from .kinematics import Motion
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MotorGroup(FrictionGroup):
-    """n motors, of joints without closures: `most` (n,) [N, N m], and `speed` (n,) [m/s, rad/s]; `mu` is not used."""
+    """n motors, of joints without closures: `most` (n,) [N, N m], and `speed` (n,) [m/s, rad/s];
+    `mu` is not used."""
 
     most: jax.Array
     speed: jax.Array

@@ -2,8 +2,8 @@
 
     V = V_free + M^-1 G^T Lambda,      Lambda = -(G M^-1 G^T)^+ (G V_free + target)
 
-takes any velocities to those that joints allow. Rows are measured in lengths; of redundant joints, whose equations say
-things twice, Lambda is the shortest.
+takes any velocities to those that joints allow. Rows are measured in lengths; of redundant joints,
+whose equations say things twice, Lambda is the shortest.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _SINGULAR = 1e-11  # of the largest eigenvalue of G M^-1 G^T: equations that oth
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class JointRows:
-    """G (R, nb w) in lengths; inverse mass matrices (nb, w, w); the pseudo-inverse (R, R) of G M^-1 G^T; `lengths` (R,),
-    what made the rows lengths."""
+    """G (R, nb w) in lengths; inverse mass matrices (nb, w, w); the pseudo-inverse (R, R) of G M^-1
+    G^T; `lengths` (R,), what made the rows lengths."""
 
     matrix: jax.Array
     inverse: jax.Array
@@ -36,18 +36,21 @@ class JointRows:
         return jnp.einsum("bij,...bj->...bi", self.inverse, momenta)
 
     def response(self, momenta):
-        """Change of the velocities by impulsive `momenta` (..., nb, w) and the joints' answer to these."""
+        """Change of the velocities by impulsive `momenta` (..., nb, w) and the joints' answer to
+        these."""
         change = self.alone(momenta)
         return change + self.answer(change, 0.0)[0]
 
     def answer(self, velocity, target) -> tuple[jax.Array, jax.Array]:
-        """What the joints add to `velocity` (..., nb, w) so that G V = -`target` (R,), in lengths, and Lambda (..., R)."""
+        """What the joints add to `velocity` (..., nb, w) so that G V = -`target` (R,), in lengths,
+        and Lambda (..., R)."""
         flat = velocity.reshape(*velocity.shape[:-2], self.matrix.shape[1])
         multipliers = -(flat @ self.matrix.T + target) @ self.flexibility
         return self.alone((multipliers @ self.matrix).reshape(velocity.shape)), multipliers
 
     def beside_answer(self, momenta):
-        """The transpose of V + answer(V, 0): `momenta` (..., nb, w) without what the joints' answer takes of them."""
+        """The transpose of V + answer(V, 0): `momenta` (..., nb, w) without what the joints' answer
+        takes of them."""
         flat = self.alone(momenta).reshape(*momenta.shape[:-2], self.matrix.shape[1])
         return momenta - (flat @ self.matrix.T @ self.flexibility @ self.matrix).reshape(momenta.shape)
 
@@ -62,7 +65,8 @@ def joint_rows(system: System, state: State, mass) -> JointRows:
             acting = jax.vmap(lambda unit: member.wrenches(unit, motion_1, motion_2, state.time)[1])(jnp.diag(lengths))
             return jnp.stack([on for on, moves in zip(acting, member.moving, strict=True) if moves])
 
-        sides = jax.vmap(one)(group, *kinematics.motions_of(system, state, group))  # (n, sides, r, w)
+        # (n, sides, r, w)
+        sides = jax.vmap(one)(group, *kinematics.motions_of(system, state, group))
         share = incidence.shares(system, group)
         parts.append(jnp.einsum("csb,csrw->crbw", share, sides).reshape(-1, nb * w))
     matrix, inverse = jnp.concatenate(parts), jnp.linalg.inv(mass)
@@ -73,14 +77,16 @@ def joint_rows(system: System, state: State, mass) -> JointRows:
 
 
 def targets(system: System, state: State, rows: JointRows, h):
-    """What is to be added to G V (R,), in lengths, so that V moves bodies as joints ask for over a short time `h` [s] after
-    `state`: g_t, and h times what becomes of G V + g_t at constant velocities."""
+    """What is to be added to G V (R,), in lengths, so that V moves bodies as joints ask for over a
+    short time `h` [s] after `state`: g_t, and h times what becomes of G V + g_t at constant
+    velocities."""
     turning = _each(system, state, lambda member, *motions: member.rates_grow(*motions, state.time))
     return (_driven(system, state) + h * turning) * rows.lengths
 
 
 def closing_targets(system: System, state: State, rows: JointRows, h):
-    """What is to be added to G V (R,), in lengths, so that g = 0 after `h` [s], to first order: g_t + g / h."""
+    """What is to be added to G V (R,), in lengths, so that g = 0 after `h` [s], to first order: g_t
+    + g / h."""
 
     def apart(member, *motions):
         return member.equations(*((motion.position, motion.orientation) for motion in motions), state.time)
@@ -106,8 +112,8 @@ def rigid(system: System) -> list:
 
 
 def elastic_forces(system: System, state: State) -> tuple[list, jax.Array]:
-    """Per group the multipliers per time (n, r) of elastic joints in `state`, 0 of limits, None of rigid ones; what these
-    push the moving bodies by, (nb, 6 or 3) [N, N m]."""
+    """Per group the multipliers per time (n, r) of elastic joints in `state`, 0 of limits, None of
+    rigid ones; what these push the moving bodies by, (nb, 6 or 3) [N, N m]."""
     forces, pushed = [], jnp.zeros_like(state.velocity)
     for group in system.joints:
         force = None
@@ -122,7 +128,8 @@ def elastic_forces(system: System, state: State) -> tuple[list, jax.Array]:
 
 
 def by_group(system: System, values, elastic) -> list:
-    """Multipliers per group (n, r) of joints: `values` (R,), one rigid joint after the other, or the `elastic` ones."""
+    """Multipliers per group (n, r) of joints: `values` (R,), one rigid joint after the other, or
+    the `elastic` ones."""
     parts, start = [], 0
     for group, own in zip(system.joints, elastic, strict=True):
         shape = len(group.numbers), group.closures

@@ -18,17 +18,19 @@ from .friction import JointFriction, not_negative
 
 
 class Place(NamedTuple):
-    """Where a body is as its joint is made: the `centre` (d,) of mass in its coordinates, and its `rotation` (d, d)."""
+    """Where a body is as its joint is made: the `centre` (d,) of mass in its coordinates, and its
+    `rotation` (d, d)."""
 
     centre: np.ndarray
     rotation: np.ndarray
 
 
 class Form(NamedTuple):
-    """What `joint.JointGroup` needs of a joint: `closure`, `angles`, and its `parameters`; the `coordinates` that it leaves
-    free, and which of them are `free_angles`; of an elastic one `stiffness` and `damping` (r,); its `friction`, and which
-    multipliers are `across` it; whether its closure `bounds`, that is may be positive; of a `motor` speed, most force
-    and radius; whether it holds `velocities` alone, or is a `load`."""
+    """What `joint.JointGroup` needs of a joint: `closure`, `angles`, and its `parameters`; the
+    `coordinates` that it leaves free, and which of them are `free_angles`; of an elastic one
+    `stiffness` and `damping` (r,); its `friction`, and which multipliers are `across` it; whether
+    its closure `bounds`, that is may be positive; of a `motor` speed, most force and radius;
+    whether it holds `velocities` alone, or is a `load`."""
 
     closure: Callable
     angles: tuple[bool, ...]
@@ -47,7 +49,8 @@ class Form(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class _Joint:
-    """A joint at a point of each body, `point_1` and `point_2` (d,) [m], in the coordinates of body 1 and of body 2."""
+    """A joint at a point of each body, `point_1` and `point_2` (d,) [m], in the coordinates of body
+    1 and of body 2."""
 
     friction = None
 
@@ -84,7 +87,8 @@ class _Joint:
         return form._replace(friction=friction, across=across)
 
     def _frames(self, place_1: Place, place_2: Place) -> tuple[np.ndarray, np.ndarray]:
-        """Both frames (d, d), x, y and z as columns, in the coordinates of the bodies; here alike as the joint is made."""
+        """Both frames (d, d), x, y and z as columns, in the coordinates of the bodies; here alike
+        as the joint is made."""
         return np.eye(len(place_1.centre)), place_2.rotation.T @ place_1.rotation
 
     def _more(self) -> dict[str, Any]:
@@ -106,7 +110,8 @@ class _Points(_Joint):
 
 @dataclasses.dataclass(frozen=True)
 class _Along(_Joint):
-    """With an axis of each body, `axis_1` and `axis_2` (d,), in the coordinates of body 1 and of body 2, of any length."""
+    """With an axis of each body, `axis_1` and `axis_2` (d,), in the coordinates of body 1 and of
+    body 2, of any length."""
 
     point_1: Sequence[float]
     axis_1: Sequence[float]
@@ -117,41 +122,45 @@ class _Along(_Joint):
         d = len(place_1.centre)
         x_1, x_2 = (_unit(name, getattr(self, name), d) for name in ("axis_1", "axis_2"))
         frame_1 = joint_frames.completed(x_1, np.eye(d)[np.argmin(np.abs(x_1))])
-        seen = place_2.rotation.T @ place_1.rotation @ frame_1  # so that nothing is turned as the joint is made
+        # so that nothing is turned as the joint is made
+        seen = place_2.rotation.T @ place_1.rotation @ frame_1
         return frame_1, joint_frames.completed(x_2, seen[:, 1])
 
 
 @dataclasses.dataclass(frozen=True)
 class BallJoint(_Points):
-    """`point_1` and `point_2` coincide: three rotations are free, in the plane the one there is, but for `friction`."""
+    """`point_1` and `point_2` coincide: three rotations are free, in the plane the one there is,
+    but for `friction`."""
 
     friction: JointFriction | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Hinge(_Along):
-    """`point_1` and `point_2` coincide, and the axes are parallel: rotation about them is free, but for `friction`."""
+    """`point_1` and `point_2` coincide, and the axes are parallel: rotation about them is free, but
+    for `friction`."""
 
     friction: JointFriction | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Slider(_Along):
-    """`point_2` is on the line through `point_1` along the axes, which are parallel, and nothing turns. There may be
-    `friction` along the line."""
+    """`point_2` is on the line through `point_1` along the axes, which are parallel, and nothing
+    turns. There may be `friction` along the line."""
 
     friction: JointFriction | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Cylindrical(_Along):
-    """`point_2` is on the line through `point_1` along the axes, which are parallel: sliding and turning are free."""
+    """`point_2` is on the line through `point_1` along the axes, which are parallel: sliding and
+    turning are free."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Screw(_Along):
-    """A `Cylindrical` joint that moves on by `lead` [m] per turn of body 2 against body 1 about the axes, by the right-hand
-    rule; a negative one is that of a left-hand thread."""
+    """A `Cylindrical` joint that moves on by `lead` [m] per turn of body 2 against body 1 about the
+    axes, by the right-hand rule; a negative one is that of a left-hand thread."""
 
     lead: float
 
@@ -198,8 +207,9 @@ class Distance(_Points):
 
 @dataclasses.dataclass(frozen=True)
 class Spring(_Points):
-    """A spring between two points, of `stiffness` [N/m] and natural `length` [m], with a damper of `damping` [N s/m] along
-    it. Of length 0 it pulls by stiffness times the distance, in all directions."""
+    """A spring between two points, of `stiffness` [N/m] and natural `length` [m], with a damper of
+    `damping` [N s/m] along it. Of length 0 it pulls by stiffness times the distance, in all
+    directions."""
 
     stiffness: float
     length: float = 0.0
@@ -247,7 +257,8 @@ _COORDINATES = {
     Universal: (_NONE, (joint_frames.two_turns, 2 * _ANGLE)),
     Planar: (_NONE, (joint_frames.in_a_plane, 2 * _LENGTH + _ANGLE)),
 }
-# by class: which multipliers are the reaction across the coordinate that rubs, in the plane and in space
+# by class: which multipliers are the reaction across the coordinate that rubs, in the plane and in
+# space
 _ACROSS = {BallJoint: ((0, 1), (0, 1, 2)), Hinge: ((), (1, 2)), Slider: ((0,), (0, 1))}
 _PLANAR = {
     Hinge: "BallJoint",

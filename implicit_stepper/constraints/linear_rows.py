@@ -1,7 +1,9 @@
-"""The constraint Jacobian of contacts whose geometry is known: linear rows from the velocities of bodies to contacts.
+"""The constraint Jacobian of contacts whose geometry is known: linear rows from the velocities of
+bodies to contacts.
 
-The rows D^T of Negrut (5), and W^T of Chakraborty (1), take velocities to contacts, and their transposes take impulses to
-bodies. They are kept contact by contact, in the order of `Scene.add_contact` whatever the shapes, and never as a matrix.
+The rows D^T of Negrut (5), and W^T of Chakraborty (1), take velocities to contacts, and their
+transposes take impulses to bodies. They are kept contact by contact, in the order of
+`Scene.add_contact` whatever the shapes, and never as a matrix.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from . import contact
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Linear maps `on_i` (nc, 1 + k, 6 or 3) from the velocities of body 1 and of body 2 to (v_n, v_t, v_o, v_r), or (v_n,
-    v_t) in the plane; semi-axes `e` (nc, k) of friction; `bodies`, per contact, as `contact_bodies` numbers them."""
+    """Linear maps `on_i` (nc, 1 + k, 6 or 3) from the velocities of body 1 and of body 2 to (v_n,
+    v_t, v_o, v_r), or (v_n, v_t) in the plane; semi-axes `e` (nc, k) of friction; `bodies`, per
+    contact, as `contact_bodies` numbers them."""
 
     bodies: tuple[tuple[int, int], ...] = dataclasses.field(metadata={"static": True})
     on_1: jax.Array
@@ -43,7 +46,8 @@ class Rows:
         return jnp.concatenate([normal[:, None], self.e * slip], axis=1)
 
     def momenta(self, impulses, body_count: int):
-        """Transpose of `scaled`: (nb, 6 or 3) [N s, N m s] that `impulses` (nc, 1 + k) = (p_n, y) give the moving bodies."""
+        """Transpose of `scaled`: (nb, 6 or 3) [N s, N m s] that `impulses` (nc, 1 + k) = (p_n, y)
+        give the moving bodies."""
         impulses = jnp.concatenate([impulses[:, :1], self.e * impulses[:, 1:]], axis=1)
         total = jnp.zeros((body_count + 1, self.on_1.shape[-1]))
         for numbers, on in zip(self._numbers(), (self.on_1, self.on_2), strict=True):
@@ -51,8 +55,8 @@ class Rows:
         return total[:-1]
 
     def gathered(self, blocks, body_count: int):
-        """J^T diag(`blocks`) J (nb w, nb w), with J the matrix of `scaled` and one of `blocks` (nc, 1 + k, 1 + k) for each
-        contact."""
+        """J^T diag(`blocks`) J (nb w, nb w), with J the matrix of `scaled` and one of `blocks` (nc,
+        1 + k, 1 + k) for each contact."""
         width = self.on_1.shape[-1]
         total = jnp.zeros((body_count + 1, width, body_count + 1, width))
         for first, on_first in self.sides():
@@ -62,8 +66,8 @@ class Rows:
         return total[:-1, :, :-1, :].reshape(body_count * width, body_count * width)
 
     def sides(self):
-        """Per side of the contacts, the numbers of the bodies (nc,) and the part (nc, 1 + k, w) of `scaled` that takes
-        their velocities."""
+        """Per side of the contacts, the numbers of the bodies (nc,) and the part (nc, 1 + k, w) of
+        `scaled` that takes their velocities."""
         weights = jnp.concatenate([jnp.ones_like(self.e[:, :1]), self.e], axis=1)[:, :, None]
         return [(of_side, weights * on) for of_side, on in zip(self._numbers(), (self.on_1, self.on_2), strict=True)]
 
@@ -93,8 +97,8 @@ def linear_rows(system: System, state: State, geometry: ContactGeometry) -> Rows
 
 
 def of_contacts(system: System, name: str):
-    """An array of the groups, `mu`, `compliance`, `dissipation_time` or `restitution` (nc,) or `e` (nc, k), in the order of
-    `Scene.add_contact`; zero where rigid contacts have none."""
+    """An array of the groups, `mu`, `compliance`, `dissipation_time` or `restitution` (nc,) or `e`
+    (nc, k), in the order of `Scene.add_contact`; zero where rigid contacts have none."""
     k = 3 if system.dimension == 3 else 1
     parts = [getattr(group, name) for group in system.groups]
     parts = [np.zeros(len(g.numbers)) if part is None else part for g, part in zip(system.groups, parts, strict=True)]

@@ -1,9 +1,11 @@
-"""Constraints on velocities alone, which no equation of positions replaces: blades, and wheels that roll.
+"""Constraints on velocities alone, which no equation of positions replaces: blades, and wheels that
+roll.
 
     a(q_1, V_1, q_2, V_2, t) = A V + b = 0,    momenta gain A^T lambda
 
-at the end of a step, at every stage, and after impacts. Positions have no equation, and stages no eta. A and b are
-derivatives of a user's function, which is linear in the velocities but for b, what drives them.
+at the end of a step, at every stage, and after impacts. Positions have no equation, and stages no
+eta. A and b are derivatives of a user's function, which is linear in the velocities but for b, what
+drives them.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ _LINEAR = 1e-9  # of its values: what is linear, but for rounding
 
 @dataclasses.dataclass(frozen=True)
 class Rolled:
-    """A user's `rate` as a closure (r,) that is 0 at all poses, and has the rate as its derivative in time, of which the
-    first alone means anything: no function of poses has it at all poses."""
+    """A user's `rate` as a closure (r,) that is 0 at all poses, and has the rate as its derivative
+    in time, of which the first alone means anything: no function of poses has it at all poses."""
 
     rate: Callable
 
@@ -68,13 +70,15 @@ class VelocityGroup(JointGroup):
         return jax.jvp(moved, (jnp.zeros(()),), (jnp.ones(()),))[1]
 
     def wrenches(self, multipliers, motion_1: Motion, motion_2: Motion, time):
-        """Nothing (r,) in the place of g, and A^T times the multipliers (r,) on body 1 and body 2."""
+        """Nothing (r,) in the place of g, and A^T times the multipliers (r,) on body 1 and body
+        2."""
         (x_1, q_1, v_1), (x_2, q_2, v_2) = map(told, (motion_1, motion_2))
         _, back = jax.vjp(lambda one, other: self.closure.rate((x_1, q_1, one), (x_2, q_2, other), time), v_1, v_2)
         return jnp.zeros(self.width), back(multipliers)
 
     def conditions(self, unknowns, reference, units: Units, motion_1: Motion, motion_2: Motion, time, h):
-        """Of one: a = 0 at the end of the step, and the wrenches of its multipliers `unknowns` (r,)."""
+        """Of one: a = 0 at the end of the step, and the wrenches of its multipliers `unknowns`
+        (r,)."""
         rows = self.rates(motion_1, motion_2, time) * self.lengths(units.length) / units.speed
         none = jnp.zeros(0)
         return Conditions(rows, (none, none), None), self.wrenches(unknowns, motion_1, motion_2, time)[1]
@@ -94,7 +98,8 @@ class VelocityGroup(JointGroup):
 
 
 def refuse_nonlinear(name: str, rate: Callable, poses) -> None:
-    """Raises `ValueError` where `rate`, which JAX can trace at the two `poses`, is not linear in the velocities."""
+    """Raises `ValueError` where `rate`, which JAX can trace at the two `poses`, is not linear in
+    the velocities."""
     w = 6 if len(poses[0][0]) == 3 else 3
     first, second = np.random.default_rng(0).normal(size=(2, 2, w))
 

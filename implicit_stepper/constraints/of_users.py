@@ -14,8 +14,9 @@ from .pair_loads import Between
 
 @dataclasses.dataclass(frozen=True)
 class UserConstraint:
-    """`rows` equations of one's own: g((position_1, quaternion_1), (position_2, quaternion_2), time) -> (rows,), in JAX,
-    in lengths [m]; positions are those of the centres of mass. `angles`: where g has angles [rad] instead, for each row."""
+    """`rows` equations of one's own: g((position_1, quaternion_1), (position_2, quaternion_2),
+    time) -> (rows,), in JAX, in lengths [m]; positions are those of the centres of mass. `angles`:
+    where g has angles [rad] instead, for each row."""
 
     g: Callable
     rows: int
@@ -30,10 +31,11 @@ class UserConstraint:
 
 @dataclasses.dataclass(frozen=True)
 class VelocityConstraint:
-    """`rows` equations of velocities: rate((position_1, quaternion_1, velocity_1), (position_2, quaternion_2, velocity_2),
-    time) -> (rows,) [m/s], in JAX, 0 in every motion, as of a blade or a wheel that rolls. A velocity is (v, omega), (6,) in
-    space and (3,) in the plane, in the inertial frame, of the centre of mass, as positions are. The function is linear in
-    both velocities, but for what drives them, a function of poses and time. `angles`: which rows are [rad/s] instead."""
+    """`rows` equations of velocities: rate((position_1, quaternion_1, velocity_1), (position_2,
+    quaternion_2, velocity_2), time) -> (rows,) [m/s], in JAX, 0 in every motion, as of a blade or a
+    wheel that rolls. A velocity is (v, omega), (6,) in space and (3,) in the plane, in the inertial
+    frame, of the centre of mass, as positions are. The function is linear in both velocities, but
+    for what drives them, a function of poses and time. `angles`: which rows are [rad/s] instead."""
 
     rate: Callable
     rows: int
@@ -68,11 +70,12 @@ class _Users:
 
 @dataclasses.dataclass(frozen=True)
 class PairLoad:
-    """A load between two bodies, such as a spring that is not linear: load((position_1, quaternion_1, velocity_1),
-    (position_2, quaternion_2, velocity_2), time) -> (6,), or (3,) in the plane: the force [N] and moment [N m] on body 2 at
-    its centre of mass, in JAX; body 1 has the opposite at the same place. Bodies are as a `VelocityConstraint` has them. It
-    acts at the end of a step of first order, and at stages, as implicit as contact, so that stiff ones need no small steps;
-    impacts do not feel it."""
+    """A load between two bodies, such as a spring that is not linear: load((position_1,
+    quaternion_1, velocity_1), (position_2, quaternion_2, velocity_2), time) -> (6,), or (3,) in the
+    plane: the force [N] and moment [N m] on body 2 at its centre of mass, in JAX; body 1 has the
+    opposite at the same place. Bodies are as a `VelocityConstraint` has them. It acts at the end of
+    a step of first order, and at stages, as implicit as contact, so that stiff ones need no small
+    steps; impacts do not feel it."""
 
     load: Callable
 

@@ -1,8 +1,10 @@
-"""Loads between two bodies, functions of their poses and velocities and of time, at the end of a step or at a stage.
+"""Loads between two bodies, functions of their poses and velocities and of time, at the end of a
+step or at a stage.
 
     lambda / h = f(q_1, V_1, q_2, V_2, t),      force and moment on body 2 at its centre, the opposite there on body 1
 
-lambda is an unknown, so that f may be as stiff as it likes: it is solved for together with the motion.
+lambda is an unknown, so that f may be as stiff as it likes: it is solved for together with the
+motion.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from .nonholonomic import VelocityGroup
 
 @dataclasses.dataclass(frozen=True)
 class Between:
-    """A user's `load`, and as a closure what it acts along: (6,) or (3,), 0 at all poses, with the velocity of body 2
-    against a part of body 1 at its place as the derivative in time, of which the first alone means anything."""
+    """A user's `load`, and as a closure what it acts along: (6,) or (3,), 0 at all poses, with the
+    velocity of body 2 against a part of body 1 at its place as the derivative in time, of which the
+    first alone means anything."""
 
     load: Callable
 
@@ -38,7 +41,8 @@ class Between:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PairLoadGroup(VelocityGroup):
-    """n loads between two bodies; their closure is `Between`, and like constraints on velocities they have no eta."""
+    """n loads between two bodies; their closure is `Between`, and like constraints on velocities
+    they have no eta."""
 
     holds_velocities = property(lambda self: False)
     bilateral = property(lambda self: False)
@@ -49,7 +53,8 @@ class PairLoadGroup(VelocityGroup):
         return self.closure.load(told(motion_1), told(motion_2), time)
 
     def wrenches(self, multipliers, motion_1: Motion, motion_2: Motion, time):
-        """Nothing (r,) in the place of g, and the `multipliers` (r,) on body 2 and what they are on body 1."""
+        """Nothing (r,) in the place of g, and the `multipliers` (r,) on body 2 and what they are on
+        body 1."""
         d = len(motion_1.position)
         force, moment = multipliers[:d], multipliers[d:]
         turns = moment + rotation.moment(motion_2.position - motion_1.position, force)
@@ -85,8 +90,8 @@ class PairLoadGroup(VelocityGroup):
 
 
 def refuse_load(name: str, load: Callable, poses) -> None:
-    """Raises `ValueError` where `load` cannot be traced at the two `poses`, or is not as many finite numbers as bodies have
-    velocities."""
+    """Raises `ValueError` where `load` cannot be traced at the two `poses`, or is not as many
+    finite numbers as bodies have velocities."""
     w = 6 if len(poses[0][0]) == 3 else 3
     try:
         found = np.asarray(jax.jit(lambda: load(*((*pose, jnp.zeros(w)) for pose in poses), 0.0))())

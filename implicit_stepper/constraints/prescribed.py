@@ -1,9 +1,10 @@
-"""A body whose pose is a function of time: a joint with the inertial frame that leaves nothing free.
+"""A body whose pose is a function of time: a joint with the inertial frame that leaves nothing
+free.
 
     x_2 + R_2 c = x(t) + R(t) c,     R(t)^T R_2 = 1
 
-for the pose (x, R) of the coordinates in which its centre of mass is at c. Its multipliers are the force and moment that
-drive it.
+for the pose (x, R) of the coordinates in which its centre of mass is at c. Its multipliers are the
+force and moment that drive it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class _Follows:
 
 
 def following(pose: Callable, centre: np.ndarray) -> Form:
-    """Body 2, with its centre of mass at `centre` (d,) [m] in its coordinates, has these at `pose`(time)."""
+    """Body 2, with its centre of mass at `centre` (d,) [m] in its coordinates, has these at
+    `pose`(time)."""
     d = len(centre)
     return Form(_Follows(pose), (False,) * d + (True,) * (3 if d == 3 else 1), {"centre": np.asarray(centre, float)})
 
@@ -50,8 +52,8 @@ def placed(pose: Callable, time, d: int) -> tuple[jax.Array, jax.Array]:
 
 
 def first_pose(pose: Callable, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Position (d,) [m], and unit quaternion (4,) or angle (1,) [rad], at time 0. Raises `ValueError` for what is no
-    motion."""
+    """Position (d,) [m], and unit quaternion (4,) or angle (1,) [rad], at time 0. Raises
+    `ValueError` for what is no motion."""
     if not callable(pose):
         raise ValueError(f"`pose` = {pose!r} must be a function of the time [s] that returns (position, quaternion).")
     try:
@@ -70,7 +72,8 @@ def first_pose(pose: Callable, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def first_velocity(pose: Callable, centre: np.ndarray) -> np.ndarray:
-    """Velocity (6,) or (3,) of the centre of mass, at `centre` (d,) [m], and of the body at time 0."""
+    """Velocity (6,) or (3,) of the centre of mass, at `centre` (d,) [m], and of the body at time
+    0."""
     d = len(centre)
 
     def there(time):

@@ -3,9 +3,10 @@
     Newton      0 <= P_n _|_ v_n+ + e v_n- >= 0             at fixed poses, v_n- < 0 the speed of approach
     Poisson     0 <= P_c _|_ v_n >= 0,  then  0 <= P_e - e P_c _|_ v_n+ >= 0,      P_n = P_c + P_e
 
-beside the friction law with the slips after the impact, or after each of the two parts, compression and expansion, of
-Poisson (Glocker and Pfeiffer 1995). Newton's law with friction can raise energy (Kane and Levinson 1985); such an impact is
-refused by its certificate. Rebounds slower than `SLIGHT` do not happen, by which repeated ones end.
+beside the friction law with the slips after the impact, or after each of the two parts, compression
+and expansion, of Poisson (Glocker and Pfeiffer 1995). Newton's law with friction can raise energy
+(Kane and Levinson 1985); such an impact is refused by its certificate. Rebounds slower than
+`SLIGHT` do not happen, by which repeated ones end.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ SLIGHT = 1e-6  # of sqrt(g L), in scenes of length L: rebounds that last a milli
 
 @dataclasses.dataclass(frozen=True)
 class Newton:
-    """`e` in [0, 1], the share of the speed of approach with which bodies part. Raises `ValueError` naming the argument."""
+    """`e` in [0, 1], the share of the speed of approach with which bodies part. Raises `ValueError`
+    naming the argument."""
 
     e: float
 
@@ -29,8 +31,8 @@ class Newton:
 
 @dataclasses.dataclass(frozen=True)
 class Poisson:
-    """`e` in [0, 1], the share of the impulse of compression with which bodies part. Raises `ValueError` naming the
-    argument."""
+    """`e` in [0, 1], the share of the impulse of compression with which bodies part. Raises
+    `ValueError` naming the argument."""
 
     e: float
 

@@ -1,7 +1,7 @@
 """The coefficients of friction of what sticks and of what slips, where they are two.
 
-A contact or joint that sticks is held by mu_s until that cannot hold it: it breaks away, with mu, which it has until it
-sticks again. What slips faster than rounding does not stick.
+A contact or joint that sticks is held by mu_s until that cannot hold it: it breaks away, with mu,
+which it has until it sticks again. What slips faster than rounding does not stick.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ NO_SLIP = 5e-11  # of the unit of speeds: a slip that is none, below what a cert
 
 
 def with_mu_s(system: System, holds: Sequence) -> System:
-    """The system with the coefficient mu_s of those constraints that hold, per group (n,); None or anything of groups that
-    have one coefficient."""
+    """The system with the coefficient mu_s of those constraints that hold, per group (n,); None or
+    anything of groups that have one coefficient."""
     groups = tuple(
         group if group.mu_s is None else dataclasses.replace(group, mu=jnp.where(on, group.mu_s, group.mu))
         for group, on in zip(system.constraints, holds, strict=True)
@@ -44,8 +44,8 @@ def slips_of_joints(system: System, state: State) -> list:
 
 
 def slips(system: System, state: State, closest) -> list:
-    """Per group of constraints, |w| (n,) [m/s] in `state`, whose contacts have the `closest` points of `detection`, and None
-    of those with one coefficient."""
+    """Per group of constraints, |w| (n,) [m/s] in `state`, whose contacts have the `closest` points
+    of `detection`, and None of those with one coefficient."""
 
     def one(member, z, *motions):
         short, reference = z[: member.pair.unknowns], jnp.eye(member.pair.dimension)[0]

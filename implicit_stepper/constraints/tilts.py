@@ -1,11 +1,13 @@
-"""Tilts that a line or a face of contact forbids: about which axes of the tangent plane bodies that touch may not turn.
+"""Tilts that a line or a face of contact forbids: about which axes of the tangent plane bodies that
+touch may not turn.
 
-Bodies touch along the tangents e along which neither surface bends: n.e = 0 holds all the way, whose rate is
+Bodies touch along the tangents e along which neither surface bends: n.e = 0 holds all the way,
+whose rate is
 
     (omega_2 - omega_1).(n x e) = 0
 
-Where along e the forces act, the centre of pressure, is what keeps it. In a step of several stages both n.e and its rate
-are kept at zero, as the gap and its rate are.
+Where along e the forces act, the centre of pressure, is what keeps it. In a step of several stages
+both n.e and its rate are kept at zero, as the gap and its rate are.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ _FLAT = 1e-9  # times the scene's length: curvatures of a plane or a straight li
 
 
 def forbidden(pair: PairClass, closest, active, tangents, first: Placed, second: Placed, length):
-    """The projector (2, 2) on the axes, in the `tangents` (2, 3), of tilts that two bodies forbid each other which touch at
-    the `closest` points (unknowns,), in long form, where the inequalities that are `active` (pairs,) carry the normal;
-    `length` [m] is the scene's."""
+    """The projector (2, 2) on the axes, in the `tangents` (2, 3), of tilts that two bodies forbid
+    each other which touch at the `closest` points (unknowns,), in long form, where the inequalities
+    that are `active` (pairs,) carry the normal; `length` [m] is the scene's."""
     a1, a2, n, _, l1, l2 = jnp.split(closest, np.cumsum([3, 3, 3, 1, pair.first.count]))
     own = _pairs(pair.first)
     bends = _bends(pair.first, first, a1, l1, n, active[:own], tangents, length)
@@ -44,7 +46,8 @@ def _pairs(shape_class: ShapeClass) -> int:
 
 
 def _bends(shape_class: ShapeClass, placed: Placed, point, weights, outward, active, tangents, length):
-    """A matrix (2, 2), not negative, whose null vectors are the tangents along which a surface is straight."""
+    """A matrix (2, 2), not negative, whose null vectors are the tangents along which a surface is
+    straight."""
     if shape_class.support is None:
         gradients = placed.gradient(shape_class, point) / placed.slope[:, None]
         across = jnp.where(active[:, None], product(gradients, tangents.T), 0.0)
@@ -53,10 +56,12 @@ def _bends(shape_class: ShapeClass, placed: Placed, point, weights, outward, act
         held = jnp.where(active, jnp.abs(weights), 0.0)
         own = product(tangents, placed.rotation)
         curved = product(product(own, length * jnp.einsum("j,jab->ab", held, curvature)), own.T)
-        return product(across.T, across) + lax.stop_gradient(curved)  # which only tells lines from curves
+        # which only tells lines from curves
+        return product(across.T, across) + lax.stop_gradient(curved)
     normal, local = inner(placed.rotation.T, outward), inner(placed.rotation.T, point - placed.position)
     along = local - shape_class.support_jet.gradient(normal, placed.theta)[0]
-    inside = shape_class.half_lengths(placed.theta) - along > length * normal  # of the two ends of a sweep, not the far one
+    # of the two ends of a sweep, not the far one
+    inside = shape_class.half_lengths(placed.theta) - along > length * normal
     swept = [i for i, number in enumerate(shape_class.sweep) if number is not None]
     straight = jnp.zeros(3, bool).at[np.array(swept, int)].set(active) & inside
     axes = product(tangents, placed.rotation)

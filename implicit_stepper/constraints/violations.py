@@ -1,9 +1,11 @@
-"""What a record of contacts and poses lacks of being a solution: the laws of contact, from the record alone.
+"""What a record of contacts and poses lacks of being a solution: the laws of contact, from the
+record alone.
 
-Nothing here comes from a residual: Chakraborty (9)-(11) and (20)-(22) are written out with f(a2) and the cone of (5),
-beside the signed gap and the maximum-dissipation defect; `certificate_mechanics` is a second writing of mechanics. Every
-entry is a violation, dimensionless, zero when the equation holds; impulses are measured in max(m g h, p_n), those of
-friction in max(m g h, p_n, mu p_n), slips in max(g h, sigma), lengths in the scene's length and gaps in h sqrt(g L).
+Nothing here comes from a residual: Chakraborty (9)-(11) and (20)-(22) are written out with f(a2)
+and the cone of (5), beside the signed gap and the maximum-dissipation defect;
+`certificate_mechanics` is a second writing of mechanics. Every entry is a violation, dimensionless,
+zero when the equation holds; impulses are measured in max(m g h, p_n), those of friction in max(m g
+h, p_n, mu p_n), slips in max(g h, sigma), lengths in the scene's length and gaps in h sqrt(g L).
 """
 
 from __future__ import annotations
@@ -26,12 +28,14 @@ from .compliance import gap_unit, shifted_gap
 from .contact_group import ContactGroup
 from .friction import dissipation_defect
 
-# Sine of the angle to the normal up to which `FrictionEllipsoid.direction` orients nothing: 0.1, and what rounding adds.
+# Sine of the angle to the normal up to which `FrictionEllipsoid.direction` orients nothing: 0.1,
+# and what rounding adds.
 _PARALLEL = 0.1 * (1 + 1e-9)
 _STRAIGHT = 1e-9  # of how two surfaces bend across a line: how they bend along it by rounding
 _ON = 1e-9  # of the scene's length: how far from a surface points are on it
 _NO_WEIGHT = 1e-14  # of the normal: what rounding leaves of weights that are zero
-_OF_BODIES = frozenset({"momentum", "pose", "rates", "impact"})  # violations with an entry for each moving body
+# violations with an entry for each moving body
+_OF_BODIES = frozenset({"momentum", "pose", "rates", "impact"})
 _OF_ALL = frozenset({"energy"})  # with one entry for all
 _OF_JOINTS = frozenset({"closure", "closure rate", "reaction", "joint friction", "joint held by static friction"})
 
@@ -42,7 +46,8 @@ def known_momentum(system: System, state: State):
 
 
 def pose_violations(units: Scales, before: State, after: State, there: State, turn, h):
-    """How far (nb,) `after` is, in poses and time, from `there`, where `before` leads with the `turn` (nb, 3 or 1)."""
+    """How far (nb,) `after` is, in poses and time, from `there`, where `before` leads with the
+    `turn` (nb, 3 or 1)."""
     far = jnp.abs(before.position) + jnp.abs(there.position)
     turns = mechanics.length(before.orientation) + mechanics.length(turn)
     strayed = beyond_rounding(after.position - there.position, far)
@@ -54,7 +59,8 @@ def pose_violations(units: Scales, before: State, after: State, there: State, tu
 def contact_violations(
     units: Scales, h, member: ContactGroup, record: Contacts, impulse, body_1: Bodies, body_2: Bodies
 ) -> tuple[dict[str, jax.Array], Frame, jax.Array]:
-    """Violations () of one contact, where its impulses act, and how fast () [m/s] it opens or closes."""
+    """Violations () of one contact, where its impulses act, and how fast () [m/s] it opens or
+    closes."""
     first, second = mechanics.placed(member, body_1, body_2)
     frame = mechanics.frame_of(record, body_1, body_2)
     v_n, v, fast = mechanics.slip(frame, body_1, body_2)
@@ -64,9 +70,11 @@ def contact_violations(
     rubs = mechanics.length(y)
     mu = member.mu if record.mu is None else record.mu
     P, V = jnp.maximum(impulse, p_n), jnp.maximum(units.speed, sigma)
-    F = jnp.maximum(P, mu * p_n)  # without it the violations of a contact that rolls would grow with mu
+    # without it the violations of a contact that rolls would grow with mu
+    F = jnp.maximum(P, mu * p_n)
     room = mu * p_n - rubs
-    core_2 = record.point_2 - member.pair.first.radius(first.theta) * record.normal  # of a rounded body f is the core's
+    # of a rounded body f is the core's
+    core_2 = record.point_2 - member.pair.first.radius(first.theta) * record.normal
     f_a2 = jnp.max(first.value(member.pair.first, core_2) / first.slope)
     # a compliant law holds for the gap itself, of which f(a2) has only the sign
     gap = shifted_gap(member, record.gap, v_n, p_n, h)
@@ -92,16 +100,16 @@ def contact_violations(
 
 
 def static_friction_violation(member, mu, slips):
-    """Violations () of: the coefficient `mu` () of a step is the member's own or, of what sticks, its mu_s; `slips` () is
-    how fast it slips, dimensionless."""
+    """Violations () of: the coefficient `mu` () of a step is the member's own or, of what sticks,
+    its mu_s; `slips` () is how fast it slips, dimensionless."""
     if member.mu_s is None:
         return jnp.abs(mu - member.mu)
     return jnp.minimum(jnp.abs(mu - member.mu), jnp.abs(mu - member.mu_s) + slips)
 
 
 def slip_violation(units: Scales, member: ContactGroup, record: Contacts, v, sigma, fast):
-    """Violations () of: the record's slip (k,) is v, its sigma () that of v, but for rounding of numbers as large as `fast`
-    (k,). Angular velocities count with the scene's length."""
+    """Violations () of: the record's slip (k,) is v, its sigma () that of v, but for rounding of
+    numbers as large as `fast` (k,). Angular velocities count with the scene's length."""
     lever = _lever(v.shape[0], units.length)
     speed = jnp.maximum(units.speed, jnp.max(jnp.abs(v) * lever))
     slips = jnp.max(beyond_rounding(record.slip - v, fast) * lever) / speed
@@ -112,11 +120,12 @@ def slip_violation(units: Scales, member: ContactGroup, record: Contacts, v, sig
 def tilt_violation(
     units: Scales, member: ContactGroup, record: Contacts, tilt, impulse, frame: Frame, body_1: Bodies, body_2: Bodies
 ):
-    """Violations () of: a contact has a torque `tilt` (2,) [N m s] along its tangents only across a line, or on a face,
-    along which both surfaces are straight where they touch, and the bodies do not turn against each other about it.
+    """Violations () of: a contact has a torque `tilt` (2,) [N m s] along its tangents only across a
+    line, or on a face, along which both surfaces are straight where they touch, and the bodies do
+    not turn against each other about it.
 
-    Inequalities that carry the normal tell lines and faces, or those on which the points are: where a line becomes a face
-    or a corner, one of them does not."""
+    Inequalities that carry the normal tell lines and faces, or those on which the points are: where
+    a line becomes a face or a corner, one of them does not."""
     tangents, bends = frame.axes[1:], jnp.zeros((2, 2, 2))
     for shape_class, placed, core, multipliers in zip(
         (member.pair.first, member.pair.second),
@@ -161,7 +170,8 @@ def _lever(k: int, length):
 
 
 def tangent_violation(member: ContactGroup, body_1: Bodies, frame: Frame):
-    """Violations () of: t is a unit vector across n, and in space along `direction` where that is given and can be."""
+    """Violations () of: t is a unit vector across n, and in space along `direction` where that is
+    given and can be."""
     n, t = frame.axes[:2]
     if n.shape == (2,):
         return jnp.max(jnp.abs(t - mechanics.arms(n)[0]))
@@ -173,7 +183,8 @@ def tangent_violation(member: ContactGroup, body_1: Bodies, frame: Frame):
 
 
 def closest_points_violation(units: Scales, member: ContactGroup, record: Contacts, first: Placed, second: Placed):
-    """Chakraborty (9), and (20)-(22) with the signs mended: points on the surfaces, opposite normals along their line."""
+    """Chakraborty (9), and (20)-(22) with the signs mended: points on the surfaces, opposite
+    normals along their line."""
     n = record.normal
     return jnp.max(
         jnp.concatenate(
@@ -188,8 +199,8 @@ def closest_points_violation(units: Scales, member: ContactGroup, record: Contac
 
 
 def _normal_at(shape_class: ShapeClass, placed: Placed, point, outward, multipliers, length):
-    """Violations of: `point` (d,) is on the body, whose unit normal is `outward` (d,) by the `multipliers`, of which those
-    beyond the body's own number are zero."""
+    """Violations of: `point` (d,) is on the body, whose unit normal is `outward` (d,) by the
+    `multipliers`, of which those beyond the body's own number are zero."""
     core, weights = point - shape_class.radius(placed.theta) * outward, multipliers[: shape_class.count] * placed.slope
     f, padding = placed.value(shape_class, core) / placed.slope, multipliers[shape_class.count :] * placed.slope[0]
     if shape_class.support is None:
@@ -207,7 +218,8 @@ def _normal_at(shape_class: ShapeClass, placed: Placed, point, outward, multipli
 
 
 def described(system: System, violations: dict[str, np.ndarray]) -> str:
-    """In words: the worst entry of each of `violations`, and the body or the contact that it belongs to."""
+    """In words: the worst entry of each of `violations`, and the body or the contact that it
+    belongs to."""
     parts = []
     for name, values in violations.items():
         worst = int(np.argmax(np.where(np.isnan(values), np.inf, values)))

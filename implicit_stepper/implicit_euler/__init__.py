@@ -1,1 +1,2 @@
-"""Implicit Euler with the whole contact problem at the end of the step: Chakraborty et al. (2007)."""
+"""Implicit Euler with the whole contact problem at the end of the step: Chakraborty et al.
+(2007)."""

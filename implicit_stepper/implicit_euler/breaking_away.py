@@ -1,7 +1,9 @@
-"""Static friction in steps of first order: what stuck has the coefficient mu_s until it slips, and then mu until it sticks.
+"""Static friction in steps of first order: what stuck has the coefficient mu_s until it slips, and
+then mu until it sticks.
 
-A contact or joint whose slip is nil at the beginning of a step has mu_s in it. Where it slips in the solution with mu_s,
-mu_s cannot hold it: it breaks away, and the step is solved again with mu. As ever fewer hold on, this ends.
+A contact or joint whose slip is nil at the beginning of a step has mu_s in it. Where it slips in
+the solution with mu_s, mu_s cannot hold it: it breaks away, and the step is solved again with mu.
+As ever fewer hold on, this ends.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from . import ncp
 
 
 def slips_at(problem: ncp.StepProblem, z) -> tuple:
-    """Per group of constraints, sigma (n,) [m/s] of a root z (N,), and None where it is not asked for."""
+    """Per group of constraints, sigma (n,) [m/s] of a root z (N,), and None where it is not asked
+    for."""
     where = ncp.layout(problem.system)
     return tuple(
         None if group.mu_s is None else problem.scales.speed * abs(take(z, index)[:, -1])
@@ -39,9 +42,10 @@ def held(problem: ncp.StepProblem, holds: tuple) -> ncp.StepProblem:
 def solved(
     problem: ncp.StepProblem, slips: tuple, tolerance, solve: Callable[[ncp.StepProblem], Solution]
 ) -> tuple[ncp.StepProblem, Solution]:
-    """What `solve` finds for the `problem`, without derivatives, with the coefficients of the step, which are in the problem
-    returned; `slips` per group (n,) [m/s], those at the beginning, and `tolerance` () that of the solver. It has converged
-    if every solution did that said what breaks away."""
+    """What `solve` finds for the `problem`, without derivatives, with the coefficients of the step,
+    which are in the problem returned; `slips` per group (n,) [m/s], those at the beginning, and
+    `tolerance` () that of the solver. It has converged if every solution did that said what breaks
+    away."""
     fixed, slips = lax.stop_gradient((problem, slips))
     least = (NO_SLIP + 10 * (tolerance + ncp.round_off(fixed))) * fixed.scales.speed
     begun = jax.tree.map(lambda own: own <= least, slips)

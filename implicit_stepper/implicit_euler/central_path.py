@@ -1,13 +1,15 @@
 """The central path: from a smoothed problem, in which nothing has to be chosen, to the step's own.
 
-With kappa > 0 every pair of a constraint has a product instead of a choice, and friction acts as a damper does:
+With kappa > 0 every pair of a constraint has a product instead of a choice, and friction acts as a
+damper does:
 
     a b = kappa^2,      sigma = sqrt(|w|^2 + kappa^2),      y sigma = -mu p_n w
 
-(`conditions.rows`). Its solution moves continuously with kappa, to one of the step at kappa = 0, whichever contacts that
-closes and whichever of them slide: many that meet at once need no other start. Closest points are part of it, so that those
-of parallel faces are not undecided on the way. What interior-point methods do for convex programs; here the problem is not
-convex, and the path may fold.
+(`conditions.rows`). Its solution moves continuously with kappa, to one of the step at kappa = 0,
+whichever contacts that closes and whichever of them slide: many that meet at once need no other
+start. Closest points are part of it, so that those of parallel faces are not undecided on the way.
+What interior-point methods do for convex programs; here the problem is not convex, and the path may
+fold.
 """
 
 from __future__ import annotations
@@ -21,14 +23,16 @@ from . import ncp
 
 STARTS = (1.0, 3.0, 0.3)  # kappa where a path begins: none serves always
 _END = 1e-7  # from there Newton's method on the step itself arrives in an iteration or two
-_FACTOR, _LEAST, _FASTER, _SLOWER = 0.3, 0.02, 1.5, 0.4  # of kappa from one solution to the next; powers of it
+# of kappa from one solution to the next; powers of it
+_FACTOR, _LEAST, _FASTER, _SLOWER = 0.3, 0.02, 1.5, 0.4
 _QUICK = 6  # iterations
-_REFUSALS, _BUDGET = 8, 400  # points not found, iterations: paths that arrive take 20 to 100, some 300
+# points not found, iterations: paths that arrive take 20 to 100, some 300
+_REFUSALS, _BUDGET = 8, 400
 
 
 def seeded(problem: ncp.StepProblem, resting, kappa: float):
-    """The start (N,), dimensionless, of a path at `kappa`: the state `resting` (N,), in physical units, with normal impulses
-    of `kappa`."""
+    """The start (N,), dimensionless, of a path at `kappa`: the state `resting` (N,), in physical
+    units, with normal impulses of `kappa`."""
     where, z = ncp.layout(problem.system), resting / ncp.unknown_scale(problem)
     for group, index in zip(problem.system.groups, where.unknowns, strict=False):
         z = z.at[index[:, group.pair.unknowns]].set(kappa)
@@ -36,7 +40,8 @@ def seeded(problem: ncp.StepProblem, resting, kappa: float):
 
 
 def end_of_path(solve: Callable[..., Solution], z, kappa: float):
-    """The last z (N,) that `solve(z, kappa)` reaches of the path that begins at `kappa`, None if not even its beginning."""
+    """The last z (N,) that `solve(z, kappa)` reaches of the path that begins at `kappa`, None if
+    not even its beginning."""
     factor, reached, refusals, iterations = _FACTOR, None, 0, 0
     while True:
         found = solve(z, kappa)

@@ -1,7 +1,9 @@
-"""The certificate of a step: the paper's equations in the paper's form, from the step's result alone.
+"""The certificate of a step: the paper's equations in the paper's form, from the step's result
+alone.
 
-Nothing here comes from the solver's residual: the momentum balance of Chakraborty (10), the motion of the bodies and a bound
-on the energy are written out beside the laws of contact in `violations`, in their units.
+Nothing here comes from the solver's residual: the momentum balance of Chakraborty (10), the motion
+of the bodies and a bound on the energy are written out beside the laws of contact in `violations`,
+in their units.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ from .energy import excess_energy, parting_work
 def certificate(system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
     """Violations by name, of the step of h [s] from `before` to `after`.
 
-    "momentum" and "pose" are (nb,), "energy" (1,), those of `joint_violations` (nj,), all others (nc,) in the order of
-    `Scene.add_contact`. "pose" holds
-    q_next = q (+) h nu_next and the time; "tangent", that t is a unit vector across n, along `direction` if there is one;
-    "slip", the slips and sigma. Every number of `after` and of `contacts` is bound by one of these, but for `gap_start`,
-    which the record of the step before tells: see `run_certificate`. Three changes of several numbers at once are no
-    violation either, as they leave another solution: t turned about n with all that is measured along it, unless there is a
-    `direction`; the points of bodies apart moved along faces that are parallel; and multipliers of more faces than are
-    needed to span n.
+    "momentum" and "pose" are (nb,), "energy" (1,), those of `joint_violations` (nj,), all others
+    (nc,) in the order of `Scene.add_contact`. "pose" holds q_next = q (+) h nu_next and the time;
+    "tangent", that t is a unit vector across n, along `direction` if there is one; "slip", the
+    slips and sigma. Every number of `after` and of `contacts` is bound by one of these, but for
+    `gap_start`, which the record of the step before tells: see `run_certificate`. Three changes of
+    several numbers at once are no violation either, as they leave another solution: t turned about
+    n with all that is measured along it, unless there is a `direction`; the points of bodies apart
+    moved along faces that are parallel; and multipliers of more faces than are needed to span n.
     """
     units = scales(system, h)
     end, known, gained, off = of_bodies(system, units, before, after, h)
@@ -64,8 +66,8 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
 def of_bodies(
     system: System, units: Scales, before: State, after: State, h
 ) -> tuple[mechanics.Bodies, jax.Array, jax.Array, jax.Array]:
-    """All bodies `after` the step; the momenta (nb, 6 or 3) that are known before contact acts, and those gained; how far
-    (nb,) poses and time are from where the velocities lead."""
+    """All bodies `after` the step; the momenta (nb, 6 or 3) that are known before contact acts, and
+    those gained; how far (nb,) poses and time are from where the velocities lead."""
     d = system.dimension
     end = mechanics.everywhere(system, after.position, after.orientation, after.velocity)
     gained = mechanics.momentum(system, end.rotation[: system.body_count], after.velocity)

@@ -1,4 +1,5 @@
-"""Implicit steps with the gap in closed form, after Tzitzouris and Pang, for the shapes that have one."""
+"""Implicit steps with the gap in closed form, after Tzitzouris and Pang, for the shapes that have
+one."""
 
 from __future__ import annotations
 
@@ -26,17 +27,20 @@ from .geometrically_implicit import GeometricallyImplicit, Memory
 
 _BISECTIONS = 50  # of the part of a step after which a contact closes
 _LEAST = 1e-9  # of a step: a shorter part is not taken
-_OPEN = 1e-6  # times the units of gaps and impulses: what a closed contact's gap, or an open one's impulse, stays below
+# times the units of gaps and impulses: what a closed contact's gap, or an open one's impulse, stays
+# below
+_OPEN = 1e-6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClosedFormGap:
-    """Chakraborty (10) with closest points from formulas: spheres, discs and planes, and what `gaps` adds.
+    """Chakraborty (10) with closest points from formulas: spheres, discs and planes, and what
+    `gaps` adds.
 
-    `gaps` holds entries (name of shape class 1, name of shape class 2, function), the function as `PairClass.query` wants
-    it. With `land` a step in which a contact closes is cut where it closes, and the rest of it follows: two sub-steps.
-    `solver` has the settings of the Newton method. Raises `ValueError` naming the argument; `init` does for a pair without
-    a closed form.
+    `gaps` holds entries (name of shape class 1, name of shape class 2, function), the function as
+    `PairClass.query` wants it. With `land` a step in which a contact closes is cut where it closes,
+    and the rest of it follows: two sub-steps. `solver` has the settings of the Newton method.
+    Raises `ValueError` naming the argument; `init` does for a pair without a closed form.
     """
 
     normals_at_start: ClassVar[bool] = False
@@ -76,7 +80,8 @@ class ClosedFormGap:
         return self.solver.restarts(self._closed(system), state, memory, h)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
-        """`certificate.certificate`; of a step that was cut, the larger violation of its two parts."""
+        """`certificate.certificate`; of a step that was cut, the larger violation of its two
+        parts."""
         landing = contacts.landing
         if landing is None:
             return certificate(system, before, after, contacts, h)

@@ -1,9 +1,10 @@
-"""The cut start of a step that its warm start does not solve: a linearised contact problem with ever more tangent planes.
+"""The cut start of a step that its warm start does not solve: a linearised contact problem with
+ever more tangent planes.
 
-A round moves the bodies with a trial velocity, asks for the closest points there, and adds one tangent
-plane per contact to all the planes found before. Gauss-Seidel over all of them gives the next trial velocity and, per
-contact, a pressure centre that can lie between several closest points or far from the last one: at a box landing on a face
-the closest points are its corners in turn.
+A round moves the bodies with a trial velocity, asks for the closest points there, and adds one
+tangent plane per contact to all the planes found before. Gauss-Seidel over all of them gives the
+next trial velocity and, per contact, a pressure centre that can lie between several closest points
+or far from the last one: at a box landing on a face the closest points are its corners in turn.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ _TILTS = (0.2, 0.5, 0.03)  # [rad]
 class GroupCuts:
     """Tangent planes of one group's contacts, first axes (round, contact).
 
-    closest: closest-point unknowns, long form; body_1, body_2 (.., d): the points in the frames of their bodies; rate
-    (.., 1 + k, n): W_n.nu and the scaled slips w as linear functions of all velocities nu (n,); speed (..): psi/h - W_n.nu
-    of the trial, so that the plane is W_n.nu + speed >= 0; impulse (.., 1 + k): p_n and y of the last sweep.
+    closest: closest-point unknowns, long form; body_1, body_2 (.., d): the points in the frames of
+    their bodies; rate (.., 1 + k, n): W_n.nu and the scaled slips w as linear functions of all
+    velocities nu (n,); speed (..): psi/h - W_n.nu of the trial, so that the plane is W_n.nu + speed
+    >= 0; impulse (.., 1 + k): p_n and y of the last sweep.
     """
 
     closest: jax.Array
@@ -46,8 +48,9 @@ class GroupCuts:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Cuts:
-    """All planes so far: `velocity` (nb, 6 or 3), the next trial; `free`, that without contact, with the multipliers of
-    joints `pulls` (R,), one joint after the other; `rounds` (), how many rounds are filled."""
+    """All planes so far: `velocity` (nb, 6 or 3), the next trial; `free`, that without contact,
+    with the multipliers of joints `pulls` (R,), one joint after the other; `rounds` (), how many
+    rounds are filled."""
 
     velocity: jax.Array
     free: jax.Array
@@ -57,8 +60,9 @@ class Cuts:
 
 
 def no_cuts(problem: ncp.StepProblem, closest, free, pulls, rounds: int) -> Cuts:
-    """Room for `rounds` rounds of planes. `closest`, per group (nc, unknowns) in long form: where the first search begins;
-    `free` (nb, 6 or 3): velocities without contact, the first trial, and the multipliers `pulls` (R,) of joints then."""
+    """Room for `rounds` rounds of planes. `closest`, per group (nc, unknowns) in long form: where
+    the first search begins; `free` (nb, 6 or 3): velocities without contact, the first trial, and
+    the multipliers `pulls` (R,) of joints then."""
     n, groups = free.size, []
     for group, unknowns in zip(problem.system.groups, closest, strict=True):
         count, k, d = len(group.bodies), group.e.shape[-1], problem.system.dimension
@@ -76,8 +80,8 @@ def no_cuts(problem: ncp.StepProblem, closest, free, pulls, rounds: int) -> Cuts
 
 
 def cut_start(problem: ncp.StepProblem, cuts: Cuts, sweeps: int):
-    """One more round: planes at the trial velocity, Gauss-Seidel over all planes. Returns a start (N,), dimensionless, and
-    the cuts with the velocity found as the next trial."""
+    """One more round: planes at the trial velocity, Gauss-Seidel over all planes. Returns a start
+    (N,), dimensionless, and the cuts with the velocity found as the next trial."""
     system = problem.system
     groups = [
         _add_planes(problem, group, planes, reference, cuts)
@@ -89,7 +93,8 @@ def cut_start(problem: ncp.StepProblem, cuts: Cuts, sweeps: int):
 
 
 def at_planes(problem: ncp.StepProblem, cuts: Cuts):
-    """The start (N,), in physical units, with the velocity and the impulses that are found at the planes of `cuts`."""
+    """The start (N,), in physical units, with the velocity and the impulses that are found at the
+    planes of `cuts`."""
     start = [cuts.velocity.reshape(-1)]
     for group, planes, reference in zip(problem.system.groups, cuts.groups, problem.references, strict=True):
         start.append(_contact_start(problem, group, planes, reference, cuts.velocity, cuts.rounds - 1).reshape(-1))
@@ -105,7 +110,8 @@ def at_planes(problem: ncp.StepProblem, cuts: Cuts):
 
 
 def tilted(cuts: Cuts, h, number: int) -> Cuts:
-    """The same cuts with a trial velocity that turns every body by a further angle, another one for each `number`.
+    """The same cuts with a trial velocity that turns every body by a further angle, another one for
+    each `number`.
 
     It shows planes of corners and edges that the trial velocities themselves never reach.
     """
@@ -116,7 +122,8 @@ def tilted(cuts: Cuts, h, number: int) -> Cuts:
 
 
 def end_motions(problem: ncp.StepProblem, group: ContactGroup, velocity):
-    """Both bodies of each contact at the end of the step for the moving bodies' `velocity` (nb, 6 or 3)."""
+    """Both bodies of each contact at the end of the step for the moving bodies' `velocity` (nb, 6
+    or 3)."""
     ends = []
     for i, start in enumerate(kinematics.motions_of(problem.system, problem.state, group)):
         speeds = velocity[np.array(group.bodies)[:, i]] if group.moving[i] else start.velocity
@@ -125,7 +132,8 @@ def end_motions(problem: ncp.StepProblem, group: ContactGroup, velocity):
 
 
 def _add_planes(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts, references, cuts: Cuts) -> GroupCuts:
-    """Closest points at the trial velocity, from those of the round before, and their tangent planes."""
+    """Closest points at the trial velocity, from those of the round before, and their tangent
+    planes."""
     system, length = problem.system, problem.scales.length
     n, short, d = cuts.velocity.size, group.pair.unknowns, system.dimension
     where = ncp.layout(system)
@@ -168,8 +176,8 @@ def _add_planes(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts
 
 
 def response(problem: ncp.StepProblem, free, force):
-    """Changes of velocity by generalised impulses (..., n), and by what joints answer, where the velocities `free` (nb, 6 or
-    3) lead."""
+    """Changes of velocity by generalised impulses (..., n), and by what joints answer, where the
+    velocities `free` (nb, 6 or 3) lead."""
     shaped = force.reshape(*force.shape[:-1], *free.shape)
     return _held(problem, free).response(shaped).reshape(force.shape)
 
@@ -181,7 +189,8 @@ def _held(problem: ncp.StepProblem, free) -> JointRows:
 
 
 def _gauss_seidel(problem: ncp.StepProblem, free, groups: list[GroupCuts], sweeps: int):
-    """Solve 0 <= p_n _|_ W_n.nu + speed >= 0 with projected friction over all planes; empty rounds have zero rates."""
+    """Solve 0 <= p_n _|_ W_n.nu + speed >= 0 with projected friction over all planes; empty rounds
+    have zero rates."""
     system = problem.system
 
     def flat(name):
@@ -215,7 +224,8 @@ def _gauss_seidel(problem: ncp.StepProblem, free, groups: list[GroupCuts], sweep
 
 
 def _contact_start(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts, references, velocity, latest):
-    """Unknowns (nc, width) in physical units: impulses summed over the planes, points at their centre of pressure."""
+    """Unknowns (nc, width) in physical units: impulses summed over the planes, points at their
+    centre of pressure."""
     d, k = problem.system.dimension, group.e.shape[-1]
 
     def one(member, closest, body_1, body_2, impulse, reference, motion_1, motion_2):

@@ -1,7 +1,8 @@
-"""Energy that a step may not create: a root of the complementarity problem with more of it is not the physical one.
+"""Energy that a step may not create: a root of the complementarity problem with more of it is not
+the physical one.
 
-Contact dissipates, apart from pushing overlapping bodies apart; a step's kinetic energy is at most that of free flight, up
-to the error of the scheme.
+Contact dissipates, apart from pushing overlapping bodies apart; a step's kinetic energy is at most
+that of free flight, up to the error of the scheme.
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ from ..model.bodies import State
 from ..model.system import System, take
 from ..solvers.linear import small_inverse
 
-# A spurious root once had 4.9 times the energy; over 9800 sampled steps of fast bodies the ratio stayed below 1.009.
+# A spurious root once had 4.9 times the energy; over 9800 sampled steps of fast bodies the ratio
+# stayed below 1.009.
 _RATIO = 1.05
 _SLACK = 1e-3  # of m g L: below it a ratio means nothing
-_SWEEPS = 10  # of the fixed point I(Q_next) omega_next = L; each gains a factor h |omega| times the anisotropy of I
+# of the fixed point I(Q_next) omega_next = L; each gains a factor h |omega| times the anisotropy of
+# I
+_SWEEPS = 10
 
 
 def free_velocity(system: System, state: State, momentum, h):
-    """Velocities (nb, 6 or 3) at the end of a step without contact; `momentum` (nb, 6 or 3) as `loads.applied_momentum`."""
+    """Velocities (nb, 6 or 3) at the end of a step without contact; `momentum` (nb, 6 or 3) as
+    `loads.applied_momentum`."""
 
     def one(mass, inertia, position, orientation, momentum):
         d, inverse = position.shape[0], small_inverse(inertia)
@@ -47,17 +52,20 @@ def kinetic_energy(system: System, orientation, velocity):
 
 
 def stored_energy(system: System, gap):
-    """() [J] in the springs of compliant contacts, at gaps (nc,) [m] in the order of `Scene.add_contact`."""
+    """() [J] in the springs of compliant contacts, at gaps (nc,) [m] in the order of
+    `Scene.add_contact`."""
     soft = [group for group in system.groups if group.compliance is not None]
     parts = [jnp.sum(jnp.minimum(take(gap, g.numbers), 0.0) ** 2 / (2 * g.compliance)) for g in soft]
     return sum(parts, jnp.zeros(()))
 
 
 def created(system: System, before: State, after: State, h, share, pushed, velocities):
-    """Energy () that a step of s stages gained and no force accounts for, relative to the kinetic energy and sum m g L.
+    """Energy () that a step of s stages gained and no force accounts for, relative to the kinetic
+    energy and sum m g L.
 
-    `pushed` (s, nb, 6 or 3) [N s, N m s]: what the forces at the stages would give in h; `velocities` (s, nb, 6 or 3) at
-    them; `share` (s,), the weights of the stages. Of order 2 s, as the error of the step.
+    `pushed` (s, nb, 6 or 3) [N s, N m s]: what the forces at the stages would give in h;
+    `velocities` (s, nb, 6 or 3) at them; `share` (s,), the weights of the stages. Of order 2 s, as
+    the error of the step.
     """
     d = system.dimension
     work = jnp.einsum("i,ibw,ibw->", share, pushed, velocities)
@@ -69,16 +77,17 @@ def created(system: System, before: State, after: State, h, share, pushed, veloc
 
 
 def parting_work(p_n, gap_start, h):
-    """The work () [J] that at most parts bodies in overlap, by impulses `p_n` (nc,) [N s] from gaps (nc,) [m]."""
+    """The work () [J] that at most parts bodies in overlap, by impulses `p_n` (nc,) [N s] from gaps
+    (nc,) [m]."""
     return (p_n * -gap_start.clip(max=0.0)).sum() / h
 
 
 def excess_energy(system: System, kinetic, parting, free):
-    """How far the `kinetic` energy () [J] after a step exceeds 1.05 times `free` () [J], that of the motion without contact,
-    in units of m g L (), >= 0.
+    """How far the `kinetic` energy () [J] after a step exceeds 1.05 times `free` () [J], that of
+    the motion without contact, in units of m g L (), >= 0.
 
-    Bodies that overlap at the start part with depth/h, which costs the work p_n depth/h, of all `parting` () [J]. A
-    compliant contact parts them less far, and gives back less than that.
+    Bodies that overlap at the start part with depth/h, which costs the work p_n depth/h, of all
+    `parting` () [J]. A compliant contact parts them less far, and gives back less than that.
     """
     unit = jnp.sum(system.mass) * system.acceleration * system.length
     allowed = _RATIO * free + _SLACK * unit + parting

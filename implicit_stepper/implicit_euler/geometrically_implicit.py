@@ -1,4 +1,5 @@
-"""The time-stepper of Chakraborty, Berard, Akella and Trinkle (2007): one mixed NCP per step, solved at its end."""
+"""The time-stepper of Chakraborty, Berard, Akella and Trinkle (2007): one mixed NCP per step,
+solved at its end."""
 
 from __future__ import annotations
 
@@ -35,10 +36,11 @@ from .step_records import records
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """Warm start: `history` (3, N), the last roots in physical units, the latest first; `references`, per group (nc, d),
-    the last tangents t, so that the friction components of the next step mean the same; `gaps` (nc,) [m], in the order of
-    `Scene.add_contact`; `kept`, what solves linear systems with a recent Jacobian, dimensionless; `slips`, per group |w|
-    (n,) [m/s], where what sticks has a coefficient of its own, see `breaking_away`."""
+    """Warm start: `history` (3, N), the last roots in physical units, the latest first;
+    `references`, per group (nc, d), the last tangents t, so that the friction components of the
+    next step mean the same; `gaps` (nc,) [m], in the order of `Scene.add_contact`; `kept`, what
+    solves linear systems with a recent Jacobian, dimensionless; `slips`, per group |w| (n,) [m/s],
+    where what sticks has a coefficient of its own, see `breaking_away`."""
 
     history: jax.Array
     references: tuple[jax.Array, ...]
@@ -49,17 +51,20 @@ class Memory:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GeometricallyImplicit:
-    """Implicit Euler with contact conditions, friction and wrench maps at the end of the step, Chakraborty (10)-(11).
+    """Implicit Euler with contact conditions, friction and wrench maps at the end of the step,
+    Chakraborty (10)-(11).
 
-    `tolerance` bounds every residual in the units of `scales` (dimensionless; 1e-8 to 1e-12), on top of `ncp.round_off`;
-    `max_iterations` bounds the Jacobians of one start; `rounds` the starts of the rungs with cuts, each with
-    `sweeps` Gauss-Seidel sweeps; `damping` is the least one of Newton's method, see `newton.newton`; `friction` is the form
-    of the friction rows, "projection" or "fischer-burmeister", which have the same roots. With `gap="in_ncp"` closest points
-    are unknowns of the problem; with "query" its residual calls a closest-point solver, as a stepper with collision
-    detection outside does; that serves bodies of one smooth inequality each. The `jacobian` is kept in blocks where there
-    are many unknowns ("by size"), or always one matrix ("dense"); runs of `simulate` with more than 200 pairs that may
-    touch, or with "sparse" any, find these step by step and solve sparse systems (see `many_bodies`). Raises `ValueError`
-    naming the argument.
+    `tolerance` bounds every residual in the units of `scales` (dimensionless; 1e-8 to 1e-12), on
+    top of `ncp.round_off`; `max_iterations` bounds the Jacobians of one start; `rounds` the starts
+    of the rungs with cuts, each with `sweeps` Gauss-Seidel sweeps; `damping` is the least one of
+    Newton's method, see `newton.newton`; `friction` is the form of the friction rows, "projection"
+    or "fischer-burmeister", which have the same roots. With `gap="in_ncp"` closest points are
+    unknowns of the problem; with "query" its residual calls a closest-point solver, as a stepper
+    with collision detection outside does; that serves bodies of one smooth inequality each. The
+    `jacobian` is kept in blocks where there are many unknowns ("by size"), or always one matrix
+    ("dense"); runs of `simulate` with more than 200 pairs that may touch, or with "sparse" any,
+    find these step by step and solve sparse systems (see `many_bodies`). Raises `ValueError` naming
+    the argument.
     """
 
     normals_at_start: ClassVar[bool] = False
@@ -106,14 +111,15 @@ class GeometricallyImplicit:
 
     @functools.partial(entry_point, differentiable=True)
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
-        """One step of h [s] from the best continuation of the last roots; not solved, it says so in its `result`. Its
-        derivatives are those of its root (`implicit_function.root`); the memory has none but that of its gaps."""
+        """One step of h [s] from the best continuation of the last roots; not solved, it says so in
+        its `result`. Its derivatives are those of its root (`implicit_function.root`); the memory
+        has none but that of its gaps."""
         return self._step(system, state, memory, h, 0)
 
     @functools.partial(entry_point, differentiable=True)
     def step_with_cuts(self, system: System, state: State, memory: Memory, h) -> StepResult:
-        """`step`, and where its warm start does not solve it, from cuts: what a program that cannot go back to the host has
-        of the `restarts`."""
+        """`step`, and where its warm start does not solve it, from cuts: what a program that cannot
+        go back to the host has of the `restarts`."""
         return self._step(system, state, memory, h, self.rounds)
 
     def attempt(self, system: System, state: State, memory: Memory, h, limits: step_root.Limits) -> StepResult:
@@ -172,8 +178,8 @@ class GeometricallyImplicit:
 
 
 def _query(pair: PairClass):
-    """Raises `ValueError` for bodies with faces: their closest points are not unique, and only the moment balance, which a
-    query does not see, finds the centre of pressure."""
+    """Raises `ValueError` for bodies with faces: their closest points are not unique, and only the
+    moment balance, which a query does not see, finds the centre of pressure."""
     if max(pair.first.count, pair.second.count) > 1:
         raise ValueError(
             f'`gap` = "query" cannot treat {pair.first.name} and {pair.second.name}: it needs bodies of one '

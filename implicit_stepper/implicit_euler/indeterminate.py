@@ -1,9 +1,10 @@
 """Starts for statically indeterminate contact, from where Newton's method stalls.
 
-Redundant contacts that all stick ask for slightly too much: they fix the same velocity twice, and as gaps are closed at the
-end of the step, normal velocities there are of order h, by which the two differ. One contact must slip by as little, with
-its friction at the edge of its cone. Which one, and to which side, the Jacobian does not say: the forces that lead there
-cancel each other on the bodies, so they are its null vector, along which a damped step does not move.
+Redundant contacts that all stick ask for slightly too much: they fix the same velocity twice, and
+as gaps are closed at the end of the step, normal velocities there are of order h, by which the two
+differ. One contact must slip by as little, with its friction at the edge of its cone. Which one,
+and to which side, the Jacobian does not say: the forces that lead there cancel each other on the
+bodies, so they are its null vector, along which a damped step does not move.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ _LARGEST = 2000  # unknowns: the decomposition takes seconds
 
 
 def to_the_edges(system: System, z, F, jacobian) -> list[np.ndarray]:
-    """Starts (N,), dimensionless, nearest first, from a stall z (N,) with F (N,) and its `jacobian` (N, N): moved along each
-    null vector, both ways, to just beyond the edge of each contact's friction cone. None where nothing is indeterminate."""
+    """Starts (N,), dimensionless, nearest first, from a stall z (N,) with F (N,) and its `jacobian`
+    (N, N): moved along each null vector, both ways, to just beyond the edge of each contact's
+    friction cone. None where nothing is indeterminate."""
     z, F, jacobian = (np.asarray(a) for a in (z, F, jacobian))
     if not np.max(np.abs(F), initial=0.0) <= NEARLY or z.size > _LARGEST:
         return []

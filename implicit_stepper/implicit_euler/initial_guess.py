@@ -1,4 +1,5 @@
-"""Where Newton's method starts a step: the extrapolated last roots, and what is known before the first step."""
+"""Where Newton's method starts a step: the extrapolated last roots, and what is known before the
+first step."""
 
 from __future__ import annotations
 
@@ -18,13 +19,15 @@ from . import ncp
 
 
 def extrapolated(history):
-    """The last root, its linear and its quadratic continuation (3, N); `history` (3, N), the latest first."""
+    """The last root, its linear and its quadratic continuation (3, N); `history` (3, N), the latest
+    first."""
     z0, z1, z2 = history
     return jnp.stack([z0, 2 * z0 - z1, 3 * (z0 - z1) + z2])
 
 
 def long_forms(problem: ncp.StepProblem, unknowns) -> list:
-    """Per group, the closest-point unknowns (nc, unknowns) of a root (N,) in long form, physical units, before the step."""
+    """Per group, the closest-point unknowns (nc, unknowns) of a root (N,) in long form, physical
+    units, before the step."""
     where = ncp.layout(problem.system)
 
     def one(member: ContactGroup, unknowns, motion_1, motion_2):
@@ -40,7 +43,8 @@ def long_forms(problem: ncp.StepProblem, unknowns) -> list:
 
 
 def _closest_rows(where, z):
-    """Closest-point conditions (unknowns,) as roots, at dimensionless unknowns z, of a contact placed as `where` says."""
+    """Closest-point conditions (unknowns,) as roots, at dimensionless unknowns z, of a contact
+    placed as `where` says."""
     member, motion_1, motion_2, unit, length = where
     reference = jnp.eye(member.pair.dimension)[0]
     rows = contact.geometry_rows(member, z * unit, reference, length, motion_1, motion_2)
@@ -53,9 +57,9 @@ def _linearized_closest_rows(where, z):
 
 
 def resting_contacts(system: System, state: State, closest) -> list:
-    """Per group, of contacts at rest in `state` at their `closest` points: unknowns (nc, width), tangents (nc, d), gaps; and
-    slips |w| (nc,) [m/s], None where what sticks has no coefficient of its own.
-    Derivatives are those of the closest points, whatever found them."""
+    """Per group, of contacts at rest in `state` at their `closest` points: unknowns (nc, width),
+    tangents (nc, d), gaps; and slips |w| (nc,) [m/s], None where what sticks has no coefficient of
+    its own. Derivatives are those of the closest points, whatever found them."""
 
     def one(member, closest, motion_1, motion_2):
         reference, zero, unit = jnp.eye(system.dimension)[0], jnp.zeros(()), member.pair.unknown_scale(system.length)

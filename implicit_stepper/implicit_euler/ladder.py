@@ -1,6 +1,7 @@
 """The starts of a step that its warm start does not solve, in the order in which they are tried.
 
-They run on the host, and most of them solve a step of their own, by one program (`_attempt`) whatever its limits are.
+They run on the host, and most of them solve a step of their own, by one program (`_attempt`)
+whatever its limits are.
 """
 
 from __future__ import annotations
@@ -42,14 +43,16 @@ RUNGS = (
     "dense",
 )
 _LARGEST = 2000  # unknowns of a step: a dense matrix of all contacts takes seconds
-# Of closest points: whether those of contacts that press are renewed too where they stall. The first
-# serves, but where the velocities that it begins from are far off.
+# Of closest points: whether those of contacts that press are renewed too where they stall. The
+# first serves, but where the velocities that it begins from are far off.
 _RENEWALS = (True, False, True, True)
 _HOPELESS = 1.0  # max |F_i| of a stall that says nothing about velocities
 _NEAREST = 8  # of the edges of friction cones: where many contacts are redundant there are hundreds
-_POINT = 1.5  # times as many iterations for a point of a central path: its beginning takes more now and then
+# times as many iterations for a point of a central path: its beginning takes more now and then
+_POINT = 1.5
 _PATIENCE = 5  # times as many iterations for the last rungs
-_SLIGHT_DAMPING = 1e-20  # a load of 10^6 times the weight of what carries it has a singular value of 1e-6
+# a load of 10^6 times the weight of what carries it has a singular value of 1e-6
+_SLIGHT_DAMPING = 1e-20
 
 
 def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple[str, object]]:
@@ -98,15 +101,16 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
     slight = _limits(stepper, patience=_PATIENCE, damping=_SLIGHT_DAMPING)
     for start in (_starting_at(memory, memory.history[0]), _cut(stepper, system, state, memory, h, fresh)[0]):
         yield "less damping", _ending(memory, attempt(start, slight))
-    if ncp.in_blocks(system, stepper.dense):  # more contacts press on a body than blocks have slots for
+    # more contacts press on a body than blocks have slots for
+    if ncp.in_blocks(system, stepper.dense):
         whole = dataclasses.replace(stepper, jacobian="dense")
         nothing = dataclasses.replace(memory, kept=ncp.nothing_kept(system, stepper.friction, dense=True))
         yield "dense", _ending(memory, _attempt(whole, system, state, nothing, patient, h))
 
 
 def _renewals(stepper, system: System, state: State, memory, end: StepResult, h) -> Iterator:
-    """From where a start stalls, its `end`, with closest points found anew for all contacts that do not press there, or
-    whose points are what stalls."""
+    """From where a start stalls, its `end`, with closest points found anew for all contacts that do
+    not press there, or whose points are what stalls."""
     for stalled in _RENEWALS:
         resting = begin(stepper, system, _moved(state, end.state.velocity, h)).history[0]
         start = _with_renewed(stepper, system, state, memory, end.memory.history[0], resting, stalled, h)
@@ -132,8 +136,8 @@ def _paths(stepper, system: System, state: State, memory, resting, h) -> Iterato
 
 
 def _polished(stepper, system: System, state: State, start, h) -> StepResult:
-    """The end of an attempt, and of one with less damping where it nearly arrives: on flat sides damping holds back what
-    moves along them."""
+    """The end of an attempt, and of one with less damping where it nearly arrives: on flat sides
+    damping holds back what moves along them."""
     end = _attempt(stepper, system, state, start, _limits(stepper), h)
     if end.result == Result.SOLVED or end.stats.residual > NEARLY:
         return end
@@ -142,7 +146,8 @@ def _polished(stepper, system: System, state: State, start, h) -> StepResult:
 
 
 def _edges(stepper, system: System, state: State, memory, end: StepResult, h) -> Iterator:
-    """From where the warm start stalls, its `end`, with more patience: along null vectors to the edges of cones."""
+    """From where the warm start stalls, its `end`, with more patience: along null vectors to the
+    edges of cones."""
     if end.stats.residual <= NEARLY:
         end = _attempt(stepper, system, state, _ending(memory, end), _limits(stepper, patience=_PATIENCE), h)
         units, *there = _linear(stepper, system, state, memory, end.memory.history[0], h)
@@ -151,8 +156,8 @@ def _edges(stepper, system: System, state: State, memory, end: StepResult, h) ->
 
 
 def _sticking(stepper, system: System, state: State, memory, start, cuts: Cuts, h) -> Iterator:
-    """Contacts that stick where they press in the first `cuts`, or where bodies pivot near their `start`; there, with
-    friction as it is without drilling."""
+    """Contacts that stick where they press in the first `cuts`, or where bodies pivot near their
+    `start`; there, with friction as it is without drilling."""
     if memory.history.shape[1] <= _LARGEST:
         yield _stopped(stepper, system, state, memory, h, cuts)
     start, moved = _pivoted(stepper, system, state, memory, start.history[0], 0.0, h)
@@ -165,7 +170,8 @@ def _sticking(stepper, system: System, state: State, memory, start, cuts: Cuts, 
 
 
 def _limits(stepper, patience: int = 1, damping: float | None = None) -> Limits:
-    """Those of the `stepper`, with `patience` times as many iterations, and a `damping` if one is given."""
+    """Those of the `stepper`, with `patience` times as many iterations, and a `damping` if one is
+    given."""
     damping = stepper.damping if damping is None else damping
     return Limits(jnp.asarray(patience * stepper.max_iterations), jnp.asarray(damping))
 
@@ -194,7 +200,8 @@ def _seeded(stepper, system: System, state: State, memory, h, resting, kappa):
 
 @functools.partial(jit, static_argnums=0, once=True, apart=True)
 def _linear(stepper, system: System, state: State, memory, unknowns, h):
-    """Units (N,) of the `unknowns` (N,) of the step from `memory`, the unknowns in them, F (N,) and its Jacobian there."""
+    """Units (N,) of the `unknowns` (N,) of the step from `memory`, the unknowns in them, F (N,) and
+    its Jacobian there."""
     problem = stepper.problem(system, state, memory, h)
     units = ncp.unknown_scale(problem)
     return units, unknowns / units, *ncp.linearize(problem, unknowns / units)
@@ -214,7 +221,8 @@ def without_cuts(stepper, system: System, state: State, memory, h) -> Cuts:
 
 @functools.partial(jit, static_argnums=0, apart=True)
 def _cut(stepper, system: System, state: State, memory, h, cuts: Cuts):
-    """One more round of planes: a memory whose every continuation is the start found, and the cuts."""
+    """One more round of planes: a memory whose every continuation is the start found, and the
+    cuts."""
     problem = stepper.problem(system, state, memory, h)
     z, cuts = cut_start(problem, cuts, stepper.sweeps)
     return _starting_at(memory, z * ncp.unknown_scale(problem)), cuts
@@ -235,7 +243,8 @@ def _stopped(stepper, system: System, state: State, memory, h, cuts: Cuts):
 
 @functools.partial(jit, static_argnums=0, apart=True)
 def _pivoted(stepper, system: System, state: State, memory, unknowns, rubs, h):
-    """A memory that starts from `sticking.pivoted` of the start `unknowns` (N,), and whether that is another one."""
+    """A memory that starts from `sticking.pivoted` of the start `unknowns` (N,), and whether that
+    is another one."""
     start, moved = pivoted(stepper.problem(system, state, memory, h), unknowns, rubs)
     return _starting_at(memory, start), moved
 

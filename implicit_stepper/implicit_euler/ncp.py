@@ -1,8 +1,10 @@
-"""The mixed NCP of one time step, Chakraborty (10)-(11): its unknowns, its residual, and the blocks of its Jacobian.
+"""The mixed NCP of one time step, Chakraborty (10)-(11): its unknowns, its residual, and the blocks
+of its Jacobian.
 
-Unknowns are z = [nu of every moving body; the unknowns of every constraint], dimensionless. Two contacts of smooth bodies
-on one moving body give the paper's count, 6 + 2 x 11 = 28. Constraints couple only through the velocities of their bodies:
-each is a function of its own unknowns and those velocities, hence one small dense block of the Jacobian.
+Unknowns are z = [nu of every moving body; the unknowns of every constraint], dimensionless. Two
+contacts of smooth bodies on one moving body give the paper's count, 6 + 2 x 11 = 28. Constraints
+couple only through the velocities of their bodies: each is a function of its own unknowns and those
+velocities, hence one small dense block of the Jacobian.
 """
 
 from __future__ import annotations
@@ -25,21 +27,24 @@ from ..solvers.blocks import Blocks, Kept, Pattern, eliminated, no_factors
 from ..solvers.linear import Dense, Inverse, apart
 from ..solvers.newton import largest, linearized
 
-_DENSE = 150  # unknowns up to which one dense matrix serves; beyond, blocks take less time to compile and to run
+# unknowns up to which one dense matrix serves; beyond, blocks take less time to compile and to run
+_DENSE = 150
 _PUSHES = 1e-7  # of an impulse in its unit: open contacts have 1e-20
-_LAGS = 0.01  # of max |F_i|: rows of a constraint that pushes nothing, below which its block need not be renewed
+# of max |F_i|: rows of a constraint that pushes nothing, below which its block need not be renewed
+_LAGS = 0.01
 _ROUGHLY = 1e-10  # |F_i| below which it need not be either: near the root all rows are as small
-_ALL_SLOTS, _SLOTS = 250, 20  # unknowns that blocks may leave: so many in all, and so many per body where that is more
+# unknowns that blocks may leave: so many in all, and so many per body where that is more
+_ALL_SLOTS, _SLOTS = 250, 20
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class StepProblem:
-    """Data of one step of h [s] from `state`. `momentum` (nb, 6 or 3): M(q) nu + p_app at its start [N s, N m s];
-    `references`, per group of contacts (nc, d): world directions that orient the tangents where friction
-    has no direction, of which other constraints, after them, have none; `friction`: which of
-    `friction.FRICTION_ROWS`; `dense`: whether its Jacobian is one matrix, whatever its size; `kappa` (): of
-    a point of the central path, of which the step is the end."""
+    """Data of one step of h [s] from `state`. `momentum` (nb, 6 or 3): M(q) nu + p_app at its start
+    [N s, N m s]; `references`, per group of contacts (nc, d): world directions that orient the
+    tangents where friction has no direction, of which other constraints, after them, have none;
+    `friction`: which of `friction.FRICTION_ROWS`; `dense`: whether its Jacobian is one matrix,
+    whatever its size; `kappa` (): of a point of the central path, of which the step is the end."""
 
     friction: str = dataclasses.field(metadata={"static": True})
     dense: bool = dataclasses.field(metadata={"static": True})
@@ -54,8 +59,8 @@ class StepProblem:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Where things stand in z, and in F(z): static index arrays `velocity` (nb, 6 or 3) and, per group of constraints,
-    `unknowns` (n, width)."""
+    """Where things stand in z, and in F(z): static index arrays `velocity` (nb, 6 or 3) and, per
+    group of constraints, `unknowns` (n, width)."""
 
     size: int
     velocity: np.ndarray
@@ -89,10 +94,11 @@ def unknown_scale(problem: StepProblem):
 
 
 def round_off(problem: StepProblem):
-    """What rounding alone leaves in F (): far away and fast bodies have fewer digits for gaps and momenta.
+    """What rounding alone leaves in F (): far away and fast bodies have fewer digits for gaps and
+    momenta.
 
-    Velocities are rounded to eps |nu| and points to eps |x|, which a gap measures in `Scales.gap`; the factor 16 is for the
-    operations in between (measured on bodies 40 m away: 5).
+    Velocities are rounded to eps |nu| and points to eps |x|, which a gap measures in `Scales.gap`;
+    the factor 16 is for the operations in between (measured on bodies 40 m away: 5).
     """
     fastest = jnp.max(jnp.abs(problem.state.velocity / problem.scales.velocity))
     farthest = jnp.max(jnp.abs(problem.state.position)) / problem.scales.gap
@@ -112,7 +118,8 @@ def residual(problem: StepProblem, z):
 
 
 def linearize(problem: StepProblem, z):
-    """F (N,) and dF/dz (N, N), assembled from one forward-mode block per body and per constraint."""
+    """F (N,) and dF/dz (N, N), assembled from one forward-mode block per body and per
+    constraint."""
     where = layout(problem.system)
     F, block = over_bodies(problem, linearized, take(z, where.velocity))
     top = apart(block)
@@ -132,8 +139,9 @@ def linearize(problem: StepProblem, z):
 
 
 def blocks(problem: StepProblem, z, last: Blocks) -> tuple[jax.Array, Blocks]:
-    """F (N,) and dF/dz by the blocks of bodies and constraints. Those of constraints that push nothing and whose rows are
-    small beside the largest may be those of the `last` Jacobian: no other row depends on them."""
+    """F (N,) and dF/dz by the blocks of bodies and constraints. Those of constraints that push
+    nothing and whose rows are small beside the largest may be those of the `last` Jacobian: no
+    other row depends on them."""
     where, parts, pushing = layout(problem.system), [], []
     arguments = list(_arguments(problem, where, z))
     balances, nodes = over_bodies(problem, linearized, take(z, where.velocity))
@@ -155,7 +163,8 @@ def blocks(problem: StepProblem, z, last: Blocks) -> tuple[jax.Array, Blocks]:
 
 
 def system_of(problem: StepProblem, z, last: Dense | Blocks) -> tuple[jax.Array, Dense | Blocks]:
-    """F (N,) and dF/dz as a linear system: dense where there are few unknowns, else with what the `last` one had."""
+    """F (N,) and dF/dz as a linear system: dense where there are few unknowns, else with what the
+    `last` one had."""
     if in_blocks(problem.system, problem.dense):
         return blocks(problem, z, last)
     F, jacobian = linearize(problem, z)
@@ -186,7 +195,8 @@ def pattern(system: System, friction: str) -> Pattern:
 
 
 def _parted(problem: StepProblem, where: Layout, g: int, own):
-    """Of a group's (n, outputs, k): rows (n, width, k), and the sum (nb, 6 or 3, k) of the impulses on every body."""
+    """Of a group's (n, outputs, k): rows (n, width, k), and the sum (nb, 6 or 3, k) of the impulses
+    on every body."""
     rows, pushes = jnp.split(own, [where.unknowns[g].shape[1]], axis=1)
     return rows, _on_bodies(problem, g, pushes)
 
@@ -199,8 +209,8 @@ def _on_bodies(problem: StepProblem, g: int, pushes):
 
 
 def over_bodies(problem: StepProblem, transform: Callable, V):
-    """`transform` of each body's momentum balance, without constraints, as a function of its own velocity, of V (nb, 6 or
-    3), dimensionless."""
+    """`transform` of each body's momentum balance, without constraints, as a function of its own
+    velocity, of V (nb, 6 or 3), dimensionless."""
     system, state, units = problem.system, problem.state, problem.scales
 
     def one(nu, unit, momentum_unit, mass, inertia, position, orientation, momentum):
@@ -217,9 +227,10 @@ def over_bodies(problem: StepProblem, transform: Callable, V):
 
 
 def rows_and_impulses(member, units: Units, momentum_units, reference, starts, time, h, friction: str, physical, kappa=None):
-    """Rows (width,) of one constraint, a member of its group, and its impulses (acting,) on its moving bodies in
-    `momentum_units` (acting,), at the end of a step of h [s] at `time` [s], at the `physical` unknowns (width + acting,) of
-    its block: its own, and the velocities of its moving bodies, which `starts`, two motions, are where the step begins."""
+    """Rows (width,) of one constraint, a member of its group, and its impulses (acting,) on its
+    moving bodies in `momentum_units` (acting,), at the end of a step of h [s] at `time` [s], at the
+    `physical` unknowns (width + acting,) of its block: its own, and the velocities of its moving
+    bodies, which `starts`, two motions, are where the step begins."""
     parts = iter(jnp.split(physical[member.width :], sum(member.moving)))
     motions = [
         kinematics.moved(start, next(parts), h) if moves else start
@@ -231,8 +242,8 @@ def rows_and_impulses(member, units: Units, momentum_units, reference, starts, t
 
 
 def _over_constraints(problem: StepProblem, where: Layout, transform: Callable, z):
-    """Per group, `transform` of each constraint's rows and of its impulses on its moving bodies, as a function of the
-    unknowns in its block."""
+    """Per group, `transform` of each constraint's rows and of its impulses on its moving bodies, as
+    a function of the unknowns in its block."""
     return [_of_constraints(problem, transform, own) for own in _arguments(problem, where, z)]
 
 

@@ -1,12 +1,14 @@
 """Closest points found anew for contacts that do not press, or whose points are what stalls.
 
-Bodies whose parallel faces, edges or corners stay apart have closest points and multipliers that are not unique, or that
-strict complementarity fails for: Newton's method on the whole step halves what is left there with every iteration, if it
-does not go around, and stalls with |F| of 1e-5 in rows that concern nobody. Such a contact is no part of the dynamics:
-at given velocities its rows are a convex problem of its own, which detection without a hint solves from anywhere.
+Bodies whose parallel faces, edges or corners stay apart have closest points and multipliers that
+are not unique, or that strict complementarity fails for: Newton's method on the whole step halves
+what is left there with every iteration, if it does not go around, and stalls with |F| of 1e-5 in
+rows that concern nobody. Such a contact is no part of the dynamics: at given velocities its rows
+are a convex problem of its own, which detection without a hint solves from anywhere.
 
-Where a body that leans on another slides or rolls over an edge, the points of a contact that presses jump. A stall there has
-everything right but the rows of these points: they are found anew too, and the contact keeps its force.
+Where a body that leans on another slides or rolls over an edge, the points of a contact that
+presses jump. A stall there has everything right but the rows of these points: they are found anew
+too, and the contact keeps its force.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ _STALLED = 1e-7  # |F_i| of closest points that are no root; where others stall 
 
 
 def renewed(problem: ncp.StepProblem, unknowns, resting, stalled):
-    """The `unknowns` (N,), in physical units, with those of every contact that does not press from `resting` (N,), which has
-    no impulses and closest points of its own; where `stalled` (), also the closest points that are no root."""
+    """The `unknowns` (N,), in physical units, with those of every contact that does not press from
+    `resting` (N,), which has no impulses and closest points of its own; where `stalled` (), also
+    the closest points that are no root."""
     where, F = ncp.layout(problem.system), ncp.residual(problem, unknowns / ncp.unknown_scale(problem))
     for group, index, units in zip(problem.system.groups, where.unknowns, problem.scales.unknowns, strict=False):
         own, anew, p_n = take(unknowns, index), take(resting, index), group.pair.unknowns

@@ -19,8 +19,8 @@ from . import ncp
 
 
 def records(problem: ncp.StepProblem, unknowns, references, gaps, end: State) -> tuple[Contacts, tuple]:
-    """The contacts at the `end` of the step from all unknowns (N,) in physical units, and the tangents of each group;
-    `references` are those before the step, and `gaps` (nc,) [m]."""
+    """The contacts at the `end` of the step from all unknowns (N,) in physical units, and the
+    tangents of each group; `references` are those before the step, and `gaps` (nc,) [m]."""
     system, where = problem.system, ncp.layout(problem.system)
     acting = [
         jax.vmap(lambda member, own: member.impulses(own))(group, take(unknowns, index))
@@ -48,8 +48,8 @@ def records(problem: ncp.StepProblem, unknowns, references, gaps, end: State) ->
 
 
 def contact_record(length, most, member: ContactGroup, unknowns, reference, motion_1, motion_2, gap_start) -> Contacts:
-    """One contact at the end of the step, from its unknowns (width,) in physical units; `length` () [m] of the scene; `most`
-    = multipliers to pad to."""
+    """One contact at the end of the step, from its unknowns (width,) in physical units; `length` ()
+    [m] of the scene; `most` = multipliers to pad to."""
     u = contact.split(member, unknowns)
     kkt = contact.geometry_rows(member, u.closest, reference, length, motion_1, motion_2)
     geometry = kkt.geometry

@@ -1,7 +1,8 @@
-"""The root of a step's NCP: from the warm start, on request from cuts and tilted cuts where that fails, and with the root's
-derivatives.
+"""The root of a step's NCP: from the warm start, on request from cuts and tilted cuts where that
+fails, and with the root's derivatives.
 
-All of it is one pure program, for steps within the programs of others; `fallback` has more starts, but runs on the host.
+All of it is one pure program, for steps within the programs of others; `fallback` has more starts,
+but runs on the host.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class _Search:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Of Newton's method from one start: `max_iterations` () Jacobians, and its least `damping` ()."""
+    """Of Newton's method from one start: `max_iterations` () Jacobians, and its least `damping`
+    ()."""
 
     max_iterations: jax.Array | int
     damping: jax.Array | float
@@ -45,10 +47,11 @@ class Limits:
 def solved(
     stepper, problem: ncp.StepProblem, memory, without: Callable[[], Cuts], rounds: int = 0, limits: Limits | None = None
 ) -> tuple[ncp.StepProblem, Solution]:
-    """The root from the best continuation of `memory`, and if that fails from up to `rounds` starts with cuts, which begin
-    as `without`, and as many with tilted ones; and the problem that it is of, with the coefficients of friction of what
-    sticks. The `limits` are the stepper's, unless they are given. It has derivatives by all data of the `problem`
-    (`implicit_function.root`); `memory` is a constant."""
+    """The root from the best continuation of `memory`, and if that fails from up to `rounds` starts
+    with cuts, which begin as `without`, and as many with tilted ones; and the problem that it is
+    of, with the coefficients of friction of what sticks. The `limits` are the stepper's, unless
+    they are given. It has derivatives by all data of the `problem` (`implicit_function.root`);
+    `memory` is a constant."""
     limits = Limits(stepper.max_iterations, stepper.damping) if limits is None else limits
     known = lax.stop_gradient(memory)
 
@@ -82,7 +85,8 @@ def _found(stepper, fixed: ncp.StepProblem, known, without: Callable[[], Cuts], 
 
 
 def _search(stepper, problem: ncp.StepProblem, memory, newton, starts, without, rounds: int) -> Solution:
-    """The warm start, then the others, in one loop, as Newton's method is compiled wherever it is called."""
+    """The warm start, then the others, in one loop, as Newton's method is compiled wherever it is
+    called."""
 
     def another(cuts: Cuts):
         z, cuts = cut_start(problem, cuts, stepper.sweeps)

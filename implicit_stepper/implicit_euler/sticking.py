@@ -1,18 +1,21 @@
-"""Starts in which contacts that press stick: for bodies that spin on a face, and for those that jam.
+"""Starts in which contacts that press stick: for bodies that spin on a face, and for those that
+jam.
 
-*Pivots.* A face has a contact point wherever the moments balance, up to mu times the height of the body from its middle.
-Where the body turns about an axis nearer than that, it does not slide about the middle of the face, as it does in the start
-from its closest points, but sticks at that axis, its pivot: with v the slip at the old point and w_n the spin about the
-normal n, the new point is s = n x v / w_n away, v + w_n n x s = 0. Slips turn by a right angle as a point moves from the
-middle to there, so that Newton's method goes around between the two.
+*Pivots.* A face has a contact point wherever the moments balance, up to mu times the height of the
+body from its middle. Where the body turns about an axis nearer than that, it does not slide about
+the middle of the face, as it does in the start from its closest points, but sticks at that axis,
+its pivot: with v the slip at the old point and w_n the spin about the normal n, the new point is s
+= n x v / w_n away, v + w_n n x s = 0. Slips turn by a right angle as a point moves from the middle
+to there, so that Newton's method goes around between the two.
 
-With friction against drilling, e_r > 0, the scaled slip does not vanish. It is as small as e_r w_n, and along -y, so that
-moments and the cone decide all: of y = (y_t, y_o, y_r), |y| = mu p_n, they ask for y_t and y_o as without it, hence for
-y_r, and sigma = e_r |w_n| mu p_n / |y_r|.
+With friction against drilling, e_r > 0, the scaled slip does not vanish. It is as small as e_r w_n,
+and along -y, so that moments and the cone decide all: of y = (y_t, y_o, y_r), |y| = mu p_n, they
+ask for y_t and y_o as without it, hence for y_r, and sigma = e_r |w_n| mu p_n / |y_r|.
 
-*Jams.* Where friction presses a sliding body down about as much as the normal force lifts it, as it does Painleve's rod,
-only an impulse that stops it balances the step, of m v where others are of m g h: Gauss-Seidel goes there by ever so little,
-and Newton's method has no reason to. It is that of a bilateral contact, W_n nu = -psi/h and no slip,
+*Jams.* Where friction presses a sliding body down about as much as the normal force lifts it, as it
+does Painleve's rod, only an impulse that stops it balances the step, of m v where others are of m g
+h: Gauss-Seidel goes there by ever so little, and Newton's method has no reason to. It is that of a
+bilateral contact, W_n nu = -psi/h and no slip,
 
     p = -(W M^-1 W^T)^-1 (W nu_free + (psi/h, 0))
 """
@@ -31,12 +34,13 @@ from ..solvers.complementarity import length_of
 from . import ncp
 from .cutting_planes import Cuts, at_planes, end_motions, response
 
-_REGULAR = 1e-13  # of the largest diagonal entry, on all: redundant contacts leave the matrix singular
+# of the largest diagonal entry, on all: redundant contacts leave the matrix singular
+_REGULAR = 1e-13
 
 
 def stopped(problem: ncp.StepProblem, cuts: Cuts):
-    """The start (N,), in physical units, in which contacts that press at the last planes of `cuts` neither approach nor
-    slip (but may drill)."""
+    """The start (N,), in physical units, in which contacts that press at the last planes of `cuts`
+    neither approach nor slip (but may drill)."""
     last, k = cuts.rounds - 1, problem.system.groups[0].e.shape[-1]
     rows = np.array([1.0, 1.0, 1.0, 0.0])[np.arange(1 + k), None]
     presses = jnp.concatenate([planes.impulse[last, :, 0] > 0 for planes in cuts.groups])
@@ -58,8 +62,9 @@ def stopped(problem: ncp.StepProblem, cuts: Cuts):
 
 
 def pivoted(problem: ncp.StepProblem, unknowns, rubs):
-    """The start `unknowns` (N,), in physical units, with the points of all contacts that press moved to their pivots, and
-    whether any was moved (). Friction in the face is `rubs` (), 0 or 1, times that of the start."""
+    """The start `unknowns` (N,), in physical units, with the points of all contacts that press
+    moved to their pivots, and whether any was moved (). Friction in the face is `rubs` (), 0 or 1,
+    times that of the start."""
     system, where = problem.system, ncp.layout(problem.system)
     if system.dimension == 2:
         return unknowns, jnp.zeros((), bool)
@@ -86,8 +91,8 @@ def pivoted(problem: ncp.StepProblem, unknowns, rubs):
 
 
 def _at_pivot(member, p_n, rubbed, spin):
-    """y / (mu p_n) (3,) and sigma () [m/s] of a contact that pivots at the rate `spin` () [rad/s] with friction `rubbed`
-    (2,) [N s] in the face."""
+    """y / (mu p_n) (3,) and sigma () [m/s] of a contact that pivots at the rate `spin` () [rad/s]
+    with friction `rubbed` (2,) [N s] in the face."""
     limit, drill = member.mu * p_n, member.e[2] * spin
     across = rubbed / jnp.where(limit > 0, limit, 1.0)
     room = jnp.maximum(1 - jnp.sum(across**2), 0.0)

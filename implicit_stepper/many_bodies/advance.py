@@ -29,7 +29,9 @@ from .sweeps import begun, swept
 _SWEEPS = (50, 50, 100, 200, 400, 800, 1600)  # of the starts after the warm one
 _MORE_PAIRS = 5  # rounds in which pairs come to a step that turn out to be near in it
 _HALVINGS = 6
-_PASSES = 0.5  # of the radius of the ball in the thinner body: a relative motion in a step that cannot take it past another
+# of the radius of the ball in the thinner body: a relative motion in a step that cannot take it
+# past another
+_PASSES = 0.5
 RUNGS = ("warm start", *(f"round {number}" for number in range(1, len(_SWEEPS) + 1)))
 
 

@@ -62,8 +62,8 @@ class Slots:
 
 
 def of_sides(values, sides) -> tuple:
-    """`values`, arrays of all bodies with a first axis, of body 1 and of body 2 of contacts that are
-    between the bodies `sides` (c, 2)."""
+    """`values`, arrays of all bodies with a first axis, of body 1 and of body 2 of contacts that
+    are between the bodies `sides` (c, 2)."""
     return tuple(jax.tree.map(lambda a, own=own: a[own], values) for own in sides.T)
 
 

@@ -17,8 +17,10 @@ from . import equations
 from .equations import Slots, Step
 
 _GROWTH, _MEMORY, _PATIENCE = 10.0, 20, 15  # as in `solvers.newton`
-_YIELD, _LEAST_GIVE = 1e-3, 1e-9  # by what share of max |F| forces give way to speeds, and bodies to forces
-_CONTRACTION, _CHORDS = 0.3, 4  # corrections with one factorisation, while each reduces |F| by this factor
+# by what share of max |F| forces give way to speeds, and bodies to forces
+_YIELD, _LEAST_GIVE = 1e-3, 1e-9
+# corrections with one factorisation, while each reduces |F| by this factor
+_CONTRACTION, _CHORDS = 0.3, 4
 
 
 class Point(NamedTuple):
@@ -61,7 +63,8 @@ class Found(NamedTuple):
 class Problem:
     """A step: the momentum balances are those of `bare`, a `StepProblem` without contacts; `slots`
     form by form, of which the first `counts` are contacts; the `motion` of all bodies at its start,
-    moving ones first; units `velocity` (nb, 6 or 3); `order` (nb,), in which bodies are eliminated."""
+    moving ones first; units `velocity` (nb, 6 or 3); `order` (nb,), in which bodies are
+    eliminated."""
 
     friction: str
     bare: ncp.StepProblem

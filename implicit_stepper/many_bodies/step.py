@@ -26,7 +26,8 @@ from .equations import Slots, Step, of_sides
 from .host_newton import Point, Problem
 
 _FEW, _MANY = 32, 512  # rows that are evaluated at once
-_MARGIN = 0.05  # of the radii: pairs that are farther apart than this, and what bodies move, are left out of a step
+# of the radii: pairs that are farther apart than this, and what bodies move, are left out of a step
+_MARGIN = 0.05
 
 
 class Known(NamedTuple):
@@ -156,8 +157,8 @@ def posed(catalog: Catalog, system: System, state: State, memory: Memory, h: flo
 
 
 class _Bodies(NamedTuple):
-    """All bodies, moving ones first: their `motion`, units of `velocity` and `momentum` (n, 6 or 3),
-    and `mass` (n,) [kg], infinite of those that do not move."""
+    """All bodies, moving ones first: their `motion`, units of `velocity` and `momentum` (n, 6 or
+    3), and `mass` (n,) [kg], infinite of those that do not move."""
 
     motion: Motion
     velocity: np.ndarray

@@ -18,8 +18,9 @@ from .system import System
 class State:
     """Moving bodies at one time, in the inertial frame.
 
-    time () [s]; position (nb, d) [m] of the centres of mass; orientation (nb, 4) unit quaternions, w first, or (nb, 1)
-    angles [rad] in the plane; velocity (nb, 6) or (nb, 3), (linear [m/s], angular [rad/s]).
+    time () [s]; position (nb, d) [m] of the centres of mass; orientation (nb, 4) unit quaternions,
+    w first, or (nb, 1) angles [rad] in the plane; velocity (nb, 6) or (nb, 3), (linear [m/s],
+    angular [rad/s]).
     """
 
     time: jax.Array
@@ -29,7 +30,8 @@ class State:
 
 
 def momentum(mass, inertia, orientation, velocity):
-    """M(q) nu (6,) or (3,) of one body: (linear [N s], angular [N m s]); `inertia` (3, 3) or (1, 1) in the body frame."""
+    """M(q) nu (6,) or (3,) of one body: (linear [N s], angular [N m s]); `inertia` (3, 3) or (1, 1)
+    in the body frame."""
     d = velocity.shape[0] - inertia.shape[0]
     return jnp.concatenate([mass * velocity[:d], inner(world_inertia(inertia, orientation), velocity[d:])])
 
@@ -43,7 +45,8 @@ def world_inertia(inertia, orientation):
 
 
 def advance(position, orientation, velocity, h):
-    """Pose of one body after moving for h [s] with constant `velocity`: x + h v, and exp(h omega) applied to Q."""
+    """Pose of one body after moving for h [s] with constant `velocity`: x + h v, and exp(h omega)
+    applied to Q."""
     d = position.shape[0]
     return position + h * velocity[:d], rotation.advance(orientation, h * velocity[d:])
 

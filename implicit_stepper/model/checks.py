@@ -1,4 +1,5 @@
-"""Checks of what bodies and steppers are given, each with a message that names the argument, the value and the remedy."""
+"""Checks of what bodies and steppers are given, each with a message that names the argument, the
+value and the remedy."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def one_of(name: str, value, choices) -> None:
 
 
 def orientation(quaternion, angle, dimension: int) -> np.ndarray:
-    """Unit quaternion (4,), w first, or angle (1,) in the plane; the identity when neither is given."""
+    """Unit quaternion (4,), w first, or angle (1,) in the plane; the identity when neither is
+    given."""
     if dimension == 2:
         if quaternion is not None:
             raise ValueError(f"`quaternion` = {quaternion!r} in a planar scene: give `angle` [rad].")
@@ -53,7 +55,8 @@ def orientation(quaternion, angle, dimension: int) -> np.ndarray:
 
 
 def pose(name: str, value, dimension: int) -> tuple[jax.Array, jax.Array]:
-    """Position (..., d) and orientation (..., 4 or 1) of a pose (position, quaternion or angle); traced ones unchecked."""
+    """Position (..., d) and orientation (..., 4 or 1) of a pose (position, quaternion or angle);
+    traced ones unchecked."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         need = "(position, quaternion)" if dimension == 3 else "(position, angle)"
         raise ValueError(f"`{name}` = {value!r} must be a pair {need}.")
@@ -73,7 +76,8 @@ def pose(name: str, value, dimension: int) -> tuple[jax.Array, jax.Array]:
 
 
 def load_function(wrench, position, orientation, velocity) -> None:
-    """A `wrench` that steps can call: with numbers, and as JAX traces it, of these arrays in its first state."""
+    """A `wrench` that steps can call: with numbers, and as JAX traces it, of these arrays in its
+    first state."""
     start = (0.0, *(jnp.asarray(a) for a in (position, orientation, velocity)))
     try:
         load = wrench(*start)
@@ -93,8 +97,8 @@ def load_function(wrench, position, orientation, velocity) -> None:
 
 
 def velocity(value, inertia_per_mass, dimension: int) -> np.ndarray:
-    """Linear [m/s] and angular [rad/s] velocity (6,) or (3,), of which neither moves the body, or its parts at the radius of
-    gyration, faster than light."""
+    """Linear [m/s] and angular [rad/s] velocity (6,) or (3,), of which neither moves the body, or
+    its parts at the radius of gyration, faster than light."""
     found = vector("velocity", value, 6 if dimension == 3 else 3)
     radius = np.sqrt(np.trace(inertia_per_mass))
     for what, speed in (("moves", np.abs(found[:dimension])), ("turns", radius * np.abs(found[dimension:]))):
@@ -107,8 +111,9 @@ def velocity(value, inertia_per_mass, dimension: int) -> np.ndarray:
 
 
 def mass_properties(moments, mass, inertia, density, centre, dimension: int) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mass [kg], inertia [kg m^2], (3, 3) or (1, 1), about the centre of mass, and that centre (d,) [m] in the body's
-    coordinates, from what the user gave and, by `moments()`, what the shapes know."""
+    """Mass [kg], inertia [kg m^2], (3, 3) or (1, 1), about the centre of mass, and that centre (d,)
+    [m] in the body's coordinates, from what the user gave and, by `moments()`, what the shapes
+    know."""
     if density is not None and (mass is not None or inertia is not None):
         raise ValueError(f"`density` = {density} together with `mass` or `inertia`: give one or the other.")
     if density is None and mass is None:

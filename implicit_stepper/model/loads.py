@@ -11,7 +11,8 @@ from .system import System
 
 
 def applied_momentum(system: System, state: State, h):
-    """M(q) nu + p_app with p_app = h (m g + wrench), (nb, 6 or 3): the known terms of Chakraborty (10)."""
+    """M(q) nu + p_app with p_app = h (m g + wrench), (nb, 6 or 3): the known terms of Chakraborty
+    (10)."""
     moving = state.position, state.orientation, state.velocity
     before = jax.vmap(bodies.momentum)(system.mass, system.inertia, state.orientation, state.velocity)
     loads = jnp.asarray(system.wrench)
@@ -27,7 +28,8 @@ def applied_momentum(system: System, state: State, h):
 
 
 def free_velocity(system: System, state: State, mass, h):
-    """nu + h M^-1 (loads and gyroscopic moment) (nb, 6 or 3), all at the start of the step, Negrut (5a) without contact."""
+    """nu + h M^-1 (loads and gyroscopic moment) (nb, 6 or 3), all at the start of the step, Negrut
+    (5a) without contact."""
     d = system.dimension
     momentum = applied_momentum(system, state, h)
     if d == 3:

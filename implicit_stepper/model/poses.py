@@ -6,7 +6,8 @@ import numpy as np
 
 
 def matrices(orientation) -> np.ndarray:
-    """Rotation matrices (..., d, d) of unit quaternions (..., 4), w first, or of angles (..., 1) [rad]."""
+    """Rotation matrices (..., d, d) of unit quaternions (..., 4), w first, or of angles (..., 1)
+    [rad]."""
     if orientation.shape[-1] == 1:
         c, s = np.cos(orientation[..., 0]), np.sin(orientation[..., 0])
         return np.stack([np.stack([c, -s], axis=-1), np.stack([s, c], axis=-1)], axis=-2)
@@ -20,7 +21,8 @@ def matrices(orientation) -> np.ndarray:
 
 
 def turned(orientation, turn) -> np.ndarray:
-    """exp(turn) applied after `orientation`: `turn` (..., 3) or (..., 1) [rad] in the inertial frame."""
+    """exp(turn) applied after `orientation`: `turn` (..., 3) or (..., 1) [rad] in the inertial
+    frame."""
     if orientation.shape[-1] == 1:
         return orientation + turn
     half = np.linalg.norm(turn, axis=-1, keepdims=True) / 2
@@ -28,8 +30,8 @@ def turned(orientation, turn) -> np.ndarray:
 
 
 def turn_between(start, end, near) -> np.ndarray:
-    """The rotation vector (..., 3) or (..., 1) [rad] that takes orientation `start` to `end`, of those
-    that differ by whole turns the one nearest to `near` of the same shape."""
+    """The rotation vector (..., 3) or (..., 1) [rad] that takes orientation `start` to `end`, of
+    those that differ by whole turns the one nearest to `near` of the same shape."""
     if start.shape[-1] == 1:
         return end - start
     relative = _product(end, start * np.array([1.0, -1.0, -1.0, -1.0]))

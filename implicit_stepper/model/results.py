@@ -1,4 +1,5 @@
-"""Every way a step can end: what it is, why it happens, what to do; and the error that carries what was computed."""
+"""Every way a step can end: what it is, why it happens, what to do; and the error that carries what
+was computed."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ import enum
 
 
 class Result(enum.IntEnum):
-    """Outcome of a step, carried as an integer array through compiled code. `Result.X.message` explains it."""
+    """Outcome of a step, carried as an integer array through compiled code. `Result.X.message`
+    explains it."""
 
     SOLVED = 0
     NOT_CONVERGED = 1
@@ -43,8 +45,8 @@ _MESSAGES = {
 
 
 class ClosestPointsError(RuntimeError):
-    """A query of closest points with pairs that are not proved. `answer`: the `ClosestPoints` of all pairs, as far as they
-    were found, with the `residual` of each."""
+    """A query of closest points with pairs that are not proved. `answer`: the `ClosestPoints` of
+    all pairs, as far as they were found, with the `residual` of each."""
 
     def __init__(self, message, *, answer):
         super().__init__(message)
@@ -52,8 +54,9 @@ class ClosestPointsError(RuntimeError):
 
 
 class StepError(RuntimeError):
-    """A step that is not solved. `result` says how; `trajectory` holds every step before it and `state` the `State` that the
-    step began in; `certificate` is a mapping of the violated quantities; `time` [s] is the end of the failed step."""
+    """A step that is not solved. `result` says how; `trajectory` holds every step before it and
+    `state` the `State` that the step began in; `certificate` is a mapping of the violated
+    quantities; `time` [s] is the end of the failed step."""
 
     def __init__(self, message, *, result, time, trajectory, state, certificate):
         super().__init__(message)
@@ -65,8 +68,8 @@ class StepError(RuntimeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C in a run to `end` [s], which keeps what was computed: `trajectory` holds every step, None before the first;
-    `state` is the `State` after them, to `start` from."""
+    """Ctrl-C in a run to `end` [s], which keeps what was computed: `trajectory` holds every step,
+    None before the first; `state` is the `State` after them, to `start` from."""
 
     def __init__(self, *, trajectory, state, end):
         time = float(state.time)

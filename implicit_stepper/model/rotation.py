@@ -1,7 +1,8 @@
-"""Rotations in the plane (one angle [rad], turning by +) and in space (unit quaternion, w first), with one set of names.
+"""Rotations in the plane (one angle [rad], turning by +) and in space (unit quaternion, w first),
+with one set of names.
 
-The last axis of `orientation` tells which: 1 in the plane, 4 in space. Angular velocities have 1 or 3 components and are
-given in the inertial frame.
+The last axis of `orientation` tells which: 1 in the plane, 4 in space. Angular velocities have 1 or
+3 components and are given in the inertial frame.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from jax import lax
 
 from shapes.small_algebra import inner
 
-# Below this squared half-angle the series of sin(a)/a to a^4 is exact to round-off: the next term is a^6/5040.
+# Below this squared half-angle the series of sin(a)/a to a^4 is exact to round-off: the next term
+# is a^6/5040.
 _SERIES = 1e-5
 
-# The bilinear forms a x b, p q of quaternions, and R(q) - 1 = 2 (w [v]x + v v^T - v.v 1) of q = (w, v).
+# The bilinear forms a x b, p q of quaternions, and R(q) - 1 = 2 (w [v]x + v v^T - v.v 1) of q = (w,
+# v).
 _CROSS = np.zeros((3, 3, 3))
 _CROSS[[0, 1, 2], [1, 2, 0], [2, 0, 1]], _CROSS[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = 1.0, -1.0
 _PRODUCT = np.zeros((4, 4, 4))
@@ -37,9 +40,11 @@ def matrix(orientation):
 
 
 def advance(orientation, turn):
-    """exp(turn) applied after `orientation`: `turn` (1,) or (3,) [rad] is a rotation vector in the inertial frame.
+    """exp(turn) applied after `orientation`: `turn` (1,) or (3,) [rad] is a rotation vector in the
+    inertial frame.
 
-    The exponential map keeps the quaternion on the unit sphere, which q + h G nu of Chakraborty (4) does not.
+    The exponential map keeps the quaternion on the unit sphere, which q + h G nu of Chakraborty (4)
+    does not.
     """
     if orientation.shape[-1] == 1:
         return orientation + turn
@@ -71,8 +76,8 @@ def multiply(p, q):
 
 
 def small_turn(orientation):
-    """(1,) or (3,) [rad]: 0, with the angular velocity as its derivative in time, of which the first alone means anything:
-    no function of orientations in space has it at all of them."""
+    """(1,) or (3,) [rad]: 0, with the angular velocity as its derivative in time, of which the
+    first alone means anything: no function of orientations in space has it at all of them."""
     here = lax.stop_gradient(orientation)
     if orientation.shape[-1] == 1:
         return orientation - here
@@ -95,7 +100,8 @@ def _bilinear(tensor, a, b):
 
 
 def unit(orientation):
-    """Removes the round-off that products of unit quaternions gather; an angle is returned as it is."""
+    """Removes the round-off that products of unit quaternions gather; an angle is returned as it
+    is."""
     if orientation.shape[-1] == 1:
         return orientation
     return orientation / jnp.linalg.norm(orientation, axis=-1, keepdims=True)
@@ -109,7 +115,8 @@ def moment(r, force):
 
 
 def point_velocity(velocity, r):
-    """Velocity (d,) [m/s] of the material point at r (d,) from the centre of a body with `velocity` (linear, angular)."""
+    """Velocity (d,) [m/s] of the material point at r (d,) from the centre of a body with `velocity`
+    (linear, angular)."""
     d = r.shape[0]
     linear, angular = velocity[:d], velocity[d:]
     if d == 2:
@@ -118,7 +125,8 @@ def point_velocity(velocity, r):
 
 
 def angular_velocity(turn, rate):
-    """Angular velocity (3,) or (1,) in the inertial frame of exp(turn) Q while `turn` changes at `rate`: dexp(turn) rate."""
+    """Angular velocity (3,) or (1,) in the inertial frame of exp(turn) Q while `turn` changes at
+    `rate`: dexp(turn) rate."""
     if turn.shape == (1,):
         return rate
     squared = inner(turn, turn)

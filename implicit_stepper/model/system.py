@@ -1,4 +1,5 @@
-"""The immutable pytree that steppers work on: bodies, loads, and constraints in groups that are alike."""
+"""The immutable pytree that steppers work on: bodies, loads, and constraints in groups that are
+alike."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from shapes.closest_points.conditions import PairClass
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """Where shapes sit on their bodies: position (..., d) [m] from the centre of mass, rotation (..., d, d) from shape
-    coordinates to the body's."""
+    """Where shapes sit on their bodies: position (..., d) [m] from the centre of mass, rotation
+    (..., d, d) from shape coordinates to the body's."""
 
     position: jax.Array
     rotation: jax.Array
@@ -25,14 +26,17 @@ class Frame:
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """Everything that does not change in time. Static: dimension d, names, wrench functions. Arrays, nb moving bodies:
+    """Everything that does not change in time. Static: dimension d, names, wrench functions.
+    Arrays, nb moving bodies:
 
-    gravity (d,) [m/s^2]; mass (nb,) [kg]; inertia (nb, 3, 3) or (nb, 1, 1) [kg m^2] in the body frame; wrench (nb, 6) or
-    (nb, 3), constant (force [N], moment [N m]) about the centre of mass in the inertial frame; poses of the nf fixed
-    bodies; `length` [m] and `acceleration` [m/s^2], the scales in which residuals are measured. Constraints: the contacts,
-    `groups` of `constraints.contact.ContactGroup`, and `joints`, of `constraints.joint.JointGroup`.
+    gravity (d,) [m/s^2]; mass (nb,) [kg]; inertia (nb, 3, 3) or (nb, 1, 1) [kg m^2] in the body
+    frame; wrench (nb, 6) or (nb, 3), constant (force [N], moment [N m]) about the centre of mass in
+    the inertial frame; poses of the nf fixed bodies; `length` [m] and `acceleration` [m/s^2], the
+    scales in which residuals are measured. Constraints: the contacts, `groups` of
+    `constraints.contact.ContactGroup`, and `joints`, of `constraints.joint.JointGroup`.
 
-    What is compiled for one system serves others that differ in names alone, which no program asks for.
+    What is compiled for one system serves others that differ in names alone, which no program asks
+    for.
     """
 
     dimension: int
@@ -73,19 +77,22 @@ class System:
 
     @property
     def tilts(self) -> bool:
-        """Whether any contact may be one of lines or faces in space, with torques that keep rates of tilts at zero."""
+        """Whether any contact may be one of lines or faces in space, with torques that keep rates
+        of tilts at zero."""
         return any(group.tilts for group in self.groups)
 
     @property
     def unknown_count(self) -> int:
-        """Number of unknowns of an implicit Euler step: the velocities of bodies, and those of constraints."""
+        """Number of unknowns of an implicit Euler step: the velocities of bodies, and those of
+        constraints."""
         velocities = self.body_count * (6 if self.dimension == 3 else 3)
         return velocities + sum(len(group.bodies) * group.width for group in self.constraints)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Names:
-    """Names of bodies, contacts and joints, as part of a tree's structure: equal to others that are as many."""
+    """Names of bodies, contacts and joints, as part of a tree's structure: equal to others that are
+    as many."""
 
     counts: tuple[int, ...]
     of: tuple[tuple, ...] = dataclasses.field(compare=False)
@@ -119,8 +126,8 @@ jax.tree_util.register_pytree_with_keys(
 
 
 def take(values, numbers):
-    """values[numbers]: where constant `numbers` follow each other, or are all the same, without a gather, which other work
-    cannot be joined to."""
+    """values[numbers]: where constant `numbers` follow each other, or are all the same, without a
+    gather, which other work cannot be joined to."""
     if isinstance(numbers, jax.Array):
         return values[numbers]
     numbers = np.asarray(numbers, dtype=int)
@@ -138,7 +145,8 @@ def in_user_order(system: System, values):
 
 
 def in_joint_order(system: System, values):
-    """`values` (nj, ...), group after group of joints, in the order in which the joints were added."""
+    """`values` (nj, ...), group after group of joints, in the order in which the joints were
+    added."""
     return _ordered(system.joints, values)
 
 
@@ -155,12 +163,14 @@ def compliant(system: System) -> np.ndarray:
 
 
 def contact_bodies(system: System) -> np.ndarray:
-    """The two body numbers (nc, 2) of every contact, in the order of `Scene.add_contact`; `body_count` if fixed."""
+    """The two body numbers (nc, 2) of every contact, in the order of `Scene.add_contact`;
+    `body_count` if fixed."""
     bodies = np.array([pair for group in system.groups for pair in group.bodies], dtype=int).reshape(-1, 2)
     return np.minimum(in_user_order(system, bodies), system.body_count)
 
 
 def with_queries(system: System, query: Callable[[PairClass], Callable]) -> System:
-    """The same with closest points by function call: `query` names the function for a pair, see `PairClass`."""
+    """The same with closest points by function call: `query` names the function for a pair, see
+    `PairClass`."""
     groups = [dataclasses.replace(g, pair=dataclasses.replace(g.pair, query=query(g.pair))) for g in system.groups]
     return dataclasses.replace(system, groups=tuple(groups))

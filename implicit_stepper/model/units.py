@@ -1,7 +1,9 @@
-"""The units in which the unknowns and rows of a step are measured, so that one tolerance serves all of them.
+"""The units in which the unknowns and rows of a step are measured, so that one tolerance serves all
+of them.
 
-From the scene's length L [m] and acceleration g [m/s^2] and the step h: velocities in g h, impulses in m g h, moments in
-m g h times the radius of gyration, points in L, gaps in h sqrt(g L). Without them p_n is 1e-2 where the gap is 1e-10.
+From the scene's length L [m] and acceleration g [m/s^2] and the step h: velocities in g h, impulses
+in m g h, moments in m g h times the radius of gyration, points in L, gaps in h sqrt(g L). Without
+them p_n is 1e-2 where the gap is 1e-10.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from .system import System, take
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Scales:
-    """length () [m]; speed () = g h [m/s]; gap () [m]; velocity (nb, 6 or 3); momentum (nb, 6 or 3); impulse, per group of
-    constraints (n,) [N s]; unknowns, per group (n, width)."""
+    """length () [m]; speed () = g h [m/s]; gap () [m]; velocity (nb, 6 or 3); momentum (nb, 6 or
+    3); impulse, per group of constraints (n,) [N s]; unknowns, per group (n, width)."""
 
     length: jax.Array
     speed: jax.Array

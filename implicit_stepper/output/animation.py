@@ -34,12 +34,14 @@ def write(
     elevation: float = 16.0,
     azimuth: float = -62.0,
 ) -> None:
-    """Writes `path`, .gif or, with ffmpeg, .mp4, at `speed` times real time, `fps` pictures a second of `size` [inch].
+    """Writes `path`, .gif or, with ffmpeg, .mp4, at `speed` times real time, `fps` pictures a
+    second of `size` [inch].
 
-    `scene` is that of the run, which a trajectory knows. Arrows are the `forces` at contacts on the second body, on the
-    first where only that moves, and long ones end at a quarter of the picture; `elevation` and `azimuth` [degrees] are the
-    direction of view in space. Raises `ImportError` without matplotlib and pillow, `ValueError` for
-    other endings and for a run without steps, `OSError`.
+    `scene` is that of the run, which a trajectory knows. Arrows are the `forces` at contacts on the
+    second body, on the first where only that moves, and long ones end at a quarter of the picture;
+    `elevation` and `azimuth` [degrees] are the direction of view in space. Raises `ImportError`
+    without matplotlib and pillow, `ValueError` for other endings and for a run without steps,
+    `OSError`.
     """
     path = Path(path)
     if path.suffix not in (".gif", ".mp4"):

@@ -49,7 +49,8 @@ def work_precision(comparison: Comparison) -> Figure:
 
 @styled
 def through_time(comparison: Comparison, *, body: int = 0, contact: int = 0) -> Figure:
-    """At each method's largest h: kinetic energy, speed of a body, and gap and normal force of a contact."""
+    """At each method's largest h: kinetic energy, speed of a body, and gap and normal force of a
+    contact."""
     figure = Figure(figsize=(7.2, 7.6), layout="constrained")
     panels = figure.subplots(4, 1, sharex=True)
     runs: dict[str, object] = {}

@@ -1,4 +1,5 @@
-"""Pictures of bodies in space, at one time or at several in one picture. They need matplotlib, like `plots`.
+"""Pictures of bodies in space, at one time or at several in one picture. They need matplotlib, like
+`plots`.
 
 figure = drawing.poses(scene, trajectory, steps=[0, 20, 40])
 figure.savefig("poses.png")
@@ -30,11 +31,11 @@ _AMBIENT = 0.45  # share of the colour that a face turned away from the light ke
 
 @styled
 def poses(scene: Scene, trajectory: Trajectory, steps: Sequence[int] = (0, -1), *, elevation=18.0, azimuth=-62.0) -> Figure:
-    """Every body of a spatial scene at the given `steps` of its trajectory, later ones darker; lengths in metres.
+    """Every body of a spatial scene at the given `steps` of its trajectory, later ones darker;
+    lengths in metres.
 
-    `elevation` and `azimuth` [degrees] are the direction of view. Of fixed half-spaces the part below and behind
-    the bodies is drawn.
-    Raises `ValueError` for a planar scene.
+    `elevation` and `azimuth` [degrees] are the direction of view. Of fixed half-spaces the part
+    below and behind the bodies is drawn. Raises `ValueError` for a planar scene.
     """
     if scene.dimension != 3:
         raise ValueError("`scene` is planar: `poses` draws bodies in space.")
@@ -76,7 +77,8 @@ def draw_poses(axes: Axes3D, scene: Scene, trajectory: Trajectory, steps: Sequen
 
 
 def _shown(trajectory: Trajectory, name: str, parts, steps) -> list:
-    """Poses (position (3,), rotation (3, 3)) of a body and their shades; those that a later one would hide are left out."""
+    """Poses (position (3,), rotation (3, 3)) of a body and their shades; those that a later one
+    would hide are left out."""
     if name not in trajectory.names:
         return [((np.zeros(3), np.eye(3)), 1.0)]
     body, size = trajectory.names.index(name), np.ptp(np.concatenate([mesh.vertices for mesh in parts]), axis=0).max()

@@ -1,7 +1,8 @@
 """Plots of a trajectory through time. They need matplotlib (`pip install matplotlib`).
 
-Each plot comes twice: `velocities(trajectory)` returns a matplotlib `Figure` with `savefig`, and `draw_velocities(axes,
-trajectory)` draws the same into axes of yours. No pyplot, no global state: a figure that you drop is gone.
+Each plot comes twice: `velocities(trajectory)` returns a matplotlib `Figure` with `savefig`, and
+`draw_velocities(axes, trajectory)` draws the same into axes of yours. No pyplot, no global state: a
+figure that you drop is gone.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from matplotlib.figure import Figure
 from ..constraints.friction import FrictionEllipsoid
 from ..run.trajectory import Trajectory
 
-# Okabe and Ito's colours, told apart with any kind of colour vision and, by lightness, mostly in grey.
+# Okabe and Ito's colours, told apart with any kind of colour vision and, by lightness, mostly in
+# grey.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
 DARK = "#222222"
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
 _COLUMNS = 4  # of a legend above a figure
-_OPEN = 1e-9  # of the largest normal force of a contact: below this the solver's zero, and nothing slides
+# of the largest normal force of a contact: below this the solver's zero, and nothing slides
+_OPEN = 1e-9
 STYLE = {
     "font.size": 10.0,
     "axes.grid": True,
@@ -39,7 +42,8 @@ STYLE = {
 
 
 def styled(function):
-    """Runs a function that makes or draws figures in this module's style, leaving matplotlib's settings as they were."""
+    """Runs a function that makes or draws figures in this module's style, leaving matplotlib's
+    settings as they were."""
 
     @functools.wraps(function)
     def inner(*arguments, **keywords):
@@ -59,10 +63,11 @@ def velocities(trajectory: Trajectory, body: int = 0) -> Figure:
 
 @styled
 def contact_forces(trajectory: Trajectory, contact: int = 0, *, friction: FrictionEllipsoid | None = None) -> Figure:
-    """Normal force and friction [N] of one contact, and its sliding speed [m/s], zero while it is open, on a second axis.
+    """Normal force and friction [N] of one contact, and its sliding speed [m/s], zero while it is
+    open, on a second axis.
 
-    Without `friction` its tangential part is drawn; with it, the scaled length that the friction law bounds, and the bound
-    mu N.
+    Without `friction` its tangential part is drawn; with it, the scaled length that the friction
+    law bounds, and the bound mu N.
     """
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
     axes = figure.subplots()
@@ -103,7 +108,8 @@ def draw_contact_forces(
     axes: Axes, speed_axes: Axes, trajectory: Trajectory, contact: int = 0, *, friction: FrictionEllipsoid | None = None
 ) -> None:
     """See `contact_forces`; `speed_axes` is the twin of `axes`, and the caller draws the legend."""
-    # forces and slips belong to the ends of steps; an impact at the start has no force, as it takes no time
+    # forces and slips belong to the ends of steps; an impact at the start has no force, as it takes
+    # no time
     contacts, h = trajectory.contacts, np.broadcast_to(trajectory.h, len(trajectory))
     long = h > 0
     time, h = trajectory.time[1:][long], h[long]
@@ -138,14 +144,16 @@ def draw_kinetic_energy(axes: Axes, trajectory: Trajectory, *, colour: str = BLU
 
 
 def friction_length(impulse: np.ndarray, friction: FrictionEllipsoid) -> np.ndarray:
-    """sqrt((p_t/e_t)^2 + (p_o/e_o)^2 + (p_r/e_r)^2) [N s] of friction impulses (n, 3), or |p_t|/e_t of (n, 1): what the
-    friction law bounds by mu p_n. A component whose semi-axis is zero is left out."""
+    """sqrt((p_t/e_t)^2 + (p_o/e_o)^2 + (p_r/e_r)^2) [N s] of friction impulses (n, 3), or |p_t|/e_t
+    of (n, 1): what the friction law bounds by mu p_n. A component whose semi-axis is zero is left
+    out."""
     axes = np.array([friction.e_t, friction.e_o, friction.e_r][: impulse.shape[1]])
     return np.linalg.norm(impulse[:, axes > 0] / axes[axes > 0], axis=1)
 
 
 def legend_above(figure: Figure, *axes: Axes) -> None:
-    """One legend for the labelled lines in `axes`, by default in all, above the figure, where it covers no data."""
+    """One legend for the labelled lines in `axes`, by default in all, above the figure, where it
+    covers no data."""
     found = {}
     for one in axes or figure.axes:
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
@@ -155,7 +163,8 @@ def legend_above(figure: Figure, *axes: Axes) -> None:
 
 
 def _widen(axes: Axes) -> None:
-    """Keeps rounding errors of what is constant from filling the axis: it spans 1e-3 of its values, and 1e-6 units."""
+    """Keeps rounding errors of what is constant from filling the axis: it spans 1e-3 of its values,
+    and 1e-6 units."""
     low, high = axes.get_ylim()
     middle, least = (low + high) / 2.0, max(1e-3 * max(abs(low), abs(high)), 1e-6)
     if high - low < least:

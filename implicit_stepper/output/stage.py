@@ -1,4 +1,5 @@
-"""What films and pages of a run draw: meshes and where they are, floors, joints, arrows of forces."""
+"""What films and pages of a run draw: meshes and where they are, floors, joints, arrows of
+forces."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ class Stage:
         return low - room, high + room
 
     def _forces(self) -> np.ndarray:
-        """Arrows (n, nc + nj, d) [m] of contacts and of the reactions of joints that have points, on the second body, or on
-        the first where only that moves."""
+        """Arrows (n, nc + nj, d) [m] of contacts and of the reactions of joints that have points,
+        on the second body, or on the first where only that moves."""
         found = [
             np.nan_to_num(self.run.contact(i).force) * (1 if moving else -1) for i, moving in enumerate(self.second_moves)
         ]
@@ -58,15 +59,16 @@ class Stage:
         if not found:
             return np.zeros((len(self.run), 0, self.dimension))
         arrows = np.stack(found, axis=1)
-        usual = np.percentile(np.linalg.norm(arrows, axis=2), 98) if arrows.size else 0.0  # an impact's would hide others
+        # an impact's would hide others
+        usual = np.percentile(np.linalg.norm(arrows, axis=2), 98) if arrows.size else 0.0
         longest = 0.25 * np.max(self.high - self.low)
         length = np.linalg.norm(arrows, axis=2, keepdims=True)
         scaled = arrows * (longest / usual if usual > 0 else 0.0)
         return np.where(length > usual, scaled * usual / np.maximum(length, 1e-300), scaled)
 
     def _points(self) -> np.ndarray:
-        """Where the arrows begin (n, nc + nj, d): of joints, at the point of the body on which they act;
-        of pairs that were far apart, anywhere."""
+        """Where the arrows begin (n, nc + nj, d): of joints, at the point of the body on which they
+        act; of pairs that were far apart, anywhere."""
         nodes, ends = np.arange(1, len(self.run) + 1), []
         for name in self.reactions:
             first, second = self.joints[name]
@@ -137,7 +139,8 @@ def _plane(body) -> tuple[np.ndarray, float]:
 
 
 def patch(normal: np.ndarray, offset: float, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The part of a plane (k, 3) that is in a box: its corners in order, none where it misses the box."""
+    """The part of a plane (k, 3) that is in a box: its corners in order, none where it misses the
+    box."""
     found = []
     for axis in range(3):
         others = [i for i in range(3) if i != axis]

@@ -1,4 +1,5 @@
-"""`trajectory.plot`: the pictures of one run, each a matplotlib `Figure` with `savefig`, in one style."""
+"""`trajectory.plot`: the pictures of one run, each a matplotlib `Figure` with `savefig`, in one
+style."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _SLIDES = 1e-6  # [m/s], of the fastest slip in the run: below this a contact st
 
 @dataclasses.dataclass(frozen=True)
 class Plots:
-    """Of one `trajectory`. Bodies and contacts are named or numbered as in `trajectory.body` and `trajectory.contact`."""
+    """Of one `trajectory`. Bodies and contacts are named or numbered as in `trajectory.body` and
+    `trajectory.contact`."""
 
     trajectory: Trajectory
 
@@ -31,13 +33,14 @@ class Plots:
         return velocities(self.trajectory, number_of_body(self.trajectory.names, body))
 
     def contact(self, *bodies: str | int) -> Figure:
-        """Normal force and friction [N] of one contact, by default the first, and its sliding speed [m/s]."""
+        """Normal force and friction [N] of one contact, by default the first, and its sliding speed
+        [m/s]."""
         return contact_forces(self.trajectory, number_of_contact(self.trajectory.contact_names, bodies or (0,)))
 
     @styled
     def energy(self) -> Figure:
-        """Energy of motion, of weight, and both together [J], all bodies, from the lowest of weight on; in words what is
-        in neither."""
+        """Energy of motion, of weight, and both together [J], all bodies, from the lowest of weight
+        on; in words what is in neither."""
         found = self.trajectory.energy()
         figure = Figure(figsize=(6.4, 3.6), layout="constrained")
         axes = figure.subplots()
@@ -54,7 +57,8 @@ class Plots:
 
     @styled
     def phase(self, body: str | int = 0, coordinate: str = "z") -> Figure:
-        """Velocity over position of one coordinate of a body: "x", "y" or "z" [m], in the plane "x", "y", "angle" [rad].
+        """Velocity over position of one coordinate of a body: "x", "y" or "z" [m], in the plane
+        "x", "y", "angle" [rad].
 
         Raises `ValueError` for other coordinates."""
         view = self.trajectory.body(body)
@@ -78,8 +82,8 @@ class Plots:
 
     @styled
     def events(self) -> Figure:
-        """When which contact carries, thick where it slides, and the events that a run of chosen steps lists. Raises
-        `ValueError` for a run without contacts."""
+        """When which contact carries, thick where it slides, and the events that a run of chosen
+        steps lists. Raises `ValueError` for a run without contacts."""
         run = self.trajectory
         if not run.contact_names:
             raise ValueError("the run has no contacts, of whose events there could be a picture.")
@@ -100,7 +104,8 @@ class Plots:
         return figure
 
     def page(self, path: str | os.PathLike) -> None:
-        """Writes an .html file in which the run is played and seen from all sides, without a network: `viewer.write`."""
+        """Writes an .html file in which the run is played and seen from all sides, without a
+        network: `viewer.write`."""
         viewer.write(self.trajectory, path)
 
     def animation(self, path: str | os.PathLike, **options) -> None:

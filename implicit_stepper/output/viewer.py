@@ -1,4 +1,5 @@
-"""A run as one HTML file that opens in any browser without a network: bodies, floors, forces, and curves beside them."""
+"""A run as one HTML file that opens in any browser without a network: bodies, floors, forces, and
+curves beside them."""
 
 from __future__ import annotations
 
@@ -22,11 +23,12 @@ _DIGITS = 5
 
 
 def write(trajectory: Trajectory, path: str | os.PathLike, *, scene: Scene | None = None) -> None:
-    """Writes `path`, a page of its own that asks nothing of any network: bodies move by a slider or play at a chosen speed,
-    the camera turns, comes near and follows; beside them energy, gaps and forces with a cursor.
+    """Writes `path`, a page of its own that asks nothing of any network: bodies move by a slider or
+    play at a chosen speed, the camera turns, comes near and follows; beside them energy, gaps and
+    forces with a cursor.
 
-    `scene` is that of the run, which a trajectory knows. Raises `ImportError` without matplotlib, `ValueError` for a run
-    without steps, `OSError`.
+    `scene` is that of the run, which a trajectory knows. Raises `ImportError` without matplotlib,
+    `ValueError` for a run without steps, `OSError`.
     """
     if len(trajectory) == 0:
         raise ValueError("a page needs a run of one step or more.")
@@ -58,7 +60,8 @@ def content(run: Trajectory, scene: Scene) -> dict[str, Any]:
 
 
 def _nodes(time: np.ndarray) -> np.ndarray:
-    """Numbers of the nodes of which there are pictures: the first and the last, and between them few enough."""
+    """Numbers of the nodes of which there are pictures: the first and the last, and between them
+    few enough."""
     wanted = min(_MOST, int(np.ceil((time[-1] - time[0]) * _PICTURES)) + 1)
     if len(time) <= max(wanted, 2):
         return np.arange(len(time))
@@ -93,7 +96,8 @@ def _poses(run: Trajectory, i: int, nodes: np.ndarray) -> np.ndarray:
 
 
 def _arrow(stage: Stage, i: int, nodes: np.ndarray, name: str) -> dict[str, Any]:
-    """Where a force acts and its arrow [m], None where there is none, at the end of the step before each picture."""
+    """Where a force acts and its arrow [m], None where there is none, at the end of the step before
+    each picture."""
     steps = np.maximum(nodes - 1, 0)
     arrows, points = _space(stage.forces[steps, i]), _space(stage.points[steps, i])
     shown = stage.shown(arrows)
@@ -124,7 +128,8 @@ def _floors(stage: Stage, planar: bool) -> list:
 
 
 def _curves(run: Trajectory, nodes: np.ndarray) -> list[dict[str, Any]]:
-    """Panels of lines through time: energy [J], gaps [m] and normal forces [N] of the first contacts."""
+    """Panels of lines through time: energy [J], gaps [m] and normal forces [N] of the first
+    contacts."""
     steps = np.maximum(nodes - 1, 0)
 
     def line(name, values, i):

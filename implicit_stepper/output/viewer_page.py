@@ -1,7 +1,7 @@
 """The page of the viewer: HTML, style and script in one text, which asks nothing of any network.
 
-The script has two parts: `viewer` computes what to draw from the data, a time and a camera, and knows no page; the rest
-joins it to the canvas, the slider and the pointer.
+The script has two parts: `viewer` computes what to draw from the data, a time and a camera, and
+knows no page; the rest joins it to the canvas, the slider and the pointer.
 """
 
 PAGE = r"""<!DOCTYPE html>

@@ -1,4 +1,5 @@
-"""The scenes on which `implicit-stepper compare` runs by name, with their exact solutions, and the methods by name."""
+"""The scenes on which `implicit-stepper compare` runs by name, with their exact solutions, and the
+methods by name."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ ADAPTIVE = ("radau",)  # those of them that can choose their steps
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What a scene `shows`, the scene, its exact positions and velocities, and the `duration` [s] and steps `h` [s] of its
-    comparison."""
+    """What a scene `shows`, the scene, its exact positions and velocities, and the `duration` [s]
+    and steps `h` [s] of its comparison."""
 
     shows: str
     scene: Callable[[], Scene]
@@ -67,7 +68,8 @@ def rolling_disc(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def two_spheres(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of `scenes.two_spheres()`, to 4 s."""
-    states = exact.two_spheres(4.0).at(np.minimum(time, 4.0))  # the last time may differ from 4 by round-off
+    # the last time may differ from 4 by round-off
+    states = exact.two_spheres(4.0).at(np.minimum(time, 4.0))
     return states.position[:, None], states.velocity[:, None]
 
 
@@ -88,7 +90,8 @@ def landing_ball(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rolling(motion: exact_rolling.Motion, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    states = motion.at(np.minimum(time, motion.duration))  # the last time may differ from it by round-off
+    # the last time may differ from it by round-off
+    states = motion.at(np.minimum(time, motion.duration))
     return states.position[:, None], states.velocity[:, None]
 
 

@@ -1,13 +1,16 @@
-"""Exact motions of one body on a plane, found without a time-stepper: rolling and frictionless bodies, a landing ball.
+"""Exact motions of one body on a plane, found without a time-stepper: rolling and frictionless
+bodies, a landing ball.
 
-Units are SI; vectors are in the inertial frame, whose z axis is the plane's normal, unless they are said to be in body axes.
-Only numpy and scipy are used, and nothing of this package, so that an error cannot be on both sides.
+Units are SI; vectors are in the inertial frame, whose z axis is the plane's normal, unless they are
+said to be in body axes. Only numpy and scipy are used, and nothing of this package, so that an
+error cannot be on both sides.
 
-A strictly convex body with the support function H touches the plane below it in one point. With the direction down in body
-axes, d = -R^T e_z, that point is grad H(d) in body axes, and the centre is at the height H(d). A body that stays on the
-plane and either rolls or feels no friction therefore has its rotation as only freedom, and an ordinary differential equation
-for it. Rolling means no slip; turning about the normal is free of torque (e_r = 0). The model has no restitution: what
-lands stays down.
+A strictly convex body with the support function H touches the plane below it in one point. With the
+direction down in body axes, d = -R^T e_z, that point is grad H(d) in body axes, and the centre is
+at the height H(d). A body that stays on the plane and either rolls or feels no friction therefore
+has its rotation as only freedom, and an ordinary differential equation for it. Rolling means no
+slip; turning about the normal is free of torque (e_r = 0). The model has no restitution: what lands
+stays down.
 """
 
 from __future__ import annotations
@@ -22,15 +25,18 @@ from scipy.integrate import solve_ivp
 
 GRAVITY = 9.81
 UP = np.array([0.0, 0.0, 1.0])
-RELATIVE, ABSOLUTE = 3e-14, 1e-14  # solve_ivp on place [m], quaternion, spin [rad/s]; scipy refuses rtol < 2.3e-14
+# solve_ivp on place [m], quaternion, spin [rad/s]; scipy refuses rtol < 2.3e-14
+RELATIVE, ABSOLUTE = 3e-14, 1e-14
 
-# Of a unit direction (3,): height [m], contact point (3,) [m] and its derivative (3, 3) [m]. All in body axes.
+# Of a unit direction (3,): height [m], contact point (3,) [m] and its derivative (3, 3) [m]. All in
+# body axes.
 Support = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
 class Solid:
-    """A body about its centre of mass: mass [kg], principal moments (3,) [kg m^2], support function with derivatives."""
+    """A body about its centre of mass: mass [kg], principal moments (3,) [kg m^2], support function
+    with derivatives."""
 
     mass: float
     inertia: np.ndarray
@@ -39,9 +45,9 @@ class Solid:
 
 @dataclass(frozen=True)
 class States:
-    """n times: position (n, 3) [m] of the centre; quaternion (n, 4), w first; velocity (n, 6) linear [m/s], angular
-    [rad/s]; arm (n, 3) [m] from the centre to the contact point; force (n, 3) [N] of the plane on the body; energy (n,)
-    [J], kinetic and potential."""
+    """n times: position (n, 3) [m] of the centre; quaternion (n, 4), w first; velocity (n, 6)
+    linear [m/s], angular [rad/s]; arm (n, 3) [m] from the centre to the contact point; force (n, 3)
+    [N] of the plane on the body; energy (n,) [J], kinetic and potential."""
 
     position: np.ndarray
     quaternion: np.ndarray
@@ -57,8 +63,9 @@ class States:
 
 @dataclass(frozen=True)
 class Motion:
-    """A `solid` on the plane from 0 to `duration` [s]; `state(t)` (9,) is the place (2,) [m] of its centre along the plane,
-    its quaternion and its angular velocity [rad/s]. It `rolls`, or glides at the constant velocity `glide` (2,) [m/s]."""
+    """A `solid` on the plane from 0 to `duration` [s]; `state(t)` (9,) is the place (2,) [m] of its
+    centre along the plane, its quaternion and its angular velocity [rad/s]. It `rolls`, or glides
+    at the constant velocity `glide` (2,) [m/s]."""
 
     solid: Solid
     rolls: bool
@@ -76,7 +83,8 @@ class Motion:
 
 
 def ellipsoid(semi_axes: Sequence[float], mass: float) -> Solid:
-    """Homogeneous ellipsoid, `semi_axes` (3,) [m] along its body axes: H(n) = |(a n_x, b n_y, c n_z)|."""
+    """Homogeneous ellipsoid, `semi_axes` (3,) [m] along its body axes: H(n) = |(a n_x, b n_y, c
+    n_z)|."""
     squares = np.square(semi_axes)
 
     def support(n):
@@ -88,8 +96,9 @@ def ellipsoid(semi_axes: Sequence[float], mass: float) -> Solid:
 
 
 def superquadric(semi_axes: Sequence[float], exponent: float, mass: float) -> Solid:
-    """Homogeneous body |x/a|^p + |y/b|^p + |z/c|^p <= 1, `semi_axes` (a, b, c) [m]; its H is the dual norm, of exponent
-    q = p/(p - 1). H is analytic where no component of its direction is zero, and everywhere if q is even."""
+    """Homogeneous body |x/a|^p + |y/b|^p + |z/c|^p <= 1, `semi_axes` (a, b, c) [m]; its H is the
+    dual norm, of exponent q = p/(p - 1). H is analytic where no component of its direction is zero,
+    and everywhere if q is even."""
     axes, p = np.asarray(semi_axes, dtype=float), exponent
     q = p / (p - 1.0)
 
@@ -100,7 +109,8 @@ def superquadric(semi_axes: Sequence[float], exponent: float, mass: float) -> So
         bend = np.diag((sizes / height) ** (q - 2.0)) - np.outer(along, along)
         return height, axes * along, (q - 1.0) / height * axes[:, None] * bend * axes
 
-    square = gamma(3 / p) * gamma(3 / p + 1) / (gamma(1 / p) * gamma(5 / p + 1))  # the mean of (x/a)^2 over the body
+    # the mean of (x/a)^2 over the body
+    square = gamma(3 / p) * gamma(3 / p + 1) / (gamma(1 / p) * gamma(5 / p + 1))
     return Solid(mass, mass * square * (np.sum(axes**2) - axes**2), support)
 
 
@@ -109,8 +119,9 @@ def move(
     rolls: bool = True, glide: Sequence[float] = (0.0, 0.0), method: str = "DOP853",
     relative: float = RELATIVE, absolute: float = ABSOLUTE,
 ) -> Motion:  # fmt: skip
-    """The motion from (0, 0) with the orientation `quaternion` (4,) and the angular velocity `spin` (3,) [rad/s]. A body
-    that does not roll feels no friction, and its centre keeps the velocity `glide` (2,) [m/s] along the plane.
+    """The motion from (0, 0) with the orientation `quaternion` (4,) and the angular velocity `spin`
+    (3,) [rad/s]. A body that does not roll feels no friction, and its centre keeps the velocity
+    `glide` (2,) [m/s] along the plane.
 
     Raises `RuntimeError` if the integration fails, or if the body would leave the plane.
     """
@@ -133,21 +144,24 @@ def move(
 
 
 def rotation_matrix(quaternion: np.ndarray) -> np.ndarray:
-    """R (3, 3) from body to inertial axes; the `quaternion` (4,), w first, may have any length but 0."""
+    """R (3, 3) from body to inertial axes; the `quaternion` (4,), w first, may have any length but
+    0."""
     w, u = quaternion[0], quaternion[1:]
     return ((w**2 - u @ u) * np.eye(3) + 2.0 * (np.outer(u, u) + w * _cross_matrix(u))) / (quaternion @ quaternion)
 
 
 def quaternion_rate(quaternion: np.ndarray, omega: np.ndarray) -> np.ndarray:
-    """(4,) [1/s] for an angular velocity (3,) [rad/s] in the inertial frame: half the product (0, omega) quaternion."""
+    """(4,) [1/s] for an angular velocity (3,) [rad/s] in the inertial frame: half the product (0,
+    omega) quaternion."""
     w, u = quaternion[0], quaternion[1:]
     return np.concatenate([[-omega @ u], w * omega + _cross_matrix(omega) @ u]) / 2.0
 
 
 @dataclass(frozen=True)
 class Ball:
-    """A solid homogeneous ball: radius [m], friction mu [-], and its start: position (3,) [m] of the centre, above or on the
-    plane z = 0, and velocity (6,) linear [m/s], angular [rad/s]. Its mass does not matter."""
+    """A solid homogeneous ball: radius [m], friction mu [-], and its start: position (3,) [m] of
+    the centre, above or on the plane z = 0, and velocity (6,) linear [m/s], angular [rad/s]. Its
+    mass does not matter."""
 
     radius: float
     mu: float
@@ -157,11 +171,13 @@ class Ball:
 
 @dataclass(frozen=True)
 class Landing:
-    """A `ball` that falls, lands at `lands` [s], slides, and rolls from `rolls` [s] on (infinite without friction).
+    """A `ball` that falls, lands at `lands` [s], slides, and rolls from `rolls` [s] on (infinite
+    without friction).
 
-    Landing stops the fall by an impulse p_n; friction of the impact is at most mu p_n, and what would stop the slip if that
-    is less. Slip keeps its direction, along the unit vector `slip_direction` (2,), as impulses against it do not turn it.
-    `kick` [m/s] is the friction impulse of the impact per mass.
+    Landing stops the fall by an impulse p_n; friction of the impact is at most mu p_n, and what
+    would stop the slip if that is less. Slip keeps its direction, along the unit vector
+    `slip_direction` (2,), as impulses against it do not turn it. `kick` [m/s] is the friction
+    impulse of the impact per mass.
     """
 
     ball: Ball
@@ -171,13 +187,14 @@ class Landing:
     slip_direction: np.ndarray
 
     def at(self, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Positions (n, 3) [m] and velocities (n, 6), linear [m/s] and angular [rad/s], at `time` (n,) [s]; just after the
-        impact at its time."""
+        """Positions (n, 3) [m] and velocities (n, 6), linear [m/s] and angular [rad/s], at `time`
+        (n,) [s]; just after the impact at its time."""
         time, ball = np.atleast_1d(np.asarray(time, dtype=float)), self.ball
         flight, down, rolling = np.minimum(time, self.lands), time >= self.lands, np.maximum(time - self.rolls, 0.0)
         ground = np.maximum(time - self.lands, 0.0)
         sliding, brake = ground - rolling, ball.mu * GRAVITY
-        impulse = down * self.kick + brake * sliding  # of friction, per mass [m/s], and its integral over time [m]
+        # of friction, per mass [m/s], and its integral over time [m]
+        impulse = down * self.kick + brake * sliding
         lag = self.kick * ground + brake * sliding * (sliding / 2.0 + rolling)
         start, speed = np.array(ball.position), np.array(ball.velocity)
         height = start[2] + speed[2] * flight - GRAVITY * flight**2 / 2.0
@@ -191,7 +208,8 @@ class Landing:
 
 
 def land(ball: Ball) -> Landing:
-    """The motion of a ball. Its slip falls by 7/2 of the friction impulse per mass: 1 for the centre, 5/2 for the spin."""
+    """The motion of a ball. Its slip falls by 7/2 of the friction impulse per mass: 1 for the
+    centre, 5/2 for the spin."""
     v, omega = np.array(ball.velocity[:3]), ball.velocity[3:]
     hits = np.sqrt(v[2] ** 2 + 2.0 * GRAVITY * (ball.position[2] - ball.radius))  # [m/s]
     slip = v[:2] + ball.radius * np.array([-omega[1], omega[0]])
@@ -205,39 +223,45 @@ def land(ball: Ball) -> Landing:
 
 @lru_cache(maxsize=4)
 def wobbling_ellipsoid(duration: float = 2.0, *, rolls: bool = True) -> Motion:
-    """A tilted ellipsoid of 1 kg that rolls on the plane for `duration` [s]; or, on ice, from no speed along the plane."""
+    """A tilted ellipsoid of 1 kg that rolls on the plane for `duration` [s]; or, on ice, from no
+    speed along the plane."""
     solid = ellipsoid((0.5, 0.4, 0.3), 1.0)
     return move(solid, (0.9, 0.3, 0.2, 0.1), (1.0, 2.0, 3.0), duration, rolls=rolls)
 
 
 @lru_cache(maxsize=1)
 def tumbling_superquadric() -> Motion:
-    """A superquadric of exponent 4 and 1 kg that rolls on a rounded corner for 1.4 s: it keeps off the directions with a
-    zero component, at which its surface is flat and its support function not analytic."""
+    """A superquadric of exponent 4 and 1 kg that rolls on a rounded corner for 1.4 s: it keeps off
+    the directions with a zero component, at which its surface is flat and its support function not
+    analytic."""
     solid = superquadric((0.4, 0.35, 0.3), 4.0, 1.0)
     return move(solid, (0.22, -0.5, 0.37, 0.0), (1.95, 1.8, 4.45), 1.4)
 
 
 def landing_ball() -> Landing:
-    """A ball of radius .25 m thrown from .5 m above the plane with spin: it slides through its impact and beyond."""
+    """A ball of radius .25 m thrown from .5 m above the plane with spin: it slides through its
+    impact and beyond."""
     return land(Ball(radius=0.25, mu=0.2, position=(0.0, 0.0, 0.75), velocity=(3.0, 1.0, 0.0, 2.0, -4.0, 5.0)))
 
 
 def _rolling(solid: Solid, rotation: np.ndarray, omega: np.ndarray, _):
-    """Velocity (3,) [m/s] of the centre, angular acceleration (3,) [rad/s^2], force (3,) [N] and arm (3,) [m].
+    """Velocity (3,) [m/s] of the centre, angular acceleration (3,) [rad/s^2], force (3,) [N] and
+    arm (3,) [m].
 
-    No slip: v = arm x omega. Newton's law then gives the force from the acceleration, and with it Euler's law is an
-    equation for the angular acceleration alone.
+    No slip: v = arm x omega. Newton's law then gives the force from the acceleration, and with it
+    Euler's law is an equation for the angular acceleration alone.
     """
     arm, arm_rate, inertia, gyration = _geometry(solid, rotation, omega)
     across = _cross_matrix(arm)
-    known = _cross_matrix(arm_rate) @ omega + GRAVITY * UP  # force per mass at zero angular acceleration
+    # force per mass at zero angular acceleration
+    known = _cross_matrix(arm_rate) @ omega + GRAVITY * UP
     angular_acceleration = np.linalg.solve(inertia - solid.mass * across @ across, solid.mass * across @ known - gyration)
     return across @ omega, angular_acceleration, solid.mass * (across @ angular_acceleration + known), arm
 
 
 def _gliding(solid: Solid, rotation: np.ndarray, omega: np.ndarray, glide: np.ndarray):
-    """The same without friction: the force is vertical, and v_z = lever . omega keeps the body on the plane."""
+    """The same without friction: the force is vertical, and v_z = lever . omega keeps the body on
+    the plane."""
     arm, arm_rate, inertia, gyration = _geometry(solid, rotation, omega)
     lever, lever_rate = (_cross_matrix(UP) @ a for a in (arm, arm_rate))
     known = solid.mass * (lever_rate @ omega + GRAVITY)  # normal force at zero angular acceleration
@@ -248,11 +272,13 @@ def _gliding(solid: Solid, rotation: np.ndarray, omega: np.ndarray, glide: np.nd
 
 
 def _geometry(solid: Solid, rotation: np.ndarray, omega: np.ndarray):
-    """Arm (3,) [m] and its rate [m/s], inertia (3, 3) [kg m^2], and omega x inertia omega (3,) [N m]; inertial axes."""
+    """Arm (3,) [m] and its rate [m/s], inertia (3, 3) [kg m^2], and omega x inertia omega (3,) [N
+    m]; inertial axes."""
     _, point, bend = solid.support(-rotation[2])
     arm = rotation @ point
     turning = _cross_matrix(omega)
-    wandering = rotation @ (bend @ (rotation.T @ (turning @ UP)))  # of the contact point through the body
+    # of the contact point through the body
+    wandering = rotation @ (bend @ (rotation.T @ (turning @ UP)))
     inertia = rotation * solid.inertia @ rotation.T
     return arm, turning @ arm + wandering, inertia, turning @ (inertia @ omega)
 

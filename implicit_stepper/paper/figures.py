@@ -1,6 +1,8 @@
-"""The figures of Chakraborty, Berard, Akella, Trinkle (RSS 2007), "C" below, in their form, with the exact solutions on top.
+"""The figures of Chakraborty, Berard, Akella, Trinkle (RSS 2007), "C" below, in their form, with
+the exact solutions on top.
 
-Where ours and exact are one line to the eye, a panel below shows their difference. Needs matplotlib.
+Where ours and exact are one line to the eye, a panel below shows their difference. Needs
+matplotlib.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ EXACT = {"color": "black", "linewidth": 0.9, "linestyle": (0, (2, 2))}
 
 
 def draw(case: str, trajectory: Trajectory, *others: Study, folder: Path, animate: bool) -> list[Path]:
-    """Saves every figure of a case in `folder`, with `animate` its animation too, and returns their paths. `others`: what
-    a case of `COMPARISONS` compares its trajectory with."""
+    """Saves every figure of a case in `folder`, with `animate` its animation too, and returns their
+    paths. `others`: what a case of `COMPARISONS` compares its trajectory with."""
     paths = []
     for name, figure in (FIGURES | COMPARISONS)[case].items():
         paths.append(folder / f"{name}.png")
@@ -43,7 +45,8 @@ def draw(case: str, trajectory: Trajectory, *others: Study, folder: Path, animat
 
 @plots.styled
 def disc_energy(trajectory: Trajectory, others: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None) -> Figure:
-    """C figure 1: kinetic energy of the rolling disc. `others`: times [s] and energies [J] of other methods, by name."""
+    """C figure 1: kinetic energy of the rolling disc. `others`: times [s] and energies [J] of other
+    methods, by name."""
     figure, axes, errors = _panels()
     axes.plot(trajectory.time, trajectory.kinetic_energy(), color=BLUE, label="ours, implicit disc")
     for (name, (time, energy)), colour in zip((others or {}).items(), COLOURS[1:] * len(others or {}), strict=False):
@@ -59,7 +62,8 @@ def disc_energy(trajectory: Trajectory, others: Mapping[str, tuple[np.ndarray, n
 
 @plots.styled
 def polygon_sides(trajectory: Trajectory, study: Study) -> Figure:
-    """C figure 1 (a): kinetic energy of the rolling disc, ours, and of polygons with ever more sides."""
+    """C figure 1 (a): kinetic energy of the rolling disc, ours, and of polygons with ever more
+    sides."""
     figure, axes = _energies(trajectory, {f"{n} sides": run for n, run in study.by_sides.items()})
     time = trajectory.time
     axes.plot(time, exact_polygon.after_linearisation(time, polygon.H), **EXACT, label="many sides, closed form")
@@ -98,7 +102,8 @@ def spin_velocities(trajectory: Trajectory) -> Figure:
 
 @plots.styled
 def spin_forces(trajectory: Trajectory) -> Figure:
-    """C figure 4: friction of the spinning sphere, the mean over each step. Its step in which the spin ends has a share."""
+    """C figure 4: friction of the spinning sphere, the mean over each step. Its step in which the
+    spin ends has a share."""
     figure, axes, errors = _panels()
     force = trajectory.contacts.friction_impulse[:, 0] / trajectory.h
     for i, (label, colour) in enumerate((("$F_t$ [N]", BLUE), ("$F_o$ [N]", ORANGE), ("$F_r$ [N m]", SKY))):
@@ -146,7 +151,8 @@ def contact_2(trajectory: Trajectory) -> Figure:
 
 @plots.styled
 def chosen_steps(trajectory: Trajectory) -> Figure:
-    """Example 3 with chosen steps: the error of bodies between and at the ends of steps, and how long these are."""
+    """Example 3 with chosen steps: the error of bodies between and at the ends of steps, and how
+    long these are."""
     figure = Figure(figsize=(6.4, 4.8), layout="constrained")
     errors, steps = figure.subplots(2, 1, sharex=True)
     answer, time = exact.two_spheres(trajectory.time[-1]), np.linspace(0.0, trajectory.time[-1], 2001)
@@ -212,7 +218,8 @@ def _contact(trajectory: Trajectory, contact: int) -> Figure:
         (line,) = where.plot(time, values, **EXACT)
     line.set_label("exact")
     axes.set_xlim(0.0, time[-1])
-    for where, values in ((axes, normal), (speed_axes, speed)):  # the zeros of both scales at one height
+    # the zeros of both scales at one height
+    for where, values in ((axes, normal), (speed_axes, speed)):
         where.set_ylim(-0.05 * np.max(values), 1.05 * np.max(values))
     _mark_events(axes, answer)
 
@@ -221,7 +228,8 @@ def _contact(trajectory: Trajectory, contact: int) -> Figure:
     curves = {
         "$N$": (contacts.normal_impulse[:, contact] / h - normal, BLUE),
         "$|F|$": (plots.friction_length(contacts.friction_impulse[:, contact], friction) / h - length, RED),
-        "sliding speed": (np.where(normal > 0.0, slip - speed, np.nan), GREEN),  # an open contact has none to compare
+        # an open contact has none to compare
+        "sliding speed": (np.where(normal > 0.0, slip - speed, np.nan), GREEN),
     }
     _draw_errors(errors, time, curves, "|error| [N], [m/s]", (1e-8, 1e2))
     plots.legend_above(figure, figure.axes[0], *figure.axes[2:])
@@ -249,8 +257,8 @@ Curves = Mapping[str, tuple[np.ndarray, str]]  # name to values and colour
 def _draw_errors(
     axes: Axes, time: np.ndarray, curves: Curves, label: str, limits: tuple[float, float], *, marks: bool = False
 ) -> None:
-    """|error| on a logarithmic scale within `limits`, which leave room above for a legend. `marks`: dots instead of lines,
-    for errors that scatter as rounding does."""
+    """|error| on a logarithmic scale within `limits`, which leave room above for a legend. `marks`:
+    dots instead of lines, for errors that scatter as rounding does."""
     style = {"linestyle": "none", "marker": "o", "markersize": 2.5, "markeredgewidth": 0.0} if marks else {"linewidth": 1.3}
     for name, (values, colour) in curves.items():
         axes.semilogy(time, np.where(values == 0.0, np.nan, np.abs(values)), color=colour, label=name, **style)

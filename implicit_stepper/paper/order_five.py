@@ -1,4 +1,5 @@
-"""Example 3 by `RadauContact`: chosen steps that end on its events, and the order of fixed ones, against `exact`."""
+"""Example 3 by `RadauContact`: chosen steps that end on its events, and the order of fixed ones,
+against `exact`."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from .table import Row, near, report
 TOL = 1e-8
 DURATION, SMOOTH = 4.0, 2.9  # [s]: all of it, and that part in which no contact changes its mode
 STEPS = (0.1, 0.05)  # [s]
-# exact events by their number and kind; both contacts stick at first, the second slips, the first opens, then the second
+# exact events by their number and kind; both contacts stick at first, the second slips, the first
+# opens, then the second
 EVENTS = ((1, "slips"), (0, "opens"), (1, "opens"))
 
 
@@ -35,7 +37,8 @@ def order_five(quick: bool) -> tuple[Trajectory, list[Row]]:
             basis="error of the state, over its speed")
         for (contact, kind), time, allowed in zip(EVENTS, answer.events.values(), (1e-7, 1e-5, 1e-5), strict=True)
     ]  # fmt: skip
-    closed = run.contacts.normal_impulse / run.h[:, None] > 1e-8  # [N]: an open one bears less, see `reproduce`
+    # [N]: an open one bears less, see `reproduce`
+    closed = run.contacts.normal_impulse / run.h[:, None] > 1e-8
     rows.append(
         row("gap of closed contacts, largest", "m", 0.0, float(np.max(np.abs(run.contacts.gap[closed]))), 1e-13,
             basis="rounding of lengths of 1 m")
@@ -63,7 +66,8 @@ def error_in_position(run: Trajectory, answer: exact.TwoSpheres, end: float) -> 
 
 
 def _errors(run: Trajectory, answer: exact.TwoSpheres) -> tuple[float, float, float]:
-    """The largest in position [m], velocity [m/s, rad/s], and normal force at the last stage [N]."""
+    """The largest in position [m], velocity [m/s, rad/s], and normal force at the last stage
+    [N]."""
     states = answer.at(run.time)
     force = run.contacts.stages.contacts.normal_impulse[:, -1] / np.reshape(run.h, (-1, 1))
     return (

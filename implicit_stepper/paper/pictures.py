@@ -1,4 +1,5 @@
-"""Pictures and animations of the scenes of Chakraborty, Berard, Akella, Trinkle (RSS 2007), "C" below. Needs matplotlib."""
+"""Pictures and animations of the scenes of Chakraborty, Berard, Akella, Trinkle (RSS 2007), "C"
+below. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ FRAMES, FRAMES_PER_SECOND = 60, 15
 
 @styled
 def disc(trajectory: Trajectory) -> Figure:
-    """C example 1 at a few instants: the disc with a painted radius, the path of its centre, contact points and normals."""
+    """C example 1 at a few instants: the disc with a painted radius, the path of its centre,
+    contact points and normals."""
     figure = Figure(figsize=(6.4, 2.4), layout="constrained")
     axes = figure.subplots()
     instants = [_step(trajectory, t) for t in (0.0, 1.0, 2.0, 3.0)]
@@ -33,7 +35,8 @@ def disc(trajectory: Trajectory) -> Figure:
     axes.plot(*path.T, color=ORANGE, label="path of the centre")
     for i in instants:
         _draw_disc(axes, trajectory, i)
-        contact = max(i - 1, 0)  # the record of a step belongs to its end; the start has none of its own
+        # the record of a step belongs to its end; the start has none of its own
+        contact = max(i - 1, 0)
         point = trajectory.contacts.point_2[contact, 0] if i else path[0] - [0.0, 1.0]
         normal = trajectory.contacts.normal[contact, 0]
         _draw_contact(axes, point, 0.7 * normal)
@@ -69,7 +72,8 @@ TWO_SPHERES_CAMERA = Camera(np.radians(28.0), np.radians(30.0), (-6.5, 15.5, -6.
 
 @styled
 def two_spheres(trajectory: Trajectory) -> Figure:
-    """C figure 5, at several instants: the spheres, the path of the small one's centre, contact points and normals."""
+    """C figure 5, at several instants: the spheres, the path of the small one's centre, contact
+    points and normals."""
     camera = TWO_SPHERES_CAMERA
     figure, axes = _blank(camera, 6.4)
     instants = [_step(trajectory, t) for t in (0.0, 2.4, 3.0, 3.5, 4.0)]
@@ -157,7 +161,8 @@ def _fixed_balls(camera: Camera, height: int) -> Raster:
 
 
 def _blank(camera: Camera, width: float) -> tuple[Figure, Axes]:
-    """A figure of `width` [in] whose axes are the camera's window, without ticks: a scale bar takes their place."""
+    """A figure of `width` [in] whose axes are the camera's window, without ticks: a scale bar takes
+    their place."""
     left, right, bottom, top = camera.window
     figure = Figure(figsize=(width, width * (top - bottom) / (right - left) + 0.3), layout="constrained")
     axes = figure.subplots()
@@ -171,7 +176,8 @@ def _show(axes: Axes, raster: Raster) -> AxesImage:
 
 
 def _draw_contact(axes: Axes, point, normal) -> None:
-    """A dot at a contact point and an arrow along `normal`, in picture coordinates; one legend entry for all of them."""
+    """A dot at a contact point and an arrow along `normal`, in picture coordinates; one legend
+    entry for all of them."""
     labels = axes.get_legend_handles_labels()[1]
     label = "contact point and normal"
     axes.plot(*point, color=RED, marker="o", markersize=4, linewidth=1.4, label="_" if label in labels else label, zorder=3)

@@ -1,5 +1,5 @@
-"""The rolling disc of example 1 as a regular polygon under the LCP of Stewart and Trinkle: figure 1 of Chakraborty, Berard,
-Akella, Trinkle (RSS 2007), "C" below.
+"""The rolling disc of example 1 as a regular polygon under the LCP of Stewart and Trinkle: figure 1
+of Chakraborty, Berard, Akella, Trinkle (RSS 2007), "C" below.
 """
 
 from __future__ import annotations
@@ -32,22 +32,25 @@ from ..time_lagged.linearized import Linearized
 
 CORNERS = 4  # contacts: two corners on either side of the lowest point of the step
 H, DURATION = 0.01, 4.0  # of figure 1 (a) [s]
-# Fewer than 2 pi / (3 rad/s H) = 209 sides, or many more. In between the corners come about as often as the steps, and the
-# loss depends on which of them the steps meet: with 200 sides it is 0.6 % less than with very many, with 300 1.3 % more.
+# Fewer than 2 pi / (3 rad/s H) = 209 sides, or many more. In between the corners come about as
+# often as the steps, and the loss depends on which of them the steps meet: with 200 sides it is 0.6
+# % less than with very many, with 300 1.3 % more.
 SIDES = (10, 20, 50, 100, 1000)
 STEPS = (1e-2, 5e-3, 2e-3, 1e-3, 5e-4, 2e-4, 1e-4)  # of figure 1 (b) [s]
 
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """Trajectories of `DURATION`: `by_sides` in steps of `H`, and `by_step` with the most sides, largest step first."""
+    """Trajectories of `DURATION`: `by_sides` in steps of `H`, and `by_step` with the most sides,
+    largest step first."""
 
     by_sides: dict[int, Trajectory]
     by_step: dict[float, Trajectory]
 
 
 def study(quick: bool) -> Study:
-    """The runs of figure 1; if `quick`, three numbers of sides and steps down to half a millisecond."""
+    """The runs of figure 1; if `quick`, three numbers of sides and steps down to half a
+    millisecond."""
     sides, steps = (SIDES[::2], STEPS[:5]) if quick else (SIDES, STEPS)
     by_sides = {n: _run(n, H) for n in sides}
     return Study(by_sides, {h: _run(sides[-1], h) for h in steps})
@@ -58,8 +61,9 @@ def _run(sides: int, h: float) -> Trajectory:
 
 
 def rolling() -> Scene:
-    """Example 1, C section V-A, with `CORNERS` contacts. They belong to the corners nearest the line y = 0, whichever these
-    are in a step; the discs only stand for them, as the polygon's circumscribed circle."""
+    """Example 1, C section V-A, with `CORNERS` contacts. They belong to the corners nearest the
+    line y = 0, whichever these are in a step; the discs only stand for them, as the polygon's
+    circumscribed circle."""
     scene = Scene(dimension=2, gravity=(0.0, -9.81))
     line = scene.add_fixed(name="line", shape=shapes.HalfPlane(normal=(0.0, 1.0)))
     polygon = scene.add_body(
@@ -76,11 +80,13 @@ def rolling() -> Scene:
 
 @dataclasses.dataclass(frozen=True)
 class RollingPolygon:
-    """`Linearized` for the scene `rolling`, whose body is the regular polygon with `sides` corners on the unit circle.
+    """`Linearized` for the scene `rolling`, whose body is the regular polygon with `sides` corners
+    on the unit circle.
 
-    A corner at angle a from straight below has, at the end of a step of h, the linearised gap y - cos a + h (v_y + omega sin
-    a), which is least at tan a = -h omega. Where omega barely changes in the step the corners about that angle are the only
-    ones that can reach the line; that all others stay above it, by the same gap, is part of the certificate.
+    A corner at angle a from straight below has, at the end of a step of h, the linearised gap y -
+    cos a + h (v_y + omega sin a), which is least at tan a = -h omega. Where omega barely changes in
+    the step the corners about that angle are the only ones that can reach the line; that all others
+    stay above it, by the same gap, is part of the certificate.
     """
 
     normals_at_start: ClassVar[bool] = True
@@ -144,7 +150,8 @@ class RollingPolygon:
         return jnp.floor(place) + np.arange(CORNERS) - (CORNERS // 2 - 1)
 
     def _corners(self, state: State, numbers) -> Nearby:
-        """Corners `numbers` (nc,), counted from that which is below the centre at angle zero, and the line below each."""
+        """Corners `numbers` (nc,), counted from that which is below the centre at angle zero, and
+        the line below each."""
         angle = state.orientation[0, 0] + numbers * (2 * np.pi / self.sides)
         corner = state.position[0] + jnp.stack([jnp.sin(angle), -jnp.cos(angle)], axis=1)
         along, up = (jnp.broadcast_to(axis, corner.shape) for axis in jnp.eye(2))

@@ -1,4 +1,5 @@
-"""Shaded spheres as an image, seen from infinity, in which what is behind is hidden: matplotlib's 3-D axes cannot."""
+"""Shaded spheres as an image, seen from infinity, in which what is behind is hidden: matplotlib's
+3-D axes cannot."""
 
 from __future__ import annotations
 
@@ -7,13 +8,14 @@ import dataclasses
 
 import numpy as np
 
-LIGHT = np.array([-0.45, 0.65, 0.6]) / np.linalg.norm([-0.45, 0.65, 0.6])  # right, up, to the viewer
+# right, up, to the viewer
+LIGHT = np.array([-0.45, 0.65, 0.6]) / np.linalg.norm([-0.45, 0.65, 0.6])
 
 
 @dataclasses.dataclass(frozen=True)
 class Ball:
-    """A sphere to draw: centre (3,) [m], radius [m], colour (3,) in 0..1; with a `quaternion` (4,), w first, its octants
-    alternate in brightness, which shows how it turns."""
+    """A sphere to draw: centre (3,) [m], radius [m], colour (3,) in 0..1; with a `quaternion` (4,),
+    w first, its octants alternate in brightness, which shows how it turns."""
 
     centre: np.ndarray
     radius: float
@@ -23,8 +25,9 @@ class Ball:
 
 @dataclasses.dataclass(frozen=True)
 class Camera:
-    """A view from infinity: `azimuth` from the x axis and `elevation` from the horizontal plane [rad]; `window`, the
-    (left, right, bottom, top) [m] shown, in the camera's own coordinates about the origin of the scene."""
+    """A view from infinity: `azimuth` from the x axis and `elevation` from the horizontal plane
+    [rad]; `window`, the (left, right, bottom, top) [m] shown, in the camera's own coordinates about
+    the origin of the scene."""
 
     azimuth: float
     elevation: float
@@ -42,7 +45,8 @@ class Camera:
 
 
 class Raster:
-    """What a camera sees of the balls painted so far, two samples along each side of a pixel against ragged edges."""
+    """What a camera sees of the balls painted so far, two samples along each side of a pixel
+    against ragged edges."""
 
     def __init__(self, camera: Camera, height: int):
         """`height` of the image in pixels; its width follows from the camera's window."""
@@ -61,7 +65,8 @@ class Raster:
         return other
 
     def paint(self, ball: Ball) -> Raster:
-        """Adds a ball where it is nearer to the camera than what is there, and returns this raster."""
+        """Adds a ball where it is nearer to the camera than what is there, and returns this
+        raster."""
         axes = self.camera.axes
         centre = axes @ ball.centre
         rows, columns = (np.flatnonzero(np.abs(w - c) < ball.radius) for w, c in ((self.v, centre[1]), (self.u, centre[0])))

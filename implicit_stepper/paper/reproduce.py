@@ -1,4 +1,5 @@
-"""Runs the examples of Chakraborty, Berard, Akella, Trinkle (RSS 2007), section V, "C" below, and compares with `exact`."""
+"""Runs the examples of Chakraborty, Berard, Akella, Trinkle (RSS 2007), section V, "C" below, and
+compares with `exact`."""
 
 from __future__ import annotations
 
@@ -27,14 +28,16 @@ STUDY = (0.02, 0.01, 0.005, 0.0025)  # steps [s] of the convergence study of exa
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """An example: `run(quick)` simulates it and compares. What it returns besides belongs to its figures."""
+    """An example: `run(quick)` simulates it and compares. What it returns besides belongs to its
+    figures."""
 
     title: str
     run: Callable[[bool], tuple[Trajectory, list[Row], *tuple[polygon.Study, ...]]]
 
 
 def spin(quick: bool) -> tuple[Trajectory, list[Row]]:
-    """Example 2: 20 steps of 0.07 s. The exact spin ends within step 15, so the last moving step has a share of torque."""
+    """Example 2: 20 steps of 0.07 s. The exact spin ends within step 15, so the last moving step
+    has a share of torque."""
     del quick  # it takes milliseconds as it is
     h, inertia = 0.07, 0.4
     trajectory = simulate(scenes.spin(), STEPPER, h=h, duration=1.4)
@@ -85,7 +88,8 @@ def disc(quick: bool) -> tuple[Trajectory, list[Row]]:
 
 
 def polygons(quick: bool) -> tuple[Trajectory, list[Row], polygon.Study]:
-    """Example 1 again, with the disc as a regular polygon and linearised gaps; the trajectory is ours, of the disc."""
+    """Example 1 again, with the disc as a regular polygon and linearised gaps; the trajectory is
+    ours, of the disc."""
     trajectory = simulate(scenes.disc(), STEPPER, h=polygon.H, duration=polygon.DURATION)
     study = polygon.study(quick)
     by_sides = {n: run.kinetic_energy()[-1] for n, run in study.by_sides.items()}
@@ -93,7 +97,8 @@ def polygons(quick: bool) -> tuple[Trajectory, list[Row], polygon.Study]:
     most, (coarse, fine) = max(by_sides), list(by_step)[-2:]
     floor = exact_polygon.after_linearisation(polygon.DURATION, polygon.H)
     limit = exact_polygon.after_collisions(polygon.DURATION, most) / exact_polygon.ENERGY
-    off = np.pi / (most * exact_polygon.SPIN * polygon.H)  # half the angle between corners, in that of the braking point
+    # half the angle between corners, in that of the braking point
+    off = np.pi / (most * exact_polygon.SPIN * polygon.H)
     runs = [*study.by_sides.values(), *study.by_step.values()]
 
     name, end = "kinetic energy", f"after {polygon.DURATION:g} s"
@@ -119,8 +124,9 @@ def polygons(quick: bool) -> tuple[Trajectory, list[Row], polygon.Study]:
 
 
 def two_spheres(quick: bool) -> tuple[Trajectory, list[Row]]:
-    """Example 3: 4 s in steps of 0.01 s, and again in steps of 0.005 s to see the size of a first-order error. If not
-    `quick`, in all steps of `STUDY` to see the order, and in the 0.1 s of Tzitzouris and Pang."""
+    """Example 3: 4 s in steps of 0.01 s, and again in steps of 0.005 s to see the size of a
+    first-order error. If not `quick`, in all steps of `STUDY` to see the order, and in the 0.1 s of
+    Tzitzouris and Pang."""
     h, duration = 0.01, 4.0
     scene = scenes.two_spheres()
     runs = {s: simulate(scene, STEPPER, h=s, duration=duration) for s in ((h, h / 2) if quick else STUDY)}
@@ -133,7 +139,8 @@ def two_spheres(quick: bool) -> tuple[Trajectory, list[Row]]:
     rows += _first_order(["v_x at 1 s", "v_z at 1 s"], "m/s", v_exact[:3:2], v[h][:3:2], v[h / 2][:3:2])
     rows += _first_order([f"w_{axis} at 1 s" for axis in "xyz"], "rad/s", v_exact[3:], v[h][3:], v[h / 2][3:])
     rows += _first_order(["x at 3 s", "z at 3 s"], "m", x_exact[::2], x[h][::2], x[h / 2][::2])
-    # Both contacts hold the centre on a circle about the y axis: the solver's accuracy, whatever the step.
+    # Both contacts hold the centre on a circle about the y axis: the solver's accuracy, whatever
+    # the step.
     row = functools.partial(near, "two-spheres", source="exact, C V-C", tolerance=1e-10)
     rows.append(row("v_y at 1 s", "m/s", v_exact[1], v[h][1], basis=f"{SOLVER} sqrt(g L) = 3.3 m/s"))
     rows.append(row("y at 3 s", "m", x_exact[1], x[h][1], basis=f"{SOLVER} h sqrt(g L) = 0.033 m"))
@@ -155,10 +162,12 @@ CASES = {
 
 
 def reproduce(names: Sequence[str], out: Path, *, quick: bool) -> list[Row]:
-    """Runs the cases `names`, printing each one's rows as soon as they are there, and returns all rows.
+    """Runs the cases `names`, printing each one's rows as soon as they are there, and returns all
+    rows.
 
-    Writes into the folder `out`: <case>.npz and <case>.csv, the figures, and table.md and table.csv with the rows so far.
-    A case in which a step fails yields one row that is out of tolerance, and the trajectory up to that step.
+    Writes into the folder `out`: <case>.npz and <case>.csv, the figures, and table.md and table.csv
+    with the rows so far. A case in which a step fails yields one row that is out of tolerance, and
+    the trajectory up to that step.
     """
     rows = []
     for name in names:
@@ -181,7 +190,8 @@ def reproduce(names: Sequence[str], out: Path, *, quick: bool) -> list[Row]:
 
 
 def _draw(name: str, trajectory: Trajectory, *others: polygon.Study, out: Path, animate: bool) -> None:
-    """The figures of a case; importing matplotlib takes a second, so it waits until the rows are printed."""
+    """The figures of a case; importing matplotlib takes a second, so it waits until the rows are
+    printed."""
     try:
         from . import figures
     except ModuleNotFoundError as error:
@@ -217,7 +227,8 @@ def _quality(case: str, trajectory: Trajectory, steps: int) -> list[Row]:
 
 
 def _start_forces(trajectory: Trajectory, answer: exact.TwoSpheres) -> list[Row]:
-    """Normal forces at t = 0+. From rest, the first step moves the sphere by a h^2, the exact motion by a h^2 / 2."""
+    """Normal forces at t = 0+. From rest, the first step moves the sphere by a h^2, the exact
+    motion by a h^2 / 2."""
     before, after = answer.at([0.0, trajectory.h]).normal_force
     force = trajectory.contacts.normal_impulse[0] / trajectory.h
     return [
@@ -230,8 +241,9 @@ def _start_forces(trajectory: Trajectory, answer: exact.TwoSpheres) -> list[Row]
 def _events(trajectory: Trajectory, answer: exact.TwoSpheres) -> list[Row]:
     """Each event is in the step that first shows it, and is given the time of this step's end."""
     contacts, h = trajectory.contacts, trajectory.h
-    # As solved, a sticking contact slips by less than 1e-12 m/s, and an open one bears less than 1e-10 N. A slip passes
-    # 1e-9 m/s, growing as 0.75 t^2, and a normal force falls from 1e-8 N, at some N/s, in a fraction of a step.
+    # As solved, a sticking contact slips by less than 1e-12 m/s, and an open one bears less than
+    # 1e-10 N. A slip passes 1e-9 m/s, growing as 0.75 t^2, and a normal force falls from 1e-8 N, at
+    # some N/s, in a fraction of a step.
     slips, opens = contacts.sigma > 1e-9, contacts.normal_impulse / h < 1e-8
     seen = {"contact 2 slips": slips[:, 1], "contact 1 opens": opens[:, 0], "contact 2 opens": opens[:, 1]}
     ours = {event: trajectory.time[1:][happened][0] if happened.any() else math.nan for event, happened in seen.items()}
@@ -255,8 +267,8 @@ def _friction(trajectory: Trajectory) -> list[Row]:
 
 
 def _first_order(names: Sequence[str], unit: str, reference, coarse, fine) -> list[Row]:
-    """A vector at step h. With its values at h and h/2 a first-order error is 2 |coarse - fine|; terms of higher order are
-    given half as much again."""
+    """A vector at step h. With its values at h and h/2 a first-order error is 2 |coarse - fine|;
+    terms of higher order are given half as much again."""
     tolerance = 3.0 * float(np.max(np.abs(coarse - fine)))
     basis = "3 |r(h) - r(h/2)|, largest component: first-order error estimate and a half"
     return [
@@ -266,14 +278,16 @@ def _first_order(names: Sequence[str], unit: str, reference, coarse, fine) -> li
 
 
 def _convergence(name: str, unit: str, reference, results: dict[float, np.ndarray]) -> list[Row]:
-    """Order in h of the largest component's error, and of that of 2 r(h/2) - r(h), which lacks the first-order term."""
+    """Order in h of the largest component's error, and of that of 2 r(h/2) - r(h), which lacks the
+    first-order term."""
     steps = np.array(sorted(results, reverse=True))
     values = np.array([results[h] for h in steps])
     extrapolated = 2.0 * values[1:] - values[:-1]
     errors, smaller = (np.max(np.abs(v - reference), axis=1) for v in (values, extrapolated))
     order, second = (np.polyfit(np.log(h), np.log(e), 1)[0] for h, e in ((steps, errors), (steps[:-1], smaller)))
     span = f"h = {steps[0]:g} to {steps[-1]:g} s"
-    # The next term of the error shifts the order by about the relative change that one halving of h makes to error/h.
+    # The next term of the error shifts the order by about the relative change that one halving of h
+    # makes to error/h.
     return [
         at_least("two-spheres", f"order in h of the {name}, {span}", "1", 1.0, order, 0.05, source="implicit Euler",
                  basis="next term of the error, measured 0.01"),

@@ -1,8 +1,9 @@
-"""The three examples of Chakraborty, Berard, Akella, Trinkle (RSS 2007), section V, "C" below, as scenes in SI units.
+"""The three examples of Chakraborty, Berard, Akella, Trinkle (RSS 2007), section V, "C" below, as
+scenes in SI units.
 
-The numbers are the paper's. `exact` states them again on its own, so that a misprint cannot be on both sides; so does
-`exact_rolling` those of the ellipsoid, the superquadric and the ball. These, the sliding block and the pile are for
-comparing methods.
+The numbers are the paper's. `exact` states them again on its own, so that a misprint cannot be on
+both sides; so does `exact_rolling` those of the ellipsoid, the superquadric and the ball. These,
+the sliding block and the pile are for comparing methods.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from ..scene.scene import Scene
 
 
 def disc() -> Scene:
-    """Example 1, C section V-A: a unit disc (1 kg, 0.5 kg m^2) that rolls without slip along -x on the line y = 0."""
+    """Example 1, C section V-A: a unit disc (1 kg, 0.5 kg m^2) that rolls without slip along -x on
+    the line y = 0."""
     scene = Scene(dimension=2, gravity=(0.0, -9.81))
     line = scene.add_fixed(name="line", shape=shapes.HalfPlane(normal=(0.0, 1.0)))
     rolling = scene.add_body(
@@ -31,7 +33,8 @@ def disc() -> Scene:
 
 
 def spin() -> Scene:
-    """Example 2, C section V-B: a unit sphere (0.4 kg m^2) that spins about the normal of the plane z = 0.
+    """Example 2, C section V-B: a unit sphere (0.4 kg m^2) that spins about the normal of the plane
+    z = 0.
 
     C does not state the mass; with 1 kg its spin falls by 1.962 rad/s^2, as C has it.
     """
@@ -50,10 +53,11 @@ def spin() -> Scene:
 
 
 def two_spheres(shape: Callable[[float], shapes.Shape] | None = None, *, e_r: float = 0.3) -> Scene:
-    """Example 3, C section V-C: a unit sphere from rest on two fixed ones, under a constant force instead of gravity.
+    """Example 3, C section V-C: a unit sphere from rest on two fixed ones, under a constant force
+    instead of gravity.
 
-    The spheres are written as ellipsoids, as C does, or as `shape(radius)`. Contact 0 is the paper's contact 1, with the
-    sphere of radius 10 m.
+    The spheres are written as ellipsoids, as C does, or as `shape(radius)`. Contact 0 is the
+    paper's contact 1, with the sphere of radius 10 m.
     """
     shape = shape or (lambda radius: shapes.Ellipsoid((radius, radius, radius)))
     radii, centres = (10.0, 9.0), np.array([[0.0, 0.0, 0.0], [0.0, 11.4, 0.0]])
@@ -74,9 +78,11 @@ def two_spheres(shape: Callable[[float], shapes.Shape] | None = None, *, e_r: fl
 
 
 def block(*, speed: float = 6.0, mu: float = 0.5, gap: float = 0.0, fall: float = 0.0) -> Scene:
-    """A block of 1 kg that slides along x on the plane z = 0 at `speed` [m/s], `gap` [m] above it, falling at `fall` [m/s].
+    """A block of 1 kg that slides along x on the plane z = 0 at `speed` [m/s], `gap` [m] above it,
+    falling at `fall` [m/s].
 
-    It is a sphere whose inertia keeps it from turning: one contact point, in which no moment matters.
+    It is a sphere whose inertia keeps it from turning: one contact point, in which no moment
+    matters.
     """
     scene = Scene(gravity=(0.0, 0.0, -9.81), length_scale=1.0)
     plane = scene.add_fixed(name="plane", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
@@ -93,7 +99,8 @@ def block(*, speed: float = 6.0, mu: float = 0.5, gap: float = 0.0, fall: float 
 
 
 def wobbling_ellipsoid(*, mu: float = 1.0) -> Scene:
-    """A tilted ellipsoid of 1 kg, semi-axes .5, .4 and .3 m, that rolls on the plane z = 0 and wobbles.
+    """A tilted ellipsoid of 1 kg, semi-axes .5, .4 and .3 m, that rolls on the plane z = 0 and
+    wobbles.
 
     It needs mu above .29 to roll. With mu = 0 it starts at no speed along the plane instead.
     """
@@ -102,7 +109,8 @@ def wobbling_ellipsoid(*, mu: float = 1.0) -> Scene:
 
 
 def tumbling_superquadric() -> Scene:
-    """A superquadric of exponent 4 and 1 kg, semi-axes .4, .35 and .3 m, that rolls with mu = 1 on a rounded corner.
+    """A superquadric of exponent 4 and 1 kg, semi-axes .4, .35 and .3 m, that rolls with mu = 1 on
+    a rounded corner.
 
     From 1.55 s on it would come near a direction in which it is flat.
     """
@@ -112,7 +120,8 @@ def tumbling_superquadric() -> Scene:
 
 
 def landing_ball() -> Scene:
-    """A solid ball of 1 kg and .25 m, thrown with spin from .5 m above the plane z = 0: it lands, slides, and rolls."""
+    """A solid ball of 1 kg and .25 m, thrown with spin from .5 m above the plane z = 0: it lands,
+    slides, and rolls."""
     scene = Scene(gravity=(0.0, 0.0, -9.81))
     plane = scene.add_fixed(name="plane", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
     ball = scene.add_body(
@@ -128,10 +137,11 @@ def landing_ball() -> Scene:
 
 
 def pile(side: int, layers: int, *, mu: float = 0.3, tilt: float = 0.0) -> Scene:
-    """`layers` of side x side unit spheres of 1 kg in a cubic lattice at rest on the plane z = 0, neighbours in contact.
+    """`layers` of side x side unit spheres of 1 kg in a cubic lattice at rest on the plane z = 0,
+    neighbours in contact.
 
-    Each column carries itself: between neighbours of a layer impulses are zero. With a `tilt` [rad] of gravity towards x
-    the lattice slides and shears.
+    Each column carries itself: between neighbours of a layer impulses are zero. With a `tilt` [rad]
+    of gravity towards x the lattice slides and shears.
     """
     scene = Scene(gravity=9.81 * np.array([np.sin(tilt), 0.0, -np.cos(tilt)]))
     plane = scene.add_fixed(name="plane", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
@@ -163,7 +173,8 @@ def _rolling(
     spin: Sequence[float],
     mu: float,
 ) -> Scene:
-    """A homogeneous superquadric of 1 kg on the plane z = 0 that starts to roll; with mu = 0, only to turn."""
+    """A homogeneous superquadric of 1 kg on the plane z = 0 that starts to roll; with mu = 0, only
+    to turn."""
     scene = Scene(gravity=(0.0, 0.0, -9.81))
     plane = scene.add_fixed(name="plane", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
     quaternion = np.array(quaternion) / np.linalg.norm(quaternion)
@@ -182,7 +193,8 @@ def _rolling(
 
 
 def _lowest_point(axes: Sequence[float], exponent: float, turned: np.ndarray) -> np.ndarray:
-    """The point (3,) of |x/a|^p + |y/b|^p + |z/c|^p <= 1, turned by the matrix `turned` (3, 3), that is lowest."""
+    """The point (3,) of |x/a|^p + |y/b|^p + |z/c|^p <= 1, turned by the matrix `turned` (3, 3),
+    that is lowest."""
     down = -turned[2] * axes  # in units of the semi-axes
     dual = exponent / (exponent - 1.0)
     size = np.sum(np.abs(down) ** dual) ** (1.0 / dual)
@@ -190,6 +202,7 @@ def _lowest_point(axes: Sequence[float], exponent: float, turned: np.ndarray) ->
 
 
 def _resting_place(apart: float, reach_1: float, reach_2: float) -> np.ndarray:
-    """The point (3,) above the y axis at `reach_1` [m] from the origin and `reach_2` [m] from (0, apart, 0)."""
+    """The point (3,) above the y axis at `reach_1` [m] from the origin and `reach_2` [m] from (0,
+    apart, 0)."""
     y = (reach_1**2 - reach_2**2 + apart**2) / (2.0 * apart)
     return np.array([0.0, y, np.sqrt(reach_1**2 - y**2)])

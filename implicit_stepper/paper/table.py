@@ -1,4 +1,5 @@
-"""The rows of a reproduction, a number of ours beside a reference each, and how rows and trajectories become tables."""
+"""The rows of a reproduction, a number of ours beside a reference each, and how rows and
+trajectories become tables."""
 
 from __future__ import annotations
 
@@ -14,10 +15,12 @@ from ..runtime.files import replaced
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """`quantity` of a `case` in `unit`: `reference`, `ours`, their `error` and its `tolerance`, and whether it is `ok`.
+    """`quantity` of a `case` in `unit`: `reference`, `ours`, their `error` and its `tolerance`, and
+    whether it is `ok`.
 
-    `source`: where the reference comes from. `basis`: how the tolerance was derived. A row without a reference reports a
-    number that nothing is asked of: reference, error and tolerance are None and `ok` is true.
+    `source`: where the reference comes from. `basis`: how the tolerance was derived. A row without
+    a reference reports a number that nothing is asked of: reference, error and tolerance are None
+    and `ok` is true.
     """
 
     case: str
@@ -43,7 +46,8 @@ def near(
 def at_least(
     case: str, quantity: str, unit: str, reference: float, ours: float, tolerance: float, *, source: str, basis: str
 ) -> Row:
-    """A row whose error is how far ours falls short of the reference: more is better. NaN is out of tolerance."""
+    """A row whose error is how far ours falls short of the reference: more is better. NaN is out of
+    tolerance."""
     error = float(np.maximum(reference - ours, 0.0))
     return Row(case, quantity, unit, reference, ours, error, tolerance, bool(error <= tolerance), source, basis)
 

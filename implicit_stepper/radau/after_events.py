@@ -1,7 +1,8 @@
-"""How motion goes on after an event: velocities after what met in it, the forces then, and what holds on by static friction.
+"""How motion goes on after an event: velocities after what met in it, the forces then, and what
+holds on by static friction.
 
-What does not slip has the coefficient mu_s, unless mu_s does not hold it: where it slips with mu_s it has mu, as has what
-has just broken away.
+What does not slip has the coefficient mu_s, unless mu_s does not hold it: where it slips with mu_s
+it has mu, as has what has just broken away.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ _SLIPS = 1.0  # [m/s]: any slip that is one
 
 @functools.partial(jit, static_argnums=0)
 def resume(stepper: RadauContact, system: System, state: State, closest, references, holds):
-    """The impact in `state`, of no impulses if there is none; the memory with which motion goes on; and a guess of its
-    modes. `holds`: per group of constraints which of them (n,) have mu_s; empty where all have one coefficient."""
+    """The impact in `state`, of no impulses if there is none; the memory with which motion goes on;
+    and a guess of its modes. `holds`: per group of constraints which of them (n,) have mu_s; empty
+    where all have one coefficient."""
     system = with_mu_s(system, holds) if system.sticks_more else system
     hit, found = impact.meet(system, state, closest, references, stepper.impacts == "sequential")
     memory = radau_contact.steady(stepper.stages, system, hit.state, found)
@@ -45,7 +47,8 @@ def here(system: System, state: State, memory: Memory):
 
 @jit
 def at_rest(system: System, state: State, closest) -> tuple[jax.Array, ...]:
-    """Per group of constraints, which of them (n,) do not slip in `state`; no group where all have one coefficient."""
+    """Per group of constraints, which of them (n,) do not slip in `state`; no group where all have
+    one coefficient."""
     least = NO_SLIP * jnp.sqrt(system.acceleration * system.length)
     return tuple(
         jnp.ones(len(group.bodies), bool) if slip is None else slip <= least
@@ -56,8 +59,9 @@ def at_rest(system: System, state: State, closest) -> tuple[jax.Array, ...]:
 def found(
     stepper: RadauContact, system: System, state: State, closest, references, modes: Modes | None, broke: bool
 ) -> tuple[Impact, Memory, Modes, Modes | None]:
-    """What `resume` says with mu_s for all that it holds; and the `modes` after the event, if they are known, in which
-    nothing sticks that it does not hold. `broke`: whether the event is that something broke away."""
+    """What `resume` says with mu_s for all that it holds; and the `modes` after the event, if they
+    are known, in which nothing sticks that it does not hold. `broke`: whether the event is that
+    something broke away."""
     if not system.sticks_more:
         return *resume(stepper, system, state, closest, references, ()), modes
     holds = list(map(np.asarray, at_rest(system, state, closest)))
@@ -81,7 +85,8 @@ def found(
 
 
 def told_slips(system: System, modes: Modes) -> tuple | None:
-    """For the memory of steps of one stage: slips (n,) [m/s] per group by which these know what sticks in `modes`."""
+    """For the memory of steps of one stage: slips (n,) [m/s] per group by which these know what
+    sticks in `modes`."""
     if not system.sticks_more:
         return None
     return tuple(
@@ -91,8 +96,8 @@ def told_slips(system: System, modes: Modes) -> tuple | None:
 
 
 def broken(system: System, named: Modes, found: Modes, known) -> tuple[jax.Array, Modes]:
-    """Whether () anything that is `named` to stick, by mu_s, slips with that in the modes `found`, if these are `known` ();
-    and `named` without it."""
+    """Whether () anything that is `named` to stick, by mu_s, slips with that in the modes `found`,
+    if these are `known` (); and `named` without it."""
     pairs = [
         (own, own if group.mu_s is None else own & new)
         for group, own, new in zip(system.constraints, named.sticking, found.sticking, strict=True)

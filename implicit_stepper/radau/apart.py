@@ -1,8 +1,9 @@
-"""Contacts of bodies with faces and edges that stay apart in a step: they push nothing, so that the step is solved without
-them, and their closest points are found after it, at the poses of its stages.
+"""Contacts of bodies with faces and edges that stay apart in a step: they push nothing, so that the
+step is solved without them, and their closest points are found after it, at the poses of its
+stages.
 
-Where edges or faces are nearly parallel these jump from corner to corner, and no Newton's method that moves bodies too
-follows them.
+Where edges or faces are nearly parallel these jump from corner to corner, and no Newton's method
+that moves bodies too follows them.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def sharp(system: System) -> bool:
 
 
 def held_apart(system: System, modes: Modes, held, event) -> tuple[jax.Array, ...]:
-    """Which contacts (nc,) of every group these are, in a step whose `modes` are equations, if they are `held` (); not the
-    one whose margin of number `event` () the step ends on."""
+    """Which contacts (nc,) of every group these are, in a step whose `modes` are equations, if they
+    are `held` (); not the one whose margin of number `event` () the step ends on."""
     found, start = [], 0
     for group, touching, active in zip(system.groups, modes.touching, modes.active, strict=False):
         count, width = len(touching), 2 + active.shape[1]
@@ -48,8 +49,8 @@ def held_apart(system: System, modes: Modes, held, event) -> tuple[jax.Array, ..
 
 
 def unknowns_of(problem: StageProblem, which) -> tuple[jax.Array, jax.Array]:
-    """Which unknowns (s n,) are those of the contacts `which` (nc,) of every group, and which of these are no closest
-    points."""
+    """Which unknowns (s n,) are those of the contacts `which` (nc,) of every group, and which of
+    these are no closest points."""
     system, s = problem.system, problem.stages
     rates = jnp.zeros((s, *stage_unknowns.rates_shape(system)), bool)
 
@@ -88,8 +89,8 @@ def left_out(problem: StageProblem, which, residual, linearize, starts):
 
 
 def completed(problem: StageProblem, which, solution: Solution, at: Motion) -> Solution:
-    """The `solution` of what `left_out` left, where bodies are `at` with an axis (s,) in front, with
-    the closest points of the contacts `which`; converged only if these were found."""
+    """The `solution` of what `left_out` left, where bodies are `at` with an axis (s,) in front,
+    with the closest points of the contacts `which`; converged only if these were found."""
     own = stages.split_stages(problem, solution.z[:-1])
     columns, found = with_closest_points(problem, at, own.constraints, which)
     z = stage_unknowns.join(problem.system, own.rates, columns) / stages.unknown_scale(problem)
@@ -110,8 +111,9 @@ def jumped(problem: StageProblem, ahead: Stage, modes: Modes, held):
 
 
 def with_closest_points(problem: StageProblem, at: Motion, constraints, which):
-    """The `constraints` of stages where bodies are `at`, each with an axis (s,) in front, with the closest points there and
-    their slips for the contacts `which` (nc,) of every group; and whether all were found ()."""
+    """The `constraints` of stages where bodies are `at`, each with an axis (s,) in front, with the
+    closest points there and their slips for the contacts `which` (nc,) of every group; and whether
+    all were found ()."""
     system, length = problem.system, problem.scales.length
 
     def at_stage(moving: Motion, constraints):

@@ -1,7 +1,8 @@
 """Bodies between steps, from the stages.
 
-Velocities at the start and at the stages give a polynomial, of an error O(h^(s + 1)); its integral, of one order more, moves
-the bodies. The rates of the stages themselves, which GGL keeps apart from velocities, are of an order less.
+Velocities at the start and at the stages give a polynomial, of an error O(h^(s + 1)); its integral,
+of one order more, moves the bodies. The rates of the stages themselves, which GGL keeps apart from
+velocities, are of an order less.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ def at(trajectory, time: np.ndarray) -> State:
 
 
 def _change(A, basis: list[Polynomial], h, theta, rates, velocities, d: int) -> np.ndarray:
-    """What bodies have moved and turned (m, nb, 6 or 3) at `theta` (m,): the integral of the rates that `velocities` (m,
-    s + 1, nb, 6 or 3) are, and evenly spread what it lacks at the end of the step, which the stages' `rates` say."""
+    """What bodies have moved and turned (m, nb, 6 or 3) at `theta` (m,): the integral of the rates
+    that `velocities` (m, s + 1, nb, 6 or 3) are, and evenly spread what it lacks at the end of the
+    step, which the stages' `rates` say."""
     stages = h[:, None] * np.einsum("ij,mjbw->mibw", A, rates)
     changes = np.concatenate([np.zeros_like(stages[:, :1]), stages], axis=1)
     spins = _spins(changes[..., d:], velocities[..., d:])
@@ -55,7 +57,8 @@ def _change(A, basis: list[Polynomial], h, theta, rates, velocities, d: int) -> 
 
 
 def _turning(turn, spin):
-    """The rate of `turn` for which exp(turn) Q has the angular velocity `spin`, both (3,) or (1,)."""
+    """The rate of `turn` for which exp(turn) Q has the angular velocity `spin`, both (3,) or
+    (1,)."""
     return jnp.linalg.solve(jax.vmap(rotation.angular_velocity, (None, 0), 1)(turn, jnp.eye(len(turn))), spin)
 
 

@@ -1,7 +1,8 @@
-"""Whether bodies that touch in edges or faces meet at other points of these than the closest ones that were found.
+"""Whether bodies that touch in edges or faces meet at other points of these than the closest ones
+that were found.
 
-Of parallel edges every point is closest, and an impact at one of them leaves the bodies turning into each other or apart.
-The gap a moment after it, with the velocities that it left, tells.
+Of parallel edges every point is closest, and an impact at one of them leaves the bodies turning
+into each other or apart. The gap a moment after it, with the velocities that it left, tells.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _SLIGHT = 1e-6  # of sqrt(g L): what rounding makes of a gap, by the moment
 
 
 def meets_elsewhere(system: System, state: State, closest) -> bool:
-    """Whether rigid bodies that touch in `state` at the points `closest`, as `stepper.closest_points` has them, come to
-    overlap at once, faster than loads can make them."""
+    """Whether rigid bodies that touch in `state` at the points `closest`, as
+    `stepper.closest_points` has them, come to overlap at once, faster than loads can make them."""
     return bool(_closing(system, state, closest, closest_points(system, _later(system, state))))
 
 

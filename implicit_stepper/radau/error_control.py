@@ -1,7 +1,8 @@
 """How large a step may be: the free error estimate of the stages, against tolerances with units.
 
-d = V_n - sum_i l_i(0) V_i is how far the stage polynomial, carried back to the start, misses the start's velocity: O(h^s).
-gamma h |d| is of order s + 1, the error of the solution of order 2 s - 1: so the first may be tol^((s + 1)/(2 s - 1)).
+d = V_n - sum_i l_i(0) V_i is how far the stage polynomial, carried back to the start, misses the
+start's velocity: O(h^s). gamma h |d| is of order s + 1, the error of the solution of order 2 s - 1:
+so the first may be tol^((s + 1)/(2 s - 1)).
 """
 
 from __future__ import annotations
@@ -22,18 +23,21 @@ _CALIBRATION = 0.5  # measured on all scenes with an exact solution: docs/benchm
 _GAMMA = {1: 0.5, 2: 0.25, 3: 0.275}
 _SAFETY, _SHRINK, _GROW = 0.9, 0.1, 5.0
 _ENERGY = 10.0  # of tol: energy that may appear or vanish in a run
-_ROUNDINGS = 64  # of positions and energies, that energy in a step may be: the shortest steps are allowed less
+# of positions and energies, that energy in a step may be: the shortest steps are allowed less
+_ROUNDINGS = 64
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """Errors to aim for: `relative` to how far a body has gone, plus `position` [m]; `angle` [rad]. Each in [1e-12, 1e-1]
-    (`position` in units of the scene's length). Velocities follow, with errors of the same size per sqrt(L/g).
+    """Errors to aim for: `relative` to how far a body has gone, plus `position` [m]; `angle` [rad].
+    Each in [1e-12, 1e-1] (`position` in units of the scene's length). Velocities follow, with
+    errors of the same size per sqrt(L/g).
 
-    `energy` [1/s]: energy that may appear or vanish each second, relative to the kinetic energy and sum m g L; left out,
-    10 `relative` in the whole run, which only long runs notice: left alone, some .1 to .6 tol appear or vanish a second. A
-    number tol stands for Tolerance(relative=tol, position=tol L, angle=tol). Raises `ValueError` naming the argument.
+    `energy` [1/s]: energy that may appear or vanish each second, relative to the kinetic energy and
+    sum m g L; left out, 10 `relative` in the whole run, which only long runs notice: left alone,
+    some .1 to .6 tol appear or vanish a second. A number tol stands for Tolerance(relative=tol,
+    position=tol L, angle=tol). Raises `ValueError` naming the argument.
     """
 
     relative: float
@@ -51,7 +55,8 @@ class Tolerance:
 
 
 def resolved(tol: float | Tolerance, system: System, duration: float) -> Tolerance:
-    """For a run of `duration` [s], with all parts in SI units, as floats. Raises `ValueError` for a number out of range."""
+    """For a run of `duration` [s], with all parts in SI units, as floats. Raises `ValueError` for a
+    number out of range."""
     if not isinstance(tol, Tolerance):
         value = number("tol", tol)
         if not LEAST <= value <= LARGEST:
@@ -67,8 +72,9 @@ def resolved(tol: float | Tolerance, system: System, duration: float) -> Toleran
 
 
 def ratio(system: System, tolerance: Tolerance, stages: int, state: State, start, defect, created, h):
-    """Estimate over what is allowed, (), accepted up to 1; `start` (nb, d): where the bodies were at first; `defect` (nb, 6
-    or 3) [m/s, rad/s]; energy `created` (), see `energy.created`: no estimate but an error, of order 2 s - 1 per time."""
+    """Estimate over what is allowed, (), accepted up to 1; `start` (nb, d): where the bodies were
+    at first; `defect` (nb, 6 or 3) [m/s, rad/s]; energy `created` (), see `energy.created`: no
+    estimate but an error, of order 2 s - 1 per time."""
     d, power = system.dimension, (stages + 1) / (2 * stages - 1)
     gone = jnp.linalg.norm(state.position - start, axis=1)
     position = (tolerance.position + tolerance.relative * gone) / system.length

@@ -1,5 +1,5 @@
-"""Steps of the paper's scheme within a run of several stages: where bodies meet in faces, for the forces after an event,
-and across what no smooth step can."""
+"""Steps of the paper's scheme within a run of several stages: where bodies meet in faces, for the
+forces after an event, and across what no smooth step can."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from .radau_contact import Memory, steady
 
 _WARM = 2  # sizes tried from warm starts alone before the ladder is climbed
 _ROUNDINGS = 64  # errors of rounding that a violation gathers
-_SUDDEN = 3.0  # of what gravity and spin change a speed by in a step: bodies that approach faster than that meet
+# of what gravity and spin change a speed by in a step: bodies that approach faster than that meet
+_SUDDEN = 3.0
 _NOTHING = 1e-6  # of m g h: an impulse that only rounding left
 
 
 @dataclasses.dataclass(frozen=True)
 class Series:
-    """Steps of `h` [s]: `records` of them, the state `before` the last one and `after` it, `memory`; the number of `starts`
-    from the ladder, and whether any was solved."""
+    """Steps of `h` [s]: `records` of them, the state `before` the last one and `after` it,
+    `memory`; the number of `starts` from the ladder, and whether any was solved."""
 
     records: list[Record]
     before: State
@@ -46,8 +47,9 @@ class Series:
 
 
 class Known(NamedTuple):
-    """Of the state from which steps begin: the `gaps` (nc,) [m] of its contacts; and where what sticks has a coefficient of
-    its own, the `slips` per group of constraints (n,) [m/s], if not those of its velocities."""
+    """Of the state from which steps begin: the `gaps` (nc,) [m] of its contacts; and where what
+    sticks has a coefficient of its own, the `slips` per group of constraints (n,) [m/s], if not
+    those of its velocities."""
 
     gaps: Any
     slips: tuple | None = None
@@ -66,8 +68,9 @@ def steps(
     tolerance: float,
     count: int,
 ) -> Series:
-    """Up to `count` steps from `state`, of which so much is `known`, certified within `tolerance` and what
-    rounding adds to it, of one of `sizes` [s], the first ones by preference: those before the first that is not solved."""
+    """Up to `count` steps from `state`, of which so much is `known`, certified within `tolerance`
+    and what rounding adds to it, of one of `sizes` [s], the first ones by preference: those before
+    the first that is not solved."""
     for found in _tries(stepper, system, state, known, sizes, tolerance, count):
         if found.solved:
             break
@@ -77,8 +80,9 @@ def steps(
 def _tries(
     stepper, system: System, state: State, known: Known, sizes: Sequence[float], tolerance: float, count: int
 ) -> Iterator[Series]:
-    """Of all `sizes`, with the `starts` so far. The first ones are tried from their warm starts alone before the ladder is
-    climbed for any: where a body pivots it takes seconds for a step whose neighbour in size takes milliseconds."""
+    """Of all `sizes`, with the `starts` so far. The first ones are tried from their warm starts
+    alone before the ladder is climbed for any: where a body pivots it takes seconds for a step
+    whose neighbour in size takes milliseconds."""
     memory, starts = known.told(anew(stepper, system, state, known.gaps)), 0
     for h, climbs in [*((h, False) for h in sizes[:_WARM]), *((h, True) for h in sizes)]:
         allowed = float(tolerance + rounding(system, state.position, state.velocity, h))
@@ -102,8 +106,8 @@ def _series(stepper, system: System, state: State, memory, h, count: int, tolera
 def forces(
     stepper: GeometricallyImplicit, system: System, state: State, known: Known, sizes: Sequence[float], tolerance: float
 ) -> Series:
-    """One step from `state` that leaves its forces, of the first of `sizes` [s] that does. (Of a step that is certified
-    although the solver stalled, the ladder leaves no memory.)"""
+    """One step from `state` that leaves its forces, of the first of `sizes` [s] that does. (Of a
+    step that is certified although the solver stalled, the ladder leaves no memory.)"""
     for found in _tries(stepper, system, state, known, sizes, tolerance, 1):
         if found.solved and remembers(system, found):
             break
@@ -120,13 +124,15 @@ def remembers(system: System, found: Series) -> bool:
 def through(
     stepper: GeometricallyImplicit, system: System, state: State, known: Known, sizes: Sequence[float], tolerance: float
 ) -> Series:
-    """One step through an impact in `state`, which costs a share of the step: of the last of `sizes` [s], ever smaller ones,
-    that is solved from the root of the one before; the first of these is the second size, or else the first. Where faces
-    are nearly flat the ladder is no help for short steps."""
+    """One step through an impact in `state`, which costs a share of the step: of the last of
+    `sizes` [s], ever smaller ones, that is solved from the root of the one before; the first of
+    these is the second size, or else the first. Where faces are nearly flat the ladder is no help
+    for short steps."""
     found = steps(stepper, system, state, known, sizes[1::-1], tolerance, 1)
     for h in [h for h in sizes if h < found.h] if found.solved else ():
         allowed = float(tolerance + rounding(system, state.position, state.velocity, h))
-        guess = known.told(dataclasses.replace(found.memory, gaps=known.gaps))  # the root of another end, but the same start
+        # the root of another end, but the same start
+        guess = known.told(dataclasses.replace(found.memory, gaps=known.gaps))
         after, memory, record = warm(stepper, system, state, guess, h, 1, allowed)
         if not len(record.result):
             break
@@ -135,8 +141,9 @@ def through(
 
 
 def meet(system: System, found: Series) -> bool:
-    """Whether bodies that press on each other after the last step approached each other at these points before it, faster
-    than loads can make them: then they met elsewhere than at one closest point."""
+    """Whether bodies that press on each other after the last step approached each other at these
+    points before it, faster than loads can make them: then they met elsewhere than at one closest
+    point."""
     return bool(sudden(system, found.before, found.after, _last(found), found.h))
 
 
@@ -145,7 +152,8 @@ def sudden(system: System, before: State, after: State, last: Contacts, h):
     """`meet` for the contacts `last` of a step of h [s] from `before` to `after`."""
     numbers, d = contact_bodies(system), system.dimension
     velocity = jnp.concatenate([before.velocity, jnp.zeros((1, before.velocity.shape[1]))])
-    centre = jnp.concatenate([after.position, jnp.zeros((1, d))])  # that of bodies at rest may be any
+    # that of bodies at rest may be any
+    centre = jnp.concatenate([after.position, jnp.zeros((1, d))])
     first, second = numbers.T
     over = jax.vmap(contact.slip_velocities)
     normal, _ = over(geometry_of(last), centre[first], centre[second], velocity[first], velocity[second])
@@ -157,13 +165,15 @@ def sudden(system: System, before: State, after: State, last: Contacts, h):
 
 
 def memory_before(stages: int, system: System, found: Series) -> Memory:
-    """Memory of a motion that goes on from the state before the last step of `found`, with its forces."""
+    """Memory of a motion that goes on from the state before the last step of `found`, with its
+    forces."""
     return remembered(stages, system, found.before, found.after, found.memory, _last(found).gap_start, found.h)
 
 
 @functools.partial(jit, static_argnums=0)
 def remembered(stages: int, system: System, before: State, after: State, memory, gaps, h) -> Memory:
-    """`memory_before` for a step of h [s] from `before`, with `gaps` (nc,) [m], to `after`, with the stepper's `memory`."""
+    """`memory_before` for a step of h [s] from `before`, with `gaps` (nc,) [m], to `after`, with
+    the stepper's `memory`."""
     where, root = ncp.layout(system), memory.history[0]
     unknowns = []
     for index, group in zip(where.unknowns, system.constraints, strict=True):
@@ -185,8 +195,8 @@ def _last(found: Series) -> Contacts:
 
 
 def rounding(system: System, position, velocity, h):
-    """What rounding alone leaves in a certificate of a step of h [s]: the units of speeds and gaps shrink with h, but not
-    their digits. `position` and `velocity` (..., nb, :)."""
+    """What rounding alone leaves in a certificate of a step of h [s]: the units of speeds and gaps
+    shrink with h, but not their digits. `position` and `velocity` (..., nb, :)."""
     acceleration, length = float(system.acceleration), float(system.length)
     speed, gap = acceleration * h, np.sqrt(acceleration * length) * h
     fastest = np.max(np.abs(velocity), axis=(-2, -1)) + speed

@@ -1,5 +1,5 @@
-"""The events of a run: when which contact opened or closed, began to slide or to stick, or passed to another face or
-edge."""
+"""The events of a run: when which contact opened or closed, began to slide or to stick, or passed
+to another face or edge."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from ..model.system import System
 from .event_loop import Taken
 from .stages import Modes
 
-_SAME = 1e-5  # [s]: times of one event; steps of one stage may lie between its landing and its change of modes
+# [s]: times of one event; steps of one stage may lie between its landing and its change of modes
+_SAME = 1e-5
 
 
 class Event(NamedTuple):
-    """At `time` [s], `contact`, in the order of `Scene.add_contact`, "opens", "closes", "slips", "sticks" or "moves": to
-    another face or edge; "wedges" or "jams": see `painleve`. Of a joint, `contact` is its name."""
+    """At `time` [s], `contact`, in the order of `Scene.add_contact`, "opens", "closes", "slips",
+    "sticks" or "moves": to another face or edge; "wedges" or "jams": see `painleve`. Of a joint,
+    `contact` is its name."""
 
     time: float
     contact: int | str
@@ -42,7 +44,8 @@ def event_of(system: System, modes: Modes, time: float, margin: int) -> Event:
 
 
 def found_events(system: System, first: State, steps: Taken, landed: list[Event]) -> list[Event]:
-    """All events in the order of time: changes of modes between steps, and those `landed` on that changed none."""
+    """All events in the order of time: changes of modes between steps, and those `landed` on that
+    changed none."""
     starts = np.concatenate([[np.asarray(first.time)], steps.state.time[:-1]])
     events = []
     for g, group in enumerate(system.constraints):

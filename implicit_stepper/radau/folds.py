@@ -1,13 +1,14 @@
-"""Where a direction of friction ends: bodies that slide along a line or a face of contact and turn on it.
+"""Where a direction of friction ends: bodies that slide along a line or a face of contact and turn
+on it.
 
-Friction without drilling acts at one point, the centre of pressure, whose place s depends on friction, and the slip there on
-the place:
+Friction without drilling acts at one point, the centre of pressure, whose place s depends on
+friction, and the slip there on the place:
 
     y = -mu p_n v / |v|,   v = v_0 + omega_n n x (s - s_0),   s - s_0 linear in y at given poses and velocities
 
-For one state there may be one direction of y or several. As motion goes on, one of them may end together with another, in a
-fold; velocities and positions do not jump, but forces do, to the next direction at which regularised friction would end,
-which turns y towards -v.
+For one state there may be one direction of y or several. As motion goes on, one of them may end
+together with another, in a fold; velocities and positions do not jump, but forces do, to the next
+direction at which regularised friction would end, which turns y towards -v.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ _REFINED = 1e-10  # [rad]
 
 @dataclasses.dataclass(frozen=True)
 class _Line:
-    """A contact that slides on a line or a face, at its centre of pressure: `slip` (2,) [m/s], `spin` () [rad/s] about the
-    normal, forces `p` () [N] and `y` (2,) [N], `mu` (); and what y (2,) and a moment about the normal change in p and in the
-    moments about the tangents, `gives` (3, 3)."""
+    """A contact that slides on a line or a face, at its centre of pressure: `slip` (2,) [m/s],
+    `spin` () [rad/s] about the normal, forces `p` () [N] and `y` (2,) [N], `mu` (); and what y (2,)
+    and a moment about the normal change in p and in the moments about the tangents, `gives` (3,
+    3)."""
 
     slip: np.ndarray
     spin: float
@@ -53,8 +55,8 @@ class _Line:
     gives: np.ndarray
 
     def at(self, angle):
-        """For slips in directions `angle` (k,): p (k,), y (k, 2), how far (k, 2) the centre of pressure moves along the
-        tangents, and the slip there (k, 2)."""
+        """For slips in directions `angle` (k,): p (k,), y (k, 2), how far (k, 2) the centre of
+        pressure moves along the tangents, and the slip there (k, 2)."""
         toward = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
         p, drill = np.full(angle.shape, self.p), np.zeros(angle.shape)
         for _ in range(_SWEEPS):
@@ -67,16 +69,17 @@ class _Line:
         return p, y, place, slip
 
     def turns(self, angle):
-        """How fast (k,) [m/s] regularised friction would turn from `angle` (k,): the slip across it, and as fast as the slip
-        is where that points the other way."""
+        """How fast (k,) [m/s] regularised friction would turn from `angle` (k,): the slip across
+        it, and as fast as the slip is where that points the other way."""
         *_, slip = self.at(angle)
         across = slip[:, 1] * np.cos(angle) - slip[:, 0] * np.sin(angle)
         along = slip[:, 0] * np.cos(angle) + slip[:, 1] * np.sin(angle)
         return np.where(along > 0, across, np.sign(across) * np.hypot(*slip.T))
 
     def next_direction(self) -> float | None:
-        """The direction [rad] of slip to which friction turns from the present one, None where that goes on, as it does
-        where friction would be turned back from both sides as far as `_NEAR`."""
+        """The direction [rad] of slip to which friction turns from the present one, None where that
+        goes on, as it does where friction would be turned back from both sides as far as
+        `_NEAR`."""
         present, found = np.arctan2(-self.y[1], -self.y[0]), []
         for way in (1, -1):
             turns = way * self.turns(present + way * _STEP * np.arange(1, _DIRECTIONS))
@@ -97,8 +100,8 @@ class _Line:
 
 
 def beyond(system: System, point: Point, taken: Taken) -> Memory | None:
-    """The memory with which motion goes on from a `point`, at the end of the steps `taken`, at which a direction of friction
-    ends; None where none does. With joints none is looked for."""
+    """The memory with which motion goes on from a `point`, at the end of the steps `taken`, at
+    which a direction of friction ends; None where none does. With joints none is looked for."""
     h = float(taken.h[-1])
     if system.joints or not system.tilts or h == 0:
         return None
@@ -113,7 +116,8 @@ def beyond(system: System, point: Point, taken: Taken) -> Memory | None:
 
 
 def _turned(system: System, point: Point, tangents, number: int, forces) -> Memory:
-    """The memory of a `point` with the `forces` that `_Line.at` gives in contact `number`, and constant velocities."""
+    """The memory of a `point` with the `forces` that `_Line.at` gives in contact `number`, and
+    constant velocities."""
     p, y, place, slip = (np.asarray(a)[0] for a in forces)
     moved, constraints = place @ np.asarray(tangents), [np.array(own) for own in point.memory.constraints]
     for own, group in zip(constraints, system.groups, strict=False):
@@ -129,7 +133,8 @@ def _turned(system: System, point: Point, tangents, number: int, forces) -> Memo
 
 @jit
 def _lines(system: System, state: State, constraints, modes: Modes, last: Contacts, h) -> dict:
-    """The arguments of `_Line` for every contact, first axis nc, and whether it `slides` on a line or a face."""
+    """The arguments of `_Line` for every contact, first axis nc, and whether it `slides` on a line
+    or a face."""
     count, groups, tangents = system.contact_count, len(system.groups), geometry_of(last).tangents
     touching, sticking = (in_user_order(system, jnp.concatenate(of[:groups])) for of in (modes.touching, modes.sticking))
     axes = [_forbidden(system, state, g, constraints[g][-1], modes.active[g], tangents) for g in range(groups)]
@@ -166,7 +171,8 @@ def _lines(system: System, state: State, constraints, modes: Modes, last: Contac
 
 
 def _forbidden(system: System, state: State, g: int, unknowns, active, tangents):
-    """`tilts.forbidden` (n, 2, 2) for the contacts of a group, by the `tangents` (nc, 2, 3) of all."""
+    """`tilts.forbidden` (n, 2, 2) for the contacts of a group, by the `tangents` (nc, 2, 3) of
+    all."""
     group = system.groups[g]
     if not group.tilts:
         return jnp.zeros((len(group.bodies), 2, 2))
@@ -180,7 +186,8 @@ def _forbidden(system: System, state: State, g: int, unknowns, active, tangents)
 
 
 def _of_bodies(system: System, rows: linear_rows.Rows, on_1, on_2):
-    """Rows (nc, k, 6) of body 1 and body 2 of every contact as rows (nc, k, nb 6) of all moving bodies."""
+    """Rows (nc, k, 6) of body 1 and body 2 of every contact as rows (nc, k, nb 6) of all moving
+    bodies."""
     numbers, nb = np.minimum(np.array(rows.bodies).reshape(-1, 2), system.body_count), system.body_count
     shares = [np.eye(nb + 1)[own][:, :nb] for own in numbers.T]
     parts = [jnp.einsum("cb,ckw->ckbw", share, on) for share, on in zip(shares, (on_1, on_2), strict=True)]

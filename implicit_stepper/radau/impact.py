@@ -1,10 +1,12 @@
-"""What changes at once where motion is not smooth: velocities at an impact, and forces after any event.
+"""What changes at once where motion is not smooth: velocities at an impact, and forces after any
+event.
 
-Both are the contact NCP of a step at fixed poses: with h -> 0, M (V+ - V-) = sum_c W_c^T P_c with 0 <= P_n _|_ W_n V+ >= 0
-and the friction law with V+; and over a short time under the loads, which leaves the forces with which motion goes on.
+Both are the contact NCP of a step at fixed poses: with h -> 0, M (V+ - V-) = sum_c W_c^T P_c with 0
+<= P_n _|_ W_n V+ >= 0 and the friction law with V+; and over a short time under the loads, which
+leaves the forces with which motion goes on.
 
-A compliant contact has no impulse. The normal force -k (psi + tau W_n V) with which it goes on is that of the state: it acts
-as a load does, and bounds the contact's friction.
+A compliant contact has no impulse. The normal force -k (psi + tau W_n V) with which it goes on is
+that of the state: it acts as a load does, and bounds the contact's friction.
 """
 
 from __future__ import annotations
@@ -32,9 +34,10 @@ _SHORT = 1e-6  # of sqrt(L / g): the time over which forces act that motion goes
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Forces:
-    """Constraints in one state. Per group: `unknowns` (n, width + etas) as `stages` has them, with forces [N]; tangents
-    `references` (nc, d) of contacts; `gaps` (nc,) [m] in the order of `Scene.add_contact`; `acceleration`
-    (nb, 6 or 3) under them, and the time `h` [s] over which they were found."""
+    """Constraints in one state. Per group: `unknowns` (n, width + etas) as `stages` has them, with
+    forces [N]; tangents `references` (nc, d) of contacts; `gaps` (nc,) [m] in the order of
+    `Scene.add_contact`; `acceleration` (nb, 6 or 3) under them, and the time `h` [s] over which
+    they were found."""
 
     unknowns: tuple[jax.Array, ...]
     references: tuple[jax.Array, ...]
@@ -46,8 +49,9 @@ class Forces:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Impact:
-    """`state` after it; its `contacts`, with its impulses [N s, N m s] and the slips before it; which of them, and after
-    them which limits of joints, `met` (m,), that is approached; whether it `acts` (), and whether it was solved."""
+    """`state` after it; its `contacts`, with its impulses [N s, N m s] and the slips before it;
+    which of them, and after them which limits of joints, `met` (m,), that is approached; whether it
+    `acts` (), and whether it was solved."""
 
     state: State
     contacts: Contacts
@@ -57,11 +61,12 @@ class Impact:
 
 
 def meet(system: System, state: State, closest, references=None, sequential: bool = False) -> tuple[Impact, Forces]:
-    """Velocities after what touches in `state` has met, all at once or `sequential`, pair after pair, and the forces under
-    which motion goes on, a first guess whether or not they were solved; `closest` and `references` as in
-    `detection.find`."""
-    # the record of the step that ends here has its impact where its own closest points are: on flat spots a further
-    # iteration of Newton's method would move these by more than the certificate's tolerance
+    """Velocities after what touches in `state` has met, all at once or `sequential`, pair after
+    pair, and the forces under which motion goes on, a first guess whether or not they were solved;
+    `closest` and `references` as in `detection.find`."""
+    # the record of the step that ends here has its impact where its own closest points are: on flat
+    # spots a further iteration of Newton's method would move these by more than the certificate's
+    # tolerance
     here = detection.find(system, state, closest, references, recorded=True)
     every, mass = _everything(system, state, here), bodies.mass_matrices(system, state)
     rows, joints = every.rows, joint_rows.joint_rows(system, state, mass)

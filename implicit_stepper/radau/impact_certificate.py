@@ -1,13 +1,15 @@
-"""The certificate of an impact: momenta, and the laws of contact with the velocities after it, from what a run recorded.
+"""The certificate of an impact: momenta, and the laws of contact with the velocities after it, from
+what a run recorded.
 
     M (V+ - V-) = sum_c W_c^T P_c,   0 <= P_n _|_ W_n V+ >= 0 where bodies touch,   maximum dissipation with V+
 
-at fixed poses. Where the impulses are sums of several impacts, of pairs one after another or of the two parts of Poisson's
-law, what holds of sums is asked for: momenta, speeds that part, impulses that press within their cones, and no more energy.
+at fixed poses. Where the impulses are sums of several impacts, of pairs one after another or of the
+two parts of Poisson's law, what holds of sums is asked for: momenta, speeds that part, impulses
+that press within their cones, and no more energy.
 
-Speeds are measured in the fastest at a contact before the impact, impulses in what such a speed takes; of
-slow impacts in a fast motion, in 1e-4 of the speeds of the motion, and of what its own impulses give, as no digits are left
-of less.
+Speeds are measured in the fastest at a contact before the impact, impulses in what such a speed
+takes; of slow impacts in a fast motion, in 1e-4 of the speeds of the motion, and of what its own
+impulses give, as no digits are left of less.
 """
 
 from __future__ import annotations
@@ -37,9 +39,10 @@ _SLOW = 1e-4  # of the speeds of the motion: 1e-10 of that is some 50 roundings 
 def impact_violations(
     system: System, before: State, after: State, contacts: Contacts, pressed=0.0, sums: bool = False
 ) -> dict[str, jax.Array]:
-    """Violations by name of the impact from `before` to `after`, whose impulses are those of `contacts`: "impact" (momenta)
-    and "pose" are (nb,), "energy" (1,), all others (nc,); zero where a law holds. `pressed` (nc,) [N s]: impulses of the
-    step before it, from whose sum with its own these were told. `sums`: the impulses are those of several impacts."""
+    """Violations by name of the impact from `before` to `after`, whose impulses are those of
+    `contacts`: "impact" (momenta) and "pose" are (nb,), "energy" (1,), all others (nc,); zero where
+    a law holds. `pressed` (nc,) [N s]: impulses of the step before it, from whose sum with its own
+    these were told. `sums`: the impulses are those of several impacts."""
     sums = sums or any(group.of_impulses for group in system.groups)
     ends = [mechanics.everywhere(system, before.position, before.orientation, s.velocity) for s in (before, after)]
     turned, fastest, moving = ends[0].rotation[: system.body_count], [], []
@@ -59,7 +62,8 @@ def impact_violations(
     usual = mechanics.length(before.velocity[:, : system.dimension]) + spins
     usual = jnp.max(usual) + jnp.max(jnp.abs(pressed), initial=0.0) / jnp.min(system.mass)
     speed = jnp.maximum(jnp.max(jnp.stack(fastest)), _SLOW * usual)
-    units = scales(system, speed / system.acceleration)  # of the time in which loads would give that speed
+    # of the time in which loads would give that speed
+    units = scales(system, speed / system.acceleration)
     slight = SLIGHT * jnp.sqrt(system.acceleration * system.length)
     laws = [
         jax.vmap(lambda *of: _laws(units, slight, sums, *of))(*of, P) for of, P in zip(moving, units.impulse, strict=False)
@@ -79,8 +83,9 @@ def impact_violations(
 def _laws(
     units, slight, sums: bool, member: ContactGroup, record: Contacts, v_n, v, before, slid, impulse
 ) -> dict[str, jax.Array]:
-    """Violations () of one contact whose bodies have the velocity v_n () and slips v (k,) [m/s] after the impact, and the
-    normal velocity `before` () and slips `slid` (k,) before it; rebounds slower than `slight` () do not happen."""
+    """Violations () of one contact whose bodies have the velocity v_n () and slips v (k,) [m/s]
+    after the impact, and the normal velocity `before` () and slips `slid` (k,) before it; rebounds
+    slower than `slight` () do not happen."""
     if member.restitution is not None and not sums:
         share = -member.restitution * before
         v_n = v_n - jnp.where(share > slight, share, 0.0)
@@ -96,7 +101,8 @@ def _laws(
         "no impulse on an axis without friction": jnp.max(jnp.where(on, 0.0, jnp.abs(record.friction_impulse))) / P,
     }
     rubs = _friction(units, member.mu, P, p_n, y, w)
-    if member.mu_s is not None:  # what slips neither before it nor after has this one, unless that does not hold it
+    # what slips neither before it nor after has this one, unless that does not hold it
+    if member.mu_s is not None:
         slips = (mechanics.length(member.e * slid) + mechanics.length(w)) / units.speed
         held = {name: value + slips for name, value in _friction(units, member.mu_s, P, p_n, y, w).items()}
         better = functools.reduce(jnp.maximum, held.values()) < functools.reduce(jnp.maximum, rubs.values())
@@ -108,7 +114,8 @@ def _laws(
 
 
 def _friction(units, mu, P, p_n, y, w) -> dict[str, jax.Array]:
-    """Violations () of friction with the coefficient `mu` () and the scaled slip `w` (k,) after the impact."""
+    """Violations () of friction with the coefficient `mu` () and the scaled slip `w` (k,) after the
+    impact."""
     sigma = mechanics.length(w)
     F, V = jnp.maximum(P, mu * p_n), jnp.maximum(units.speed, sigma)
     return {

@@ -1,11 +1,12 @@
-"""Velocities after an impact at fixed poses, of all that meets at once or of pair after pair, and the forces after it.
+"""Velocities after an impact at fixed poses, of all that meets at once or of pair after pair, and
+the forces after it.
 
     at once       M (V+ - V-) = G^T Lambda + sum_c W_c^T P_c,   0 <= P_n _|_ v_n+ + e v_n- >= 0
                   or by Poisson first with e = 0, P_c, and then with 0 <= P_e - e P_c _|_ v_n+ >= 0
     sequential    the same of the one that approaches fastest, alone, until none approaches
 
-beside G V+ + g_t = 0 and the friction law. Of a cradle of three balls with e = 1 the first leaves one at -1/3 and two at
-2/3, the second the first two at rest.
+beside G V+ + g_t = 0 and the friction law. Of a cradle of three balls with e = 1 the first leaves
+one at -1/3 and two at 2/3, the second the first two at rest.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from ..model.bodies import State
 from ..model.system import System, compliant
 from ..solvers.cones import Impulses, apgd, coulomb
 
-# Of the fastest speed at a contact, and of sqrt(g L), by which bodies that have come to rest are measured: all that still
-# moves in these is what solvers left.
+# Of the fastest speed at a contact, and of sqrt(g L), by which bodies that have come to rest are
+# measured: all that still moves in these is what solvers left.
 _AT_REST = 1e-12
 _TOLERANCE, _START_ITERATIONS = 1e-12, 200
 _EQUAL = 1e-9  # speeds of approach that differ by this share of them are equal
@@ -40,8 +41,8 @@ _MOST = 10_000  # impacts one after another
 
 
 class Phase(enum.IntEnum):
-    """What is solved for at fixed poses: an impact, or its part in which bodies approach; the part in which they part, by
-    Poisson; and a short time under the loads."""
+    """What is solved for at fixed poses: an impact, or its part in which bodies approach; the part
+    in which they part, by Poisson; and a short time under the loads."""
 
     IMPACT = 0
     EXPANSION = 1
@@ -49,9 +50,9 @@ class Phase(enum.IntEnum):
 
 
 class Everything(NamedTuple):
-    """All that can meet in a state, contacts first and then limits of joints, m in all: their `rows`, of which those of
-    `contacts`; which of them are `touching` (m,) and can have an impulse; which are `soft` (m,); `mu` (m,) and
-    restitutions `shares`."""
+    """All that can meet in a state, contacts first and then limits of joints, m in all: their
+    `rows`, of which those of `contacts`; which of them are `touching` (m,) and can have an impulse;
+    which are `soft` (m,); `mu` (m,) and restitutions `shares`."""
 
     rows: Rows
     contacts: Rows
@@ -62,17 +63,17 @@ class Everything(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Of what met: of the `speed` (m,) of approach with which it parts, Newton; of the `impulse` (m,) before that is the
-    least of its expansion, Poisson; or these themselves [m/s], [N s]."""
+    """Of what met: of the `speed` (m,) of approach with which it parts, Newton; of the `impulse`
+    (m,) before that is the least of its expansion, Poisson; or these themselves [m/s], [N s]."""
 
     speed: jax.Array
     impulse: jax.Array
 
 
 class Poses(NamedTuple):
-    """What does not change as bodies meet: `every` thing that can meet, `joints`, `mass` matrices (nb, w, w), the `fastest`
-    speed () [m/s] at a contact, what approaches at less than `rest` () [m/s] meets nothing, and the time `h` [s] over which
-    forces are found."""
+    """What does not change as bodies meet: `every` thing that can meet, `joints`, `mass` matrices
+    (nb, w, w), the `fastest` speed () [m/s] at a contact, what approaches at less than `rest` ()
+    [m/s] meets nothing, and the time `h` [s] over which forces are found."""
 
     system: System
     state: State
@@ -86,14 +87,14 @@ class Poses(NamedTuple):
 
 
 def at_rest(system: System, fastest):
-    """The speed () [m/s] up to which rounding and the tolerance of solvers move what rests, where the `fastest` () [m/s]
-    at a contact is this."""
+    """The speed () [m/s] up to which rounding and the tolerance of solvers move what rests, where
+    the `fastest` () [m/s] at a contact is this."""
     return _AT_REST * jnp.maximum(fastest, jnp.sqrt(system.acceleration * system.length))
 
 
 def _solve(at: Poses, carry, phase, acting, laws: Shares):
-    """An impact of those that are `acting` (m,) by the `laws`, shares of approach and of impulses, or a short time
-    under the loads: as one loop, which is compiled once."""
+    """An impact of those that are `acting` (m,) by the `laws`, shares of approach and of impulses,
+    or a short time under the loads: as one loop, which is compiled once."""
     system, state, here, every, joints, mass, fastest, rest, h = at
     rows = every.rows
     velocity, before = carry
@@ -132,8 +133,9 @@ def _not_slight(system: System, speed):
 
 
 class Solved(NamedTuple):
-    """The `velocity` (nb, w) after an impact, its `gamma` (m, 1 + k) and the `multipliers` of joints, and whether it was
-    solved, `converged` (); of the time under the loads from there, the same: `after`, `pressing` and `pulls`."""
+    """The `velocity` (nb, w) after an impact, its `gamma` (m, 1 + k) and the `multipliers` of
+    joints, and whether it was solved, `converged` (); of the time under the loads from there, the
+    same: `after`, `pressing` and `pulls`."""
 
     velocity: jax.Array
     gamma: jax.Array
@@ -158,8 +160,8 @@ def at_once(at: Poses) -> Solved:
 
 
 class _Next(NamedTuple):
-    """What is solved for next in a sequence of impacts: a `phase` (), of those that are `acting` (m,), which may be the
-    `rest` (), all that approach slightly."""
+    """What is solved for next in a sequence of impacts: a `phase` (), of those that are `acting`
+    (m,), which may be the `rest` (), all that approach slightly."""
 
     phase: jax.Array
     acting: jax.Array
@@ -181,8 +183,8 @@ def _next(at: Poses, velocity, last: _Next) -> _Next:
 
 
 def one_after_another(at: Poses) -> Solved:
-    """What approaches fastest meets alone, of equals what was added first, until nothing approaches but so slightly that it
-    does not rebound; this meets together."""
+    """What approaches fastest meets alone, of equals what was added first, until nothing approaches
+    but so slightly that it does not rebound; this meets together."""
 
     def proceed(carry):
         _, _, _, ended, count = carry
@@ -227,9 +229,10 @@ def _spring_forces(system: System, here: Nearby, every: Everything, velocity):
 def _impulses(
     system: System, every: Everything, joints: JointRows, velocity, springs, speed, acting, shares: Shares
 ) -> tuple[Impulses, jax.Array]:
-    """The NCP of those that are `acting` (m,), in units of `speed` [m/s], from the `velocity` without contact, and gamma (m,
-    1 + k) [N s]. The normal impulses `springs` (m,) [N s] of compliant contacts are known; where bodies press by more than
-    their shares of impulses, they part with their shares of speeds."""
+    """The NCP of those that are `acting` (m,), in units of `speed` [m/s], from the `velocity`
+    without contact, and gamma (m, 1 + k) [N s]. The normal impulses `springs` (m,) [N s] of
+    compliant contacts are known; where bodies press by more than their shares of impulses, they
+    part with their shares of speeds."""
     rows, mu = every.rows, every.mu
     if not rows.bodies:
         nothing = jnp.zeros((0, 1 + rows.e.shape[1]))

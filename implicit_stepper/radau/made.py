@@ -23,9 +23,10 @@ _COUNTS = ("solves", "inaccurate", "landings", "impacts", "one-stage steps", "co
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What a run leaves: the `first` state and its `gaps` (nc,) [m]; `steps`, NumPy arrays with a first axis, of which the
-    first has no length if the run began with an impact; `events`; `one_stage`, the certificates of steps of the paper's
-    scheme by their number; `counts` of solves by kind; why it stopped early, if it did; and whether it was interrupted."""
+    """What a run leaves: the `first` state and its `gaps` (nc,) [m]; `steps`, NumPy arrays with a
+    first axis, of which the first has no length if the run began with an impact; `events`;
+    `one_stage`, the certificates of steps of the paper's scheme by their number; `counts` of solves
+    by kind; why it stopped early, if it did; and whether it was interrupted."""
 
     first: State
     gaps: np.ndarray
@@ -39,8 +40,9 @@ class Run:
 
 @dataclasses.dataclass
 class Made:
-    """The parts of a `Run` of a method of `stages`, as far as it is: `taken`, its steps piece by piece; `landed`, the events
-    that steps ended on; `hits`, impacts with how many steps came before them."""
+    """The parts of a `Run` of a method of `stages`, as far as it is: `taken`, its steps piece by
+    piece; `landed`, the events that steps ended on; `hits`, impacts with how many steps came before
+    them."""
 
     stages: int
     system: System
@@ -72,7 +74,8 @@ class Made:
         self.landed = [Event(float(self.first.time), names[which], "closes") for which in np.flatnonzero(hit.met)]
 
     def add_impact(self, hit: Impact, modes: Modes) -> None:
-        """Notes an impact at the end of the steps so far: at the start, of one that has no length, with `modes`."""
+        """Notes an impact at the end of the steps so far: at the start, of one that has no length,
+        with `modes`."""
         if not bool(hit.acts):
             return
         self.counts["impacts"] += 1

@@ -1,8 +1,10 @@
-"""Painleve's region, where friction presses a sliding contact down more than its normal force lifts it, and what jams there.
+"""Painleve's region, where friction presses a sliding contact down more than its normal force lifts
+it, and what jams there.
 
     W_n M^-1 (W_n - mu W_t)^T < 0        with W_t along the slip
 
-No force need exist with which the contact slides on, or several do: an impulse may then stop it, without any collision.
+No force need exist with which the contact slides on, or several do: an impulse may then stop it,
+without any collision.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ _SLIGHT = 1e-9  # of sqrt(g L): a slip that is none
 
 
 class _Sliding(NamedTuple):
-    """Of n steps and nc contacts at the velocities with which steps begin: how fast they open, `normal` (n, nc) [m/s]; their
-    scaled slips |w| (n, nc) [m/s]; and the `lift` (n, nc) [1/kg], which is negative in Painleve's region."""
+    """Of n steps and nc contacts at the velocities with which steps begin: how fast they open,
+    `normal` (n, nc) [m/s]; their scaled slips |w| (n, nc) [m/s]; and the `lift` (n, nc) [1/kg],
+    which is negative in Painleve's region."""
 
     normal: np.ndarray
     slip: np.ndarray
@@ -38,7 +41,8 @@ class _Sliding(NamedTuple):
 
 
 def wedges(system: System, first: State, steps: Taken) -> list[Event]:
-    """When contacts come into that region, to within a step: of bodies that no joint holds, whose motion would change it."""
+    """When contacts come into that region, to within a step: of bodies that no joint holds, whose
+    motion would change it."""
     held = {body for group in system.joints for pair in group.bodies for body in pair}
     free = np.array([not held & set(pair.tolist()) for pair in _numbers(system)], bool)
     if not np.any(free) or not len(steps.h):
@@ -53,8 +57,9 @@ def wedges(system: System, first: State, steps: Taken) -> list[Event]:
 
 
 def jams(system: System, first: State, series: Series) -> list[Event]:
-    """Of steps of first order from the state `first`: the beginnings of those in which velocities jump, though nothing
-    approached, and a contact that slid had an impulse. Not told where joints have limits, which may be met."""
+    """Of steps of first order from the state `first`: the beginnings of those in which velocities
+    jump, though nothing approached, and a contact that slid had an impulse. Not told where joints
+    have limits, which may be met."""
     if not system.groups or limits(system):
         return []
     states, contacts = (
@@ -88,7 +93,8 @@ def _numbers(system: System) -> np.ndarray:
 
 
 def _sliding(system: System, velocity, ends, contacts: Contacts) -> _Sliding:
-    """Of steps that begin with the `velocity` (n, nb, 6 or 3), with the geometry in which they end."""
+    """Of steps that begin with the `velocity` (n, nb, 6 or 3), with the geometry in which they
+    end."""
     mu, e = (np.asarray(linear_rows.of_contacts(system, name)) for name in ("mu", "e"))
     normal, tangent, d = np.asarray(contacts.normal), np.asarray(contacts.tangent), system.dimension
     axes = [tangent] if d == 2 else [tangent, np.cross(normal, tangent)]
@@ -117,7 +123,8 @@ def _sliding(system: System, velocity, ends, contacts: Contacts) -> _Sliding:
     slips = [rate(axis) for axis in axes] + ([rate(normal, drills=True)] if d == 3 else [])
     w = e * np.stack(slips, axis=-1)
     size = np.linalg.norm(w, axis=-1)
-    along = -mu[:, None] * e * w / np.where(size > 0, size, 1.0)[..., None]  # friction of a unit of p_n
+    # friction of a unit of p_n
+    along = -mu[:, None] * e * w / np.where(size > 0, size, 1.0)[..., None]
     force = normal + sum(along[..., i, None] * axis for i, axis in enumerate(axes))
     lift = 0.0
     for sign, arm, _, m, inner in sides:

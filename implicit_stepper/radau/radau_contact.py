@@ -1,4 +1,5 @@
-"""Radau IIA with the whole contact NCP at every stage: order five with hard contact, and one stage is the paper's scheme."""
+"""Radau IIA with the whole contact NCP at every stage: order five with hard contact, and one stage
+is the paper's scheme."""
 
 from __future__ import annotations
 
@@ -36,15 +37,17 @@ from .stage_certificate import stage_certificate
 from .stage_jacobian import derivatives, with_h
 from .stages import Modes, StageProblem
 
-_UNIQUE = 1e-6  # least pivot where forces are determined; where they are not, `stage_jacobian` makes it 1e-8
+# least pivot where forces are determined; where they are not, `stage_jacobian` makes it 1e-8
+_UNIQUE = 1e-6
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """Warm start: `rates` (s, nb, 6 or 3) and, per group, `constraints` (s, n, width + etas), the last stages' unknowns with
-    forces [N] in place of impulses; `h` [s] of that step; `references`, per group (nc, d), the last tangents t; `gaps`
-    (nc,) [m], in the order of `Scene.add_contact`."""
+    """Warm start: `rates` (s, nb, 6 or 3) and, per group, `constraints` (s, n, width + etas), the
+    last stages' unknowns with forces [N] in place of impulses; `h` [s] of that step; `references`,
+    per group (nc, d), the last tangents t; `gaps` (nc,) [m], in the order of
+    `Scene.add_contact`."""
 
     rates: jax.Array
     constraints: tuple[jax.Array, ...]
@@ -55,14 +58,17 @@ class Memory:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RadauContact:
-    """`stages` 3, 2 or 1: order 5, 3 or 1 in position and velocity as long as no contact changes its mode, see `stages`.
+    """`stages` 3, 2 or 1: order 5, 3 or 1 in position and velocity as long as no contact changes
+    its mode, see `stages`.
 
-    With `simulate(..., h=h)` steps have one length; those that an impact falls into are refused, solved or not. With
-    `simulate(..., tol=tol)` h is chosen and steps end on events: see `adaptive`. Compliant contacts have no impacts, and
-    obey S (3) at every stage. `tolerance` bounds every residual (dimensionless; 1e-8 to 1e-12), on top of what round-off
-    leaves; `max_iterations` the Jacobians of a start; `friction` as in `GeometricallyImplicit`, which is what `stages=1` is.
-    With `tol`, what meets at one time meets at once, or with `impacts="sequential"` pair after pair, the fastest first.
-    Raises `ValueError` naming the argument."""
+    With `simulate(..., h=h)` steps have one length; those that an impact falls into are refused,
+    solved or not. With `simulate(..., tol=tol)` h is chosen and steps end on events: see
+    `adaptive`. Compliant contacts have no impacts, and obey S (3) at every stage. `tolerance`
+    bounds every residual (dimensionless; 1e-8 to 1e-12), on top of what round-off leaves;
+    `max_iterations` the Jacobians of a start; `friction` as in `GeometricallyImplicit`, which is
+    what `stages=1` is. With `tol`, what meets at one time meets at once, or with
+    `impacts="sequential"` pair after pair, the fastest first. Raises `ValueError` naming the
+    argument."""
 
     normals_at_start: ClassVar[bool] = False
     takes_joints: ClassVar[bool] = True
@@ -90,7 +96,8 @@ class RadauContact:
 
     @property
     def divisible(self) -> bool:
-        """Whether shorter steps may stand for one: several stages leave a polynomial inside the step that they would not."""
+        """Whether shorter steps may stand for one: several stages leave a polynomial inside the
+        step that they would not."""
         return self.stages == 1
 
     @entry_point
@@ -103,8 +110,8 @@ class RadauContact:
 
     @entry_point
     def step(self, system: System, state: State, memory: Any, h) -> StepResult:
-        """One step of h [s] from the continuation of the last stages' polynomials; not solved, it says so in its
-        `result`."""
+        """One step of h [s] from the continuation of the last stages' polynomials; not solved, it
+        says so in its `result`."""
         if self.stages == 1:
             return self.one_stage.step(system, state, memory, h)
         task = free_task(self, system, state, memory, h)
@@ -132,9 +139,9 @@ class RadauContact:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """How to solve a step: of `h` [s]; with the `modes` as equations where it is `held` (); with h such that the margin of
-    number `event` () vanishes at its end, unless that is -1; from the polynomials of `hint` at `offset` () + c h / hint.h;
-    with at most `patience` () Jacobians."""
+    """How to solve a step: of `h` [s]; with the `modes` as equations where it is `held` (); with h
+    such that the margin of number `event` () vanishes at its end, unless that is -1; from the
+    polynomials of `hint` at `offset` () + c h / hint.h; with at most `patience` () Jacobians."""
 
     h: jax.Array
     modes: Modes
@@ -148,9 +155,10 @@ class Task:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """A step of h [s] that was tried; the `modes` at its stages; the `margins` (s, n) of the task's modes; `missed` (nb, 6
-    or 3) [m/s, rad/s], V_n - sum_i l_i(0) V_i: how far the polynomial of the stages' velocities misses the start; energy
-    `created` (), see `energy.created`; `unique` (), whether equations determine all forces."""
+    """A step of h [s] that was tried; the `modes` at its stages; the `margins` (s, n) of the task's
+    modes; `missed` (nb, 6 or 3) [m/s, rad/s], V_n - sum_i l_i(0) V_i: how far the polynomial of the
+    stages' velocities misses the start; energy `created` (), see `energy.created`; `unique` (),
+    whether equations determine all forces."""
 
     step: StepResult
     h: jax.Array
@@ -164,8 +172,9 @@ class Attempt:
 def attempt(
     stepper: RadauContact, system: System, state: State, memory: Memory, task: Task, factors: Factors
 ) -> tuple[Attempt, Factors]:
-    """The step from `state`, after `memory`, that `task` asks for, beginning with the `factors` of a Jacobian of another
-    step; and the last ones. What sticks in the task's modes has the coefficient mu_s."""
+    """The step from `state`, after `memory`, that `task` asks for, beginning with the `factors` of
+    a Jacobian of another step; and the last ones. What sticks in the task's modes has the
+    coefficient mu_s."""
     system = with_mu_s(system, task.modes.sticking) if system.sticks_more else system
     whole = stages.stage_problem(system, state, task.h, memory.references, stepper.stages, stepper.friction)
 
@@ -208,8 +217,9 @@ def attempt(
 
 
 def _starts(problem: StageProblem, task: Task, unique):
-    """The hint's polynomials, their end, and the former with closest points of their own, (k, s n + 1), dimensionless, with
-    h. Forces that are not `unique` () stay what they are, as nothing would correct what polynomials make of them."""
+    """The hint's polynomials, their end, and the former with closest points of their own, (k, s n +
+    1), dimensionless, with h. Forces that are not `unique` () stay what they are, as nothing would
+    correct what polynomials make of them."""
     method, s = radau(problem.stages), problem.stages
     ahead, end = method.basis(task.offset + method.c * problem.h / task.hint.h), np.zeros((s, s))
     end[:, -1] = 1.0
@@ -267,14 +277,14 @@ def steady(count: int, system: System, state: State, found: impact.Forces) -> Me
 
 
 def _per_time(group: Constraint, h):
-    """Factors (width + etas,) that turn a constraint's unknowns in a step of h [s] into those of `Memory`: impulses into
-    forces."""
+    """Factors (width + etas,) that turn a constraint's unknowns in a step of h [s] into those of
+    `Memory`: impulses into forces."""
     return jnp.where(group.forces, 1 / h, 1.0)
 
 
 def at_fractions(problem: StageProblem, memory: Memory, weights, forces):
-    """Rates and constraints of stages, physical, of which stage i has the values sum_j weights[i, j] of the last stages j,
-    or for their forces sum_j forces[i, j]."""
+    """Rates and constraints of stages, physical, of which stage i has the values sum_j weights[i,
+    j] of the last stages j, or for their forces sum_j forces[i, j]."""
     constraints = []
     for group, values in zip(problem.system.constraints, memory.constraints, strict=True):
         # etas, which are no forces, are as far from what they were as rates are from theirs

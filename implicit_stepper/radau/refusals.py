@@ -28,8 +28,8 @@ def refuse_short(system: System, duration: float) -> None:
 
 
 def refuse_overlap(system: System, every: np.ndarray) -> None:
-    """Raises `ValueError` for rigid contacts that overlap at the start, by their gaps `every` (nc,) [m]: parting them would
-    take a speed of depth/h, for every h."""
+    """Raises `ValueError` for rigid contacts that overlap at the start, by their gaps `every` (nc,)
+    [m]: parting them would take a speed of depth/h, for every h."""
     for group in system.groups:
         if group.compliance is not None:
             continue

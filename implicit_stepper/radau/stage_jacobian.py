@@ -1,9 +1,11 @@
-"""The derivative of the NCP of several stages, from one small block per constraint, without its closest points.
+"""The derivative of the NCP of several stages, from one small block per constraint, without its
+closest points.
 
-At a stage, bodies are functions of their rates U_i, of the changes D_i and of the shifts of their momenta; constraints are
-functions of their own unknowns and of the poses and velocities of two bodies. Each is differentiated alone. What the
-closest-point rows of smooth bodies say, da = -K^-1 k_D dD, is put in where their points stand. Stages depend on each other
-only through the changes D_i and through what pushes the bodies, both linear.
+At a stage, bodies are functions of their rates U_i, of the changes D_i and of the shifts of their
+momenta; constraints are functions of their own unknowns and of the poses and velocities of two
+bodies. Each is differentiated alone. What the closest-point rows of smooth bodies say, da = -K^-1
+k_D dD, is put in where their points stand. Stages depend on each other only through the changes D_i
+and through what pushes the bodies, both linear.
 """
 
 from __future__ import annotations
@@ -29,16 +31,18 @@ from ..solvers.static_condensation import Condensed, Local
 from . import stage_unknowns, stages
 from .stages import At, Modes, Stage, StageProblem
 
-# Least curvature that closest-point rows are given here, over the scene's length: where two surfaces are flat, poses say
-# nothing about closest points, but balances do.
+# Least curvature that closest-point rows are given here, over the scene's length: where two
+# surfaces are flat, poses say nothing about closest points, but balances do.
 _CURVATURE = 1e-10
-# By which contacts give way here to what they transmit, dimensionless: where that is not unique, steps leave it as it is.
+# By which contacts give way here to what they transmit, dimensionless: where that is not unique,
+# steps leave it as it is.
 _GIVE = 1e-8
 
 
 class Derivatives(NamedTuple):
-    """Of F by z, `system`; of the rows of the rest by h, `by_h`, and how closest points `follow_h` [1/s]; of the last
-    stage's `margins` (m, rest), `margins_local` (m, a) and `margins_by_h` (m,)."""
+    """Of F by z, `system`; of the rows of the rest by h, `by_h`, and how closest points `follow_h`
+    [1/s]; of the last stage's `margins` (m, rest), `margins_local` (m, a) and `margins_by_h`
+    (m,)."""
 
     system: Condensed
     by_h: jax.Array
@@ -49,8 +53,8 @@ class Derivatives(NamedTuple):
 
 
 class _Stage(NamedTuple):
-    """One stage: its rows of the rest, margins and pushes, dimensionless, by all `_columns` but V; per group K^-1 (nc, na,
-    na); K^-1 k_D (a, b) of all closest points."""
+    """One stage: its rows of the rest, margins and pushes, dimensionless, by all `_columns` but V;
+    per group K^-1 (nc, na, na); K^-1 k_D (a, b) of all closest points."""
 
     rows: jax.Array
     margins: jax.Array
@@ -60,8 +64,8 @@ class _Stage(NamedTuple):
 
 
 class _Bodies(NamedTuple):
-    """Derivatives of what moves, first axis the w components of every body at once: of poses by D; of M T by U and by D; of
-    V by D, with the momenta as they are, and by the momenta."""
+    """Derivatives of what moves, first axis the w components of every body at once: of poses by D;
+    of M T by U and by D; of V by D, with the momenta as they are, and by the momenta."""
 
     pose: Motion
     momenta_by_rates: jax.Array
@@ -77,11 +81,13 @@ def derivatives(problem: StageProblem, z, modes: Modes, held) -> Derivatives:
     each = jax.vmap(functools.partial(_at_stage, problem, modes, held))(whole, radau(problem.stages).seen)
     local = each.follow.shape[1]
     sizes = np.cumsum([z.size // s - local, local, b])
-    turn = problem.h * A[:, :, None] * problem.scales.velocity.reshape(-1)  # dD_i / dU_j, of dimensionless rates
+    # dD_i / dU_j, of dimensionless rates
+    turn = problem.h * A[:, :, None] * problem.scales.velocity.reshape(-1)
     growth = (whole.change / problem.h).reshape(s, b)  # dD_i / dh
 
     def of_all(matrix):
-        """By the rest (s, k, s, own) and the closest points (s, k, s, local) of all stages, and by h (s, k)."""
+        """By the rest (s, k, s, own) and the closest points (s, k, s, local) of all stages, and by
+        h (s, k)."""
         own, closest, change, h = jnp.split(matrix, sizes, axis=-1)
         by_own, by_closest = (jnp.einsum("ikn,ij->ikjn", by, np.eye(s)) for by in (own, closest))
         by_own = by_own.at[..., :b].add(jnp.einsum("ikb,ijb->ikjb", change, turn))
@@ -105,8 +111,8 @@ def derivatives(problem: StageProblem, z, modes: Modes, held) -> Derivatives:
 
 
 def with_h(found: Derivatives, h, event) -> Condensed:
-    """With one more unknown, h in units of `h`, and one more row: the margin of number `event`, or that unknown if it is
-    -1."""
+    """With one more unknown, h in units of `h`, and one more row: the margin of number `event`, or
+    that unknown if it is -1."""
     rest, local = found.system.rest, found.system.local
     edge, edge_local = (
         jnp.concatenate([by, jnp.zeros((1, by.shape[1]))])[event][None] for by in (found.margins, found.margins_local)
@@ -120,8 +126,8 @@ def with_h(found: Derivatives, h, event) -> Condensed:
 
 
 def _columns(system: System) -> list[int]:
-    """How many of what a stage is differentiated by: U; per group, the rest of its constraints' unknowns; per group, their
-    closest points; D; h; and V. Unknowns are dimensionless."""
+    """How many of what a stage is differentiated by: U; per group, the rest of its constraints'
+    unknowns; per group, their closest points; D; h; and V. Unknowns are dimensionless."""
     b = int(np.prod(stage_unknowns.rates_shape(system)))
     local = [len(g.bodies) * g.determined for g in system.constraints]
     rest = [len(g.bodies) * stage_unknowns.width(g) - n for g, n in zip(system.constraints, local, strict=True)]
@@ -163,7 +169,8 @@ def _at_stage(problem: StageProblem, modes: Modes, held, stage: Stage, fraction)
 
 
 def _bodies(problem: StageProblem, stage: Stage, at: At) -> _Bodies:
-    """Bodies depend on themselves alone: one component of all of them is differentiated by at once."""
+    """Bodies depend on themselves alone: one component of all of them is differentiated by at
+    once."""
 
     def moved(rates, change, momenta):
         there = stages.motion(problem, rates, change)
@@ -196,11 +203,12 @@ def _loads(problem: StageProblem, stage: Stage, at: At, moved: _Bodies, fraction
 
 
 def _constraints(problem: StageProblem, held, g: int, of_stage: tuple, at: At, moved: _Bodies, named: Held):
-    """Of a group: derivatives (n, lanes, outputs), see `_lane_counts` and `_outputs`, with the closest points put in; K^-1
-    (n, na, na); K^-1 k_D (n, sides w, na)."""
+    """Of a group: derivatives (n, lanes, outputs), see `_lane_counts` and `_outputs`, with the
+    closest points put in; K^-1 (n, na, na); K^-1 k_D (n, sides w, na)."""
     system, group, (stage, fraction) = problem.system, problem.system.constraints[g], of_stage
     numbers = [np.array(group.bodies)[:, i] for i, moves in enumerate(group.moving) if moves]
-    poses = [jax.tree.map(lambda a, n=n: a[:, n].swapaxes(0, 1), moved.pose) for n in numbers]  # (n, w, ...)
+    # (n, w, ...)
+    poses = [jax.tree.map(lambda a, n=n: a[:, n].swapaxes(0, 1), moved.pose) for n in numbers]
     motions = kinematics.motions_of(system, at.motion, group)
     counts, na = _lane_counts(group, at.momenta.shape[1]), group.determined
     one = np.eye(sum(counts))
@@ -246,7 +254,8 @@ def _constraints(problem: StageProblem, held, g: int, of_stage: tuple, at: At, m
 
 
 def _by_columns(system: System, g: int, found):
-    """(n, outputs, columns) of (n, lanes, outputs): constraints depend on their own unknowns and bodies alone."""
+    """(n, outputs, columns) of (n, lanes, outputs): constraints depend on their own unknowns and
+    bodies alone."""
     group, (_, w) = system.constraints[g], stage_unknowns.rates_shape(system)
     share, shape = incidence.shares(system, group), (len(group.bodies), found.shape[2])
     rest, local, change, h, velocity = jnp.split(found.swapaxes(1, 2), np.cumsum(_lane_counts(group, w))[:-1], axis=2)
@@ -259,8 +268,8 @@ def _by_columns(system: System, g: int, found):
 
 
 def _lane_counts(group: Constraint, w: int) -> list[int]:
-    """How many of what a constraint is differentiated by: the rest of its unknowns, its closest points; changes of its
-    moving bodies; h; and their velocities."""
+    """How many of what a constraint is differentiated by: the rest of its unknowns, its closest
+    points; changes of its moving bodies; h; and their velocities."""
     local, acting = group.determined, w * sum(group.moving)
     return [stage_unknowns.width(group) - local, local, acting, 1, acting]
 

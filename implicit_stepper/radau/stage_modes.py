@@ -27,7 +27,8 @@ def modes_of(problem: StageProblem, ats: At) -> Modes:
 
 
 def margins(problem: StageProblem, ats: At, modes: Modes):
-    """How far (s, n) every half that `modes` name is from being left, dimensionless, >= 0 while it is not."""
+    """How far (s, n) every half that `modes` name is from being left, dimensionless, >= 0 while it
+    is not."""
 
     def stage(at):
         def one(member, impulse, point, named):

@@ -1,4 +1,5 @@
-"""What a step of several stages leaves: contacts at its end and at its stages, and closest points to go on from."""
+"""What a step of several stages leaves: contacts at its end and at its stages, and closest points
+to go on from."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from .stages import At, StageProblem
 
 
 def records(problem: StageProblem, ats: At, gaps, rates) -> Contacts:
-    """The contacts at the end of the step with its impulses, and those at the stages; `gaps` (nc,) at its start."""
+    """The contacts at the end of the step with its impulses, and those at the stages; `gaps` (nc,)
+    at its start."""
     system, s, velocity = problem.system, problem.stages, ats.motion.velocity
     joints = _joints(problem, ats)
     if not system.groups:
@@ -75,7 +77,8 @@ def _joints(problem: StageProblem, ats: At) -> Joints | None:
 
 
 def _with_joints(contacts: Contacts, joints: Joints | None) -> Contacts:
-    """`contacts` of a step with its `joints`: impulses of the step, closures at its end, and those of its stages."""
+    """`contacts` of a step with its `joints`: impulses of the step, closures at its end, and those
+    of its stages."""
     if joints is None:
         return contacts
     share, at_stages = radau(len(joints.closure)).A[-1], dataclasses.replace(contacts.stages.contacts, joints=joints)
@@ -92,7 +95,8 @@ def _no_contacts(system: System, rates, velocity) -> Contacts:
 
 
 def long_forms(system: System, state: State, contacts) -> list:
-    """Per group, the closest-point unknowns (nc, unknowns) in long form of the last of stages' unknowns `contacts`."""
+    """Per group, the closest-point unknowns (nc, unknowns) in long form of the last of stages'
+    unknowns `contacts`."""
 
     def one(member: ContactGroup, unknowns, motion_1, motion_2):
         closest, d = unknowns[: member.pair.unknowns], member.pair.dimension

@@ -1,8 +1,8 @@
 """Where the unknowns of a step of several stages stand in z.
 
-First what poses alone determine, the closest points of smooth bodies, so that linear solves may eliminate it
-(`static_condensation`); then, stage after stage, the rates of all bodies and what is left of every constraint. Rows F(z)
-stand where their unknowns do.
+First what poses alone determine, the closest points of smooth bodies, so that linear solves may
+eliminate it (`static_condensation`); then, stage after stage, the rates of all bodies and what is
+left of every constraint. Rows F(z) stand where their unknowns do.
 """
 
 from __future__ import annotations

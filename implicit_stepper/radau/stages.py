@@ -1,7 +1,9 @@
-"""The mixed NCP of a step with several stages: Chakraborty (10)-(11) at every stage of a Radau IIA method.
+"""The mixed NCP of a step with several stages: Chakraborty (10)-(11) at every stage of a Radau IIA
+method.
 
-Per stage i, with the rates U_i = (x', theta') of all bodies as unknowns beside those of `ncp` for every constraint, and an
-eta for each equation of positions, which keeps it and its rate at zero together, as Gear, Gupta and Leimkuhler (1985) do:
+Per stage i, with the rates U_i = (x', theta') of all bodies as unknowns beside those of `ncp` for
+every constraint, and an eta for each equation of positions, which keeps it and its rate at zero
+together, as Gear, Gupta and Leimkuhler (1985) do:
 
     D_i = h sum_j A_ij U_j     x_i = x + D_i^x     Q_i = exp(D_i^theta) Q     T_i = (x'_i, dexp(D_i^theta) theta'_i)
     pi_i = M(Q_i) T_i - sum_c W_n^T eta_c,i        V_i = M(Q_i)^-1 pi_i
@@ -9,7 +11,8 @@ eta for each equation of positions, which keeps it and its rate at zero together
     momentum    pi_i - pi = sum_j A_ij (h f_j + sum_c W_c(q_j)^T p_c,j)       p_c,j = h times the contact force
     constraints what `Constraint.stage_rows` says with q_i and V_i, its impulses p and its eta
 
-V_i is explicit in the unknowns, which keeps them few. Without eta, one stage would be the paper's step, which `ncp` has.
+V_i is explicit in the unknowns, which keeps them few. Without eta, one stage would be the paper's
+step, which `ncp` has.
 """
 
 from __future__ import annotations
@@ -40,10 +43,11 @@ _ROUNDINGS = 64  # errors of rounding in a gap
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class StageProblem:
-    """Data of one step of h [s] with `stages` stages from `state`; the rest as in `ncp.StepProblem`, but `momentum` is that
-    of `state` alone: loads act at the stages. `scales` may be those of another step. `noise` [m]: what rounding makes of a
-    closed gap, which divided by h would disturb the rows of speeds. `inverse_inertia` as `System.inertia`, in the frames of
-    the bodies."""
+    """Data of one step of h [s] with `stages` stages from `state`; the rest as in
+    `ncp.StepProblem`, but `momentum` is that of `state` alone: loads act at the stages. `scales`
+    may be those of another step. `noise` [m]: what rounding makes of a closed gap, which divided by
+    h would disturb the rows of speeds. `inverse_inertia` as `System.inertia`, in the frames of the
+    bodies."""
 
     stages: int = dataclasses.field(metadata={"static": True})
     friction: str = dataclasses.field(metadata={"static": True})
@@ -60,9 +64,10 @@ class StageProblem:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Modes:
-    """Which half of each complementarity holds, per group: `touching` and `pressed` (nc,), that psi = 0 and that its rate
-    is, or that the force of a compliant contact acts, both; `sticking` (nc,); `active` (nc, pairs), that the inequality
-    carries the normal. With more axes in front: of stages."""
+    """Which half of each complementarity holds, per group: `touching` and `pressed` (nc,), that psi
+    = 0 and that its rate is, or that the force of a compliant contact acts, both; `sticking` (nc,);
+    `active` (nc, pairs), that the inequality carries the normal. With more axes in front: of
+    stages."""
 
     touching: tuple[jax.Array, ...]
     pressed: tuple[jax.Array, ...]
@@ -75,9 +80,9 @@ class Modes:
 
 
 class Stage(NamedTuple):
-    """The unknowns of a stage, physical: rates U_i (nb, 6 or 3); per group, `constraints` (n, width + etas), the unknowns
-    as in `ncp` followed by the etas; with the time [s] and the `change` D_i (nb, 6 or 3) that the rates of all stages
-    give."""
+    """The unknowns of a stage, physical: rates U_i (nb, 6 or 3); per group, `constraints` (n, width
+    + etas), the unknowns as in `ncp` followed by the etas; with the time [s] and the `change` D_i
+    (nb, 6 or 3) that the rates of all stages give."""
 
     time: jax.Array
     rates: jax.Array
@@ -86,8 +91,8 @@ class Stage(NamedTuple):
 
 
 class At(NamedTuple):
-    """What a stage's unknowns say: its time [s]; the `motion` of all bodies, with V_i; T_i and pi_i (nb, 6 or 3); per group
-    of constraints what `Constraint.point` says, with the axis (n,)."""
+    """What a stage's unknowns say: its time [s]; the `motion` of all bodies, with V_i; T_i and pi_i
+    (nb, 6 or 3); per group of constraints what `Constraint.point` says, with the axis (n,)."""
 
     time: jax.Array
     motion: Motion
@@ -111,7 +116,8 @@ def split_stages(problem: StageProblem, z) -> Stage:
 
 
 def as_stages(problem: StageProblem, rates, constraints) -> Stage:
-    """All stages of physical rates (s, nb, 6 or 3) and, per group, constraints (s, n, width + etas)."""
+    """All stages of physical rates (s, nb, 6 or 3) and, per group, constraints (s, n, width +
+    etas)."""
     method = radau(problem.stages)
     change = problem.h * jnp.einsum("ij,jbw->ibw", method.A, rates)
     return Stage(problem.state.time + problem.h * method.seen, rates, change, constraints)
@@ -187,8 +193,8 @@ def velocities(problem: StageProblem, orientation, momenta):
 
 
 def rows_and_pushes(problem: StageProblem, stage: Stage, at: At, modes: Modes, held):
-    """Of one stage: rows of the bodies (nb, 6 or 3), pi_i - pi; per group, rows of the constraints (n, width + etas); and
-    what pushes the bodies (nb, 6 or 3) [N s, N m s] in h."""
+    """Of one stage: rows of the bodies (nb, 6 or 3), pi_i - pi; per group, rows of the constraints
+    (n, width + etas); and what pushes the bodies (nb, 6 or 3) [N s, N m s] in h."""
     system = problem.system
     pushed, rows = problem.h * loads(problem, stage.time, at.motion), []
 
@@ -203,9 +209,9 @@ def rows_and_pushes(problem: StageProblem, stage: Stage, at: At, modes: Modes, h
 
 
 def residual(problem: StageProblem, z, modes: Modes, held) -> tuple[jax.Array, At, jax.Array]:
-    """F (s n,) at z (s n,), both dimensionless; what the unknowns say, with an axis (s,) in front; and what pushes the
-    bodies in h (s, nb, 6 or 3) [N s, N m s]. Where `held` (), complementarities are the equations of the halves that
-    `modes` name."""
+    """F (s n,) at z (s n,), both dimensionless; what the unknowns say, with an axis (s,) in front;
+    and what pushes the bodies in h (s, nb, 6 or 3) [N s, N m s]. Where `held` (), complementarities
+    are the equations of the halves that `modes` name."""
     stages = split_stages(problem, z)
     ats = jax.vmap(functools.partial(at_stage, problem))(stages)
     own, rows, pushed = jax.vmap(lambda stage, at: rows_and_pushes(problem, stage, at, modes, held))(stages, ats)

@@ -1,4 +1,5 @@
-"""`simulate` with chosen steps: when they must end, their certificate, and the trajectory that they make."""
+"""`simulate` with chosen steps: when they must end, their certificate, and the trajectory that they
+make."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ _OF_POINTS = ("closest points", "tangent")  # violations that have no unit of sp
 
 
 def stops(system: System, state: State, end: float, switches: Sequence[float]) -> list[float]:
-    """Times [s] after that of `state` at which a step must end, in order; `end` is the last. Raises `ValueError` for
-    switches that are no times, and for loads that jump at others."""
+    """Times [s] after that of `state` at which a step must end, in order; `end` is the last. Raises
+    `ValueError` for switches that are no times, and for loads that jump at others."""
     times = vector("switches", switches, len(switches)) if len(switches) else np.zeros(0)
     start = float(state.time)
     for i, function in enumerate(system.wrench_functions):
@@ -55,11 +56,13 @@ def _load(function: Callable, position, orientation, velocity, time):
 
 
 def violations(stepper: RadauContact, system: System, run: Run) -> dict[str, np.ndarray]:
-    """Violations by name of all steps, each an array (n, bodies or contacts). Whether motion is smooth within a step has
-    been judged by the estimate of its error, of which an impact would be a part."""
+    """Violations by name of all steps, each an array (n, bodies or contacts). Whether motion is
+    smooth within a step has been judged by the estimate of its error, of which an impact would be a
+    part."""
     states, parts, sums = _states(run), [], stepper.impacts == "sequential"
     for first in range(0, len(run.steps.h), CHUNK):
-        index = np.minimum(np.arange(first, first + CHUNK), len(run.steps.h) - 1)  # one program for any number of steps
+        # one program for any number of steps
+        index = np.minimum(np.arange(first, first + CHUNK), len(run.steps.h) - 1)
         begun = jax.tree.map(lambda a, first=first: a[first], states)
         chunk = jax.tree.map(lambda a, index=index: a[index], (run.steps.state, run.steps.contacts, run.steps.h))
         own = certificates(stepper, system, begun, *chunk)
@@ -80,13 +83,14 @@ def violations(stepper: RadauContact, system: System, run: Run) -> dict[str, np.
 
 
 def impacts(steps: Taken) -> np.ndarray:
-    """The numbers of the `steps` that end with an impact, after which velocities are not those of the last stage."""
+    """The numbers of the `steps` that end with an impact, after which velocities are not those of
+    the last stage."""
     return np.flatnonzero(np.any(steps.state.velocity != steps.contacts.stages.velocity[:, -1], axis=(1, 2)))
 
 
 def impact(states: State, steps: Taken, step: int) -> tuple[State, State, Contacts, np.ndarray]:
-    """Of the impact at the end of a `step`: states before and after it; its contacts, with its impulses; and the impulses
-    (nc,) [N s] of the motion before it, from which these are told."""
+    """Of the impact at the end of a `step`: states before and after it; its contacts, with its
+    impulses; and the impulses (nc,) [N s] of the motion before it, from which these are told."""
     last, after, contacts = (
         jax.tree.map(operator.itemgetter(i), t) for t, i in ((states, step), (states, step + 1), (steps.contacts, step))
     )
@@ -113,7 +117,8 @@ def _states(run: Run) -> State:
 
 
 def trajectory(stepper: RadauContact, system: System, run: Run, tolerance: float, on_failure: str) -> Trajectory:
-    """The trajectory of `run`, up to the first step that is not certified. Raises `StepError` where it stopped early."""
+    """The trajectory of `run`, up to the first step that is not certified. Raises `StepError` where
+    it stopped early."""
     found = violations(stepper, system, run)
     worst = np.max([np.max(v, axis=1, initial=0.0) for v in found.values()], axis=0)
     states = _states(run)

@@ -1,7 +1,9 @@
-"""Many scenes at once that differ in numbers: one after another on each core, every one as if it were alone.
+"""Many scenes at once that differ in numbers: one after another on each core, every one as if it
+were alone.
 
-Scenes go through one compiled program in blocks of `_BLOCK`, whatever the size of the batch, and within a block one after
-another. So no scene waits for another's iterations, and no result depends on its place."""
+Scenes go through one compiled program in blocks of `_BLOCK`, whatever the size of the batch, and
+within a block one after another. So no scene waits for another's iterations, and no result depends
+on its place."""
 
 from __future__ import annotations
 
@@ -42,10 +44,11 @@ _NOT_NEGATIVE = ("mu", "e_t", "e_o", "e_r", "compliance", "dissipation_time")
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """B scenes after the same time; NumPy arrays. `end`: states with a first axis of B; `result` (B,), for each a `Result`,
-    of its first step that was not solved, where its `end` is that before it; `steps` (B,), solved and certified ones;
-    `violation` (B,), the largest of all certificates; `helped` (B,), which needed the whole fallback sequence. `seconds`
-    and `cpu_seconds` [s] that the steps took, compiling left out."""
+    """B scenes after the same time; NumPy arrays. `end`: states with a first axis of B; `result`
+    (B,), for each a `Result`, of its first step that was not solved, where its `end` is that before
+    it; `steps` (B,), solved and certified ones; `violation` (B,), the largest of all certificates;
+    `helped` (B,), which needed the whole fallback sequence. `seconds` and `cpu_seconds` [s] that
+    the steps took, compiling left out."""
 
     end: State
     result: np.ndarray
@@ -75,14 +78,17 @@ def simulate_batch(
     states: State | None = None,
     progress: bool | None = None,
 ) -> Batch:
-    """Steps of h [s] for `duration` [s] of scenes that differ from `scene` in `parameters`, by name arrays whose first axis
-    is the scene's number (see `parameters.names`), and in their first `states`, with that axis.
+    """Steps of h [s] for `duration` [s] of scenes that differ from `scene` in `parameters`, by name
+    arrays whose first axis is the scene's number (see `parameters.names`), and in their first
+    `states`, with that axis.
 
-    On a CPU every core steps scenes of its own, on the devices that JAX has in turn. A scene's result depends on nothing
-    but the scene, to the bit. Each step must converge and pass its certificate within 1e-10; a scene in which one does not
-    is run again from the start with the whole fallback sequence, and if that fails too, it is flagged and the rest is kept.
-    That bodies do not pass through each other between the poses of a step, only `simulate` checks. Raises `ValueError` for
-    unknown names, first axes that differ, and a `duration` that is no multiple of h.
+    On a CPU every core steps scenes of its own, on the devices that JAX has in turn. A scene's
+    result depends on nothing but the scene, to the bit. Each step must converge and pass its
+    certificate within 1e-10; a scene in which one does not is run again from the start with the
+    whole fallback sequence, and if that fails too, it is flagged and the rest is kept. That bodies
+    do not pass through each other between the poses of a step, only `simulate` checks. Raises
+    `ValueError` for unknown names, first axes that differ, and a `duration` that is no multiple of
+    h.
     """
     if not isinstance(stepper, GeometricallyImplicit):
         raise ValueError(f"`stepper` = {stepper!r} has no batches: use GeometricallyImplicit().")
@@ -121,7 +127,8 @@ def _compiled(stepper, system: System, start: State, block, h: float, device) ->
 
 
 def _values(system: System, start: State, parameters: Mapping[str, Any], states: State | None) -> dict[str, np.ndarray]:
-    """Arrays by name, all with the same first axis and, from the second on, what `parameters.changed` takes."""
+    """Arrays by name, all with the same first axis and, from the second on, what
+    `parameters.changed` takes."""
     values = {name: np.asarray(value, float) for name, value in parameters.items()}
     if states is not None:
         both = {"position", "orientation", "velocity"} & set(values)
@@ -188,7 +195,8 @@ def _run(stepper, system: System, start: State, block, h, steps):
 
 
 def _helped(stepper, system: System, start: State, values, h: float, steps: int, found):
-    """`found`, with the scenes in it that failed run again on the host by the whole fallback sequence."""
+    """`found`, with the scenes in it that failed run again on the host by the whole fallback
+    sequence."""
     state, result, number, worst = found
     helped = result != Result.SOLVED
     for i in np.flatnonzero(helped):

@@ -1,8 +1,8 @@
 """Files from which a run goes on after its process was killed, to the bits of a run that was not.
 
-A file holds what the next step depends on, what was recorded so far, and what the run was asked for, by which another run's
-is told. It is written aside and renamed, so that a kill leaves the one before. Reading makes nothing but arrays, numbers
-and the package's own records."""
+A file holds what the next step depends on, what was recorded so far, and what the run was asked
+for, by which another run's is told. It is written aside and renamed, so that a kill leaves the one
+before. Reading makes nothing but arrays, numbers and the package's own records."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ _NUMPY = {"_reconstruct", "scalar", "ndarray", "dtype", "_frombuffer"}
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint that cannot be read, belongs to another run, or cannot be written. Where a run ended by it, `trajectory`
-    holds all its steps, and `state` the one after them, to `start` from."""
+    """A checkpoint that cannot be read, belongs to another run, or cannot be written. Where a run
+    ended by it, `trajectory` holds all its steps, and `state` the one after them, to `start`
+    from."""
 
     def __init__(self, message: str, *, trajectory=None, state=None):
         super().__init__(message)
@@ -44,7 +45,8 @@ class CheckpointError(RuntimeError):
 
 
 def _named(function) -> str:
-    """A load in words that are the same in another process: a `Wrench` by its formulas, others by their place."""
+    """A load in words that are the same in another process: a `Wrench` by its formulas, others by
+    their place."""
     if dataclasses.is_dataclass(function):
         return repr(function)
     of = function if inspect.isroutine(function) else type(function)
@@ -52,7 +54,8 @@ def _named(function) -> str:
 
 
 def asked_of(system: System, state: State, stepper, numbers: Mapping[str, Any]) -> dict[str, str]:
-    """What a run is asked for, by name: digests of its scene and start, its settings, and what decides about bits."""
+    """What a run is asked for, by name: digests of its scene and start, its settings, and what
+    decides about bits."""
     functions = [None if f is None else _named(f) for f in system.wrench_functions]
     pairs = [(g.bodies, g.moving, g.numbers, g.pair.first.name, g.pair.second.name) for g in system.groups]
     device = jax.devices()[0]
@@ -73,13 +76,15 @@ def _digest(leaves, names) -> str:
 
 
 class Checkpoint:
-    """Of a run `asked` for what it is: writes to `path`, None for nowhere, when `every` [s] have passed since the last."""
+    """Of a run `asked` for what it is: writes to `path`, None for nowhere, when `every` [s] have
+    passed since the last."""
 
     def __init__(self, path: str | os.PathLike | None, every: float, asked: Mapping[str, str]):
         self.path, self.every, self.asked = None if path is None else Path(path), every, dict(asked)
         self._next = time.monotonic() + every
         if self.path is not None and self.path.exists():
-            read(self.path, self.asked, "`checkpoint`")  # another run's, or no checkpoint: refused, not overwritten
+            # another run's, or no checkpoint: refused, not overwritten
+            read(self.path, self.asked, "`checkpoint`")
 
     def offer(self, kept: Callable[[], Mapping[str, Any]]) -> None:
         """Writes what `kept` gives if it is time to. Raises `CheckpointError` where it cannot."""
@@ -95,7 +100,8 @@ class Checkpoint:
 
 
 def write(path: Path, asked: Mapping[str, str], kept: Mapping[str, Any]) -> None:
-    """A file with `kept`, a tree of the package's records. Raises `OSError`, and leaves what was there."""
+    """A file with `kept`, a tree of the package's records. Raises `OSError`, and leaves what was
+    there."""
     kept = jax.tree.map(lambda a: np.asarray(a) if isinstance(a, jax.Array) else a, dict(kept))
     payload = pickle.dumps(kept, protocol=5)
     header = {"format": _MAGIC, "asked": dict(asked), "size": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
@@ -106,7 +112,8 @@ def write(path: Path, asked: Mapping[str, str], kept: Mapping[str, Any]) -> None
 
 
 def read(path: str | os.PathLike, asked: Mapping[str, str], argument: str = "`resume`") -> dict[str, Any]:
-    """What was kept in the file of a run `asked` for the same. Raises `CheckpointError`, which says what differs."""
+    """What was kept in the file of a run `asked` for the same. Raises `CheckpointError`, which says
+    what differs."""
     name = f"{argument} = {str(path)!r}"
     try:
         first, _, payload = Path(path).read_bytes().partition(b"\n")
@@ -134,7 +141,8 @@ class _Reader(pickle.Unpickler):
     """Makes arrays, and records and numbers of this package, and nothing else."""
 
     def find_class(self, module: str, name: str):
-        """The class of that name, if it is one that checkpoints have. Raises `CheckpointError` for others."""
+        """The class of that name, if it is one that checkpoints have. Raises `CheckpointError` for
+        others."""
         top = module.partition(".")[0]
         if top == "numpy" and name in _NUMPY:
             return getattr(importlib.import_module(module), name)

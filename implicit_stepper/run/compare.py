@@ -1,4 +1,5 @@
-"""Several time-steppers on one scene, at several steps: errors, orders, gaps, energies, artifacts and cost in one table."""
+"""Several time-steppers on one scene, at several steps: errors, orders, gaps, energies, artifacts
+and cost in one table."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ Reference = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 @dataclasses.dataclass(frozen=True)
 class Adaptive:
-    """A method of `compare` that chooses its steps such that their error is near `tol`, as `simulate` does."""
+    """A method of `compare` that chooses its steps such that their error is near `tol`, as
+    `simulate` does."""
 
     stepper: Stepper
     tol: float
@@ -43,15 +45,16 @@ class Adaptive:
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One method at one h [s], of an `Adaptive` one the mean step, over all steps; NaN where it did not get to the end, as
-    less time compares with nothing.
+    """One method at one h [s], of an `Adaptive` one the mean step, over all steps; NaN where it did
+    not get to the end, as less time compares with nothing.
 
-    error [m] and velocity_error [m/s]: largest distance of a body's centre, and of its velocity, from the reference; order:
-    of `error` against the next larger h; gap [m]: largest distance from 0 among contacts that carry; penetration [m];
-    energy: largest error of the kinetic energy over the largest kinetic energy of the reference; predicted [m], measured
-    [m]: the gap at which the method's own equations hold carrying contacts, and the one they have; iterations: mean a
-    step; seconds: a step, of a compiled program; failure: why and when the method stopped, or ""; tol: that of an
-    `Adaptive` method, or NaN.
+    error [m] and velocity_error [m/s]: largest distance of a body's centre, and of its velocity,
+    from the reference; order: of `error` against the next larger h; gap [m]: largest distance from
+    0 among contacts that carry; penetration [m]; energy: largest error of the kinetic energy over
+    the largest kinetic energy of the reference; predicted [m], measured [m]: the gap at which the
+    method's own equations hold carrying contacts, and the one they have; iterations: mean a step;
+    seconds: a step, of a compiled program; failure: why and when the method stopped, or ""; tol:
+    that of an `Adaptive` method, or NaN.
     """
 
     method: str
@@ -95,8 +98,8 @@ HEADER = f"{_line(_COLUMNS)}\n{_line(['---'] * len(_COLUMNS))}"
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """`entries`, method after method, the largest h first; `trajectories` by (method, h), or (method, tol) of an `Adaptive`
-    one, as far as each got; the `reference`."""
+    """`entries`, method after method, the largest h first; `trajectories` by (method, h), or
+    (method, tol) of an `Adaptive` one, as far as each got; the `reference`."""
 
     entries: tuple[Entry, ...]
     trajectories: Mapping[tuple[str, float], Trajectory]
@@ -107,8 +110,8 @@ class Comparison:
         return "\n".join([HEADER, *(entry.row() for entry in self.entries)])
 
     def save(self, folder: str | Path) -> None:
-        """Writes comparison.csv with all digits, comparison.md, and every trajectory as METHOD-h=H.npz, or METHOD.npz of an
-        `Adaptive` one, with "-" for ":"."""
+        """Writes comparison.csv with all digits, comparison.md, and every trajectory as
+        METHOD-h=H.npz, or METHOD.npz of an `Adaptive` one, with "-" for ":"."""
         folder = Path(folder)
         with replaced(folder / "comparison.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
@@ -123,7 +126,8 @@ class Comparison:
 
 
 class ComparisonInterrupted(KeyboardInterrupt):
-    """Ctrl-C in `compare`; `comparison` has the runs until then, and the one that was interrupted as far as it got."""
+    """Ctrl-C in `compare`; `comparison` has the runs until then, and the one that was interrupted
+    as far as it got."""
 
     def __init__(self, comparison: Comparison, count: int):
         done = sum(not entry.failure.startswith(_INTERRUPTED) for entry in comparison.entries)
@@ -141,13 +145,14 @@ def compare(
     progress: bool | None = None,
     report: Callable[[Entry], None] | None = None,
 ) -> Comparison:
-    """Runs every stepper at every h [s], and every `Adaptive` one once, for `duration` [s] and measures it against
-    `reference`.
+    """Runs every stepper at every h [s], and every `Adaptive` one once, for `duration` [s] and
+    measures it against `reference`.
 
-    `reference` is a function of times, or a trajectory that has all of them, as one of chosen steps does. A method that
-    refuses the scene or loses a step is named in its entry, and the others go on. `report` is called with each entry as soon
-    as it is there; `progress` is as in `simulate`. Ctrl-C raises `ComparisonInterrupted`, which carries the comparison so
-    far. Raises `ValueError` for bad arguments.
+    `reference` is a function of times, or a trajectory that has all of them, as one of chosen steps
+    does. A method that refuses the scene or loses a step is named in its entry, and the others go
+    on. `report` is called with each entry as soon as it is there; `progress` is as in `simulate`.
+    Ctrl-C raises `ComparisonInterrupted`, which carries the comparison so far. Raises `ValueError`
+    for bad arguments.
     """
     if not isinstance(scene, Scene):
         raise ValueError(f"`scene` = {scene!r} must be a Scene.")
@@ -270,7 +275,8 @@ def _order(before, now) -> float:
 
 
 def _sampled(trajectory: Trajectory) -> Reference:
-    """The reference that a trajectory is: at all times, or at its own if it has nothing between them."""
+    """The reference that a trajectory is: at all times, or at its own if it has nothing between
+    them."""
     own, shortest = trajectory.time, np.min(np.diff(trajectory.time))
 
     def between(times):

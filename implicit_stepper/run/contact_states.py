@@ -1,4 +1,5 @@
-"""What every contact of a run does at the end of every step: open, stick, impending slip, or slip; and when that changes."""
+"""What every contact of a run does at the end of every step: open, stick, impending slip, or slip;
+and when that changes."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ _KINDS = {"open": "opens", "stick": "sticks", "slip": "slips"}
 
 
 class ContactStates(NamedTuple):
-    """`states` (n, nc), "open", "stick", "impending" or "slip", of the n steps of a run, in the order of
-    `Scene.add_contact`; and `changes`, when they are others than in the step before, to within that step."""
+    """`states` (n, nc), "open", "stick", "impending" or "slip", of the n steps of a run, in the
+    order of `Scene.add_contact`; and `changes`, when they are others than in the step before, to
+    within that step."""
 
     states: np.ndarray
     changes: tuple[Event, ...]
@@ -29,10 +31,11 @@ class ContactStates(NamedTuple):
 def contact_states(scene: Scene, trajectory: Trajectory) -> ContactStates:
     """Of a `trajectory` of `scene`, by any stepper, from the forces and slips that it recorded.
 
-    A contact without a normal force is open. One that slips faster than rounding slips, and so does one without friction;
-    of the others those whose friction is at its bound, mu p_n (mu_s p_n where it has one and held on by it) in the
-    ellipsoid, are about to slip, "impending". Steps of no
-    length, which are impacts, have the state before them. Raises `ValueError` for a trajectory of another scene.
+    A contact without a normal force is open. One that slips faster than rounding slips, and so does
+    one without friction; of the others those whose friction is at its bound, mu p_n (mu_s p_n where
+    it has one and held on by it) in the ellipsoid, are about to slip, "impending". Steps of no
+    length, which are impacts, have the state before them. Raises `ValueError` for a trajectory of
+    another scene.
     """
     system, _ = scene.build()
     contacts, h = trajectory.contacts, np.broadcast_to(trajectory.h, len(trajectory))[:, None]
@@ -55,7 +58,8 @@ def contact_states(scene: Scene, trajectory: Trajectory) -> ContactStates:
 
 
 def states_of(system: System, contacts: Contacts, h: np.ndarray) -> np.ndarray:
-    """Of `contacts` with a first axis n, of steps of `h` (n,) [s]: "open", "stick", "impending" or "slip" (n, nc)."""
+    """Of `contacts` with a first axis n, of steps of `h` (n,) [s]: "open", "stick", "impending" or
+    "slip" (n, nc)."""
     mu, e = (np.asarray(linear_rows.of_contacts(system, name)) for name in ("mu", "e"))
     p_n, sigma = np.asarray(contacts.normal_impulse), np.asarray(contacts.sigma)
     mu = mu if contacts.mu is None else np.asarray(contacts.mu)

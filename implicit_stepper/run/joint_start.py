@@ -1,4 +1,5 @@
-"""What joints and rebounds ask of a run before it begins: a stepper that knows them, and velocities that joints allow."""
+"""What joints and rebounds ask of a run before it begins: a stepper that knows them, and velocities
+that joints allow."""
 
 from __future__ import annotations
 
@@ -20,9 +21,10 @@ _ROUNDED = 1e-6  # of the fastest speed: less is a matter of rounded input
 
 
 def check_joints(stepper: Stepper, system: System, state: State, fixed: bool, h: float = 0.0) -> None:
-    """Raises `ValueError` for a stepper without joints or static friction that the scene has, for limits in steps of one
-    length that cannot meet them (`fixed`), and for a `state` whose velocities would tear a joint; by more than
-    steps of first order of `h` [s], at whose ends positions hold, leave, if it may be one that such a run left."""
+    """Raises `ValueError` for a stepper without joints or static friction that the scene has, for
+    limits in steps of one length that cannot meet them (`fixed`), and for a `state` whose
+    velocities would tear a joint; by more than steps of first order of `h` [s], at whose ends
+    positions hold, leave, if it may be one that such a run left."""
     faces = any(not group.pair.smooth for group in system.groups)
     if fixed or not isinstance(stepper, RadauContact):
         refuse_static_friction(stepper, system)

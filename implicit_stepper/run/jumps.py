@@ -1,4 +1,5 @@
-"""Where functions of time jump: loads that chosen steps must end at, and motions that nothing can follow."""
+"""Where functions of time jump: loads that chosen steps must end at, and motions that nothing can
+follow."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _JUMP = 1e-6  # of a function's range, over a time of 2^-40 of a sample: no cont
 
 
 def refuse_jumps(system: System, state: State, end: float) -> None:
-    """Raises `ValueError` for a joint whose motion jumps between the time of `state` and `end` [s]."""
+    """Raises `ValueError` for a joint whose motion jumps between the time of `state` and `end`
+    [s]."""
     for group in system.joints:
         motions = kinematics.motions_of(system, state, group)
         for i, number in enumerate(group.numbers):
@@ -48,7 +50,8 @@ def _depends(function: Callable) -> bool:
 def jump_of(function: Callable, start: float, end: float, known: np.ndarray) -> float | None:
     """A time [s] at which `function` jumps, of times (n,), other than those `known`."""
     edges = np.union1d(np.linspace(start, end, _SAMPLES), known)
-    nudge = 1e-12 * max(abs(start), abs(end))  # a known jump is at the edge of an interval, on one of its two sides
+    # a known jump is at the edge of an interval, on one of its two sides
+    nudge = 1e-12 * max(abs(start), abs(end))
     left, right = edges[:-1] + nudge, edges[1:] - nudge
     values = np.asarray(function(jnp.asarray(np.concatenate([left, right]))))
     change = np.max(np.abs(values[len(left) :] - values[: len(left)]), axis=1)

@@ -6,7 +6,8 @@ import json
 
 import numpy as np
 
-# of contacts and joints: what each is called, the property of its view, its axes beside step and contact, and its unit
+# of contacts and joints: what each is called, the property of its view, its axes beside step and
+# contact, and its unit
 _CONTACT = (
     ("gap", "gap", (), "m"),
     ("force", "force", ("axis",), "N"),
@@ -20,8 +21,9 @@ _JOINT = (("joint_force", "force", ("axis",), "N"), ("joint_moment", "moment", (
 
 
 def dataset(run):
-    """The `xarray.Dataset` of a `Trajectory`. States have the axis `time`; what belongs to steps has the axis `step`, with
-    the coordinate `end` [s]. Forces act on the second body, and are means over a step. Raises `ImportError` without xarray.
+    """The `xarray.Dataset` of a `Trajectory`. States have the axis `time`; what belongs to steps
+    has the axis `step`, with the coordinate `end` [s]. Forces act on the second body, and are means
+    over a step. Raises `ImportError` without xarray.
     """
     try:
         import xarray

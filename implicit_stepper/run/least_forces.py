@@ -1,12 +1,14 @@
-"""Of forces that are not unique, the least ones: contact and joint impulses of a finished run, distributed anew.
+"""Of forces that are not unique, the least ones: contact and joint impulses of a finished run,
+distributed anew.
 
-Bodies that rest on more supports than are needed move in one way, and share forces in many. Of all impulses x in the cones
-of friction that give the bodies the same momenta, A x = b, those of least norm are a projection, and by duality
+Bodies that rest on more supports than are needed move in one way, and share forces in many. Of all
+impulses x in the cones of friction that give the bodies the same momenta, A x = b, those of least
+norm are a projection, and by duality
 
     x = proj_K(A^T nu),      A proj_K(A^T nu) = b
 
-which Newton's method solves from nu = (A A^T)^+ b. There proj_K is mostly the identity, and the pseudo-inverse the answer. A
-contact that slips keeps its direction, p_n >= 0 times (1, -mu w/|w|).
+which Newton's method solves from nu = (A A^T)^+ b. There proj_K is mostly the identity, and the
+pseudo-inverse the answer. A contact that slips keeps its direction, p_n >= 0 times (1, -mu w/|w|).
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ _ITERATIONS = 100
 
 
 class _Cone(NamedTuple):
-    """What one contact may do: its columns of x, and the unit direction (m,) of one that slips, or mu of one that sticks."""
+    """What one contact may do: its columns of x, and the unit direction (m,) of one that slips, or
+    mu of one that sticks."""
 
     columns: np.ndarray
     direction: np.ndarray | None
@@ -49,13 +52,15 @@ class _Cone(NamedTuple):
 def least_forces(
     scene: Scene, stepper: Stepper, trajectory: Trajectory, *, weights: Sequence[float] | None = None, tolerance=1e-10
 ) -> Trajectory:
-    """The `trajectory` of `scene` by `stepper` with impulses of contacts and joints whose squares add up to least, angles
-    of joints counted as lengths; with `weights` (nc,), mu_i N_i for example, those of contact i divided by its weight.
-    States are as they were. Every step passes the stepper's certificate within `tolerance` again.
+    """The `trajectory` of `scene` by `stepper` with impulses of contacts and joints whose squares
+    add up to least, angles of joints counted as lengths; with `weights` (nc,), mu_i N_i for
+    example, those of contact i divided by its weight. States are as they were. Every step passes
+    the stepper's certificate within `tolerance` again.
 
-    Raises `ValueError` for steps of several stages or parts, for compliant contacts, for joints with friction, limits,
-    motors or springs, for weights that are not positive, and where a step has no such impulses that pass: `Convex`, whose
-    regularised forces are unique, may be such a stepper.
+    Raises `ValueError` for steps of several stages or parts, for compliant contacts, for joints
+    with friction, limits, motors or springs, for weights that are not positive, and where a step
+    has no such impulses that pass: `Convex`, whose regularised forces are unique, may be such a
+    stepper.
     """
     system, _ = scene.build()
     _refuse(system, trajectory)

@@ -1,4 +1,5 @@
-"""Where a run comes from: its scene, its settings, and the versions that made it, for figures that are to be made again."""
+"""Where a run comes from: its scene, its settings, and the versions that made it, for figures that
+are to be made again."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from ..scene.scene import Scene
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """`scene`: its description, or of a saved run its text, None where no file can hold it; `settings` of `simulate`, with
-    the stepper in words; `versions` by package."""
+    """`scene`: its description, or of a saved run its text, None where no file can hold it;
+    `settings` of `simulate`, with the stepper in words; `versions` by package."""
 
     scene: SceneDescription | str | None
     settings: dict[str, Any]
@@ -53,7 +54,8 @@ def origin_of(scene: Scene, stepper, **settings) -> Origin:
 
 
 def with_origin(origin: Origin, run: Callable, *arguments):
-    """The trajectory that `run` gives, or that the error that it raises carries, with its origin."""
+    """The trajectory that `run` gives, or that the error that it raises carries, with its
+    origin."""
     try:
         return dataclasses.replace(run(*arguments), origin=origin)
     except (StepError, Interrupted) as stop:

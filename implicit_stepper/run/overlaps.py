@@ -1,7 +1,8 @@
-"""Bodies that overlap though they should not: declared pairs at the start, undeclared pairs in a run.
+"""Bodies that overlap though they should not: declared pairs at the start, undeclared pairs in a
+run.
 
-The contact conditions of a first step part a declared pair that overlaps, at the speed depth / h. Of an
-undeclared pair nothing is ever asked; that its bodies come to overlap is mostly an omission.
+The contact conditions of a first step part a declared pair that overlaps, at the speed depth / h.
+Of an undeclared pair nothing is ever asked; that its bodies come to overlap is mostly an omission.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ class OverlapWarning(UserWarning):
 
 
 def check_start(scene: Scene, system: System, closest, h: float) -> None:
-    """Warns of rigid contacts that overlap before a first step of h [s], `closest` as `closest_points` of a
-    stepper gives it. Raises `ValueError` for one that is deeper than half of the way into a body."""
+    """Warns of rigid contacts that overlap before a first step of h [s], `closest` as
+    `closest_points` of a stepper gives it. Raises `ValueError` for one that is deeper than half of
+    the way into a body."""
     depths = np.zeros(system.contact_count)
     for group, unknowns in zip(system.groups, closest, strict=True):
         if group.compliance is None:
@@ -73,13 +75,15 @@ def _room(part: Part) -> float:
 
 
 class Undeclared:
-    """Pairs of bodies without a contact or a joint, looked at once a chunk of steps; each is warned of once."""
+    """Pairs of bodies without a contact or a joint, looked at once a chunk of steps; each is warned
+    of once."""
 
     def __init__(self, scene: Scene, system: System):
         self.names, self.parts = system.names, scene.body_parts()
         free = np.triu(np.ones((len(self.names), len(self.names)), bool), 1)
         free[system.body_count :] = False  # of two fixed bodies
-        free &= np.array([len(own) > 0 for own in self.parts])  # the inertial frame is in nobody's way
+        # the inertial frame is in nobody's way
+        free &= np.array([len(own) > 0 for own in self.parts])
         for group in system.constraints:  # joined bodies may overlap
             low, high = np.sort(np.array(group.bodies), axis=1).T
             free[low, high] = False
@@ -106,7 +110,8 @@ class Undeclared:
             self._look_closer(tuple(pair), position, orientation)
 
     def _look_closer(self, pair: tuple[int, int], position, orientation) -> None:
-        """At the states in which balls around the two bodies overlap: where they do most, and a few others."""
+        """At the states in which balls around the two bodies overlap: where they do most, and a few
+        others."""
         near = self._apart(pair, position, orientation)
         steps = np.flatnonzero(near < 0)
         chosen = steps[np.linspace(0, steps.size - 1, _LOOKS).astype(int)] if steps.size else steps
@@ -124,7 +129,8 @@ class Undeclared:
             self.clear[pair] = where, _CLEAR * min(heights)
 
     def _apart(self, pair: tuple[int, int], position, orientation) -> np.ndarray:
-        """At least how far (n,) [m] two bodies are apart; of overlapping balls around them it is negative."""
+        """At least how far (n,) [m] two bodies are apart; of overlapping balls around them it is
+        negative."""
         for endless, other in (pair, pair[::-1]):
             if np.isinf(self.reach[endless]) and np.isfinite(self.reach[other]):
                 places = (position[:, endless], orientation[:, endless], position[:, other])
@@ -136,7 +142,8 @@ class Undeclared:
         """By how much [m] points of two bodies can have moved since they were seen apart."""
         before, total = self.clear.get(pair, (where, 0.0))[0], 0.0
         for body, (place, turn), (old_place, old_turn) in zip(pair, where, before, strict=True):
-            turned = np.linalg.norm(poses.matrices(turn) - poses.matrices(old_turn))  # of the axes: at least the chord
+            # of the axes: at least the chord
+            turned = np.linalg.norm(poses.matrices(turn) - poses.matrices(old_turn))
             total += np.linalg.norm(place - old_place) + (turned * self.reach[body] if turned > 0 else 0.0)
         return total
 
@@ -152,7 +159,8 @@ class Undeclared:
 
 
 def _above(part: Part, position, orientation, points) -> np.ndarray:
-    """At least how far (n,) [m] `points` (n, d) are from a part of bodies in n poses: f / |grad f| of a convex f."""
+    """At least how far (n,) [m] `points` (n, d) are from a part of bodies in n poses: f / |grad f|
+    of a convex f."""
     of, theta = part.shape.shape_class, np.asarray(part.shape.theta)
     jet = compile_jet(of.expressions, of.dimension, of.parameters, backend="numpy")
     turn = poses.matrices(orientation)
@@ -168,8 +176,8 @@ def _placed(part: Part, position, orientation) -> Part:
 
 
 def users_line() -> int:
-    """For `warnings.warn`: how many calls up is the line that called this package, decorators of its
-    functions left out."""
+    """For `warnings.warn`: how many calls up is the line that called this package, decorators of
+    its functions left out."""
     frame, level = sys._getframe(1), 1
     ours = __package__.partition(".")[0], "contextlib"
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:

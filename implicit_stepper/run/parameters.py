@@ -1,4 +1,5 @@
-"""Numbers of a scene by name, to be set or differentiated by: of bodies, contacts, shapes, and the first state."""
+"""Numbers of a scene by name, to be set or differentiated by: of bodies, contacts, shapes, and the
+first state."""
 
 from __future__ import annotations
 
@@ -28,8 +29,9 @@ def names(system: System) -> list[str]:
 
 
 def read(system: System, start: State, name: str):
-    """The present value, of the shape that `changed` takes: as `System` and `State` have it; of contacts (nc,) in the order
-    of `Scene.add_contact`; "shape of NAME" (k,), the parameters of a body's shape. Raises `ValueError`."""
+    """The present value, of the shape that `changed` takes: as `System` and `State` have it; of
+    contacts (nc,) in the order of `Scene.add_contact`; "shape of NAME" (k,), the parameters of a
+    body's shape. Raises `ValueError`."""
     _known(system, name)
     if name in _SYSTEM:
         return jnp.asarray(getattr(system, name))
@@ -42,7 +44,8 @@ def read(system: System, start: State, name: str):
 
 
 def changed(system: System, start: State, values: Mapping[str, object]) -> tuple[System, State]:
-    """The same with other `values` by name, each of the shape that `read` gives or broadcast to it. Raises `ValueError`."""
+    """The same with other `values` by name, each of the shape that `read` gives or broadcast to it.
+    Raises `ValueError`."""
     for name, value in values.items():
         now = read(system, start, name)
         value = jnp.broadcast_to(jnp.asarray(value, float), now.shape)

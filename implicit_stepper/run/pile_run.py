@@ -24,7 +24,8 @@ from .overlaps import OverlapWarning, users_line
 from .trajectory import Trajectory, assembled
 
 _MANY = 200  # pairs that may touch, from which on they are found step by step
-_ROUNDED, _DEEPEST = 1e-6, 0.5  # depths at the start: of the scene's length, and of the ball in the smaller part
+# depths at the start: of the scene's length, and of the ball in the smaller part
+_ROUNDED, _DEEPEST = 1e-6, 0.5
 
 
 def finds_pairs(scene: Scene, stepper) -> bool:
@@ -130,7 +131,8 @@ def _trajectory(catalog: Catalog, system: System, start: State, done: list[Done]
     parts = len(catalog.body)
     pressed = [step.pairs[step.contacts.normal_impulse > 0] for step in done]
     pairs = np.concatenate([*pressed, np.zeros((0, 2), int)])
-    pairs = pairs[np.sort(np.unique(pairs @ np.array([parts, 1]), return_index=True)[1])]  # as they first touched
+    # as they first touched
+    pairs = pairs[np.sort(np.unique(pairs @ np.array([parts, 1]), return_index=True)[1])]
     keys = pairs @ np.array([parts, 1])
     order = np.argsort(keys)
     widths = [step.contacts for step in done if len(step.pairs)]

@@ -1,7 +1,7 @@
 """The error of a run of fixed steps, estimated from a second one with half the step.
 
-With an error that falls as h^p, x_h - x_{h/2} is 1 - 2^-p of the error of x_h (Richardson, 1911). Twice the difference
-is that error at first order, and up to twice as much at higher orders.
+With an error that falls as h^p, x_h - x_{h/2} is 1 - 2^-p of the error of x_h (Richardson, 1911).
+Twice the difference is that error at first order, and up to twice as much at higher orders.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ _FACTOR = 2.0  # 1 / (1 - 2^-1)
 
 @dataclasses.dataclass(frozen=True)
 class ErrorEstimate:
-    """How far a run of fixed steps is from the motion, by `simulate(..., estimate_error=True)`: time (m,) [s], and at these
-    times of every moving body, (m, nb), the errors of `position` [m], `angle` [rad], `velocity` [m/s] and `spin` [rad/s].
+    """How far a run of fixed steps is from the motion, by `simulate(..., estimate_error=True)`:
+    time (m,) [s], and at these times of every moving body, (m, nb), the errors of `position` [m],
+    `angle` [rad], `velocity` [m/s] and `spin` [rad/s].
 
-    An estimate holds where halving the step halves the error. Where it does not, as h is too long for the motion or small
-    differences grow in it, the estimate is large, and says no more than that."""
+    An estimate holds where halving the step halves the error. Where it does not, as h is too long
+    for the motion or small differences grow in it, the estimate is large, and says no more than
+    that."""
 
     time: np.ndarray
     position: np.ndarray
@@ -38,7 +40,8 @@ class ErrorEstimate:
 
 
 def estimate(run, half) -> ErrorEstimate:
-    """Of the trajectory `run`, from `half`, a trajectory with half its steps, at the times that both have."""
+    """Of the trajectory `run`, from `half`, a trajectory with half its steps, at the times that
+    both have."""
     nodes = np.searchsorted(half.time, run.time - np.min(run.h) / 8)
     nodes = nodes[nodes < len(half.time)]
     n, d = len(nodes), run.position.shape[-1]

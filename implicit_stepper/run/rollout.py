@@ -1,4 +1,5 @@
-"""Steps of one length as one pure function of JAX, for programs that differentiate them, or run many at once."""
+"""Steps of one length as one pure function of JAX, for programs that differentiate them, or run
+many at once."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ CERTIFIED = 1e-10  # the bound of certificates that `simulate` has unless it is 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Rollout:
-    """n steps: `states` with a first axis of n + 1, the start first; `contacts` with one of n; `result` (n,), for each a
-    `Result`; `violation` (n,), the largest of its certificate, dimensionless. After a step that is not SOLVED, states and
-    contacts are NaN."""
+    """n steps: `states` with a first axis of n + 1, the start first; `contacts` with one of n;
+    `result` (n,), for each a `Result`; `violation` (n,), the largest of its certificate,
+    dimensionless. After a step that is not SOLVED, states and contacts are NaN."""
 
     states: State
     contacts: Contacts
@@ -45,16 +46,18 @@ def rollout(
     memory: Any = None,
     economical: bool = False,
 ) -> Rollout:
-    """`steps` steps of h [s] of `system` from `start`, as `Scene.build` gives both: the steps of `simulate`.
+    """`steps` steps of h [s] of `system` from `start`, as `Scene.build` gives both: the steps of
+    `simulate`.
 
-    A pure function of `system`, `start` and h: `jit`, `vmap`, `grad`, `jacfwd`, `jvp`, `vjp` work, and second derivatives.
-    Put it into a compiled function. Derivatives are those of the converged steps (docs/derivatives.md); one that does not
-    exist is NaN. Steps that their warm start does not solve are tried from cuts, which leaves about one of 10^4 that
-    `simulate` solves: those are NOT_CONVERGED, and all after them NaN. A step that is not certified within 1e-10 is
-    NOT_CERTIFIED. That bodies do not pass through each other between the poses of a step, only `simulate` checks.
-    `memory`: that of `stepper.init` for `start`, if it is known, which is half of the compile time. `economical`: reverse
-    mode keeps about 2 sqrt(steps) states instead of what it needs of every step, and runs every step
-    twice. Raises `ValueError` for bad arguments.
+    A pure function of `system`, `start` and h: `jit`, `vmap`, `grad`, `jacfwd`, `jvp`, `vjp` work,
+    and second derivatives. Put it into a compiled function. Derivatives are those of the converged
+    steps (docs/derivatives.md); one that does not exist is NaN. Steps that their warm start does
+    not solve are tried from cuts, which leaves about one of 10^4 that `simulate` solves: those are
+    NOT_CONVERGED, and all after them NaN. A step that is not certified within 1e-10 is
+    NOT_CERTIFIED. That bodies do not pass through each other between the poses of a step, only
+    `simulate` checks. `memory`: that of `stepper.init` for `start`, if it is known, which is half
+    of the compile time. `economical`: reverse mode keeps about 2 sqrt(steps) states instead of what
+    it needs of every step, and runs every step twice. Raises `ValueError` for bad arguments.
     """
     if not isinstance(stepper, GeometricallyImplicit):
         raise ValueError(f"`stepper` = {stepper!r} has no rollouts: use GeometricallyImplicit().")
@@ -91,8 +94,8 @@ def _violation(stepper, system: System, states: State, contacts: Contacts, h):
 
 
 def _economical(one: Callable, begun, _, length: int):
-    """`lax.scan` of `length` steps, which keeps the carry of some sqrt(length) of them, and computes the rest again from
-    these for reverse mode."""
+    """`lax.scan` of `length` steps, which keeps the carry of some sqrt(length) of them, and
+    computes the rest again from these for reverse mode."""
     size = math.isqrt(length - 1) + 1
     segments = -(-length // size)
     empty = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(one, begun, None)[1])

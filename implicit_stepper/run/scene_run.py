@@ -41,8 +41,9 @@ def run_scene(
     estimate_error: bool = False,
     **other,
 ) -> Trajectory:
-    """Runs `scene` by its `run` settings, of which `other` replaces some, for instance h=.001 or duration=2. Raises
-    `ValueError` where there are none, or where they are wrong, and what `simulate` raises."""
+    """Runs `scene` by its `run` settings, of which `other` replaces some, for instance h=.001 or
+    duration=2. Raises `ValueError` where there are none, or where they are wrong, and what
+    `simulate` raises."""
     settings = given(scene, **other)
     more: dict[str, Any] = {}
     if settings.certificate_tolerance is not None:
@@ -62,8 +63,9 @@ def run_scene(
 
 
 def given(scene: Scene, **other) -> RunSettings:
-    """The run settings of a scene, with `other` in place of some. A step `h` takes the place of a tolerance, and `tol` of a
-    step; another `stepper` leaves the settings of the first one out. Raises `ValueError`."""
+    """The run settings of a scene, with `other` in place of some. A step `h` takes the place of a
+    tolerance, and `tol` of a step; another `stepper` leaves the settings of the first one out.
+    Raises `ValueError`."""
     known = [field.name for field in dataclasses.fields(RunSettings)]
     wrong = [name for name in other if name not in known]
     if wrong:
@@ -84,7 +86,8 @@ def given(scene: Scene, **other) -> RunSettings:
 
 
 def stepper_of(settings: RunSettings) -> Stepper:
-    """The stepper that the settings name. Raises `ValueError` for names and settings that there are not."""
+    """The stepper that the settings name. Raises `ValueError` for names and settings that there are
+    not."""
     name = settings.stepper or ("GeometricallyImplicit" if settings.tol is None else "RadauContact")
     if name not in STEPPERS:
         raise ValueError(f"`stepper` = {name!r:.60}: there are {', '.join(STEPPERS)}.")

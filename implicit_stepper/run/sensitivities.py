@@ -27,13 +27,14 @@ _SAME = 1e-8  # of the largest number: how far the steps may be from those of th
 def sensitivities(
     scene: Scene, stepper: GeometricallyImplicit, trajectory: Trajectory, parameters: Sequence[str]
 ) -> dict[str, State]:
-    """d(state)/d(parameter) along a `trajectory` of `scene`, by name: a `State` of arrays (n + 1, ..., *shape of the
-    parameter), time among them.
+    """d(state)/d(parameter) along a `trajectory` of `scene`, by name: a `State` of arrays (n + 1,
+    ..., *shape of the parameter), time among them.
 
-    `parameters`: names that `parameters.names` lists, as "mass", "mu", "velocity" (of the start) or "shape of ball"; and
-    "h". The steps are taken again, from the trajectory's first state. A derivative that does not exist is NaN. Raises
-    `ValueError` for bad arguments and steps of several lengths, and `StepError` where a step of the trajectory is not solved
-    by a rollout, or leads elsewhere than the trajectory.
+    `parameters`: names that `parameters.names` lists, as "mass", "mu", "velocity" (of the start) or
+    "shape of ball"; and "h". The steps are taken again, from the trajectory's first state. A
+    derivative that does not exist is NaN. Raises `ValueError` for bad arguments and steps of
+    several lengths, and `StepError` where a step of the trajectory is not solved by a rollout, or
+    leads elsewhere than the trajectory.
     """
     if not isinstance(stepper, GeometricallyImplicit):
         raise ValueError(f"`stepper` = {stepper!r} has no derivatives: use a run of GeometricallyImplicit().")
@@ -64,7 +65,8 @@ def sensitivities(
 
 
 def _agree(states: State, result: np.ndarray, trajectory: Trajectory, start: State) -> None:
-    """Raises `StepError` unless all steps were solved, and lead where those of the `trajectory` do."""
+    """Raises `StepError` unless all steps were solved, and lead where those of the `trajectory`
+    do."""
     if np.any(result != Result.SOLVED):
         step, why = int(np.argmax(result != Result.SOLVED)), Result(int(result[np.argmax(result != Result.SOLVED)]))
         what = f"step {step} needs starts that a rollout does not have, or is not certified: {why.message}"

@@ -1,7 +1,9 @@
-"""All solutions of one step of first order of a few contacts: friction can leave none but an impulsive one, or several.
+"""All solutions of one step of first order of a few contacts: friction can leave none but an
+impulsive one, or several.
 
-Each contact is open, sticks, or slips: at the poses after free flight, each choice for all contacts is a linear problem, and
-its answer the start of Newton's method for the step itself. Of slips in space the direction is found by iteration, from six.
+Each contact is open, sticks, or slips: at the poses after free flight, each choice for all contacts
+is a linear problem, and its answer the start of Newton's method for the step itself. Of slips in
+space the direction is found by iteration, from six.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ _CERTIFIED = 1e-10
 
 
 class Solution(NamedTuple):
-    """A solution of a step: the `states` (nc,) of its contacts, "open", "stick", "impending" or "slip"; the `state` after it
-    and its `contacts`, as `GeometricallyImplicit` records them."""
+    """A solution of a step: the `states` (nc,) of its contacts, "open", "stick", "impending" or
+    "slip"; the `state` after it and its `contacts`, as `GeometricallyImplicit` records them."""
 
     states: tuple[str, ...]
     state: State
@@ -48,12 +50,14 @@ class Solution(NamedTuple):
 
 
 def solutions(scene: Scene, h: float, start: State | None = None) -> tuple[Solution, ...]:
-    """All certified solutions of the step of h [s] of `GeometricallyImplicit` from the start of a `scene`, or from `start`.
+    """All certified solutions of the step of h [s] of `GeometricallyImplicit` from the start of a
+    `scene`, or from `start`.
 
-    Where friction is large against the lever of a contact there may be several, or only one of an impulse that stops the
-    body (Painleve). In the plane all are found whose contacts do what they do at the poses after free flight, which for a
-    small h are all; in space slips are searched from six directions. Raises `ValueError` for more than four contacts,
-    compliant ones, those with a `mu_s`, and joints.
+    Where friction is large against the lever of a contact there may be several, or only one of an
+    impulse that stops the body (Painleve). In the plane all are found whose contacts do what they
+    do at the poses after free flight, which for a small h are all; in space slips are searched from
+    six directions. Raises `ValueError` for more than four contacts, compliant ones, those with a
+    `mu_s`, and joints.
     """
     system, first = jax.device_put(scene.build())
     state, h = first if start is None else start, positive("h", h)
@@ -86,8 +90,8 @@ def _moved(state: State, velocity, h) -> State:
 
 @functools.partial(jit, once=True)
 def _frozen(system: System, state: State, h):
-    """After the step without contact: closest points; rows; and for `_choices` N (n, n), r (nc, 1 + k), mu (nc,) and e (nc,
-    k), with n = nc (1 + k)."""
+    """After the step without contact: closest points; rows; and for `_choices` N (n, n), r (nc, 1 +
+    k), mu (nc,) and e (nc, k), with n = nc (1 + k)."""
     free = _free(system, state, h)
     closest = tuple(detection.cold_closest(system, free))
     here = detection.find(system, free, closest)
@@ -151,7 +155,8 @@ def _linear(N, r, mu, e, directions):
 
 @functools.partial(jit, static_argnums=0)
 def _polished(stepper, system: System, state: State, memory, closest, rows: Rows, gamma, h):
-    """The step by Newton's method from the impulses `gamma` (nc, 1 + k), and the largest violation of its certificate."""
+    """The step by Newton's method from the impulses `gamma` (nc, 1 + k), and the largest violation
+    of its certificate."""
     free = _free(system, state, h)
     velocity = free.velocity + _gained(system, free, rows, gamma)
     moved = _moved(state, velocity, h)

@@ -11,9 +11,10 @@ from ..runtime.files import replaced
 
 
 def write_csv(trajectory, path: str | os.PathLike) -> None:
-    """A trajectory as .csv, a line per time, units in the header. Forces are impulses divided by h, so they are means over
-    the step that ends at the line's time; the cells of contacts are empty on the first line, and those of forces in a step
-    of h = 0, which is nothing but an impact. Raises `OSError`."""
+    """A trajectory as .csv, a line per time, units in the header. Forces are impulses divided by h,
+    so they are means over the step that ends at the line's time; the cells of contacts are empty on
+    the first line, and those of forces in a step of h = 0, which is nothing but an impact. Raises
+    `OSError`."""
     d = trajectory.position.shape[-1]
     names = [*(f"{axis} [m]" for axis in "xyz"[:d]), *(("qw", "qx", "qy", "qz") if d == 3 else ("angle [rad]",))]
     names += [f"v_{axis} [m/s]" for axis in "xyz"[:d]]
@@ -38,4 +39,5 @@ def write_csv(trajectory, path: str | os.PathLike) -> None:
         writer = csv.writer(file)
         writer.writerow(header)
         for line in np.hstack(columns).tolist():
-            writer.writerow("" if value != value else value for value in line)  # NaN: no contact record yet
+            # NaN: no contact record yet
+            writer.writerow("" if value != value else value for value in line)

@@ -32,23 +32,27 @@ _PER_STEP = ("contacts", "stats", "certificate")  # fields whose arrays have a f
 
 @dataclasses.dataclass(frozen=True)
 class Trajectory:
-    """n steps of nb moving bodies with nc contacts; d = 3 or 2. NumPy arrays, inertial frame, SI units.
+    """n steps of nb moving bodies with nc contacts; d = 3 or 2. NumPy arrays, inertial frame, SI
+    units.
 
-    time (n + 1,); position (n + 1, nb, d); orientation (n + 1, nb, 4), unit quaternions with w first, or (n + 1, nb, 1)
-    angles; velocity (n + 1, nb, 6 or 3), (linear, angular). `contacts` and `stats` have a first axis of n: entry i belongs
-    to the end of step i, time[i + 1] (see `records.Contacts` for names, units and frames). `certificate`: the largest
-    violation of each equation, by name, (n,), dimensionless. `h` [s]; `names` of the bodies, `contact_names`, pairs, and
-    `joint_names`; mass (nb,) and inertia (nb, 3, 3) or (nb, 1, 1) in the body frames.
+    time (n + 1,); position (n + 1, nb, d); orientation (n + 1, nb, 4), unit quaternions with w
+    first, or (n + 1, nb, 1) angles; velocity (n + 1, nb, 6 or 3), (linear, angular). `contacts` and
+    `stats` have a first axis of n: entry i belongs to the end of step i, time[i + 1] (see
+    `records.Contacts` for names, units and frames). `certificate`: the largest violation of each
+    equation, by name, (n,), dimensionless. `h` [s]; `names` of the bodies, `contact_names`, pairs,
+    and `joint_names`; mass (nb,) and inertia (nb, 3, 3) or (nb, 1, 1) in the body frames.
 
-    Of chosen steps, and where the last step is shorter than the others, `h` is (n,). Of chosen steps, `events` lists what
-    happened to contacts when, and `counts` the problems solved, by kind: see `adaptive`. A run that begins with an impact
-    begins with a step of h = 0, which is that impact: from the velocities as given to those after it. `gravity` (d,)
-    [m/s^2] and, by `left_out`, what else the scene has that stores energy: see `energy`.
+    Of chosen steps, and where the last step is shorter than the others, `h` is (n,). Of chosen
+    steps, `events` lists what happened to contacts when, and `counts` the problems solved, by kind:
+    see `adaptive`. A run that begins with an impact begins with a step of h = 0, which is that
+    impact: from the velocities as given to those after it. `gravity` (d,) [m/s^2] and, by
+    `left_out`, what else the scene has that stores energy: see `energy`.
 
-    `origin` has the scene, the settings and the versions of the run, which files carry; `error` the estimate of its error,
-    where `simulate` was asked for one.
+    `origin` has the scene, the settings and the versions of the run, which files carry; `error` the
+    estimate of its error, where `simulate` was asked for one.
 
-    `trajectory[a:b]` is the trajectory of the steps a to b - 1, from the state before the first of them."""
+    `trajectory[a:b]` is the trajectory of the steps a to b - 1, from the state before the first of
+    them."""
 
     time: np.ndarray
     position: np.ndarray
@@ -80,7 +84,8 @@ class Trajectory:
         )
 
     def __getitem__(self, steps: slice) -> Trajectory:
-        """The trajectory of a slice of the steps, with all in between; `counts` are those of the whole run alone."""
+        """The trajectory of a slice of the steps, with all in between; `counts` are those of the
+        whole run alone."""
         if not isinstance(steps, slice) or steps.step not in (None, 1):
             raise TypeError(f"trajectory[{steps!r}]: give a range of steps a:b, which a trajectory has all of.")
         start, stop, _ = steps.indices(len(self))
@@ -94,40 +99,45 @@ class Trajectory:
         return dataclasses.replace(self, **nodes, **own, h=h, events=events, counts={}, error=error)
 
     def body(self, body: str | int) -> BodyView:
-        """A moving body, by its name or number. Raises `KeyError` that lists the names, `IndexError`."""
+        """A moving body, by its name or number. Raises `KeyError` that lists the names,
+        `IndexError`."""
         i = number_of_body(self.names, body)
         own = (self.position[:, i], self.orientation[:, i], self.velocity[:, i], float(self.mass[i]), self.inertia[i])
         return BodyView(self.names[i], self.time, *own)
 
     def contact(self, *bodies: str | int) -> ContactView:
-        """The contact between two bodies, by their names in either order, or by its number: forces [N], gaps, points.
-        Parts of compound bodies are named as in `contact_names`. Raises `KeyError` that lists the names, `IndexError`."""
+        """The contact between two bodies, by their names in either order, or by its number: forces
+        [N], gaps, points. Parts of compound bodies are named as in `contact_names`. Raises
+        `KeyError` that lists the names, `IndexError`."""
         i = number_of_contact(self.contact_names, bodies)
         own = jax.tree.map(lambda a: a[:, i], dataclasses.replace(self.contacts, stages=None, landing=None, joints=None))
         return ContactView(i, self.contact_names[i], self.time[1:], np.broadcast_to(self.h, len(self)), own)
 
     @property
     def joints(self) -> Joints | None:
-        """What the joints did, in the order of `joint_names`, with a first axis of n; None where there are none."""
+        """What the joints did, in the order of `joint_names`, with a first axis of n; None where
+        there are none."""
         return self.contacts.joints
 
     def joint(self, joint: str | int) -> JointView:
-        """A joint, by its name or number: reactions [N, N m], closure. Raises `KeyError` that lists the names,
-        `IndexError`."""
+        """A joint, by its name or number: reactions [N, N m], closure. Raises `KeyError` that lists
+        the names, `IndexError`."""
         i = number_of_joint(self.joint_names, joint)
         own = jax.tree.map(lambda a: a[:, i], self.contacts.joints)
         return JointView(i, self.joint_names[i], self.time[1:], np.broadcast_to(self.h, len(self)), own)
 
     @property
     def quaternion(self) -> np.ndarray:
-        """Orientation (n + 1, nb, 4), w first. Raises `AttributeError` for a planar scene, which has `angle`."""
+        """Orientation (n + 1, nb, 4), w first. Raises `AttributeError` for a planar scene, which
+        has `angle`."""
         if self.orientation.shape[-1] != 4:
             raise AttributeError("a planar trajectory has `angle`, not `quaternion`.")
         return self.orientation
 
     @property
     def angle(self) -> np.ndarray:
-        """Orientation (n + 1, nb) [rad] of planar bodies. Raises `AttributeError` for a spatial scene."""
+        """Orientation (n + 1, nb) [rad] of planar bodies. Raises `AttributeError` for a spatial
+        scene."""
         if self.orientation.shape[-1] != 1:
             raise AttributeError("a spatial trajectory has `quaternion`, not `angle`.")
         return self.orientation[..., 0]
@@ -146,25 +156,28 @@ class Trajectory:
         return energy.kinetic(self.orientation, self.velocity, self.mass, self.inertia)
 
     def energy(self) -> energy.Energy:
-        """Kinetic energy and that of weight, (n + 1,) [J] each and in `total`, and in words what of the scene is in neither.
-        Raises `ValueError` for a trajectory that does not know its gravity, as files of earlier versions."""
+        """Kinetic energy and that of weight, (n + 1,) [J] each and in `total`, and in words what of
+        the scene is in neither. Raises `ValueError` for a trajectory that does not know its
+        gravity, as files of earlier versions."""
         if self.gravity is None:
             raise ValueError("the trajectory does not know its gravity: it was saved by an earlier version. Run it again.")
         weight = energy.of_weight(self.position, self.mass, self.gravity)
         return energy.Energy(self.kinetic_energy(), weight, self.left_out)
 
     def parting_work(self) -> np.ndarray:
-        """At most this work (n,) [J] was done to part bodies that overlapped when the step began, impulse times depth / h;
-        half of it on bodies at rest. Nothing in the scene accounts for it, and the certificate of energy allows it. An
-        impact at the start, of h = 0, parts nothing."""
+        """At most this work (n,) [J] was done to part bodies that overlapped when the step began,
+        impulse times depth / h; half of it on bodies at rest. Nothing in the scene accounts for it,
+        and the certificate of energy allows it. An impact at the start, of h = 0, parts nothing."""
         h = np.broadcast_to(self.h, len(self))
-        depth = np.where(h[:, None] > 0, np.fmax(-self.contacts.gap_start, 0.0), 0.0)  # 0 of NaN: of pairs that were far
+        # 0 of NaN: of pairs that were far
+        depth = np.where(h[:, None] > 0, np.fmax(-self.contacts.gap_start, 0.0), 0.0)
         return np.sum(self.contacts.normal_impulse * depth, axis=1) / np.where(h > 0, h, 1.0)
 
     def at(self, time) -> State:
-        """Between the steps, from the polynomials of `RadauContact`: bodies at `time` (m,) [s], a `State` with that first
-        axis, or at one time () [s], without; for s stages poses err by O(h^(s + 2)), velocities by O(h^(s + 1)). At an
-        impact: after it. Raises `ValueError` for times outside the run, and for steppers that leave no polynomials."""
+        """Between the steps, from the polynomials of `RadauContact`: bodies at `time` (m,) [s], a
+        `State` with that first axis, or at one time () [s], without; for s stages poses err by
+        O(h^(s + 2)), velocities by O(h^(s + 1)). At an impact: after it. Raises `ValueError` for
+        times outside the run, and for steppers that leave no polynomials."""
         if self.contacts.stages is None:
             raise ValueError(
                 "the stepper left nothing between its steps: use RadauContact() for `at`, or the arrays of the steps."
@@ -181,23 +194,27 @@ class Trajectory:
 
     @property
     def plot(self):
-        """Pictures of the run, for instance `trajectory.plot.energy()`: see `output.trajectory_plots.Plots`. Raises
-        `ImportError` without matplotlib."""
-        drawing = import_module("implicit_stepper.output.trajectory_plots")  # stands above this room, and needs matplotlib
+        """Pictures of the run, for instance `trajectory.plot.energy()`: see
+        `output.trajectory_plots.Plots`. Raises `ImportError` without matplotlib."""
+        # stands above this room, and needs matplotlib
+        drawing = import_module("implicit_stepper.output.trajectory_plots")
         return drawing.Plots(self)
 
     def to_csv(self, path: str | os.PathLike) -> None:
-        """Writes .csv, a line per time, units in the header: bodies, forces [N], gaps and slips. Raises `OSError`."""
+        """Writes .csv, a line per time, units in the header: bodies, forces [N], gaps and slips.
+        Raises `OSError`."""
         write_csv(self, path)
 
     def to_xarray(self):
-        """An `xarray.Dataset` of it: bodies, contacts and joints by name, units in the attributes. `.to_netcdf("run.nc",
-        engine="h5netcdf")` of that is an HDF5 file. Raises `ImportError` without xarray."""
+        """An `xarray.Dataset` of it: bodies, contacts and joints by name, units in the attributes.
+        `.to_netcdf("run.nc", engine="h5netcdf")` of that is an HDF5 file. Raises `ImportError`
+        without xarray."""
         return dataset(self)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes .npz: one array per field (`contacts.gap`, ...) and a JSON header with h, names and the format number. A
-        file that cannot be finished, as on a full disk, leaves what `path` held before. Raises `OSError`."""
+        """Writes .npz: one array per field (`contacts.gap`, ...) and a JSON header with h, names
+        and the format number. A file that cannot be finished, as on a full disk, leaves what `path`
+        held before. Raises `OSError`."""
         arrays = {name: getattr(self, name) for name in ("time", "position", "orientation", "velocity", "mass", "inertia")}
         arrays |= flat("contacts", self.contacts) | flat("stats", self.stats)
         arrays |= {} if self.error is None else flat("error", self.error)
@@ -212,13 +229,14 @@ class Trajectory:
         header |= {"events": self.events, "counts": self.counts, "left_out": self.left_out}
         header |= {"arrays": list(arrays), "origin": None if self.origin is None else self.origin.header()}
         header |= {} if self.gravity is None else {"gravity": np.asarray(self.gravity).tolist()}
-        with replaced(path) as written, written.open("wb") as file:  # a file, as NumPy would add .npz to a name
+        # a file, as NumPy would add .npz to a name
+        with replaced(path) as written, written.open("wb") as file:
             np.savez_compressed(file, header=json.dumps(header), **arrays)
 
 
 def assembled(system: System, states: State, contacts: Contacts, stats: Stats, certificates: dict, h, **more) -> Trajectory:
-    """The trajectory of a run: all n + 1 `states`, and of its n steps the rest, `certificates` by name (n, bodies or
-    contacts)."""
+    """The trajectory of a run: all n + 1 `states`, and of its n steps the rest, `certificates` by
+    name (n, bodies or contacts)."""
     return Trajectory(
         time=states.time,
         position=states.position,

@@ -34,7 +34,8 @@ def load(path: str | os.PathLike) -> Trajectory:
             with np.load(file, allow_pickle=False) as stored:
                 arrays = dict(stored)
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, OSError) as error:
-            if isinstance(error, OSError) and error.errno != errno.EINVAL:  # that of an array that begins before the file
+            # that of an array that begins before the file
+            if isinstance(error, OSError) and error.errno != errno.EINVAL:
                 raise
             raise ValueError(f"{name} is damaged: {error}. Take it from a copy, or run the simulation again.") from error
     try:
@@ -51,7 +52,8 @@ def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
     header = json.loads(str(stored["header"]))
     if header["format"] not in _READ:
         raise ValueError(f"{name} has format {header['format']}, this version reads {', '.join(map(str, _READ))}.")
-    lacking = set(header.get("arrays", ())) - set(stored)  # of a damaged directory the rest may still be read
+    # of a damaged directory the rest may still be read
+    lacking = set(header.get("arrays", ())) - set(stored)
     if lacking:
         raise ValueError(f"{name} is damaged: it lacks {', '.join(sorted(lacking))}. Take it from a copy, or run again.")
 
@@ -96,7 +98,8 @@ def _landing(stored: dict[str, np.ndarray]) -> Landing:
 
 
 def _refuse_other_shapes(found: Trajectory, name: str) -> None:
-    """Raises `ValueError` where an array has not the shape that the documentation of `Trajectory` gives it."""
+    """Raises `ValueError` where an array has not the shape that the documentation of `Trajectory`
+    gives it."""
     n, nb, nc, nj = max(found.time.size - 1, 0), len(found.names), len(found.contact_names), len(found.joint_names)
     d = 2 if found.position.shape[-1:] == (2,) else 3
     width, turn, axes = (6, 4, 3) if d == 3 else (3, 1, 1)

@@ -14,8 +14,9 @@ from ..model.records import Contacts, Joints
 class BodyView:
     """A moving body at the n + 1 times of a run; d = 3 or 2; inertial frame, SI units.
 
-    time (n + 1,) [s]; position (n + 1, d) [m] of the centre of mass; orientation (n + 1, 4), w first, or (n + 1, 1) [rad];
-    velocity (n + 1, 6 or 3), (linear [m/s], angular [rad/s]); mass () [kg]; inertia (3, 3) or (1, 1) [kg m^2], body frame.
+    time (n + 1,) [s]; position (n + 1, d) [m] of the centre of mass; orientation (n + 1, 4), w
+    first, or (n + 1, 1) [rad]; velocity (n + 1, 6 or 3), (linear [m/s], angular [rad/s]); mass ()
+    [kg]; inertia (3, 3) or (1, 1) [kg m^2], body frame.
     """
 
     name: str
@@ -48,12 +49,14 @@ class BodyView:
 
 @dataclasses.dataclass(frozen=True)
 class ContactView:
-    """A contact in the n steps of a run; inertial frame, SI units. Entry i belongs to the end of step i, `time` (n,) [s].
+    """A contact in the n steps of a run; inertial frame, SI units. Entry i belongs to the end of
+    step i, `time` (n,) [s].
 
-    `names` of the bodies, as `Scene.add_contact` has them: normals point from the first to the second, and forces act as
-    given on the second and reversed on the first. `impulses`: all arrays of `records.Contacts` of this contact, with the
-    axis of contacts gone. Forces [N] are impulses over the step's h [s], so means over it; those of a step that ends
-    with an impact contain it, and those of a step of h = 0, which is nothing but an impact, are NaN.
+    `names` of the bodies, as `Scene.add_contact` has them: normals point from the first to the
+    second, and forces act as given on the second and reversed on the first. `impulses`: all arrays
+    of `records.Contacts` of this contact, with the axis of contacts gone. Forces [N] are impulses
+    over the step's h [s], so means over it; those of a step that ends with an impact contain it,
+    and those of a step of h = 0, which is nothing but an impact, are NaN.
     """
 
     number: int
@@ -79,7 +82,8 @@ class ContactView:
 
     @property
     def sliding_speed(self) -> np.ndarray:
-        """Length (n,) [m/s] of the tangential slip; what of it an open contact has is the bodies' relative motion."""
+        """Length (n,) [m/s] of the tangential slip; what of it an open contact has is the bodies'
+        relative motion."""
         return np.linalg.norm(self.impulses.slip[:, :2], axis=1)
 
     @property
@@ -122,11 +126,12 @@ class ContactView:
 
 @dataclasses.dataclass(frozen=True)
 class JointView:
-    """A joint in the n steps of a run; inertial frame, SI units. Entry i belongs to the end of step i, `time` (n,) [s].
+    """A joint in the n steps of a run; inertial frame, SI units. Entry i belongs to the end of step
+    i, `time` (n,) [s].
 
-    `impulses`: all arrays of `records.Joints` of this joint, with the axis of joints gone. Reactions are impulses over the
-    step's h [s], so means over it; those of a step that ends with an impact contain it, and those of a step of h = 0, which
-    is nothing but an impact, are NaN.
+    `impulses`: all arrays of `records.Joints` of this joint, with the axis of joints gone.
+    Reactions are impulses over the step's h [s], so means over it; those of a step that ends with
+    an impact contain it, and those of a step of h = 0, which is nothing but an impact, are NaN.
     """
 
     number: int
@@ -152,8 +157,8 @@ class JointView:
 
     @property
     def coordinate(self) -> np.ndarray:
-        """What the joint leaves free (n, c): displacements [m], and angles [rad] over any number of turns; zero beyond its
-        own number, as of joints that have none."""
+        """What the joint leaves free (n, c): displacements [m], and angles [rad] over any number of
+        turns; zero beyond its own number, as of joints that have none."""
         q, rate = self.impulses.coordinate, self.impulses.rate
         # rates tell how many turns a step takes; a displacement never misses what they say by 2 pi
         missed = np.diff(q, axis=0) - self.h[1:, None] * rate[1:]
@@ -186,7 +191,8 @@ def number_of_joint(names: Sequence[str], joint: str | int) -> int:
 
 
 def number_of_body(names: Sequence[str], body: str | int) -> int:
-    """The place of `body`, a name or a number, among the moving bodies `names`. Raises `KeyError`, `IndexError`."""
+    """The place of `body`, a name or a number, among the moving bodies `names`. Raises `KeyError`,
+    `IndexError`."""
     if isinstance(body, str):
         if body not in names:
             raise KeyError(f"no moving body is named {body!r}: there are {', '.join(map(repr, names))}.")
@@ -195,8 +201,9 @@ def number_of_body(names: Sequence[str], body: str | int) -> int:
 
 
 def number_of_contact(names: Sequence[tuple[str, str]], bodies: Sequence[str | int]) -> int:
-    """The place of the contact between two `bodies`, named in either order, or of the one numbered. Raises `KeyError` where
-    there is none, or where there are several, of the parts of compound bodies; `IndexError`."""
+    """The place of the contact between two `bodies`, named in either order, or of the one numbered.
+    Raises `KeyError` where there is none, or where there are several, of the parts of compound
+    bodies; `IndexError`."""
     if len(bodies) == 1 and not isinstance(bodies[0], str):
         return _in_range(bodies[0], len(names), "contact", "contacts")
     known = ", ".join(map(str, names)) or "none"

@@ -1,5 +1,5 @@
-"""Compile time is part of the user's wait: `jit` with options that suit many small kernels, and `prepare`, which compiles
-the programs of a run while it traces the next ones."""
+"""Compile time is part of the user's wait: `jit` with options that suit many small kernels, and
+`prepare`, which compiles the programs of a run while it traces the next ones."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from .compilation_cache import programs_folder
 from .program_keys import leaf_type, program_key
 from .progress import compiling
 
-_ROOM = 2**16  # words that one frame asks for: with what is left of its chunk, deep tracing gets by (see `_traced`)
+# words that one frame asks for: with what is left of its chunk, deep tracing gets by (see
+# `_traced`)
+_ROOM = 2**16
 
 
 @functools.cache
 def _options(once: bool) -> dict:
-    """XLA's newer CPU fusion emitters take twice the compile time for the same speed here (docs/benchmarks.md). Options that
-    this compiler does not know are left out."""
+    """XLA's newer CPU fusion emitters take twice the compile time for the same speed here
+    (docs/benchmarks.md). Options that this compiler does not know are left out."""
     options = {"xla_cpu_use_fusion_emitters": False} | ({"xla_backend_optimization_level": 0} if once else {})
     return {name: value for name, value in options.items() if _known(name, value)}
 
@@ -37,11 +39,13 @@ def _known(name: str, value) -> bool:
 
 
 def jit(function, *, once: bool = False, apart: bool = False, static_argnums=(), **keywords):
-    """`jax.jit` with `_options`, which are asked for at the first call: importing the package starts no device. What runs
-    `once`, before a loop of steps, is not worth the time to optimise it. What is called in the middle of a run is compiled
-    `apart`, by another thread, as Ctrl-C is answered while this one waits.
+    """`jax.jit` with `_options`, which are asked for at the first call: importing the package
+    starts no device. What runs `once`, before a loop of steps, is not worth the time to optimise
+    it. What is called in the middle of a run is compiled `apart`, by another thread, as Ctrl-C is
+    answered while this one waits.
 
-    Called within another transformation it is plain `jax.jit`: only the outermost program can have options.
+    Called within another transformation it is plain `jax.jit`: only the outermost program can have
+    options.
     """
     static_argnums = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
     prepared: dict = {}  # by what it is called with: what another process compiled, or None
@@ -81,17 +85,19 @@ def jit(function, *, once: bool = False, apart: bool = False, static_argnums=(),
 
 
 def prepare(programs: Callable, stepper, *arguments) -> None:
-    """Compiles what a run calls: `programs(ahead, stepper, *arguments)` names the programs of `jit`, once for all arguments
-    of the same shapes, which it gets in their place.
+    """Compiles what a run calls: `programs(ahead, stepper, *arguments)` names the programs of
+    `jit`, once for all arguments of the same shapes, which it gets in their place.
 
-    `ahead(program, *arguments)` traces one here, compiles it beside what follows, and returns the shapes of its results,
-    which can be arguments of the next. What is on disk is loaded, and not traced (`use_compilation_cache`).
+    `ahead(program, *arguments)` traces one here, compiles it beside what follows, and returns the
+    shapes of its results, which can be arguments of the next. What is on disk is loaded, and not
+    traced (`use_compilation_cache`).
     """
     _prepare(programs, *_called(stepper, arguments))
 
 
 def _called(static, dynamic: tuple):
-    """What tells calls apart that need programs of their own: `static`, and structure and types of the rest."""
+    """What tells calls apart that need programs of their own: `static`, and structure and types of
+    the rest."""
     leaves, structure = jax.tree.flatten(dynamic)
     kinds = map(leaf_type, leaves)
     shapes = tuple(jax.ShapeDtypeStruct(shape, dtype, weak_type=weak) for shape, dtype, weak in kinds)
@@ -117,8 +123,8 @@ def _prepare(programs: Callable, stepper, structure, shapes) -> None:
 
 
 def _begun(threads: ThreadPoolExecutor, program, arguments) -> tuple[Any, Callable[[], None]]:
-    """The shapes of a program's results, and a function that waits for it: one that is on disk is loaded, any other
-    traced here, and compiled beside what follows."""
+    """The shapes of a program's results, and a function that waits for it: one that is on disk is
+    loaded, any other traced here, and compiled beside what follows."""
     static, dynamic = program.divided(arguments)
     called, folder = _called(static, dynamic), programs_folder()
     program.prepared[called] = None
@@ -141,10 +147,11 @@ def _begun(threads: ThreadPoolExecutor, program, arguments) -> tuple[Any, Callab
 
 
 def _traced(program, arguments):
-    """`program.lower(*arguments)`, without two costs of Python: the collector, which would walk the many objects that
-    tracing leaves again and again; and the frames. CPython keeps these in chunks of 16 KB, and maps and unmaps a chunk each
-    time that calls cross its end, every time at the cost of an interrupt to the threads that compile. A frame that asks for
-    much itself comes in a chunk with room for those of all that it calls."""
+    """`program.lower(*arguments)`, without two costs of Python: the collector, which would walk the
+    many objects that tracing leaves again and again; and the frames. CPython keeps these in chunks
+    of 16 KB, and maps and unmaps a chunk each time that calls cross its end, every time at the cost
+    of an interrupt to the threads that compile. A frame that asks for much itself comes in a chunk
+    with room for those of all that it calls."""
     collects = gc.isenabled()
     gc.disable()
     try:

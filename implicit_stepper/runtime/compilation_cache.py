@@ -17,17 +17,20 @@ _ROOM = 2**30  # [bytes] of programs; that of a scene takes some 0.5 MB
 
 
 def use_compilation_cache(path: str | os.PathLike | None = None) -> Path | None:
-    """From now on every program that JAX compiles, however quickly, is kept in the folder `path`, and one that is there
-    already is loaded: the first call of a new process compiles none then. On one CPU device, runs do not even trace
-    programs that can be described without that, which those with functions of yours cannot (`program_keys`).
+    """From now on every program that JAX compiles, however quickly, is kept in the folder `path`,
+    and one that is there already is loaded: the first call of a new process compiles none then. On
+    one CPU device, runs do not even trace programs that can be described without that, which those
+    with functions of yours cannot (`program_keys`).
 
-    By default that is the folder that JAX was told (`JAX_COMPILATION_CACHE_DIR`), else one among the user's caches. Returns
-    the folder, or None where the latter cannot be written. Programs beyond 1 GiB are removed at this call, the oldest first
-    (unless JAX was told the folder: `jax_compilation_cache_max_size` is for that). Call it before anything is compiled: only
-    then, on x86, programs do without AVX-512, with which JAX prints a page of warnings for each that it loads. Raises
-    `OSError` for a `path` that cannot be written.
+    By default that is the folder that JAX was told (`JAX_COMPILATION_CACHE_DIR`), else one among
+    the user's caches. Returns the folder, or None where the latter cannot be written. Programs
+    beyond 1 GiB are removed at this call, the oldest first (unless JAX was told the folder:
+    `jax_compilation_cache_max_size` is for that). Call it before anything is compiled: only then,
+    on x86, programs do without AVX-512, with which JAX prints a page of warnings for each that it
+    loads. Raises `OSError` for a `path` that cannot be written.
     """
-    # jax issue 38445: XLA takes preferences for instructions. XLA reads its flags with the first compilation of a process.
+    # jax issue 38445: XLA takes preferences for instructions. XLA reads its flags with the first
+    # compilation of a process.
     flags = os.environ.get("XLA_FLAGS", "")
     if platform.machine() in ("x86_64", "AMD64") and "xla_cpu_max_isa" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_max_isa=AVX2".strip()
@@ -49,7 +52,8 @@ def use_compilation_cache(path: str | os.PathLike | None = None) -> Path | None:
 
 
 def programs_folder() -> Path | None:
-    """Where programs are kept that need not be traced; None without `use_compilation_cache`, or on other devices."""
+    """Where programs are kept that need not be traced; None without `use_compilation_cache`, or on
+    other devices."""
     devices = jax.devices() if _FOLDERS else []
     return _FOLDERS[0] if len(devices) == 1 and devices[0].platform == "cpu" else None
 
@@ -74,7 +78,8 @@ def _writable(folder: Path) -> Path:
 
 
 def _remove_oldest(folder: Path) -> None:
-    """Leaves at most `_ROOM` of programs, those read or written last. Other processes may do the same meanwhile."""
+    """Leaves at most `_ROOM` of programs, those read or written last. Other processes may do the
+    same meanwhile."""
     found = []
     for program in (one for ending in ("-cache", *ENDINGS) for one in folder.glob(f"*{ending}")):
         try:

@@ -10,14 +10,16 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def replaced(path: str | os.PathLike) -> Iterator[Path]:
-    """A path beside `path` to write to, which takes its name when the block ends, so that a full disk or an interrupt leaves
-    the file that was there. What is no regular file, as a pipe or a device, is written to directly. Raises `OSError`."""
+    """A path beside `path` to write to, which takes its name when the block ends, so that a full
+    disk or an interrupt leaves the file that was there. What is no regular file, as a pipe or a
+    device, is written to directly. Raises `OSError`."""
     path = Path(path)
     if path.exists() and not path.is_file():
         yield path
         return
     target = path.resolve()  # of a link, what it points to
-    aside = target.with_name(f".{os.getpid()}.{target.name}")  # the ending stays: writers look at it
+    # the ending stays: writers look at it
+    aside = target.with_name(f".{os.getpid()}.{target.name}")
     try:
         yield aside
         aside.replace(target)

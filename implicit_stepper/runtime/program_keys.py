@@ -1,9 +1,9 @@
 """Keys by which a compiled program is found without tracing it.
 
-What a trace depends on: the function, the structure and types of its arguments, everything static in
-them, the source of both packages and the numbers in their modules, the versions of what is called,
-JAX's settings and the machine. A key that forgets one of these would hand out the program of another
-scene; what cannot be described completely, as functions of users, has none.
+What a trace depends on: the function, the structure and types of its arguments, everything static
+in them, the source of both packages and the numbers in their modules, the versions of what is
+called, JAX's settings and the machine. A key that forgets one of these would hand out the program
+of another scene; what cannot be described completely, as functions of users, has none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _TRACED = (
 )  # fmt: skip
 _KNOWN = (*_OURS, "jax", "jaxlib", "numpy", "scipy", "sympy", "tqdm", "threadpoolctl", *sys.stdlib_module_names)
 _PLAIN = (type(None), bool, int, str, bytes)
-_UNSEEN = ("dir", "cache", "log", "traceback", "explain", "profil")  # in names of settings that change no program
+# in names of settings that change no program
+_UNSEEN = ("dir", "cache", "log", "traceback", "explain", "profil")
 
 
 class Undescribed(Exception):
@@ -40,8 +41,8 @@ class Undescribed(Exception):
 
 
 def program_key(program, static: tuple, dynamic: tuple) -> str | None:
-    """The key of the module's function `program` for its `static` arguments, and `dynamic` ones of the same structure
-    and types, numbers or shapes alone; None where it has none."""
+    """The key of the module's function `program` for its `static` arguments, and `dynamic` ones of
+    the same structure and types, numbers or shapes alone; None where it has none."""
     try:
         parts = [_named(program), *map(described, static), *map(_structure, dynamic), _surroundings()]
     except Undescribed:
@@ -126,8 +127,8 @@ def _surroundings() -> str:
 
 
 def _numbers() -> list[str]:
-    """The numbers and words in modules, which a user may have changed since they were read. Raises `Undescribed` where
-    a function or a method has been replaced by one from elsewhere."""
+    """The numbers and words in modules, which a user may have changed since they were read. Raises
+    `Undescribed` where a function or a method has been replaced by one from elsewhere."""
     found = []
     for name in sorted(sys.modules):
         if not name.startswith(_TRACED):

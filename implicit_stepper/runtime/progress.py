@@ -1,7 +1,8 @@
 """How a long run answers: by short compiled calls, and by word of what it is doing.
 
-On a terminal a bar shows how far a run is. Elsewhere a line a time, from half a minute on, says so on the error stream;
-nothing is said of runs that are done by then. Neither counts the time that compiling takes as that of steps.
+On a terminal a bar shows how far a run is. Elsewhere a line a time, from half a minute on, says so
+on the error stream; nothing is said of runs that are done by then. Neither counts the time that
+compiling takes as that of steps.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from collections.abc import Iterator
 
 from tqdm import tqdm
 
-SECONDS = 0.1  # that a compiled call should take: work that turns ten times harder in it is over in a second, as is Ctrl-C
+# that a compiled call should take: work that turns ten times harder in it is over in a second, as
+# is Ctrl-C
+SECONDS = 0.1
 _EASY = 2048  # unknowns times steps of a first call, of which nothing is known
 _MOST_AT_FIRST = 16
 _GROWTH = 8  # of a call from one to the next
@@ -31,7 +34,8 @@ def first_call(unknowns: int) -> int:
 
 
 def next_call(solved: int, seconds: float, most: int) -> int:
-    """How many problems to solve in a compiled call, up to `most`, after one that took `seconds` for `solved`."""
+    """How many problems to solve in a compiled call, up to `most`, after one that took `seconds`
+    for `solved`."""
     return min(max(int(solved * SECONDS / max(seconds, 1e-9)), 1), _GROWTH * max(solved, 1), most)
 
 
@@ -61,7 +65,8 @@ def compiling() -> Iterator[None]:
 
 
 class Progress:
-    """Of a run of `total` `unit`, within a `with`. `show`: a bar, or nothing; None: a bar on terminals, lines elsewhere."""
+    """Of a run of `total` `unit`, within a `with`. `show`: a bar, or nothing; None: a bar on
+    terminals, lines elsewhere."""
 
     def __init__(self, total: float, unit: str, show: bool | None):
         terminal = sys.stderr is not None and sys.stderr.isatty()

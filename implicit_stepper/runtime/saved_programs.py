@@ -1,4 +1,5 @@
-"""Compiled programs that a later process loads without tracing them (docs/decisions/0029-loaded-programs.md)."""
+"""Compiled programs that a later process loads without tracing them
+(docs/decisions/0029-loaded-programs.md)."""
 
 from __future__ import annotations
 
@@ -37,9 +38,10 @@ jax.monitoring.register_event_listener(_note)
 def compile_and_keep(lowered: jax.stages.Lowered, folder: Path, key: str) -> None:
     """Compiles a program and keeps it under its key.
 
-    XLA loses functions of a program that JAX has loaded from its own folder, when that is written again. Such a one, which
-    another version of the sources left there, is used as it is, and compiled anew when it is met under this key again:
-    whoever changes the sources all the time does not wait for that.
+    XLA loses functions of a program that JAX has loaded from its own folder, when that is written
+    again. Such a one, which another version of the sources left there, is used as it is, and
+    compiled anew when it is met under this key again: whoever changes the sources all the time does
+    not wait for that.
     """
     before, seen = _compilations(), folder / (key + _SEEN)
     program = lowered.compile()
@@ -65,8 +67,8 @@ def _anew(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
 
 
 def write(folder: Path, key: str, program: jax.stages.Compiled, results: Any) -> None:
-    """Keeps a program with the shapes of its `results`, if both can be written: a folder that is full or gone, or a
-    program that holds constants of its own, is no reason to stop a run."""
+    """Keeps a program with the shapes of its `results`, if both can be written: a folder that is
+    full or gone, or a program that holds constants of its own, is no reason to stop a run."""
     try:
         held = pickle.dumps((serialize_executable.serialize(program)[0], results))
         with replaced(folder / (key + _PROGRAM)) as path:
@@ -76,7 +78,8 @@ def write(folder: Path, key: str, program: jax.stages.Compiled, results: Any) ->
 
 
 def read(folder: Path, key: str) -> tuple[bytes, Any] | None:
-    """A program as it was written, and the shapes of its results; None where there is none, or not a whole one."""
+    """A program as it was written, and the shapes of its results; None where there is none, or not
+    a whole one."""
     path = folder / (key + _PROGRAM)
     try:
         held = path.read_bytes()
@@ -103,5 +106,6 @@ def load(written: bytes, dynamic: tuple, results: Any) -> jax.stages.Compiled:
 
 @functools.cache
 def _begin_lapack() -> None:
-    """JAX looks for LAPACK as it lowers the first program that calls it: without one its calls lead nowhere."""
+    """JAX looks for LAPACK as it lowers the first program that calls it: without one its calls lead
+    nowhere."""
     jax.jit(jnp.linalg.qr).lower(jax.ShapeDtypeStruct((1, 1), float))

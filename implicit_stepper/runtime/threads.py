@@ -1,8 +1,9 @@
 """One thread for LAPACK while the library works.
 
-jaxlib calls the LAPACK that SciPy brings, an OpenBLAS with a thread for every core. These share matrices that are small
-here, and wait for each other in loops that keep their cores busy: a factorisation of 415 unknowns takes 12 ms of CPU with
-one thread, and 600 ms with two as soon as anything else runs (see docs/decisions/0017-blas-threads.md).
+jaxlib calls the LAPACK that SciPy brings, an OpenBLAS with a thread for every core. These share
+matrices that are small here, and wait for each other in loops that keep their cores busy: a
+factorisation of 415 unknowns takes 12 ms of CPU with one thread, and 600 ms with two as soon as
+anything else runs (see docs/decisions/0017-blas-threads.md).
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 
 
 class _Shared:
-    """The limit of this process, which has one number of BLAS threads for all of its own: set by the first of those that
-    ask for it, in whatever thread, and put back by the last."""
+    """The limit of this process, which has one number of BLAS threads for all of its own: set by
+    the first of those that ask for it, in whatever thread, and put back by the last."""
 
     def __init__(self):
         self._lock, self._inside, self._limit = threading.Lock(), 0, None
@@ -45,7 +46,8 @@ _SHARED = _Shared()
 
 
 def _free() -> None:
-    """Lets any thread set the number, which threadpoolctl otherwise leaves to the thread that set it first."""
+    """Lets any thread set the number, which threadpoolctl otherwise leaves to the thread that set
+    it first."""
     OpenBLASController.clear_controlling_thread(force=True)
 
 
@@ -57,10 +59,12 @@ def _controller() -> ThreadpoolController:
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Within it, or within a function that it decorates, LAPACK uses one thread; after it, as many as before.
+    """Within it, or within a function that it decorates, LAPACK uses one thread; after it, as many
+    as before.
 
-    `simulate`, `compare`, `closest_points`, `solve_ncp` and the commands do so themselves. For compiled steps of your own,
-    whose results must be there (`jax.block_until_ready`) before it ends.
+    `simulate`, `compare`, `closest_points`, `solve_ncp` and the commands do so themselves. For
+    compiled steps of your own, whose results must be there (`jax.block_until_ready`) before it
+    ends.
     """
     _SHARED.enter()
     try:

@@ -12,7 +12,8 @@ from .compound import Part
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Body:
-    """Handle of a body, as its `Scene` returns it; `number` counts moving and fixed bodies apart. Only itself is equal."""
+    """Handle of a body, as its `Scene` returns it; `number` counts moving and fixed bodies apart.
+    Only itself is equal."""
 
     name: str
     number: int
@@ -21,7 +22,8 @@ class Body:
 
 @dataclasses.dataclass(frozen=True)
 class BodySpec:
-    """A body, moving or fixed: its parts and its `centre` of mass [m] in its coordinates, from which `position` is told."""
+    """A body, moving or fixed: its parts and its `centre` of mass [m] in its coordinates, from
+    which `position` is told."""
 
     handle: Body
     parts: tuple[Part, ...]
@@ -35,8 +37,8 @@ class BodySpec:
 
 
 def largest_load(moving: list[BodySpec], gravity, length) -> float:
-    """Largest of |gravity| and |force| / m at the start; without them, of |moment| / (m L), v^2 / L and omega^2 L, for a
-    scene of size L = `length` [m]; 1 where nothing moves at all [m/s^2]."""
+    """Largest of |gravity| and |force| / m at the start; without them, of |moment| / (m L), v^2 / L
+    and omega^2 L, for a scene of size L = `length` [m]; 1 where nothing moves at all [m/s^2]."""
     d, loads, motions = len(gravity), [np.linalg.norm(gravity)], [0.0]
     for s in moving:
         load = s.wrench(0.0, s.position, s.orientation, s.velocity) if callable(s.wrench) else s.wrench

@@ -8,7 +8,8 @@ from .tables import SceneFileError
 
 
 def scene_of(description: SceneDescription) -> Scene:
-    """The scene that has this description. Raises `SceneFileError` that names the body or contact that cannot be."""
+    """The scene that has this description. Raises `SceneFileError` that names the body or contact
+    that cannot be."""
     of = description
     try:
         scene = Scene(

@@ -14,12 +14,14 @@ from shapes.moments import Moments, together
 
 from ..model import checks, rotation
 
-_TOUCH = 1e-6  # of the smaller part's size: parts that come this close share a face, and are not apart
+# of the smaller part's size: parts that come this close share a face, and are not apart
+_TOUCH = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A shape whose coordinates have their origin at `position` (d,) [m] and are turned by `rotation` (d, d)."""
+    """A shape whose coordinates have their origin at `position` (d,) [m] and are turned by
+    `rotation` (d, d)."""
 
     shape: Shape
     position: np.ndarray
@@ -31,7 +33,8 @@ class Part:
 
 
 def parts(shape: Shape | None, shapes: Sequence | None, dimension: int, name: str, apart: bool = False) -> tuple[Part, ...]:
-    """One part from `shape`, or several from `shapes` = [(shape, (position, quaternion or angle)), ...].
+    """One part from `shape`, or several from `shapes` = [(shape, (position, quaternion or angle)),
+    ...].
 
     Raises `ValueError` for what is not a shape or a pose, and for a body that falls apart,
     unless it is meant to stand `apart`.
@@ -55,8 +58,8 @@ def parts(shape: Shape | None, shapes: Sequence | None, dimension: int, name: st
 
 
 def paired(chosen: Sequence | None, own: int, others: int) -> list[tuple[int, int]]:
-    """Numbers of the parts of two bodies, of which the first has `own` and the second `others`: all pairs, or those that are
-    `chosen`. Raises `ValueError`."""
+    """Numbers of the parts of two bodies, of which the first has `own` and the second `others`: all
+    pairs, or those that are `chosen`. Raises `ValueError`."""
     every = [(i, j) for i in range(own) for j in range(others)]
     if chosen is None:
         return every
@@ -105,15 +108,17 @@ def _touch(first: Part, second: Part) -> bool:
 
 
 def least_height(first: Part, second: Part) -> float:
-    """The least s, roughly [m], for which f_j <= s at some point for the inequalities of both, searched from their middle:
-    that it is negative proves that they share points."""
-    from scipy.optimize import minimize  # here, as few scenes need it and it takes a tenth of the import of this package
+    """The least s, roughly [m], for which f_j <= s at some point for the inequalities of both,
+    searched from their middle: that it is negative proves that they share points."""
+    # here, as few scenes need it and it takes a tenth of the import of this package
+    from scipy.optimize import minimize
 
     d, both, unit = len(first.position), (first, second), _size(first, second)
     start = np.mean([p.position + p.rotation @ surface(p.shape).interior for p in both], axis=0)
 
     def largest(point):
-        """Heights over the inequalities of both, in units, at a point that many units from the start."""
+        """Heights over the inequalities of both, in units, at a point that many units from the
+        start."""
         return np.concatenate([_heights(part, start + unit * point) for part in both]) / unit
 
     found = minimize(
@@ -134,7 +139,8 @@ def _size(first: Part, second: Part) -> float:
 
 
 def _heights(part: Part, point) -> np.ndarray:
-    """f_j / |grad f_j| less the rounding radius, roughly metres, at a point (d,) in the body's coordinates."""
+    """f_j / |grad f_j| less the rounding radius, roughly metres, at a point (d,) in the body's
+    coordinates."""
     of, theta = part.shape.shape_class, np.asarray(part.shape.theta)
     jet = compile_jet(of.expressions, of.dimension, of.parameters, backend="numpy")
     return jet.value(part.rotation.T @ (point - part.position), theta) / surface(part.shape).slope - of.radius(theta)

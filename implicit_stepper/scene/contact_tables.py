@@ -15,8 +15,8 @@ _MOST_CONTACTS, _MOST_PAIRS, _MOST_PARTS = 20_000, 500_000, 2500
 def contacts_of(
     whole: Table, bodies: list[tuple[str, bool]], units: Units
 ) -> tuple[tuple[ContactDescription, ...], tuple[RuleDescription, ...]]:
-    """Pairs as they are listed, of which `bodies = "all"` stands for all that are not and of which one body moves; and
-    rules, `among` or `between` groups of bodies."""
+    """Pairs as they are listed, of which `bodies = "all"` stands for all that are not and of which
+    one body moves; and rules, `among` or `between` groups of bodies."""
     found, listed, rest, rules = [], set(), [], []
     for table in whole.tables("contact"):
         groups = _groups(table)
@@ -57,8 +57,9 @@ def contacts_of(
 
 
 def _groups(table: Table) -> tuple | None:
-    """Two groups of names, None for all bodies, and the pairs kept apart, of `among = "all"`, `among = [...]` or
-    `between = [[...], [...]]`, with `apart = [[...], ...]`; None where the table is of one pair."""
+    """Two groups of names, None for all bodies, and the pairs kept apart, of `among = "all"`,
+    `among = [...]` or `between = [[...], [...]]`, with `apart = [[...], ...]`; None where the table
+    is of one pair."""
     among, between = table.take("among", None), table.take("between", None)
     if among is None and between is None:
         return None

@@ -1,6 +1,8 @@
-"""What a scene is made of, as it was given: plain data that `Scene`, scene files and other formats share. SI units.
+"""What a scene is made of, as it was given: plain data that `Scene`, scene files and other formats
+share. SI units.
 
-A field is None where the user left it out, so that a scene built again from its description is the same to the bit.
+A field is None where the user left it out, so that a scene built again from its description is the
+same to the bit.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from ..constraints.restitution import Newton, Poisson
 
 @dataclasses.dataclass(frozen=True)
 class BodyDescription:
-    """The arguments of `Scene.add_body`, or of a `fixed` body those of `Scene.add_fixed`, or with a `pose`
-    those of `Scene.add_moving`: numbers as tuples of floats."""
+    """The arguments of `Scene.add_body`, or of a `fixed` body those of `Scene.add_fixed`, or with a
+    `pose` those of `Scene.add_moving`: numbers as tuples of floats."""
 
     name: str
     fixed: bool
@@ -54,8 +56,8 @@ class ContactDescription:
 
 @dataclasses.dataclass(frozen=True)
 class RuleDescription:
-    """The arguments of `Scene.add_contacts`, the bodies by name: those of `first` may touch those of `second`, None for all,
-    but for pairs `apart`."""
+    """The arguments of `Scene.add_contacts`, the bodies by name: those of `first` may touch those
+    of `second`, None for all, but for pairs `apart`."""
 
     first: tuple[str, ...] | None
     second: tuple[str, ...] | None
@@ -78,8 +80,9 @@ class JointDescription:
 
 @dataclasses.dataclass(frozen=True)
 class AlongDescription:
-    """Along a coordinate of a joint: the arguments of `Scene.add_spring`, or with a `motion` those of `Scene.add_motion`, or
-    with a `side`, "low" or "high", those of `Scene.add_limit`, or with a `speed` those of `Scene.add_motor`."""
+    """Along a coordinate of a joint: the arguments of `Scene.add_spring`, or with a `motion` those
+    of `Scene.add_motion`, or with a `side`, "low" or "high", those of `Scene.add_limit`, or with a
+    `speed` those of `Scene.add_motor`."""
 
     name: str
     joint: str
@@ -107,9 +110,9 @@ class GearDescription:
 
 @dataclasses.dataclass(frozen=True)
 class RunSettings:
-    """How a scene is to be run: the arguments of `simulate`, with the `stepper` by name and its `settings`. Left out,
-    the stepper is GeometricallyImplicit where `h` [s] is given, and RadauContact where `tol` is. They are checked when
-    the scene is run."""
+    """How a scene is to be run: the arguments of `simulate`, with the `stepper` by name and its
+    `settings`. Left out, the stepper is GeometricallyImplicit where `h` [s] is given, and
+    RadauContact where `tol` is. They are checked when the scene is run."""
 
     duration: float
     stepper: str | None = None

@@ -24,8 +24,9 @@ class Extents:
 
 
 def extents(parts: Sequence[Part]) -> Extents:
-    """Of each part. In the direction n its support plane is at h = n.x, where n.x > room, the radius
-    of the ball about the centre of mass in it, and moves by |x cross n| = sqrt(x.x - h^2) per turn."""
+    """Of each part. In the direction n its support plane is at h = n.x, where n.x > room, the
+    radius of the ball about the centre of mass in it, and moves by |x cross n| = sqrt(x.x - h^2)
+    per turn."""
     found = [extent(part.shape) for part in parts]
     offset = np.array([np.linalg.norm(p.position + p.rotation @ e.centre) for p, e in zip(parts, found, strict=True)])
     inner, outer = (np.array([getattr(e, name) for e in found]) for name in ("inner", "outer"))

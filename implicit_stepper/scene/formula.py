@@ -31,7 +31,8 @@ VARIABLES = {
     2: ("t", "x", "y", "angle", "vx", "vy", "w"),
     3: ("t", "x", "y", "z", "vx", "vy", "vz", "wx", "wy", "wz"),
 }
-# what compiled formulas, their derivatives and SymPy's constants are called in programs; common parts are x0, x1, ...
+# what compiled formulas, their derivatives and SymPy's constants are called in programs; common
+# parts are x0, x1, ...
 _TAKEN = {"e", "pi", "nan", "inf", "j", "sign", "select", "where", "maximum", "minimum", "amax", "amin", "arctan",
           "heaviside", "real", "imag", "conjugate", "power", "numpy", "jax", "math", "SignedPower", "Share", "Larger",
           "Smaller", "Step"}  # fmt: skip
@@ -40,13 +41,15 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 
 @dataclasses.dataclass(frozen=True)
 class Wrench:
-    """A load on a body, for `add_body(wrench=...)`: `force` [N] and `moment` [N m] about the centre of mass, inertial frame,
-    each a number or a formula as text, of time t [s], the centre of mass x, y, z [m], its velocity vx, vy, vz [m/s] and
-    the angular velocity wx, wy, wz [rad/s]; in the plane of t, x, y, angle, vx, vy and w, with one moment.
+    """A load on a body, for `add_body(wrench=...)`: `force` [N] and `moment` [N m] about the centre
+    of mass, inertial frame, each a number or a formula as text, of time t [s], the centre of mass
+    x, y, z [m], its velocity vx, vy, vz [m/s] and the angular velocity wx, wy, wz [rad/s]; in the
+    plane of t, x, y, angle, vx, vy and w, with one moment.
 
-    Formulas have + - * / **, pi, sqrt, exp, sin, ... (`shapes.expressions.parse.FUNCTIONS`), min, max, and step(u), 1
-    from u = 0 on and 0 before. `parameters`: further names with their values. Unlike a function, a `Wrench` can be
-    saved with its scene. Raises `ValueError` that names the part and says what is allowed.
+    Formulas have + - * / **, pi, sqrt, exp, sin, ... (`shapes.expressions.parse.FUNCTIONS`), min,
+    max, and step(u), 1 from u = 0 on and 0 before. `parameters`: further names with their values.
+    Unlike a function, a `Wrench` can be saved with its scene. Raises `ValueError` that names the
+    part and says what is allowed.
     """
 
     force: Sequence[str | float]
@@ -80,9 +83,11 @@ class Wrench:
 
 @dataclasses.dataclass(frozen=True)
 class Motion:
-    """A motion for `Scene.add_motion`: a formula of time t [s] as text, with the functions of `Wrench`; [m] or [rad].
+    """A motion for `Scene.add_motion`: a formula of time t [s] as text, with the functions of
+    `Wrench`; [m] or [rad].
 
-    Unlike a function it can be saved with its scene. Raises `ValueError` that says what is allowed."""
+    Unlike a function it can be saved with its scene. Raises `ValueError` that says what is
+    allowed."""
 
     formula: str
     parameters: Mapping[str, float] = dataclasses.field(default_factory=dict)
@@ -99,10 +104,12 @@ class Motion:
 
 @dataclasses.dataclass(frozen=True)
 class MovingPose:
-    """A pose for `Scene.add_moving`: `position` (3,) [m] and `quaternion` (4,), w first, of any length but 0, each part a
-    number or a formula of time t [s] as text, with the functions of `Wrench`; in the plane position (2,) and `angle` [rad].
+    """A pose for `Scene.add_moving`: `position` (3,) [m] and `quaternion` (4,), w first, of any
+    length but 0, each part a number or a formula of time t [s] as text, with the functions of
+    `Wrench`; in the plane position (2,) and `angle` [rad].
 
-    Unlike a function it can be saved with its scene. Raises `ValueError` that names the part and says what is allowed."""
+    Unlike a function it can be saved with its scene. Raises `ValueError` that names the part and
+    says what is allowed."""
 
     position: Sequence[str | float]
     quaternion: Sequence[str | float] | None = None
@@ -159,7 +166,8 @@ def _compiled_pose(named: tuple, parameters: tuple) -> Callable:
 
 
 def _of_time(named: tuple, parameters: tuple) -> tuple[sympy.Symbol, list]:
-    """The time, and what the formulas and numbers of (name, parts) say of it. Raises `ValueError` that names the part."""
+    """The time, and what the formulas and numbers of (name, parts) say of it. Raises `ValueError`
+    that names the part."""
     time = sympy.Symbol("t", real=True)
     names = {"t": time} | {name: sympy.Float(value) for name, value in parameters}
     return time, _expressions(named, names)
@@ -178,7 +186,8 @@ def _expressions(named: tuple, names: dict) -> list:
 
 
 def parameter_name(name: object) -> str:
-    """A name that a formula may give a number. Raises `ValueError` for what is no name, or means something already."""
+    """A name that a formula may give a number. Raises `ValueError` for what is no name, or means
+    something already."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise ValueError(f"{name!r:.60} is no name for a parameter: letters, digits and _, beginning with a letter.")
     variables = {*VARIABLES[2], *VARIABLES[3]}

@@ -1,4 +1,5 @@
-"""Contacts that are alike, put together: same form of closest-point conditions, same bodies that move, same kinds of law."""
+"""Contacts that are alike, put together: same form of closest-point conditions, same bodies that
+move, same kinds of law."""
 
 from __future__ import annotations
 
@@ -18,13 +19,14 @@ from ..constraints.restitution import Newton, Poisson
 from ..model.system import Frame
 from .compound import Part
 
-# Up to this sharpness the short form of the closest-point unknowns solves what the long form does, and costs less; beyond
-# it loses starts: docs/decisions/0006-sharp-shapes.md.
+# Up to this sharpness the short form of the closest-point unknowns solves what the long form does,
+# and costs less; beyond it loses starts: docs/decisions/0006-sharp-shapes.md.
 MILD = 4.0
 
 
 class Law(NamedTuple):
-    """How bodies touch: `compliance` is None where they are rigid, `restitution` where they do not rebound."""
+    """How bodies touch: `compliance` is None where they are rigid, `restitution` where they do not
+    rebound."""
 
     friction: FrictionEllipsoid
     compliance: Compliance | None
@@ -33,9 +35,9 @@ class Law(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class PartContact:
-    """Two parts that may touch: `number`, its place in the order of `Scene.add_contact`; `bodies`, their numbers (moving
-    bodies first, then fixed ones), and `moving`, whether they move; `compliance`, None where the contact is rigid;
-    `restitution`, None where it does not rebound."""
+    """Two parts that may touch: `number`, its place in the order of `Scene.add_contact`; `bodies`,
+    their numbers (moving bodies first, then fixed ones), and `moving`, whether they move;
+    `compliance`, None where the contact is rigid; `restitution`, None where it does not rebound."""
 
     number: int
     bodies: tuple[int, int]
@@ -47,9 +49,9 @@ class PartContact:
 
 
 def grouped(contacts: list[PartContact], dimension: int) -> tuple[ContactGroup, ...]:
-    """Contacts that share the form of their closest-point conditions (one smooth inequality each, or the same classes of
-    shapes), which bodies move, which shapes sit off their axes, whether they comply, whether what sticks has a coefficient
-    of its own, and their law of impact."""
+    """Contacts that share the form of their closest-point conditions (one smooth inequality each,
+    or the same classes of shapes), which bodies move, which shapes sit off their axes, whether they
+    comply, whether what sticks has a coefficient of its own, and their law of impact."""
     members: dict[tuple, list[tuple[PairClass, PartContact]]] = {}
     for contact in contacts:
         mild = all(surface(part.shape).sharpness <= MILD for part in contact.parts)

@@ -24,8 +24,8 @@ _CLOSED = 1e-8  # of the size of a body: a closure that is open by less was roun
 
 @dataclasses.dataclass(frozen=True)
 class JointSpec:
-    """A joint of a scene: its `name`; the `bodies` by number (moving bodies first, then fixed ones) and whether they are
-    `moving`; its `form`."""
+    """A joint of a scene: its `name`; the `bodies` by number (moving bodies first, then fixed ones)
+    and whether they are `moving`; its `form`."""
 
     name: str
     bodies: tuple[int, int]
@@ -92,8 +92,8 @@ def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | Fr
 
 
 def refuse_open(name: str, form: Form, poses, length: float) -> None:
-    """Raises `ValueError` where g is not of its shape, not finite, or not zero for bodies of a size `length` [m], unless
-    that is infinite, at their two `poses`."""
+    """Raises `ValueError` where g is not of its shape, not finite, or not zero for bodies of a size
+    `length` [m], unless that is infinite, at their two `poses`."""
     r = len(form.angles)
     try:
         g = np.asarray(_closure(form.closure, form.parameters, *poses))

@@ -1,4 +1,5 @@
-"""Joints as tables of a file: those of the library by their arguments, springs and motions along what they leave free."""
+"""Joints as tables of a file: those of the library by their arguments, springs and motions along
+what they leave free."""
 
 from __future__ import annotations
 
@@ -98,7 +99,8 @@ def _along(table: Table, kind: str) -> AlongDescription:
 
 
 def table_of(of: JointDescription | AlongDescription | GearDescription) -> dict[str, Any]:
-    """The table that `joint_of` reads as the same. Raises `ValueError` for motions and constraints that are functions."""
+    """The table that `joint_of` reads as the same. Raises `ValueError` for motions and constraints
+    that are functions."""
     if isinstance(of, JointDescription):
         kind = type(of.joint).__name__
         if kind not in _KINDS:

@@ -1,4 +1,5 @@
-"""The part of a scene that joins bodies: joints, and springs and motions along what these leave free."""
+"""The part of a scene that joins bodies: joints, and springs and motions along what these leave
+free."""
 
 from __future__ import annotations
 
@@ -32,8 +33,9 @@ _GROUND = "inertial frame"
 
 
 class Jointed:
-    """What `scene.Scene` has of joints: `_joints`, their bodies and forms by name, and `_joined`, what was given; the names
-    of bodies that are `_driven`, and whether the start is `_projected`."""
+    """What `scene.Scene` has of joints: `_joints`, their bodies and forms by name, and `_joined`,
+    what was given; the names of bodies that are `_driven`, and whether the start is
+    `_projected`."""
 
     _specs: dict[str, BodySpec]
     _joints: dict[str, tuple[Body, Body, Form]]
@@ -43,14 +45,15 @@ class Jointed:
     _projected: bool = False
 
     def add_joint(self, first: Body, second: Body, joint, *, name: str | None = None, project: bool = False) -> str:
-        """Joins two bodies by a `BallJoint`, `Hinge`, `Slider`, `Universal`, `Cylindrical`, `Screw`, `Planar`, `Fixed`,
-        `Distance`, `Spring`, `UserConstraint`, `VelocityConstraint` or `PairLoad`; returns its `name`, by default the names
-        of both bodies.
+        """Joins two bodies by a `BallJoint`, `Hinge`, `Slider`, `Universal`, `Cylindrical`,
+        `Screw`, `Planar`, `Fixed`, `Distance`, `Spring`, `UserConstraint`, `VelocityConstraint` or
+        `PairLoad`; returns its `name`, by default the names of both bodies.
 
-        Points and axes are in the coordinates of `first` (point_1, axis_1) and of `second` (point_2, axis_2), those in which
-        `add_body` and `add_fixed` placed them. Bodies that a joint joins touch only if `add_contact` says so. Raises
-        `ValueError` for a joint that does not hold as the bodies are placed, unless it is to `project`: then all joints
-        hold in the state that `build` returns, with poses and velocities near those given.
+        Points and axes are in the coordinates of `first` (point_1, axis_1) and of `second`
+        (point_2, axis_2), those in which `add_body` and `add_fixed` placed them. Bodies that a
+        joint joins touch only if `add_contact` says so. Raises `ValueError` for a joint that does
+        not hold as the bodies are placed, unless it is to `project`: then all joints hold in the
+        state that `build` returns, with poses and velocities near those given.
         """
         self._pair(first, second, "joint")
         name = f"{first.name}-{second.name}" if name is None else name
@@ -77,13 +80,14 @@ class Jointed:
         density: float | None = None,
         centre_of_mass: Sequence[float] | None = None,
     ) -> Body:
-        """A body that moves as it is told, a conveyor or a shaken plate: `pose(time)` returns the position (d,) [m] of its
-        coordinates and their quaternion (4,), w first (the angle [rad] in the plane), in JAX, smooth in time [s]; a
-        `MovingPose` of formulas can be saved.
+        """A body that moves as it is told, a conveyor or a shaken plate: `pose(time)` returns the
+        position (d,) [m] of its coordinates and their quaternion (4,), w first (the angle [rad] in
+        the plane), in JAX, smooth in time [s]; a `MovingPose` of formulas can be saved.
 
-        Shape, mass and inertia are as in `add_body`; an unbounded shape needs both of the latter. They are what its drive
-        has to move: `trajectory.joint("drive of <name>")` has the force and moment on it, with those of its weight, at its
-        centre of mass. What touches it feels its velocity. Raises `ValueError` naming the argument."""
+        Shape, mass and inertia are as in `add_body`; an unbounded shape needs both of the latter.
+        They are what its drive has to move: `trajectory.joint("drive of <name>")` has the force and
+        moment on it, with those of its weight, at its centre of mass. What touches it feels its
+        velocity. Raises `ValueError` naming the argument."""
         position, turned = first_pose(pose, self.dimension)
         given = {"shape": shape, "mass": mass, "inertia": inertia, "density": density, "centre_of_mass": centre_of_mass}
         ground = self._ground()
@@ -107,11 +111,11 @@ class Jointed:
     def add_spring(
         self, joint: str, *, stiffness: float, damping: float = 0.0, rest: float = 0.0, coordinate: int = 0, name=None
     ) -> str:
-        """A spring and a damper along a coordinate of the joint of that name: the angle of a hinge (of a ball joint in the
-        plane), the displacement of a slider, those of a cylindrical joint (displacement, angle), of a planar one (two,
-        angle) and of a universal one (two angles), which are 0 as the joint is added. `stiffness` [N/m, N m/rad], `damping`
-        [N s/m, N m s/rad], `rest` [m, rad].
-        Returns the name under which a trajectory has its reactions."""
+        """A spring and a damper along a coordinate of the joint of that name: the angle of a hinge
+        (of a ball joint in the plane), the displacement of a slider, those of a cylindrical joint
+        (displacement, angle), of a planar one (two, angle) and of a universal one (two angles),
+        which are 0 as the joint is added. `stiffness` [N/m, N m/rad], `damping` [N s/m, N m s/rad],
+        `rest` [m, rad]. Returns the name under which a trajectory has its reactions."""
         first, second, form = self._coordinate(joint, coordinate)
         values = not_negative("stiffness", stiffness), not_negative("damping", damping), number("rest", rest)
         name = self._add(f"spring of {joint}" if name is None else name, first, second, elastic(form, coordinate, *values))
@@ -119,8 +123,9 @@ class Jointed:
         return name
 
     def add_motion(self, joint: str, motion: Callable, *, coordinate: int = 0, name: str | None = None) -> str:
-        """Prescribes a coordinate of the joint of that name (see `add_spring`) as `motion(time)` [m, rad], a smooth JAX
-        function; the reaction under the name returned is the force or moment that drives it."""
+        """Prescribes a coordinate of the joint of that name (see `add_spring`) as `motion(time)`
+        [m, rad], a smooth JAX function; the reaction under the name returned is the force or moment
+        that drives it."""
         first, second, form = self._coordinate(joint, coordinate)
         if not callable(motion):
             raise ValueError(f"`motion` = {motion!r} must be a function of the time [s].")
@@ -129,9 +134,9 @@ class Jointed:
         return name
 
     def add_motor(self, joint: str, *, speed: float, most: float, coordinate: int = 0, name: str | None = None) -> str:
-        """A motor that drives a coordinate of the joint of that name (see `add_spring`) at a `speed` [m/s, rad/s], by no
-        more than a force or moment `most` [N, N m]; of speed 0 it is a brake. Returns the name under which a trajectory has
-        its reactions."""
+        """A motor that drives a coordinate of the joint of that name (see `add_spring`) at a
+        `speed` [m/s, rad/s], by no more than a force or moment `most` [N, N m]; of speed 0 it is a
+        brake. Returns the name under which a trajectory has its reactions."""
         first, second, form = self._coordinate(joint, coordinate)
         values = number("speed", speed), positive("most", most)
         name = f"motor of {joint}" if name is None else name
@@ -144,8 +149,9 @@ class Jointed:
     def add_limit(
         self, joint: str, *, low: float | None = None, high: float | None = None, coordinate: int = 0
     ) -> tuple[str, ...]:
-        """Bounds a coordinate of the joint of that name (see `add_spring`) from below, from above or both [m, rad]; a bound
-        is met without rebound. Returns the names under which a trajectory has their reactions."""
+        """Bounds a coordinate of the joint of that name (see `add_spring`) from below, from above
+        or both [m, rad]; a bound is met without rebound. Returns the names under which a trajectory
+        has their reactions."""
         first, second, form = self._coordinate(joint, coordinate)
         bounds = {side: number(side, value) for side, value in (("low", low), ("high", high)) if value is not None}
         if not bounds:
@@ -163,11 +169,13 @@ class Jointed:
     def add_gear(
         self, joint_1: str, joint_2: str, *, ratio: float, coordinates: tuple[int, int] = (0, 0), name: str | None = None
     ) -> str:
-        """Makes a coordinate of `joint_2` `ratio` times a coordinate of `joint_1` (see `add_spring`; `coordinates` has both
-        numbers): two wheels that mesh have -r_1 / r_2, those of a belt r_1 / r_2, a rack (a slider) has its pinion's
-        radius [m/rad]. Angles in space are told within a turn: a ratio of two of them is one of whole
-        numbers up to 200, as of teeth. The joints may have two moving bodies in all. Returns the name under which a
-        trajectory has the reactions. Raises `ValueError` for joints and coordinates that there are not, or that are one."""
+        """Makes a coordinate of `joint_2` `ratio` times a coordinate of `joint_1` (see
+        `add_spring`; `coordinates` has both numbers): two wheels that mesh have -r_1 / r_2, those
+        of a belt r_1 / r_2, a rack (a slider) has its pinion's radius [m/rad]. Angles in space are
+        told within a turn: a ratio of two of them is one of whole numbers up to 200, as of teeth.
+        The joints may have two moving bodies in all. Returns the name under which a trajectory has
+        the reactions. Raises `ValueError` for joints and coordinates that there are not, or that
+        are one."""
         told = tuple(coordinates)
         if len(told) != 2:
             raise ValueError(f"`coordinates` = {coordinates!r}: give a number for each of the two joints.")
@@ -191,8 +199,8 @@ class Jointed:
         return name
 
     def joint_points(self) -> dict[str, list[tuple[str, np.ndarray]]]:
-        """For drawing: by the name of each joint that has points its two, as the body's name and (d,) [m] from its centre of
-        mass in its axes; of fixed bodies in the inertial frame."""
+        """For drawing: by the name of each joint that has points its two, as the body's name and
+        (d,) [m] from its centre of mass in its axes; of fixed bodies in the inertial frame."""
         found = {}
         for made in self._joined:
             if not isinstance(made, JointDescription) or not hasattr(made.joint, "point_1"):

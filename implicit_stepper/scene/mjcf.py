@@ -1,6 +1,8 @@
-"""MJCF and URDF: a `Scene` of what MuJoCo's own compiler makes of a file, and a list of what has no counterpart here.
+"""MJCF and URDF: a `Scene` of what MuJoCo's own compiler makes of a file, and a list of what has no
+counterpart here.
 
-Sources: https://mujoco.readthedocs.io/en/stable/XMLreference.html and https://wiki.ros.org/urdf/XML.
+Sources: https://mujoco.readthedocs.io/en/stable/XMLreference.html and
+https://wiki.ros.org/urdf/XML.
 """
 
 from __future__ import annotations
@@ -25,12 +27,14 @@ _SPECK = 1e-2  # of MuJoCo's extent of the model: the ball that stands for a wor
 
 
 def load_mjcf(path: str | os.PathLike, *, keyframe: str | None = None) -> tuple[Scene, tuple[str, ...]]:
-    """The scene of an MJCF or URDF file in SI units, and a line for each kind of thing that has no counterpart in it.
+    """The scene of an MJCF or URDF file in SI units, and a line for each kind of thing that has no
+    counterpart in it.
 
-    Bodies without a joint between them are one body; static geoms are fixed bodies. The scene begins as the file has
-    its bodies, or in a `keyframe`, with its velocities. `scene.run` has MuJoCo's timestep, for 1 s. Needs the extra `mjcf`.
-    Raises `SceneFileError`, a `ValueError`, for what MuJoCo refuses and for joints of one body that no joint here
-    leaves free together; `ImportError` without MuJoCo, `OSError`.
+    Bodies without a joint between them are one body; static geoms are fixed bodies. The scene
+    begins as the file has its bodies, or in a `keyframe`, with its velocities. `scene.run` has
+    MuJoCo's timestep, for 1 s. Needs the extra `mjcf`. Raises `SceneFileError`, a `ValueError`, for
+    what MuJoCo refuses and for joints of one body that no joint here leaves free together;
+    `ImportError` without MuJoCo, `OSError`.
     """
     of = compiled(path, keyframe)
     name = os.fspath(path)

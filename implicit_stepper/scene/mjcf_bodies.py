@@ -16,7 +16,8 @@ _ORIGIN = ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0))
 
 
 def bodies_of(of: Compiled) -> tuple[list[BodyDescription], dict[str, list[int]], list[str]]:
-    """All bodies; by the name of each that may touch others the geoms that are its shapes; and what was left out."""
+    """All bodies; by the name of each that may touch others the geoms that are its shapes; and what
+    was left out."""
     found, geoms, left_out, unseen = [], {}, [], []
     for geom in of.geoms(STATIC):
         if geom not in of.touching:
@@ -111,7 +112,8 @@ def _pose(of: Compiled, root: int, geom: int) -> tuple[tuple[float, ...], tuple[
 
 
 def _mass(of: Compiled, root: int) -> tuple[float, tuple, np.ndarray]:
-    """Mass [kg], inertia about the centre of mass [kg m^2] and that centre (3,) [m], in the coordinates of the root."""
+    """Mass [kg], inertia about the centre of mass [kg m^2] and that centre (3,) [m], in the
+    coordinates of the root."""
     members, model, (position, turn) = of.members[root], of.model, of.place(root)
     masses = model.body_mass[members]
     if len(members) == 1:

@@ -16,7 +16,8 @@ _OVERLAP = 1e-9  # [m]
 def contacts_of(
     of: Compiled, geoms: dict[str, list[int]], joined: set[frozenset[str]]
 ) -> tuple[list[ContactDescription], list[str]]:
-    """The contacts of bodies whose `geoms` touch, by name, of which some are `joined`; and what was left out."""
+    """The contacts of bodies whose `geoms` touch, by name, of which some are `joined`; and what was
+    left out."""
     if not of.enabled("CONTACT", "CONSTRAINT"):
         return [], []
     found, left_out, overlaps, rolling, skewed = [], [], [], [], []
@@ -49,8 +50,8 @@ def contacts_of(
 
 
 def _law(of: Compiled, a: int, b: int) -> tuple[float, ...] | None:
-    """Five frictions (sliding twice, torsion [m], rolling twice [m]), 0 where `condim` has none; None for geoms that do not
-    touch."""
+    """Five frictions (sliding twice, torsion [m], rolling twice [m]), 0 where `condim` has none;
+    None for geoms that do not touch."""
     model = of.model
     pair = of.pairs.get(frozenset((a, b)))
     if pair is not None:
@@ -80,7 +81,8 @@ def _cut(friction: np.ndarray, dimension: int) -> tuple[float, ...]:
 
 
 def _friction(slide: float, other: float, torsion: float) -> FrictionEllipsoid:
-    """MuJoCo's elliptic cone, (f_1 / mu_1)^2 + ... <= f_n^2, with the larger of the two that slide."""
+    """MuJoCo's elliptic cone, (f_1 / mu_1)^2 + ... <= f_n^2, with the larger of the two that
+    slide."""
     slide = max(slide, other)
     if slide == 0.0:
         return FrictionEllipsoid(mu=1.0, e_t=0.0, e_o=0.0, e_r=torsion) if torsion else FrictionEllipsoid(mu=0.0)

@@ -17,7 +17,8 @@ _HALF_TURN = np.pi
 
 @dataclasses.dataclass(frozen=True)
 class _Free:
-    """One of MuJoCo's joints: its `number`, `kind` ("free", "ball", "hinge" or "slide"), and where it is in the world."""
+    """One of MuJoCo's joints: its `number`, `kind` ("free", "ball", "hinge" or "slide"), and where
+    it is in the world."""
 
     number: int
     kind: str
@@ -26,8 +27,8 @@ class _Free:
 
 
 def joints_of(of: Compiled) -> tuple[list[JointDescription | AlongDescription], list[str]]:
-    """All joints, with springs, limits and brakes along them, and what was left out. Raises `SceneFileError` where no joint
-    of ours leaves free what those of a body do."""
+    """All joints, with springs, limits and brakes along them, and what was left out. Raises
+    `SceneFileError` where no joint of ours leaves free what those of a body do."""
     found: list[JointDescription | AlongDescription] = []
     left_out: list[str] = []
     for root in of.members:
@@ -69,8 +70,9 @@ def _joined(of: Compiled, root: int, own: list[_Free], left_out: list[str]) -> l
 
 
 def _kind(of: Compiled, root: int, own: list[_Free]):
-    """The class of the joint that leaves free what all of `own` do, or None for a free body; its point, its two axes and
-    which coordinate of it each joint of MuJoCo is. Raises `SceneFileError` where there is no such class."""
+    """The class of the joint that leaves free what all of `own` do, or None for a free body; its
+    point, its two axes and which coordinate of it each joint of MuJoCo is. Raises `SceneFileError`
+    where there is no such class."""
     slides, hinges = ([free for free in own if free.kind == kind] for kind in ("slide", "hinge"))
     kinds = sorted(free.kind for free in own)
     first = own[0]
@@ -201,7 +203,8 @@ def _world(of: Compiled, body: int, point: np.ndarray) -> np.ndarray:
 
 
 def _as_welded(of: Compiled, number: int, one: int, two: int) -> bool:
-    """Whether two bodies have the poses that a weld asks for: MuJoCo's anchor (3,), position and quaternion."""
+    """Whether two bodies have the poses that a weld asks for: MuJoCo's anchor (3,), position and
+    quaternion."""
     anchor, position, quaternion = np.split(of.model.eq_data[number][:10], [3, 6])
     turn = np.zeros(9)
     of.mujoco.mju_quat2Mat(turn, quaternion)

@@ -1,4 +1,5 @@
-"""What of a compiled robot has no counterpart, and is not told of by what reads its bodies, joints and contacts."""
+"""What of a compiled robot has no counterpart, and is not told of by what reads its bodies, joints
+and contacts."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ STATIC = 0  # the number of the body that stands for the world
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-    """MuJoCo's `model` in the configuration `data`, and its `warnings`. Bodies without a joint between them are one here,
-    that of their root; what is static is one body for each geom."""
+    """MuJoCo's `model` in the configuration `data`, and its `warnings`. Bodies without a joint
+    between them are one here, that of their root; what is static is one body for each geom."""
 
     mujoco: ModuleType
     model: Any
@@ -100,8 +100,8 @@ class Compiled:
 
 
 def compiled(path: str | os.PathLike, keyframe: str | None) -> Compiled:
-    """The model of a file in its first configuration, or in that of a keyframe. Raises `SceneFileError` with what MuJoCo
-    says of the file, `OSError` and `ImportError`."""
+    """The model of a file in its first configuration, or in that of a keyframe. Raises
+    `SceneFileError` with what MuJoCo says of the file, `OSError` and `ImportError`."""
     try:
         import mujoco
     except ImportError as error:

@@ -41,7 +41,8 @@ def projected(system: System, state: State) -> State:
 
 @jit
 def _nearer(system: System, state: State):
-    """One step further from `state`; the velocities that joints allow in it; and g (R,) in lengths."""
+    """One step further from `state`; the velocities that joints allow in it; and g (R,) in
+    lengths."""
     rows = joint_rows.joint_rows(system, state, bodies.mass_matrices(system, state))
     found = [jnp.zeros(0)]
     for group in joint_rows.rigid(system):

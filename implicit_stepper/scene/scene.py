@@ -1,4 +1,5 @@
-"""What a user fills: bodies, contacts and loads, every input checked, from which the immutable `System` is built."""
+"""What a user fills: bodies, contacts and loads, every input checked, from which the immutable
+`System` is built."""
 
 from __future__ import annotations
 
@@ -34,10 +35,11 @@ from .ruled import Ruled, checked_law
 class Scene(Jointed, Ruled):
     """Bodies, contacts and loads, checked as they are added. `build()` gives what steppers work on.
 
-    `gravity` (3,) or, with `dimension=2`, (2,) [m/s^2], by default 9.81 against the last axis. `length_scale` [m] and
-    `acceleration_scale` [m/s^2] set what the solver's relative tolerance refers to; by default the largest radius of
-    gyration and the largest load per mass, or, without gravity and forces, what turns the fastest body within that radius.
-    Raises `ValueError` naming the argument, the value and the remedy.
+    `gravity` (3,) or, with `dimension=2`, (2,) [m/s^2], by default 9.81 against the last axis.
+    `length_scale` [m] and `acceleration_scale` [m/s^2] set what the solver's relative tolerance
+    refers to; by default the largest radius of gyration and the largest load per mass, or, without
+    gravity and forces, what turns the fastest body within that radius. Raises `ValueError` naming
+    the argument, the value and the remedy.
     """
 
     def __init__(
@@ -82,18 +84,20 @@ class Scene(Jointed, Ruled):
         wrench: Sequence[float] | Callable | None = None,
         apart: bool = False,
     ) -> Body:
-        """A moving body of one convex `shape`, or several: `shapes` = [(shape, (position, quaternion)), ...], which touch
-        unless parts that stand `apart` are meant.
+        """A moving body of one convex `shape`, or several: `shapes` = [(shape, (position,
+        quaternion)), ...], which touch unless parts that stand `apart` are meant.
 
-        `position` [m] and `quaternion` (4,) w first (`angle` [rad] in the plane) place the body's coordinates, which are
-        those of `shape`, and in which the parts of `shapes` have their poses. velocity (6,) or (3,): linear [m/s] of the
-        centre of mass, and angular [rad/s], inertial frame. mass [kg]; inertia: principal moments (3,) or matrix (3, 3)
-        [kg m^2] about the centre of mass in the body's axes, a number in the plane, with `centre_of_mass` [m] in the body's
-        coordinates, by default their origin. What is left out comes from the shapes: all from `density` [kg/m^3, kg/m^2 in
-        the plane], inertia and centre from `mass`.
-        wrench: constant (6,) or (3,), force [N] and moment [N m] about the centre of mass in the inertial frame, or a JAX
-        function `wrench(time, position, orientation, velocity)` of the centre of mass returning that, evaluated at the start
-        of each step as p_app in Chakraborty (10), by `Convex` where its scheme does.
+        `position` [m] and `quaternion` (4,) w first (`angle` [rad] in the plane) place the body's
+        coordinates, which are those of `shape`, and in which the parts of `shapes` have their
+        poses. velocity (6,) or (3,): linear [m/s] of the centre of mass, and angular [rad/s],
+        inertial frame. mass [kg]; inertia: principal moments (3,) or matrix (3, 3) [kg m^2] about
+        the centre of mass in the body's axes, a number in the plane, with `centre_of_mass` [m] in
+        the body's coordinates, by default their origin. What is left out comes from the shapes: all
+        from `density` [kg/m^3, kg/m^2 in the plane], inertia and centre from `mass`. wrench:
+        constant (6,) or (3,), force [N] and moment [N m] about the centre of mass in the inertial
+        frame, or a JAX function `wrench(time, position, orientation, velocity)` of the centre of
+        mass returning that, evaluated at the start of each step as p_app in Chakraborty (10), by
+        `Convex` where its scheme does.
         """
         position_given, mass_given, inertia_given = position, mass, inertia
         handle, orientation = self._new(name, quaternion, angle, fixed=False)
@@ -135,8 +139,8 @@ class Scene(Jointed, Ruled):
         angle: float | None = None,
         apart: bool = False,
     ) -> Body:
-        """A body that never moves, of one shape or several as in `add_body`: position [m] and `quaternion`, w first (`angle`
-        [rad] in the plane)."""
+        """A body that never moves, of one shape or several as in `add_body`: position [m] and
+        `quaternion`, w first (`angle` [rad] in the plane)."""
         handle, orientation = self._new(name, quaternion, angle, fixed=True)
         origin = vector("position", np.zeros(self.dimension) if position is None else position, self.dimension)
         body = parts_of(shape, shapes, self.dimension, name, apart)
@@ -157,13 +161,14 @@ class Scene(Jointed, Ruled):
         restitution: Newton | Poisson | None = None,
         parts: Sequence[tuple[int, int]] | None = None,
     ) -> tuple[int, ...]:
-        """Lets two bodies touch; returns the numbers of the contacts, one for each part of `first` with each of `second`,
-        or for the pairs of `parts` alone, numbers (of `first`'s, of `second`'s) from 0; others may have another law.
+        """Lets two bodies touch; returns the numbers of the contacts, one for each part of `first`
+        with each of `second`, or for the pairs of `parts` alone, numbers (of `first`'s, of
+        `second`'s) from 0; others may have another law.
 
-        Normals point from `first` to `second`.
-        `friction` is a `FrictionEllipsoid`, or a number mu for isotropic friction without drilling torque. With a
-        `compliance` the bodies overlap under load; without, they are rigid. With a `restitution`, Newton(e)
-        or Poisson(e), one law in a scene, they rebound.
+        Normals point from `first` to `second`. `friction` is a `FrictionEllipsoid`, or a number mu
+        for isotropic friction without drilling torque. With a `compliance` the bodies overlap under
+        load; without, they are rigid. With a `restitution`, Newton(e) or Poisson(e), one law in a
+        scene, they rebound.
         """
         self._pair(first, second, "contact")
         pairs = paired(parts, *(len(self._specs[body.name].parts) for body in (first, second)))
@@ -180,7 +185,8 @@ class Scene(Jointed, Ruled):
         return tuple(range(count, len(self._contacts)))
 
     def description(self) -> SceneDescription:
-        """What the scene was made of, as it was given; `run` holds settings for `implicit_stepper.run_scene`."""
+        """What the scene was made of, as it was given; `run` holds settings for
+        `implicit_stepper.run_scene`."""
         return SceneDescription(
             dimension=self.dimension,
             gravity=self._gravity,
@@ -194,16 +200,17 @@ class Scene(Jointed, Ruled):
         )
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes a scene file, from which `implicit_stepper.load_scene` makes a scene whose runs are the same to the bit.
-        Raises `ValueError` for loads that are functions (a `Wrench` of formulas is none) and for shapes that no formula
-        says; `OSError`."""
+        """Writes a scene file, from which `implicit_stepper.load_scene` makes a scene whose runs
+        are the same to the bit. Raises `ValueError` for loads that are functions (a `Wrench` of
+        formulas is none) and for shapes that no formula says; `OSError`."""
         text = toml_text.written(self.description())
         with replaced(path) as new:
             new.write_text(text, encoding="utf-8")
 
     def meshes(self, resolution: int = RESOLUTION) -> dict[str, list[Mesh]]:
-        """For drawing: per bounded body the meshes of its parts, [m] from its centre of mass in its axes; of fixed bodies in
-        the inertial frame. A body with an unbounded part, as a half-space is, has none."""
+        """For drawing: per bounded body the meshes of its parts, [m] from its centre of mass in its
+        axes; of fixed bodies in the inertial frame. A body with an unbounded part, as a half-space
+        is, has none."""
         found = {}
         for name, spec in self._specs.items():
             try:
@@ -215,8 +222,8 @@ class Scene(Jointed, Ruled):
         return found
 
     def build(self, *, contacts: bool = True) -> tuple[System, State]:
-        """The immutable system and the initial state, on request without `contacts`. Raises `ValueError` when there is no
-        moving body."""
+        """The immutable system and the initial state, on request without `contacts`. Raises
+        `ValueError` when there is no moving body."""
         checks.double_precision()
         moving = [s for s in self._specs.values() if not s.handle.fixed]
         fixed = [s for s in self._specs.values() if s.handle.fixed]
@@ -288,12 +295,14 @@ class Scene(Jointed, Ruled):
         return Body(name, number, fixed), checks.orientation(quaternion, angle, self.dimension)
 
     def body_parts(self) -> list[tuple[Part, ...]]:
-        """The parts of every body, moving bodies first, from their centres of mass in their axes."""
+        """The parts of every body, moving bodies first, from their centres of mass in their
+        axes."""
         specs = sorted(self._specs.values(), key=lambda spec: spec.handle.fixed)
         return [spec.parts for spec in specs]
 
     def part_contacts(self) -> list[PartContact]:
-        """The contacts as they were added, then those of rules, with the numbers of their bodies."""
+        """The contacts as they were added, then those of rules, with the numbers of their
+        bodies."""
         return self._with_parts(self._touching())
 
     def _with_parts(self, touching: list[tuple]) -> list[PartContact]:

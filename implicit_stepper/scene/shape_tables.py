@@ -1,4 +1,5 @@
-"""Shapes as tables of a file: those of the library by their arguments, others by their inequalities as text."""
+"""Shapes as tables of a file: those of the library by their arguments, others by their inequalities
+as text."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from .units import Units
 
 _ASSUMPTIONS = {"positive": {"positive": True}, "real": {"real": True}, "nothing": {}}
 _MOST_VERTICES = 100  # a second to build: up to twice as many faces, each an inequality
-_MOST_PARTS = 10  # of an intersection, and inequalities of a shape: each is compared with all others
+# of an intersection, and inequalities of a shape: each is compared with all others
+_MOST_PARTS = 10
 _DEEPEST = 8  # shapes within shapes
 # By class: the arguments that are lengths, or lists of them. Their order is that of the parameters.
 _LENGTHS = {
@@ -40,7 +42,8 @@ _LENGTHS = {
 
 
 def shape_of(table: Table, dimension: int, units: Units, depth: int = 0) -> Callable[[], Shape]:
-    """What builds the shape of a table, whose keys are checked here already. Raises `SceneFileError`."""
+    """What builds the shape of a table, whose keys are checked here already. Raises
+    `SceneFileError`."""
     if depth > _DEEPEST:
         raise SceneFileError(f"{table.where} is nested too deeply: at most {_DEEPEST} shapes stand within each other.")
     kind = table.text("kind")
@@ -113,7 +116,8 @@ def _intersection(table, dimension, units, depth):
 
 
 def _inequalities(table, dimension, units, depth):
-    """A shape of the user's: inequalities f <= 0 as text, in coordinates and the parameters of the shape and the file."""
+    """A shape of the user's: inequalities f <= 0 as text, in coordinates and the parameters of the
+    shape and the file."""
     inner = table.table("parameters", None)
     own = {} if inner is None else inner.left
     values, names = {}, {}
@@ -181,7 +185,8 @@ _READERS = {
 
 
 def table_of(shape: Shape) -> dict[str, Any]:
-    """The table from which `shape_of` builds the same shape, to the bit. Raises `ValueError` where there is none."""
+    """The table from which `shape_of` builds the same shape, to the bit. Raises `ValueError` where
+    there is none."""
     for table in _candidates(shape):
         try:
             again = shape_of(Table(table, "shape", {}), shape.dimension, Units())()
@@ -210,8 +215,8 @@ def _candidates(shape: Shape) -> Iterator[dict[str, Any]]:
 
 
 def _library_table(shape: Shape) -> dict[str, Any]:
-    """By the arguments of the library, of which the parameters are copies. Raises `KeyError` for other classes and
-    `AttributeError` where a class of that name is not the library's."""
+    """By the arguments of the library, of which the parameters are copies. Raises `KeyError` for
+    other classes and `AttributeError` where a class of that name is not the library's."""
     kind, theta = shape.shape_class.name, np.asarray(shape.theta, dtype=float).tolist()
     if kind in ("HalfSpace", "HalfPlane"):
         return {"kind": kind, "normal": theta[:-1], "offset": theta[-1]}
@@ -228,7 +233,8 @@ def _library_table(shape: Shape) -> dict[str, Any]:
 
 
 def _epsilon(power: float) -> float:
-    """The exponent e for which 2 / e is that power, which rounding may have put beside 2 / power."""
+    """The exponent e for which 2 / e is that power, which rounding may have put beside 2 /
+    power."""
     near = 2 / power
     return next((e for e in (near, math.nextafter(near, 0), math.nextafter(near, 3)) if 2 / e == power), near)
 

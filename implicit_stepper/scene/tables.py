@@ -1,4 +1,5 @@
-"""Tables of a file, taken apart key by key: what is missing, of another type or not known is refused where it stands."""
+"""Tables of a file, taken apart key by key: what is missing, of another type or not known is
+refused where it stands."""
 
 from __future__ import annotations
 
@@ -17,11 +18,13 @@ _MISSING = object()
 
 
 class SceneFileError(ValueError):
-    """A scene file that is not one, or whose scene cannot be. The message says where in the file, what and the remedy."""
+    """A scene file that is not one, or whose scene cannot be. The message says where in the file,
+    what and the remedy."""
 
 
 class Table:
-    """One table at the place `where`, whose keys are each taken once; `parameters` are the file's own numbers by name."""
+    """One table at the place `where`, whose keys are each taken once; `parameters` are the file's
+    own numbers by name."""
 
     def __init__(self, data: object, where: str, parameters: Mapping[str, float]):
         if not isinstance(data, dict):
@@ -102,7 +105,8 @@ class Table:
         return [Table(part, f"{self.place(key)}[{i}]", self.parameters) for i, part in enumerate(self.entries(key, []))]
 
     def end(self) -> None:
-        """Raises `SceneFileError` for keys that nobody took: a word with a slip in it would else be left out in silence."""
+        """Raises `SceneFileError` for keys that nobody took: a word with a slip in it would else be
+        left out in silence."""
         for key in self.left:
             near = difflib.get_close_matches(key, self.known, 1)
             meant = f"did you mean `{near[0]}`?" if near else f"known here are {', '.join(self.known)}."

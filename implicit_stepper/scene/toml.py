@@ -1,7 +1,7 @@
 """Scene files: TOML to a `SceneDescription` and a `Scene`. docs/scene-files.md has every key.
 
-A file may come from a stranger: nothing in it is run, what is not known is refused, and so is what is too large. All keys
-and formulas are read before any shape is built.
+A file may come from a stranger: nothing in it is run, what is not known is refused, and so is what
+is too large. All keys and formulas are read before any shape is built.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ from .units import LENGTHS, MASSES, Units
 FORMAT = 1
 LONGEST = 500_000  # bytes
 _MOST_BODIES, _MOST_PARTS = 1000, 50
-# a key a.b.c...: tomllib takes a time that grows with the square of its parts. Bounded repeats: this is linear
+# a key a.b.c...: tomllib takes a time that grows with the square of its parts. Bounded repeats:
+# this is linear
 _CHAINED = re.compile(r"(?:[^\s=\[\]{},#.]{1,60}+[ \t]{0,4}+\.[ \t]{0,4}+){20}")
 
 
 def load_scene(path: str | os.PathLike) -> Scene:
-    """The scene of a file, with its run settings in `scene.run`. Raises `SceneFileError`, a `ValueError`, that says where in
-    the file what is wrong, and `OSError` when it cannot be read."""
+    """The scene of a file, with its run settings in `scene.run`. Raises `SceneFileError`, a
+    `ValueError`, that says where in the file what is wrong, and `OSError` when it cannot be
+    read."""
     name = os.fspath(path)
     if Path(path).suffix in (".xml", ".urdf"):
         raise SceneFileError(f"{name!r} is a robot's file: read it with `implicit_stepper.load_mjcf`.")
@@ -113,7 +115,8 @@ def _units(found: object) -> Units:
 
 
 def _body(table: Table, dimension: int, units: Units) -> tuple[str, bool, Callable[[], BodyDescription]]:
-    """Name and kind of a body, and what builds its description, of which all but the shapes is checked here."""
+    """Name and kind of a body, and what builds its description, of which all but the shapes is
+    checked here."""
     name, fixed = table.text("name"), table.flag("fixed", False)
     table.where = f"{table.where} ({name!r:.40})"
     inner, parts = table.table("shape", None), table.tables("parts")
@@ -207,7 +210,8 @@ def _wrench(table: Table, force: list | None, moment: list | None, parameters: d
 
 
 def _part(table: Table, dimension: int, units: Units):
-    """Of a body of several shapes: what builds the shape, and its pose (position, quaternion or angle)."""
+    """Of a body of several shapes: what builds the shape, and its pose (position, quaternion or
+    angle)."""
     shape = shape_of(table.table("shape"), dimension, units)
     position = table.numbers("position", (0.0,) * dimension, units.length)
     turn = table.numbers("quaternion", (1.0, 0.0, 0.0, 0.0)) if dimension == 3 else table.number("angle", 0.0)

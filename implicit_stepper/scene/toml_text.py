@@ -17,8 +17,8 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def written(description: SceneDescription) -> str:
-    """The text that `toml.read` reads as `description`. Raises `ValueError` for what no file can hold: a load that is a
-    function, and shapes with a closed form or symbols of their own."""
+    """The text that `toml.read` reads as `description`. Raises `ValueError` for what no file can
+    hold: a load that is a function, and shapes with a closed form or symbols of their own."""
     of = description
     scene = {"dimension": of.dimension, "gravity": of.gravity}
     scene |= {"length_scale": of.length_scale, "acceleration_scale": of.acceleration_scale}

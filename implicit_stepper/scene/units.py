@@ -25,14 +25,16 @@ MASSES = {"kg": Fraction(1), "g": Fraction(1, 1000), "t": Fraction(1000), "lb": 
 
 @dataclasses.dataclass(frozen=True)
 class Units:
-    """`per_length` [m] and `per_mass` [kg]: what one unit of the file is. Each method takes a number in the file's units."""
+    """`per_length` [m] and `per_mass` [kg]: what one unit of the file is. Each method takes a
+    number in the file's units."""
 
     per_length: Fraction = Fraction(1)
     per_mass: Fraction = Fraction(1)
 
     @property
     def coordinate(self) -> sympy.Rational:
-        """Units of length in a metre: what a coordinate in metres is multiplied by within a formula of the file."""
+        """Units of length in a metre: what a coordinate in metres is multiplied by within a formula
+        of the file."""
         return sympy.Rational(self.per_length.denominator, self.per_length.numerator)
 
     def length(self, value: float) -> float:
@@ -53,5 +55,6 @@ class Units:
 
 
 def _times(value: float, factor: Fraction) -> float:
-    """Rounded once where the factor is a whole number or its inverse: 70 mm are the double nearest to .07 m."""
+    """Rounded once where the factor is a whole number or its inverse: 70 mm are the double nearest
+    to .07 m."""
     return value if factor == 1 else value * factor.numerator / factor.denominator

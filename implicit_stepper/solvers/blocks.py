@@ -1,9 +1,11 @@
-"""Linear systems of nodes and links, kept in blocks: what links own is eliminated where it can be, the rest factorised.
+"""Linear systems of nodes and links, kept in blocks: what links own is eliminated where it can be,
+the rest factorised.
 
-Nodes have w unknowns and rows each; a link has unknowns and rows of its own and touches the nodes on its sides only. Its
-block of the Jacobian is [[K, k], [A, B]]: rows of its own and rows of its nodes, by unknowns of its own and of its nodes.
-`elimination` leaves the few unknowns without a good pivot; these and the nodes are one small dense system. The cost of all
-else is proportional to the numbers of nodes and links.
+Nodes have w unknowns and rows each; a link has unknowns and rows of its own and touches the nodes
+on its sides only. Its block of the Jacobian is [[K, k], [A, B]]: rows of its own and rows of its
+nodes, by unknowns of its own and of its nodes. `elimination` leaves the few unknowns without a good
+pivot; these and the nodes are one small dense system. The cost of all else is proportional to the
+numbers of nodes and links.
 """
 
 from __future__ import annotations
@@ -25,14 +27,16 @@ from .linear import KEPT_DAMPING, damped_step, lu_factors, lu_solve
 
 _FREE = 1.5e-12  # the damping up to which a step is one of LU
 _SINGULAR = 1e-7  # the least pivot of LU, relative to the largest, up to which steps are damped
-_PARTS = (1, 4)  # of slots, in the last of these: for so many filled ones there is a size of the condensed system
+# of slots, in the last of these: for so many filled ones there is a size of the condensed system
+_PARTS = (1, 4)
 _TOGETHER = 16  # links that are eliminated at once, where a group has more
 
 
 @dataclasses.dataclass(frozen=True)
 class Pattern:
-    """What does not change with values: `count` nodes of `width` unknowns, groups of `links`, and the number of `slots` for
-    unknowns of links that are not eliminated. Unknowns and rows stand as z = [nodes, links of the first group, ...]."""
+    """What does not change with values: `count` nodes of `width` unknowns, groups of `links`, and
+    the number of `slots` for unknowns of links that are not eliminated. Unknowns and rows stand as
+    z = [nodes, links of the first group, ...]."""
 
     count: int
     width: int
@@ -45,8 +49,9 @@ class Pattern:
         return max(group.own for group in self.links)
 
     def leading(self, filled, function, *arguments):
-        """`function(size, *arguments)` for the least of a few sizes of the condensed system that has its `filled` () rows:
-        factors cost the cube of it, and most links leave nothing most of the time."""
+        """`function(size, *arguments)` for the least of a few sizes of the condensed system that
+        has its `filled` () rows: factors cost the cube of it, and most links leave nothing most of
+        the time."""
         nodes = self.count * self.width
         sizes = sorted({nodes + -(-self.slots * part // _PARTS[-1]) for part in _PARTS})
         number = jnp.minimum(jnp.sum(filled > np.array(sizes)), len(sizes) - 1)
@@ -64,8 +69,8 @@ class Pattern:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Blocks:
-    """A Jacobian after elimination, if it is `known` (): its links, and the matrix `rest` (x, x) of the nodes and the slots,
-    NaN where there are too few slots."""
+    """A Jacobian after elimination, if it is `known` (): its links, and the matrix `rest` (x, x) of
+    the nodes and the slots, NaN where there are too few slots."""
 
     pattern: Pattern = dataclasses.field(metadata={"static": True})
     local: Local
@@ -109,8 +114,8 @@ class Blocks:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """The links of `Blocks` and about the `inverse` (x, x) of the rest, of which `filled` () rows and columns are not those
-    of empty slots, if it is `valid` ()."""
+    """The links of `Blocks` and about the `inverse` (x, x) of the rest, of which `filled` () rows
+    and columns are not those of empty slots, if it is `valid` ()."""
 
     pattern: Pattern = dataclasses.field(metadata={"static": True})
     local: Local
@@ -145,9 +150,9 @@ def no_factors(pattern: Pattern) -> Kept:
 
 
 def eliminated(last: Blocks, nodes, links, wanted) -> Blocks:
-    """The Jacobian with the blocks `nodes` (count, w, w) and, per group, those of its links: `links(numbers)` gives them (c,
-    own + acting, own + acting) for c of them. Links that are not `wanted` (n,), which leave nothing for other rows, may be
-    those of the `last` one."""
+    """The Jacobian with the blocks `nodes` (count, w, w) and, per group, those of its links:
+    `links(numbers)` gives them (c, own + acting, own + acting) for c of them. Links that are not
+    `wanted` (n,), which leave nothing for other rows, may be those of the `last` one."""
     pattern, parts, first = last.pattern, [], 0
     for group, blocks_of, own in zip(pattern.links, links, wanted, strict=True):
         of = slice(first, first + len(group.nodes))
@@ -164,8 +169,8 @@ def _part(first: int, count: int, values):
 
 
 def _renewed(pattern: Pattern, group: Links, blocks_of, wanted, before) -> tuple[Local, jax.Array]:
-    """A group's links, as they were `before` but for those that are `wanted` (n,): a few at a time, all where that is few.
-    What others have left for other rows is nothing."""
+    """A group's links, as they were `before` but for those that are `wanted` (n,): a few at a time,
+    all where that is few. What others have left for other rows is nothing."""
     count, size = len(group.nodes), pattern.own + 2 * pattern.width
 
     def anew(numbers):

@@ -1,7 +1,9 @@
-"""Radau IIA collocation with 1, 2 or 3 stages: nodes, Butcher matrix, and the polynomials through the stages.
+"""Radau IIA collocation with 1, 2 or 3 stages: nodes, Butcher matrix, and the polynomials through
+the stages.
 
-Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.5: s stages, stiffly accurate (the last stage is
-the end of the step), L-stable, of order 2 s - 1. One stage is implicit Euler.
+Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.5: s stages, stiffly
+accurate (the last stage is the end of the step), L-stable, of order 2 s - 1. One stage is implicit
+Euler.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ _NODES = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Collocation:
-    """c (s,); A (s, s); `at_start` (s,): the stage polynomial's weights at 0, before the first node; `powers` (s, s): of
-    the Lagrange polynomials l_j the coefficient of theta^k, row j."""
+    """c (s,); A (s, s); `at_start` (s,): the stage polynomial's weights at 0, before the first
+    node; `powers` (s, s): of the Lagrange polynomials l_j the coefficient of theta^k, row j."""
 
     c: np.ndarray
     A: np.ndarray
@@ -38,7 +40,8 @@ class Collocation:
 
     @property
     def seen(self) -> np.ndarray:
-        """Fractions (s,) of the step at which the stages see their loads: one that jumps at its end, as it was before."""
+        """Fractions (s,) of the step at which the stages see their loads: one that jumps at its
+        end, as it was before."""
         return self.c * (1 - _BEFORE)
 
     def basis(self, theta):

@@ -1,8 +1,10 @@
-"""Functions whose roots are complementary: Fischer-Burmeister for numbers and cones, and the natural map of a disc.
+"""Functions whose roots are complementary: Fischer-Burmeister for numbers and cones, and the
+natural map of a disc.
 
-Fischer-Burmeister functions take a smoothing `kappa` >= 0: their roots then satisfy a b = kappa^2 instead of a b = 0. At
-the kinks (a = b = 0, or both parts on the boundary of the cone) the derivative is that of the function smoothed by
-`_KINK`: never NaN, and an element of Clarke's generalised derivative up to that smoothing.
+Fischer-Burmeister functions take a smoothing `kappa` >= 0: their roots then satisfy a b = kappa^2
+instead of a b = 0. At the kinks (a = b = 0, or both parts on the boundary of the cone) the
+derivative is that of the function smoothed by `_KINK`: never NaN, and an element of Clarke's
+generalised derivative up to that smoothing.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ import jax.numpy as jnp
 
 from shapes.small_algebra import inner
 
-# Smoothing under which derivatives are taken; the arguments are dimensionless, so it stands against 1.
+# Smoothing under which derivatives are taken; the arguments are dimensionless, so it stands against
+# 1.
 _KINK = 1e-12
-# Step of the natural map. Its roots do not depend on it; near the inverse of the response of a rolling sphere's contact
-# point to a unit impulse, 1/(1/m + r^2/I) = 0.29 m, Newton crosses from stick to slip most directly.
+# Step of the natural map. Its roots do not depend on it; near the inverse of the response of a
+# rolling sphere's contact point to a unit impulse, 1/(1/m + r^2/I) = 0.29 m, Newton crosses from
+# stick to slip most directly.
 STEP = 0.3
 
 
@@ -23,7 +27,8 @@ STEP = 0.3
 def fischer_burmeister(a, b, kappa=0.0):
     """phi(a, b) = sqrt(a^2 + b^2 + 2 kappa^2) - a - b; zero iff a >= 0, b >= 0, a b = kappa^2.
 
-    For a + b > 0 it is written without cancellation, as in Munson et al. (2001), so that a tiny product keeps its digits.
+    For a + b > 0 it is written without cancellation, as in Munson et al. (2001), so that a tiny
+    product keeps its digits.
     """
     r = jnp.sqrt(a**2 + b**2 + 2 * kappa**2)
     total = a + b
@@ -42,9 +47,11 @@ def _fischer_burmeister_jvp(primals, tangents):
 
 @jax.custom_jvp
 def fischer_burmeister_cone(x, s, kappa=0.0):
-    """phi(x, s) = (x^2 + s^2 + 2 kappa^2 e)^(1/2) - x - s in the Jordan algebra of the second-order cone.
+    """phi(x, s) = (x^2 + s^2 + 2 kappa^2 e)^(1/2) - x - s in the Jordan algebra of the second-order
+    cone.
 
-    x, s (1 + k,): zero iff x0 >= |x1..k|, s0 >= |s1..k| and x.s = 0 (at kappa = 0), Fukushima, Luo and Tseng (2002).
+    x, s (1 + k,): zero iff x0 >= |x1..k|, s0 >= |s1..k| and x.s = 0 (at kappa = 0), Fukushima, Luo
+    and Tseng (2002).
     """
     return _square_root(x, s, kappa) - x - s
 
@@ -66,8 +73,9 @@ def _fischer_burmeister_cone_jvp(primals, tangents):
 def _square_root(x, s, kappa):
     """u with u o u = x o x + s o s + 2 kappa^2 e and u in the cone.
 
-    The smaller eigenvalue w0 - |w| is the determinant w0^2 - |w|^2 over the larger one; the determinant is summed from
-    squares, so no digits cancel on the boundary of the cone, where a difference would leave an error of sqrt(eps).
+    The smaller eigenvalue w0 - |w| is the determinant w0^2 - |w|^2 over the larger one; the
+    determinant is summed from squares, so no digits cancel on the boundary of the cone, where a
+    difference would leave an error of sqrt(eps).
     """
     x0, x1, s0, s1 = x[0], x[1:], s[0], s[1:]
     w0 = inner(x, x) + inner(s, s) + 2 * kappa**2
@@ -108,11 +116,12 @@ def _product(x, y):
 
 
 def natural_disc(y, w, radius):
-    """y - proj(y - r w) onto {|y| <= radius}, r = `STEP`: zero iff y maximises -w.y over the disc (k,); radius >= 0.
+    """y - proj(y - r w) onto {|y| <= radius}, r = `STEP`: zero iff y maximises -w.y over the disc
+    (k,); radius >= 0.
 
-    The same roots as the cone function, without the multiplier |w|. Where y sticks inside the disc the row is r w itself,
-    linear, so that statically indeterminate friction keeps Newton's fast convergence. On a disc that is a point the row is
-    y, where nothing slides too.
+    The same roots as the cone function, without the multiplier |w|. Where y sticks inside the disc
+    the row is r w itself, linear, so that statically indeterminate friction keeps Newton's fast
+    convergence. On a disc that is a point the row is y, where nothing slides too.
     """
     return y - jnp.where(radius > 0, project_to_disc(y - STEP * w, radius), 0.0)
 
@@ -126,7 +135,8 @@ def project_to_disc(y, radius):
 
 @jax.custom_jvp
 def length_of(v):
-    """|v| with derivative 0 at v = 0, an element of the generalised derivative where autodiff gives NaN."""
+    """|v| with derivative 0 at v = 0, an element of the generalised derivative where autodiff gives
+    NaN."""
     return jnp.sqrt(inner(v, v))
 
 

@@ -1,9 +1,12 @@
-"""Cone complementarity, Negrut (10)-(12): impulses in friction cones, velocities in their duals, by first-order methods.
+"""Cone complementarity, Negrut (10)-(12): impulses in friction cones, velocities in their duals, by
+first-order methods.
 
-    K = {(p_n, y): |y| <= mu p_n} contains gamma, its dual contains d = N gamma + r, and gamma.d = 0:
+    K = {(p_n, y): |y| <= mu p_n} contains gamma, its dual contains d = N gamma + r, and gamma.d =
+    0:
 
-the optimality conditions of min gamma.N gamma / 2 + r.gamma over K. All three methods need N only as a product. Arguments
-are dimensionless; the residual of an answer is max |gamma - proj_K(gamma - d)|.
+the optimality conditions of min gamma.N gamma / 2 + r.gamma over K. All three methods need N only
+as a product. Arguments are dimensionless; the residual of an answer is max |gamma - proj_K(gamma -
+d)|.
 """
 
 from __future__ import annotations
@@ -28,8 +31,8 @@ _GROWTH, _DECAY = 2.0, 0.9  # of the estimate of the largest eigenvalue
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Impulses:
-    """What a contact solver leaves: gamma (nc, 1 + k) = (p_n, y) [N s, or dimensionless]; residual (), dimensionless;
-    iterations (); converged ()."""
+    """What a contact solver leaves: gamma (nc, 1 + k) = (p_n, y) [N s, or dimensionless]; residual
+    (), dimensionless; iterations (); converged ()."""
 
     gamma: jax.Array
     residual: jax.Array
@@ -52,7 +55,8 @@ def _measure(gamma, d, mu):
 
 
 def apgd(product: Callable, r, mu, start, tolerance, max_iterations) -> Impulses:
-    """Accelerated projected gradient descent with adaptive restart, Mazhar et al. (2015); `product(gamma)` is N gamma."""
+    """Accelerated projected gradient descent with adaptive restart, Mazhar et al. (2015);
+    `product(gamma)` is N gamma."""
     cone = jax.vmap(project)
 
     def proceed(carry):
@@ -108,7 +112,8 @@ def apgd(product: Callable, r, mu, start, tolerance, max_iterations) -> Impulses
 
 
 def barzilai_borwein(product: Callable, r, mu, start, tolerance, max_iterations) -> Impulses:
-    """Spectral projected gradient with a non-monotone line search, Birgin, Martinez and Raydan (2000)."""
+    """Spectral projected gradient with a non-monotone line search, Birgin, Martinez and Raydan
+    (2000)."""
     cone = jax.vmap(project)
 
     def proceed(carry):
@@ -121,7 +126,8 @@ def barzilai_borwein(product: Callable, r, mu, start, tolerance, max_iterations)
         slope, bend = jnp.vdot(gradient, direction), jnp.vdot(direction, N_direction)
 
         def change(step):
-            return step * slope + step**2 * bend / 2  # of the objective: exact, without cancellation
+            # of the objective: exact, without cancellation
+            return step * slope + step**2 * bend / 2
 
         highest = jnp.max(carry["recent"])  # above the present value
         one = varying_like(jnp.ones(()), slope)
@@ -152,15 +158,17 @@ def barzilai_borwein(product: Callable, r, mu, start, tolerance, max_iterations)
 
 
 def gauss_seidel(on, back, bodies, body_count: int, r, mu, start, tolerance, max_iterations) -> Impulses:
-    """Projected block Gauss-Seidel, Tasora and Anitescu (2010): contact after contact, one projected gradient step in its
-    own block of N.
+    """Projected block Gauss-Seidel, Tasora and Anitescu (2010): contact after contact, one
+    projected gradient step in its own block of N.
 
-    Per contact and side, `on` (nc, 2, 1 + k, w) takes the velocity change of a body to the contact and `back` (nc, 2, w, 1 +
-    k) an impulse to a velocity change; `bodies` (nc, 2) are their numbers, `body_count` that of all fixed ones.
+    Per contact and side, `on` (nc, 2, 1 + k, w) takes the velocity change of a body to the contact
+    and `back` (nc, 2, w, 1 + k) an impulse to a velocity change; `bodies` (nc, 2) are their
+    numbers, `body_count` that of all fixed ones.
     """
     bodies = jnp.asarray(bodies)
     blocks = jnp.einsum("csrw,cswq->crq", on, back)
-    steps = 1 / jnp.linalg.norm(blocks, axis=(1, 2))  # at most the inverse of the largest eigenvalue
+    # at most the inverse of the largest eigenvalue
+    steps = 1 / jnp.linalg.norm(blocks, axis=(1, 2))
 
     def gradient(c, u):
         return jnp.einsum("srw,sw->r", on[c], u[bodies[c]]) + r[c]
@@ -188,8 +196,9 @@ def gauss_seidel(on, back, bodies, body_count: int, r, mu, start, tolerance, max
 
 
 def coulomb(product: Callable, r, mu, start: Impulses, tolerance, max_iterations: int = 60, least=0.0) -> Impulses:
-    """The problem that the cone relaxes, by Newton's method from its answer: 0 <= p_n - `least` (nc,) _|_ d_n >= 0 with
-    maximum dissipation, Negrut (5) without the term mu |v_T|. Iterations are added up."""
+    """The problem that the cone relaxes, by Newton's method from its answer: 0 <= p_n - `least`
+    (nc,) _|_ d_n >= 0 with maximum dissipation, Negrut (5) without the term mu |v_T|. Iterations
+    are added up."""
     shape = start.gamma.shape
 
     def residual(z):
@@ -211,5 +220,6 @@ def _best_start(product: Callable, r, mu, start):
     return jnp.where(lower, gamma, 0.0), jnp.where(lower, N, 0.0)
 
 
-# What `ConeComplementarity(solver=...)` offers besides "gauss-seidel", which needs the contacts one by one.
+# What `ConeComplementarity(solver=...)` offers besides "gauss-seidel", which needs the contacts one
+# by one.
 GRADIENT_METHODS = {"apgd": apgd, "barzilai-borwein": barzilai_borwein}

@@ -1,4 +1,5 @@
-"""Gauss and Jordan's elimination of what a link owns, link by link with pivots from its own rows."""
+"""Gauss and Jordan's elimination of what a link owns, link by link with pivots from its own
+rows."""
 
 from __future__ import annotations
 
@@ -13,16 +14,20 @@ from shapes.small_algebra import inner
 
 _GOOD = 0.01  # pivots of free unknowns, relative to the largest entry of their block
 _GOOD_PAIR = 0.05  # pivots of pairs, whose rows and unknowns are dimensionless
-_COUPLED = 1e-3  # the largest derivative of a row by other unknowns, relative to its own, up to which it is alone
-_GIVE = 1e-9  # added to the derivative of a pair's row by its unknown: multipliers that equations leave open stay near
+# the largest derivative of a row by other unknowns, relative to its own, up to which it is alone
+_COUPLED = 1e-3
+# added to the derivative of a pair's row by its unknown: multipliers that equations leave open stay
+# near
+_GIVE = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
 class Links:
-    """Alike links. `nodes`, for each the numbers of the nodes on its sides; `own`, how many unknowns and rows each has, of
-    which the first `free` pivot on any of the first `free` rows; `pairs`, for the others (unknown, row, sign, follows): an
-    unknown pivots on its own row only, whose derivative by it has that sign, and unless it always follows from that row,
-    only where the row holds hardly any other unknown, as that of an inactive constraint."""
+    """Alike links. `nodes`, for each the numbers of the nodes on its sides; `own`, how many
+    unknowns and rows each has, of which the first `free` pivot on any of the first `free` rows;
+    `pairs`, for the others (unknown, row, sign, follows): an unknown pivots on its own row only,
+    whose derivative by it has that sign, and unless it always follows from that row, only where the
+    row holds hardly any other unknown, as that of an inactive constraint."""
 
     nodes: tuple[tuple[int, ...], ...]
     own: int
@@ -33,10 +38,12 @@ class Links:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Local:
-    """All n links after elimination, with their own unknowns padded to the most, o, that any has, and 2 w of their nodes.
+    """All n links after elimination, with their own unknowns padded to the most, o, that any has,
+    and 2 w of their nodes.
 
-    Eliminated unknowns are `alone` (n, o, o) F - `follow` (n, o, o + 2 w) dz; `push` (n, o + 2 w, o) takes F to the other
-    rows, those that are left and those of nodes; `rows` and `columns` (n, o) are those that are left."""
+    Eliminated unknowns are `alone` (n, o, o) F - `follow` (n, o, o + 2 w) dz; `push` (n, o + 2 w,
+    o) takes F to the other rows, those that are left and those of nodes; `rows` and `columns` (n,
+    o) are those that are left."""
 
     alone: jax.Array
     follow: jax.Array
@@ -46,8 +53,8 @@ class Local:
 
 
 def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
-    """Of one link, not padded, with the matrix (own + acting, own + acting) of the other rows. The loop has [K, 1] alone:
-    what it becomes, T [K, 1], takes all other columns along."""
+    """Of one link, not padded, with the matrix (own + acting, own + acting) of the other rows. The
+    loop has [K, 1] alone: what it becomes, T [K, 1], takes all other columns along."""
     own, size = group.own, len(block)
     allowed = _order(group)
     block = block + give * _signs(group, size)
@@ -84,7 +91,8 @@ def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
 
 
 def _least_of_pairs(group: Links, block) -> list:
-    """The least pivots (1,) of pairs. What is alone itself does not count in the rows of those that come after it."""
+    """The least pivots (1,) of pairs. What is alone itself does not count in the rows of those that
+    come after it."""
     found, counts = [], jnp.ones(len(block), bool)
     for unknown, row, _, follows in group.pairs:
         own = jnp.abs(block[row, unknown])

@@ -1,12 +1,15 @@
-"""Derivatives of a root F(theta, z) = 0 by the implicit function theorem: J dz = -dF/dtheta dtheta, whatever found z.
+"""Derivatives of a root F(theta, z) = 0 by the implicit function theorem: J dz = -dF/dtheta dtheta,
+whatever found z.
 
-Iterations have derivatives of their own, which need not be those of what they find: chord iterations end where F = 0 but
-carry no trace of how F depends on theta. Here the root alone counts, in forward and in reverse mode and in those of higher
-order, as J and dF/dtheta are functions of theta and of the root, whose derivatives are these again.
+Iterations have derivatives of their own, which need not be those of what they find: chord
+iterations end where F = 0 but carry no trace of how F depends on theta. Here the root alone counts,
+in forward and in reverse mode and in those of higher order, as J and dF/dtheta are functions of
+theta and of the root, whose derivatives are these again.
 
-At a kink, J is the element of the generalised Jacobian that `complementarity` names. Where J is singular, the unknowns that
-stay open have no derivative; those that follow from rows which ask for the same several times have one only for changes
-that leave these rows consistent. What does not exist is NaN (see `_Completed`).
+At a kink, J is the element of the generalised Jacobian that `complementarity` names. Where J is
+singular, the unknowns that stay open have no derivative; those that follow from rows which ask for
+the same several times have one only for changes that leave these rows consistent. What does not
+exist is NaN (see `_Completed`).
 """
 
 from __future__ import annotations
@@ -30,12 +33,14 @@ _INCONSISTENT = 1e-8  # of a right side: its part that no change of z leads to
 
 
 def root(residual: Callable, linearize: Callable, theta, found):
-    """`found` (n,), a root z of `residual(theta, z)` = 0 (n,), with its derivatives by the tree `theta`.
+    """`found` (n,), a root z of `residual(theta, z)` = 0 (n,), with its derivatives by the tree
+    `theta`.
 
-    `linearize(theta, z)` gives F and its Jacobian (n, n). Nothing is computed unless derivatives are taken. Both functions
-    must be hashable and the same from call to call, so that their program is compiled once. A derivative is NaN where it
-    does not exist: where J is singular, for unknowns that are not determined, and, in forward mode for changes of `theta`
-    to which the rows have no answer, in reverse mode for all changes, the unknowns that depend on such rows.
+    `linearize(theta, z)` gives F and its Jacobian (n, n). Nothing is computed unless derivatives
+    are taken. Both functions must be hashable and the same from call to call, so that their program
+    is compiled once. A derivative is NaN where it does not exist: where J is singular, for unknowns
+    that are not determined, and, in forward mode for changes of `theta` to which the rows have no
+    answer, in reverse mode for all changes, the unknowns that depend on such rows.
     """
     leaves, tree = jax.tree.flatten(theta)
     return _root.bind(
@@ -43,8 +48,9 @@ def root(residual: Callable, linearize: Callable, theta, found):
     )
 
 
-# A primitive of its own, as `custom_jvp` forgets its rule where `lax.scan` is differentiated in reverse mode: derivatives of
-# that would be those of `found`, which has none. `axes`: what `vmap` maps, the innermost first.
+# A primitive of its own, as `custom_jvp` forgets its rule where `lax.scan` is differentiated in
+# reverse mode: derivatives of that would be those of `found`, which has none. `axes`: what `vmap`
+# maps, the innermost first.
 _root = Primitive("implicit_root")
 _root.def_impl(lambda found, *leaves, **_: found)
 _root.def_abstract_eval(lambda found, *leaves, **_: found)
@@ -119,10 +125,10 @@ def _lu_transposed(lu, order, right):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Completed:
-    """The `inverse` (n, n) of J + U0 V0^T, with U0 and V0 the singular vectors of vanishing singular values: for consistent
-    right sides the shortest solution, and what does not depend on redundant rows comes out as it is, as those keep apart.
-    `left` (n, n) = U0, other columns zero; `opens` (n,): unknowns in V0; `redundant` (n,): those that depend on rows in
-    U0."""
+    """The `inverse` (n, n) of J + U0 V0^T, with U0 and V0 the singular vectors of vanishing
+    singular values: for consistent right sides the shortest solution, and what does not depend on
+    redundant rows comes out as it is, as those keep apart. `left` (n, n) = U0, other columns zero;
+    `opens` (n,): unknowns in V0; `redundant` (n,): those that depend on rows in U0."""
 
     inverse: jax.Array
     left: jax.Array
@@ -143,14 +149,16 @@ def _completed(matrix) -> _Completed:
 
 
 def _forward(completed: _Completed, right):
-    """J x = `right`: open unknowns have no derivative; redundant ones only where the right side is consistent."""
+    """J x = `right`: open unknowns have no derivative; redundant ones only where the right side is
+    consistent."""
     missed = jnp.max(jnp.abs(completed.left.T @ right)) > _INCONSISTENT * jnp.max(jnp.abs(right))
     x = completed.inverse @ right
     return jnp.where(completed.opens | (missed & completed.redundant), jnp.nan, x)
 
 
 def _transposed(completed: _Completed, right):
-    """J^T x = `right`: none where the right side asks for an unknown that has no derivative for some change."""
+    """J^T x = `right`: none where the right side asks for an unknown that has no derivative for
+    some change."""
     asked = jnp.abs(right) > _INCONSISTENT * jnp.max(jnp.abs(right))
     x = completed.inverse.T @ right
     return jnp.where(jnp.any(asked & (completed.opens | completed.redundant)), jnp.nan, x)

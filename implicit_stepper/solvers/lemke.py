@@ -1,12 +1,14 @@
-"""Lemke's method for linear complementarity problems, Cottle, Pang and Stone (1992), sections 4.4 and 4.9.
+"""Lemke's method for linear complementarity problems, Cottle, Pang and Stone (1992), sections 4.4
+and 4.9.
 
     0 <= z  _|_  w = M z + q >= 0
 
-From the basis z = 0 an artificial variable z_0 >= 0 enters, w = M z + q + d z_0 with d > 0; then the complement of the
-variable that left enters, until z_0 is zero or nothing can leave (a ray). Where M is copositive-plus a ray means that no
-z >= 0 has M z + q >= 0. The M of contact with friction is copositive, and Anitescu and Potra (1997) show that Lemke's method
-finds a solution of it where bodies do not overlap. Ties of the minimum ratio are broken lexicographically, so that no basis
-comes back. A pivot costs two products of n x n matrices: it is for some hundred unknowns.
+From the basis z = 0 an artificial variable z_0 >= 0 enters, w = M z + q + d z_0 with d > 0; then
+the complement of the variable that left enters, until z_0 is zero or nothing can leave (a ray).
+Where M is copositive-plus a ray means that no z >= 0 has M z + q >= 0. The M of contact with
+friction is copositive, and Anitescu and Potra (1997) show that Lemke's method finds a solution of
+it where bodies do not overlap. Ties of the minimum ratio are broken lexicographically, so that no
+basis comes back. A pivot costs two products of n x n matrices: it is for some hundred unknowns.
 """
 
 from __future__ import annotations
@@ -19,8 +21,11 @@ from jax import lax
 
 from shapes.shards import varying_like
 
-_PIVOT = 1e-11  # smallest pivot, of entries up to 1 and relative to the terms that add up to it: the rest is round-off
-_TIE = 1e-11  # ratios closer than this are equal, and z_0 below it is zero, where the largest |q_i| is 1
+# smallest pivot, of entries up to 1 and relative to the terms that add up to it: the rest is
+# round-off
+_PIVOT = 1e-11
+# ratios closer than this are equal, and z_0 below it is zero, where the largest |q_i| is 1
+_TIE = 1e-11
 _SWEEPS = 4  # of the scaling; the entries of a row and a column are then within a small factor of 1
 _RUNNING, _ENDED, _RAY = 0, 1, 2
 
@@ -28,7 +33,8 @@ _RUNNING, _ENDED, _RAY = 0, 1, 2
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LemkeSolution:
-    """z (n,); pivots (), how many were made; solved (): z_0 is zero and 0 <= z _|_ M z + q >= 0 within the tolerance."""
+    """z (n,); pivots (), how many were made; solved (): z_0 is zero and 0 <= z _|_ M z + q >= 0
+    within the tolerance."""
 
     z: jax.Array
     pivots: jax.Array
@@ -38,8 +44,9 @@ class LemkeSolution:
 def lemke(M, q, *, tolerance=1e-10, max_pivots=1000) -> LemkeSolution:
     """Solves 0 <= z _|_ M z + q >= 0, M (n, n), q (n,), in at most `max_pivots` pivots.
 
-    Rows and columns are scaled first, so that their units do not matter; `tolerance` bounds |min(z_i, w_i)| in that scale,
-    in which the largest |q_i| is 1. Where it is not `solved`, z is what the last basis gives. Can be jitted and `vmap`ped.
+    Rows and columns are scaled first, so that their units do not matter; `tolerance` bounds
+    |min(z_i, w_i)| in that scale, in which the largest |q_i| is 1. Where it is not `solved`, z is
+    what the last basis gives. Can be jitted and `vmap`ped.
     """
     n = q.shape[0]
     if n == 0:
@@ -48,7 +55,8 @@ def lemke(M, q, *, tolerance=1e-10, max_pivots=1000) -> LemkeSolution:
     A, b = rows[:, None] * M * columns, rows * q
     size = jnp.max(jnp.abs(b))
     b = b / jnp.where(size > 0, size, 1.0)
-    every = jnp.concatenate([jnp.eye(n), -A, -jnp.ones((n, 1))], axis=1)  # columns of w, z and z_0 with d = 1
+    # columns of w, z and z_0 with d = 1
+    every = jnp.concatenate([jnp.eye(n), -A, -jnp.ones((n, 1))], axis=1)
 
     def proceed(carry):
         return (carry["status"] == _RUNNING) & (carry["pivots"] < max_pivots)
@@ -110,8 +118,8 @@ def _cleaned(inverse, entering):
 
 
 def _leaving(T, column):
-    """The row that leaves when `column` enters, by the lexicographic minimum ratio of T (n, 1 + n), and whether there is
-    one."""
+    """The row that leaves when `column` enters, by the lexicographic minimum ratio of T (n, 1 + n),
+    and whether there is one."""
     possible = column > 0
     return _least(T / jnp.where(possible, column, 1.0)[:, None], possible), jnp.any(possible)
 
@@ -140,5 +148,6 @@ def _pivoted(inverse, column, row):
 
 
 def _polished(inverse, basis):
-    """One step of Newton's method (Schulz) for an inverse, so that the errors of pivots do not add up."""
+    """One step of Newton's method (Schulz) for an inverse, so that the errors of pivots do not add
+    up."""
     return inverse + inverse @ (jnp.eye(len(basis)) - basis @ inverse)

@@ -13,7 +13,8 @@ from jax import lax
 from shapes.shards import varying_like
 from shapes.small_algebra import inner, product
 
-KEPT_DAMPING = 1e-8  # of a kept inverse: directions that J hardly sees are left alone, for they will have turned
+# of a kept inverse: directions that J hardly sees are left alone, for they will have turned
+KEPT_DAMPING = 1e-8
 
 
 @jax.tree_util.register_dataclass
@@ -56,8 +57,9 @@ class Inverse:
 def damped_step(jacobian, residual, damping):
     """The dz (n,) that minimises |J dz + F|^2 + damping |dz|^2, for a dense J (n, n) and F (n,).
 
-    By QR of [[J, F], [sqrt(damping) I, 0]]: its last column of R is Q^T (F, 0), so Q is never formed, and a rank-deficient
-    J (an open contact leaves sigma free) gives the shortest step instead of a NaN.
+    By QR of [[J, F], [sqrt(damping) I, 0]]: its last column of R is Q^T (F, 0), so Q is never
+    formed, and a rank-deficient J (an open contact leaves sigma free) gives the shortest step
+    instead of a NaN.
     """
     n = residual.shape[0]
     stacked = jnp.block([[jacobian, residual[:, None]], [jnp.sqrt(damping) * jnp.eye(n), jnp.zeros((n, 1))]])
@@ -66,7 +68,8 @@ def damped_step(jacobian, residual, damping):
 
 
 def damped_inverse(jacobian, damping):
-    """The B (n, n) with `damped_step(J, F, damping)` = -B F for every F: (J^T J + damping I)^-1 J^T.
+    """The B (n, n) with `damped_step(J, F, damping)` = -B F for every F: (J^T J + damping I)^-1
+    J^T.
 
     By the same factorisation, with the identity in the place of F.
     """
@@ -77,8 +80,9 @@ def damped_inverse(jacobian, damping):
 
 
 def lu_factors(matrix):
-    """LU factors (n, n) by row exchanges P, and the order (n,) of the rows. A column (0, 1, ...) beside the matrix becomes
-    L^-1 P (0, 1, ...), from which L gives the order: to follow the exchanges one by one takes longer than to factorise."""
+    """LU factors (n, n) by row exchanges P, and the order (n,) of the rows. A column (0, 1, ...)
+    beside the matrix becomes L^-1 P (0, 1, ...), from which L gives the order: to follow the
+    exchanges one by one takes longer than to factorise."""
     n = len(matrix)
     numbers = jnp.arange(n)
     both, _, _ = lax.linalg.lu(jnp.concatenate([matrix, numbers[:, None].astype(float)], axis=1))
@@ -88,14 +92,16 @@ def lu_factors(matrix):
 
 
 def lu_solve(lu, order, right):
-    """x (n,) with A x = `right`, of `lu_factors(A)`. (SciPy's interface would find the order of rows anew every time.)"""
+    """x (n,) with A x = `right`, of `lu_factors(A)`. (SciPy's interface would find the order of
+    rows anew every time.)"""
     lower = jax.scipy.linalg.solve_triangular(lu, right[order], lower=True, unit_diagonal=True)
     return jax.scipy.linalg.solve_triangular(lu, lower)
 
 
 def small_inverse(matrix):
-    """The inverse of a small matrix (m, m) by Gauss and Jordan's elimination with row exchanges; many of them under `vmap`
-    are one loop over columns, where LAPACK is called one by one and the order of the rows found by a loop of its own."""
+    """The inverse of a small matrix (m, m) by Gauss and Jordan's elimination with row exchanges;
+    many of them under `vmap` are one loop over columns, where LAPACK is called one by one and the
+    order of the rows found by a loop of its own."""
     m = len(matrix)
 
     def eliminate(k, carry):
@@ -106,7 +112,8 @@ def small_inverse(matrix):
         return jnp.where(at[:, None], row, both - column[:, None] * row), used | at
 
     start = jnp.concatenate([matrix, jnp.eye(m)], axis=1), jnp.zeros(m, bool)
-    both, _ = lax.fori_loop(0, m, eliminate, varying_like(start, matrix))  # the left half is a permutation
+    # the left half is a permutation
+    both, _ = lax.fori_loop(0, m, eliminate, varying_like(start, matrix))
     return product(both[:, :m].T, both[:, m:])
 
 

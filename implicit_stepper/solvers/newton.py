@@ -1,11 +1,14 @@
-"""Semismooth Newton with non-monotone Levenberg-Marquardt acceptance, and a front end for any mixed complementarity problem.
+"""Semismooth Newton with non-monotone Levenberg-Marquardt acceptance, and a front end for any mixed
+complementarity problem.
 
-Crossing a kink (stick to slip, an impact) has to raise |F| for a few iterations, so a step is taken whenever |F| stays
-below `_GROWTH` times the largest of the last `_MEMORY` values; a monotone line search loses such steps.
+Crossing a kink (stick to slip, an impact) has to raise |F| for a few iterations, so a step is taken
+whenever |F| stays below `_GROWTH` times the largest of the last `_MEMORY` values; a monotone line
+search loses such steps.
 
-Where one problem follows another of the same kind (`newton_again`), chord iterations come first: they take the inverse that
-the last one left instead of a Jacobian, and give way to Newton's method from the same start as soon as they slow. Each of
-the two loops evaluates its function in one place, because every further place is compiled again.
+Where one problem follows another of the same kind (`newton_again`), chord iterations come first:
+they take the inverse that the last one left instead of a Jacobian, and give way to Newton's method
+from the same start as soon as they slow. Each of the two loops evaluates its function in one place,
+because every further place is compiled again.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ from .linear import Dense
 
 _GROWTH = 10.0
 _MEMORY = 20
-_PATIENCE = 15  # iterations without a new least |F| after which only descent is taken: free steps may cycle for ever
+# iterations without a new least |F| after which only descent is taken: free steps may cycle for
+# ever
+_PATIENCE = 15
 LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
 _FIRST_DAMPING = 1e-10  # after the first refused step
 _CONTRACTION = 0.3  # chord iterations that reduce |F| by less cost more than a Jacobian
@@ -39,8 +44,9 @@ _QUICK = 8  # chord iterations; after more the inverse is renewed
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """z (n,); residual (), the largest |F_i|; iterations (), Newton steps tried; converged (), residual <= tolerance;
-    kept, what solves linear systems of the next problem of the same kind, None unless it was asked for."""
+    """z (n,); residual (), the largest |F_i|; iterations (), Newton steps tried; converged (),
+    residual <= tolerance; kept, what solves linear systems of the next problem of the same kind,
+    None unless it was asked for."""
 
     z: jax.Array
     residual: jax.Array
@@ -67,8 +73,9 @@ class _Iterate:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Chord:
-    """Where chord iterations are: the best start and F there; the last z and F, whether they are `solved`, or `going` on;
-    the `bound` on the next max |F_i|; `count` of evaluations so far, starts included."""
+    """Where chord iterations are: the best start and F there; the last z and F, whether they are
+    `solved`, or `going` on; the `bound` on the next max |F_i|; `count` of evaluations so far,
+    starts included."""
 
     start: jax.Array
     F_start: jax.Array
@@ -97,10 +104,12 @@ def linearized(residual: Callable) -> Callable:
 def newton(
     linearize: Callable, z0, *, tolerance: float = 1e-10, max_iterations: int = 30, damping: float = LEAST_DAMPING
 ) -> Solution:
-    """Solve F(z) = 0 for z (n,), dimensionless, from z0; `linearize(z)` gives F (n,) and its Jacobian (n, n).
+    """Solve F(z) = 0 for z (n,), dimensionless, from z0; `linearize(z)` gives F (n,) and its
+    Jacobian (n, n).
 
-    `tolerance` bounds max |F_i|; 1e-8 to 1e-12 is sane, round-off of a well-scaled problem is near 1e-15. `damping` is the
-    least one: singular values below its square root are hardly followed. Never raises: see `Solution.converged`.
+    `tolerance` bounds max |F_i|; 1e-8 to 1e-12 is sane, round-off of a well-scaled problem is near
+    1e-15. `damping` is the least one: singular values below its square root are hardly followed.
+    Never raises: see `Solution.converged`.
     """
     nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(linearize, z0)[1])
     end = _damped_newton(dense(linearize), z0, Dense(nothing), tolerance, max_iterations, damping)
@@ -108,7 +117,8 @@ def newton(
 
 
 def dense(linearize: Callable) -> Callable:
-    """`linearize` with its Jacobian (n, n) as a linear system, of which the last one is of no use."""
+    """`linearize` with its Jacobian (n, n) as a linear system, of which the last one is of no
+    use."""
 
     def both(z, _):
         F, jacobian = linearize(z)
@@ -127,11 +137,13 @@ def newton_again(
     max_iterations: int = 30,
     damping: float = LEAST_DAMPING,
 ) -> Solution:
-    """`newton` from the best of `starts` (k, n), after chord iterations with the `Solution.kept` of a problem like it.
+    """`newton` from the best of `starts` (k, n), after chord iterations with the `Solution.kept` of
+    a problem like it.
 
-    `residual(z)` is F alone; `linearize(z, last)` gives F and the Jacobian as a linear system: `linear.Dense` or
-    `blocks.Blocks`, with `step(F, damping)`, about -J^-1 F, and `keep()`, which has `solve(F)`, tells whether it is `valid`,
-    and has `system()`, the `last` one to begin with."""
+    `residual(z)` is F alone; `linearize(z, last)` gives F and the Jacobian as a linear system:
+    `linear.Dense` or `blocks.Blocks`, with `step(F, damping)`, about -J^-1 F, and `keep()`, which
+    has `solve(F)`, tells whether it is `valid`, and has `system()`, the `last` one to begin
+    with."""
     tried = chord(residual, starts, kept, tolerance)
     solved, keep = tried.solved, tried.solved & (tried.count - len(starts) <= _QUICK)
 
@@ -147,10 +159,11 @@ def newton_again(
 
 
 def chord(residual: Callable, starts, kept, tolerance) -> Chord:
-    """z (n,) <- z - `kept`.solve(F(z)), from the best of `starts` (k, n), while max |F_i| shrinks like `_CONTRACTION`^k.
+    """z (n,) <- z - `kept`.solve(F(z)), from the best of `starts` (k, n), while max |F_i| shrinks
+    like `_CONTRACTION`^k.
 
-    Solved is what was within the `tolerance` already before the last iteration, because what the first z within it lacks
-    would add up over thousands of time-steps.
+    Solved is what was within the `tolerance` already before the last iteration, because what the
+    first z within it lacks would add up over thousands of time-steps.
     """
     inverts = kept.valid
 
@@ -178,7 +191,8 @@ def _damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations,
     """Levenberg-Marquardt iterations; `jacobian` is the last one, of another problem or of none."""
 
     def proceed(iterate):
-        # Even a start within the tolerance takes one step: what it still lacks would add up over thousands of time-steps.
+        # Even a start within the tolerance takes one step: what it still lacks would add up over
+        # thousands of time-steps.
         unsolved = ~(largest(iterate.F) <= tolerance) | (iterate.iterations <= 0)
         return unsolved & (iterate.iterations < max_iterations)
 
@@ -228,9 +242,9 @@ def solve_ncp(
 ) -> Solution:
     """Solve a mixed nonlinear complementarity problem, Chakraborty's Definition 2.
 
-    function: z (n,) to F(z) (n,), in JAX; `complementary` (n,) is true where 0 <= z_i _|_ F_i(z) >= 0 and false where
-    z_i is free and F_i(z) = 0. `kappa` smooths the complementarity to z_i F_i = kappa^2. The answer must be checked:
-    `Solution.converged` is false when no root was reached.
+    function: z (n,) to F(z) (n,), in JAX; `complementary` (n,) is true where 0 <= z_i _|_ F_i(z) >=
+    0 and false where z_i is free and F_i(z) = 0. `kappa` smooths the complementarity to z_i F_i =
+    kappa^2. The answer must be checked: `Solution.converged` is false when no root was reached.
     """
     double_precision()
     z0 = jnp.asarray(z0, dtype=float)

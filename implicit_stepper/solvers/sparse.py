@@ -119,7 +119,8 @@ def dissected(points, edges) -> np.ndarray:
         high[nodes[np.argsort(own[:, axis], kind="stable")[len(nodes) // 2 :]]] = True
         across = inside[high[inside[:, 0]] != high[inside[:, 1]]]
         border = np.zeros(len(points), bool)
-        border[np.where(high[across], across, across[:, ::-1])[:, 0]] = True  # those of the high half
+        # those of the high half
+        border[np.where(high[across], across, across[:, ::-1])[:, 0]] = True
         last -= int(np.sum(border))
         rank[np.flatnonzero(border)] = last + np.arange(int(np.sum(border)))
         free = inside[~np.any(border[inside], axis=1)]

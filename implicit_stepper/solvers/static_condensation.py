@@ -1,7 +1,8 @@
-"""Linear systems some of whose unknowns follow from the others: these are eliminated, and the rest is factorised.
+"""Linear systems some of whose unknowns follow from the others: these are eliminated, and the rest
+is factorised.
 
-J dz = F with z = [a, x] and the rows in the same order is K da + k dx = F_a, A da + B dx = F_x, with K of small blocks. So
-(B - A K^-1 k) dx = F_x - A K^-1 F_a and da = K^-1 F_a - (K^-1 k) dx.
+J dz = F with z = [a, x] and the rows in the same order is K da + k dx = F_a, A da + B dx = F_x,
+with K of small blocks. So (B - A K^-1 k) dx = F_x - A K^-1 F_a and da = K^-1 F_a - (K^-1 k) dx.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from .linear import damped_step, lu_factors, lu_solve
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Local:
-    """What follows: `inverses` K^-1, of blocks of one or more sizes m that come round s times, each (s, k, m, m); `follow`
-    K^-1 k (a, x); `lead` A (x, a)."""
+    """What follows: `inverses` K^-1, of blocks of one or more sizes m that come round s times, each
+    (s, k, m, m); `follow` K^-1 k (a, x); `lead` A (x, a)."""
 
     inverses: tuple[jax.Array, ...]
     follow: jax.Array
@@ -63,7 +64,8 @@ class Condensed:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Factors:
-    """LU factors (x, x) of a condensed system with its rows in that `order` (x,), if they are `valid` ()."""
+    """LU factors (x, x) of a condensed system with its rows in that `order` (x,), if they are
+    `valid` ()."""
 
     lu: jax.Array
     order: jax.Array
@@ -91,8 +93,8 @@ def factorise(system: Condensed) -> Factors:
 
 
 def no_factors(count: int, blocks=()) -> Factors:
-    """For want of any, of `count` unknowns after those of `blocks` (s, k, m), see `Local`; in NumPy, so that nothing is
-    compiled for them."""
+    """For want of any, of `count` unknowns after those of `blocks` (s, k, m), see `Local`; in
+    NumPy, so that nothing is compiled for them."""
     local = sum(s * k * m for s, k, m in blocks)
     inverses = tuple(np.zeros((*shape, shape[-1])) for shape in blocks)
     none = Local(inverses, np.zeros((local, count)), np.zeros((count, local)))

@@ -1,10 +1,10 @@
 """What is tried for a step that its warm start does not solve, or whose solution is not certified.
 
-The stepper's other starts in turn, each into the same compiled step, and once more without its memory;
-then, or as soon as a few more do no better, the best of them that is certified although the solver stalled
-above its own, finer tolerance; then two steps of half the length, each with the whole ladder. Where bodies
-pass through each other within a step, only shorter steps help. It runs on the host, so that easy steps
-neither compile nor pay for it.
+The stepper's other starts in turn, each into the same compiled step, and once more without its
+memory; then, or as soon as a few more do no better, the best of them that is certified although the
+solver stalled above its own, finer tolerance; then two steps of half the length, each with the
+whole ladder. Where bodies pass through each other within a step, only shorter steps help. It runs
+on the host, so that easy steps neither compile nor pay for it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _FINEST = 10  # or of h/1024 around the time at which bodies pass through each o
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """A start: its `name` ("h/2" for a half step with its own ladder), the solver's `residual` and its `iterations`."""
+    """A start: its `name` ("h/2" for a half step with its own ladder), the solver's `residual` and
+    its `iterations`."""
 
     name: str
     residual: float
@@ -42,8 +43,9 @@ class Attempt:
 
 @dataclasses.dataclass(frozen=True)
 class Climb:
-    """The last step tried as a `Record` of one, without its first axis, and the memory after it; all attempts; whether the
-    step is solved and certified; and the contact through which bodies `passed` in the shortest step, if they did."""
+    """The last step tried as a `Record` of one, without its first axis, and the memory after it;
+    all attempts; whether the step is solved and certified; and the contact through which bodies
+    `passed` in the shortest step, if they did."""
 
     record: Record
     memory: Any
@@ -54,8 +56,8 @@ class Climb:
 
 @dataclasses.dataclass(frozen=True)
 class Several:
-    """Steps one after another: `state` and `memory` after them; a `Record` of them, NumPy arrays with a first axis; and the
-    `climb` of the only one, if its warm start was not enough."""
+    """Steps one after another: `state` and `memory` after them; a `Record` of them, NumPy arrays
+    with a first axis; and the `climb` of the only one, if its warm start was not enough."""
 
     state: State
     memory: Any
@@ -71,13 +73,14 @@ class Several:
 def climb(
     stepper: Stepper, system: System, state: State, memory, h: float, tolerance: float, sweep: Sweep | None = None
 ) -> Climb:
-    """The step of h [s] from `state`, by all starts but the warm one, then by sub-steps; the first certified one in which
-    `sweep` finds no passage is taken.
+    """The step of h [s] from `state`, by all starts but the warm one, then by sub-steps; the first
+    certified one in which `sweep` finds no passage is taken.
 
-    `Climb.record.stats` has all iterations, the rung, and how many sub-steps stand for the step; their impulses are added
-    up, the rest is that of the last one. Never raises: see `Climb.solved`.
+    `Climb.record.stats` has all iterations, the rung, and how many sub-steps stand for the step;
+    their impulses are added up, the rest is that of the last one. Never raises: see `Climb.solved`.
     """
-    # shorter steps would leave another polynomial inside the step than a method of several stages records
+    # shorter steps would leave another polynomial inside the step than a method of several stages
+    # records
     halvings = (_HALVINGS, _FINEST) if getattr(stepper, "divisible", True) else (0, 0)
     return _climb(stepper, system, state, memory, h, (tolerance, sweep), halvings)
 
@@ -93,9 +96,10 @@ def pieces(
     sweep: Sweep | None = None,
     climbs: bool = True,
 ) -> Iterator[Several]:
-    """`count` certified steps of h [s] in which `sweep` finds no passage, as far as they are solved: by their warm starts,
-    as many at once as a tenth of a second allows, and one by the ladder, unless nothing `climbs`, where those are not
-    enough. Never raises: see `Several.solved`."""
+    """`count` certified steps of h [s] in which `sweep` finds no passage, as far as they are
+    solved: by their warm starts, as many at once as a tenth of a second allows, and one by the
+    ladder, unless nothing `climbs`, where those are not enough. Never raises: see
+    `Several.solved`."""
     steps = first_call(system.unknown_count)
     while count > 0:
         steps = min(steps, count)
@@ -130,11 +134,13 @@ def warm(
     tolerance: float,
     sweep: Sweep | None = None,
 ):
-    """Up to `steps` certified steps of the first rung in which `sweep` finds no passage: the state and memory after them and
-    their record, with NumPy arrays shorter than `steps` where one failed."""
+    """Up to `steps` certified steps of the first rung in which `sweep` finds no passage: the state
+    and memory after them and their record, with NumPy arrays shorter than `steps` where one
+    failed."""
     before = memory
     end, memory, record = advance(stepper, system, state, before, h, steps)
-    record = jax.tree.map(lambda a: np.array(a)[:steps], record)  # NumPy slices: JAX would compile one for every length
+    # NumPy slices: JAX would compile one for every length
+    record = jax.tree.map(lambda a: np.array(a)[:steps], record)
     good = int(np.argmin(np.append(certified(record, tolerance), False)))
     passage = _passage(sweep, state, jax.tree.map(lambda a: a[:good], record), h)
     good = good if passage is None else passage.step
@@ -161,8 +167,8 @@ def _passage(sweep: Sweep | None, before: State, record: Record, h) -> Passage |
 
 
 def _climb(stepper: Stepper, system: System, state: State, memory, h, demands, halvings: tuple[int, int], warm=()) -> Climb:
-    """`climb`, from the starts `warm` first, with the `demands` tolerance and sweep; `halvings`: how often the step may be
-    halved for what is not solved, and for what passes."""
+    """`climb`, from the starts `warm` first, with the `demands` tolerance and sweep; `halvings`:
+    how often the step may be halved for what is not solved, and for what passes."""
     (tolerance, sweep), attempts, spare, first, passage = demands, [], None, 0, None
     starts = (warm, stepper.restarts(system, state, memory, h), _without_memory(stepper, system, state, memory, h))
     for name, start in itertools.chain(*starts):
@@ -182,7 +188,8 @@ def _climb(stepper: Stepper, system: System, state: State, memory, h, demands, h
             return Climb(_counted(record, attempts, rung), after, tuple(attempts), True)
         first = len(attempts) if spare is None else first
         if spare is None or record.stats.residual < spare[0].stats.residual:
-            # `advance` hands back the memory before an unsolved step: the next one starts without a hint
+            # `advance` hands back the memory before an unsolved step: the next one starts without a
+            # hint
             spare = stalled, anew(stepper, system, record.state, record.contacts.gap), rung
     if spare is not None:
         record, after, rung = spare
@@ -203,13 +210,14 @@ def _climb(stepper: Stepper, system: System, state: State, memory, h, demands, h
 
 
 def _without_memory(stepper: Stepper, system: System, state: State, memory, h) -> Iterator[tuple[str, Any]]:
-    """The stepper's restarts from closest points found without a hint, which may be far from those of the last step."""
+    """The stepper's restarts from closest points found without a hint, which may be far from those
+    of the last step."""
     yield from stepper.restarts(system, state, anew(stepper, system, state, _gaps(memory)), h)
 
 
 def anew(stepper: Stepper, system: System, state: State, gaps) -> Any:
-    """Memory without a hint, but with the `gaps` (nc,) [m] of the last step, if these are known and the memory has any: of
-    bodies that overlap, closest points found anew may be others."""
+    """Memory without a hint, but with the `gaps` (nc,) [m] of the last step, if these are known and
+    the memory has any: of bodies that overlap, closest points found anew may be others."""
     memory = begin(stepper, system, state)
     return memory if gaps is None or _gaps(memory) is None else dataclasses.replace(memory, gaps=gaps)
 

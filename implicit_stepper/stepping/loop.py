@@ -18,7 +18,8 @@ from ..model.system import System
 from ..runtime.compilation import jit
 from .stepper import Stepper, closest_points, init
 
-CHUNK = 128  # steps per compiled call: long enough to hide the call, short enough for progress and early errors
+# steps per compiled call: long enough to hide the call, short enough for progress and early errors
+CHUNK = 128
 
 
 @jax.tree_util.register_dataclass
@@ -34,8 +35,8 @@ class Record:
 
 
 def programs(ahead: Callable, stepper: Stepper, system: System, state: State, h, closest=None) -> None:
-    """What steps of h [s] from `state` call, `begin` and `advance`, for `compilation.prepare`; `closest`, if another run has
-    that program already, is what `closest_points` gives."""
+    """What steps of h [s] from `state` call, `begin` and `advance`, for `compilation.prepare`;
+    `closest`, if another run has that program already, is what `closest_points` gives."""
     closest = ahead(closest_points, system, state) if closest is None else closest
     memory = ahead(init, stepper, system, state, closest)
     _, _, ends, contacts, *_ = ahead(_march, stepper, system, state, memory, h, CHUNK)
@@ -45,8 +46,8 @@ def programs(ahead: Callable, stepper: Stepper, system: System, state: State, h,
 def advance(stepper: Stepper, system: System, state: State, memory, h: float, steps: int):
     """Up to `steps` <= CHUNK steps of h [s], stopping after one that is not solved.
 
-    Returns the last state; the memory after it or, where it is not solved, before it; and a `Record` with first axis CHUNK
-    whose first `steps` entries are filled.
+    Returns the last state; the memory after it or, where it is not solved, before it; and a
+    `Record` with first axis CHUNK whose first `steps` entries are filled.
     """
     end, memory, ends, contacts, stats, result = _march(stepper, system, state, memory, h, steps)
     return end, memory, Record(ends, contacts, stats, result, certificates(stepper, system, state, ends, contacts, _same(h)))
@@ -54,8 +55,8 @@ def advance(stepper: Stepper, system: System, state: State, memory, h: float, st
 
 @functools.partial(jit, static_argnums=0)
 def certificates(stepper: Stepper, system: System, first: State, ends: State, contacts: Contacts, h) -> dict[str, jax.Array]:
-    """Violations by name of steps one after another of `h` (n,) [s], each an array (n, bodies or contacts): from the `first`
-    state, without that axis, to their `ends`."""
+    """Violations by name of steps one after another of `h` (n,) [s], each an array (n, bodies or
+    contacts): from the `first` state, without that axis, to their `ends`."""
     starts = jax.tree.map(lambda one, all_: jnp.concatenate([one[None], all_[:-1]]), first, ends)
     return jax.vmap(functools.partial(stepper.certificate, system))(starts, ends, contacts, h)
 
@@ -91,5 +92,6 @@ def _march(stepper: Stepper, system: System, state: State, memory, h, steps):
 
 @functools.partial(jax.jit, static_argnums=0)
 def _step(stepper: Stepper, system: System, state: State, memory, h) -> StepResult:
-    """A step as a jitted function of its own, so that `_march` traces it once for its shapes and its loop."""
+    """A step as a jitted function of its own, so that `_march` traces it once for its shapes and
+    its loop."""
     return stepper.step(system, state, memory, h)

@@ -1,6 +1,7 @@
-"""What binds the steps of a run to each other: each begins with the gaps that the one before it left, the first one with
-those of the closest points at the start. No record of a single step tells of its `gap_start`, by which the work that
-parts bodies in overlap is measured; nor of the slip before it, by which static friction holds a contact or does not."""
+"""What binds the steps of a run to each other: each begins with the gaps that the one before it
+left, the first one with those of the closest points at the start. No record of a single step tells
+of its `gap_start`, by which the work that parts bodies in overlap is measured; nor of the slip
+before it, by which static friction holds a contact or does not."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ HELD, JOINT_HELD = "held by static friction", "joint held by static friction"
 
 
 def first_gaps(system: System, closest) -> np.ndarray:
-    """Gaps (nc,) [m] of the `closest` points at the start of a run, as `stepper.closest_points` finds them."""
+    """Gaps (nc,) [m] of the `closest` points at the start of a run, as `stepper.closest_points`
+    finds them."""
     gaps = np.zeros(system.contact_count)
     for group, unknowns in zip(system.groups, closest, strict=True):
         gaps[list(group.numbers)] = np.asarray(unknowns)[:, 3 * system.dimension]
@@ -28,15 +30,16 @@ def first_gaps(system: System, closest) -> np.ndarray:
 
 
 def gap_violations(system: System, first, contacts: Contacts) -> np.ndarray:
-    """By how much (n, nc), in the scene's length, the `gap_start` of n steps one after another misses the `gap` of the step
-    before; that of the first one `first` (nc,) [m]."""
+    """By how much (n, nc), in the scene's length, the `gap_start` of n steps one after another
+    misses the `gap` of the step before; that of the first one `first` (nc,) [m]."""
     before = np.concatenate([np.asarray(first)[None], np.asarray(contacts.gap)[:-1]])
     return np.abs(np.asarray(contacts.gap_start) - before) / float(system.length)
 
 
 def held_violations(system: System, last: Contacts | None, contacts: Contacts) -> dict[str, np.ndarray]:
-    """How fast (n, nc) and (n, nj), in sqrt(g L), what has a coefficient mu_s in n steps one after another slipped at the
-    end of the step before; that of the first one is `last`, None at the start of a run. Empty where all have one.
+    """How fast (n, nc) and (n, nj), in sqrt(g L), what has a coefficient mu_s in n steps one after
+    another slipped at the end of the step before; that of the first one is `last`, None at the
+    start of a run. Empty where all have one.
 
     (That mu_s could not have held what broke away, no record tells.)"""
     if not system.sticks_more:
@@ -66,9 +69,10 @@ def held_violations(system: System, last: Contacts | None, contacts: Contacts) -
 def bound(
     stepper: Stepper, system: System, state: State, first, piece: Several, tolerance: float, last: Contacts | None = None
 ) -> Several:
-    """`piece`, of steps from `state` with the gaps `first` (nc,) [m] and after the record `last`, with these violations in
-    its record; up to the step that violates them by more than `tolerance`, which is then its climb, if there is one.
-    (Steppers that ask for contacts at the start of a step have `gap_start` in their own certificate.)"""
+    """`piece`, of steps from `state` with the gaps `first` (nc,) [m] and after the record `last`,
+    with these violations in its record; up to the step that violates them by more than `tolerance`,
+    which is then its climb, if there is one. (Steppers that ask for contacts at the start of a step
+    have `gap_start` in their own certificate.)"""
     if stepper.normals_at_start:
         return piece
     violations = gap_violations(system, first, piece.record.contacts)

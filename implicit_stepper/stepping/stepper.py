@@ -1,11 +1,12 @@
 """The protocol of every time-stepper.
 
-A stepper is a frozen dataclass of settings with `init(system, state) -> memory` (its private warm start) and
-`step(system, state, memory, h) -> StepResult`. Both are pure JAX functions, so they can be jitted, scanned, `vmap`ped and
-`shard_map`ped, and those of `GeometricallyImplicit` differentiated (see `entry_point`); h is an argument, so a step can be
-repeated with a smaller one. `certificate` tells from the result alone how far a step violates the stepper's own equations. A
-step that is not solved says so in its `result`; `restarts` then offers other memories to start the same step from. That
-runs on the host, outside the compiled loop (see `fallback`).
+A stepper is a frozen dataclass of settings with `init(system, state) -> memory` (its private warm
+start) and `step(system, state, memory, h) -> StepResult`. Both are pure JAX functions, so they can
+be jitted, scanned, `vmap`ped and `shard_map`ped, and those of `GeometricallyImplicit`
+differentiated (see `entry_point`); h is an argument, so a step can be repeated with a smaller one.
+`certificate` tells from the result alone how far a step violates the stepper's own equations. A
+step that is not solved says so in its `result`; `restarts` then offers other memories to start the
+same step from. That runs on the host, outside the compiled loop (see `fallback`).
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def _no_derivatives(*_):
 
 
 def refuse_joints(stepper: Stepper, system: System) -> None:
-    """Raises `ValueError` where a `system` has joints, or laws of joints, that the `stepper` does not know."""
+    """Raises `ValueError` where a `system` has joints, or laws of joints, that the `stepper` does
+    not know."""
     if system.joints and not stepper.takes_joints:
         names = ", ".join(map(repr, system.joint_names))
         raise ValueError(
@@ -96,10 +98,11 @@ def refuse_static_friction(stepper: Stepper, system: System) -> None:
 
 
 def entry_point(method: Callable, *, differentiable: bool = False) -> Callable:
-    """Decorator of a stepper's `init` and `step`, which users put into programs of their own: unless they are
-    `differentiable`, derivatives raise `NotImplementedError`; joints and static friction that the stepper does not know, and
-    rebounds, of which no step of given length knows, raise `ValueError`; under `shard_map`, arguments and results all vary
-    between devices if one argument does, so that loops can carry them."""
+    """Decorator of a stepper's `init` and `step`, which users put into programs of their own:
+    unless they are `differentiable`, derivatives raise `NotImplementedError`; joints and static
+    friction that the stepper does not know, and rebounds, of which no step of given length knows,
+    raise `ValueError`; under `shard_map`, arguments and results all vary between devices if one
+    argument does, so that loops can carry them."""
 
     @functools.wraps(method)
     def call(self, *arguments, **named):
@@ -117,9 +120,9 @@ def entry_point(method: Callable, *, differentiable: bool = False) -> Callable:
 @runtime_checkable
 class Stepper(Protocol):
     """What `simulate` needs of a time-stepper. `rungs` names its starts, the warm one first;
-    `normals_at_start` tells whether the normals that it records are those at the start of the step; `takes_joints`
-    whether it knows joints, `takes_joint_laws` whether also their friction, limits and motors, and
-    `takes_static_friction` whether coefficients of their own for what sticks."""
+    `normals_at_start` tells whether the normals that it records are those at the start of the step;
+    `takes_joints` whether it knows joints, `takes_joint_laws` whether also their friction, limits
+    and motors, and `takes_static_friction` whether coefficients of their own for what sticks."""
 
     rungs: ClassVar[tuple[str, ...]]
     takes_joints: ClassVar[bool]
@@ -128,24 +131,28 @@ class Stepper(Protocol):
     normals_at_start: ClassVar[bool]
 
     def init(self, system: System, state: State, closest: tuple | None = None) -> Any:
-        """Memory before the first step. `closest`: what `closest_points` finds, or None to find it here."""
+        """Memory before the first step. `closest`: what `closest_points` finds, or None to find it
+        here."""
 
     def step(self, system: System, state: State, memory: Any, h) -> StepResult:
         """One step of h [s]."""
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
-        """Violations by name, each an array over bodies or contacts, dimensionless, zero when its equation holds."""
+        """Violations by name, each an array over bodies or contacts, dimensionless, zero when its
+        equation holds."""
 
     def predicted_gap(self, contacts: Contacts, mu, h) -> jax.Array:
-        """The gap (..., nc) [m] at which the stepper's own equations hold contacts that carry, to first order in h: 0 where
-        they are exact. `mu` (nc,)."""
+        """The gap (..., nc) [m] at which the stepper's own equations hold contacts that carry, to
+        first order in h: 0 where they are exact. `mu` (nc,)."""
 
     def restarts(self, system: System, state: State, memory: Any, h) -> Iterable[tuple[str, Any]]:
-        """Names out of `rungs` and memories from which to try a step again that `step` did not solve, in that order."""
+        """Names out of `rungs` and memories from which to try a step again that `step` did not
+        solve, in that order."""
 
 
 def begin(stepper: Stepper, system: System, state: State) -> Any:
-    """`stepper.init`, compiled, with closest points from a program that all steppers share: it takes the longest."""
+    """`stepper.init`, compiled, with closest points from a program that all steppers share: it
+    takes the longest."""
     return init(stepper, system, state, closest_points(system, state))
 
 

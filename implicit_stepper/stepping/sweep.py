@@ -1,10 +1,12 @@
-"""Did a declared pair pass through itself between the poses of a step? Contact conditions hold at its end only.
+"""Did a declared pair pass through itself between the poses of a step? Contact conditions hold at
+its end only.
 
-Between two poses bodies move along straight lines and turn at constant rates. A chain of bounds on how
-far a pair may overlap on the way, in NumPy over all steps and contacts, leaves a few that closest
-points at poses in between decide (conservative advancement, Mirtich 1996). A pair has passed if it
-overlapped by more than `_DEEP` of the thinner body and came out turned by more than 60 degrees from
-where it went in; a corner that dips into a face as it rolls over it comes out where it went in.
+Between two poses bodies move along straight lines and turn at constant rates. A chain of bounds on
+how far a pair may overlap on the way, in NumPy over all steps and contacts, leaves a few that
+closest points at poses in between decide (conservative advancement, Mirtich 1996). A pair has
+passed if it overlapped by more than `_DEEP` of the thinner body and came out turned by more than 60
+degrees from where it went in; a corner that dips into a face as it rolls over it comes out where it
+went in.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ _BISECTIONS = 8  # of the time when a pair begins to overlap
 
 @dataclasses.dataclass(frozen=True)
 class Passage:
-    """A pair passed in the step number `step`: contact `number`, deepest after this `share` of the step."""
+    """A pair passed in the step number `step`: contact `number`, deepest after this `share` of the
+    step."""
 
     step: int
     number: int
@@ -42,9 +45,10 @@ class Passage:
 
 @dataclasses.dataclass(frozen=True)
 class _Pieces:
-    """What lies between k + 1 poses, one after another, of nb bodies with m contacts: position (k + 1,
-    nb, d), orientation (k + 1, nb, 4 or 1), velocity (k + 1, nb, 6 or 3) and h (k,) [s]; at the start
-    and end of each piece gaps (k, m) [m] and normals (k, m, d), NaN where they are not known."""
+    """What lies between k + 1 poses, one after another, of nb bodies with m contacts: position (k +
+    1, nb, d), orientation (k + 1, nb, 4 or 1), velocity (k + 1, nb, 6 or 3) and h (k,) [s]; at the
+    start and end of each piece gaps (k, m) [m] and normals (k, m, d), NaN where they are not
+    known."""
 
     position: np.ndarray
     orientation: np.ndarray
@@ -73,8 +77,8 @@ class Sweep:
         self.last: tuple[np.ndarray, np.ndarray] | None = None
 
     def first(self, before: State, ends: State, contacts: Contacts, h) -> Passage | None:
-        """The first passage in steps of h () or (n,) [s] from `before` to `ends`, NumPy arrays with a first
-        axis n, which left `contacts`."""
+        """The first passage in steps of h () or (n,) [s] from `before` to `ends`, NumPy arrays with
+        a first axis n, which left `contacts`."""
         if not self.numbers.size or not len(ends.time):
             return None
         before = State(*(np.asarray(getattr(before, field.name)) for field in dataclasses.fields(State)))
@@ -93,7 +97,8 @@ class Sweep:
         return None
 
     def _pieces(self, before: State, ends: State, contacts: Contacts, h, last) -> _Pieces:
-        """The steps, cut at the stages of those that have several; `last`: a position and the normals there."""
+        """The steps, cut at the stages of those that have several; `last`: a position and the
+        normals there."""
         h = np.broadcast_to(np.asarray(h, dtype=float), np.shape(ends.time))
         state = {f.name: _after(getattr(before, f.name), getattr(ends, f.name)) for f in dataclasses.fields(State)}
         stages = contacts.stages
@@ -124,8 +129,8 @@ class Sweep:
         )
 
     def _normals(self, position, normals, last):
-        """Normals (k, m, d) at the starts and at the ends of pieces, the first at `position`, from those
-        that the stepper records."""
+        """Normals (k, m, d) at the starts and at the ends of pieces, the first at `position`, from
+        those that the stepper records."""
         unknown = np.full_like(normals[:1], np.nan)
         if self.stepper.normals_at_start:
             return normals, np.concatenate([normals[1:], unknown])
@@ -134,7 +139,8 @@ class Sweep:
         return np.concatenate([unknown, normals[:-1]]), normals
 
     def _slow(self, before: State, ends: State, contacts: Contacts, h: float) -> bool:
-        """Whether all bodies move too little in h [s] for any pair, by a bound in a few operations."""
+        """Whether all bodies move too little in h [s] for any pair, by a bound in a few
+        operations."""
         d, stages = self.system.dimension, contacts.stages
         if stages is None:
             moved = np.max(np.abs(np.diff(_after(before.position, ends.position), axis=0)))
@@ -147,16 +153,19 @@ class Sweep:
         return bool(travel - least < np.min(self.allowed))
 
     def _deepest(self, pieces: _Pieces) -> np.ndarray:
-        """How far (k, m) [m] pairs may have overlapped between the poses: the least of several bounds.
+        """How far (k, m) [m] pairs may have overlapped between the poses: the least of several
+        bounds.
 
-        A gap is the largest distance between supporting planes, over all normals n. Those along one n part
-        at the rate n.v up to the turns' levers; and since a support function h has h'' + h >= 0, planes of
-        a body that turns by an angle bulge between two poses by reach (1 - cos(angle / 2)) at most.
+        A gap is the largest distance between supporting planes, over all normals n. Those along one
+        n part at the rate n.v up to the turns' levers; and since a support function h has h'' + h
+        >= 0, planes of a body that turns by an angle bulge between two poses by reach (1 -
+        cos(angle / 2)) at most.
 
-        Between gap_0 along n_0 and gap_1 along n_1 the gap is at least as large as along either. At the other
-        pose the planes along it are closer than that pose's gap: those of both bodies, and where they are seen
-        from, each move by the angle between n_0 and n_1 times the levers, and n is shorter along the line between
-        the centres by |n_1 - n_0|^2 / 2. Halfway, where neither is better, half of that counts.
+        Between gap_0 along n_0 and gap_1 along n_1 the gap is at least as large as along either. At
+        the other pose the planes along it are closer than that pose's gap: those of both bodies,
+        and where they are seen from, each move by the angle between n_0 and n_1 times the levers,
+        and n is shorter along the line between the centres by |n_1 - n_0|^2 / 2. Halfway, where
+        neither is better, half of that counts.
         """
         d, (first, second) = self.system.dimension, self.bodies.T
         (gap_0, gap_1), (n_0, n_1) = pieces.gaps, pieces.normals
@@ -183,7 +192,8 @@ class Sweep:
         return np.fmin.reduce(bounds)
 
     def _crossed(self, piece: _Pieces) -> tuple[int, float] | None:
-        """The contact that passed in one piece, and the share of it after which it overlapped most."""
+        """The contact that passed in one piece, and the share of it after which it overlapped
+        most."""
         known = {share: self._closest(piece, share) for share in (0.0, 1.0)}
         open_, wanted = [(0.0, 1.0)], np.ones(self.numbers.size, bool)
         while open_ and len(known) < _SAMPLES:
@@ -202,7 +212,8 @@ class Sweep:
         return None
 
     def _turned(self, piece: _Pieces, known, deep: float, contact: int) -> bool:
-        """Whether a contact that overlaps at the share `deep` comes out on another side than it went in."""
+        """Whether a contact that overlaps at the share `deep` comes out on another side than it
+        went in."""
         sides = []
         for end in (0.0, 1.0):
             outside, inside = end, deep
@@ -232,7 +243,8 @@ class Sweep:
 
 
 def _crossing(gap_0, gap_1, rate_0, rate_1):
-    """The largest overlap of what is at least gap_0 - t rate_0 and at least gap_1 - (1 - t) rate_1, for t in 0..1."""
+    """The largest overlap of what is at least gap_0 - t rate_0 and at least gap_1 - (1 - t) rate_1,
+    for t in 0..1."""
     total = rate_0 + rate_1
     share = np.clip((gap_0 - gap_1 + rate_1) / np.where(total > 0, total, 1.0), 0.0, 1.0)
     meet = -np.maximum(gap_0 - share * rate_0, gap_1 - (1 - share) * rate_1)
@@ -244,13 +256,15 @@ def _after(first, rest) -> np.ndarray:
 
 
 def _with_fixed(of_moving, of_fixed) -> np.ndarray:
-    """What moving bodies (k, nb, ...) have, and after it what fixed ones (nf, ...) have at all times."""
+    """What moving bodies (k, nb, ...) have, and after it what fixed ones (nf, ...) have at all
+    times."""
     of_fixed = np.broadcast_to(of_fixed, (len(of_moving), *np.shape(of_fixed)))
     return np.concatenate([of_moving, of_fixed], axis=1)
 
 
 def _can_pass(contact: PartContact) -> bool:
-    """Not through a half-space, whose gap has a sign on either side; what moves without end has no bounds."""
+    """Not through a half-space, whose gap has a sign on either side; what moves without end has no
+    bounds."""
     return not any(
         np.isinf(extent(part.shape).outer) and (moves or part.shape.shape_class.count == 1)
         for part, moves in zip(contact.parts, contact.moving, strict=True)

@@ -1,4 +1,5 @@
-"""What steppers have in common that ask for contacts before they solve: memory, first and last lines of a step, restarts."""
+"""What steppers have in common that ask for contacts before they solve: memory, first and last
+lines of a step, restarts."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ RUNGS = ("warm start", "closest points without a hint")
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """`nearby`: closest points in the present state; `guess`, per group, where the search for those at the end of the step
-    begins; `impulses` (nc, 1 + k) [N s] of the last step."""
+    """`nearby`: closest points in the present state; `guess`, per group, where the search for those
+    at the end of the step begins; `impulses` (nc, 1 + k) [N s] of the last step."""
 
     nearby: Nearby
     guess: tuple[jax.Array, ...]
@@ -42,8 +43,9 @@ def begin(system: System, state: State, closest=None) -> Memory:
 
 
 def joint_record(system: System, before: State, acting: State, after: State, lambdas, forces, h) -> Joints | None:
-    """What joints do in a step of h [s] that ends in `after`, with multipliers (R,) of the rigid ones that act by G in the
-    poses `acting`, and the `forces` that elastic ones had `before`, as `joint_rows.elastic_forces` gives them."""
+    """What joints do in a step of h [s] that ends in `after`, with multipliers (R,) of the rigid
+    ones that act by G in the poses `acting`, and the `forces` that elastic ones had `before`, as
+    `joint_rows.elastic_forces` gives them."""
     if not system.joints:
         return None
     shares = [None if force is None else h * force for force in forces]
@@ -65,7 +67,8 @@ def finish(
     after: State,
     joints: Joints | None,
 ) -> StepResult:
-    """The step that ends in `after` with impulses in the frames of `used`, and the closest points there."""
+    """The step that ends in `after` with impulses in the frames of `used`, and the closest points
+    there."""
     there = detection.find(system, after, memory.guess, used.geometry.tangents[:, 0])
     contacts = detection.record(used, rows, impulses.gamma, after.velocity, there.geometry.psi)
     return StepResult(
@@ -84,13 +87,15 @@ def again(stepper: Stepper, system: System, state: State, memory: Memory, h) -> 
 
 
 def units(system: System, h):
-    """Impulse [N s] and speed [m/s] in which contact is dimensionless; one for all contacts keeps it symmetric."""
+    """Impulse [N s] and speed [m/s] in which contact is dimensionless; one for all contacts keeps
+    it symmetric."""
     speed = system.acceleration * h
     return jnp.min(jnp.asarray(system.mass)) * speed, speed
 
 
 def refuse_compliance(system: System) -> None:
-    """Raises `ValueError` when a contact is compliant, for the steppers whose contacts are rigid."""
+    """Raises `ValueError` when a contact is compliant, for the steppers whose contacts are
+    rigid."""
     for group in system.groups:
         if group.compliance is not None:
             names = " and ".join(system.contact_names[group.numbers[0]])

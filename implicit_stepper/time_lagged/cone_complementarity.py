@@ -1,4 +1,5 @@
-"""The cone complementarity time-stepper of Negrut, Serban and Tasora (2017), and the problem that it relaxes."""
+"""The cone complementarity time-stepper of Negrut, Serban and Tasora (2017), and the problem that
+it relaxes."""
 
 from __future__ import annotations
 
@@ -34,11 +35,13 @@ _OPEN = 1e9  # times g h: the speed at which a contact beyond `delta` seems to p
 class ConeComplementarity:
     """Half-implicit symplectic Euler with contacts from the start of the step, Negrut (5)-(12).
 
-    With `relaxed` the gap condition is psi/h + v_n - mu |w| >= 0, so that impulses solve a convex problem: a sliding contact
-    drifts to the gap mu h |w|. Without, it is (5) as it stands, solved by Newton's method. Contacts with psi > `delta` [m]
-    carry nothing. Overlap is undone at psi/h, at most at `recovery_speed` [m/s]. `solver` is "apgd",
-    "barzilai-borwein" or "gauss-seidel"; `tolerance` bounds the distance of an impulse from its projection, in m g h;
-    `max_iterations` those of a step. Joints are G V = -g/h - g_t, (5c), (8). Raises `ValueError` naming the argument.
+    With `relaxed` the gap condition is psi/h + v_n - mu |w| >= 0, so that impulses solve a convex
+    problem: a sliding contact drifts to the gap mu h |w|. Without, it is (5) as it stands, solved
+    by Newton's method. Contacts with psi > `delta` [m] carry nothing. Overlap is undone at psi/h,
+    at most at `recovery_speed` [m/s]. `solver` is "apgd", "barzilai-borwein" or "gauss-seidel";
+    `tolerance` bounds the distance of an impulse from its projection, in m g h; `max_iterations`
+    those of a step. Joints are G V = -g/h - g_t, (5c), (8). Raises `ValueError` naming the
+    argument.
     """
 
     normals_at_start: ClassVar[bool] = True
@@ -63,7 +66,8 @@ class ConeComplementarity:
 
     @entry_point
     def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
-        """No impulses. Raises `ValueError` for compliant contacts, and for joints with `solver` = "gauss-seidel"."""
+        """No impulses. Raises `ValueError` for compliant contacts, and for joints with `solver` =
+        "gauss-seidel"."""
         common.refuse_compliance(system)
         if system.joints and self.solver == "gauss-seidel":
             raise ValueError(
@@ -92,8 +96,9 @@ class ConeComplementarity:
         return common.again(self, system, state, memory, h)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
-        """Violations of Negrut (5a), of the motion, of the contacts' geometry at the start and of the cone complementarity,
-        dimensionless, from the step's result alone: all but `gap`, which the next step begins with."""
+        """Violations of Negrut (5a), of the motion, of the contacts' geometry at the start and of
+        the cone complementarity, dimensionless, from the step's result alone: all but `gap`, which
+        the next step begins with."""
         found = lagged_certificate.contacts_of(system, before, after.velocity, contacts, h)
         unit, speed = common.units(system, h)
         d, gamma = found.speeds.at[:, 0].add(self._bias(contacts.gap_start, h)) / speed, found.impulses

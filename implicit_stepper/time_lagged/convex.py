@@ -1,4 +1,5 @@
-"""The two-stage theta method of Castro et al.: free motion first, then contact, convex as in SAP or as an exact NCP."""
+"""The two-stage theta method of Castro et al.: free motion first, then contact, convex as in SAP or
+as an exact NCP."""
 
 from __future__ import annotations
 
@@ -35,18 +36,21 @@ APPROXIMATIONS = ("convex", "ncp")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Convex:
-    """theta method with contacts from the start of the step, S (6)-(14): A (v - v*) = J^T gamma about the free motion v*.
+    """theta method with contacts from the start of the step, S (6)-(14): A (v - v*) = J^T gamma
+    about the free motion v*.
 
-    `scheme` is "explicit", "symplectic" or "implicit" Euler, or "midpoint". With the `approximation` "convex" contacts have
-    the laws of `convex_problem`: a sliding one glides at a gap near (h + tau) mu |w|. Rigid ones, and those stiffer than
-    that, get the compliance at which a contact on its own oscillates with the period `beta` h; sticking ones creep by
-    `sigma_s` w_i y, w_i being the contact's response to impulses. With "ncp" they have S (7) with the gap psi + h v_n,
-    exactly, by Newton's method. `tolerance` bounds what is left of the gradient or of the NCP, dimensionless (1e-12 to
-    1e-10); `max_iterations` its Jacobians.
+    `scheme` is "explicit", "symplectic" or "implicit" Euler, or "midpoint". With the
+    `approximation` "convex" contacts have the laws of `convex_problem`: a sliding one glides at a
+    gap near (h + tau) mu |w|. Rigid ones, and those stiffer than that, get the compliance at which
+    a contact on its own oscillates with the period `beta` h; sticking ones creep by `sigma_s` w_i
+    y, w_i being the contact's response to impulses. With "ncp" they have S (7) with the gap psi + h
+    v_n, exactly, by Newton's method. `tolerance` bounds what is left of the gradient or of the NCP,
+    dimensionless (1e-12 to 1e-10); `max_iterations` its Jacobians.
 
-    Contacts bound the velocity at the end of a step. It alone moves the bodies with the symplectic and the implicit scheme;
-    midpoint overlaps by up to h |v_n| / 2 in an impact, explicit by h |v_n|. So do joints, which are rigid with either
-    approximation, G V = -g/h - g_t. Raises `ValueError` naming the argument.
+    Contacts bound the velocity at the end of a step. It alone moves the bodies with the symplectic
+    and the implicit scheme; midpoint overlaps by up to h |v_n| / 2 in an impact, explicit by h
+    |v_n|. So do joints, which are rigid with either approximation, G V = -g/h - g_t. Raises
+    `ValueError` naming the argument.
     """
 
     normals_at_start: ClassVar[bool] = True
@@ -97,9 +101,10 @@ class Convex:
         return common.again(self, system, state, memory, h)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
-        """Violations of S (8) and (13) as "momentum", of the motion, of the contacts' geometry at the start, and of their
-        laws as cone complementarity, dimensionless, from the step's result alone, but for `gap`, which the next step begins
-        with, and the matrix A; impulses in max(m g h, p_n), velocities likewise."""
+        """Violations of S (8) and (13) as "momentum", of the motion, of the contacts' geometry at
+        the start, and of their laws as cone complementarity, dimensionless, from the step's result
+        alone, but for `gap`, which the next step begins with, and the matrix A; impulses in max(m g
+        h, p_n), velocities likewise."""
         units, (unit, speed) = scales(system, h), common.units(system, h)
         rows = linear_rows.linear_rows(system, before, detection.geometry_of(contacts))
         free, found = (
@@ -130,7 +135,8 @@ class Convex:
         }
 
     def predicted_gap(self, contacts: Contacts, mu, h):
-        """mu h |w|, of rigid contacts: the dual cone asks psi/h + v_n = mu |w| of one that carries, up to R_n p_n."""
+        """mu h |w|, of rigid contacts: the dual cone asks psi/h + v_n = mu |w| of one that carries,
+        up to R_n p_n."""
         return mu * h * contacts.sigma if self.approximation == "convex" else jnp.zeros_like(contacts.gap)
 
     @property
@@ -147,7 +153,8 @@ class Convex:
         return Law(-psi / (h + tau), R_n, R_t, linear_rows.of_contacts(system, "mu"))
 
     def _solve(self, system: System, state: State, here: Nearby, held: HeldRows, free: FreeMotion, driven, h) -> Impulses:
-        """Impulses (nc, 1 + k) [N s]; `driven` (nb, 6 or 3): what springs of joints make of the free motion."""
+        """Impulses (nc, 1 + k) [N s]; `driven` (nb, 6 or 3): what springs of joints make of the
+        free motion."""
         rows, start = held.rows, held.velocity(driven)[0]
         u_free, psi = rows.scaled(start), here.geometry.psi
         if not system.groups:

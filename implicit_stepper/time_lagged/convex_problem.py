@@ -1,11 +1,12 @@
-"""The convex approximation of contact, Castro et al. (2022): compliant normals, regularised friction, one strictly convex
-problem in the velocities.
+"""The convex approximation of contact, Castro et al. (2022): compliant normals, regularised
+friction, one strictly convex problem in the velocities.
 
     min over v of |v - v*|_A^2 / 2 + sum_i l(u_i),    u = (v_n, w) the scaled contact velocities,    gamma = -grad l,
 
-where gamma is the projection onto the cone |y| <= mu p_n, in the metric R, of R^-1 (vhat - u): the impulses for which
-u - vhat + R gamma is in the dual cone and orthogonal to gamma. With R_n = c / (h (h + tau)) and vhat_n = -psi / (h + tau) a
-sticking contact has S (3) with the gap psi + h v_n, up to the friction in the dual cone, by which sliding contacts glide.
+where gamma is the projection onto the cone |y| <= mu p_n, in the metric R, of R^-1 (vhat - u): the
+impulses for which u - vhat + R gamma is in the dual cone and orthogonal to gamma. With R_n = c / (h
+(h + tau)) and vhat_n = -psi / (h + tau) a sticking contact has S (3) with the gap psi + h v_n, up
+to the friction in the dual cone, by which sliding contacts glide.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _SEARCHES = 60  # iterations of a line search, more than bisection needs
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Law:
-    """All contacts' laws, (nc,) each: vhat [m/s], the normal velocity without load; mu; R_n and R_t [1/kg], the
-    regularisations of normal and friction impulse."""
+    """All contacts' laws, (nc,) each: vhat [m/s], the normal velocity without load; mu; R_n and R_t
+    [1/kg], the regularisations of normal and friction impulse."""
 
     vhat: jax.Array
     R_n: jax.Array
@@ -41,7 +42,8 @@ class Law:
     mu: jax.Array
 
     def excess(self, u, gamma):
-        """u - vhat + R gamma (nc, 1 + k) [m/s]: of a contact that carries, what its law leaves of its velocities."""
+        """u - vhat + R gamma (nc, 1 + k) [m/s]: of a contact that carries, what its law leaves of
+        its velocities."""
         return u + self.metric(gamma.shape[1]) * gamma - jnp.pad(self.vhat[:, None], ((0, 0), (0, gamma.shape[1] - 1)))
 
     def metric(self, width: int):
@@ -64,18 +66,21 @@ def _impulse(u, vhat, R_n, R_t, mu):
 
 
 def delassus_estimates(rows: Rows, A):
-    """w (nc,) [1/kg]: the root mean square of each contact's own block of J A^-1 J^T, in scaled velocities."""
+    """w (nc,) [1/kg]: the root mean square of each contact's own block of J A^-1 J^T, in scaled
+    velocities."""
     inverse = jnp.concatenate([jnp.linalg.inv(A), jnp.zeros((1, *A.shape[1:]))])
     W = sum(jnp.einsum("crv,cvw,csw->crs", on, inverse[numbers], on) for numbers, on in rows.sides())
     return jnp.linalg.norm(W, axis=(1, 2)) / (1 + jnp.sum(rows.e > 0, axis=1))
 
 
 def minimise(A, rows: HeldRows, law: Law, u_free, start, momentum_unit, tolerance, max_iterations) -> Impulses:
-    """The minimum by Newton's method with an exact line search, from `start` (nb, 6 or 3), a guess of v - v*, or from zero
-    if that has the lower objective; u_free (nc, 1 + k) are the scaled contact velocities of v*.
+    """The minimum by Newton's method with an exact line search, from `start` (nb, 6 or 3), a guess
+    of v - v*, or from zero if that has the lower objective; u_free (nc, 1 + k) are the scaled
+    contact velocities of v*.
 
-    Unknowns are v - v*, so that contacts of fast bodies keep their digits. `tolerance` bounds the gradient in
-    `momentum_unit` (nb, 6 or 3), or in the largest contact momentum in these units where that exceeds 1.
+    Unknowns are v - v*, so that contacts of fast bodies keep their digits. `tolerance` bounds the
+    gradient in `momentum_unit` (nb, 6 or 3), or in the largest contact momentum in these units
+    where that exceeds 1.
     """
 
     def gradient(change):
@@ -110,8 +115,9 @@ def minimise(A, rows: HeldRows, law: Law, u_free, start, momentum_unit, toleranc
 
 
 def unconvexified(A, rows: HeldRows, law: Law, u_free, start: Impulses, units, tolerance, max_iterations) -> Impulses:
-    """Coulomb's law as it is, 0 <= p_n _|_ u_n - vhat + R_n p_n >= 0 with maximum dissipation, S (7), (13), from the
-    convex answer; `units`: an impulse [N s] and a speed [m/s], in which `tolerance` bounds the residual."""
+    """Coulomb's law as it is, 0 <= p_n _|_ u_n - vhat + R_n p_n >= 0 with maximum dissipation, S
+    (7), (13), from the convex answer; `units`: an impulse [N s] and a speed [m/s], in which
+    `tolerance` bounds the residual."""
     impulse, speed = units
     inverse, shape = jnp.linalg.inv(A), start.gamma.shape
 
@@ -140,7 +146,8 @@ def _objective(A, rows: HeldRows, law: Law, u_free, change):
 
 
 def _hessian(A, rows: HeldRows, law: Law, u):
-    """A + J^T G J (nb w, nb w), with G = -d gamma/du, symmetric and positive semidefinite, contact by contact."""
+    """A + J^T G J (nb w, nb w), with G = -d gamma/du, symmetric and positive semidefinite, contact
+    by contact."""
     single = jax.jacfwd(_impulse)
     G = -jax.vmap(single)(u, law.vhat, law.R_n, law.R_t, law.mu)
     count, width, _ = A.shape
@@ -150,8 +157,9 @@ def _hessian(A, rows: HeldRows, law: Law, u):
 
 
 def _line_search(slope, bend, u, du, law: Law):
-    """The t > 0 () that minimises slope t + bend t^2 / 2 + sum_i l(u_i + t du_i): Newton's method from t = 1, within a
-    bracket. l is convex, so that the zero of the derivative is at most -(slope at zero) / bend."""
+    """The t > 0 () that minimises slope t + bend t^2 / 2 + sum_i l(u_i + t du_i): Newton's method
+    from t = 1, within a bracket. l is convex, so that the zero of the derivative is at most -(slope
+    at zero) / bend."""
 
     def derivative(t):
         return slope + t * bend - jnp.vdot(law.impulses(u + t * du), du)

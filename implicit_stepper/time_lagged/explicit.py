@@ -34,12 +34,14 @@ _OPEN = 1e9  # times g h: the speed at which a contact that is open seems to par
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Explicit:
-    """Explicit Euler for poses and contact frames, q + h G(q) nu and Montana's equations; then impulses for which contacts
-    that are closed, or close in the step, do not approach in the predicted frames, with exact Coulomb friction.
+    """Explicit Euler for poses and contact frames, q + h G(q) nu and Montana's equations; then
+    impulses for which contacts that are closed, or close in the step, do not approach in the
+    predicted frames, with exact Coulomb friction.
 
-    Neither gaps nor joints are corrected: they drift with the error of the poses. Bodies need one smooth inequality
-    each, without rounding. `tolerance` bounds the residual of the impulses in m g h; `max_iterations` the first-order
-    iterations that start Newton's method. Raises `ValueError` naming the argument; `init` does for other bodies.
+    Neither gaps nor joints are corrected: they drift with the error of the poses. Bodies need one
+    smooth inequality each, without rounding. `tolerance` bounds the residual of the impulses in m g
+    h; `max_iterations` the first-order iterations that start Newton's method. Raises `ValueError`
+    naming the argument; `init` does for other bodies.
     """
 
     normals_at_start: ClassVar[bool] = False
@@ -57,7 +59,8 @@ class Explicit:
 
     @entry_point
     def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
-        """No impulses. Raises `ValueError` for bodies with edges, faces or infinite curvature, and compliant contacts."""
+        """No impulses. Raises `ValueError` for bodies with edges, faces or infinite curvature, and
+        compliant contacts."""
         common.refuse_compliance(system)
         for group in system.groups:
             sides = (group.pair.first, group.pair.second)
@@ -91,9 +94,10 @@ class Explicit:
         return common.again(self, system, state, memory, h)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
-        """Violations of the balance of momentum, of the motion and of Coulomb's law at contacts that carry, in the predicted
-        frames, dimensionless, from the step's result alone. What predicts the frames is at the start of the step: of it a
-        record does not tell, nor of gaps, of multipliers and of where on their lines impulses act."""
+        """Violations of the balance of momentum, of the motion and of Coulomb's law at contacts
+        that carry, in the predicted frames, dimensionless, from the step's result alone. What
+        predicts the frames is at the start of the step: of it a record does not tell, nor of gaps,
+        of multipliers and of where on their lines impulses act."""
         found = lagged_certificate.contacts_of(system, after, after.velocity, contacts, h, closest=False)
         gained = mechanics.momentum(system, found.rotation, after.velocity)
         known = mechanics.momentum(system, mechanics.rotations(before.orientation), before.velocity)
@@ -123,7 +127,8 @@ class Explicit:
         return jnp.zeros_like(contacts.gap)
 
     def _solve(self, system: System, held: HeldRows, free, closed, start, h) -> Impulses:
-        """Impulses (nc, 1 + k) [N s] of contacts that are `closed` (nc,), of bodies whose `free` velocity joints allow."""
+        """Impulses (nc, 1 + k) [N s] of contacts that are `closed` (nc,), of bodies whose `free`
+        velocity joints allow."""
         if not system.groups:
             return Impulses(start, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
         (unit, speed), mu, rows = common.units(system, h), linear_rows.of_contacts(system, "mu"), held.rows

@@ -1,4 +1,5 @@
-"""What the certificates of steppers that ask beforehand say of joints: their linear equations, from the record alone.
+"""What the certificates of steppers that ask beforehand say of joints: their linear equations, from
+the record alone.
 
     G V + g_t = -g/h,      impulses G^T lambda,      with g and G before the step, V after it
     G V + g_t = 0          where joints act in the poses ahead
@@ -27,7 +28,8 @@ from ..model.units import Scales, scales
 
 
 class LaggedJoints(NamedTuple):
-    """`violations` (nj,) by name; what the impulses give the moving bodies (nb, 6 or 3), and the size of what passes."""
+    """`violations` (nj,) by name; what the impulses give the moving bodies (nb, 6 or 3), and the
+    size of what passes."""
 
     violations: dict[str, jax.Array]
     given: jax.Array
@@ -44,9 +46,10 @@ class _Side(NamedTuple):
 
 
 def joints_of(system: System, before: State, after: State, record: Joints | None, h, *, ahead=False) -> LaggedJoints:
-    """Joints in a step of h [s]. "closure": what they had come apart `before` it is undone to first order, or, with
-    joints that act in the poses `ahead` of the velocities, nothing moves them apart there; of elastic ones, their force is
-    that before the step; and the record tells what is so after it. "reaction": impulses are G^T times the multipliers."""
+    """Joints in a step of h [s]. "closure": what they had come apart `before` it is undone to first
+    order, or, with joints that act in the poses `ahead` of the velocities, nothing moves them apart
+    there; of elastic ones, their force is that before the step; and the record tells what is so
+    after it. "reaction": impulses are G^T times the multipliers."""
     none = jnp.zeros_like(after.velocity)
     if not system.joints:
         return LaggedJoints({}, none, none)

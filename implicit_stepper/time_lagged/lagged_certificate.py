@@ -1,5 +1,5 @@
-"""What the certificates of steppers have in common that ask for contacts before they solve: geometry, slips and momenta, by
-the second writing of mechanics, from the step's result alone."""
+"""What the certificates of steppers have in common that ask for contacts before they solve:
+geometry, slips and momenta, by the second writing of mechanics, from the step's result alone."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .joint_certificate import LaggedJoints
 
 
 class Lagged(NamedTuple):
-    """`violations` (nc,) by name; (v_n, w) (nc, 1 + k) [m/s] of all contacts at the end's velocities, and their (p_n, y)
-    (nc, 1 + k) [N s]; what these give the bodies (nb, 6 or 3), and the size (nb, 6 or 3) of what passes through them; the
-    rotations (nb, d, d) of the bodies."""
+    """`violations` (nc,) by name; (v_n, w) (nc, 1 + k) [m/s] of all contacts at the end's
+    velocities, and their (p_n, y) (nc, 1 + k) [N s]; what these give the bodies (nb, 6 or 3), and
+    the size (nb, 6 or 3) of what passes through them; the rotations (nb, d, d) of the bodies."""
 
     violations: dict[str, jax.Array]
     speeds: jax.Array
@@ -35,8 +35,9 @@ class Lagged(NamedTuple):
 
 
 def contacts_of(system: System, at: State, velocity, contacts: Contacts, h, *, closest: bool = True) -> Lagged:
-    """Contacts in the poses `at`, with `gap_start` as their gap, at the bodies' `velocity` (nb, 6 or 3). `closest`: whether
-    their points are the closest ones there, or others, as of a prediction."""
+    """Contacts in the poses `at`, with `gap_start` as their gap, at the bodies' `velocity` (nb, 6
+    or 3). `closest`: whether their points are the closest ones there, or others, as of a
+    prediction."""
     units, parts = scales(system, h), []
     every = mechanics.everywhere(system, at.position, at.orientation, velocity)
     given = passing = jnp.zeros_like(velocity)
@@ -79,8 +80,8 @@ def pose(system: System, before: State, after: State, velocity, h):
 
 
 def half_implicit_balance(system: System, before: State, after: State, found: Lagged, joints: LaggedJoints, h):
-    """Violations (nb,) of Negrut (5a): M (nu_next - nu) = h (loads and gyroscopic moment) + impulses of contacts and
-    joints, all in the poses of `before`."""
+    """Violations (nb,) of Negrut (5a): M (nu_next - nu) = h (loads and gyroscopic moment) +
+    impulses of contacts and joints, all in the poses of `before`."""
     d = system.dimension
     known = mechanics.momentum(system, found.rotation, before.velocity)
     push = h * mechanics.loads(system, before)

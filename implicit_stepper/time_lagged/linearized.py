@@ -1,4 +1,5 @@
-"""The time-stepper of Stewart and Trinkle (1996): linearised gaps and polyhedral friction cones, one LCP a step."""
+"""The time-stepper of Stewart and Trinkle (1996): linearised gaps and polyhedral friction cones,
+one LCP a step."""
 
 from __future__ import annotations
 
@@ -30,17 +31,19 @@ from .joint_certificate import joints_of
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Linearized:
-    """Half-implicit symplectic Euler with contacts from the start of the step, W the rows there, Stewart and Trinkle (1996):
+    """Half-implicit symplectic Euler with contacts from the start of the step, W the rows there,
+    Stewart and Trinkle (1996):
 
         M (nu_next - nu) = h f + sum W_n p_n + W_f D beta
         0 <= p_n     _|_  psi/h + W_n^T nu_next >= 0          the gap at the end, as W_n has it
         0 <= beta    _|_  D^T w + lambda >= 0                 w = (e_t v_t, e_o v_o, e_r v_r), at the end
         0 <= lambda  _|_  mu p_n - sum beta >= 0
 
-    The columns of D are `facets` >= 3 unit vectors at equal angles in the tangent plane, from t on, and, for the torque
-    about the normal, the two unit vectors +-r: the friction cone is a bipyramid within Chakraborty's ellipsoid, and sliding
-    contacts brake with directions of D only. In the plane D is (1, -1), and the cone exact. Lemke's method solves the LCP in
-    at most `max_pivots` pivots; `tolerance` bounds its violation, dimensionless. Joints, G V = -g/h - g_t, are
+    The columns of D are `facets` >= 3 unit vectors at equal angles in the tangent plane, from t on,
+    and, for the torque about the normal, the two unit vectors +-r: the friction cone is a bipyramid
+    within Chakraborty's ellipsoid, and sliding contacts brake with directions of D only. In the
+    plane D is (1, -1), and the cone exact. Lemke's method solves the LCP in at most `max_pivots`
+    pivots; `tolerance` bounds its violation, dimensionless. Joints, G V = -g/h - g_t, are
     eliminated. Raises `ValueError` naming the argument.
     """
 
@@ -86,9 +89,10 @@ class Linearized:
         return common.again(self, system, state, memory, h)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
-        """Violations of the equations above, of the motion and of the contacts' geometry at the start, dimensionless, from
-        the step's result alone: all but `gap`, which the next step begins with. "dissipation" is that of
-        y.w = -mu p_n lambda, which beta and lambda that solve the last two rows make, and only they."""
+        """Violations of the equations above, of the motion and of the contacts' geometry at the
+        start, dimensionless, from the step's result alone: all but `gap`, which the next step
+        begins with. "dissipation" is that of y.w = -mu p_n lambda, which beta and lambda that solve
+        the last two rows make, and only they."""
         found = lagged_certificate.contacts_of(system, before, after.velocity, contacts, h)
         (unit, speed), scale = common.units(system, h), scales(system, h)
         v, gamma = found.speeds, found.impulses
@@ -115,7 +119,8 @@ class Linearized:
         return jnp.zeros_like(contacts.gap)
 
     def impulses(self, system: System, held: HeldRows, psi, free, h) -> Impulses:
-        """Impulses [N s] at contacts with gaps psi (nc,) [m] of bodies whose `free` velocity (nb, 6 or 3) joints allow."""
+        """Impulses [N s] at contacts with gaps psi (nc,) [m] of bodies whose `free` velocity (nb, 6
+        or 3) joints allow."""
         nc, rows, (unit, speed) = len(psi), held.rows, common.units(system, h)
         D = self._directions(system.dimension)
         to_pyramid = jax.scipy.linalg.block_diag(jnp.ones((1, 1)), D)  # of (v_n, w)
@@ -144,9 +149,11 @@ class Linearized:
         return jnp.asarray(np.concatenate([around, [[0, 0, 1.0], [0, 0, -1.0]]]))
 
     def _gauge(self, y):
-        """Least sum of beta >= 0 with D beta = y (nc, k): friction is in the cone where it is at most mu p_n."""
+        """Least sum of beta >= 0 with D beta = y (nc, k): friction is in the cone where it is at
+        most mu p_n."""
         if y.shape[1] == 1:
             return jnp.abs(y[:, 0])
-        angle = np.pi * (2 * np.arange(self.facets) + 1) / self.facets  # of the outward normals of the polygon's edges
+        # of the outward normals of the polygon's edges
+        angle = np.pi * (2 * np.arange(self.facets) + 1) / self.facets
         normals = jnp.asarray(np.stack([np.cos(angle), np.sin(angle)]) / np.cos(np.pi / self.facets))
         return jnp.max(y[:, :2] @ normals, axis=1, initial=0.0) + jnp.abs(y[:, 2])

@@ -1,12 +1,15 @@
-"""How closest points and normals move with two bodies: Montana's equations of rolling contact (1988), here at any gap.
+"""How closest points and normals move with two bodies: Montana's equations of rolling contact
+(1988), here at any gap.
 
-With n the unit normal from body 1 to body 2, T its tangents as columns, K_i = T^T Hess f_i T / |grad f_i| the curvatures and
-xdot_i how fast the closest points wander over the bodies, in tangent coordinates:
+With n the unit normal from body 1 to body 2, T its tangents as columns, K_i = T^T Hess f_i T /
+|grad f_i| the curvatures and xdot_i how fast the closest points wander over the bodies, in tangent
+coordinates:
 
     T^T ndot     = T^T (omega_1 x n) + K_1 xdot_1 = T^T (omega_2 x n) - K_2 xdot_2
     T^T (v_2 - v_1) + xdot_2 - xdot_1 = psi T^T ndot
 
-with v_i the velocity of the body at its closest point. In the plane omega x n is omega times n turned by 90 degrees.
+with v_i the velocity of the body at its closest point. In the plane omega x n is omega times n
+turned by 90 degrees.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ from ..model import rotation
 
 
 def geometry_rates(member: ContactGroup, geometry: ContactGeometry, motion_1: Motion, motion_2: Motion):
-    """Rates (d,) of a1 and a2 [m/s] and of n [rad/s] of one contact between bodies of one smooth inequality each."""
+    """Rates (d,) of a1 and a2 [m/s] and of n [rad/s] of one contact between bodies of one smooth
+    inequality each."""
     first, second = kinematics.placed(member, motion_1, motion_2)
     T, n, d = geometry.tangents, geometry.n, geometry.n.shape[0]
     K_1 = _curvature(member.pair.first, first, geometry.a1, T)
@@ -74,5 +78,6 @@ def _turned(velocity, n):
 
 
 def smooth(member_classes: tuple[ShapeClass, ShapeClass]) -> bool:
-    """Whether both bodies have one inequality of finite curvature and no rounding: what these equations need."""
+    """Whether both bodies have one inequality of finite curvature and no rounding: what these
+    equations need."""
     return all(side.count == 1 and side.support is None and not side.rounded for side in member_classes)

@@ -1,7 +1,8 @@
-"""The theta method of smooth motion: free velocities v*, and the matrix A that answers impulses, Castro S (6), (8)-(13).
+"""The theta method of smooth motion: free velocities v*, and the matrix A that answers impulses,
+Castro S (6), (8)-(13).
 
-Loads of one body do not depend on others, so that the residual m(v) and its derivatives fall apart into one block a body.
-Orientations are displaced by the exponential map, in the inertial frame.
+Loads of one body do not depend on others, so that the residual m(v) and its derivatives fall apart
+into one block a body. Orientations are displaced by the exponential map, in the inertial frame.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from ..model.bodies import State
 from ..model.system import System
 from ..model.units import scales
 
-# Newton's error after a step this small, relative to the velocities, is its square: below round-off.
+# Newton's error after a step this small, relative to the velocities, is its square: below
+# round-off.
 _LAST_STEP = 1e-9
 _ITERATIONS = 30
 
 
 @dataclasses.dataclass(frozen=True)
 class Theta:
-    """Where between the start (0) and the end (1) of a step loads see positions (q) and velocities (v), and which velocity
-    moves the bodies (vq)."""
+    """Where between the start (0) and the end (1) of a step loads see positions (q) and velocities
+    (v), and which velocity moves the bodies (vq)."""
 
     q: float
     v: float
@@ -61,7 +63,8 @@ def free_motion(theta: Theta, system: System, state: State, h) -> FreeMotion:
 
     def proceed(carry):
         _, step, iterations = carry
-        return ~(step <= _LAST_STEP) & (iterations < _ITERATIONS)  # also while NaN, so that it does not pass for a solution
+        # also while NaN, so that it does not pass for a solution
+        return ~(step <= _LAST_STEP) & (iterations < _ITERATIONS)
 
     def advance(carry):
         v, _, iterations = carry
@@ -86,10 +89,12 @@ def momentum_residual(theta: Theta, system: System, state: State, h, v):
 
 
 def response_matrix(theta: Theta, system: System, state: State, h, v):
-    """A = M + h^2 theta_q theta_vq K + h theta_v D (nb, 6, 6) or (nb, 3, 3), S (10)-(12), at the end velocities v.
+    """A = M + h^2 theta_q theta_vq K + h theta_v D (nb, 6, 6) or (nb, 3, 3), S (10)-(12), at the
+    end velocities v.
 
-    K and D are the positive semidefinite parts of what `jax` derives from the users' wrenches. What is left of them, and the
-    gyroscopic moment, are the loads k2 of the splitting, which A leaves out.
+    K and D are the positive semidefinite parts of what `jax` derives from the users' wrenches. What
+    is left of them, and the gyroscopic moment, are the loads k2 of the splitting, which A leaves
+    out.
     """
     there = midway(theta, system, state, h, v)
     A = bodies.mass_matrices(system, there)
@@ -101,7 +106,8 @@ def response_matrix(theta: Theta, system: System, state: State, h, v):
 
 
 def midway(theta: Theta, system: System, state: State, h, v) -> State:
-    """q^theta_q and v^theta_v, at the time t^theta_q, where v (nb, 6 or 3) are the velocities at the end."""
+    """q^theta_q and v^theta_v, at the time t^theta_q, where v (nb, 6 or 3) are the velocities at
+    the end."""
     there = bodies.moved(system, state, mixed(theta.vq, state, v), theta.q * h)
     return dataclasses.replace(there, velocity=mixed(theta.v, state, v))
 
@@ -112,7 +118,8 @@ def mixed(share: float, state: State, v):
 
 
 def loads(system: System, state: State, displacement):
-    """Users' wrenches (nb, 6 or 3) on bodies displaced by (nb, 6 or 3): shifts [m] and rotation vectors [rad]."""
+    """Users' wrenches (nb, 6 or 3) on bodies displaced by (nb, 6 or 3): shifts [m] and rotation
+    vectors [rad]."""
     position, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(state.position, state.orientation, displacement, 1.0)
     return jnp.stack(
         [
@@ -123,8 +130,8 @@ def loads(system: System, state: State, displacement):
 
 
 def blocks(function: Callable, x):
-    """Derivative (nb, w, w) of `function`, (nb, w) to (nb, w), whose row i depends on row i of x alone: w derivatives along
-    one direction serve all bodies."""
+    """Derivative (nb, w, w) of `function`, (nb, w) to (nb, w), whose row i depends on row i of x
+    alone: w derivatives along one direction serve all bodies."""
 
     def along(axis):
         return jax.jvp(function, (x,), (jnp.broadcast_to(axis, x.shape),))[1]
@@ -133,6 +140,7 @@ def blocks(function: Callable, x):
 
 
 def semidefinite_part(matrices):
-    """The positive semidefinite matrices (nb, w, w) closest to the symmetric parts of `matrices`."""
+    """The positive semidefinite matrices (nb, w, w) closest to the symmetric parts of
+    `matrices`."""
     values, vectors = jnp.linalg.eigh((matrices + jnp.swapaxes(matrices, 1, 2)) / 2)
     return jnp.einsum("bij,bj,bkj->bik", vectors, jnp.maximum(values, 0.0), vectors)

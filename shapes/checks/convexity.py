@@ -1,4 +1,5 @@
-"""Is {f_j <= 0} a convex body with usable normals? Sampled on its surface; answers with a report or a `ShapeError`."""
+"""Is {f_j <= 0} a convex body with usable normals? Sampled on its surface; answers with a report or
+a `ShapeError`."""
 
 from __future__ import annotations
 
@@ -12,13 +13,17 @@ from .interior import FLAT, REACHES, ends, first_order_depth, interior_point, ra
 
 _DIRECTIONS = 200  # rays cast from the interior point, besides both ways along the axes
 _CHORDS = 2000  # pairs of surface points whose midpoint must be inside
-_BEYOND = np.geomspace(1.01, 1e3, 200)  # times as far as where a ray leaves: none of these points may be inside
-# A gradient that changes by the second factor within the first share of the way inside vanishes or is infinite there.
+# times as far as where a ray leaves: none of these points may be inside
+_BEYOND = np.geomspace(1.01, 1e3, 200)
+# A gradient that changes by the second factor within the first share of the way inside vanishes or
+# is infinite there.
 _STEP_IN, _STEEPEST = 1e-6, 1e3
-# A body that fails by less than this is convex to sampling accuracy: chords relative to |grad f| times the body's
-# size, curvatures relative to |Hessian|. Round-off leaves 1e-15, an exponent off by 1 % leaves 1e-4.
+# A body that fails by less than this is convex to sampling accuracy: chords relative to |grad f|
+# times the body's size, curvatures relative to |Hessian|. Round-off leaves 1e-15, an exponent off
+# by 1 % leaves 1e-4.
 _CONVEXITY = 1e-9
-# A normal that turns by more than this [rad] between points that are 2^-40 of the body apart jumps: |u|^1.1 turns by .06.
+# A normal that turns by more than this [rad] between points that are 2^-40 of the body apart jumps:
+# |u|^1.1 turns by .06.
 _JUMP, _HALVINGS, _WAYS = 0.1, 40, 500
 
 
@@ -35,8 +40,9 @@ class Report:
 
 
 def check(shape_class, theta) -> Report:
-    """Sample the surface of a shape class at theta (k,). Raises `ShapeError` when it is empty or flat, its normals vanish or
-    are infinite, or it is not convex; the message names the point and the value."""
+    """Sample the surface of a shape class at theta (k,). Raises `ShapeError` when it is empty or
+    flat, its normals vanish or are infinite, or it is not convex; the message names the point and
+    the value."""
     jet = compile_jet(shape_class.expressions, shape_class.dimension, shape_class.parameters, backend="numpy")
     theta, name = np.asarray(theta, dtype=float), shape_class.name
     interior = interior_point(jet, theta, shape_class.dimension, name)
@@ -46,7 +52,8 @@ def check(shape_class, theta) -> Report:
     if not np.any(left):
         raise ShapeError(f"{name} has no surface within {REACHES[-1]:.3g} m of {interior}: its inequalities bound nothing.")
     points = interior + lengths[left, None] * directions[left]
-    within = np.minimum(lengths, 10 * np.max(lengths[left]))  # a sheet without end is not flat for being large
+    # a sheet without end is not flat for being large
+    within = np.minimum(lengths, 10 * np.max(lengths[left]))
     _check_thickness(interior + within[:, None] * directions, name)
     _check_gradient(jet, theta, np.concatenate([interior[None], points]), name)
     least_normal, least_curvature = _check_normals_and_curvature(jet, theta, interior, points, name)
@@ -64,7 +71,8 @@ def check(shape_class, theta) -> Report:
 
 
 def surface_points(jet: Jet, theta, interior: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Where rays from an interior point (d,) leave the body: points (n, d), and whether every ray left it."""
+    """Where rays from an interior point (d,) leave the body: points (n, d), and whether every ray
+    left it."""
     directions = _directions(len(interior))
     lengths = ray_lengths(jet, theta, interior, directions)
     left = ends(lengths)
@@ -90,7 +98,8 @@ def _check_thickness(ends, name: str) -> None:
 
 
 def _active(jet: Jet, theta, points) -> tuple[np.ndarray, np.ndarray]:
-    """Which inequality (n, m) bounds the body at each surface point, and the lengths (n, m) of all gradients there."""
+    """Which inequality (n, m) bounds the body at each surface point, and the lengths (n, m) of all
+    gradients there."""
     values = jet.value(points, theta)
     return values >= np.max(values, axis=1, keepdims=True), np.linalg.norm(jet.gradient(points, theta), axis=-1)
 
@@ -165,8 +174,9 @@ def _check_one_part(jet: Jet, theta, interior, points, name: str) -> None:
 
 
 def _check_edges(jet: Jet, theta, interior, points, name: str) -> None:
-    """Raises `ShapeError` for an edge or a corner within one inequality, as |x| has at x = 0: each way between two of the
-    points (n, d) is halved towards where the normal turns most, and so is the way over the surface there."""
+    """Raises `ShapeError` for an edge or a corner within one inequality, as |x| has at x = 0: each
+    way between two of the points (n, d) is halved towards where the normal turns most, and so is
+    the way over the surface there."""
     rng = np.random.default_rng(2)
     start, end = points[rng.integers(len(points), size=(2, _WAYS))]
     for j in range(jet.value(interior, theta).size):
@@ -196,7 +206,8 @@ def _check_edges(jet: Jet, theta, interior, points, name: str) -> None:
 
 
 def _largest_turns(normals, start, end):
-    """Where (n, d) on the ways from `start` to `end` (n, d) normals change most, and how (n, d) over 2^-40 of each."""
+    """Where (n, d) on the ways from `start` to `end` (n, d) normals change most, and how (n, d)
+    over 2^-40 of each."""
     first, last = normals(start), normals(end)
     for _ in range(_HALVINGS):
         middle = (start + end) / 2

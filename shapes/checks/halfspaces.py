@@ -1,6 +1,8 @@
-"""Convex sets N x <= o of half-spaces, and hulls of points: whether they are bodies, their faces and their vertices.
+"""Convex sets N x <= o of half-spaces, and hulls of points: whether they are bodies, their faces
+and their vertices.
 
-N (m, d) are unit normals, o (m,) offsets [m], d = 2 or 3. scipy is imported inside: most shapes need not wait for it.
+N (m, d) are unit normals, o (m,) offsets [m], d = 2 or 3. scipy is imported inside: most shapes
+need not wait for it.
 """
 
 from __future__ import annotations
@@ -9,13 +11,15 @@ import numpy as np
 
 from ..expressions.symbols import ShapeError
 
-# Contact is solved to 1e-10 of a scene's length. What is ten times that, relative to the largest coordinate, is nothing:
-# a body this thin is flat, faces that differ by less are one, and a face that cuts off less is superfluous.
+# Contact is solved to 1e-10 of a scene's length. What is ten times that, relative to the largest
+# coordinate, is nothing: a body this thin is flat, faces that differ by less are one, and a face
+# that cuts off less is superfluous.
 NOTHING = 1e-9
 
 
 def check(normals, offsets, name: str) -> None:
-    """Raises `ShapeError` if the set is empty, flat or unbounded, or if an inequality is never active, and says which."""
+    """Raises `ShapeError` if the set is empty, flat or unbounded, or if an inequality is never
+    active, and says which."""
     centre, radius, touched, scale = _inner_ball(normals, offsets)
     if radius < -NOTHING * scale:
         raise ShapeError(
@@ -39,7 +43,8 @@ def check(normals, offsets, name: str) -> None:
 
 
 def escape(normals) -> np.ndarray | None:
-    """A direction (d,) in which a set with these normals has no end, far from those that end; None if it is bounded."""
+    """A direction (d,) in which a set with these normals has no end, far from those that end; None
+    if it is bounded."""
     d = normals.shape[1]
     found, margin = None, -NOTHING
     for axis in range(d):
@@ -54,7 +59,8 @@ def escape(normals) -> np.ndarray | None:
 
 
 def vertices(normals, offsets) -> np.ndarray:
-    """Corners (k, d) [m] of a bounded set that is not flat; one where many faces meet may be there several times."""
+    """Corners (k, d) [m] of a bounded set that is not flat; one where many faces meet may be there
+    several times."""
     from scipy.spatial import HalfspaceIntersection
 
     centre, _, _, _ = _inner_ball(normals, offsets)
@@ -63,10 +69,11 @@ def vertices(normals, offsets) -> np.ndarray:
 
 
 def faces(points, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Normals (m, d) and offsets (m,) of the convex hull of points (n, d) [m], coplanar facets as one.
+    """Normals (m, d) and offsets (m,) of the convex hull of points (n, d) [m], coplanar facets as
+    one.
 
-    Raises `ShapeError` if the hull is flat, a point is given twice, or one is inside the hull of the others. A point on a
-    face or an edge is superfluous but harmless.
+    Raises `ShapeError` if the hull is flat, a point is given twice, or one is inside the hull of
+    the others. A point on a face or an edge is superfluous but harmless.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -108,8 +115,9 @@ def faces(points, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _inner_ball(normals, offsets):
-    """Centre (d,) and radius [m] of a largest ball inside, at most as large as the largest offset (returned too), and the
-    indices of the faces that stop it. A negative radius is by how much the half-spaces miss each other."""
+    """Centre (d,) and radius [m] of a largest ball inside, at most as large as the largest offset
+    (returned too), and the indices of the faces that stop it. A negative radius is by how much the
+    half-spaces miss each other."""
     scale = np.max(np.abs(offsets)) or 1.0
     d = normals.shape[1]
     found = _minimum(
@@ -123,7 +131,8 @@ def _inner_ball(normals, offsets):
 
 
 def _minimum(objective, rows, limits, bounds=(None, None)):
-    """Of objective . x over rows x <= limits, to the accuracy of the solver's smallest tolerance."""
+    """Of objective . x over rows x <= limits, to the accuracy of the solver's smallest
+    tolerance."""
     from scipy.optimize import linprog
 
     tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}

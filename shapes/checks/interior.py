@@ -1,6 +1,8 @@
-"""A point inside a convex set, and where rays from it leave, whatever the unit of length and wherever the origin.
+"""A point inside a convex set, and where rays from it leave, whatever the unit of length and
+wherever the origin.
 
-Lengths are first sought among the powers of two, so that a set that is scaled by one gives the same digits.
+Lengths are first sought among the powers of two, so that a set that is scaled by one gives the same
+digits.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from ..expressions.symbols import ShapeError
 
 REACHES = 2.0 ** np.arange(-60, 61)  # [m] from below an atom to above a light year
 _BISECTIONS = 54  # of the span between two of them, to the last bit
-# Contact is solved to 1e-10 of a scene's length: a body ten times as thin, relative to its largest coordinate, is flat.
+# Contact is solved to 1e-10 of a scene's length: a body ten times as thin, relative to its largest
+# coordinate, is flat.
 FLAT = 1e-9
-# A ray this many times as long as another from the same point is parallel to a face but for rounding.
+# A ray this many times as long as another from the same point is parallel to a face but for
+# rounding.
 ENDLESS = 1e15
 _DEEP = 0.1  # of the depth of other points is enough for the origin
 _SHALLOW = 1e-3  # of its distance from the origin is too little depth for a point on an axis
@@ -24,7 +28,8 @@ _ROUND_OFF = 1e-15  # a set less deep than this, relative to where it is, is emp
 
 
 def interior_point(jet: Jet, theta, dimension: int, name: str) -> np.ndarray:
-    """A point (d,) with all f_j < 0: the origin, one on an axis that is much deeper, or else the deepest found.
+    """A point (d,) with all f_j < 0: the origin, one on an axis that is much deeper, or else the
+    deepest found.
 
     Raises `ShapeError` when the set is empty or flat.
     """
@@ -49,8 +54,8 @@ def interior_point(jet: Jet, theta, dimension: int, name: str) -> np.ndarray:
 
 
 def _typical(which) -> int:
-    """An index of `REACHES` for what is so at `which` (n,) of them: half the last one; where there is no last one, twice the
-    first; where there is neither, none is better than 1 m."""
+    """An index of `REACHES` for what is so at `which` (n,) of them: half the last one; where there
+    is no last one, twice the first; where there is neither, none is better than 1 m."""
     first, last = int(np.argmax(which)), len(which) - 1 - int(np.argmax(which[::-1]))
     if which[-1]:
         return len(which) // 2 if which[0] else min(first + 1, last)
@@ -58,7 +63,8 @@ def _typical(which) -> int:
 
 
 def first_order_depth(jet: Jet, theta, points) -> np.ndarray:
-    """How deep inside {f_j <= 0} points (..., d) are (...) [m] by values and slopes; infinite where no slope says."""
+    """How deep inside {f_j <= 0} points (..., d) are (...) [m] by values and slopes; infinite where
+    no slope says."""
     with np.errstate(all="ignore"):
         values, slopes = jet.value(points, theta), np.linalg.norm(jet.gradient(points, theta), axis=-1)
         depths = -values / slopes
@@ -67,7 +73,8 @@ def first_order_depth(jet: Jet, theta, points) -> np.ndarray:
 
 
 def ray_lengths(jet: Jet, theta, interior, directions) -> np.ndarray:
-    """How far (n,) [m] rays from an interior point in unit directions (n, d) stay inside; infinite where they always do."""
+    """How far (n,) [m] rays from an interior point in unit directions (n, d) stay inside; infinite
+    where they always do."""
 
     def inside(distances):
         with np.errstate(all="ignore"):
@@ -87,13 +94,15 @@ def ray_lengths(jet: Jet, theta, interior, directions) -> np.ndarray:
 
 
 def ends(lengths) -> np.ndarray:
-    """Which rays of `lengths` (n,) [m] leave the body: those whose ends are no matter of rounding beside the nearest one."""
+    """Which rays of `lengths` (n,) [m] leave the body: those whose ends are no matter of rounding
+    beside the nearest one."""
     return lengths < ENDLESS * np.min(lengths)
 
 
 def _deepest_point(jet: Jet, theta, start, name: str) -> np.ndarray:
-    """By a search from `start` (d,) that weighs inequalities by their slopes there; where that finds none, by others from
-    where it ends that take them as they are, for slopes may be much smaller there."""
+    """By a search from `start` (d,) that weighs inequalities by their slopes there; where that
+    finds none, by others from where it ends that take them as they are, for slopes may be much
+    smaller there."""
     slopes = np.linalg.norm(jet.gradient(start, theta), axis=-1)
     slopes = np.where(np.isfinite(slopes) & (slopes > 0), slopes, 1.0)
     point = _lowest(jet, theta, start, slopes)
@@ -110,8 +119,8 @@ def _deepest_point(jet: Jet, theta, start, name: str) -> np.ndarray:
 
 
 def _lowest(jet: Jet, theta, start, slopes) -> np.ndarray:
-    """The point (d,) of least s with f_j <= s slope_j R for all j, sought from `start` at R [m] from the origin; s stops at
-    -1, as a half-space has no deepest point."""
+    """The point (d,) of least s with f_j <= s slope_j R for all j, sought from `start` at R [m]
+    from the origin; s stops at -1, as a half-space has no deepest point."""
     import scipy.optimize  # takes .2 s, which most shapes need not wait for
 
     reach, d = np.linalg.norm(start), len(start)

@@ -1,4 +1,5 @@
-"""Checks of a body put together from others: does it end in every direction, and does every inequality bound it?"""
+"""Checks of a body put together from others: does it end in every direction, and does every
+inequality bound it?"""
 
 from __future__ import annotations
 
@@ -11,14 +12,16 @@ from .interior import FLAT, ray_lengths
 
 _STARTS = 3  # of the search for a point that only one inequality excludes
 _ENDLESS = 1e6  # times its size is as far as a body must end
-_CUTS = 200  # normals added in the search for a direction without an end; a millionth of a radian takes about 40
+# normals added in the search for a direction without an end; a millionth of a radian takes about 40
+_CUTS = 200
 
 
 def endless(shape_class, theta, report: Report) -> np.ndarray | None:
-    """A direction (d,) in which a convex body has no end within a million times its size, or None where it is bounded.
+    """A direction (d,) in which a convex body has no end within a million times its size, or None
+    where it is bounded.
 
-    Such a direction leans outward on no surface point. One is sought that satisfies this for the points known; where the
-    body ends along it, that is one more point.
+    Such a direction leans outward on no surface point. One is sought that satisfies this for the
+    points known; where the body ends along it, that is one more point.
     """
     jet = compile_jet(shape_class.expressions, shape_class.dimension, shape_class.parameters, backend="numpy")
     theta, interior = np.asarray(theta, dtype=float), report.interior_point
@@ -40,10 +43,11 @@ def endless(shape_class, theta, report: Report) -> np.ndarray | None:
 
 
 def superfluous(shape_class, theta, report: Report) -> list[int]:
-    """Indices j of the inequalities that cut off nothing from the set of the others, each by itself.
+    """Indices j of the inequalities that cut off nothing from the set of the others, each by
+    itself.
 
-    An inequality is needed if it alone is active at a sampled surface point, and else if a search from the sampled points
-    where it is largest finds one outside it that all others allow.
+    An inequality is needed if it alone is active at a sampled surface point, and else if a search
+    from the sampled points where it is largest finds one outside it that all others allow.
     """
     jet = compile_jet(shape_class.expressions, shape_class.dimension, shape_class.parameters, backend="numpy")
     theta = np.asarray(theta, dtype=float)
@@ -68,7 +72,8 @@ def _size(report: Report) -> float:
 
 
 def _farthest_outside(jet: Jet, theta, slopes, size, j: int, start) -> float:
-    """The largest f_j over the set of the other inequalities that is found from `start` (d,), in lengths of the body."""
+    """The largest f_j over the set of the other inequalities that is found from `start` (d,), in
+    lengths of the body."""
     import scipy.optimize  # takes .2 s, which most shapes need not wait for
 
     def values(point):

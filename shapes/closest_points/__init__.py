@@ -1,1 +1,2 @@
-"""Closest points of two convex bodies as equations, and facts about shapes that scale and start a search for them."""
+"""Closest points of two convex bodies as equations, and facts about shapes that scale and start a
+search for them."""

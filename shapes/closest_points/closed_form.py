@@ -1,4 +1,5 @@
-"""Closest points in closed form, for the pairs that have them, as `PairClass.query` functions: no equation is solved."""
+"""Closest points in closed form, for the pairs that have them, as `PairClass.query` functions: no
+equation is solved."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""The closest-point conditions of a pair of convex bodies, as residual rows that any solver can drive to zero.
+"""The closest-point conditions of a pair of convex bodies, as residual rows that any solver can
+drive to zero.
 
-Chakraborty (9) for two smooth surfaces and (20)-(22) for intersections of inequalities, both with a signed gap psi and
-the unit normal n from body 1 to body 2, so that they also hold, and stay differentiable, at and below contact.
+Chakraborty (9) for two smooth surfaces and (20)-(22) for intersections of inequalities, both with a
+signed gap psi and the unit normal n from body 1 to body 2, so that they also hold, and stay
+differentiable, at and below contact.
 """
 
 from __future__ import annotations
@@ -16,16 +18,19 @@ import numpy as np
 from ..shape_class import ShapeClass
 from ..small_algebra import direction, inner, product
 
-# A reference direction closer than this to the normal cannot orient the tangents (sine of the angle between them).
+# A reference direction closer than this to the normal cannot orient the tangents (sine of the angle
+# between them).
 _PARALLEL = 0.1
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Placed:
-    """A shape's parameters theta (k,) at a pose: `position` (d,) [m], `rotation` (d, d) from shape to world.
+    """A shape's parameters theta (k,) at a pose: `position` (d,) [m], `rotation` (d, d) from shape
+    to world.
 
-    `slope` (m,) is a typical |grad f_j| on the surface [1/m times the unit of f_j]: it only scales residual rows.
+    `slope` (m,) is a typical |grad f_j| on the surface [1/m times the unit of f_j]: it only scales
+    residual rows.
     """
 
     theta: jax.Array
@@ -46,7 +51,8 @@ class Placed:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ContactGeometry:
-    """Closest points a1, a2 (d,) [m], unit normal n (d,) from body 1 to body 2, tangents (d-1, d), signed gap psi [m]."""
+    """Closest points a1, a2 (d,) [m], unit normal n (d,) from body 1 to body 2, tangents (d-1, d),
+    signed gap psi [m]."""
 
     a1: jax.Array
     a2: jax.Array
@@ -58,7 +64,8 @@ class ContactGeometry:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ClosestPointRows:
-    """`equations` = 0 and 0 <= `multipliers` _|_ `slacks` >= 0, all dimensionless, with the geometry they define.
+    """`equations` = 0 and 0 <= `multipliers` _|_ `slacks` >= 0, all dimensionless, with the
+    geometry they define.
 
     `l1` (m1,), `l2` (m2,): the multipliers of the inequalities, in the units of 1/|grad f|.
     """
@@ -75,14 +82,16 @@ class ClosestPointRows:
 class PairClass:
     """Two shape classes whose bodies may touch; the static key by which contacts are grouped.
 
-    `eliminate` asks for the short form of the unknowns where there is one. It is what a step uses, near its last root; the
-    long form, whose multipliers carry the sign of each normal, converges from much farther away.
+    `eliminate` asks for the short form of the unknowns where there is one. It is what a step uses,
+    near its last root; the long form, whose multipliers carry the sign of each normal, converges
+    from much farther away.
 
-    Unknown points a1, a2 are those of the bodies' cores {f_j <= 0}; a rounded body's own point lies its radius further along
-    the normal, and the gap is smaller by the radii.
+    Unknown points a1, a2 are those of the bodies' cores {f_j <= 0}; a rounded body's own point lies
+    its radius further along the normal, and the gap is smaller by the radii.
 
-    With `query(pair, unknowns, first, second, length)` the geometry is that at the unknowns which this function finds, and
-    the equations merely ask the unknowns to be those: a gap by function call instead of by equations.
+    With `query(pair, unknowns, first, second, length)` the geometry is that at the unknowns which
+    this function finds, and the equations merely ask the unknowns to be those: a gap by function
+    call instead of by equations.
 
     `members`: the pairs that this one stands for, where its classes are mixtures (see `mixture`).
     """
@@ -100,7 +109,8 @@ class PairClass:
 
     @property
     def smooth(self) -> bool:
-        """The short form: one inequality of finite curvature each, so that n, psi, l1 and l2 are functions of a1, a2."""
+        """The short form: one inequality of finite curvature each, so that n, psi, l1 and l2 are
+        functions of a1, a2."""
         sides = (self.first, self.second)
         return self.eliminate and all(side.count == 1 and side.support is None for side in sides)
 
@@ -124,8 +134,8 @@ class PairClass:
         return jnp.concatenate([points, jnp.ones(d), jnp.full(1, length), jnp.ones(self.first.count + self.second.count)])
 
     def rows(self, unknowns, first: Placed, second: Placed, reference, length, angle=1.0) -> ClosestPointRows:
-        """The residual at `unknowns`; `reference` (d,) orients the tangents; `length` [m] and `angle` [rad] are the units of
-        its distances and of its normals."""
+        """The residual at `unknowns`; `reference` (d,) orients the tangents; `length` [m] and
+        `angle` [rad] are the units of its distances and of its normals."""
         build = _smooth_rows if self.smooth else _general_rows
         if self.query is None:
             return build(self, unknowns, first, second, reference, length, angle)
@@ -135,13 +145,15 @@ class PairClass:
         return dataclasses.replace(rows, equations=away, multipliers=none, slacks=none)
 
     def curvature(self, tangents):
-        """What one more 1/m of curvature adds to the derivative (unknowns, unknowns) by points [m] of the short form's rows,
-        in units of 1 [m] and 1 [rad]: normals turn against each other as the points move along the `tangents` (d-1, d)."""
+        """What one more 1/m of curvature adds to the derivative (unknowns, unknowns) by points [m]
+        of the short form's rows, in units of 1 [m] and 1 [rad]: normals turn against each other as
+        the points move along the `tangents` (d-1, d)."""
         d = self.dimension
         return jnp.concatenate([jnp.zeros((d + 1, 2 * d)), jnp.concatenate([tangents, tangents], axis=1)])
 
     def start(self, a1, a2, first: Placed, second: Placed):
-        """Unknowns (unknowns,) that have closest points a1, a2 (d,): the rest follows from the surfaces there."""
+        """Unknowns (unknowns,) that have closest points a1, a2 (d,): the rest follows from the
+        surfaces there."""
         if self.smooth:
             return jnp.concatenate([a1, a2])
         l1, n1 = _outward(self.first, first, a1)
@@ -161,7 +173,8 @@ class PairClass:
 
 
 def tangents(n, reference):
-    """Unit tangents (d-1, d) to the normal n (d,): t along the part of `reference` normal to n, and o = n x t.
+    """Unit tangents (d-1, d) to the normal n (d,): t along the part of `reference` normal to n, and
+    o = n x t.
 
     In the plane t is n turned by +90 degrees and `reference` is not used.
     """
@@ -177,8 +190,9 @@ def tangents(n, reference):
 def _smooth_rows(pair: PairClass, unknowns, first: Placed, second: Placed, reference, length, angle):
     """f(a1) = 0, g(a2) = 0, a2 - a1 parallel to n, and the two normals opposite.
 
-    The last is the stereographic image of the second normal, 2 T n2 / (1 - n.n2): zero at n2 = -n as C(9) asks, and
-    infinite at n2 = +n, which would be the farthest instead of the closest points.
+    The last is the stereographic image of the second normal, 2 T n2 / (1 - n.n2): zero at n2 = -n
+    as C(9) asks, and infinite at n2 = +n, which would be the farthest instead of the closest
+    points.
     """
     d = pair.dimension
     a1, a2 = unknowns[:d], unknowns[d:]
@@ -200,7 +214,8 @@ def _smooth_rows(pair: PairClass, unknowns, first: Placed, second: Placed, refer
 
 
 def _general_rows(pair: PairClass, unknowns, first: Placed, second: Placed, reference, length, angle):
-    """a2 - a1 = psi n, |n| = 1, sum l1 grad f = n, sum l2 grad g = -n, and 0 <= l _|_ -f >= 0 for every inequality.
+    """a2 - a1 = psi n, |n| = 1, sum l1 grad f = n, sum l2 grad g = -n, and 0 <= l _|_ -f >= 0 for
+    every inequality.
 
     Multipliers are stored as l |grad f| (dimensionless weights of the unit normals).
     """
@@ -216,11 +231,13 @@ def _general_rows(pair: PairClass, unknowns, first: Placed, second: Placed, refe
 
 
 def _side_rows(shape_class: ShapeClass, placed: Placed, point, weights, outward, length, angle):
-    """That `outward` (d,) is a normal of one body at `point` (d,): equations, and complementary (multipliers, slacks).
+    """That `outward` (d,) is a normal of one body at `point` (d,): equations, and complementary
+    (multipliers, slacks).
 
-    From the inequalities, whose gradients must have finite derivatives; or, where the class has a support function H, as
-    point = grad H(outward) + c with c_i at the end of its range to which `outward` points, or in it where it is across:
-    0 <= c + half length _|_ -min(half length - c, outward) >= 0.
+    From the inequalities, whose gradients must have finite derivatives; or, where the class has a
+    support function H, as point = grad H(outward) + c with c_i at the end of its range to which
+    `outward` points, or in it where it is across: 0 <= c + half length _|_ -min(half length - c,
+    outward) >= 0.
     """
     if shape_class.support is None:
         equations = (inner(placed.gradient(shape_class, point).T, weights / placed.slope) - outward) / angle
@@ -229,8 +246,9 @@ def _side_rows(shape_class: ShapeClass, placed: Placed, point, weights, outward,
     own = shape_class.support_jet.gradient(normal, placed.theta)[0]
     c = (body_point - own) / length
     swept = np.array([i is not None for i in shape_class.sweep[: shape_class.dimension]])
-    # n = l grad f along the point, whose product with the gradient is smooth where the gradient is not; at the point that
-    # the normal gives, without the round-off of world coordinates, which a power below 2 would turn from 1e-16 into 1e-3.
+    # n = l grad f along the point, whose product with the gradient is smooth where the gradient is
+    # not; at the point that the normal gives, without the round-off of world coordinates, which a
+    # power below 2 would turn from 1e-16 into 1e-3.
     at = jnp.where(swept, body_point, own)
     radial = inner(shape_class.jet.gradient(at, placed.theta)[0], at) / placed.slope
     equations = jnp.concatenate([c[~swept], (weights * radial - inner(normal, at)) / length])
@@ -239,7 +257,8 @@ def _side_rows(shape_class: ShapeClass, placed: Placed, point, weights, outward,
 
 
 def _outward(shape_class: ShapeClass, placed: Placed, point):
-    """Weights (m,) of the inequality that is nearest to being active at a point, and its unit normal (d,)."""
+    """Weights (m,) of the inequality that is nearest to being active at a point, and its unit
+    normal (d,)."""
     active = jnp.argmax(placed.value(shape_class, point) / placed.slope)
     gradient = placed.gradient(shape_class, point)[active]
     normal, per_length = direction(gradient)

@@ -25,8 +25,8 @@ _LEVEL = 1e-6  # until the surface is at right angles to their rays
 
 @dataclasses.dataclass(frozen=True)
 class Extent:
-    """Balls of radius `inner` and `outer` [m] about `centre` (d,) [m] in shape coordinates, of which
-    the body holds one and is held by the other; `outer` is infinite for unbounded bodies."""
+    """Balls of radius `inner` and `outer` [m] about `centre` (d,) [m] in shape coordinates, of
+    which the body holds one and is held by the other; `outer` is infinite for unbounded bodies."""
 
     centre: np.ndarray
     inner: float
@@ -58,8 +58,8 @@ def _extent(shape_class: ShapeClass, theta: tuple[float, ...]) -> Extent:
 
 
 def _farthest(jet: Jet, theta, centre, points) -> float:
-    """Distance [m] from `centre` (d,) of the farthest point to which surface `points` (n, d) climb: along
-    the part of their ray that lies in the surface, then back onto it."""
+    """Distance [m] from `centre` (d,) of the farthest point to which surface `points` (n, d) climb:
+    along the part of their ray that lies in the surface, then back onto it."""
     best = np.linalg.norm(points - centre, axis=1)
     share = np.ones(len(points))
     for _ in range(_CLIMBS):

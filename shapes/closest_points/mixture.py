@@ -1,7 +1,9 @@
-"""Classes of one smooth inequality each, put together as one class, so that all their contacts are compiled once.
+"""Classes of one smooth inequality each, put together as one class, so that all their contacts are
+compiled once.
 
-Only f and its derivatives differ between such classes; the closest-point conditions around them do not. A contact of the
-mixture evaluates the inequality of every class and takes its own, which costs less than a second kernel.
+Only f and its derivatives differ between such classes; the closest-point conditions around them do
+not. A contact of the mixture evaluates the inequality of every class and takes its own, which costs
+less than a second kernel.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from .conditions import PairClass, Placed
 
 @dataclasses.dataclass(frozen=True)
 class Mixture:
-    """One of several `classes` where a `ShapeClass` is expected; theta = (number of the class, its parameters, ones)."""
+    """One of several `classes` where a `ShapeClass` is expected; theta = (number of the class, its
+    parameters, ones)."""
 
     classes: tuple[ShapeClass, ...]
 
@@ -94,7 +97,8 @@ def packed(kind: ShapeClass | Mixture, shape_class: ShapeClass, theta) -> np.nda
 
 
 def query_of(pair: PairClass, query: Callable[[PairClass], Callable]) -> Callable:
-    """What `PairClass.query` can be for `pair`, a mixture or not, if `query` names the function for one that is none."""
+    """What `PairClass.query` can be for `pair`, a mixture or not, if `query` names the function for
+    one that is none."""
     if not pair.members:
         return query(pair)
     functions = [query(member) for member in pair.members]

@@ -1,4 +1,5 @@
-"""Facts about a shape that scale and start a search for contact: a point inside, typical slopes, and where rays leave."""
+"""Facts about a shape that scale and start a search for contact: a point inside, typical slopes,
+and where rays leave."""
 
 from __future__ import annotations
 
@@ -19,15 +20,17 @@ from ..shards import varying_like
 
 _HALVINGS = 50  # to round-off
 _ROUGH_HALVINGS = 8  # enough to be inside and to know a size
-_OVERSHOOT = 1.5  # of the step to a violated inequality, so that a point is reached inside and not on the surface
+# of the step to a violated inequality, so that a point is reached inside and not on the surface
+_OVERSHOOT = 1.5
 _PROJECTIONS = 60
 
 
 @dataclasses.dataclass(frozen=True)
 class Surface:
-    """What sampling showed: a point `interior` (d,) [m] inside the body; `size` [m], the typical distance of the surface
-    from it; `slope` (m,), a typical |grad f_j| on the surface, by which residual rows are scaled; `sharpness`, the largest
-    curvature times the size: 1 for a ball, 0 for a half-space, infinite for bodies with edges."""
+    """What sampling showed: a point `interior` (d,) [m] inside the body; `size` [m], the typical
+    distance of the surface from it; `slope` (m,), a typical |grad f_j| on the surface, by which
+    residual rows are scaled; `sharpness`, the largest curvature times the size: 1 for a ball, 0 for
+    a half-space, infinite for bodies with edges."""
 
     interior: np.ndarray
     size: float
@@ -65,8 +68,8 @@ def _sharpness(jet: Jet, theta, points, size: float) -> float:
 
 
 def leave(shape_class: ShapeClass, theta, inside, direction, halvings: int = _HALVINGS):
-    """Distance () [m] from a point `inside` (d,) to where the ray along the unit `direction` leaves {f_j <= 0}, in JAX;
-    infinite where it never does."""
+    """Distance () [m] from a point `inside` (d,) to where the ray along the unit `direction` leaves
+    {f_j <= 0}, in JAX; infinite where it never does."""
 
     def is_inside(distance):
         return jnp.max(shape_class.jet.value(inside + distance * direction, theta)) < 0
@@ -86,7 +89,8 @@ def leave(shape_class: ShapeClass, theta, inside, direction, halvings: int = _HA
 
 
 def rough_interior_and_slope(shape_class: ShapeClass, theta):
-    """Interior and slope like `surface`'s, in JAX for traced parameters, and the body's size () [m]."""
+    """Interior and slope like `surface`'s, in JAX for traced parameters, and the body's size ()
+    [m]."""
     d = shape_class.dimension
     axes = jnp.concatenate([jnp.eye(d), -jnp.eye(d)])
     reaches = jnp.asarray(REACHES)

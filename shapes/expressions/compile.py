@@ -1,4 +1,5 @@
-"""Sympy inequalities compiled, once per expression, to functions for f, its gradient and its Hessian."""
+"""Sympy inequalities compiled, once per expression, to functions for f, its gradient and its
+Hessian."""
 
 from __future__ import annotations
 
@@ -16,15 +17,16 @@ from .symbols import COORDINATES
 # |u|^p with p < 0 appears in derivatives of powers below 2 and is infinite at u = 0, always beside a factor that
 # vanishes there. A floor keeps the product 0 * finite instead of 0 * inf.
 _SMALLEST_BASE = 1e-30
-# A norm is never below this, so that its derivatives exist. Its powers above the first, which are slopes that vanish with
-# it, then do vanish to round-off, and its square is still a normal number.
+# A norm is never below this, so that its derivatives exist. Its powers above the first, which are
+# slopes that vanish with it, then do vanish to round-off, and its square is still a normal number.
 _SMALLEST_NORM = 1e-120
 
 
 @dataclasses.dataclass(frozen=True)
 class Jet:
-    """Values f (..., m), gradients (..., m, d) and Hessians (..., m, d, d) of m inequalities, as functions of points
-    x (..., d) [m] in body coordinates and parameters theta (k,). f has the unit of its expression.
+    """Values f (..., m), gradients (..., m, d) and Hessians (..., m, d, d) of m inequalities, as
+    functions of points x (..., d) [m] in body coordinates and parameters theta (k,). f has the unit
+    of its expression.
     """
 
     value: Callable
@@ -73,7 +75,8 @@ def _functions(xp) -> dict[str, Callable]:
 def _differentiable() -> dict[str, Callable]:
     """The same for JAX, with the derivatives that `symbols` gives them.
 
-    By the chain rule the slope of |u|^p at u = 0 is a product 0 * sign(0), and of a norm 0 / 0: the rules give the limit.
+    By the chain rule the slope of |u|^p at u = 0 is a product 0 * sign(0), and of a norm 0 / 0: the
+    rules give the limit.
     """
     plain = _functions(jnp)
     power = functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -91,7 +94,8 @@ def _differentiable() -> dict[str, Callable]:
 
     @positive_power.defjvp
     def _(p, primals, tangents):
-        slope = p * positive_power(*primals, p - 1) if p != 0 else 0.0  # a step has slope 0 on both sides
+        # a step has slope 0 on both sides
+        slope = p * positive_power(*primals, p - 1) if p != 0 else 0.0
         return positive_power(*primals, p), slope * tangents[0]
 
     @norm.defjvp
@@ -124,7 +128,8 @@ _BACKENDS = {"jax": ([_differentiable(), "jax"], jnp), "numpy": ([_functions(np)
 def compile_jet(
     expressions: tuple[sympy.Expr, ...], dimension: int, parameters: tuple[sympy.Symbol, ...], backend: str = "jax"
 ) -> Jet:
-    """Compile f_1..f_m in `dimension` coordinates; `backend` "numpy" serves checks that are not worth a JAX compilation."""
+    """Compile f_1..f_m in `dimension` coordinates; `backend` "numpy" serves checks that are not
+    worth a JAX compilation."""
     modules, xp = _BACKENDS[backend]
     coordinates = COORDINATES[dimension]
     m, d = len(expressions), dimension

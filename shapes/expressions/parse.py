@@ -1,8 +1,10 @@
-"""Text of a formula to sympy, by a list of what is allowed: nothing in a file that somebody sent is ever run.
+"""Text of a formula to sympy, by a list of what is allowed: nothing in a file that somebody sent is
+ever run.
 
-Python's own parser makes the tree, `ast.parse`, which runs nothing; the tree is walked here, and every node that is not a
-number, a known name, + - * / ** or the call of a known function is refused. Length, nodes, depth and the size of constants
-are bounded, so that a formula is refused, or read, within milliseconds.
+Python's own parser makes the tree, `ast.parse`, which runs nothing; the tree is walked here, and
+every node that is not a number, a known name, + - * / ** or the call of a known function is
+refused. Length, nodes, depth and the size of constants are bounded, so that a formula is refused,
+or read, within milliseconds.
 """
 
 from __future__ import annotations
@@ -40,8 +42,9 @@ _EXACT = ("abs", "sqrt")  # of numbers they stay exact; other functions of numbe
 
 
 def parse(text: object, names: Mapping[str, sympy.Expr], functions: Mapping[str, tuple[int, Callable]] = FUNCTIONS):
-    """The sympy expression that `text` is, of the symbols in `names` (and pi) and of `functions`, each with its number of
-    arguments. Raises `ShapeError` that says which part is not allowed, and what is."""
+    """The sympy expression that `text` is, of the symbols in `names` (and pi) and of `functions`,
+    each with its number of arguments. Raises `ShapeError` that says which part is not allowed, and
+    what is."""
     if not isinstance(text, str):
         raise ShapeError(f'a formula must be text, for instance "x**2 + y**2 - 1", not {text!r:.60}.')
     if len(text) > LONGEST:
@@ -109,7 +112,8 @@ class _Reader:
         return [self.read(node, depth), *reversed(found)]
 
     def _factors(self, node: ast.expr, depth: int) -> list[sympy.Expr]:
-        """All factors of a product at once: 2 * (x + y) alone would be multiplied out, 2 * (x + y) * z not."""
+        """All factors of a product at once: 2 * (x + y) alone would be multiplied out, 2 * (x + y)
+        * z not."""
         found = []
         while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
             right = self.read(node.right, depth)
@@ -194,8 +198,8 @@ def _short(text: str) -> str:
 
 
 def written(expression: sympy.Expr) -> str:
-    """The text that `parse` reads as `expression`, all digits of numbers included. Raises `ShapeError` for what a formula
-    cannot hold."""
+    """The text that `parse` reads as `expression`, all digits of numbers included. Raises
+    `ShapeError` for what a formula cannot hold."""
     if expression.is_Symbol:
         return expression.name
     if expression is sympy.pi:

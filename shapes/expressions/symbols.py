@@ -1,4 +1,5 @@
-"""What a legal shape expression is: coordinates, parameters, and powers and norms that stay differentiable."""
+"""What a legal shape expression is: coordinates, parameters, and powers and norms that stay
+differentiable."""
 
 from __future__ import annotations
 
@@ -10,11 +11,13 @@ COORDINATES = {2: (x, y), 3: (x, y, z)}
 
 
 class ShapeError(ValueError):
-    """A shape that cannot be used for contact; the message names the offending point or value and the remedy."""
+    """A shape that cannot be used for contact; the message names the offending point or value and
+    the remedy."""
 
 
 class AbsPower(sympy.Function):
-    """|u|^p with derivative p sign(u) |u|^(p-1), which sympy writes with a Dirac delta for `Abs(u)**p`."""
+    """|u|^p with derivative p sign(u) |u|^(p-1), which sympy writes with a Dirac delta for
+    `Abs(u)**p`."""
 
     nargs = 2
 
@@ -52,7 +55,8 @@ class SignedPower(sympy.Function):
 
 
 class PositivePower(sympy.Function):
-    """max(u, 0)^p with derivative p max(u, 0)^(p-1): once differentiable for p > 1, which is what an inequality may use.
+    """max(u, 0)^p with derivative p max(u, 0)^(p-1): once differentiable for p > 1, which is what
+    an inequality may use.
 
     Derivatives reach max(u, 0) at p = 1 and the step, 0 at u = 0, at p = 0.
     """
@@ -66,10 +70,11 @@ class PositivePower(sympy.Function):
 
 
 class Norm(sympy.Function):
-    """(|u|^p + |v|^p)^(1/p), p >= 1, whose derivatives neither underflow nor overflow near u = v = 0.
+    """(|u|^p + |v|^p)^(1/p), p >= 1, whose derivatives neither underflow nor overflow near u = v =
+    0.
 
-    There, where it has none, they are those of the limit along u = v. As a power of a sum of powers instead, a norm with
-    p = 20 would lose its slope where u and v are below 0.03.
+    There, where it has none, they are those of the limit along u = v. As a power of a sum of powers
+    instead, a norm with p = 20 would lose its slope where u and v are below 0.03.
     """
 
     nargs = 3
@@ -108,8 +113,9 @@ def _operands_and_exponent(norm: sympy.Function, argindex: int):
 def canonical(expression: object, dimension: int, parameters: tuple[sympy.Symbol, ...]) -> sympy.Expr:
     """Check one inequality f(x) <= 0 and rewrite |u|^p into `AbsPower`.
 
-    `dimension` is 2 or 3; `parameters` are the symbols that carry values. Raises `ShapeError` for anything that is
-    not a real sympy expression in `shapes.x, shapes.y, shapes.z` and the named parameters.
+    `dimension` is 2 or 3; `parameters` are the symbols that carry values. Raises `ShapeError` for
+    anything that is not a real sympy expression in `shapes.x, shapes.y, shapes.z` and the named
+    parameters.
     """
     if isinstance(expression, str):
         raise ShapeError(f"shape expression {expression!r} is text: build it from shapes.x, shapes.y, shapes.z.")
@@ -150,8 +156,9 @@ def canonical(expression: object, dimension: int, parameters: tuple[sympy.Symbol
 
 
 def without_kinks(expression: sympy.Expr, values: dict[sympy.Symbol, float]) -> list[sympy.Expr]:
-    """The inequalities whose largest is `expression`, a canonical one, where it adds multiples c |u| with c > 0 at the
-    parameters' `values`: each has an edge at u = 0, where g + c |u| <= 0 is g + c u <= 0 and g - c u <= 0. Others stay one.
+    """The inequalities whose largest is `expression`, a canonical one, where it adds multiples c
+    |u| with c > 0 at the parameters' `values`: each has an edge at u = 0, where g + c |u| <= 0 is g
+    + c u <= 0 and g - c u <= 0. Others stay one.
     """
     found = [expression]
     for kink in sorted(expression.atoms(AbsPower), key=str):

@@ -1,4 +1,5 @@
-"""New shapes from others: the points in all of several, those below a plane, and those within a radius."""
+"""New shapes from others: the points in all of several, those below a plane, and those within a
+radius."""
 
 from __future__ import annotations
 
@@ -16,11 +17,13 @@ from .flat_faced import HalfPlane, HalfSpace
 
 
 def Intersection(parts: Sequence[Shape], *, validate: bool = True, name: str = "Intersection") -> Shape:
-    """The set of points in all `parts`, which share one body frame. Parameters are renamed `name_i` for part i.
+    """The set of points in all `parts`, which share one body frame. Parameters are renamed `name_i`
+    for part i.
 
-    With `validate` the set is sampled as for `ImplicitShape`, and refused with a `ShapeError` as well if a whole part never
-    bounds it, or if it is unbounded though not all parts are half-spaces. Single inequalities of a part that the other
-    parts imply are left out, like the top of a cylinder that is cut in half.
+    With `validate` the set is sampled as for `ImplicitShape`, and refused with a `ShapeError` as
+    well if a whole part never bounds it, or if it is unbounded though not all parts are
+    half-spaces. Single inequalities of a part that the other parts imply are left out, like the top
+    of a cylinder that is cut in half.
     """
     if not isinstance(parts, Sequence) or len(parts) < 2:
         raise ShapeError(f"`parts` = {parts!r} must be a list of two or more shapes.")
@@ -56,10 +59,11 @@ def Intersection(parts: Sequence[Shape], *, validate: bool = True, name: str = "
 
 
 def cut(shape: Shape, *, normal: Sequence[float], offset: float = 0.0, validate: bool = True) -> Shape:
-    """The part of `shape` with n.x <= offset [m]: `normal` is a unit vector (d,) that points to what is cut off.
+    """The part of `shape` with n.x <= offset [m]: `normal` is a unit vector (d,) that points to
+    what is cut off.
 
-    Refused like `Intersection`, thus also where the plane misses the body, or leaves nothing of it. The result is in the
-    coordinates of `shape`, so that its centre of mass is not at the origin.
+    Refused like `Intersection`, thus also where the plane misses the body, or leaves nothing of it.
+    The result is in the coordinates of `shape`, so that its centre of mass is not at the origin.
     """
     _refuse_other_than_shape(shape)
     half = HalfSpace if shape.dimension == 3 else HalfPlane
@@ -68,10 +72,11 @@ def cut(shape: Shape, *, normal: Sequence[float], offset: float = 0.0, validate:
 
 
 def Rounded(shape: Shape, radius: float) -> Shape:
-    """All points within `radius` [m] of `shape`, which grows by it and loses its edges; the last parameter, `rounding`.
+    """All points within `radius` [m] of `shape`, which grows by it and loses its edges; the last
+    parameter, `rounding`.
 
-    Its inequalities stay those of `shape`, the core, and contact adds the radius. Radii add up. The closed form of the core
-    no longer holds: for a larger ball use a larger `Sphere`.
+    Its inequalities stay those of `shape`, the core, and contact adds the radius. Radii add up. The
+    closed form of the core no longer holds: for a larger ball use a larger `Sphere`.
     """
     _refuse_other_than_shape(shape)
     radius = positive("radius", radius, error=ShapeError)
@@ -96,7 +101,8 @@ def _refuse_other_than_shape(shape) -> None:
 
 
 def _side_by_side(parts: Sequence[Shape]):
-    """All inequalities, the part of each, and all parameters {symbol: value}, renamed `name_i` for part i."""
+    """All inequalities, the part of each, and all parameters {symbol: value}, renamed `name_i` for
+    part i."""
     expressions, owners, parameters = [], [], {}
     for i, part in enumerate(parts):
         renamed = {s: sympy.Symbol(f"{s}_{i}", **s.assumptions0) for s in part.shape_class.parameters}

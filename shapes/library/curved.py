@@ -1,4 +1,5 @@
-"""Bodies bounded by one smooth inequality, centred at the origin. Not sampled for validity: convex by construction."""
+"""Bodies bounded by one smooth inequality, centred at the origin. Not sampled for validity: convex
+by construction."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def Sphere(radius: float) -> Shape:
 
 
 def Ellipsoid(semi_axes: Sequence[float]) -> Shape:
-    """(x/a)^2 + (y/b)^2 + (z/c)^2 <= 1 with semi-axes (a, b, c) [m]: the surface of Chakraborty section V-C."""
+    """(x/a)^2 + (y/b)^2 + (z/c)^2 <= 1 with semi-axes (a, b, c) [m]: the surface of Chakraborty
+    section V-C."""
     a, b, c = sympy.symbols("a b c", positive=True)
     parameters = dict(zip((a, b, c), positives("semi_axes", semi_axes, 3, error=ShapeError), strict=True))
     f = (x / a) ** 2 + (y / b) ** 2 + (z / c) ** 2 - 1
@@ -34,15 +36,18 @@ def Ellipsoid(semi_axes: Sequence[float]) -> Shape:
 
 
 def Superquadric(semi_axes: Sequence[float], *, epsilon: tuple[float, float]) -> Shape:
-    """Barr's superquadric (|x/a|^(2/e2) + |y/b|^(2/e2))^(e2/e1) + |z/c|^(2/e1) <= 1, convex for 0 < e1, e2 <= 2.
+    """Barr's superquadric (|x/a|^(2/e2) + |y/b|^(2/e2))^(e2/e1) + |z/c|^(2/e1) <= 1, convex for 0 <
+    e1, e2 <= 2.
 
-    `semi_axes` (a, b, c) [m]; `epsilon` = (e1, e2), at least .01: e1 rounds along z, e2 around it. e1 = e2 = 2/p is the sum
-    of p-th powers, which is what contact solves best. The exponents are part of the expression, not parameters.
+    `semi_axes` (a, b, c) [m]; `epsilon` = (e1, e2), at least .01: e1 rounds along z, e2 around it.
+    e1 = e2 = 2/p is the sum of p-th powers, which is what contact solves best. The exponents are
+    part of the expression, not parameters.
 
-    With an exponent 2/e below 2, and none above, the curvature is infinite where a coordinate vanishes but bounded below
-    everywhere: the class then has the `support` function, which is smooth where the inequality is not. With one exponent
-    below and one above 2 neither is smooth everywhere. e2 = 2 (exponent 1) has edges: four inequalities, or, if e1 = 2 as
-    well, the eight faces of an octahedron. e1 = 2 alone has an apex and is refused.
+    With an exponent 2/e below 2, and none above, the curvature is infinite where a coordinate
+    vanishes but bounded below everywhere: the class then has the `support` function, which is
+    smooth where the inequality is not. With one exponent below and one above 2 neither is smooth
+    everywhere. e2 = 2 (exponent 1) has edges: four inequalities, or, if e1 = 2 as well, the eight
+    faces of an octahedron. e1 = 2 alone has an apex and is refused.
     """
     a, b, c = sympy.symbols("a b c", positive=True)
     axes = positives("semi_axes", semi_axes, 3, error=ShapeError)
@@ -98,19 +103,22 @@ def Ellipse(semi_axes: Sequence[float]) -> Shape:
 
 
 def _exponent(p: float) -> sympy.Expr:
-    """An exponent within round-off of an integer becomes one, so that even powers need no absolute value."""
+    """An exponent within round-off of an integer becomes one, so that even powers need no absolute
+    value."""
     return sympy.Integer(round(p)) if math.isclose(p, round(p), rel_tol=1e-12) else sympy.Float(p)
 
 
 def _dual_norm(a, b, c, p1, p2) -> sympy.Expr:
-    """Support function of the superquadric: the body is the unit ball of a norm made of two, and H the dual of it."""
+    """Support function of the superquadric: the body is the unit ball of a norm made of two, and H
+    the dual of it."""
     q1, q2 = (_exponent(float(p / (p - 1))) for p in (p1, p2))
     return Norm(Norm(a * x, b * y, q2), c * z, q1)
 
 
 @dataclasses.dataclass(frozen=True)
 class _SuperquadricMoments:
-    """Moments by slices across z: each is a p2-norm disc, of radius (1 - |z/c|^p1)^(1/p1) in units of (a, b)."""
+    """Moments by slices across z: each is a p2-norm disc, of radius (1 - |z/c|^p1)^(1/p1) in units
+    of (a, b)."""
 
     p1: float
     p2: float

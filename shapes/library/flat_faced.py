@@ -13,12 +13,14 @@ from ..expressions.symbols import COORDINATES, ShapeError, x, y, z
 from ..moments import Moments, centred
 from ..shape import ImplicitShape, Shape
 
-# A given normal may differ from unit length by the rounding of printed digits; it is then scaled to it.
+# A given normal may differ from unit length by the rounding of printed digits; it is then scaled to
+# it.
 _UNIT = 1e-6
 
 
 def HalfSpace(*, normal: Sequence[float], offset: float = 0.0) -> Shape:
-    """{n.x <= offset}: everything below the plane with outward unit `normal` (3,) at distance `offset` [m]."""
+    """{n.x <= offset}: everything below the plane with outward unit `normal` (3,) at distance
+    `offset` [m]."""
     return _half("HalfSpace", normal, offset, 3)
 
 
@@ -28,7 +30,8 @@ def HalfPlane(*, normal: Sequence[float], offset: float = 0.0) -> Shape:
 
 
 def Box(half_sizes: Sequence[float]) -> Shape:
-    """|x| <= a, |y| <= b, |z| <= c with half sizes (a, b, c) [m], centred at the origin: six inequalities."""
+    """|x| <= a, |y| <= b, |z| <= c with half sizes (a, b, c) [m], centred at the origin: six
+    inequalities."""
     sizes = sympy.symbols("a b c", positive=True)
     parameters = dict(zip(sizes, positives("half_sizes", half_sizes, 3, error=ShapeError), strict=True))
     faces = [sign * u - size for u, size in zip((x, y, z), sizes, strict=True) for sign in (1, -1)]
@@ -36,10 +39,11 @@ def Box(half_sizes: Sequence[float]) -> Shape:
 
 
 def Wedge(length: float, width: float, height: float) -> Shape:
-    """A ramp that rises along x from 0 to `height` (z) over `length` (x), `width` (y) [m], centre of mass at the origin.
+    """A ramp that rises along x from 0 to `height` (z) over `length` (x), `width` (y) [m], centre
+    of mass at the origin.
 
-    Its section is the right triangle with corners (-2/3 length, -1/3 height), (1/3 length, -1/3 height) and
-    (1/3 length, 2/3 height) in (x, z).
+    Its section is the right triangle with corners (-2/3 length, -1/3 height), (1/3 length, -1/3
+    height) and (1/3 length, 2/3 height) in (x, z).
     """
     names = ("length", "width", "height")
     along, across, up = symbols = sympy.symbols(names, positive=True)
@@ -60,7 +64,8 @@ def unit_normal(name: str, value, dimension: int) -> np.ndarray:
 
 
 def plane(dimension: int, suffix: str = "") -> tuple[sympy.Expr, tuple[sympy.Symbol, ...]]:
-    """n.x - offset, the signed distance from a plane, and its parameters n_x, n_y[, n_z], offset."""
+    """n.x - offset, the signed distance from a plane, and its parameters n_x, n_y[, n_z],
+    offset."""
     coordinates = COORDINATES[dimension]
     normal = [sympy.Symbol(f"n_{c}{suffix}", real=True) for c in coordinates]
     offset = sympy.Symbol(f"offset{suffix}", real=True)

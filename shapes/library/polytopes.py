@@ -1,4 +1,5 @@
-"""Convex polytopes and polygons, from their vertices or from half-spaces. Checked exactly, so not sampled for validity."""
+"""Convex polytopes and polygons, from their vertices or from half-spaces. Checked exactly, so not
+sampled for validity."""
 
 from __future__ import annotations
 
@@ -17,19 +18,23 @@ from .flat_faced import plane, unit_normal
 
 
 def Polytope(vertices: Sequence | None = None, *, normals: Sequence | None = None, offsets: Sequence | None = None) -> Shape:
-    """The convex hull of `vertices` (n, 3) [m], or {normals @ x <= offsets} with unit `normals` (m, 3), `offsets` (m,) [m].
+    """The convex hull of `vertices` (n, 3) [m], or {normals @ x <= offsets} with unit `normals` (m,
+    3), `offsets` (m,) [m].
 
-    One inequality per face; coplanar facets of the hull are one face. Parameters are the normals and offsets, face by face.
-    The moments are taken from the vertices that these have, which needs numbers: they cannot be traced.
+    One inequality per face; coplanar facets of the hull are one face. Parameters are the normals
+    and offsets, face by face. The moments are taken from the vertices that these have, which needs
+    numbers: they cannot be traced.
 
-    Raises `ShapeError` for vertices that are flat, given twice or inside the hull of the others, and for half-spaces that
-    contradict each other, leave a flat or unbounded set, or are implied by the others.
+    Raises `ShapeError` for vertices that are flat, given twice or inside the hull of the others,
+    and for half-spaces that contradict each other, leave a flat or unbounded set, or are implied by
+    the others.
     """
     return _from_vertices_or_faces("Polytope", 3, vertices, normals, offsets, _polytope)
 
 
 def Polygon(vertices: Sequence | None = None, *, normals: Sequence | None = None, offsets: Sequence | None = None) -> Shape:
-    """Planar, as `Polytope`: the hull of `vertices` (n, 2) [m], in any order, or {normals @ x <= offsets}."""
+    """Planar, as `Polytope`: the hull of `vertices` (n, 2) [m], in any order, or {normals @ x <=
+    offsets}."""
     return _from_vertices_or_faces("Polygon", 2, vertices, normals, offsets, _polygon)
 
 
@@ -60,7 +65,8 @@ def _polytope(theta) -> Moments:
     faces = np.asarray(theta, dtype=float).reshape(-1, 4)
     corners = halfspaces.vertices(faces[:, :3], faces[:, 3])
     middle = np.mean(corners, axis=0)
-    edges = (corners - middle)[ConvexHull(corners).simplices]  # (k, 3 corners, 3); the fourth corner is the origin
+    # (k, 3 corners, 3); the fourth corner is the origin
+    edges = (corners - middle)[ConvexHull(corners).simplices]
     volumes = np.abs(np.linalg.det(edges)) / 6
     sums = np.sum(edges, axis=1)
     second = np.einsum("k,kci,kcj->ij", volumes, edges, edges) + np.einsum("k,ki,kj->ij", volumes, sums, sums)

@@ -1,4 +1,5 @@
-"""Solids of revolution about z, with their centre of mass at the origin. Convex by construction, so not sampled.
+"""Solids of revolution about z, with their centre of mass at the origin. Convex by construction, so
+not sampled.
 
 Inequalities are in metres with slopes near 1 on the surface, so that those of one body weigh alike.
 """
@@ -13,8 +14,9 @@ from ..expressions.symbols import PositivePower, ShapeError, x, y, z
 from ..moments import Moments, together
 from ..shape import ImplicitShape, Shape
 
-# A cone's slope has no limit on its axis. Beside it the cone is replaced by a hyperboloid that is this many radii from it
-# at the axis, and only half the square of it, relative to the radius, at the surface of a frustum.
+# A cone's slope has no limit on its axis. Beside it the cone is replaced by a hyperboloid that is
+# this many radii from it at the axis, and only half the square of it, relative to the radius, at
+# the surface of a frustum.
 _BLUNT = 1e-6
 
 
@@ -25,19 +27,23 @@ def Cylinder(radius: float, half_height: float) -> Shape:
 
 
 def Capsule(radius: float, half_length: float) -> Shape:
-    """All points within `radius` [m] of the segment |z| <= half_length [m]: one inequality, of continuous slope."""
+    """All points within `radius` [m] of the segment |z| <= half_length [m]: one inequality, of
+    continuous slope."""
     r, h = sympy.symbols("radius half_length", positive=True)
     beyond = PositivePower(z - h, 2) + PositivePower(-z - h, 2)
     inequality = (x**2 + y**2 + beyond - r**2) / (2 * r)
-    ball = r * sympy.sqrt(x**2 + y**2 + z**2)  # its support function; the capsule is the ball moved along z
+    # its support function; the capsule is the ball moved along z
+    ball = r * sympy.sqrt(x**2 + y**2 + z**2)
     return _solid("Capsule", [inequality], {r: radius, h: half_length}, _capsule, support=ball, sweep=(None, None, 1))
 
 
 def Frustum(radius_bottom: float, radius_top: float, height: float) -> Shape:
-    """Truncated cone between two discs [m], the bottom one at negative z. Both radii are positive: see `Cone`.
+    """Truncated cone between two discs [m], the bottom one at negative z. Both radii are positive:
+    see `Cone`.
 
-    The lateral inequality is sqrt(x^2 + y^2 + c^2) <= R(z) with c below 1e-6 of either radius: convex with a slope
-    everywhere, on the axis and beyond the apex too, and within 5e-13 of the radius.
+    The lateral inequality is sqrt(x^2 + y^2 + c^2) <= R(z) with c below 1e-6 of either radius:
+    convex with a slope everywhere, on the axis and beyond the apex too, and within 5e-13 of the
+    radius.
     """
     bottom, top, h = sympy.symbols("radius_bottom radius_top height", positive=True)
     low = _frustum_centre(bottom, top, h)
@@ -49,11 +55,13 @@ def Frustum(radius_bottom: float, radius_top: float, height: float) -> Shape:
 
 
 def Cone(radius: float, height: float, tip: float = 0.05) -> Shape:
-    """Cone over a disc of `radius` [m] at negative z, cut off tip * height below the apex at `height` [m]: a `Frustum`.
+    """Cone over a disc of `radius` [m] at negative z, cut off tip * height below the apex at
+    `height` [m]: a `Frustum`.
 
-    An apex has no normal to be in contact along. Cut off, it is a small disc, whose rim contact solves like any edge; a
-    rounded tip of the same size has a curvature that Newton's method does not survive. 0 < tip < 1; a tip of 1e-3 makes a
-    disc on whose rim a body turns many times within a step, which costs many more iterations and at times the step.
+    An apex has no normal to be in contact along. Cut off, it is a small disc, whose rim contact
+    solves like any edge; a rounded tip of the same size has a curvature that Newton's method does
+    not survive. 0 < tip < 1; a tip of 1e-3 makes a disc on whose rim a body turns many times within
+    a step, which costs many more iterations and at times the step.
     """
     tip = positive("tip", tip, error=ShapeError)
     if tip >= 1:
@@ -63,7 +71,8 @@ def Cone(radius: float, height: float, tip: float = 0.05) -> Shape:
 
 
 def Lens(radius_1: float, radius_2: float, thickness: float) -> Shape:
-    """The common part of two balls [m] with centres on z: `radius_1` bounds it above, `radius_2` below.
+    """The common part of two balls [m] with centres on z: `radius_1` bounds it above, `radius_2`
+    below.
 
     `thickness` [m] along z must be below the diameters of both, or one ball contains the other.
     """
@@ -95,7 +104,8 @@ def _frustum_centre(bottom, top, height):
 
 
 def _lens(r1, r2, thickness):
-    """Heights h1, h2 of the two caps over the plane of the rim, and the centre of mass over that plane."""
+    """Heights h1, h2 of the two caps over the plane of the rim, and the centre of mass over that
+    plane."""
     h1 = thickness * (2 * r2 - thickness) / (2 * (r1 + r2 - thickness))
     h2 = thickness - h1
     moment = h1**3 * (4 * r1 - h1) - h2**3 * (4 * r2 - h2)
@@ -103,7 +113,8 @@ def _lens(r1, r2, thickness):
 
 
 def _revolved(square_radius, low, high) -> Moments:
-    """Of a solid of revolution between heights [m], from the coefficients of r^2(z) [m^2] in rising powers of z."""
+    """Of a solid of revolution between heights [m], from the coefficients of r^2(z) [m^2] in rising
+    powers of z."""
     fourth = jnp.convolve(jnp.stack(square_radius), jnp.stack(square_radius))
 
     def integral(coefficients, power):

@@ -1,8 +1,9 @@
-"""Parameters of the rays through a body's surface, smooth on every panel: w(rho, s) = (1 - rho) apex + rho b(s) over a cell.
+"""Parameters of the rays through a body's surface, smooth on every panel: w(rho, s) = (1 - rho)
+apex + rho b(s) over a cell.
 
-b runs along one side of the cell, and follows the body's edge where that side is one. Then the distance at which the ray
-leaves the body is a smooth function of (rho, s), and the element of directions is dw = rho det(apex, b, b') drho ds. In the
-plane w(s) = b(s) and dw = det(b, b') ds.
+b runs along one side of the cell, and follows the body's edge where that side is one. Then the
+distance at which the ray leaves the body is a smooth function of (rho, s), and the element of
+directions is dw = rho det(apex, b, b') drho ds. In the plane w(s) = b(s) and dw = det(b, b') ds.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from .ray_casting import Balanced
 from .triangulation import Tiling
 
 _PROBES = np.linspace(0, 1, 9)  # shares of a side at which its curve must be found
-_LEAST_SINE = 0.05  # of the angle between the normals of two faces, for an edge between them to be followed
+# of the angle between the normals of two faces, for an edge between them to be followed
+_LEAST_SINE = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
 class Fans:
-    """sides (k, 2, d): the ends of b, apexes (k, d), all y in balanced coordinates; in the plane apexes are not used.
+    """sides (k, 2, d): the ends of b, apexes (k, d), all y in balanced coordinates; in the plane
+    apexes are not used.
 
-    cell_faces (k,): the inequality that the cell is on. curved (k,): whether b follows the edge between inequalities `faces`
-    (k, 2) instead of the chord.
+    cell_faces (k,): the inequality that the cell is on. curved (k,): whether b follows the edge
+    between inequalities `faces` (k, 2) instead of the chord.
     """
 
     body: Balanced
@@ -35,9 +38,11 @@ class Fans:
     faces: np.ndarray
 
     def rays(self, owner, lows, highs, nodes) -> tuple[np.ndarray, np.ndarray]:
-        """Rays w (k, p, d) and elements dw (k, p), without quadrature weights, at the points of a product rule.
+        """Rays w (k, p, d) and elements dw (k, p), without quadrature weights, at the points of a
+        product rule.
 
-        owner (k,): the fan of each panel; lows, highs (k, d-1): its parameters (s, rho); nodes (q,) in [0, 1].
+        owner (k,): the fan of each panel; lows, highs (k, d-1): its parameters (s, rho); nodes (q,)
+        in [0, 1].
         """
         d, width = self.body.dimension, highs - lows
         grid = lows[:, None, :] + nodes[None, :, None] * width[:, None, :]
@@ -63,7 +68,8 @@ class Fans:
 
 
 def fans(tiling: Tiling) -> Fans:
-    """One fan a cell, opposite its curved side; where a cell has several curved sides, three from its middle."""
+    """One fan a cell, opposite its curved side; where a cell has several curved sides, three from
+    its middle."""
     body, points = tiling.body, tiling.points
     if body.dimension == 2:
         none = np.zeros((len(tiling.cells), 2), dtype=int)
@@ -83,9 +89,11 @@ def fans(tiling: Tiling) -> Fans:
 
 
 def _curved_sides(tiling: Tiling) -> dict[tuple[int, int], tuple[int, int]]:
-    """The inequalities of the edges along cells, by the pairs of points that they join, in both orders.
+    """The inequalities of the edges along cells, by the pairs of points that they join, in both
+    orders.
 
-    Without those where the two faces are nearly tangent: there the edge is hard to follow, and hardly an edge.
+    Without those where the two faces are nearly tangent: there the edge is hard to follow, and
+    hardly an edge.
     """
     ends, faces = tiling.edges()
     sharp, rows = np.ones(len(ends), dtype=bool), np.arange(len(ends))[:, None]

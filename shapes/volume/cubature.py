@@ -1,7 +1,8 @@
-"""Adaptive quadrature over many unit cubes at once. Its error is the sum of all panels' errors, without regard to sign.
+"""Adaptive quadrature over many unit cubes at once. Its error is the sum of all panels' errors,
+without regard to sign.
 
-A panel's error is the difference of two rules: Gauss's, and Lobatto's, whose points at the ends see a kink that Gauss's just
-miss.
+A panel's error is the difference of two rules: Gauss's, and Lobatto's, whose points at the ends see
+a kink that Gauss's just miss.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ _TRIAL = 1_000_000  # points that tell whether more are worth while
 def integrate_cubes(
     evaluate, cubes: int, dimension: int, scales, orders: tuple[int, int], most: int
 ) -> tuple[np.ndarray, float]:
-    """Integral (c,) over all `cubes` of dimension p, and a bound of its error relative to scales(integral) (c,).
+    """Integral (c,) over all `cubes` of dimension p, and a bound of its error relative to
+    scales(integral) (c,).
 
-    evaluate(owner (k,), lows (k, p), highs (k, p), nodes (q,)) gives the integrand (k, q^p, c) times the panels' volumes, at
-    the points of a product rule with `nodes` in [0, 1] on parts of the cubes `owner`. orders: points of both rules along an
-    axis. Ends at an error of `TOLERANCE` / 2, after about `most` points, or when these will not do.
+    evaluate(owner (k,), lows (k, p), highs (k, p), nodes (q,)) gives the integrand (k, q^p, c)
+    times the panels' volumes, at the points of a product rule with `nodes` in [0, 1] on parts of
+    the cubes `owner`. orders: points of both rules along an axis. Ends at an error of `TOLERANCE` /
+    2, after about `most` points, or when these will not do.
     """
     owner = np.arange(cubes)
     lows, highs = np.zeros((cubes, dimension)), np.ones((cubes, dimension))
@@ -32,7 +35,8 @@ def integrate_cubes(
         total = np.sum(fine, axis=0)
         errors = np.max(np.abs(off) / scales(total), axis=1)
         error = float(np.sum(errors))
-        # Kinks inside panels converge to second order; what is far from that will not converge either.
+        # Kinks inside panels converge to second order; what is far from that will not converge
+        # either.
         hopeless = points > _TRIAL and not error * (points / most) ** 2 < 10 * TOLERANCE
         if error <= TOLERANCE / 2 or points > most or hopeless or not np.isfinite(error):
             return total, error

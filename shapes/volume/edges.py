@@ -1,6 +1,7 @@
 """Edges and corners of a convex body: where two or three of its inequalities are active at once.
 
-Points y (n, d) are in balanced coordinates; active sets (n, m) say which inequalities hold with equality at each point.
+Points y (n, d) are in balanced coordinates; active sets (n, m) say which inequalities hold with
+equality at each point.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _SINGULAR = 1e-10  # least volume of three unit normals that meet in a point
 
 
 def curve(body: Balanced, s, ends, faces) -> tuple[np.ndarray, np.ndarray]:
-    """Points b(s) (n, 3) on the edge f_i = f_j = 0, above the share s (n,) of the chord between `ends` (n, 2, 3), and db/ds.
+    """Points b(s) (n, 3) on the edge f_i = f_j = 0, above the share s (n,) of the chord between
+    `ends` (n, 2, 3), and db/ds.
 
     `faces` (n, 2) are (i, j). NaN where Newton's method does not find it near the chord.
     """
@@ -42,13 +44,15 @@ def curve(body: Balanced, s, ends, faces) -> tuple[np.ndarray, np.ndarray]:
 
 
 def passages(body: Balanced, ends, active) -> tuple[np.ndarray, np.ndarray]:
-    """Points (n, d) where the ways over the surface between `ends` (n, 2, d) leave the inequalities that are active at their
-    starts, and the active sets (n, m) there. active (n, 2, m): those of the ends."""
+    """Points (n, d) where the ways over the surface between `ends` (n, 2, d) leave the inequalities
+    that are active at their starts, and the active sets (n, m) there. active (n, 2, m): those of
+    the ends."""
     n, m = len(ends), active.shape[2]
     own, points, found = active[:, 0], np.zeros((n, ends.shape[2])), np.zeros((n, m), dtype=bool)
     left = np.arange(n)
-    # The excess of the others over the start's own is smooth where it vanishes beyond the exit from the own alone, but there
-    # an inequality that is not convex by itself may have another part. At the exit from the body it has a kink, and is safe.
+    # The excess of the others over the start's own is smooth where it vanishes beyond the exit from
+    # the own alone, but there an inequality that is not convex by itself may have another part. At
+    # the exit from the body it has a kink, and is safe.
     for alone in (True, False):
         points[left] = _way_out(body, ends[left], own[left], alone)
         distances = signed_distances(body, points[left])
@@ -62,7 +66,8 @@ def passages(body: Balanced, ends, active) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _way_out(body, ends, own, alone: bool) -> np.ndarray:
-    """Surface points (n, d) between ends (n, 2, d) where the excess over `own` (n, m) vanishes, as `alone` measures it."""
+    """Surface points (n, d) between ends (n, 2, d) where the excess over `own` (n, m) vanishes, as
+    `alone` measures it."""
 
     def excess(s, rows):
         rays, mine = (1 - s)[:, None] * ends[rows, 0] + s[:, None] * ends[rows, 1], own[rows]
@@ -78,8 +83,8 @@ def _way_out(body, ends, own, alone: bool) -> np.ndarray:
 
 
 def corners(body: Balanced, triangles) -> tuple[np.ndarray, np.ndarray]:
-    """Corners (k, 3) near triangles (n, 3, 3) on the surface, of the three inequalities that are nearest to being active at
-    the middle of each, and their active sets (k, m)."""
+    """Corners (k, 3) near triangles (n, 3, 3) on the surface, of the three inequalities that are
+    nearest to being active at the middle of each, and their active sets (k, m)."""
     middle = body.surface(np.mean(triangles, axis=1))
     faces, rows = np.argsort(-signed_distances(body, middle), axis=1)[:, :3], np.arange(len(triangles))[:, None]
     if faces.shape[1] < 3:
@@ -103,7 +108,8 @@ def active_set(body: Balanced, points) -> np.ndarray:
 
 
 def signed_distances(body: Balanced, points) -> np.ndarray:
-    """Of points (n, d) from the zero sets of the inequalities, to first order: (n, m), negative inside."""
+    """Of points (n, d) from the zero sets of the inequalities, to first order: (n, m), negative
+    inside."""
     lengths = np.linalg.norm(body.gradient(points), axis=-1)
     return body.value(points) / np.maximum(lengths, 1e-300)
 

@@ -1,4 +1,5 @@
-"""Triangles or an outline for drawing a body: their corners are on its surface, and among them are its edges and corners."""
+"""Triangles or an outline for drawing a body: their corners are on its surface, and among them are
+its edges and corners."""
 
 from __future__ import annotations
 
@@ -18,14 +19,16 @@ _MOST_ADDED = 4  # times as many points as without rounding
 
 @dataclasses.dataclass(frozen=True)
 class Mesh:
-    """A closed surface: vertices (n, 3) [m] and triangles (k, 3) of their indices, counter-clockwise from outside."""
+    """A closed surface: vertices (n, 3) [m] and triangles (k, 3) of their indices,
+    counter-clockwise from outside."""
 
     vertices: np.ndarray
     triangles: np.ndarray
 
     @property
     def volume(self) -> float:
-        """Enclosed volume [m^3]; less than the body's by an amount of second order in 1/resolution."""
+        """Enclosed volume [m^3]; less than the body's by an amount of second order in
+        1/resolution."""
         return float(np.sum(np.linalg.det(self.vertices[self.triangles] - self.vertices[0])) / 6)
 
     def moved(self, position, rotation) -> Mesh:
@@ -35,7 +38,8 @@ class Mesh:
 
 @dataclasses.dataclass(frozen=True)
 class Outline:
-    """A planar body's closed outline: vertices (n, 2) [m], counter-clockwise, the last joined to the first."""
+    """A planar body's closed outline: vertices (n, 2) [m], counter-clockwise, the last joined to
+    the first."""
 
     vertices: np.ndarray
 
@@ -46,12 +50,14 @@ class Outline:
         return float(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1)) / 2)
 
     def moved(self, position, rotation) -> Outline:
-        """The outline placed by x -> position + rotation x: `position` (2,) [m], `rotation` (2, 2)."""
+        """The outline placed by x -> position + rotation x: `position` (2,) [m], `rotation` (2,
+        2)."""
         return Outline(np.asarray(position) + self.vertices @ np.asarray(rotation).T)
 
 
 def mesh(shape_class, theta, resolution: int = RESOLUTION) -> Mesh | Outline:
-    """Mesh of a shape class at theta (k,), from about 10 resolution^2 points; in the plane an outline of 6 resolution.
+    """Mesh of a shape class at theta (k,), from about 10 resolution^2 points; in the plane an
+    outline of 6 resolution.
 
     Raises `ShapeError` for an unbounded body.
     """
@@ -79,7 +85,8 @@ def _mesh(shape_class, theta: tuple[float, ...], resolution: int) -> Mesh | Outl
 
 
 def _turned(tiling: Tiling, step: float) -> Tiling:
-    """With points added where the normal turns by much more than `step` [rad] from one point to the next on a face."""
+    """With points added where the normal turns by much more than `step` [rad] from one point to the
+    next on a face."""
     before, most = 0, _MOST_ADDED * len(tiling.points)
     while before < len(tiling.points) < most:
         before = len(tiling.points)
@@ -92,8 +99,8 @@ def _turned(tiling: Tiling, step: float) -> Tiling:
 
 
 def _grown(tiling: Tiling, radius: float, step: float) -> np.ndarray:
-    """Points y (n, d) at `radius` [m] from the tiled body: over its faces, around its edges and around its corners, where
-    normals are `step` [rad] apart."""
+    """Points y (n, d) at `radius` [m] from the tiled body: over its faces, around its edges and
+    around its corners, where normals are `step` [rad] apart."""
     body = tiling.body
     at, face = np.unique(np.stack([tiling.cells.ravel(), np.repeat(tiling.faces, body.dimension)], axis=1), axis=0).T
     normals = unit_normals(body, tiling.points)
@@ -113,7 +120,8 @@ def _grown(tiling: Tiling, radius: float, step: float) -> np.ndarray:
 
 
 def _fan_of_normals(normals, outward, step) -> list[np.ndarray]:
-    """Ends (2, d) of arcs that are about `step` [rad] apart and cover the cone of unit normals (k, d)."""
+    """Ends (2, d) of arcs that are about `step` [rad] apart and cover the cone of unit normals (k,
+    d)."""
     around = spanning(normals, outward)
     if normals.shape[1] == 2 or not len(around):
         return [around] if len(around) else []
@@ -128,6 +136,7 @@ def _fan_of_normals(normals, outward, step) -> list[np.ndarray]:
 
 
 def _points_along(first, last, step) -> int:
-    """How many points, ends included, are at most `step` [rad] apart on the arc between two unit vectors (d,)."""
+    """How many points, ends included, are at most `step` [rad] apart on the arc between two unit
+    vectors (d,)."""
     angle = 2 * np.arcsin(min(1.0, np.linalg.norm(last - first) / 2))
     return max(2, int(np.ceil(angle / step)) + 1)

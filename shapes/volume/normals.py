@@ -1,4 +1,5 @@
-"""Unit normals of a convex body at its edges and corners: the arcs and the spherical polygons that they fill."""
+"""Unit normals of a convex body at its edges and corners: the arcs and the spherical polygons that
+they fill."""
 
 from __future__ import annotations
 
@@ -10,14 +11,16 @@ _LEAST_ANGLE = 1e-9  # [rad] between normals that are told apart
 
 
 def unit_normals(body: Balanced, y) -> np.ndarray:
-    """Unit gradients (n, m, d) of the inequalities, in the shape's coordinates, at points y (n, d) in balanced ones."""
+    """Unit gradients (n, m, d) of the inequalities, in the shape's coordinates, at points y (n, d)
+    in balanced ones."""
     with np.errstate(all="ignore"):
         gradient = body.jet.gradient(body.place(y), body.theta)
         return gradient / np.linalg.norm(gradient, axis=-1, keepdims=True)
 
 
 def arcs(first, last, shares) -> tuple[np.ndarray, np.ndarray]:
-    """Unit vectors (n, q, d) at the `shares` (q,) of the arcs from `first` to `last` (n, d), and the arcs' angles (n,)."""
+    """Unit vectors (n, q, d) at the `shares` (q,) of the arcs from `first` to `last` (n, d), and
+    the arcs' angles (n,)."""
     angle = _angle(first, last)
     wide = np.maximum(angle, _LEAST_ANGLE)[:, None]
     a, b = (np.sin(wide * s) / np.sin(wide) for s in (1 - shares, shares))
@@ -25,7 +28,8 @@ def arcs(first, last, shares) -> tuple[np.ndarray, np.ndarray]:
 
 
 def spanning(normals, outward) -> np.ndarray:
-    """Those of the unit vectors (k, d) that span the cone of them all, counter-clockwise around it; none if it is flat.
+    """Those of the unit vectors (k, d) that span the cone of them all, counter-clockwise around it;
+    none if it is flat.
 
     All make less than a right angle with `outward` (d,).
     """
@@ -44,10 +48,11 @@ def spanning(normals, outward) -> np.ndarray:
 
 
 def cone_integrals(normals, outward) -> tuple[float, np.ndarray, np.ndarray]:
-    """Integrals of 1, n (d,) and n n^T (d, d) over the unit vectors n in the cone that unit vectors (k, d) span.
+    """Integrals of 1, n (d,) and n n^T (d, d) over the unit vectors n in the cone that unit vectors
+    (k, d) span.
 
-    By Stokes' theorem, as n and n n^T are eigenfunctions of the sphere's Laplacian but for a constant, from integrals along
-    the sides, whose poles are constant.
+    By Stokes' theorem, as n and n n^T are eigenfunctions of the sphere's Laplacian but for a
+    constant, from integrals along the sides, whose poles are constant.
     """
     around = spanning(normals, outward)
     d = normals.shape[1]

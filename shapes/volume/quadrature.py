@@ -1,7 +1,8 @@
-"""Moments of a convex body by quadrature over the rays from a point inside it, to `TOLERANCE` or a `ShapeError`.
+"""Moments of a convex body by quadrature over the rays from a point inside it, to `TOLERANCE` or a
+`ShapeError`.
 
-With t(w) the distance at which the ray w leaves the body, the integral of a homogeneous g of degree k over it is that of
-t^(d+k) / (d+k) g(w) over the directions.
+With t(w) the distance at which the ray w leaves the body, the integral of a homogeneous g of degree
+k over it is that of t^(d+k) / (d+k) g(w) over the directions.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from .ray_casting import Balanced, balanced
 from .rounding import Layer
 from .triangulation import tile
 
-# Points of a tiling, and rays that may then be cast. A finer tiling sees smaller faces and is seldom needed.
+# Points of a tiling, and rays that may then be cast. A finer tiling sees smaller faces and is
+# seldom needed.
 _STAGES = {2: ((24, 20_000), (400, 1_000_000)), 3: ((92, 1_000_000), (1472, 25_000_000))}
 _LAYER_COST = 4  # of a ray on to which a layer is integrated, in rays without
 _ORDERS = {2: (12, 11), 3: (8, 7)}  # points of the two rules along each parameter
@@ -28,7 +30,8 @@ _ORDERS = {2: (12, 11), 3: (8, 7)}  # points of the two rules along each paramet
 def integrate(shape_class, theta) -> Moments:
     """Moments of a shape class at theta (k,), grown by its radius.
 
-    Raises `ShapeError` for a body that is unbounded, or whose moments are not found to `TOLERANCE`, and for traced values.
+    Raises `ShapeError` for a body that is unbounded, or whose moments are not found to `TOLERANCE`,
+    and for traced values.
     """
     if isinstance(theta, jax.core.Tracer):
         raise ShapeError(
@@ -72,7 +75,8 @@ def _placed(body: Balanced, terms, error) -> Moments:
 
 
 def _terms(panels: Fans, layer: Layer, owner, lows, highs, nodes) -> np.ndarray:
-    """Terms (k, p, c) at the points of panels: int 1, y, y y^T dy over the cones below them, and of the layer above them."""
+    """Terms (k, p, c) at the points of panels: int 1, y, y y^T dy over the cones below them, and of
+    the layer above them."""
     d = panels.body.dimension
     rays, elements = panels.rays(owner, lows, highs, nodes)
     shape, rays = elements.shape, rays.reshape(-1, d)
@@ -87,7 +91,8 @@ def _terms(panels: Fans, layer: Layer, owner, lows, highs, nodes) -> np.ndarray:
 
 
 def _scales(layer: Layer, terms) -> np.ndarray:
-    """What the terms (c,) are compared with: the volume, times the rms widths of the body, and those of the layer."""
+    """What the terms (c,) are compared with: the volume, times the rms widths of the body, and
+    those of the layer."""
     d = layer.body.dimension
     volume, second = abs(terms[0]), terms[1 + d : 1 + d + d * d].reshape(d, d)
     widths = np.sqrt(np.abs(np.diag(second)) / volume)

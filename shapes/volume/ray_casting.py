@@ -1,4 +1,5 @@
-"""Where rays leave a convex body, in coordinates in which the body is about as long as wide, seen from its centre."""
+"""Where rays leave a convex body, in coordinates in which the body is about as long as wide, seen
+from its centre."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from ..expressions.symbols import ShapeError
 
 _EPS = np.finfo(float).eps
 _BLOCK = 2**14  # rays at once: what fits a processor's cache
-_FIRST_GROWTH = 1.02  # of the bracket about a distance that is nearly right; it is squared at every miss
+# of the bracket about a distance that is nearly right; it is squared at every miss
+_FIRST_GROWTH = 1.02
 _DIRECTIONS = {2: 64, 3: 162}  # rays by which a body is balanced
 _ROUND = 1.5  # a body whose semi-axes of inertia differ by less than this factor is balanced
 _MOST_ROUNDS = 60
@@ -20,10 +22,11 @@ _MOST_ROUNDS = 60
 
 @dataclasses.dataclass(frozen=True)
 class Balanced:
-    """The set {f_j <= 0} in coordinates y with x = centre + axes y, in which its second moments are nearly a unit ball's.
+    """The set {f_j <= 0} in coordinates y with x = centre + axes y, in which its second moments are
+    nearly a unit ball's.
 
-    centre (d,) [m] is inside; axes (d, d) [m]; a ray that is still inside at `limit` [m] never leaves. Points and
-    directions y (n, d) are dimensionless.
+    centre (d,) [m] is inside; axes (d, d) [m]; a ray that is still inside at `limit` [m] never
+    leaves. Points and directions y (n, d) are dimensionless.
     """
 
     name: str
@@ -58,9 +61,11 @@ class Balanced:
         return np.argmax(self.value(y), axis=1)
 
     def exits(self, directions, start=1.0, chosen=None) -> np.ndarray:
-        """Distances t (n,) to round-off at which centre + t axes directions leaves the body; infinite where they do not.
+        """Distances t (n,) to round-off at which centre + t axes directions leaves the body;
+        infinite where they do not.
 
-        `start` is a guess of the distances: a good one saves evaluations. Only the inequalities in `chosen` (n, m) count.
+        `start` is a guess of the distances: a good one saves evaluations. Only the inequalities in
+        `chosen` (n, m) count.
         """
         if chosen is None:
             chosen = np.ones((len(directions), 1), dtype=bool)
@@ -112,7 +117,8 @@ def balanced(shape_class, theta) -> Balanced:
 
 
 def spread_directions(dimension: int, count: int) -> np.ndarray:
-    """`count` unit vectors (count, d) spread evenly, none along an axis: of a turned polygon or Fibonacci's spiral."""
+    """`count` unit vectors (count, d) spread evenly, none along an axis: of a turned polygon or
+    Fibonacci's spiral."""
     step = np.arange(count) + 0.5
     if dimension == 2:
         angle = 2 * np.pi * step / count + 0.1
@@ -121,13 +127,15 @@ def spread_directions(dimension: int, count: int) -> np.ndarray:
     height, angle = 1 - 2 * step / count, golden * step
     radius = np.sqrt(1 - height**2)
     spiral = np.stack([radius * np.cos(angle), radius * np.sin(angle), height], axis=1)
-    # A rotation by angles without a simple relation: a body's edges and symmetry planes are mostly along the axes.
+    # A rotation by angles without a simple relation: a body's edges and symmetry planes are mostly
+    # along the axes.
     (c1, c2), (s1, s2) = np.cos([0.7, 0.4]), np.sin([0.7, 0.4])
     return spiral @ np.array([[c1, -s1, 0], [s1, c1, 0], [0, 0, 1]]) @ np.array([[1, 0, 0], [0, c2, -s2], [0, s2, c2]])
 
 
 def _crossings(function, start, limit) -> np.ndarray:
-    """t (n,) > 0 where function(t (k,), rows (k,)) -> (k,) turns positive; infinite where it has not at `limit` (n,)."""
+    """t (n,) > 0 where function(t (k,), rows (k,)) -> (k,) turns positive; infinite where it has
+    not at `limit` (n,)."""
     everywhere = np.arange(len(start))
     value = function(start, everywhere)
     inside = value < 0
@@ -149,9 +157,11 @@ def _crossings(function, start, limit) -> np.ndarray:
 
 
 def zero(function, low, high, f_low, f_high) -> np.ndarray:
-    """t (n,) between low and high, where function(t (k,), rows (k,)) -> (k,) changes sign, by Chandrupatla's method (1997).
+    """t (n,) between low and high, where function(t (k,), rows (k,)) -> (k,) changes sign, by
+    Chandrupatla's method (1997).
 
-    function(low) = f_low <= 0 <= f_high = function(high); values may be infinite. Right to round-off in t.
+    function(low) = f_low <= 0 <= f_high = function(high); values may be infinite. Right to
+    round-off in t.
     """
     found = np.empty(len(low))
     rows = np.arange(len(low))

@@ -1,12 +1,15 @@
-"""The layer that growing a convex body by a radius r adds to it: over its faces, around its edges and around its corners.
+"""The layer that growing a convex body by a radius r adds to it: over its faces, around its edges
+and around its corners.
 
-The points of the layer are a + t n, with a on the body, n one of its unit normals at a and 0 <= t <= r; their volume element
-is (1 + e1 t + e2 t^2) dt dA on a face with symmetric functions e1, e2 of its curvatures, t (1 + c t) dt dphi ds on an edge,
-where n sweeps the angle phi and c = -a''.n, and t^2 dt dn on a corner, where n sweeps a solid angle (Steiner's formula).
+The points of the layer are a + t n, with a on the body, n one of its unit normals at a and 0 <= t
+<= r; their volume element is (1 + e1 t + e2 t^2) dt dA on a face with symmetric functions e1, e2 of
+its curvatures, t (1 + c t) dt dphi ds on an edge, where n sweeps the angle phi and c = -a''.n, and
+t^2 dt dn on a corner, where n sweeps a solid angle (Steiner's formula).
 
-Terms are int 1, y, y y^T dy in balanced coordinates, then three numbers that tell whether faces, edges and corners are all
-there: the area A, int (x.n) e1 dA and int e_{d-1} dA, all in units of det(axes). Edges and corners complete the second to
-(d-1) A and the third to the full angle (Minkowski and Gauss-Bonnet), and add nothing negative to either.
+Terms are int 1, y, y y^T dy in balanced coordinates, then three numbers that tell whether faces,
+edges and corners are all there: the area A, int (x.n) e1 dA and int e_{d-1} dA, all in units of
+det(axes). Edges and corners complete the second to (d-1) A and the third to the full angle
+(Minkowski and Gauss-Bonnet), and add nothing negative to either.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ _CAUTION = 10.0  # by how much more a lost edge can weigh in the inertia than in
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """Of `radius` [m] over a tiled body; height [m] is the least distance of its tangent planes from its centre."""
+    """Of `radius` [m] over a tiled body; height [m] is the least distance of its tangent planes
+    from its centre."""
 
     tiling: Tiling
     radius: float
@@ -47,9 +51,11 @@ class Layer:
         return self.tiling.body
 
     def over_faces(self, y, cone, faces) -> np.ndarray:
-        """Terms (n, c) over surface points y (n, d), where the cone below the surface element has volume cone / d.
+        """Terms (n, c) over surface points y (n, d), where the cone below the surface element has
+        volume cone / d.
 
-        faces (n,): the inequality to take the normal of, where it is active; on an edge it decides between two.
+        faces (n,): the inequality to take the normal of, where it is active; on an edge it decides
+        between two.
         """
         body, rows = self.body, np.arange(len(y))
         place, f = body.place(y), body.value(y)
@@ -70,8 +76,8 @@ class Layer:
         return self._terms(y, n, area, powers, [area, cone * e1, area * (e1 if body.dimension == 2 else e2)])
 
     def closed(self, terms, scales) -> tuple[np.ndarray, float]:
-        """The terms (c,) of body and faces with those of edges and corners, and the error that this adds, relative to
-        `scales` (c,)."""
+        """The terms (c,) of body and faces with those of edges and corners, and the error that this
+        adds, relative to `scales` (c,)."""
         d, error = self.body.dimension, 0.0
         for point, active in zip(self.tiling.points, self.tiling.active, strict=True):
             if np.sum(active) >= d:
@@ -89,14 +95,16 @@ class Layer:
         return terms, error + float(np.max(np.abs(missing) / scales[-2:]))
 
     def scales(self, volume: float) -> np.ndarray:
-        """Errors (3,) of area, support and angle that may change the volume and inertia of a body of that volume by as much
-        as they are, if they are due to edges and corners that are not there."""
+        """Errors (3,) of area, support and angle that may change the volume and inertia of a body
+        of that volume by as much as they are, if they are due to edges and corners that are not
+        there."""
         d = self.body.dimension
         support = 2 * self.height * volume / self.radius**2 / _CAUTION
         return np.array([support, support, d * volume / self.radius**d / _CAUTION])
 
     def _around_edges(self, ends, faces, lows, highs, nodes) -> np.ndarray:
-        """Terms (k, q, c) at the shares lows + nodes (highs - lows) of the edges between points `ends` (k, 2)."""
+        """Terms (k, q, c) at the shares lows + nodes (highs - lows) of the edges between points
+        `ends` (k, 2)."""
         body, count = self.body, len(nodes)
         width = np.repeat(highs - lows, count)
         chords, faces = np.repeat(self.tiling.points[ends], count, axis=0), np.repeat(faces, count, axis=0)
@@ -121,13 +129,15 @@ class Layer:
         angle, first, second = cone_integrals(normals, x)
         m, mm = np.linalg.solve(body.axes, first), np.linalg.solve(body.axes, np.linalg.solve(body.axes, second).T)
         zeroth, linear, square = _powers(self.radius, d)[:, 0]
-        support = np.sum(x * first) if d == 2 else 0.0  # on a corner in space (x.n) has no e1 to go with
+        # on a corner in space (x.n) has no e1 to go with
+        support = np.sum(x * first) if d == 2 else 0.0
         squares = zeroth * angle * np.outer(y, y) + linear * (np.outer(y, m) + np.outer(m, y)) + square * mm
         moments = [zeroth * angle], zeroth * angle * y + linear * m, squares.ravel()
         return np.concatenate([*moments, [0.0, support, angle]]) / np.linalg.det(body.axes)
 
     def _terms(self, y, n, weights, powers, checks) -> np.ndarray:
-        """Terms (q, c) of segments y + t n of weights (q,), where powers (3, q) are int t^k along them, k = 0, 1, 2."""
+        """Terms (q, c) of segments y + t n of weights (q,), where powers (3, q) are int t^k along
+        them, k = 0, 1, 2."""
         m = np.linalg.solve(self.body.axes, n.T).T
         zeroth, first, second = weights * powers
         ym = y[:, :, None] * m[:, None, :]
@@ -147,7 +157,8 @@ def _powers(radius: float, order: int) -> np.ndarray:
 
 
 def _curvature(body: Balanced, y, faces, tangent) -> np.ndarray:
-    """Second derivatives a'' (n, 3) [1/m] along the edges f_i = f_j = 0 with unit tangents (n, 3), by arc length."""
+    """Second derivatives a'' (n, 3) [1/m] along the edges f_i = f_j = 0 with unit tangents (n, 3),
+    by arc length."""
     rows = np.arange(len(y))[:, None]
     gradients, hessians = (part(body.place(y), body.theta)[rows, faces] for part in (body.jet.gradient, body.jet.hessian))
     matrix = np.concatenate([gradients, tangent[:, None]], axis=1)

@@ -1,7 +1,9 @@
-"""A convex body's surface cut into cells, triangles or (in the plane) segments, each on one inequality.
+"""A convex body's surface cut into cells, triangles or (in the plane) segments, each on one
+inequality.
 
-Rays meet the surface in points, whose directions are triangulated. Where two neighbours share no inequality, the point where
-the surface passes from one to the next is added between them; where three neighbours share none, so is the corner.
+Rays meet the surface in points, whose directions are triangulated. Where two neighbours share no
+inequality, the point where the surface passes from one to the next is added between them; where
+three neighbours share none, so is the corner.
 """
 
 from __future__ import annotations
@@ -15,19 +17,24 @@ from .ray_casting import Balanced, spread_directions
 
 _SAME = 1e-7  # points closer than this are one
 _MOST_ROUNDS = 40
-_MOST_ADDED = 4  # times as many points as there were; faces that touch without an angle never conform
+# times as many points as there were; faces that touch without an angle never conform
+_MOST_ADDED = 4
 _CLEARANCE = 0.5  # least distance of points near edges and corners, as a share of the spacing
 _LEAST_ACROSS = 6  # points along a small face, however small
-_PATTERN, _CLIMBS = 16, 20  # points tried around the best one in a search, which halves its step so many times
-_MOST_BEND = 0.2  # deviation of an edge's curve from its chord, as a share of the chord, that needs no further point
+# points tried around the best one in a search, which halves its step so many times
+_PATTERN, _CLIMBS = 16, 20
+# deviation of an edge's curve from its chord, as a share of the chord, that needs no further point
+_MOST_BEND = 0.2
 _REACH = 2.0  # in chords, how far a curve may deviate from its own
 
 
 @dataclasses.dataclass(frozen=True)
 class Tiling:
-    """Points y (n, d) on the surface in balanced coordinates; cells (k, d) of their indices, counter-clockwise from outside.
+    """Points y (n, d) on the surface in balanced coordinates; cells (k, d) of their indices,
+    counter-clockwise from outside.
 
-    active (n, m): which inequalities hold with equality at each point. faces (k,): which one a cell lies on.
+    active (n, m): which inequalities hold with equality at each point. faces (k,): which one a cell
+    lies on.
     """
 
     body: Balanced
@@ -37,8 +44,9 @@ class Tiling:
     faces: np.ndarray
 
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
-        """In space: pairs of points (e, 2) between cells on different inequalities, and those inequalities (e, 2): the first
-        is that of the cell in which the pair is in counter-clockwise order."""
+        """In space: pairs of points (e, 2) between cells on different inequalities, and those
+        inequalities (e, 2): the first is that of the cell in which the pair is in counter-clockwise
+        order."""
         ends, sides = self.edge_sides()
         return ends, self.faces[sides]
 
@@ -52,7 +60,8 @@ class Tiling:
 
 
 def tile(body: Balanced, count: int) -> Tiling:
-    """A tiling from about `count` points. Faces below their spacing are found if their inequality is on no other."""
+    """A tiling from about `count` points. Faces below their spacing are found if their inequality
+    is on no other."""
     d = body.dimension
     spacing = 2 * np.pi / count if d == 2 else np.sqrt(4 * np.pi / count)
     points = body.surface(spread_directions(d, count))
@@ -74,7 +83,8 @@ def with_points(tiling: Tiling, rays) -> Tiling:
 
 
 def _hidden(body: Balanced, points, spacing) -> np.ndarray:
-    """Points (k, d) on inequalities that none of `points` is on, by climbing to where each is nearest to being active."""
+    """Points (k, d) on inequalities that none of `points` is on, by climbing to where each is
+    nearest to being active."""
     distances = signed_distances(body, points)
     unseen = np.setdiff1d(np.arange(distances.shape[1]), body.active(points))
     best, pattern = points[np.argmax(distances[:, unseen], axis=0)], spread_directions(body.dimension, _PATTERN)
@@ -120,8 +130,8 @@ def _missing(body, points, active, cells):
 
 
 def _bends(body, tiling: Tiling):
-    """Points on edges whose curves deviate much from their chords, or are not found: where the way from the chord's middle,
-    at a right angle to it, leaves the face that the middle is on."""
+    """Points on edges whose curves deviate much from their chords, or are not found: where the way
+    from the chord's middle, at a right angle to it, leaves the face that the middle is on."""
     ends, sides = tiling.edge_sides()
     chords, faces = tiling.points[ends], tiling.faces[sides]
     middle, _ = curve(body, np.full(len(ends), 0.5), chords, faces)
@@ -141,14 +151,16 @@ def _bends(body, tiling: Tiling):
 
 
 def _faces(body, points, active, cells) -> np.ndarray:
-    """Which inequality each cell is on: the one at its middle, if its vertices share that, else one that they share."""
+    """Which inequality each cell is on: the one at its middle, if its vertices share that, else one
+    that they share."""
     middle = body.value(body.surface(np.mean(points[cells], axis=1)))
     shared = np.all(active[cells], axis=1)
     return np.where(np.any(shared, axis=1), np.argmax(np.where(shared, middle, -np.inf), axis=1), np.argmax(middle, axis=1))
 
 
 def cells_around(points) -> np.ndarray:
-    """Delaunay triangles of the directions of points (n, d), as seen from the origin, or the segments between neighbours."""
+    """Delaunay triangles of the directions of points (n, d), as seen from the origin, or the
+    segments between neighbours."""
     directions = points / np.linalg.norm(points, axis=1, keepdims=True)
     if points.shape[1] == 2:
         order = np.argsort(np.arctan2(directions[:, 1], directions[:, 0]))
@@ -162,7 +174,8 @@ def cells_around(points) -> np.ndarray:
 
 
 def _sides(triangles) -> tuple[np.ndarray, np.ndarray]:
-    """Edges (e, 2) of a closed surface, and the triangles (e, 2) that have each in this order and in the other."""
+    """Edges (e, 2) of a closed surface, and the triangles (e, 2) that have each in this order and
+    in the other."""
     ends = np.concatenate([triangles, np.roll(triangles, -1, axis=1), np.roll(triangles, -2, axis=1)])[:, :2]
     owner = np.tile(np.arange(len(triangles)), 3)
     forward = ends[:, 0] < ends[:, 1]
@@ -186,8 +199,9 @@ def _fresh(points, new) -> np.ndarray:
 
 
 def _thinned(points, active, spacing) -> np.ndarray:
-    """Points to keep (k,): all corners, those on edges that have none of the same edge and no corner near, and of the others
-    those that have no kept one on an edge near. What is near shrinks with the face, so that small ones survive."""
+    """Points to keep (k,): all corners, those on edges that have none of the same edge and no
+    corner near, and of the others those that have no kept one on an edge near. What is near shrinks
+    with the face, so that small ones survive."""
     import scipy.spatial
 
     d, rank = points.shape[1], np.sum(active, axis=1)

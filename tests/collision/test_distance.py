@@ -1,4 +1,5 @@
-"""The public query of closest points: gaps proved by weak duality over all classes of shapes, and by conic programs.
+"""The public query of closest points: gaps proved by weak duality over all classes of shapes, and
+by conic programs.
 
 A slice of benchmarks/closest_points.py, whose whole run stands in docs/benchmarks.md.
 """
@@ -50,7 +51,8 @@ def asked(name_1, name_2):
 @pytest.mark.parametrize(("name_1", "name_2"), PAIRS)
 @pytest.mark.usefixtures("optimised")
 def test_gaps_are_proved_by_weak_duality(name_1, name_2):
-    """All answers: points on the bodies as far apart as parallel planes between them, and by the gap set."""
+    """All answers: points on the bodies as far apart as parallel planes between them, and by the
+    gap set."""
     (shape_1, h_1), (shape_2, h_2) = SHAPES[name_1], SHAPES[name_2]
     ask = asked(name_1, name_2)
     turns_1, turns_2, between, gap = at_gaps(ask, POSES, seed=1)
@@ -82,7 +84,8 @@ def test_corners_that_nearly_touch_faces_are_found_in_programs_of_users():
 @pytest.mark.parametrize("size", [1e-3, 1.0, 20.0])
 @pytest.mark.parametrize("origin", [(0, 0, 0), (0.5, 0.5, 0), (1e-9, 0.2, 0.3), (-3, 1, 2), (40, -40, 10)])
 def test_the_origin_of_a_shape_may_be_anywhere(size, origin):
-    """A cube whose own coordinates begin at its corner, in a face, within rounding of one, or far outside."""
+    """A cube whose own coordinates begin at its corner, in a face, within rounding of one, or far
+    outside."""
     corners = size * (np.array([[i, j, k] for i in (0, 1) for j in (0, 1) for k in (0, 1)]) - np.array(origin))
     cube, middle = shapes.Polytope(corners), size * (0.5 - np.array(origin))
     upright = np.array([1.0, 0, 0, 0])
@@ -92,7 +95,8 @@ def test_the_origin_of_a_shape_may_be_anywhere(size, origin):
 
 
 def conic_distance(parts, between):
-    """min t with |between + E_2 u_2 - E_1 u_1| <= t, each u in its cone program (A, b, cones) of the unit body."""
+    """min t with |between + E_2 u_2 - E_1 u_1| <= t, each u in its cone program (A, b, cones) of
+    the unit body."""
     sizes = [part[0].shape[1] for part in parts]
     n = 1 + sum(sizes)
     tip = np.zeros((4, n))
@@ -149,7 +153,8 @@ def test_gaps_match_a_conic_solver(name_1, name_2):
     ask = asked(name_1, name_2)
     turns_1, turns_2, between, gap = at_gaps(ask, POSES, seed=2)
     found = ask(turns_1, turns_2, between)
-    chosen = np.flatnonzero(gap > 1e-3)[:150]  # an interior-point method stops at the vertex of the cone when bodies touch
+    # an interior-point method stops at the vertex of the cone when bodies touch
+    chosen = np.flatnonzero(gap > 1e-3)[:150]
     assert len(chosen) == 150
     for i in chosen:
         best = conic_distance([PROGRAMS[name_1](turns_1[i]), PROGRAMS[name_2](turns_2[i])], between[i])
@@ -158,7 +163,8 @@ def test_gaps_match_a_conic_solver(name_1, name_2):
 
 @pytest.mark.usefixtures("optimised")
 def test_penetration_depth_of_polytopes_is_that_of_their_minkowski_difference():
-    """The depth is the distance from the origin to the nearest face of the hull of all differences of corners."""
+    """The depth is the distance from the origin to the nearest face of the hull of all differences
+    of corners."""
     half = np.array([0.5, 0.3, 0.2])
     corners = half * np.array(np.meshgrid(*[[-1, 1]] * 3)).T.reshape(-1, 3)
     ask, count, rng = asked("tetrahedron", "box"), POSES, np.random.default_rng(0)
@@ -178,7 +184,8 @@ def test_penetration_depth_of_polytopes_is_that_of_their_minkowski_difference():
 
 
 def depth_by_15_axes(half_1, turn_1, half_2, turn_2, between):
-    """The least overlap of the shadows of two boxes on the axes of their faces and of two edges each, if all overlap."""
+    """The least overlap of the shadows of two boxes on the axes of their faces and of two edges
+    each, if all overlap."""
     axes = [*turn_1.T, *turn_2.T]
     axes += [np.cross(a, b) / np.linalg.norm(np.cross(a, b)) for a in turn_1.T for b in turn_2.T]
     return min(half_1 @ np.abs(turn_1.T @ n) + half_2 @ np.abs(turn_2.T @ n) - abs(n @ between) for n in axes)
@@ -187,7 +194,8 @@ def depth_by_15_axes(half_1, turn_1, half_2, turn_2, between):
 @pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize("rounding", [0.0, 0.05])
 def test_depth_of_boxes_is_that_of_fifteen_axes(rounding):
-    """Of deep overlaps, too, of which 12 starts all around found 7 of 1954 too deep; rounded boxes add their radii."""
+    """Of deep overlaps, too, of which 12 starts all around found 7 of 1954 too deep; rounded boxes
+    add their radii."""
     half_1, half_2, count = np.array([0.5, 0.3, 0.2]), np.array([0.4, 0.35, 0.15]), 1250
     turns_1, turns_2 = (Rotation.random(count, random_state=seed) for seed in (1, 2))
     between = np.random.default_rng(5).normal(size=(count, 3))
@@ -226,9 +234,11 @@ def test_depth_of_polygons_is_that_of_their_sides():
 
 @pytest.mark.parametrize("tilt", [0.0, 1e-16, 1e-13, 1e-7, 1e-4])
 def test_edges_nearly_parallel_to_a_plane(tilt):
-    """Where the point along the edge is anywhere, or nearly so, and the faces beside it hold the body unevenly."""
+    """Where the point along the edge is anywhere, or nearly so, and the faces beside it hold the
+    body unevenly."""
     corners = 0.3 * np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
-    along, across = np.array([[0.0, 1.0, 1.0], [0.0, 1.0, -1.0]]) / np.sqrt(2)  # the first, an edge's, becomes x
+    # the first, an edge's, becomes x
+    along, across = np.array([[0.0, 1.0, 1.0], [0.0, 1.0, -1.0]]) / np.sqrt(2)
     edge_first = Rotation.from_matrix([along, across, np.cross(along, across)])
     roll, turn = (angles.ravel() for angles in np.meshgrid(np.linspace(0.0, 6.0, 25), np.linspace(0.0, 3.0, 8)))
     turned = Rotation.from_euler("zyx", np.stack([turn, np.full_like(turn, tilt), roll], axis=1)) * edge_first
@@ -244,8 +254,9 @@ def test_edges_nearly_parallel_to_a_plane(tilt):
 @pytest.mark.parametrize(("name_1", "name_2"), [("box", "box"), ("box", "cylinder")])
 @pytest.mark.usefixtures("optimised")
 def test_faces_nearly_parallel(name_1, name_2):
-    """Faces and edges turned out of parallel by 1e-12 to 1e-4, as bodies that rest on each other are: proved by duality. At
-    small gaps some are not found, but none is taken for one that overlaps."""
+    """Faces and edges turned out of parallel by 1e-12 to 1e-4, as bodies that rest on each other
+    are: proved by duality. At small gaps some are not found, but none is taken for one that
+    overlaps."""
     (shape_1, h_1), (shape_2, h_2) = SHAPES[name_1], SHAPES[name_2]
     rng, count = np.random.default_rng(0), POSES
     turns_2 = tilted(count, rng)
@@ -287,7 +298,8 @@ def derivative_cases():
     ("name", "first", "second", "turn"), derivative_cases(), ids=lambda v: v if isinstance(v, str) else ""
 )
 def test_derivatives_in_poses_and_parameters(name, first, second, turn):
-    """Of the distance -n and n in the positions; in angles, parameters and of points against central differences."""
+    """Of the distance -n and n in the positions; in angles, parameters and of points against
+    central differences."""
     centre_1, centre_2 = jnp.zeros(3), jnp.array([1.3, 0.2, 0.4])
 
     def found(c1, c2, rotation_vector, theta):
@@ -352,8 +364,9 @@ BAD = {
 
 @pytest.mark.parametrize(("own", "exponent", "name"), [(False, 4, "box"), (True, 8, "cylinder")])
 def test_points_without_curvature_against_faces_and_edges(own, exponent, name):
-    """The middle of a superquadric's side is as flat as its exponent is high: its point is found to a few hundredths only,
-    but parallel planes prove the distance of a face from the side, and of an edge below the middle of it."""
+    """The middle of a superquadric's side is as flat as its exponent is high: its point is found to
+    a few hundredths only, but parallel planes prove the distance of a face from the side, and of an
+    edge below the middle of it."""
     size = (0.4, 0.3, 0.25)
     powers = sum((c / s) ** exponent for c, s in zip((shapes.x, shapes.y, shapes.z), size, strict=True))
     flat = shapes.ImplicitShape([powers - 1]) if own else shapes.Superquadric(size, epsilon=(2 / exponent, 2 / exponent))
@@ -402,7 +415,8 @@ def test_bad_input_is_refused(name):
 
 
 def test_closest_points_and_their_derivatives_under_shard_map_keep_their_types():
-    """Loops that start with constants go on with what varies between devices; no devices are needed to see it."""
+    """Loops that start with constants go on with what varies between devices; no devices are needed
+    to see it."""
     over, mesh = jax.sharding.PartitionSpec("devices"), jax.sharding.AbstractMesh((2,), ("devices",))
     box, ball, upright = shapes.Box((0.5, 0.5, 0.5)), shapes.Sphere(0.3), jnp.array([1.0, 0.0, 0.0, 0.0])
 

@@ -1,4 +1,5 @@
-"""`implicit-stepper reproduce`: exit codes, messages, and the tables and trajectories that it leaves."""
+"""`implicit-stepper reproduce`: exit codes, messages, and the tables and trajectories that it
+leaves."""
 
 import csv
 import dataclasses
@@ -159,7 +160,8 @@ def test_without_matplotlib_there_is_a_table_and_a_hint(tmp_path, monkeypatch, c
 
 
 def test_an_interrupted_reproduction_leaves_what_there_is(tmp_path, monkeypatch, capsys):
-    """What was written before stays, the run that was not over is saved, and the exit code is the one of shells."""
+    """What was written before stays, the run that was not over is saved, and the exit code is the
+    one of shells."""
     run, _ = reproduce.spin(True)
 
     def interrupted(*_, **__):

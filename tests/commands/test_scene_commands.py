@@ -1,4 +1,5 @@
-"""`implicit-stepper run`, `check`, `info` and `warm`: what they print and write, and how they end."""
+"""`implicit-stepper run`, `check`, `info` and `warm`: what they print and write, and how they
+end."""
 
 import csv
 import os

@@ -1,4 +1,5 @@
-"""The wheel holds all that the commands need: it is built, unpacked on its own and run away from the repository."""
+"""The wheel holds all that the commands need: it is built, unpacked on its own and run away from
+the repository."""
 
 import os
 import shutil

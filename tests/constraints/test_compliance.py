@@ -1,5 +1,6 @@
-"""Compliant contact: the law in both of its forms, rest depth, restitution, the rigid limit, and what certificates say of
-it, in the implicit stepper, the convex one and its NCP; and order five, with events, in RadauContact. Scenes are planar."""
+"""Compliant contact: the law in both of its forms, rest depth, restitution, the rigid limit, and
+what certificates say of it, in the implicit stepper, the convex one and its NCP; and order five,
+with events, in RadauContact. Scenes are planar."""
 
 import dataclasses
 import functools
@@ -59,8 +60,8 @@ def run(stepper, scene, h, count):
 
 
 def restitution(tau, gap):
-    """Speed at which the force (-k x - tau k x')_+ lets go of a mass that came at 1 m/s, met at `gap`; by an independent
-    integrator."""
+    """Speed at which the force (-k x - tau k x')_+ lets go of a mass that came at 1 m/s, met at
+    `gap`; by an independent integrator."""
 
     def force(_, y):
         return -K * y[0] - tau * K * y[1]
@@ -74,8 +75,9 @@ def restitution(tau, gap):
 
 @pytest.mark.parametrize(("tau", "published"), [(0.01, 0.858758), (0.05, 0.506277), (0.10, 0.298436)])
 def test_a_bounce_tends_to_the_restitution_of_the_law(tau, published):
-    """Met where the bodies touch: with zeta = tau sqrt(k/m) / 2 and r = sqrt(1 - zeta^2) the force of the damped oscillation
-    ends at the phase r omega t = arctan2(2 zeta r, 2 zeta^2 - 1), and the speed there is exp(-zeta omega t)."""
+    """Met where the bodies touch: with zeta = tau sqrt(k/m) / 2 and r = sqrt(1 - zeta^2) the force
+    of the damped oscillation ends at the phase r omega t = arctan2(2 zeta r, 2 zeta^2 - 1), and the
+    speed there is exp(-zeta omega t)."""
     zeta = tau * np.sqrt(K / MASS) / 2
     root = np.sqrt(1 - zeta**2)
     closed = np.exp(-zeta / root * np.arctan2(2 * zeta * root, 2 * zeta**2 - 1))
@@ -93,7 +95,8 @@ def test_a_bounce_tends_to_the_restitution_of_the_law(tau, published):
 
 
 def test_the_damper_acts_before_the_bodies_touch():
-    """S (2) as it is written: met from afar its force begins at psi = tau |v_n|, and takes more than where bodies touch."""
+    """S (2) as it is written: met from afar its force begins at psi = tau |v_n|, and takes more
+    than where bodies touch."""
     expected = restitution(0.1, 0.1)
     assert expected < 0.7 * restitution(0.1, 0.0)
     errors = []
@@ -105,8 +108,9 @@ def test_the_damper_acts_before_the_bodies_touch():
 
 @pytest.mark.parametrize("name", STEPPERS)
 def test_both_forms_of_the_law_hold_on_the_way_to_rest(name):
-    """(-k psi - tau k v_n)_+ h, S (2), and min(p_n, psi + tau v_n + c p_n/h) = 0, S (3), with the gap at the end of a step;
-    at rest the depth is m g / k. On a flat floor that gap is psi + h v_n, which the convex stepper takes for it."""
+    """(-k psi - tau k v_n)_+ h, S (2), and min(p_n, psi + tau v_n + c p_n/h) = 0, S (3), with the
+    gap at the end of a step; at rest the depth is m g / k. On a flat floor that gap is psi + h v_n,
+    which the convex stepper takes for it."""
     tau, h = 0.1, 0.01
     _, states, contacts = run(STEPPERS[name], disc(ist.Compliance(K, tau), velocity=(0, -1), gap=0.2), h, 300)
     p_n, psi = (np.array([float(getattr(c, field)[0]) for c in contacts]) for field in ("normal_impulse", "gap"))
@@ -120,7 +124,8 @@ def test_both_forms_of_the_law_hold_on_the_way_to_rest(name):
 
 @pytest.mark.parametrize("name", ["implicit", "ncp"])
 def test_stiff_contact_tends_to_rigid_contact_linearly(name):
-    """Where a sliding block comes to: without compliance it stays at the gap 0 and loses mu g h a step, in closed form."""
+    """Where a sliding block comes to: without compliance it stays at the gap 0 and loses mu g h a
+    step, in closed form."""
     mu, h, count = 0.5, 0.01, 20
     rigid = np.array([np.sum(h * (2 - mu * G * h * np.arange(1, count + 1))), 0.0])
     errors = []
@@ -135,10 +140,11 @@ def test_stiff_contact_tends_to_rigid_contact_linearly(name):
 
 
 def test_a_compliant_block_glides_by_the_dissipation_time_too():
-    """Convex and sliding: psi = (h + tau) (mu |v_t| - v_n - p_n (R_n + mu^2 R_t)), exactly, with R_n = c / (h (h + tau)) and
-    R_t = sigma_s w; the gap is near (h + tau) mu |v_t|."""
+    """Convex and sliding: psi = (h + tau) (mu |v_t| - v_n - p_n (R_n + mu^2 R_t)), exactly, with
+    R_n = c / (h (h + tau)) and R_t = sigma_s w; the gap is near (h + tau) mu |v_t|."""
     mu, tau, h, k = 0.5, 0.02, 0.005, 1e5
-    w = np.sqrt(2) / 2  # J A^-1 J^T is the identity (the spin does not answer), divided by its 2 axes
+    # J A^-1 J^T is the identity (the spin does not answer), divided by its 2 axes
+    w = np.sqrt(2) / 2
     scene = disc(ist.Compliance(k, tau), velocity=(6, 0), gap=(h + tau) * mu * 6, mu=mu)
     system, states, contacts = run(CONVEX, scene, h, 40)
     v = np.array([s.velocity[0, :2] for s in states[1:]])
@@ -153,7 +159,8 @@ def test_a_compliant_block_glides_by_the_dissipation_time_too():
 
 @pytest.mark.parametrize("name", ["implicit", "ncp"])
 def test_certificates_accept_the_law_and_notice_when_it_is_broken(name):
-    """During a bounce, overlapping: another impulse or another gap violates the law by what was changed."""
+    """During a bounce, overlapping: another impulse or another gap violates the law by what was
+    changed."""
     stepper, h = STEPPERS[name], 0.01
     system, states, contacts = run(stepper, disc(ist.Compliance(K, 0.01), velocity=(0.5, -1), mu=0.3), h, 12)
     certificate = compiled(stepper)[1]
@@ -172,7 +179,8 @@ def test_certificates_accept_the_law_and_notice_when_it_is_broken(name):
 
 
 def test_a_compliant_bounce_creates_no_energy():
-    """The certificate's bound on the energy holds while the spring gives back what it stored, and notices twice as much."""
+    """The certificate's bound on the energy holds while the spring gives back what it stored, and
+    notices twice as much."""
     h = 0.01
     system, states, contacts = run(IMPLICIT, disc(ist.Compliance(K), velocity=(0, -4), gravity=0.0), h, 40)
     certificate = compiled(IMPLICIT)[1]
@@ -185,8 +193,8 @@ def test_a_compliant_bounce_creates_no_energy():
 
 
 def oscillation(depth, speed, tau, gravity=G, mass=MASS):
-    """Height and velocity of a mass on the spring and the damper as functions of the time after psi = `depth`, psi' =
-    `speed`, in closed form."""
+    """Height and velocity of a mass on the spring and the damper as functions of the time after psi
+    = `depth`, psi' = `speed`, in closed form."""
     damping, rest = tau * K / mass / 2, -mass * gravity / K
     omega = np.sqrt(K / mass - damping**2)
     cosine, sine = depth - rest, (speed + damping * (depth - rest)) / omega
@@ -202,8 +210,9 @@ def oscillation(depth, speed, tau, gravity=G, mass=MASS):
 
 
 def test_stages_have_order_five_while_in_contact():
-    """A sliding disc that swings on its contact, with fixed steps: friction is mu times the force, so that the way across is
-    mu times what the spring and the damper have given. Gap, both velocities and forces."""
+    """A sliding disc that swings on its contact, with fixed steps: friction is mu times the force,
+    so that the way across is mu times what the spring and the damper have given. Gap, both
+    velocities and forces."""
     tau, mu, time = 0.02, 0.1, 0.5
     height, velocity = oscillation(-0.1, 0.3, tau)
     errors = []
@@ -225,8 +234,8 @@ def test_stages_have_order_five_while_in_contact():
 
 @pytest.mark.parametrize("tau", [0.0, 0.05])
 def test_landing_and_lifting_off_are_events_without_impact(tau):
-    """Dropped from afar: the force begins at psi = -tau v_n and ends where it would pull; in closed form. Friction stops the
-    disc while it is in contact."""
+    """Dropped from afar: the force begins at psi = -tau v_n and ends where it would pull; in closed
+    form. Friction stops the disc while it is in contact."""
     gap, mu, fast = 0.3, 0.1, 0.3
     scene = disc(ist.Compliance(K, tau), velocity=(fast, 0), gap=gap, mu=mu)
     run = ist.simulate(scene, ist.RadauContact(), tol=1e-10, duration=0.7)
@@ -248,7 +257,8 @@ def test_landing_and_lifting_off_are_events_without_impact(tau):
 
 @pytest.mark.parametrize(("tau", "gap", "met"), [(0.05, 0.0, 0.0), (0.1, 0.3, 0.1)])
 def test_chosen_steps_bounce_as_the_law_does(tau, gap, met):
-    """Met where the bodies touch, when the damper's force begins with a jump, and from afar, at psi = tau |v_n|."""
+    """Met where the bodies touch, when the damper's force begins with a jump, and from afar, at psi
+    = tau |v_n|."""
     scene = disc(ist.Compliance(K, tau), velocity=(0, -1), gap=gap, gravity=0.0)
     run = ist.simulate(scene, ist.RadauContact(), tol=1e-10, duration=0.7)
     assert run.velocity[-1, 0, 1] == pytest.approx(restitution(tau, met), abs=1e-8)
@@ -256,8 +266,8 @@ def test_chosen_steps_bounce_as_the_law_does(tau, gap, met):
 
 
 def test_a_rigid_contact_hits_a_disc_on_a_spring():
-    """Two discs above each other: the upper one hits the lower one, which its spring still carries; the impulse is between
-    the two, and they go on as one mass. All in closed form."""
+    """Two discs above each other: the upper one hits the lower one, which its spring still carries;
+    the impulse is between the two, and they go on as one mass. All in closed form."""
     scene = ist.Scene(dimension=2)
     below, above = (
         scene.add_body(name=name, shape=shapes.Disc(0.5), mass=MASS, position=(0, height))
@@ -280,7 +290,8 @@ def test_a_rigid_contact_hits_a_disc_on_a_spring():
 
 
 def test_a_face_lands_on_a_spring_without_impact():
-    """A rectangle falls flat on the floor while it moves along it: it stays flat, in closed form, in smooth steps only."""
+    """A rectangle falls flat on the floor while it moves along it: it stays flat, in closed form,
+    in smooth steps only."""
     gap, fast, mu, tau = 0.2, 0.5, 0.1, 0.02
     scene = ist.Scene(dimension=2)
     shape = shapes.Polygon([(-0.5, -0.2), (0.5, -0.2), (0.5, 0.2), (-0.5, 0.2)])

@@ -1,4 +1,5 @@
-"""Chakraborty's friction ellipsoid: the argmax of (4), its Fritz-John form (5) and both residual forms have one solution."""
+"""Chakraborty's friction ellipsoid: the argmax of (4), its Fritz-John form (5) and both residual
+forms have one solution."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +10,8 @@ from implicit_stepper.constraints.friction import FRICTION_ROWS, dissipation_def
 
 
 def samples(count, seed=0):
-    """Random mu, p_n, semi-axes and slips (v_t, v_o, v_r); every tenth slip is zero, some p_n and mu are."""
+    """Random mu, p_n, semi-axes and slips (v_t, v_o, v_r); every tenth slip is zero, some p_n and
+    mu are."""
     rng = np.random.default_rng(seed)
     mu, p_n, e = rng.uniform(0, 1.5, count), rng.uniform(0, 3, count), rng.uniform(0.01, 2, (count, 3))
     v = rng.normal(size=(count, 3))
@@ -27,7 +29,9 @@ def test_no_admissible_impulse_dissipates_more():
     """Brute force over 500 points of each of 10^4 ellipsoids."""
     mu, p_n, e, v = samples(10_000)
     best = -np.einsum("ij,ij->i", v, analytic(mu, p_n, e, v))
-    k = np.arange(500)  # a Fibonacci lattice: no point of the sphere is farther than about 2.7 / sqrt(500) = .12 rad from it
+    # a Fibonacci lattice: no point of the sphere is farther than about 2.7 / sqrt(500) = .12 rad
+    # from it
+    k = np.arange(500)
     height, turn = 1 - (2 * k + 1) / 500, np.pi * (1 + np.sqrt(5)) * k
     around = np.sqrt(1 - height**2)
     direction = np.stack([around * np.cos(turn), around * np.sin(turn), height], axis=1)
@@ -51,7 +55,8 @@ def test_rows_vanish_at_the_argmax_and_nowhere_near(form):
 
 
 def test_fritz_john_form_holds_at_the_argmax():
-    """C(5): e^2 mu p_n v + p sigma = 0 and (mu p_n)^2 - sum (p/e)^2 >= 0, complementary to sigma = |e v|."""
+    """C(5): e^2 mu p_n v + p sigma = 0 and (mu p_n)^2 - sum (p/e)^2 >= 0, complementary to sigma =
+    |e v|."""
     mu, p_n, e, v = samples(10_000)
     p, sigma = analytic(mu, p_n, e, v), np.linalg.norm(e * v, axis=1)
     zeta = (mu * p_n) ** 2 - np.sum((p / e) ** 2, axis=1)

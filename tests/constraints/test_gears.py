@@ -1,4 +1,5 @@
-"""Gears: two wheels, and a rack with its pinion, against closed forms over many turns; and what there cannot be."""
+"""Gears: two wheels, and a rack with its pinion, against closed forms over many turns; and what
+there cannot be."""
 
 import jax
 import numpy as np
@@ -18,7 +19,8 @@ AXIS = (0.0, 0.6, 0.8)
 
 
 def in_space():
-    """Two wheels on slanted axles, of which the first has a torque; a rack on a slope of its own, and its pinion."""
+    """Two wheels on slanted axles, of which the first has a torque; a rack on a slope of its own,
+    and its pinion."""
     made = ist.Scene(gravity=(0, 0, 0))
     frame = made.add_fixed(name="frame", shape=shapes.Sphere(0.01))
     ball = shapes.Sphere(0.1)
@@ -95,7 +97,8 @@ def test_a_belt_has_any_ratio_and_is_in_files(tmp_path):
 
 
 def test_a_tooth_that_is_skipped_is_noticed(run):
-    """The second wheel as it would be a tooth further, at the end of the first step: no closure tells."""
+    """The second wheel as it would be a tooth further, at the end of the first step: no closure
+    tells."""
     system, _ = in_space().build()
     states = State(run.time, run.position, run.orientation.copy(), run.velocity.copy())
     states.velocity[1, 1, 3:] += 2 * np.pi / 3 / run.h * np.array(AXIS)
@@ -109,7 +112,8 @@ def test_a_tooth_that_is_skipped_is_noticed(run):
 
 @pytest.mark.parametrize(("name", "pitch"), [("teeth", 2 * np.pi / 3), ("rack", 2 * np.pi * RADIUS)])
 def test_a_quarter_of_a_pitch_in_a_step_is_too_much(name, pitch):
-    """Of the second coordinate, after which the closure is the same again: a third of a turn, of ratio -2 / 3."""
+    """Of the second coordinate, after which the closure is the same again: a third of a turn, of
+    ratio -2 / 3."""
     system, _ = in_space().build()
     number = system.joint_names.index(name)
     (group,) = [of for of in system.joints if number in of.numbers]

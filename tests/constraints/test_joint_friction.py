@@ -1,4 +1,5 @@
-"""Friction in joints: against closed forms and an integrator of its own, at rest under load, and what it refuses."""
+"""Friction in joints: against closed forms and an integrator of its own, at rest under load, and
+what it refuses."""
 
 import dataclasses
 
@@ -15,7 +16,8 @@ from implicit_stepper.stepping.loop import certificates
 G, MASS, LENGTH, INERTIA = 9.81, 2.0, 1.0, 0.3
 MU, RADIUS = 0.3, 0.1
 WHEEL, SPIN = 0.09, 20.0  # [kg m^2], [rad/s]
-STOP = WHEEL * SPIN / (MU * RADIUS * MASS * G)  # [s]: the axle carries the weight, whose friction has the moment mu r m g
+# [s]: the axle carries the weight, whose friction has the moment mu r m g
+STOP = WHEEL * SPIN / (MU * RADIUS * MASS * G)
 
 
 def scene():
@@ -32,7 +34,8 @@ def scene():
 
 
 def acceleration(angle, rate):
-    """Of the pendulum: its pin's force, which bounds the friction, depends on the acceleration that friction changes."""
+    """Of the pendulum: its pin's force, which bounds the friction, depends on the acceleration that
+    friction changes."""
     about_pin, found = INERTIA + MASS * LENGTH**2, 0.0
     for _ in range(60):
         along = -LENGTH * rate**2 + G * np.sin(angle)
@@ -120,7 +123,8 @@ def test_what_friction_gives_is_certified():
 
 
 def test_runs_have_derivatives_by_friction_and_by_joints():
-    """Of the wheel's spin by mu in closed form; of the pendulum's angle by the place of its pin in differences."""
+    """Of the wheel's spin by mu in closed form; of the pendulum's angle by the place of its pin in
+    differences."""
     system, start = scene().build()
     (group,) = system.joints
 
@@ -142,7 +146,8 @@ def test_runs_have_derivatives_by_friction_and_by_joints():
 
 
 def test_a_motor_drives_with_what_it_has(tmp_path):
-    """A pendulum without weight reaches 3 rad/s after 1.5 s of 4.6 N m; then the motor has nothing to do."""
+    """A pendulum without weight reaches 3 rad/s after 1.5 s of 4.6 N m; then the motor has nothing
+    to do."""
     made = ist.Scene(dimension=2, gravity=(0, 0))
     wall = made.add_fixed(name="wall", shape=shapes.HalfPlane(normal=(0, 1), offset=-9))
     bob = made.add_body(name="bob", shape=shapes.Disc(0.1), mass=MASS, inertia=INERTIA, position=(LENGTH, 0))
@@ -194,8 +199,8 @@ RUBBING = ist.JointFriction(MU, radius=RADIUS)
 
 
 def in_space():
-    """A ball that spins about its centre, which a ball joint carries; and a pendulum that is released level and swings in a
-    plane aslant."""
+    """A ball that spins about its centre, which a ball joint carries; and a pendulum that is
+    released level and swings in a plane aslant."""
     made = ist.Scene()
     wall = made.add_fixed(name="wall", shape=shapes.HalfSpace(normal=(0, 0, 1), offset=-9))
     ball = made.add_body(name="ball", velocity=(0, 0, 0, *WHIRL), **BODY)
@@ -212,7 +217,8 @@ def whirling():
 
 
 def test_a_spin_about_any_axis_dies_when_the_closed_form_says(whirling):
-    """The joint carries the weight: the moment mu r m g is against the spin, whose direction it keeps."""
+    """The joint carries the weight: the moment mu r m g is against the spin, whose direction it
+    keeps."""
     (stop,) = [event for event in whirling.events if event.contact == "socket"]
     assert (stop.kind, stop.time) == ("sticks", pytest.approx(STOP, abs=1e-9))
     left = np.maximum(1 - whirling.time / STOP, 0)

@@ -1,4 +1,5 @@
-"""Limits of joints: met when quadrature says, at rest on them and off again, certified, and what is refused."""
+"""Limits of joints: met when quadrature says, at rest on them and off again, certified, and what is
+refused."""
 
 import dataclasses
 
@@ -13,7 +14,8 @@ import shapes
 from implicit_stepper.model import bodies
 from implicit_stepper.stepping.loop import certificates
 
-G, MASS, INERTIA, LOW = 9.81, 2.0, 0.3, -1.0  # a pendulum of 1 m, released level, and the angle [rad] of its limit
+# a pendulum of 1 m, released level, and the angle [rad] of its limit
+G, MASS, INERTIA, LOW = 9.81, 2.0, 0.3, -1.0
 
 
 def lifted(time, *_):

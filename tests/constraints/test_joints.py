@@ -1,4 +1,5 @@
-"""Joints: against elliptic functions, quadrature and each other; what they refuse; what their certificate sees."""
+"""Joints: against elliptic functions, quadrature and each other; what they refuse; what their
+certificate sees."""
 
 import dataclasses
 
@@ -36,7 +37,8 @@ def pendulum(joint=None, centre=None):
 
 
 def exact_position(time):
-    """Of the centre: sin(phi / 2) = k sn(K - w t), with phi from the lowest point, k = sin(45 degrees)."""
+    """Of the centre: sin(phi / 2) = k sn(K - w t), with phi from the lowest point, k = sin(45
+    degrees)."""
     w = np.sqrt(MASS * G * LENGTH / (INERTIA + MASS * LENGTH**2))
     k = np.sin(np.pi / 4)
     sn, _, _, _ = ellipj(ellipk(k**2) - w * np.asarray(time), k**2)
@@ -58,7 +60,8 @@ def test_a_pendulum_converges_at_the_order_of_the_scheme(stepper, h, order):
 def test_a_pendulum_with_chosen_steps_has_the_error_asked_for():
     run = ist.simulate(pendulum(), ist.RadauContact(), tol=1e-9, duration=1.6)
     assert np.max(np.linalg.norm(run.position[:, 0] - exact_position(run.time), axis=1)) <= 2e-9
-    # at the lowest point a joint carries weight and centripetal force; mean forces of steps are not those at their ends
+    # at the lowest point a joint carries weight and centripetal force; mean forces of steps are not
+    # those at their ends
     assert np.max(np.abs(run.joints.closure)) <= 1e-12
 
 
@@ -76,7 +79,8 @@ def test_a_constraint_of_ones_own_that_says_the_same_gives_the_same():
 
 
 def test_a_run_of_first_order_goes_on_from_its_end():
-    """Where positions hold at the ends of steps, velocities do to O(h) alone, and are no reason to refuse it."""
+    """Where positions hold at the ends of steps, velocities do to O(h) alone, and are no reason to
+    refuse it."""
     stepper, h = ist.GeometricallyImplicit(), 0.02
     whole, half = (ist.simulate(pendulum(), stepper, h=h, duration=duration) for duration in (1.0, 0.5))
     rest = ist.simulate(pendulum(), stepper, h=h, duration=0.5, start=half)
@@ -84,7 +88,8 @@ def test_a_run_of_first_order_goes_on_from_its_end():
 
 
 def test_a_constraint_of_the_clock_moves_bodies():
-    """The pivot's end goes along x as .1 sin t: the body that it carries goes with it, and the run is certified."""
+    """The pivot's end goes along x as .1 sin t: the body that it carries goes with it, and the run
+    is certified."""
 
     def g(pose_1, pose_2, time):
         return pose_2[0] - pose_1[0] - jax.numpy.stack([1.0 + 0.1 * time**2, 0.0, 0.0])
@@ -112,7 +117,8 @@ def block_on_a_hinge():
 
 
 def landing():
-    """The angle of the hinge at which the block lands, and when, by quadrature of the conservation of energy."""
+    """The angle of the hinge at which the block lands, and when, by quadrature of the conservation
+    of energy."""
 
     def height(angle):
         return HEIGHT - REACH * np.sin(angle) - np.hypot(AXES[0] * np.sin(angle), AXES[2] * np.cos(angle))
@@ -122,7 +128,8 @@ def landing():
         middle = (low + high) / 2
         low, high = (middle, high) if height(middle) > 0 else (low, middle)
     inertia = (AXES[0] ** 2 + AXES[2] ** 2) / 5 + REACH**2
-    # the substitution angle = s^2 takes the root out of the speed sqrt(2 g r sin(angle) / inertia) at the start
+    # the substitution angle = s^2 takes the root out of the speed sqrt(2 g r sin(angle) / inertia)
+    # at the start
     time, _ = quad(lambda s: 2 * s / np.sqrt(2 * G * REACH * np.sin(s * s) / inertia) if s else 0, 1e-300, np.sqrt(low))
     return low, time
 
@@ -147,7 +154,8 @@ def test_a_block_on_a_hinge_lands():
 
 
 def test_joints_of_the_library_hold_what_they_say():
-    """One body for each joint, thrown: the bodies stay in their joints, which leave as many rates free as they should."""
+    """One body for each joint, thrown: the bodies stay in their joints, which leave as many rates
+    free as they should."""
     axes = {"axis_1": (0, 0.6, 0.8), "axis_2": (0, 0.6, 0.8)}
     points = {"point_1": (0.1, 0, 0.2), "point_2": (-0.4, 0, 0.2)}
     kinds = {
@@ -209,7 +217,8 @@ def test_bodies_in_the_plane_have_joints_too():
 
 
 def test_redundant_joints_do_no_harm():
-    """A parallelogram of spatial hinges: five equations say what others say, the motion is that of the pendulum."""
+    """A parallelogram of spatial hinges: five equations say what others say, the motion is that of
+    the pendulum."""
     scene = ist.Scene()
     wall = scene.add_fixed(name="wall", shape=shapes.Ellipsoid((0.1, 0.1, 0.1)))
     light = {"shape": shapes.Ellipsoid((0.1, 0.1, 0.1)), "mass": 1e-3, "inertia": (1e-6, 1e-6, 1e-6)}
@@ -229,7 +238,8 @@ def test_redundant_joints_do_no_harm():
 
 
 def test_springs_motions_and_coordinates():
-    """A mass on a spring, a door with a spring and a damper in its hinge, and a wheel that is turned many times."""
+    """A mass on a spring, a door with a spring and a damper in its hinge, and a wheel that is
+    turned many times."""
     scene = ist.Scene(gravity=(0, 0, 0))
     wall = scene.add_fixed(name="wall", shape=shapes.Sphere(0.1))
     ball, mass = shapes.Sphere(0.3), 2.0

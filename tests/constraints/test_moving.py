@@ -1,4 +1,5 @@
-"""Bodies that move as they are told: a conveyor that takes a disc along, a plate that throws a ball, and what is refused."""
+"""Bodies that move as they are told: a conveyor that takes a disc along, a plate that throws a
+ball, and what is refused."""
 
 import jax.numpy as jnp
 import numpy as np

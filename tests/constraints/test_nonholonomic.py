@@ -1,4 +1,5 @@
-"""Constraints on velocities: a blade on an incline and a ball on a turntable against closed forms, and what is refused."""
+"""Constraints on velocities: a blade on an incline and a ball on a turntable against closed forms,
+and what is refused."""
 
 import dataclasses
 
@@ -24,7 +25,8 @@ def across(ground, skate, time):
 
 
 def skate(inclined=(DOWN, 0)):
-    """On an incline, seen from above: it turns, and begins without speed, pointing down the incline."""
+    """On an incline, seen from above: it turns, and begins without speed, pointing down the
+    incline."""
     made = ist.Scene(dimension=2, gravity=inclined)
     ice = made.add_fixed(name="ice", shape=shapes.Disc(0.01))
     body = made.add_body(name="skate", shape=shapes.Disc(0.1), mass=2.0, position=(0, 0), velocity=(0, 0, SPIN))

@@ -1,4 +1,5 @@
-"""Loads between two bodies: against the library's own spring and an integrator of its own, and what is refused."""
+"""Loads between two bodies: against the library's own spring and an integrator of its own, and what
+is refused."""
 
 import dataclasses
 

@@ -1,4 +1,5 @@
-"""Rebounds by Newton's law: a ball that bounces to rest, balls that exchange speeds, and what is refused."""
+"""Rebounds by Newton's law: a ball that bounces to rest, balls that exchange speeds, and what is
+refused."""
 
 import dataclasses
 
@@ -15,7 +16,8 @@ G, E = 9.81, 0.5
 
 @pytest.fixture(scope="module")
 def scene():
-    """A ball that falls 1 m; and beside it, without weight, one that runs into another of the same mass."""
+    """A ball that falls 1 m; and beside it, without weight, one that runs into another of the same
+    mass."""
     made = ist.Scene()
     floor = made.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     ball = {"shape": shapes.Sphere(0.1), "mass": 1.0}

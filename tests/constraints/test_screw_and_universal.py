@@ -13,7 +13,8 @@ G, MASS, INERTIA, LEAD = 9.81, 2.0, 0.01, 0.05
 
 @pytest.mark.parametrize("hand", [1, -1])
 def test_a_nut_falls_down_a_screw_as_one_mass(hand):
-    """(m + I (2 pi / lead)^2) x'' = -m g, of which implicit Euler has the sum of its steps; through whole turns."""
+    """(m + I (2 pi / lead)^2) x'' = -m g, of which implicit Euler has the sum of its steps; through
+    whole turns."""
     scene = ist.Scene()
     rod = scene.add_fixed(name="rod", shape=shapes.Sphere(0.01))
     nut = scene.add_body(name="nut", shape=shapes.Sphere(0.1), mass=MASS, inertia=(INERTIA,) * 3, position=(0, 0, 1))

@@ -1,4 +1,5 @@
-"""Static friction of its own: thresholds and times of breaking away against closed forms, and what it refuses."""
+"""Static friction of its own: thresholds and times of breaking away against closed forms, and what
+it refuses."""
 
 import dataclasses
 
@@ -19,7 +20,8 @@ STEEP = np.arctan(MU_S * (1 + np.array([-1e-9, 1e-9])))
 SPRING, BELT = 20.0, 0.1  # [N/m], [m/s]
 AXES = 0.2, 0.1  # [m]
 WHEEL, RADIUS, RAMP = 0.1, 0.1, 0.4  # [kg m^2], [m], [N m/s]
-BREAKS = MU_S * G / (SPRING * BELT), MU_S * RADIUS * G / RAMP  # [s], of the block on the belt and of the wheel
+# [s], of the block on the belt and of the wheel
+BREAKS = MU_S * G / (SPRING * BELT), MU_S * RADIUS * G / RAMP
 LAW = ist.FrictionEllipsoid(MU, mu_s=MU_S)
 
 
@@ -34,8 +36,9 @@ def belt(time):
 
 @pytest.fixture(scope="module")
 def scene():
-    """Two blocks on inclines just below and just above the limit; one that a belt pulls against a spring; and a wheel with a
-    growing torque on an axle that rubs. All of 1 kg; blocks do not turn, as their inertia is large."""
+    """Two blocks on inclines just below and just above the limit; one that a belt pulls against a
+    spring; and a wheel with a growing torque on an axle that rubs. All of 1 kg; blocks do not turn,
+    as their inertia is large."""
     made = ist.Scene(dimension=2, length_scale=0.1)
     block = {"shape": shapes.Disc(0.1), "mass": 1.0, "inertia": 1e12}
     for i, angle in enumerate(STEEP):
@@ -60,7 +63,8 @@ def run(scene):
 def test_a_block_moves_if_and_only_if_its_slope_is_steeper_than_mu_s(run):
     """To a part in 10^9, and then with mu."""
     below, above = (run.body(f"block {i}").velocity for i in (0, 1))
-    np.testing.assert_allclose(below[:, :2], 0, atol=1e-12)  # friction turns it by a torque over its large inertia
+    # friction turns it by a torque over its large inertia
+    np.testing.assert_allclose(below[:, :2], 0, atol=1e-12)
     speed = -above[:, :2] @ [np.cos(STEEP[1]), np.sin(STEEP[1])]
     np.testing.assert_allclose(speed, G * (np.sin(STEEP[1]) - MU * np.cos(STEEP[1])) * run.time, atol=1e-9)
     assert np.all(run.contacts.mu[:, 0] == MU_S)
@@ -68,8 +72,8 @@ def test_a_block_moves_if_and_only_if_its_slope_is_steeper_than_mu_s(run):
 
 
 def test_a_block_on_a_belt_sticks_and_slips(run):
-    """It breaks away as the spring pulls with mu_s m g, swings about where it pulls with mu m g, and sticks at the belt's
-    speed: half a swing and a bit later."""
+    """It breaks away as the spring pulls with mu_s m g, swings about where it pulls with mu m g,
+    and sticks at the belt's speed: half a swing and a bit later."""
     slips = run.contacts.sigma[:, 2] > 1e-9
     (first, *_), last = np.flatnonzero(slips), np.flatnonzero(slips)[-1]
     assert run.time[first] < BREAKS[0] <= run.time[first + 1]
@@ -93,8 +97,8 @@ def test_a_wheel_breaks_away_as_its_axle_says(run):
 
 
 def pulled(inertia=1e12, angle=0.0, velocity=(0, 0, 0)):
-    """An ellipse on the ground, or above it, that a spring pulls whose other end runs away; and the wheel. One structure, so
-    that its programs are compiled once."""
+    """An ellipse on the ground, or above it, that a spring pulls whose other end runs away; and the
+    wheel. One structure, so that its programs are compiled once."""
     made = ist.Scene(dimension=2, length_scale=0.1)
     floor = made.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
     a, b = AXES
@@ -114,8 +118,8 @@ def chosen():
 
 
 def test_chosen_steps_break_away_at_events(chosen):
-    """The axle and the body let go, the body sticks after half a swing and a bit, and lets go again after the end of the
-    spring has run on by twice its reach."""
+    """The axle and the body let go, the body sticks after half a swing and a bit, and lets go again
+    after the end of the spring has run on by twice its reach."""
     rate, reach = np.sqrt(SPRING), (MU_S - MU) * G / SPRING  # [1/s], [m]
     sticks = BREAKS[0] + (2 * np.pi - 2 * np.arctan(reach * rate / BELT)) / rate
     told = [("axle", "slips"), (0, "slips"), (0, "sticks"), (0, "slips")]
@@ -152,10 +156,12 @@ def test_chosen_steps_tell_their_coefficients(chosen):
 
 
 def test_what_comes_to_touch_without_slip_is_held_by_mu_s():
-    """The ellipse falls straight, tilted: what stops its lowest point needs a ratio of impulses between mu and mu_s."""
+    """The ellipse falls straight, tilted: what stops its lowest point needs a ratio of impulses
+    between mu and mu_s."""
     tilt, inertia, (a, b) = 0.3, 0.008, AXES
     height = np.hypot(a * np.sin(tilt), b * np.cos(tilt))
-    away = np.array([-(a**2 - b**2) * np.sin(tilt) * np.cos(tilt) / height, -height])  # of that point from the centre
+    # of that point from the centre
+    away = np.array([-(a**2 - b**2) * np.sin(tilt) * np.cos(tilt) / height, -height])
     spin = away[0] / (inertia + away @ away)  # about the point, which does not move
     velocity = spin * np.array([away[1], -away[0]])
     assert MU < abs(velocity[0]) / (1 + velocity[1]) < MU_S

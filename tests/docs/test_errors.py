@@ -45,7 +45,8 @@ def test_every_error_that_is_raised_is_on_the_page():
     assert named - ROWS.keys() == set()
     assert [ast.unparse(exc) for exc in calls if not exc.args and not exc.keywords] == []
     bare = {ast.unparse(exc) for exc in raised if isinstance(exc, ast.Name) and exc.id[0].isupper()}
-    assert bare <= {"KeyboardInterrupt"}  # which `simulate` makes an `Interrupted` or a `CheckpointError` of
+    # which `simulate` makes an `Interrupted` or a `CheckpointError` of
+    assert bare <= {"KeyboardInterrupt"}
 
 
 def test_every_way_in_which_a_step_ends_is_on_the_page():

@@ -105,19 +105,22 @@ def test_slider_crank():
     result = run("slider_crank")
     assert result["error"] <= 1e-12
     trajectory, drive = result["trajectory"], result["drive"]
-    # the work of the drive is what the energy of the three bodies gains: mean moments of steps by the angles turned
+    # the work of the drive is what the energy of the three bodies gains: mean moments of steps by
+    # the angles turned
     work = np.sum(trajectory.joint(drive).moment[:, 0] * np.diff(result["angle"]))
     assert work == pytest.approx(np.ptp(trajectory.energy().total[[0, -1]]), rel=2e-3)
     assert_picture("slider_crank")
 
 
 def test_pile():
-    """What fixed bodies gave, with the weight, is the momentum of all balls; no ball is in another or in a wall."""
+    """What fixed bodies gave, with the weight, is the momentum of all balls; no ball is in another
+    or in a wall."""
     result = run("pile")
     trajectory, contacts = result["trajectory"], result["trajectory"].contacts
     n, t = np.nan_to_num(contacts.normal), np.nan_to_num(contacts.tangent)
     friction = contacts.friction_impulse[..., :1] * t + contacts.friction_impulse[..., 1:2] * np.cross(n, t)
-    given = contacts.normal_impulse[..., None] * n + friction  # on the second body, which a fixed one is
+    # on the second body, which a fixed one is
+    given = contacts.normal_impulse[..., None] * n + friction
     fixed = [not second.startswith("ball") for _, second in trajectory.contact_names]
     total = trajectory.mass @ trajectory.velocity[-1, :, :3] + np.sum(given[:, fixed], axis=(0, 1))
     weight = np.sum(trajectory.mass) * 0.4 * np.array([0, 0, -9.81])
@@ -165,8 +168,10 @@ def test_own_shape():
     trajectory = run("own_shape")["trajectory"]
     assert trajectory.contacts.gap.min() >= -1e-12
     energy = trajectory.kinetic_energy() + 9.81 * trajectory.position[:, 0, 2]  # 1 kg
-    assert np.diff(energy).max() <= 1e-9  # inelastic impacts, friction and implicit Euler only lose energy
-    assert trajectory.position[-1, 0, 2] == pytest.approx(0.25, abs=1e-9)  # it lies flat on its z axis, a/2
+    # inelastic impacts, friction and implicit Euler only lose energy
+    assert np.diff(energy).max() <= 1e-9
+    # it lies flat on its z axis, a/2
+    assert trajectory.position[-1, 0, 2] == pytest.approx(0.25, abs=1e-9)
     assert np.abs(trajectory.velocity[-1]).max() <= 1e-9
 
 
@@ -186,7 +191,8 @@ def test_tumbling_box():
     trajectory, carrying = result["trajectory"], result["carrying"]
     assert np.diff(energy(trajectory)).max() <= 1e-9 * energy(trajectory)[0]
     assert np.abs(trajectory.velocity[-1]).max() <= 1e-12
-    assert min(abs(trajectory.position[-1, 0, 2] - half) for half in (0.5, 0.3, 0.2)) <= 1e-12  # on a face
+    # on a face
+    assert min(abs(trajectory.position[-1, 0, 2] - half) for half in (0.5, 0.3, 0.2)) <= 1e-12
     assert set(carrying.tolist()) == {0, 1, 2, 3}  # air, face, edge and corner
     assert_picture("tumbling_box")
 
@@ -215,7 +221,8 @@ def test_lens():
 def test_superquadric():
     trajectory = run("superquadric")["trajectory"]
     assert energy(trajectory).max() <= (1 + 1e-9) * energy(trajectory)[0]
-    assert np.diff(energy(trajectory)).max() <= 1e-5 * energy(trajectory)[0]  # while it rocks, the error of first order
+    # while it rocks, the error of first order
+    assert np.diff(energy(trajectory)).max() <= 1e-5 * energy(trajectory)[0]
     assert trajectory.certificate["energy"].max() == 0.0
     assert trajectory.contacts.gap.min() >= -1e-12
     assert np.any(trajectory.contacts.normal_impulse[:, 2] > 0)  # they meet
@@ -232,7 +239,8 @@ def test_parts_feeding():
     assert np.array_equal(again, faces[:20])  # the same for the same seed
     other, _ = result["run"](20, seed=1)
     assert not np.array_equal(other, faces[:20])
-    # parts balanced over a random direction through their centre would fall on faces by their solid angles, which add to 1
+    # parts balanced over a random direction through their centre would fall on faces by their solid
+    # angles, which add to 1
     assert result["solid_angle_shares"]().sum() == pytest.approx(1.0, abs=1e-12)
     assert_picture("parts_feeding")
 
@@ -247,5 +255,6 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": page.stem}
     for block in python_blocks(page):
-        exec(compile(block, str(page), "exec"), names)  # the blocks of a page share their names, as a reader expects
+        # the blocks of a page share their names, as a reader expects
+        exec(compile(block, str(page), "exec"), names)
     assert len(names) > 2

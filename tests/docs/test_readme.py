@@ -1,4 +1,5 @@
-"""README's numbers are those that benchmarks/readme_numbers.py measured, and what takes seconds is measured again here."""
+"""README's numbers are those that benchmarks/readme_numbers.py measured, and what takes seconds is
+measured again here."""
 
 import json
 import re
@@ -35,7 +36,8 @@ def test_every_number_in_the_tables_of_evidence_is_a_claim():
 
 
 def test_what_is_quick_to_measure_is_as_stored():
-    """Errors of the scheme to .1 %; what rounding makes of 0 to a factor of 5, as another processor rounds otherwise."""
+    """Errors of the scheme to .1 %; what rounding makes of 0 to a factor of 5, as another processor
+    rounds otherwise."""
     for name, value in readme_numbers.reproduction().items():
         if name in readme_numbers.ROUNDING:
             assert value <= 5 * NUMBERS[name], name

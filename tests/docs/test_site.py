@@ -1,4 +1,5 @@
-"""The pages as a site: links lead somewhere, and no page, example, benchmark or public name is missing."""
+"""The pages as a site: links lead somewhere, and no page, example, benchmark or public name is
+missing."""
 
 import re
 from pathlib import Path

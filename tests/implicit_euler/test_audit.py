@@ -1,5 +1,6 @@
-"""The auditor of benchmarks/mixed_battery.py and a motion in closed form: a box slides on a floor while a capsule that spins
-about its upright axis falls towards it. That passes, and no change of it does."""
+"""The auditor of benchmarks/mixed_battery.py and a motion in closed form: a box slides on a floor
+while a capsule that spins about its upright axis falls towards it. That passes, and no change of it
+does."""
 
 import sys
 from pathlib import Path
@@ -30,7 +31,8 @@ def world(mu=MU, offset=0.0, sizes=SIZES, direction=(1.0, 0.0, 0.0)):
 
 
 def motion(rubs=-1.0, gap=0.0):
-    """Friction `rubs` times mu p_n along x; a floor `gap` [m] below the box, so that records say it."""
+    """Friction `rubs` times mu p_n along x; a floor `gap` [m] below the box, so that records say
+    it."""
     steps = np.arange(STEPS + 1)
     velocity = np.zeros((STEPS + 1, 2, 6))
     velocity[:, 0, 0] = 1 + rubs * MU * G * H * steps
@@ -68,7 +70,8 @@ def caught(run, **changes):
 
 def test_what_is_right_passes_and_loses_energy():
     assert caught(motion()) == set()
-    assert caught(motion(), direction=(0.0, 0.05, 1.0)) == set()  # nearly along the normal: it orients nothing
+    # nearly along the normal: it orients nothing
+    assert caught(motion(), direction=(0.0, 0.05, 1.0)) == set()
     assert audit.gained(world(), motion()) == 0
 
 
@@ -77,8 +80,8 @@ FIELDS = ("normal_impulse", "friction_impulse", "gap", "point_1", "point_2", "no
 
 @pytest.mark.parametrize("name", ["time", "position", "orientation", "velocity", *FIELDS])
 def test_every_number_of_a_record_counts(name):
-    """Each entry of a step, changed by 1e-6 up and down, or to NaN. Free is only how the tangent of the isotropic contact
-    turns about its normal."""
+    """Each entry of a step, changed by 1e-6 up and down, or to NaN. Free is only how the tangent of
+    the isotropic contact turns about its normal."""
     for index in np.ndindex(np.shape(getattr(motion(), name, getattr(motion().contacts, name, None)))[1:]):
         if (name, *index) == ("tangent", 1, 1):
             continue
@@ -119,7 +122,8 @@ def test_shorter_steps_are_audited_at_their_end_alone():
     run.stats.substeps[2] = 2
     run.contacts.normal_impulse[2, 0] *= 1.1
     assert caught(run) == set()
-    run.contacts.gap[2, 0] += 1e-6  # the sum of impulses may be that of an instant at which they touched
+    # the sum of impulses may be that of an instant at which they touched
+    run.contacts.gap[2, 0] += 1e-6
     assert caught(run) == {"distance"}
     run.contacts.normal_impulse[2, 0] *= -1
     assert caught(run) == {"distance", "p_n _|_ gap"}
@@ -141,7 +145,8 @@ SOLIDS = {
 
 @pytest.mark.parametrize("name", SOLIDS)
 def test_support_functions_and_inequalities_are_of_the_same_body(name):
-    """max n.x over points of the surface, found by the inequality alone, is the support function from below."""
+    """max n.x over points of the surface, found by the inequality alone, is the support function
+    from below."""
     solid, rng = SOLIDS[name], np.random.default_rng(0)
     surface = rng.normal(size=(40000, 3))
     low, high = np.zeros(len(surface)), np.full(len(surface), 10.0)

@@ -1,4 +1,5 @@
-"""Central paths, and closest points found anew: against closed forms, and from memories that say nothing."""
+"""Central paths, and closest points found anew: against closed forms, and from memories that say
+nothing."""
 
 import dataclasses
 
@@ -19,7 +20,8 @@ STEPPER = ist.GeometricallyImplicit()
 
 @pytest.fixture(scope="module")
 def resting():
-    """A ball on a floor, .1 m from a wall, without friction: system, state and memory before a step."""
+    """A ball on a floor, .1 m from a wall, without friction: system, state and memory before a
+    step."""
     scene = ist.Scene()
     ball = scene.add_body(name="ball", shape=shapes.Sphere(0.5), mass=MASS, position=(0.6, 0, 0.5))
     for name, normal in (("floor", (0, 0, 1)), ("wall", (1, 0, 0))):
@@ -29,7 +31,8 @@ def resting():
 
 
 def _path(resting, kappa):
-    """A solve for points of the path, its seed at `kappa`, the problem and the units of its unknowns."""
+    """A solve for points of the path, its seed at `kappa`, the problem and the units of its
+    unknowns."""
     system, state, memory = resting
 
     def solve(z, kappa):
@@ -41,7 +44,8 @@ def _path(resting, kappa):
 
 @pytest.mark.parametrize("kappa", [1.0, 1e-3])
 def test_forces_at_a_distance_balance_the_weight(resting, kappa):
-    """Along z: p = m (v + g h) of the floor, p (h v) = kappa^2 in units of impulse and gap; the wall pushes along x."""
+    """Along z: p = m (v + g h) of the floor, p (h v) = kappa^2 in units of impulse and gap; the
+    wall pushes along x."""
     solve, z, problem, units = _path(resting, 1.0)
     found = solve(z, 1.0)
     for _ in range(5):  # each takes an iteration at least, below its tolerance too
@@ -55,7 +59,8 @@ def test_forces_at_a_distance_balance_the_weight(resting, kappa):
     # u (.1 + h u) = product / m
     away = (-0.1 + np.sqrt(0.01 + 4 * H * product / MASS)) / (2 * H)
     velocity = (found.z * units)[where.velocity[0, :3]]
-    np.testing.assert_allclose(velocity[jnp.array([0, 2])], [away, rise], rtol=1e-9, atol=1e-13)  # of g h = .1
+    # of g h = .1
+    np.testing.assert_allclose(velocity[jnp.array([0, 2])], [away, rise], rtol=1e-9, atol=1e-13)
     assert abs(velocity[1]) <= 1e-12
 
 

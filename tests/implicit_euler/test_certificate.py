@@ -27,7 +27,8 @@ H = 0.01
 
 @pytest.fixture(scope="module")
 def sliding_step():
-    """Example 3 after .5 s, when contact 0 slides and contact 1 sticks: end and contacts of a step, and its violations."""
+    """Example 3 after .5 s, when contact 0 slides and contact 1 sticks: end and contacts of a step,
+    and its violations."""
     _, _, *rest = stepped("one stage")
     return rest
 
@@ -41,7 +42,8 @@ def test_a_solved_step_is_certified(sliding_step):
     )
 
 
-# what is changed, by how much, and which equations must notice; the units of docs/model.md give the size to expect
+# what is changed, by how much, and which equations must notice; the units of docs/model.md give the
+# size to expect
 TAMPERED = [
     ("normal_impulse", 1e-6, {"momentum", "sigma zeta"}),
     ("normal_impulse", -1e-6, {"momentum", "cone"}),
@@ -76,8 +78,8 @@ def test_pulling_contacts_are_noticed(sliding_step):
 
 
 def box_and_ellipsoid():
-    """A box slides on its face with different friction along and across (1, 1, 0) of the floor; an ellipsoid flies over it,
-    and would meet no friction."""
+    """A box slides on its face with different friction along and across (1, 1, 0) of the floor; an
+    ellipsoid flies over it, and would meet no friction."""
     scene = ist.Scene()
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     box = scene.add_body(
@@ -112,8 +114,8 @@ def stepped(name):
 
 
 def last_step(build, stepper, steps):
-    """The system; the last step's start, end and contacts; and its largest violations by name, as a function of end and
-    contacts."""
+    """The system; the last step's start, end and contacts; and its largest violations by name, as a
+    function of end and contacts."""
     system, state = jax.tree.map(jnp.asarray, build().build())
     memory = begin(stepper, system, state)
     for done in pieces(stepper, system, state, memory, H, steps, 1e-10):
@@ -133,18 +135,20 @@ def last_step(build, stepper, steps):
 
 
 def test_every_number_of_a_record_is_bound(certified):
-    """Each entry of each field of the end state and of the contacts, changed by 1e-9 of the field or of its unit."""
+    """Each entry of each field of the end state and of the contacts, changed by 1e-9 of the field
+    or of its unit."""
     name, *step = certified
     assert unbound(*step) == FREE[name]
 
 
-# The gap at the end belongs to the next step; Montana's equations move the contacts of `Explicit`, from what its record
-# does not hold.
+# The gap at the end belongs to the next step; Montana's equations move the contacts of `Explicit`,
+# from what its record does not hold.
 LAGGED = {
     ist.ConeComplementarity(): {"gap"},
     ist.Linearized(): {"gap"},
     ist.Convex(): {"gap"},
-    ist.Explicit(): {"gap", "gap_start", "multipliers_1", "multipliers_2", "point_1", "point_2"},  # points along impulses
+    # points along impulses
+    ist.Explicit(): {"gap", "gap_start", "multipliers_1", "multipliers_2", "point_1", "point_2"},
 }
 
 
@@ -154,7 +158,8 @@ def test_every_number_of_a_comparators_record_is_bound(stepper):
 
 
 def unbound(system, _, after, contacts, violated):
-    """Fields with entries that may be changed by 1e-9 of the field, or of its unit, without a violation of 1e-10."""
+    """Fields with entries that may be changed by 1e-9 of the field, or of its unit, without a
+    violation of 1e-10."""
     speed, length = float(system.acceleration) * H, float(system.length)
     impulse = float(np.max(system.mass)) * speed
     units = dict.fromkeys(("velocity", "rates", "slip", "sigma"), speed) | {"time": H}
@@ -175,7 +180,8 @@ def unbound(system, _, after, contacts, violated):
 
 @pytest.mark.parametrize("step", [0, 2])
 def test_gaps_at_the_start_are_those_of_the_step_before(monkeypatch, step):
-    """Of each contact, changed by 1e-9 of the scene's length in what a run of steps of one stage records."""
+    """Of each contact, changed by 1e-9 of the scene's length in what a run of steps of one stage
+    records."""
     scene, stepper = box_and_ellipsoid(), ist.GeometricallyImplicit()
     length, found = float(scene.build()[0].length), fallback.advance
     run = ist.simulate(scene, stepper, h=H, duration=3 * H)
@@ -225,7 +231,8 @@ def with_all(contacts, **changes):
 
 
 def test_tangents_of_another_length_are_noticed(certified):
-    """Three times as long, with a third of p_t: the impulse is the same, and its bound three times as high."""
+    """Three times as long, with a third of p_t: the impulse is the same, and its bound three times
+    as high."""
     *_, after, contacts, violated = certified
     third = jnp.array([1 / 3, 1 / 3, 1.0])
     other = with_all(contacts, tangent=lambda c: 3 * c.tangent, friction_impulse=lambda c: third * c.friction_impulse)
@@ -298,7 +305,8 @@ QUATERNIONS = QUATERNIONS / np.linalg.norm(QUATERNIONS, axis=1, keepdims=True)
 
 @pytest.mark.parametrize("angle", [0.0, 1e-160, 1e-12, 1e-6, 1e-3, 0.1, np.pi, 3.5, 10.0, 1000.0])
 def test_the_second_writing_of_rotations_is_right(angle):
-    """Against scipy; and the rate of a rotation vector against the difference of two rotations a moment apart."""
+    """Against scipy; and the rate of a rotation vector against the difference of two rotations a
+    moment apart."""
     turn = angle * np.array([2.0, -1.0, 0.5]) / np.linalg.norm([2.0, -1.0, 0.5])
     start = Rotation.from_quat(np.roll(QUATERNIONS, -1, axis=1))
     turned = mechanics.turned(jnp.asarray(QUATERNIONS), jnp.asarray(turn))
@@ -315,7 +323,8 @@ def test_the_second_writing_of_rotations_is_right(angle):
 
 
 def test_the_second_writing_of_contacts_and_momenta_is_right():
-    """By NumPy's cross products: slips as velocities of points, wrenches as forces at them, momenta as R I R^T omega."""
+    """By NumPy's cross products: slips as velocities of points, wrenches as forces at them, momenta
+    as R I R^T omega."""
     rng = np.random.default_rng(0)
     n, t = np.linalg.qr(rng.normal(size=(3, 3)))[0][:2]
     points, centres, (v, omega), p = (
@@ -340,7 +349,8 @@ def test_the_second_writing_of_contacts_and_momenta_is_right():
 
 
 def test_a_wrong_lever_in_the_solver_is_noticed(monkeypatch):
-    """Impulses that act 1e-6 m beside the closest point, in the solver alone: its step is solved, but not certified."""
+    """Impulses that act 1e-6 m beside the closest point, in the solver alone: its step is solved,
+    but not certified."""
     right = contact.wrenches
 
     def beside(geometry, centre_1, centre_2, p_n, p_f):

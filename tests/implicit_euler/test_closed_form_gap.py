@@ -1,7 +1,8 @@
-"""Spheres written as ellipsoids, with their closest points inside the NCP, against the closed-form gap |x1 - x2| - r1 - r2.
+"""Spheres written as ellipsoids, with their closest points inside the NCP, against the closed-form
+gap |x1 - x2| - r1 - r2.
 
-The oracle is an implicit Euler step of example 3 written here from scratch for known contact modes (contact 1 slides,
-contact 2 sticks) and solved by scipy; it shares no line with the library.
+The oracle is an implicit Euler step of example 3 written here from scratch for known contact modes
+(contact 1 slides, contact 2 sticks) and solved by scipy; it shares no line with the library.
 """
 
 import numpy as np
@@ -17,7 +18,8 @@ MU, E, FORCE, INERTIA = 0.2, np.array([1.0, 1.0, 0.3]), np.array([1.0, 2.6, -9.8
 
 
 def contact(x, nu, i):
-    """Outward normal, a tangent basis, and slip (v_t, v_o, v_r) of the small sphere of radius 1 on sphere i."""
+    """Outward normal, a tangent basis, and slip (v_t, v_o, v_r) of the small sphere of radius 1 on
+    sphere i."""
     n = (x - CENTRES[i]) / np.linalg.norm(x - CENTRES[i])
     t = np.cross(n, [0.0, 1.0, 0.0])
     t /= np.linalg.norm(t)

@@ -1,4 +1,5 @@
-"""A fixed slice of benchmarks/drop_battery.py, whose whole run stands in docs/benchmarks.md, and its replay."""
+"""A fixed slice of benchmarks/drop_battery.py, whose whole run stands in docs/benchmarks.md, and
+its replay."""
 
 import dataclasses
 import sys

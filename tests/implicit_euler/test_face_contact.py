@@ -1,6 +1,8 @@
-"""Vertex, edge, line and face contact with one point per pair: the moment balance makes it the centre of pressure.
+"""Vertex, edge, line and face contact with one point per pair: the moment balance makes it the
+centre of pressure.
 
-Oracles are statics, rigid-body dynamics in closed form, and an independent integration of reduced equations of motion.
+Oracles are statics, rigid-body dynamics in closed form, and an independent integration of reduced
+equations of motion.
 """
 
 import numpy as np
@@ -31,7 +33,8 @@ def run(scene, *, h=0.01, duration=1.0):
 
 
 def push(force, height):
-    """Wrench about the centre of mass of a horizontal force [N] along x, `height` [m] above the floor."""
+    """Wrench about the centre of mass of a horizontal force [N] along x, `height` [m] above the
+    floor."""
     return (force, 0, 0, 0, force * (height - C), 0)
 
 
@@ -39,7 +42,8 @@ def about(axis, angle):
     return np.concatenate([[np.cos(angle / 2)], np.sin(angle / 2) * np.asarray(axis, float)])
 
 
-# --- statics -----------------------------------------------------------------------------------------
+# --- statics
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("force", "height"), [(1.0, 0.1), (2.5, 0.4), (2.5, 0.3), (-3.0, 0.35), (4.9, 0.0)])
@@ -47,22 +51,26 @@ def test_the_contact_point_is_the_centre_of_pressure(force, height):
     trajectory = run(box_on_floor(friction=0.6, wrench=push(force, height)), duration=0.3)
     np.testing.assert_allclose(trajectory.contacts.point_1[:, 0, 0], force * height / (MASS * G), rtol=0, atol=1e-9)
     np.testing.assert_allclose(trajectory.contacts.point_1[:, 0, 1], 0.0, rtol=0, atol=1e-9)
-    # The first step's residual of 1e-12 may leave 1e-10 m in the pressure's place, whose moment turns the box.
+    # The first step's residual of 1e-12 may leave 1e-10 m in the pressure's place, whose moment
+    # turns the box.
     assert np.abs(trajectory.velocity).max() <= 1e-10
     assert np.abs(trajectory.velocity[4:]).max() <= 1e-12
 
 
 @pytest.mark.parametrize("height", [0.4, 1.5])
 def test_the_box_tips_exactly_when_the_centre_of_pressure_leaves_the_face(height):
-    """About its edge it starts with (F z - m g a)/(I + m (a^2 + c^2)); below the limit it stays at rest."""
+    """About its edge it starts with (F z - m g a)/(I + m (a^2 + c^2)); below the limit it stays at
+    rest."""
     limit = MASS * G * A / height
     still = run(box_on_floor(friction=4.0, wrench=push(limit * (1 - 1e-6), height)), duration=0.2)
-    assert np.abs(still.velocity).max() <= 1e-9  # 1e-12 of the solver, and 1e-6 between the pressure and the edge
+    # 1e-12 of the solver, and 1e-6 between the pressure and the edge
+    assert np.abs(still.velocity).max() <= 1e-9
     assert still.contacts.point_1[-1, 0, 0] == pytest.approx(A * (1 - 1e-6), abs=1e-9)
     excess, h = 1e-3, 1e-3
     tipping = run(box_on_floor(friction=4.0, wrench=push(limit * (1 + excess), height)), h=h, duration=h)
     acceleration = excess * MASS * G * A / (INERTIA[1] + MASS * (A**2 + C**2))
-    assert tipping.velocity[1, 0, 4] == pytest.approx(acceleration * h, rel=1e-3)  # h later the arms have turned by 1e-6
+    # h later the arms have turned by 1e-6
+    assert tipping.velocity[1, 0, 4] == pytest.approx(acceleration * h, rel=1e-3)
 
 
 def test_rest_below_the_friction_limit_is_rest_for_ever():
@@ -107,12 +115,14 @@ def test_the_legs_of_a_table_share_its_weight_alike_and_always_the_same_way():
     trajectory, again = (run(four_legged_table(), duration=0.3) for _ in range(2))
     share = trajectory.mass[0] * G * 0.01 / 4
     np.testing.assert_allclose(trajectory.contacts.normal_impulse[:, :4], share, rtol=1e-9)
-    assert np.abs(trajectory.contacts.normal_impulse[:, 4]).max() <= 1e-12 * share  # the top touches nothing
+    # the top touches nothing
+    assert np.abs(trajectory.contacts.normal_impulse[:, 4]).max() <= 1e-12 * share
     assert np.array_equal(trajectory.contacts.normal_impulse, again.contacts.normal_impulse)
     assert trajectory.contact_names[0] == ("table[0]", "floor")
 
 
-# --- sliding and spinning --------------------------------------------------------------------------------
+# --- sliding and spinning
+# --------------------------------------------------------------------------------
 
 
 def test_a_sliding_box_stops_where_it_should_to_first_order():
@@ -137,18 +147,21 @@ def test_the_patch_resists_spinning_by_its_drilling_radius():
     np.testing.assert_allclose(trajectory.velocity[:, 0, 5], expected, rtol=0, atol=1e-10)
 
 
-# --- tipping, rocking, toppling --------------------------------------------------------------------------
+# --- tipping, rocking, toppling
+# --------------------------------------------------------------------------
 
 
 def tilted_on_edge(angle):
-    """A box on its edge x = a, z = -c, which lies at the origin, turned about y by `angle` from lying flat."""
+    """A box on its edge x = a, z = -c, which lies at the origin, turned about y by `angle` from
+    lying flat."""
     turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
     x, z = -turn @ np.array([A, -C])
     return {"quaternion": about((0, 1, 0), angle), "position": (x, 0, z)}
 
 
 def test_a_box_falls_over_its_edge_like_a_pendulum():
-    """phi'' = -m g d(height)/d(phi) / I_edge, integrated to 1e-12; the implicit Euler scheme is first order."""
+    """phi'' = -m g d(height)/d(phi) / I_edge, integrated to 1e-12; the implicit Euler scheme is
+    first order."""
     angle, duration = 1.0, 0.5
     edge = INERTIA[1] + MASS * (A**2 + C**2)
 
@@ -164,8 +177,10 @@ def test_a_box_falls_over_its_edge_like_a_pendulum():
         errors.append(abs(trajectory.velocity[-1, 0, 4] - exact))
         creep.append(np.abs(trajectory.contacts.point_1[:, 0, 0]).max())
         assert np.abs(trajectory.contacts.slip[:, 0]).max() <= 1e-9  # the edge sticks
-        np.testing.assert_allclose(trajectory.contacts.point_1[:, 0, 1], 0.0, rtol=0, atol=1e-9)  # its middle, by symmetry
-    # a point at rest at the end of a step has moved by h^2 omega^2 r/2 in it: first order over all steps
+        # its middle, by symmetry
+        np.testing.assert_allclose(trajectory.contacts.point_1[:, 0, 1], 0.0, rtol=0, atol=1e-9)
+    # a point at rest at the end of a step has moved by h^2 omega^2 r/2 in it: first order over all
+    # steps
     for values, largest in ((errors, 0.1), (creep, 1e-3)):
         assert values[0] <= largest
         assert 1.6 <= values[0] / values[1] <= 2.4
@@ -180,7 +195,8 @@ def test_a_rocking_box_loses_energy_at_every_landing_and_comes_to_rest_flat():
     assert np.abs(trajectory.velocity[-1]).max() <= 1e-12
 
 
-# --- cylinders ---------------------------------------------------------------------------------------------
+# --- cylinders
+# ---------------------------------------------------------------------------------------------
 
 
 def cylinder_on_floor(radius, half_height, *, friction=0.5, **body):
@@ -198,12 +214,14 @@ def test_a_cylinder_rolls_on_its_side_without_loss():
         trajectory.velocity, np.broadcast_to(trajectory.velocity[0], trajectory.velocity.shape), atol=1e-10
     )
     np.testing.assert_allclose(trajectory.contacts.normal_impulse, MASS * G * 0.01, rtol=1e-9)
-    np.testing.assert_allclose(trajectory.contacts.point_1[:, 0, 1], 0.0, rtol=0, atol=1e-9)  # middle of the line
+    # middle of the line
+    np.testing.assert_allclose(trajectory.contacts.point_1[:, 0, 1], 0.0, rtol=0, atol=1e-9)
 
 
 def test_a_thin_cylinder_rolls_on_its_rim_in_a_circle():
-    """Steady rolling of a disc of radius r and half height w: its axis e3 leans by theta, precession W about the vertical,
-    spin s about e3. The rim's lowest point is at rest, and Euler's equations fix s for given W and theta."""
+    """Steady rolling of a disc of radius r and half height w: its axis e3 leans by theta,
+    precession W about the vertical, spin s about e3. The rim's lowest point is at rest, and Euler's
+    equations fix s for given W and theta."""
     r, w, theta, precession = 0.4, 0.02, 1.1, 1.5
     light, axial = MASS * r**2 / 4, MASS * r**2 / 2
     to_contact = np.array([0.0, -r, -w])  # in e1 (horizontal), e2 (up the slope), e3
@@ -215,7 +233,8 @@ def test_a_thin_cylinder_rolls_on_its_rim_in_a_circle():
         return up, frame, omega, -np.cross(omega, to_contact)
 
     def unbalanced(spin):
-        """Torque of the contact's force, weight and centripetal, less the change of the angular momentum, along e1."""
+        """Torque of the contact's force, weight and centripetal, less the change of the angular
+        momentum, along e1."""
         up, frame, omega, velocity = motion(spin)
         force = MASS * np.cross(frame, velocity) + MASS * G * up
         return (np.cross(frame, np.array([light, light, axial]) * omega) - np.cross(to_contact, force))[0]
@@ -247,11 +266,13 @@ def rotation_matrix(q):
     return np.eye(3) + 2 * w * cross + 2 * cross @ cross
 
 
-# --- points and edges ----------------------------------------------------------------------------------
+# --- points and edges
+# ----------------------------------------------------------------------------------
 
 
 def test_edge_on_edge_has_the_normal_across_both():
-    """A box balanced with its edge along x across the upward edge along y of a fixed one: symmetric, so it stays."""
+    """A box balanced with its edge along x across the upward edge along y of a fixed one:
+    symmetric, so it stays."""
     size = shapes.Box((0.3, 0.3, 0.3))
     top = 0.3 * np.sqrt(2)
     scene = ist.Scene()
@@ -262,11 +283,13 @@ def test_edge_on_edge_has_the_normal_across_both():
     np.testing.assert_allclose(trajectory.contacts.normal[:, 0], np.broadcast_to([0, 0, 1], (20, 3)), rtol=0, atol=1e-9)
     np.testing.assert_allclose(trajectory.contacts.point_2[:, 0], 0.0, rtol=0, atol=1e-9)
     np.testing.assert_allclose(trajectory.contacts.normal_impulse, G * 0.001, rtol=1e-9)
-    assert np.all(np.sum(trajectory.contacts.multipliers_2[:, 0] > 1e-6, axis=1) == 2)  # both faces of the edge carry
+    # both faces of the edge carry
+    assert np.all(np.sum(trajectory.contacts.multipliers_2[:, 0] > 1e-6, axis=1) == 2)
 
 
 def test_vertex_on_face():
-    """A cube on its corner: three faces carry, the normal is the floor's, the point is the corner."""
+    """A cube on its corner: three faces carry, the normal is the floor's, the point is the
+    corner."""
     diagonal = np.array([1.0, 1.0, 1.0]) / np.sqrt(3)
     axis = np.cross(diagonal, [0, 0, 1])
     turn = about(axis / np.linalg.norm(axis), np.arccos(diagonal[2]))
@@ -280,11 +303,13 @@ def test_vertex_on_face():
     assert np.all(np.sum(trajectory.contacts.multipliers_1[:, 0] > 1e-6, axis=1) == 3)
 
 
-# --- the order of bodies and of parts does not matter ------------------------------------------------------
+# --- the order of bodies and of parts does not matter
+# ------------------------------------------------------
 
 
 def test_a_body_of_parts_moves_like_the_same_body_in_one():
-    """Two half boxes beside each other are one box: same mass, inertia and motion, as long as the motion is determined."""
+    """Two half boxes beside each other are one box: same mass, inertia and motion, as long as the
+    motion is determined."""
     half, upright = shapes.Box((A / 2, B, C)), (1, 0, 0, 0)
     start = {"position": (0, 0, 0.6), "quaternion": about((0.6, 0.8, 0), 0.7), "velocity": (0.5, 0, -1, 1, 2, 0)}
     whole = ist.Scene()
@@ -298,13 +323,15 @@ def test_a_body_of_parts_moves_like_the_same_body_in_one():
     one, two = run(whole, duration=0.3), run(parted, duration=0.3)
     np.testing.assert_allclose(two.mass, one.mass, rtol=1e-12)
     np.testing.assert_allclose(two.inertia, one.inertia, rtol=1e-12, atol=1e-12)
-    before = np.argmax(one.contacts.normal_impulse[:, 0] > 0) + 3  # the first corner to land, and a little more
+    # the first corner to land, and a little more
+    before = np.argmax(one.contacts.normal_impulse[:, 0] > 0) + 3
     np.testing.assert_allclose(two.position[:before], one.position[:before], rtol=0, atol=1e-9)
     np.testing.assert_allclose(two.velocity[:before], one.velocity[:before], rtol=0, atol=1e-8)
 
 
 def test_shapes_off_the_centre_of_mass_are_placed_by_their_own_coordinates():
-    """A wedge's coordinates are its user's; the state is that of the centre of mass, and it lies still on its base."""
+    """A wedge's coordinates are its user's; the state is that of the centre of mass, and it lies
+    still on its base."""
     wedge = shapes.Wedge(0.6, 0.4, 0.3)
     moments = wedge.moments()
     scene = ist.Scene()

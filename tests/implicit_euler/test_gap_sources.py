@@ -1,4 +1,5 @@
-"""One implicit step, three sources of its gap: unknowns of the problem, a closest-point solver, and formulas."""
+"""One implicit step, three sources of its gap: unknowns of the problem, a closest-point solver, and
+formulas."""
 
 import dataclasses
 
@@ -72,7 +73,8 @@ def falling(land):
 
 
 def test_landing_on_a_collision_takes_one_more_step_and_touches():
-    """Both parts of the cut step are implicit Euler steps: the fall to gap 0, by hand, then the impact."""
+    """Both parts of the cut step are implicit Euler steps: the fall to gap 0, by hand, then the
+    impact."""
     landed, fixed = falling(True), falling(False)
     assert landed.stats.substeps.sum() == len(landed) + 1
     assert np.all(fixed.stats.substeps == 1)
@@ -90,7 +92,8 @@ def test_landing_on_a_collision_takes_one_more_step_and_touches():
 
 
 def test_both_parts_of_a_cut_step_are_certified(tmp_path):
-    """What was right stays certified; a record changed in one of its parts does not, also when it was saved and loaded."""
+    """What was right stays certified; a record changed in one of its parts does not, also when it
+    was saved and loaded."""
     landed = falling(True)
     k = int(np.argmax(landed.stats.substeps == 2))
     landed.save(tmp_path / "landed.npz")

@@ -10,7 +10,8 @@ from implicit_stepper.implicit_euler import indeterminate, ncp
 
 @pytest.fixture(scope="module")
 def ball():
-    """A ball on a floor with mu = 2: the system, and the numbers of p_n and y_t among its unknowns."""
+    """A ball on a floor with mu = 2: the system, and the numbers of p_n and y_t among its
+    unknowns."""
     scene = ist.Scene()
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     ball = scene.add_body(name="ball", shape=shapes.Sphere(0.5), mass=1.0, position=(0, 0, 0.5))
@@ -21,8 +22,8 @@ def ball():
 
 
 def test_edges_are_where_contacts_still_press(ball):
-    """From p = 1 along dp = -1, dy = 1: |t| = mu (1 - t) at t = 2/3; the other root of the squares, t = 2, has p = -1, and
-    the cone has no edge there."""
+    """From p = 1 along dp = -1, dy = 1: |t| = mu (1 - t) at t = 2/3; the other root of the squares,
+    t = 2, has p = -1, and the cone has no edge there."""
     system, p_n, y_t = ball
     z, direction = np.zeros((2, system.unknown_count))
     z[p_n], direction[p_n], direction[y_t] = 1.0, -1.0, 1.0

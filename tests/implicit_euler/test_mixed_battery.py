@@ -1,4 +1,5 @@
-"""Scenes of benchmarks/mixed_battery.py, whose whole run stands in docs/benchmarks.md; see `test_audit` for its auditor."""
+"""Scenes of benchmarks/mixed_battery.py, whose whole run stands in docs/benchmarks.md; see
+`test_audit` for its auditor."""
 
 import itertools
 import json
@@ -41,7 +42,8 @@ def test_a_scene_that_is_stopped_is_lost(monkeypatch):
 
 
 def test_the_library_and_the_auditor_are_given_the_same_bodies():
-    """Inequalities of the library are negative where the auditor's is; those of a rounded shape are its core's."""
+    """Inequalities of the library are negative where the auditor's is; those of a rounded shape are
+    its core's."""
     points = np.random.default_rng(0).normal(size=(200, 3)) * 0.4
     for name, kind in mixed_scenes.KINDS.items():
         if name != "rounded box":

@@ -1,4 +1,5 @@
-"""First steps of bodies that spin and slide on a face, and of one that jams: contacts that stick where they press."""
+"""First steps of bodies that spin and slide on a face, and of one that jams: contacts that stick
+where they press."""
 
 import itertools
 import types
@@ -32,9 +33,9 @@ def on_the_floor(shape, velocity, e_r, e_o):
 @pytest.mark.parametrize("h", [0.01, 0.001])
 @pytest.mark.parametrize("name", BODIES)
 def test_a_spinning_body_pivots_where_it_does_not_slip(name, h):
-    """The body stays upright, so that friction f = -N p / c balances the moment of the pressure N at p, c below its centre.
-    With f it moves at v' = v + h f / m, and with that the point p has no slip, v' + w z x p = 0. In complex numbers for the
-    horizontal plane: p = v / (h g / c - i w)."""
+    """The body stays upright, so that friction f = -N p / c balances the moment of the pressure N
+    at p, c below its centre. With f it moves at v' = v + h f / m, and with that the point p has no
+    slip, v' + w z x p = 0. In complex numbers for the horizontal plane: p = v / (h g / c - i w)."""
     (shape, allowed), (v, w) = BODIES[name], ((0.6, 0.3), 10.0)
     run = ist.simulate(on_the_floor(shape, (*v, 0, 0, 0, w), 0.0, 0.7), STEPPER, h=h, duration=h)
     pivot = complex(*v) / (h * G / HEIGHT - 1j * w)
@@ -81,7 +82,8 @@ def test_a_rod_near_painleves_critical_friction_is_stopped_at_once(share):
     low, inverse = turned[np.argmin(turned[:, 1])], np.diag([1, 1, 3 / half**2])
     rows = np.array([[0, 1, low[0]], [1, 0, -low[1]]])
     delassus = rows @ inverse @ rows.T
-    mu = -share * delassus[0, 0] / delassus[0, 1]  # friction presses the end down as the force lifts it
+    # friction presses the end down as the force lifts it
+    mu = -share * delassus[0, 0] / delassus[0, 1]
     scene = ist.Scene(dimension=2)
     ground = scene.add_fixed(name="ground", shape=shapes.HalfPlane(normal=(0, 1)))
     rod = scene.add_body(
@@ -96,7 +98,8 @@ def test_a_rod_near_painleves_critical_friction_is_stopped_at_once(share):
 
 
 def test_the_rung_is_tried_in_space_and_in_the_plane():
-    """In space with the pivots, with and without drilling; in the plane, where nothing drills, without."""
+    """In space with the pivots, with and without drilling; in the plane, where nothing drills,
+    without."""
     spatial = on_the_floor(BODIES["box"][0], (0.6, 0.3, 0, 0, 0, 10.0), 1e-3, 0.7)
     planar = ist.Scene(dimension=2)
     ground = planar.add_fixed(name="ground", shape=shapes.HalfPlane(normal=(0, 1)))
@@ -109,8 +112,9 @@ def test_the_rung_is_tried_in_space_and_in_the_plane():
 
 
 def test_starts_that_stick_keep_spins_and_leave_what_does_not_press_and_pivots_are_near():
-    """A ball slides and spins on the floor, another falls far above it. Friction through its centre does not turn the first
-    about the vertical, and leaves 5/7 of its speed; the second flies as if alone. A slow spin has its pivot 600 m away."""
+    """A ball slides and spins on the floor, another falls far above it. Friction through its centre
+    does not turn the first about the vertical, and leaves 5/7 of its speed; the second flies as if
+    alone. A slow spin has its pivot 600 m away."""
     radius, mass, fast, slow, h = 0.1, 1.0, 10.0, 1e-3, 0.001
     scene = ist.Scene()
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))

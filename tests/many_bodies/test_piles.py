@@ -1,4 +1,5 @@
-"""Runs that find their pairs: against runs with all pairs declared, which another linear algebra solves."""
+"""Runs that find their pairs: against runs with all pairs declared, which another linear algebra
+solves."""
 
 import dataclasses
 import json
@@ -21,7 +22,8 @@ SPARSE = ist.GeometricallyImplicit(jacobian="sparse")
 
 
 def scene_of_balls_and_a_box():
-    """Three balls and a box that are thrown on a floor: balls meet each other and the floor, the box lands on an edge."""
+    """Three balls and a box that are thrown on a floor: balls meet each other and the floor, the
+    box lands on an edge."""
     scene = ist.Scene()
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1), offset=0.0))
     places = ((0, 0, 0.12), (0.19, 0.01, 0.3), (0.1, 0.05, 0.52))
@@ -100,7 +102,8 @@ def step(runs):
     return system, known, states[0], done, parts, problem.step
 
 
-FREE = {"gap_start", "multipliers_1", "multipliers_2", "tangent"}  # bound by the run, or of no effect on an inactive face
+# bound by the run, or of no effect on an inactive face
+FREE = {"gap_start", "multipliers_1", "multipliers_2", "tangent"}
 
 
 def test_the_certificate_sees_every_number_that_is_changed(step):
@@ -137,7 +140,8 @@ def test_pairs_that_may_touch_are_those_whose_balls_come_near(step):
     assert {tuple(pair) for pair in up} == {
         tuple(pair) for pair in near if "floor" not in {known.names[part] for part in pair}
     }
-    assert {tuple(pair) for pair in far} == {tuple(pair) for pair in near}  # all moved alike, the floor too
+    # all moved alike, the floor too
+    assert {tuple(pair) for pair in far} == {tuple(pair) for pair in near}
     rises = np.where([name == "floor" for name in known.names], 6.0, 0.0)
     reached = candidates.near(known, lifted.position, lifted.orientation, rises)
     assert {known.names[i] for i, _ in reached} | {known.names[j] for _, j in reached} == set(known.names)
@@ -151,8 +155,9 @@ def test_how_far_points_are_from_a_large_part_is_told_with_its_rounding():
 
 
 def test_bodies_that_are_hit_within_a_step_meet_others_that_they_were_not_near():
-    """A ball drives the next one on to a third, which is farther away than what either of these moves by itself. At the end
-    of the step all gaps are closed, so that v_1 - v_2 = .05 m / h, v_2 - v_3 = .04 m / h, and the sum is 5 m/s."""
+    """A ball drives the next one on to a third, which is farther away than what either of these
+    moves by itself. At the end of the step all gaps are closed, so that v_1 - v_2 = .05 m / h, v_2
+    - v_3 = .04 m / h, and the sum is 5 m/s."""
     scene, h = ist.Scene(gravity=(0, 0, 0), acceleration_scale=10.0), 0.03
     for name, x, speed in (("fast", -0.25, 5.0), ("near", 0.0, 0.0), ("far", 0.24, 0.0)):
         scene.add_body(name=name, shape=shapes.Sphere(0.1), density=500, position=(x, 0, 0), velocity=(speed, 0, 0, 0, 0, 0))
@@ -168,8 +173,8 @@ def test_bodies_that_are_hit_within_a_step_meet_others_that_they_were_not_near()
 
 
 def test_bodies_that_would_pass_through_each_other_take_shorter_steps():
-    """At 20 m/s the first ball could be behind the second at the end of a step, where no gap is negative. All three end with
-    the same speed, as impacts without rebound leave them."""
+    """At 20 m/s the first ball could be behind the second at the end of a step, where no gap is
+    negative. All three end with the same speed, as impacts without rebound leave them."""
     scene = ist.Scene(gravity=(0, 0, 0), acceleration_scale=10.0)
     for name, x, speed in (("fast", -0.25, 20.0), ("near", 0.0, 0.0), ("far", 0.3, 0.0)):
         scene.add_body(name=name, shape=shapes.Sphere(0.1), density=500, position=(x, 0, 0), velocity=(speed, 0, 0, 0, 0, 0))

@@ -1,4 +1,5 @@
-"""Rotations against scipy's, momentum against numpy, and a free body whose angular momentum is conserved exactly."""
+"""Rotations against scipy's, momentum against numpy, and a free body whose angular momentum is
+conserved exactly."""
 
 import jax
 import jax.numpy as jnp
@@ -39,8 +40,8 @@ def test_advance_is_the_exponential_map_applied_in_the_inertial_frame(angle):
 
 @pytest.mark.parametrize("angle", ANGLES)
 def test_angular_velocity_is_that_of_the_second_writing(angle):
-    """The series and the closed form agree with Rodrigues' parts along the axis and across it, to rounding of the angle, and
-    of (1 - cos(angle)) / angle beyond the series, from 3.2e-3 on."""
+    """The series and the closed form agree with Rodrigues' parts along the axis and across it, to
+    rounding of the angle, and of (1 - cos(angle)) / angle beyond the series, from 3.2e-3 on."""
     turn, rate = jnp.asarray(angle * AXIS), jnp.array([0.3, 0.7, -0.4])
     expected = certificate_mechanics.spin(turn, rate)
     atol = EPS * (8 + angle + 1 / max(angle, 3.2e-3))
@@ -49,7 +50,8 @@ def test_angular_velocity_is_that_of_the_second_writing(angle):
 
 @pytest.mark.parametrize("angle", [1e-3, 6.3e-3, 6.33e-3, 0.1, 0.19, 1.0, 3.5])
 def test_derivatives_of_advance_are_those_of_sine_and_cosine(angle):
-    """Along the axis, where the half angle is all that changes: to round-off on both sides of the series' end."""
+    """Along the axis, where the half angle is all that changes: to round-off on both sides of the
+    series' end."""
     identity = jnp.array([1.0, 0.0, 0.0, 0.0])
     _, slope = jax.jvp(lambda turn: rotation.advance(identity, turn), (jnp.asarray(angle * AXIS),), (jnp.asarray(AXIS),))
     expected = np.append(-np.sin(angle / 2) / 2, np.cos(angle / 2) / 2 * AXIS)
@@ -69,7 +71,8 @@ def test_planar_advance_adds_angles():
 
 @pytest.mark.parametrize("angle", ANGLES[:-3])
 def test_derivative_of_advance_matches_finite_differences(angle):
-    """Fourth-order differences of width 1e-3 of scipy's map: 1e-12 / 30 times fifth derivatives below 1, and eps / 1e-3."""
+    """Fourth-order differences of width 1e-3 of scipy's map: 1e-12 / 30 times fifth derivatives
+    below 1, and eps / 1e-3."""
     width, found = 1e-3, np.asarray(jax.jacfwd(rotation.advance, 1)(jnp.asarray(QUATERNION), jnp.asarray(angle * AXIS)))
 
     def turned(i, t):
@@ -85,7 +88,8 @@ def test_derivative_of_advance_matches_finite_differences(angle):
 
 
 def test_derivatives_of_advance_through_zero_are_exact():
-    """d/dturn of exp(turn) q at 0 is the product of half the unit vectors with q; the second is -|turn|^2 / 8 q."""
+    """d/dturn of exp(turn) q at 0 is the product of half the unit vectors with q; the second is
+    -|turn|^2 / 8 q."""
     first = jax.jacfwd(rotation.advance, 1)(jnp.asarray(QUATERNION), jnp.zeros(3))
     for i, e in enumerate(np.eye(3)):
         half = jnp.concatenate([jnp.zeros(1), e / 2])
@@ -163,7 +167,8 @@ def tumbling():
 
 def test_free_body_conserves_angular_momentum(tumbling):
     L = angular_momentum(tumbling)
-    # the solver's 1e-12 of m a h r, where a scene without loads has a = omega^2 r and r is the radius of gyration
+    # the solver's 1e-12 of m a h r, where a scene without loads has a = omega^2 r and r is the
+    # radius of gyration
     r, spin = np.sqrt(np.trace(tumbling.inertia[0]) / tumbling.mass[0]), np.linalg.norm(tumbling.velocity[0, 0, 3:])
     allowed = 1e-12 * tumbling.mass[0] * (spin**2 * r) * tumbling.h * r
     assert np.max(np.abs(np.diff(L, axis=0))) <= allowed
@@ -171,7 +176,8 @@ def test_free_body_conserves_angular_momentum(tumbling):
 
 
 def test_free_body_keeps_its_energy_within_what_its_momentum_allows(tumbling):
-    """L.I^-1 L / 2 lies between |L|^2 / (2 I_max) and |L|^2 / (2 I_min) in any orientation: nothing blows up."""
+    """L.I^-1 L / 2 lies between |L|^2 / (2 I_max) and |L|^2 / (2 I_min) in any orientation: nothing
+    blows up."""
     squared = np.sum(angular_momentum(tumbling)[0] ** 2)
     spin_energy = tumbling.kinetic_energy() - 2.0 * 5.0**2 / 2
     assert np.all(spin_energy >= squared / (2 * PRINCIPAL[2]) * (1 - 1e-9))
@@ -182,7 +188,8 @@ def test_free_body_keeps_its_energy_within_what_its_momentum_allows(tumbling):
 def test_spin_about_a_principal_axis_is_steady():
     R = scipy_rotation(QUATERNION).as_matrix()
     trajectory = spinning(PRINCIPAL, 60 * R[:, 2], steps=50)
-    # the axis of most inertia: what rounding adds cannot grow, and each of 50 steps may add the solver's tolerance
+    # the axis of most inertia: what rounding adds cannot grow, and each of 50 steps may add the
+    # solver's tolerance
     np.testing.assert_allclose(trajectory.velocity[:, 0, 3:], np.tile(60 * R[:, 2], (51, 1)), rtol=0, atol=60 * 50 * 1e-12)
     turned = scipy_rotation(trajectory.quaternion[-1, 0]) * scipy_rotation(QUATERNION).inv()
     expected = Rotation.from_rotvec(60 * R[:, 2] * 0.5)

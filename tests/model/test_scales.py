@@ -1,4 +1,5 @@
-"""Units of length, mass and time must not matter: in units that are powers of two, a run has the same digits."""
+"""Units of length, mass and time must not matter: in units that are powers of two, a run has the
+same digits."""
 
 import jax
 import numpy as np

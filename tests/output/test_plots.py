@@ -1,4 +1,5 @@
-"""Plots, the paper's figures and pictures: labels with units, the right data, and nothing changed outside."""
+"""Plots, the paper's figures and pictures: labels with units, the right data, and nothing changed
+outside."""
 
 import dataclasses
 
@@ -53,7 +54,8 @@ def trajectories():
 
 
 def assert_labelled(figure):
-    """Every axes has a label with a unit on each of its scales; the time of axes that share it is on the lowest."""
+    """Every axes has a label with a unit on each of its scales; the time of axes that share it is
+    on the lowest."""
     for axes in figure.axes:
         assert "[" in axes.get_ylabel(), figure
     assert any("[s]" in axes.get_xlabel() for axes in figure.axes)
@@ -84,7 +86,8 @@ def test_contact_forces(trajectories, case):
     mu = 0.2 if contacts.mu is None else contacts.mu[:, 0]  # as it was in the step
     np.testing.assert_allclose(forces[r"$\mu N$"], mu * contacts.normal_impulse[:, 0] / h, rtol=1e-14)
     tangential = np.linalg.norm(contacts.slip[:, 0, :2], axis=1)
-    np.testing.assert_array_equal(speeds["sliding speed"], np.append(tangential[:-3], np.zeros(3)))  # open at the end
+    # open at the end
+    np.testing.assert_array_equal(speeds["sliding speed"], np.append(tangential[:-3], np.zeros(3)))
     bare = curves(plots.contact_forces(trajectory).axes[0])
     expected = np.linalg.norm(contacts.friction_impulse[:, 0, :2], axis=1) / h
     np.testing.assert_array_equal(bare["tangential friction"], expected)
@@ -155,18 +158,21 @@ def test_camera_sees_what_it_should():
 
 def test_balls_cover_their_area_and_hide_what_is_behind():
     camera = Camera(0.3, 0.5, (-2.0, 2.0, -1.5, 1.5))
-    near = Ball(0.9 * camera.axes[2], 0.5, (1.0, 0.0, 0.0))  # before the other, on the line of sight
+    # before the other, on the line of sight
+    near = Ball(0.9 * camera.axes[2], 0.5, (1.0, 0.0, 0.0))
     far = Ball(np.zeros(3), 1.0, (0.0, 0.0, 1.0))
     one, other = (Raster(camera, 150).paint(a).paint(b).image() for a, b in ((near, far), (far, near)))
     np.testing.assert_array_equal(one, other)
     area = 16.0 * 0.75 / one[..., 0].size  # [m^2] of a pixel
-    perimeter = 2.0 * np.pi * 0.02  # [m^2] of the pixels, 0.02 m wide, that the edge of the unit disc cuts
+    # [m^2] of the pixels, 0.02 m wide, that the edge of the unit disc cuts
+    perimeter = 2.0 * np.pi * 0.02
     assert one[..., 3].sum() * area == pytest.approx(np.pi, abs=perimeter)
     assert (one[..., 0] > one[..., 2]).sum() * area == pytest.approx(np.pi / 4.0, abs=perimeter / 2.0)
 
 
 def test_octants_turn_with_the_body():
-    """Seen along z, a ball turned by 90 degrees about z has light and dark swapped; turned by 180 degrees, none."""
+    """Seen along z, a ball turned by 90 degrees about z has light and dark swapped; turned by 180
+    degrees, none."""
     camera = Camera(0.0, np.pi / 2.0, (-1.2, 1.2, -1.2, 1.2))
     half = np.sqrt(0.5)
     still, quarter, turned = (

@@ -1,4 +1,5 @@
-"""`trajectory.plot` and films: the right data, pictures that are not empty, and a saved run that knows its scene."""
+"""`trajectory.plot` and films: the right data, pictures that are not empty, and a saved run that
+knows its scene."""
 
 from pathlib import Path
 
@@ -96,7 +97,8 @@ def test_a_film_has_its_pictures(which, request, tmp_path):
         pictures = [np.asarray(picture.convert("RGB"), float) for picture in ImageSequence.Iterator(film)]
     assert len(pictures) == int(np.ceil(run.time[-1] * 5 - 1e-6)) + 1
     assert min(np.std(picture) for picture in pictures) > 10
-    blue = [np.mean((p[..., 2] > 90) & (p[..., 0] < 60)) for p in pictures]  # the body, in all of them
+    # the body, in all of them
+    blue = [np.mean((p[..., 2] > 90) & (p[..., 0] < 60)) for p in pictures]
     assert min(blue) > 0.01
     if which == "planar":  # it moves
         assert np.mean(np.abs(pictures[0] - pictures[-1]) > 60) > 0.005

@@ -1,4 +1,5 @@
-"""The page of a run: one file that asks nothing of a network, has the run's numbers, and a script that draws them."""
+"""The page of a run: one file that asks nothing of a network, has the run's numbers, and a script
+that draws them."""
 
 import argparse
 import dataclasses
@@ -112,14 +113,17 @@ def test_the_script_draws_the_run_and_moves_it(made):
         depths = [face["depth"] or np.inf for face in picture["faces"]]
         assert depths == sorted(depths, reverse=True)  # from back to front
     assert len(told["end"]["lines"]) == 1
-    assert told["end"]["lines"][0]["to"][1] < told["end"]["lines"][0]["from"][1]  # the floor pushes up
+    # the floor pushes up
+    assert told["end"]["lines"][0]["to"][1] < told["end"]["lines"][0]["from"][1]
 
 
 def test_joints_are_drawn_where_they_are(tmp_path):
-    """A rod from the stone to a point of the ball, which turns; in a page, and in a film's picture; and what it pulls."""
+    """A rod from the stone to a point of the ball, which turns; in a page, and in a film's picture;
+    and what it pulls."""
     run = thrown()
     none = np.zeros((len(run), 1, 1))
-    pull = np.tile([0.0, 0.03, 0.04, 0.0, 0.0, 0.0], (len(run), 1, 1))  # [N s] in steps of 10 ms: 5 N
+    # [N s] in steps of 10 ms: 5 N
+    pull = np.tile([0.0, 0.03, 0.04, 0.0, 0.0, 0.0], (len(run), 1, 1))
     joints = Joints(-pull, pull, none, none, none, none)
     run = dataclasses.replace(run, contacts=dataclasses.replace(run.contacts, joints=joints), joint_names=("rod",))
     scene = run.scene()

@@ -1,7 +1,8 @@
-"""The exact motions on a plane against Newton's and Euler's laws, the geometry of their bodies, and closed forms.
+"""The exact motions on a plane against Newton's and Euler's laws, the geometry of their bodies, and
+closed forms.
 
-The laws are checked on positions, quaternions, velocities and forces alone, by differences in time; the bodies by their
-inequalities, of which the module under test knows nothing.
+The laws are checked on positions, quaternions, velocities and forces alone, by differences in time;
+the bodies by their inequalities, of which the module under test knows nothing.
 """
 
 import dataclasses
@@ -20,7 +21,8 @@ MOTIONS = {
     "ellipsoid on ice": lambda: exact_rolling.wobbling_ellipsoid(rolls=False),
     "superquadric": exact_rolling.tumbling_superquadric,
 }
-BODIES = {"ellipsoid": ((0.5, 0.4, 0.3), 2.0), "superquadric": ((0.4, 0.35, 0.3), 4.0)}  # semi-axes [m], exponent
+# semi-axes [m], exponent
+BODIES = {"ellipsoid": ((0.5, 0.4, 0.3), 2.0), "superquadric": ((0.4, 0.35, 0.3), 4.0)}
 BALL = exact_rolling.Ball(radius=0.5, mu=0.3, position=(0.0, 0.0, 0.5), velocity=(0.0,) * 6)
 
 
@@ -72,7 +74,8 @@ def test_another_integrator_and_another_tolerance_agree(motion):
 
 
 def test_newton_and_euler_hold(motion):
-    """Differences of the positions and momenta; the mean of (x/a)^2 in a body is found by quadrature."""
+    """Differences of the positions and momenta; the mean of (x/a)^2 in a body is found by
+    quadrature."""
     name, solution = motion
     axes, p = BODIES[name]
     slices = lambda x, power: x**power * (1.0 - x**p) ** (2.0 / p)  # noqa: E731  (areas across x, up to a factor)
@@ -145,7 +148,8 @@ def test_a_ball_that_slides_at_first_rolls_at_five_sevenths():
 
 @pytest.mark.parametrize(("mu", "rolls_at_once"), [(0.3, False), (0.8, True), (0.0, False)])
 def test_a_ball_lands_without_a_bounce(mu, rolls_at_once):
-    """Its angular momentum about points of the plane stays, as does its spin about the normal; friction keeps its law."""
+    """Its angular momentum about points of the plane stays, as does its spin about the normal;
+    friction keeps its law."""
     thrown = dataclasses.replace(BALL, mu=mu, position=(0.0, 0.0, 1.0), velocity=(4.0, -2.0, 1.5, 2.0, -3.0, 5.0))
     motion = exact_rolling.land(thrown)
     before, after = motion.at([motion.lands - 1e-9])[1][0], motion.at([motion.lands])[1][0]

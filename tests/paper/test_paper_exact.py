@@ -1,7 +1,8 @@
 """The exact solutions against numbers derived separately, Newton's law and the friction law.
 
-Everything about example 3 is checked from its public positions, velocities and forces alone; the equations below are
-written without the contact frames and maps of the module. Source: the paper, section V.
+Everything about example 3 is checked from its public positions, velocities and forces alone; the
+equations below are written without the contact frames and maps of the module. Source: the paper,
+section V.
 """
 
 import itertools
@@ -27,7 +28,8 @@ def normals(states):
 
 
 def slips(states):
-    """Slip velocity (n, 2, 3) [m/s] of the sphere's points at -n, and spin (n, 2) [rad/s] about n."""
+    """Slip velocity (n, 2, 3) [m/s] of the sphere's points at -n, and spin (n, 2) [rad/s] about
+    n."""
     n, v, omega = normals(states), states.velocity[:, None, :3], states.velocity[:, None, 3:]
     return v + np.cross(omega, -n), np.sum(omega * n, axis=2)
 
@@ -53,8 +55,10 @@ def test_rolling_disc_rolls_for_ever():
     assert disc.position.shape == (50, 2)
     assert disc.velocity.shape == (50, 3)
     assert np.all(disc.kinetic_energy == 6.75)
-    np.testing.assert_allclose(disc.normal_force * 0.01, 0.0981, rtol=1e-15)  # impulse of a step of 0.01 s
-    np.testing.assert_array_equal(disc.velocity[:, 0] + disc.velocity[:, 2] * disc.position[:, 1], 0.0)  # no slip
+    # impulse of a step of 0.01 s
+    np.testing.assert_allclose(disc.normal_force * 0.01, 0.0981, rtol=1e-15)
+    # no slip
+    np.testing.assert_array_equal(disc.velocity[:, 0] + disc.velocity[:, 2] * disc.position[:, 1], 0.0)
     pose = lambda t: np.column_stack([exact.rolling_disc(t).position, exact.rolling_disc(t).angle])  # noqa: E731
     rate = derivative(pose, time, 0.1)
     close(rate, disc.velocity, 1e-11)
@@ -69,7 +73,8 @@ def test_spinning_sphere_stops_at_one_second():
     slope = derivative(lambda t: exact.spinning_sphere(t).spin, time, 0.01)
     close(INERTIA * slope, -sphere.torque, 1e-13)
     np.testing.assert_array_equal(exact.spinning_sphere([0.0, 1.0]).spin, [1.962, 0.0])
-    np.testing.assert_allclose(exact.spinning_sphere([0.98]).spin, 0.03924, rtol=1e-13)  # after 14 steps of 0.07 s
+    # after 14 steps of 0.07 s
+    np.testing.assert_allclose(exact.spinning_sphere([0.98]).spin, 0.03924, rtol=1e-13)
 
 
 def test_start_touches_both_spheres(solution):
@@ -78,11 +83,13 @@ def test_start_touches_both_spheres(solution):
 
 
 def test_forces_at_the_start_by_hand(solution):
-    """At rest the push along x can move the sphere along x only, rolling on sphere 2 with omega = n_2 x v.
+    """At rest the push along x can move the sphere along x only, rolling on sphere 2 with omega =
+    n_2 x v.
 
-    With g the angle between the normals, the slip at contact 1 per unit of v is (1 - cos g, sin g) (along x, spin). No
-    friction lies in the plane of the normals, so the normal forces balance the rest of the applied force there; and
-    the power of the motion is (m + I) a = 1 - mu N_1 |(1 - cos g, e_r sin g)|.
+    With g the angle between the normals, the slip at contact 1 per unit of v is (1 - cos g, sin g)
+    (along x, spin). No friction lies in the plane of the normals, so the normal forces balance the
+    rest of the applied force there; and the power of the motion is (m + I) a = 1 - mu N_1 |(1 - cos
+    g, e_r sin g)|.
     """
     start = solution.at([0.0])
     n = normals(start)[0]
@@ -127,7 +134,8 @@ def test_constraints_hold(solution):
 
 
 def test_flight_never_returns(solution):
-    """Both |x - c|^2 grow at the last opening, and so do their rates, for ever: v . a > 0 and only rises."""
+    """Both |x - c|^2 grow at the last opening, and so do their rates, for ever: v . a > 0 and only
+    rises."""
     last = solution.at([solution.events["contact 2 opens"]])
     arms, v = last.position[0] - CENTRES, last.velocity[0, :3]
     assert v @ FORCE > 0.0
@@ -154,7 +162,8 @@ def test_sliding_friction_is_on_the_ellipsoid_and_sticking_inside(solution):
 
 
 def test_newton_and_maximum_dissipation(solution):
-    """The rate of the velocity, less the applied force and the sliding contact 1, must be the wrench of contact 2."""
+    """The rate of the velocity, less the applied force and the sliding contact 1, must be the
+    wrench of contact 2."""
     slip, open_1, open_2 = solution.events.values()
     ends = [0.0, slip, open_1, open_2]
     time = np.concatenate([np.linspace(a + 0.03, b - 0.03, 30) for a, b in itertools.pairwise(ends)])
@@ -164,7 +173,8 @@ def test_newton_and_maximum_dissipation(solution):
     force, torque = rate[:, :3] - FORCE, INERTIA * rate[:, 3:]
 
     u, spin = slips(states)
-    per_slip = -MU * states.normal_force / np.hypot(np.linalg.norm(u, axis=2), E_R * spin)  # dissipation's maximum
+    # dissipation's maximum
+    per_slip = -MU * states.normal_force / np.hypot(np.linalg.norm(u, axis=2), E_R * spin)
     friction, drill = per_slip[:, :, None] * u, per_slip * E_R**2 * spin
     force_2 = force - states.normal_force[:, :1] * n1 - friction[:, 0]
     torque_2 = torque - np.cross(-n1, friction[:, 0]) - drill[:, :1] * n1
@@ -181,7 +191,8 @@ def test_newton_and_maximum_dissipation(solution):
 
 
 def test_energy_balance(solution):
-    """Kinetic energy = work of the applied force - integral of mu N |weighted slip|, by Gauss's rule in each phase."""
+    """Kinetic energy = work of the applied force - integral of mu N |weighted slip|, by Gauss's
+    rule in each phase."""
     nodes, weights = np.polynomial.legendre.leggauss(40)
     ends = [0.0, *solution.events.values(), 4.0]
     dissipated = 0.0
@@ -196,18 +207,21 @@ def test_energy_balance(solution):
 
 
 def test_slip_starts_with_the_square_of_time(solution):
-    """Friction and normal forces pass each event without a jump; so the slip of contact 2 starts as t^2, not t."""
+    """Friction and normal forces pass each event without a jump; so the slip of contact 2 starts as
+    t^2, not t."""
     for time in solution.events.values():
         before, after = solution.at([time - 1e-8]), solution.at([time + 1e-8])
         for field in ("normal_force", "friction_force", "friction_norm"):
             close(getattr(before, field), getattr(after, field), 2e-6)
     slip = solution.at(solution.events["contact 2 slips"] + 1e-3 * np.array([1.0, 2.0, 4.0])).slip_norm[:, 1]
     order, coarser = np.log2(slip[1:] / slip[:-1])  # 2 + O(t): the next term of the slip is t^3
-    close(2.0 * order - coarser, 2.0, 3.0 * (coarser - order) ** 2)  # and of its extrapolation, of the order t^2
+    # and of its extrapolation, of the order t^2
+    close(2.0 * order - coarser, 2.0, 3.0 * (coarser - order) ** 2)
 
 
 def test_first_moments_of_slip_are_resolved(solution, monkeypatch):
-    """The direction of the first slip is approximated for ONSET seconds, with an error of order ONSET^3: double it.
+    """The direction of the first slip is approximated for ONSET seconds, with an error of order
+    ONSET^3: double it.
 
     Forces are known less well there: a slip of 0.75 t^2 m/s is kept to 1e-13 m/s.
     """

@@ -1,4 +1,5 @@
-"""The three examples of Chakraborty et al. against exact answers: rolling disc, spinning sphere, sphere on two spheres."""
+"""The three examples of Chakraborty et al. against exact answers: rolling disc, spinning sphere,
+sphere on two spheres."""
 
 import numpy as np
 import pytest
@@ -38,7 +39,8 @@ def test_spinning_sphere_stops_as_computed_by_hand():
     assert np.abs(trajectory.velocity[15:, 0]).max() <= 1e-10
     torque = np.abs(trajectory.contacts.friction_impulse[:, 0, 2]) / h
     assert torque[:14] == pytest.approx(np.full(14, 0.7848), abs=1e-10)
-    assert torque[14] == pytest.approx(0.4 * 0.03924 / h, abs=1e-10)  # what stops the rest: .22423 N m
+    # what stops the rest: .22423 N m
+    assert torque[14] == pytest.approx(0.4 * 0.03924 / h, abs=1e-10)
     assert np.abs(torque[15:]).max() <= 1e-10
     assert np.abs(trajectory.contacts.friction_impulse[:, 0, :2]).max() <= 1e-10
 
@@ -77,7 +79,8 @@ def test_two_spheres_events_are_within_a_step(two_spheres):
 
 
 def test_two_spheres_error_is_that_of_the_scheme(two_spheres):
-    """The same NCP solved by PATH 5.2 was .0516 m off at t = 3 s for h = .01: the scheme's error, whoever solves it."""
+    """The same NCP solved by PATH 5.2 was .0516 m off at t = 3 s for h = .01: the scheme's error,
+    whoever solves it."""
     truth = exact.two_spheres().at(np.array([3.0])).position[0]
     assert np.linalg.norm(two_spheres[0.01].position[300, 0] - truth) == pytest.approx(0.0516, abs=5e-5)
 
@@ -86,7 +89,8 @@ def test_two_spheres_start_and_slide_on_the_cone(two_spheres):
     trajectory = two_spheres[0.0025]
     force = trajectory.contacts.normal_impulse / trajectory.h
     before, after = exact.two_spheres().at(np.array([0.0, trajectory.h])).normal_force
-    assert np.all(np.abs(force[0] - before) <= np.abs(after - before))  # the exact forces' change within that step
+    # the exact forces' change within that step
+    assert np.all(np.abs(force[0] - before) <= np.abs(after - before))
     for h, run in two_spheres.items():
         e = np.array([1.0, 1.0, 0.3])
         y = np.linalg.norm(run.contacts.friction_impulse / e, axis=-1)
@@ -111,11 +115,13 @@ def test_mean_iterations(two_spheres):
 
 def test_unknowns_are_the_papers():
     assert ncp.layout(scenes.two_spheres().build()[0]).size == 28
-    assert ncp.layout(scenes.disc().build()[0]).size == 10  # the paper's 9 and a2's second coordinate
+    # the paper's 9 and a2's second coordinate
+    assert ncp.layout(scenes.disc().build()[0]).size == 10
 
 
 def test_planar_disc_is_the_section_of_a_spatial_cylinder():
-    """A sliding, spinning disc in the plane and a cylinder (a lateral surface cut by two planes) in space."""
+    """A sliding, spinning disc in the plane and a cylinder (a lateral surface cut by two planes) in
+    space."""
     planar = ist.Scene(dimension=2, gravity=(0, -9.81))
     disc = planar.add_body(name="disc", shape=shapes.Disc(1.0), mass=1.0, position=(0, 1.3), velocity=(-3, 0, 1))
     line = planar.add_fixed(name="line", shape=shapes.HalfPlane(normal=(0, 1)))
@@ -145,4 +151,5 @@ def test_planar_disc_is_the_section_of_a_spatial_cylinder():
     assert np.abs(flat.position[:, 0] - solid.position[:, 0, :2]).max() <= 1e-9
     assert np.abs(flat.velocity[:, 0] - solid.velocity[:, 0][:, [0, 1, 5]]).max() <= 1e-9
     assert np.abs(flat.contacts.normal_impulse - solid.contacts.normal_impulse).max() <= 1e-9
-    assert flat.velocity[-1, 0, 0] + flat.velocity[-1, 0, 2] == pytest.approx(0, abs=1e-9)  # it ends up rolling
+    # it ends up rolling
+    assert flat.velocity[-1, 0, 0] + flat.velocity[-1, 0, 2] == pytest.approx(0, abs=1e-9)

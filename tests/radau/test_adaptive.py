@@ -1,5 +1,5 @@
-"""Chosen steps and fixed ones of RadauContact on scenes with closed forms and reduced equations: landing, sliding,
-rolling."""
+"""Chosen steps and fixed ones of RadauContact on scenes with closed forms and reduced equations:
+landing, sliding, rolling."""
 
 import dataclasses
 import functools
@@ -33,7 +33,8 @@ def test_ball_lands_slides_and_rolls_at_the_exact_times():
     position, velocity = landing.at(time)
     found = run.at(time)
     np.testing.assert_allclose(found.position.reshape(position.shape), position, atol=1e-9)
-    away = np.min(np.abs(time[:, None] - [event.time for event in run.events]), axis=1) > 1e-6  # velocities jump there
+    # velocities jump there
+    away = np.min(np.abs(time[:, None] - [event.time for event in run.events]), axis=1) > 1e-6
     np.testing.assert_allclose(found.velocity.reshape(velocity.shape)[away], velocity[away], atol=1e-9)
     assert run.counts["impacts"] >= 1
     # the impulse of the impact is in the contact's, so that momentum is kept over every step
@@ -53,7 +54,8 @@ def met_at_the_start():
 
 
 def test_a_run_that_begins_with_an_impact_keeps_it(tmp_path):
-    """The velocities before it, its impulse, an event, and an entry of the certificate; friction takes mu times as much."""
+    """The velocities before it, its impulse, an event, and an entry of the certificate; friction
+    takes mu times as much."""
     start, run = met_at_the_start()
     slip = np.array([3.0 - 0.25 * -4.0, 1.0 + 0.25 * 2.0])
     friction = -0.2 * 2.0 * slip / np.linalg.norm(slip)
@@ -81,7 +83,8 @@ def test_a_run_that_begins_with_an_impact_keeps_it(tmp_path):
     [
         ({"velocity": np.array([0, 0, 1e-3, 0, 0, 0.0])}, {"impact", "p_n _|_ f(a2)"}),
         ({"velocity": np.array([0, 1e-2, 0, 0, 0, 0.0])}, {"impact", "friction"}),
-        ({"velocity": np.array([0, 0, 1.0, 0, 0, 0.0]), "normal_impulse": 1.0}, {"p_n _|_ f(a2)"}),  # it rebounds
+        # it rebounds
+        ({"velocity": np.array([0, 0, 1.0, 0, 0, 0.0]), "normal_impulse": 1.0}, {"p_n _|_ f(a2)"}),
         ({"velocity": np.array([0, 0, -1.0, 0, 0, 0.0]), "normal_impulse": -1.0}, {"gap", "p_n _|_ f(a2)", "cone"}),
         ({"velocity": np.zeros(6), "position": np.array([1e-3, 0, 0])}, {"pose"}),
     ],
@@ -106,7 +109,8 @@ def test_an_impact_at_the_start_is_certified(wrong, names):
     [(1.5, 1.0, "p_n _|_ f(a2)"), (0.5, 0.5, "gap"), (1.0, 0.9, "friction"), (1.0, 1.1, "cone"), (1.0, -1.0, "dissipation")],
 )
 def test_an_impact_within_a_run_is_certified_by_all_laws(monkeypatch, normal, friction, law):
-    """Impulses that are a share of the right ones, with the velocities that they give: momentum is kept."""
+    """Impulses that are a share of the right ones, with the velocities that they give: momentum is
+    kept."""
     merge = impact_records.with_impacts
 
     def wrong(steps, hits):
@@ -118,7 +122,8 @@ def test_an_impact_within_a_run_is_certified_by_all_laws(monkeypatch, normal, fr
         )
         n, t = hit.contacts.normal[0], hit.contacts.tangent[0]
         rubbed = hit.contacts.friction_impulse[0] @ np.stack([t, np.cross(n, t), 0 * n])
-        more = (normal - 1) * hit.contacts.normal_impulse[0] * n + (friction - 1) * rubbed  # of 1 kg, .25 m above the ground
+        # of 1 kg, .25 m above the ground
+        more = (normal - 1) * hit.contacts.normal_impulse[0] * n + (friction - 1) * rubbed
         turned = np.cross([0.0, 0.0, -0.25], more) / 0.025
         state = dataclasses.replace(hit.state, velocity=hit.state.velocity + np.concatenate([more, turned]))
         return merge(steps, [(count, dataclasses.replace(hit, state=state, contacts=contacts)), *others])
@@ -140,8 +145,8 @@ def test_spinning_sphere_stops_exactly():
 
 
 def test_rolling_ellipsoid_has_order_five():
-    """Position, orientation and velocity, against the reduced equations of rolling without slip; velocities between steps
-    are of order four."""
+    """Position, orientation and velocity, against the reduced equations of rolling without slip;
+    velocities between steps are of order four."""
     motion = exact_rolling.wobbling_ellipsoid(1.0)
 
     def errors(found, states):
@@ -265,7 +270,8 @@ def test_what_newtons_method_says_is_of_its_root():
 
 
 def lost_energy(run):
-    """Between the ends of a run of one body, and what it is relative to: kinetic energy at the start, and m g .4 m."""
+    """Between the ends of a run of one body, and what it is relative to: kinetic energy at the
+    start, and m g .4 m."""
     speed, spin = run.velocity[:, 0, :3], run.velocity[:, 0, 3:]
     turned = np.array([np.asarray(world_inertia(run.inertia[0], q)) for q in run.orientation[[0, -1], 0]])
     kinetic = [0.5 * run.mass[0] * speed[i] @ speed[i] + 0.5 * spin[i] @ turned[i] @ spin[i] for i in (0, -1)]
@@ -274,7 +280,8 @@ def lost_energy(run):
 
 
 def test_energy_is_kept_as_asked():
-    """Rolling without slip keeps it: in 2 s less vanishes than is asked, and more where it is not."""
+    """Rolling without slip keeps it: in 2 s less vanishes than is asked, and more where it is
+    not."""
     loose, tight = (
         ist.simulate(scenes.wobbling_ellipsoid(), ist.RadauContact(), tol=ist.Tolerance(1e-8, energy=energy), duration=2.0)
         for energy in (None, 1e-11)
@@ -284,8 +291,8 @@ def test_energy_is_kept_as_asked():
 
 
 def test_energy_is_kept_in_long_runs():
-    """In the whole run, however long it is, less vanishes than ten times the tolerance; in 100 s twice that would, measured,
-    if nothing saw to it."""
+    """In the whole run, however long it is, less vanishes than ten times the tolerance; in 100 s
+    twice that would, measured, if nothing saw to it."""
     run = ist.simulate(scenes.wobbling_ellipsoid(), ist.RadauContact(), tol=1e-6, duration=100.0)
     free = ist.simulate(scenes.wobbling_ellipsoid(), ist.RadauContact(), tol=ist.Tolerance(1e-6, energy=0.1), duration=100.0)
     lost, whole = lost_energy(run)
@@ -293,7 +300,8 @@ def test_energy_is_kept_in_long_runs():
 
 
 def test_fast_spins_are_certified():
-    """A thin body tumbles freely, in steps in which the paper's scheme would lose energy: no bound for these."""
+    """A thin body tumbles freely, in steps in which the paper's scheme would lose energy: no bound
+    for these."""
     scene, spin = ist.Scene(gravity=(0, 0, 0), acceleration_scale=G), (20.0, 1.0, 1.0)
     body = shapes.Ellipsoid((0.6, 0.12, 0.03))
     scene.add_body(name="leaf", shape=body, density=1000.0, position=(0, 0, 0), velocity=(0, 0, 0, *spin))

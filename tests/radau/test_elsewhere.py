@@ -1,4 +1,5 @@
-"""Bodies that touch in edges and faces meet at other points of these than the closest ones, or do not."""
+"""Bodies that touch in edges and faces meet at other points of these than the closest ones, or do
+not."""
 
 import jax
 import numpy as np
@@ -12,12 +13,14 @@ from implicit_stepper.stepping import stepper
 
 
 def test_a_body_that_turns_into_the_ground_at_another_point_of_its_edge_meets_it():
-    """An edge that is parallel to the ground touches at any of its points. Turned about one that is not its end, the other
-    side goes down; about its lower end, rolled about the edge, or spun on it, nothing does."""
+    """An edge that is parallel to the ground touches at any of its points. Turned about one that is
+    not its end, the other side goes down; about its lower end, rolled about the edge, or spun on
+    it, nothing does."""
     half = np.array([0.12, 0.06, 0.035])
     slope = 0.4
     turn = (np.cos(slope / 2), 0.0, np.sin(slope / 2), 0.0)
-    down = half[0] * np.sin(slope) + half[2] * np.cos(slope)  # from the centre to the lower edge, across y
+    # from the centre to the lower edge, across y
+    down = half[0] * np.sin(slope) + half[2] * np.cos(slope)
     ahead = half[0] * np.cos(slope) - half[2] * np.sin(slope)
     scene = ist.Scene()
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
@@ -41,7 +44,8 @@ def test_a_body_that_turns_into_the_ground_at_another_point_of_its_edge_meets_it
 
 @pytest.mark.parametrize("compliance", [None, ist.Compliance(1e4)])
 def test_slight_approaches_and_compliant_bodies_do_not_meet_elsewhere(compliance):
-    """A plate that touches the ground moves on into it: a compliant one may, and so slowly any, by rounded gaps."""
+    """A plate that touches the ground moves on into it: a compliant one may, and so slowly any, by
+    rounded gaps."""
     scene = ist.Scene(dimension=2)
     floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
     square = shapes.Polygon([(-0.1, -0.1), (0.1, -0.1), (0.1, 0.1), (-0.1, 0.1)])

@@ -1,5 +1,5 @@
-"""Chosen steps where events crowd, jump or have no smooth motion beside them: closed forms, reduced equations, or a second
-method to compare with."""
+"""Chosen steps where events crowd, jump or have no smooth motion beside them: closed forms, reduced
+equations, or a second method to compare with."""
 
 import dataclasses
 
@@ -35,7 +35,8 @@ def on_a_floor(shape, **body):
 
 
 def test_impacts_that_halve_their_intervals_end():
-    """A disc slides down one wall of a wedge, up the other at half the speed, and so on for ever within a finite time."""
+    """A disc slides down one wall of a wedge, up the other at half the speed, and so on for ever
+    within a finite time."""
     slope, up, radius = np.pi / 6, 0.5, 0.1
     scene, bottom = ist.Scene(dimension=2, gravity=(0.0, -G)), np.array([0.0, radius / np.cos(slope)])
     walls = [
@@ -47,7 +48,8 @@ def test_impacts_that_halve_their_intervals_end():
     for wall in walls:
         scene.add_contact(wall, disc, friction=0.0)
     run = ist.simulate(scene, ist.RadauContact(), tol=1e-8, duration=1.5)
-    first = np.sqrt(2 * up / (G * np.sin(slope)))  # the speed halves at an impact: intervals 1, 1, 1/2, 1/4, ... of this
+    # the speed halves at an impact: intervals 1, 1, 1/2, 1/4, ... of this
+    first = np.sqrt(2 * up / (G * np.sin(slope)))
     impacts = first * (3 - 2.0 ** (1 - np.arange(8)))
     closes = np.array([event.time for event in run.events if event.kind == "closes"])
     np.testing.assert_allclose(closes[:8], impacts, rtol=0, atol=1e-8)
@@ -61,8 +63,8 @@ def test_impacts_that_halve_their_intervals_end():
     ("fall", "gravity"), [((2.0, 0.0, -1.0, 0.0, 0.0, 0.0), 0.0), ((20.0, 3.0, -1.0, 30.0, -50.0, 200.0), G)]
 )
 def test_an_oblique_impact_is_landed_on(fall, gravity):
-    """However fast the closest points slide past each other before it. Friction acts against the slip, mu times the normal
-    impulse as long as the ball does not come to roll."""
+    """However fast the closest points slide past each other before it. Friction acts against the
+    slip, mu times the normal impulse as long as the ball does not come to roll."""
     radius, mu, gap, inertia = 0.5, 0.5, 0.05, 0.1
     scene = ist.Scene(gravity=(0.0, 0.0, -gravity))
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
@@ -87,7 +89,8 @@ def test_an_oblique_impact_is_landed_on(fall, gravity):
 
 
 def test_a_rocking_block_follows_housner():
-    """Turning about its corners in turn; an impact multiplies the spin by 1 - 1.5 sin^2 of the block's slenderness."""
+    """Turning about its corners in turn; an impact multiplies the spin by 1 - 1.5 sin^2 of the
+    block's slenderness."""
     b, h, tilt = 0.1, 0.5, 0.05
     far, alpha = np.hypot(b, h), np.arctan2(b, h)
     place = far * np.array([np.cos(np.pi / 2 + alpha - tilt), np.sin(np.pi / 2 + alpha - tilt)])
@@ -98,7 +101,8 @@ def test_a_rocking_block_follows_housner():
     run = ist.simulate(scene, ist.RadauContact(), tol=1e-8, duration=0.9)
 
     def turning(_, y):
-        return [y[1], -0.75 * G / far * np.sin(alpha - y[0])]  # y[0] > 0: the angle about the corner on the ground
+        # y[0] > 0: the angle about the corner on the ground
+        return [y[1], -0.75 * G / far * np.sin(alpha - y[0])]
 
     def flat(_, y):
         return y[0]
@@ -119,7 +123,8 @@ def test_a_rocking_block_follows_housner():
 
 
 def test_sliding_and_spin_die_together():
-    """Of a ball: the speed u of its lowest point and its spin w about the normal, with the friction ellipsoid's law."""
+    """Of a ball: the speed u of its lowest point and its spin w about the normal, with the friction
+    ellipsoid's law."""
     mu, e_r, r, spin = 0.3, 0.2, 0.25, 8.0
     start, side = np.array([1.0, 0.5, 0.0]), np.array([2.0, 1.0, 0.0]) / np.sqrt(5)
     scene = on_a_floor(
@@ -128,7 +133,8 @@ def test_sliding_and_spin_die_together():
     )  # fmt: skip
     run = ist.simulate(scene, ist.RadauContact(), tol=1e-8, duration=0.5)
     u0, slide, turn = np.linalg.norm(start), 3.5 * mu * G, mu * G * e_r**2 / (0.4 * r**2)
-    # u' = - slide u / s and w' = - turn w / s with s^2 = u^2 + (e_r w)^2, hence u = u0 (w / spin)^(slide / turn)
+    # u' = - slide u / s and w' = - turn w / s with s^2 = u^2 + (e_r w)^2, hence u = u0 (w /
+    # spin)^(slide / turn)
 
     def speed(w):
         return u0 * (w / spin) ** (slide / turn)
@@ -150,12 +156,14 @@ def test_sliding_and_spin_die_together():
     np.testing.assert_allclose(found.position[:, 0], way[:, None] * side + (0, 0, r), atol=1e-7)
     np.testing.assert_allclose(found.velocity[:, 0, :3], (u0 - (u0 - u) / 3.5)[:, None] * side, atol=1e-6)
     np.testing.assert_allclose(found.velocity[:, 0, 5], w, atol=1e-5)
-    np.testing.assert_allclose(run.velocity[-1, 0, :3], 2.5 / 3.5 * u0 * side, atol=1e-7)  # it rolls
+    # it rolls
+    np.testing.assert_allclose(run.velocity[-1, 0, :3], 2.5 / 3.5 * u0 * side, atol=1e-7)
     assert abs(run.velocity[-1, 0, 5]) < 1e-7
 
 
 def test_painleves_rod_jams():
-    """Where no force keeps a sliding rod on the ground, an impact without collision stops its end."""
+    """Where no force keeps a sliding rod on the ground, an impact without collision stops its
+    end."""
     half, wide, angle, mu = 0.5, 0.005, np.pi / 4, 2.0
     corners = np.array([(-half, -wide), (half, -wide), (half, wide), (-half, wide)])
     turned = corners @ np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
@@ -166,7 +174,8 @@ def test_painleves_rod_jams():
     )  # fmt: skip
     normal, along = np.array([0, 1, low[0]]), np.array([1, 0, -low[1]])
     inverse = np.diag([1, 1, 3 / half**2])
-    assert normal @ inverse @ (normal + mu * along) < 0  # friction presses the end down more than the force lifts it
+    # friction presses the end down more than the force lifts it
+    assert normal @ inverse @ (normal + mu * along) < 0
     run = ist.simulate(scene, ist.RadauContact(), tol=1e-6, duration=0.3)
     rows = np.stack([normal, along])
     impulse = -np.linalg.solve(rows @ inverse @ rows.T, rows @ np.array([-1, 0, 0]))
@@ -197,10 +206,12 @@ def test_a_thrown_box_tumbles_and_comes_to_rest():
         assert np.max(np.diff(energy(run))) < 1e-9 * energy(run)[0]
         assert len(run) < 300
         np.testing.assert_allclose(run.velocity[-1], 0.0, atol=1e-6)
-    # impacts on edges and faces are of first order: the runs agree less well than 1e-6 after ten of them
+    # impacts on edges and faces are of first order: the runs agree less well than 1e-6 after ten of
+    # them
     np.testing.assert_allclose(coarse.position[-1], fine.position[-1], atol=1e-4)
-    # from the impact on a corner to the next one, the paper's scheme tends to the same path with h. (Of an impact within a
-    # step it makes two, with friction in two directions: from the box's start it has no limit.)
+    # from the impact on a corner to the next one, the paper's scheme tends to the same path with h.
+    # (Of an impact within a step it makes two, with friction in two directions: from the box's
+    # start it has no limit.)
     lands, until, errors = fine.events[0].time, 0.38, []
     assert fine.events[0].kind == "closes"
     before = fine.at(lands - 1e-10)
@@ -212,7 +223,8 @@ def test_a_thrown_box_tumbles_and_comes_to_rest():
 
 
 def test_a_margin_that_dips_below_zero_and_returns_is_not_landed_on_its_return():
-    """A wedge slides on an edge, near whose end the contact point turns back: an end that is passed twice within a step."""
+    """A wedge slides on an edge, near whose end the contact point turns back: an end that is passed
+    twice within a step."""
     rng = np.random.default_rng([2, 11])
     turn = rng.normal(size=4)
     velocity = np.concatenate([rng.uniform(-2, 2, 3), rng.uniform(-5, 5, 3)])
@@ -226,9 +238,10 @@ def test_a_margin_that_dips_below_zero_and_returns_is_not_landed_on_its_return()
 
 
 def rolling_between(centre, time):
-    """Positions on the two spheres of example 3 without torsion, from rest at `centre`: both contacts stick, so that the
-    force between them is not unique, but the motion is. The sphere turns about the line through its contacts, and its centre
-    circles about that of the large spheres."""
+    """Positions on the two spheres of example 3 without torsion, from rest at `centre`: both
+    contacts stick, so that the force between them is not unique, but the motion is. The sphere
+    turns about the line through its contacts, and its centre circles about that of the large
+    spheres."""
     touching = [(fixed - centre) / np.linalg.norm(fixed - centre) for fixed in (np.zeros(3), np.array([0, 11.4, 0]))]
     line = touching[1] - touching[0]
     arm = np.linalg.norm(np.cross(line, touching[0])) / np.linalg.norm(line)
@@ -249,8 +262,8 @@ def test_redundant_friction_does_not_chatter():
 
 
 def test_redundant_sticking_finds_the_edge_of_a_cone(monkeypatch):
-    """At the end of a step both contacts cannot quite stick; which one slips, the Jacobian does not say. A central path
-    finds one too, with luck."""
+    """At the end of a step both contacts cannot quite stick; which one slips, the Jacobian does not
+    say. A central path finds one too, with luck."""
     monkeypatch.setattr(ladder, "STARTS", ())
     stepper, errors = ist.GeometricallyImplicit(), []
     for h in (0.005, 0.0025):
@@ -262,8 +275,8 @@ def test_redundant_sticking_finds_the_edge_of_a_cone(monkeypatch):
 
 
 def test_a_brick_that_slides_off_a_table_is_followed_to_its_rest():
-    """Without drilling friction, over an edge, onto another, and onto a face. It begins to tip when the centre of pressure,
-    mu z before the centre of mass, reaches the edge."""
+    """Without drilling friction, over an edge, onto another, and onto a face. It begins to tip when
+    the centre of pressure, mu z before the centre of mass, reaches the edge."""
     speed, mu, way, height = 1.9, 0.3, 0.5, 0.035
     scene = ist.Scene()
     table = scene.add_fixed(name="table", shape=shapes.Box((0.5, 0.5, 0.05)), position=(-0.5, 0, -0.05))
@@ -276,7 +289,8 @@ def test_a_brick_that_slides_off_a_table_is_followed_to_its_rest():
     for tol in (1e-4, 1e-5, 1e-6):
         run = ist.simulate(scene, ist.RadauContact(), tol=tol, duration=1.5)
         assert abs(run.events[0].time - tips) < tol
-        # in flight the brick's edges are parallel to the table's but for rounding, as they are below
+        # in flight the brick's edges are parallel to the table's but for rounding, as they are
+        # below
         assert run.counts["one-stage steps"] < 20
         assert len(run) < 200
         np.testing.assert_allclose(run.position[-1, 0, 2], height - 0.75, atol=1e-9)
@@ -289,15 +303,17 @@ LYING, ROUND = 0.3, 0.2  # [m]: half length and radius of a capsule that lies on
 
 
 def pivoting(until, late):
-    """Position (x, y) and angle of a capsule that lies, slides and spins, and its velocity (along, across, spin, roll), by
-    equations of its own: its centre of pressure s, which keeps it level, and friction there, which is `late` [s] to turn."""
+    """Position (x, y) and angle of a capsule that lies, slides and spins, and its velocity (along,
+    across, spin, roll), by equations of its own: its centre of pressure s, which keeps it level,
+    and friction there, which is `late` [s] to turn."""
     barrel, caps = 2 * np.pi * ROUND**2 * LYING, 4 / 3 * np.pi * ROUND**3
     m, about = barrel + caps, barrel * ROUND**2 / 2 + caps * 0.4 * ROUND**2
     across = barrel * (ROUND**2 / 4 + LYING**2 / 3) + caps * (0.4 * ROUND**2 + LYING**2 + 0.75 * LYING * ROUND)
 
     def motion(_, z):
         _, _, turn, along, side, spin, roll, *y = z
-        s = -ROUND * y[0] - about * roll * spin / (m * G)  # friction y along and across, in the weight
+        # friction y along and across, in the weight
+        s = -ROUND * y[0] - about * roll * spin / (m * G)
         slip = np.array([along, side + spin * s + ROUND * roll])
         wanted = -0.3 * slip / np.sqrt(slip @ slip + late**2)
         c, d = np.cos(turn), np.sin(turn)
@@ -321,8 +337,9 @@ def lying_capsule():
 
 
 def test_a_line_that_pivots_turns_its_friction_at_once_and_goes_on():
-    """Without drilling friction: its friction acts at one point, whose slip depends on where that is, and that on friction.
-    Twice until .45 s the direction of friction ends, and the next one is on another side of the line."""
+    """Without drilling friction: its friction acts at one point, whose slip depends on where that
+    is, and that on friction. Twice until .45 s the direction of friction ends, and the next one is
+    on another side of the line."""
     run = ist.simulate(lying_capsule(), ist.RadauContact(), tol=1e-6, duration=0.45)
     assert run.counts["one-stage steps"] == 0
     assert len(run) < 200
@@ -331,9 +348,11 @@ def test_a_line_that_pivots_turns_its_friction_at_once_and_goes_on():
     np.testing.assert_allclose(run.position[-1, 0], (x, y, ROUND), rtol=0, atol=2e-5)
     found = run.velocity[-1, 0]
     speeds = axis @ found[:3], across @ found[:3], found[5], axis @ found[3:]
-    np.testing.assert_allclose(speeds, velocity, rtol=0, atol=2e-2)  # those of the reference lag behind its turns
-    # it stays level, and does not turn about the horizontal axis across it, but for what the first steps after an event,
-    # which do not know yet that it lies, leave by the third power of their length
+    # those of the reference lag behind its turns
+    np.testing.assert_allclose(speeds, velocity, rtol=0, atol=2e-2)
+    # it stays level, and does not turn about the horizontal axis across it, but for what the first
+    # steps after an event, which do not know yet that it lies, leave by the third power of their
+    # length
     w, qx, qy, qz = run.orientation[1:, 0].T
     level = np.stack([-2 * (qy * qz - w * qx), 2 * (qx * qz + w * qy)], axis=1)
     tilting = np.sum(run.velocity[1:, 0, 3:5] * level, axis=1)[np.diff(run.time) > 1e-3]
@@ -344,7 +363,8 @@ def test_a_line_that_pivots_turns_its_friction_at_once_and_goes_on():
 
 
 def test_torques_of_tilts_act_across_lines_that_stay_on_the_ground_alone():
-    """A step's certificate tells others: along the line, and those of a body that turns about the axis across it."""
+    """A step's certificate tells others: along the line, and those of a body that turns about the
+    axis across it."""
     scene = lying_capsule()
     run = ist.simulate(scene, ist.RadauContact(), tol=1e-6, duration=0.02)
     (system, _), step = scene.build(), len(run) - 1
@@ -372,12 +392,14 @@ def test_torques_of_tilts_act_across_lines_that_stay_on_the_ground_alone():
 
 
 def test_the_next_direction_of_friction_is_the_one_that_it_turns_to():
-    """A line with slip (v, a + k cos b) at friction in the direction b: v tan b = a + k cos b. Where two of its roots meet,
-    friction turns past the one that it is turned away from."""
+    """A line with slip (v, a + k cos b) at friction in the direction b: v tan b = a + k cos b.
+    Where two of its roots meet, friction turns past the one that it is turned away from."""
     radius, spin, p, mu = 0.2, 6.0, 1000.0, 0.3
     k, v = spin * radius * mu, -0.03
     gives = np.zeros((3, 3))
-    gives[2, 0] = radius  # the moment that the centre of pressure takes over, as friction along the line is below the axis
+    # the moment that the centre of pressure takes over, as friction along the line is below the
+    # axis
+    gives[2, 0] = radius
 
     def off(angle, a):
         return v * np.sin(angle) - (a + k * np.cos(angle)) * np.cos(angle)
@@ -418,7 +440,8 @@ def test_what_rests_but_for_rounding_meets_nothing(speed, meets):
 
 
 def test_the_ladder_is_climbed_after_warm_starts_of_other_sizes(monkeypatch):
-    """A pivoting body's step may take seconds of the ladder where one of another length is solved from its warm start."""
+    """A pivoting body's step may take seconds of the ladder where one of another length is solved
+    from its warm start."""
     scene = on_a_floor(shapes.Sphere(0.1), density=1e3, position=(0, 0, 0.1), friction=0.5)
     system, state = scene.build()
     stepper = ist.GeometricallyImplicit()

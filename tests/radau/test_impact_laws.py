@@ -1,4 +1,5 @@
-"""Laws of impact: a cradle by both choices, Poisson's law against an enumeration of its modes, and energy."""
+"""Laws of impact: a cradle by both choices, Poisson's law against an enumeration of its modes, and
+energy."""
 
 import dataclasses
 import functools
@@ -41,7 +42,8 @@ def collide(system, start, closest, velocities, sequential):
 
 
 def impacts(system, start, velocities, sequential=False):
-    """From `start` with velocities (n, nb, w): the states before and the impacts, which are all solved."""
+    """From `start` with velocities (n, nb, w): the states before and the impacts, which are all
+    solved."""
     before, hit = collide(system, start, tuple(closest_points(system, start)), np.asarray(velocities, float), sequential)
     assert np.all(hit.converged)
     return before, hit
@@ -74,7 +76,8 @@ def test_a_cradle_passes_on_as_many_balls_as_come_one_after_another():
 def test_a_sequence_begins_with_the_fastest_again_and_again():
     """Of unequal balls, whose order matters: against the impacts of pairs, one by one."""
     rng = np.random.default_rng(0)
-    masses, speeds = rng.uniform(0.5, 2, BALLS), -np.sort(-rng.normal(size=(4, BALLS)))  # all approach at once
+    # all approach at once
+    masses, speeds = rng.uniform(0.5, 2, BALLS), -np.sort(-rng.normal(size=(4, BALLS)))
     system, start = row(ist.Newton(1.0), masses)
     _, hit = impacts(system, start, [along(v) for v in speeds], sequential=True)
     for v, after in zip(speeds, hit.state.velocity[..., 0], strict=True):
@@ -121,7 +124,8 @@ def test_all_at_once_share_what_the_first_brings(law):
     system, start = row(law(1.0), np.ones(3))
     slight = 1e-7  # [m/s]: less than 1e-6 sqrt(g L), without rebound
     speeds = [[1, 0, 0], [1, 1, 0], [slight, 0, 0], [0, 0, -slight]]
-    _, hit = impacts(system, start, 10 * [along(v) for v in speeds])  # as many as below: one program
+    # as many as below: one program
+    _, hit = impacts(system, start, 10 * [along(v) for v in speeds])
     exact = np.array(10 * [[-1, 2, 2], [1, 1, 4], 3 * [slight], 3 * [-slight]]) / 3
     np.testing.assert_allclose(hit.state.velocity[..., 0], exact, rtol=0, atol=1e-12)
 
@@ -177,7 +181,8 @@ ROWS = np.array([[0.0, 1.0, LOWEST[0]], [1.0, 0.0, -LOWEST[1]]])
 
 
 def rubbing(v, least):
-    """Impulses (p_n, p_t) of one contact with friction, from all of its modes: (p_n - least) _|_ v_n+, stick or slip."""
+    """Impulses (p_n, p_t) of one contact with friction, from all of its modes: (p_n - least) _|_
+    v_n+, stick or slip."""
     N, u = ROWS @ (ROWS.T / MASSES[:, None]), ROWS @ v
     for presses in (True, False):
         for side in (0, 1, -1):
@@ -242,8 +247,8 @@ def test_a_scene_file_has_both_laws(tmp_path):
 
 
 def test_an_impact_is_where_the_step_before_it_has_its_closest_points():
-    """On a flat spot these are far less certain than their equations: another iteration moves them by more than a
-    certificate allows. Points that are no root are found anew."""
+    """On a flat spot these are far less certain than their equations: another iteration moves them
+    by more than a certificate allows. Points that are no root are found anew."""
     scene = ist.Scene()
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     pillow = shapes.Superquadric((0.3, 0.2, 0.2), epsilon=(0.5, 0.5))

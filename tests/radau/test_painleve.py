@@ -18,7 +18,8 @@ TURN = np.arctan(2.0)  # of the rod from level
 
 
 def begins(dimension, mu):
-    """The events "wedges" of a uniform rod, on a round foot, that is dragged with its centre behind its end."""
+    """The events "wedges" of a uniform rod, on a round foot, that is dragged with its centre behind
+    its end."""
     about = 1.0 * HALF**2 / 3
     made = ist.Scene(dimension=dimension)
     up = (0, 1) if dimension == 2 else (0, 0, 1)
@@ -47,7 +48,8 @@ def begins(dimension, mu):
 
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_the_region_begins_where_friction_presses_more_than_the_force_lifts(dimension):
-    """1 / m + x (x - mu y) / I < 0, with the foot at (-x, -y) from the centre; without a foot mu is 4/3 at the least."""
+    """1 / m + x (x - mu y) / I < 0, with the foot at (-x, -y) from the centre; without a foot mu is
+    4/3 at the least."""
     x, y, about = HALF * np.cos(TURN), HALF * np.sin(TURN) + FOOT, HALF**2 / 3
     critical = (about + x**2) / (x * y)
     assert critical == pytest.approx(4 / 3 * HALF * np.sin(TURN) / y)

@@ -1,5 +1,5 @@
-"""RadauContact on example 3 against its event-driven integration: orders, gaps, chosen steps, events, what lies between
-steps."""
+"""RadauContact on example 3 against its event-driven integration: orders, gaps, chosen steps,
+events, what lies between steps."""
 
 import dataclasses
 import functools
@@ -49,7 +49,8 @@ def errors(run, states):
     }
 
 
-# A number of the next order enters the slope between two step sizes in the ratio of the two: measured within .05.
+# A number of the next order enters the slope between two step sizes in the ratio of the two:
+# measured within .05.
 @pytest.mark.parametrize(("count", "sizes", "orders"), [(3, (0.1, 0.05), (5, 5, 3)), (2, (0.05, 0.025), (3, 3, 2))])
 def test_orders_on_the_smooth_part(count, sizes, orders):
     coarse, fine = (errors(*smooth_run(count, h)) for h in sizes)
@@ -90,11 +91,13 @@ def test_chosen_steps_reach_their_tolerance_and_find_the_events():
 
 @pytest.mark.parametrize("tol", [1e-4, 1e-6, 1e-8])
 def test_tolerance_means_the_error(tol):
-    """Relative to the scene's length and the way, also between the steps: measured, .15 to .2 of it."""
+    """Relative to the scene's length and the way, also between the steps: measured, .15 to .2 of
+    it."""
     time = np.linspace(0.0, 4.0, 401)
     positions = EXACT.at(time).position
     error = np.linalg.norm(chosen(tol).at(time).position[:, 0] - positions, axis=1)
-    scale = np.sqrt(0.4) + np.linalg.norm(positions - positions[0], axis=1)  # radius of gyration [m], and the way
+    # radius of gyration [m], and the way
+    scale = np.sqrt(0.4) + np.linalg.norm(positions - positions[0], axis=1)
     assert np.max(error / scale) <= tol
 
 
@@ -129,8 +132,8 @@ def test_saved_and_loaded(tmp_path):
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_an_impact_within_a_step_is_refused(count):
-    """A ball flies at a wall along which it falls. From any fraction of the way of a step there is a root: that of a ball
-    that bounces, or stops only where it is to be at the end."""
+    """A ball flies at a wall along which it falls. From any fraction of the way of a step there is
+    a root: that of a ball that bounces, or stops only where it is to be at the end."""
     scene, h, v = ist.Scene(), 0.05, 1.0
     wall = scene.add_fixed(name="wall", shape=shapes.HalfSpace(normal=(1, 0, 0)))
     moving = {"position": (0.1 + 0.34 * v * h, 0, 0), "velocity": (-v, 0, 0, 0, 0, 0)}
@@ -154,8 +157,8 @@ def test_an_impact_within_a_step_is_refused(count):
 
 
 def pushed_pile():
-    """Contacts of smooth bodies of which one moves, which is compliant, and both; one of a body with faces; a load that
-    depends on all there is."""
+    """Contacts of smooth bodies of which one moves, which is compliant, and both; one of a body
+    with faces; a load that depends on all there is."""
     scene = ist.Scene(gravity=(0.0, 0.0, -9.81))
 
     def push(t, position, orientation, velocity):
@@ -174,7 +177,8 @@ def pushed_pile():
 
 
 def test_blocks_are_the_derivative_of_the_residual(monkeypatch):
-    """Put together and with closest points eliminated, as JAX's derivative of the whole residual is."""
+    """Put together and with closest points eliminated, as JAX's derivative of the whole residual
+    is."""
     monkeypatch.setattr(stage_jacobian, "_CURVATURE", 0.0)
     monkeypatch.setattr(stage_jacobian, "_GIVE", 0.0)
     system, state = jax.tree.map(jnp.asarray, pushed_pile().build())
@@ -218,7 +222,8 @@ def test_blocks_are_the_derivative_of_the_residual(monkeypatch):
 
 
 def test_certificate_sees_what_is_disturbed(scene):
-    """Every recorded quantity of a step that matters, changed by a little, is a violation by as much."""
+    """Every recorded quantity of a step that matters, changed by a little, is a violation by as
+    much."""
     system, state = jax.tree.map(jnp.asarray, scene.build())
     stepper = ist.RadauContact()
     step = jax.jit(functools.partial(stepper.step, system))(state, begin(stepper, system, state), 0.05)

@@ -1,4 +1,5 @@
-"""Batches against single runs and closed forms; that no scene depends on another; what is flagged and refused."""
+"""Batches against single runs and closed forms; that no scene depends on another; what is flagged
+and refused."""
 
 import numpy as np
 import pytest
@@ -45,7 +46,8 @@ def test_results_depend_neither_on_the_order_nor_on_the_size_of_a_batch(many):
 
 
 def test_a_scene_that_fails_is_flagged_and_the_rest_is_kept(many, monkeypatch):
-    """Nothing solves a spin of 1e200 rad/s; the fallback sequence, which would take its time to say so, is left out."""
+    """Nothing solves a spin of 1e200 rad/s; the fallback sequence, which would take its time to say
+    so, is left out."""
     monkeypatch.setattr(batch, "pieces", lambda *_: iter(()))
     _, start = scenes.spin().build()
     velocity = np.tile(start.velocity, (len(MU), 1, 1))

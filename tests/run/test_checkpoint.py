@@ -1,4 +1,5 @@
-"""Runs that were killed go on to the bits of a run that was not; what is no checkpoint of the run is refused."""
+"""Runs that were killed go on to the bits of a run that was not; what is no checkpoint of the run
+is refused."""
 
 import dataclasses
 import os
@@ -34,7 +35,8 @@ def bits(trajectory) -> list[bytes]:
 
 @pytest.mark.parametrize(("run", "often"), [(FIXED, 80), (CHOSEN, 2)], ids=["fixed steps", "chosen steps"])
 def test_a_run_goes_on_to_the_bits_of_one_that_was_not_killed(run, often, tmp_path, monkeypatch):
-    """It is killed whenever it has written some files, in calls as short as can be, until it is through."""
+    """It is killed whenever it has written some files, in calls as short as can be, until it is
+    through."""
     whole = ist.simulate(**run)
     for module in (fallback, driver):
         monkeypatch.setattr(module, "next_call", lambda *_: 1)
@@ -102,7 +104,8 @@ def test_what_is_no_checkpoint_of_the_run_is_refused_and_kept(tmp_path):
 
 
 def test_runs_under_other_loads_are_other_runs():
-    """Of bodies that are equal in all numbers: without a load, with two formulas, and with two functions."""
+    """Of bodies that are equal in all numbers: without a load, with two formulas, and with two
+    functions."""
     found = set()
     for load in (None, ist.Wrench(("t", 0, 0)), ist.Wrench(("2*t", 0, 0)), scenes.block, scenes.landing_ball):
         scene = ist.Scene()

@@ -1,4 +1,5 @@
-"""Comparisons: every number of the table against a closed form on the sliding block, failures named, files and figures."""
+"""Comparisons: every number of the table against a closed form on the sliding block, failures
+named, files and figures."""
 
 import csv
 import dataclasses
@@ -58,7 +59,8 @@ def test_the_implicit_step_lags_by_half_a_step_of_braking(comparison, h):
 
 @pytest.mark.parametrize("h", [0.02, 0.01])
 def test_the_artifact_of_the_relaxation_is_predicted(comparison, h):
-    """In its first step the block slides at v - mu g h - mu v_n, is launched, and rises to mu h times that speed."""
+    """In its first step the block slides at v - mu g h - mu v_n, is launched, and rises to mu h
+    times that speed."""
     found = entry(comparison, "ccp", h)
     launch = MU * (SPEED - MU * G * h) / (1 + MU**2)
     expected = MU * h * (SPEED - MU * G * h - MU * launch)
@@ -97,7 +99,8 @@ def test_a_trajectory_serves_as_reference():
 
 
 def test_chosen_steps_are_a_method_and_a_reference():
-    """The block's motion is a parabola until it stops, which three stages step exactly, up to the certificate."""
+    """The block's motion is a parabola until it stops, which three stages step exactly, up to the
+    certificate."""
     case = comparisons.CASES["block"]
     fine = ist.simulate(case.scene(), ist.RadauContact(), tol=1e-8, duration=0.4)
     methods = {"implicit": METHODS["implicit"], "radau:1e-8": ist.Adaptive(ist.RadauContact(), 1e-8)}
@@ -114,7 +117,8 @@ def test_chosen_steps_are_a_method_and_a_reference():
 
 
 def test_a_comparison_that_is_interrupted_keeps_its_runs(monkeypatch, tmp_path, capsys):
-    """In the second run: the first is whole, the second as far as it got, and the command writes both."""
+    """In the second run: the first is whole, the second as far as it got, and the command writes
+    both."""
     case, real, made = comparisons.CASES["block"], fallback.warm, []
 
     def warm(*arguments):

@@ -1,4 +1,5 @@
-"""What contacts do in a run of first order, against the exact times of example 3 and the law of friction."""
+"""What contacts do in a run of first order, against the exact times of example 3 and the law of
+friction."""
 
 import dataclasses
 
@@ -24,7 +25,8 @@ def test_example_3_slips_and_opens_when_it_should():
 
 
 def test_a_block_at_the_limit_is_about_to_slip():
-    """Pushed by a little less than, by, and by more than mu m g; one without friction slides, one in the air is open."""
+    """Pushed by a little less than, by, and by more than mu m g; one without friction slides, one
+    in the air is open."""
     scene = ist.Scene(dimension=2, gravity=(0, -10), length_scale=0.1)
     floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
     for i, (push, mu, height) in enumerate([(5 - 1e-6, 0.5, 0), (5.0, 0.5, 0), (5.5, 0.5, 0), (0.0, 0.0, 0), (0.0, 0.5, 1)]):

@@ -1,4 +1,5 @@
-"""Forces that are not unique, of least norm: closed forms, a pseudo-inverse by hand, and a conic solver."""
+"""Forces that are not unique, of least norm: closed forms, a pseudo-inverse by hand, and a conic
+solver."""
 
 import clarabel
 import numpy as np
@@ -12,7 +13,8 @@ G, MASS, H = 9.81, 3.0, 0.01
 
 
 def cart(push):
-    """Two equal pads 1 m apart, pushed by `push` [N] in the plane, with a moment that keeps both loads equal, mu = .2."""
+    """Two equal pads 1 m apart, pushed by `push` [N] in the plane, with a moment that keeps both
+    loads equal, mu = .2."""
     scene, height = ist.Scene(dimension=2, gravity=(0, -G)), 0.1
     line = scene.add_fixed(name="line", shape=shapes.HalfPlane(normal=(0, 1)))
     pads = [(shapes.Disc(height), ((x, 0.0), 0.0)) for x in (-0.5, 0.5)]
@@ -24,7 +26,8 @@ def cart(push):
 
 @pytest.mark.parametrize("stepper", [ist.GeometricallyImplicit(), ist.ConeComplementarity()])
 def test_two_equal_pads_share_friction_equally(stepper):
-    """F = 1.5 mu N, with N = m g / 2 at each pad: each carries .75 mu N, and by weights 1 : 2 what these say."""
+    """F = 1.5 mu N, with N = m g / 2 at each pad: each carries .75 mu N, and by weights 1 : 2 what
+    these say."""
     N = MASS * G / 2
     scene = cart(1.5 * 0.2 * N)
     run = ist.simulate(scene, stepper, h=H, duration=5 * H)
@@ -41,7 +44,8 @@ def test_two_equal_pads_share_friction_equally(stepper):
 
 
 def table(legs, at, mu, push=(0, 0)):
-    """Spheres at `legs` (n, 2) under one body, whose weight is at `at` (2,) by a moment, pushed by `push` [N]."""
+    """Spheres at `legs` (n, 2) under one body, whose weight is at `at` (2,) by a moment, pushed by
+    `push` [N]."""
     scene, radius = ist.Scene(gravity=(0, 0, -G)), 0.1
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     moment = (-MASS * G * at[1] - push[1] * radius, MASS * G * at[0] + push[0] * radius, 0)
@@ -60,7 +64,8 @@ def table(legs, at, mu, push=(0, 0)):
 
 
 def test_a_table_with_four_legs_shares_its_load_as_a_plane_over_the_legs():
-    """Of least norm N_i = (W / 4) (1 + x x_i / a^2 + y y_i / b^2), symmetric where the weight is; no leg pulls another."""
+    """Of least norm N_i = (W / 4) (1 + x x_i / a^2 + y y_i / b^2), symmetric where the weight is;
+    no leg pulls another."""
     legs = np.array([(0.6, 0.4), (-0.6, 0.4), (-0.6, -0.4), (0.6, -0.4)])
     at, stepper = (0.1, -0.15), ist.GeometricallyImplicit()
     scene = table(legs, at, 0.5)
@@ -71,7 +76,8 @@ def test_a_table_with_four_legs_shares_its_load_as_a_plane_over_the_legs():
 
 
 def test_a_pushed_table_is_the_answer_of_a_conic_solver():
-    """Five legs, of which the light ones are held within their cones: not what the pseudo-inverse alone gives."""
+    """Five legs, of which the light ones are held within their cones: not what the pseudo-inverse
+    alone gives."""
     legs = np.array([(0.6, 0.4), (-0.6, 0.3), (-0.5, -0.4), (0.7, -0.4), (0.1, 0.2)])
     scene, stepper, mu = table(legs, (0.35, 0.1), 0.3, (5.0, 5.5)), ist.GeometricallyImplicit(), 0.3
     raw = ist.simulate(scene, stepper, h=H, duration=H)
@@ -106,7 +112,8 @@ def test_a_pushed_table_is_the_answer_of_a_conic_solver():
         [clarabel.ZeroConeT(len(keep)), *[clarabel.SecondOrderConeT(4)] * 5],
         _exact(),
     )
-    # as the objective is |x|^2 / 2, the square of the distance is at most twice the gap of 1e-12 that the solver leaves
+    # as the objective is |x|^2 / 2, the square of the distance is at most twice the gap of 1e-12
+    # that the solver leaves
     found = np.array(problem.solve().x)
     np.testing.assert_allclose(x.ravel(), found, rtol=0, atol=np.sqrt(2e-12))
     assert x.ravel() @ x.ravel() <= found @ found + 2e-12

@@ -1,4 +1,5 @@
-"""Programs are lowered for CUDA, which needs no such device, and none of them goes back to the host."""
+"""Programs are lowered for CUDA, which needs no such device, and none of them goes back to the
+host."""
 
 import jax
 import jax.numpy as jnp

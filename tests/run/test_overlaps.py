@@ -61,8 +61,8 @@ def test_no_false_alarm():
 
 
 def test_a_start_in_overlap_says_what_speed_it_becomes():
-    """From rest at a depth d the step ends at gap 0 with the speed d/h, of which the push did m (d/h)^2 / 2 and the weight
-    the rest; parting_work is twice that."""
+    """From rest at a depth d the step ends at gap 0 with the speed d/h, of which the push did m
+    (d/h)^2 / 2 and the weight the rest; parting_work is twice that."""
     depth, h = 0.05, 0.01
     with pytest.warns(ist.OverlapWarning, match=r"floor and ball 0 overlap by 0.05 m .* at up to 5 m/s") as seen:
         found = run(on_floor((0, 0, RADIUS - depth)))

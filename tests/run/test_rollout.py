@@ -1,5 +1,5 @@
-"""Derivatives of steps against differences of the converged solver and closed forms, in forward and reverse mode, and that
-rollouts are the steps of `simulate`."""
+"""Derivatives of steps against differences of the converged solver and closed forms, in forward and
+reverse mode, and that rollouts are the steps of `simulate`."""
 
 import dataclasses
 import functools
@@ -17,14 +17,17 @@ from implicit_stepper.paper import scenes as paper
 from implicit_stepper.stepping.stepper import closest_points
 
 STEPPER = ist.GeometricallyImplicit()
-WIDTH = 1e-5  # of central differences: their error is about WIDTH^2 times a third derivative, and 1e-13 / WIDTH of rounding
+# of central differences: their error is about WIDTH^2 times a third derivative, and 1e-13 / WIDTH
+# of rounding
+WIDTH = 1e-5
 TURNED = (0.9, 0.3, 0.1, 0.3)
 FRICTION = ist.FrictionEllipsoid(0.3, 1.0, 0.8, 0.05, direction=(1.0, 0.2, 0.0))
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A scene, its step h [s], how many of them, and whether some need more than their warm start."""
+    """A scene, its step h [s], how many of them, and whether some need more than their warm
+    start."""
 
     scene: ist.Scene
     h: float
@@ -104,7 +107,8 @@ def along(arguments, name: str, change):
 
 
 def changes(arguments) -> dict[str, Callable]:
-    """For each input that has derivatives, a change of (system, start, h) as a function of a random generator."""
+    """For each input that has derivatives, a change of (system, start, h) as a function of a random
+    generator."""
     system, start, h = arguments
 
     def changed(path, leaf, rng):
@@ -125,7 +129,8 @@ def changes(arguments) -> dict[str, Callable]:
 
 
 def end(steps: int, cuts: bool, closest, arguments):
-    """The last state of `steps` from (system, start, h), as `vector`, and whether all were solved."""
+    """The last state of `steps` from (system, start, h), as `vector`, and whether all were
+    solved."""
     system, start, h = arguments
     memory = STEPPER.init(system, start, closest)
     if cuts:
@@ -163,7 +168,8 @@ def _with_unit_quaternions(arguments):
 
 
 def errors(case: Case) -> dict[str, float]:
-    """Per input, the relative difference between derivative and central difference, both in one random direction."""
+    """Per input, the relative difference between derivative and central difference, both in one
+    random direction."""
     arguments = given(case)
     rng, found = np.random.default_rng(0), {}
     for name, change in changes(arguments).items():
@@ -187,14 +193,16 @@ CASES, G = cases(), 9.81
 
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_are_those_of_the_converged_solver(name):
-    """For every input that has derivatives, in a random direction of it; differences of the eighth digit."""
+    """For every input that has derivatives, in a random direction of it; differences of the eighth
+    digit."""
     found = errors(CASES[name])
     assert len(found) >= 13
     assert {input_: error for input_, error in found.items() if not error <= 1e-6} == {}
 
 
 def _changed(velocity, input_, change, **scene):
-    """The end state, and its change, of a round ball (13 numbers: position, quaternion, velocity) by one input."""
+    """The end state, and its change, of a round ball (13 numbers: position, quaternion, velocity)
+    by one input."""
     inertia = 3 * (0.4 * 1.3 * 0.25**2,)
     case = ball(velocity, friction=0.3, wrench=np.zeros(6), inertia=inertia, **scene)
     arguments = given(case)
@@ -204,7 +212,8 @@ def _changed(velocity, input_, change, **scene):
 
 
 def test_derivatives_of_sliding_and_rolling_are_those_of_the_closed_forms():
-    """While it slides, a ball loses mu g h a step; 2 v / (7 mu g) after it was pushed it rolls with 5/7 v, whatever mu."""
+    """While it slides, a ball loses mu g h a step; 2 v / (7 mu g) after it was pushed it rolls with
+    5/7 v, whatever mu."""
     mu = "[0].groups[0].mu"
     _, change, h, n = _changed((3, 0, 0, 0, 0, 0), mu, [1.0])
     assert change[7] == pytest.approx(-G * n * h, abs=1e-9)
@@ -218,7 +227,8 @@ def test_derivatives_of_sliding_and_rolling_are_those_of_the_closed_forms():
 
 
 def test_derivatives_of_flight_and_landing_are_those_of_the_closed_forms():
-    """Implicit Euler falls g h^2 n (n + 1) / 2; where a ball has landed does not depend on how it fell."""
+    """Implicit Euler falls g h^2 n (n + 1) / 2; where a ball has landed does not depend on how it
+    fell."""
     _, change, h, n = _changed((1, 0, 0, 0, 0, 0), "[0].gravity", [0, 0, 1.0], height=1.0)
     assert change[2] == pytest.approx(h**2 * n * (n + 1) / 2, abs=1e-9)
     assert change[9] == pytest.approx(h * n, abs=1e-9)
@@ -229,7 +239,8 @@ def test_derivatives_of_flight_and_landing_are_those_of_the_closed_forms():
 
 
 def test_reverse_mode_and_second_derivatives():
-    """The gradient is that of forward mode, its own derivative symmetric and that of differences."""
+    """The gradient is that of forward mode, its own derivative symmetric and that of
+    differences."""
     case = CASES["slip to stick"]
     system, start, h = arguments = given(case)
 

@@ -28,8 +28,8 @@ def rod(mu, spin):
 
 
 def analysed(mu, spin):
-    """Normal impulses by what the tip does, from the linear equations of every mode; the gap at the end of a step has half
-    of the centripetal acceleration, of the middle of the round tip."""
+    """Normal impulses by what the tip does, from the linear equations of every mode; the gap at the
+    end of a step has half of the centripetal acceleration, of the middle of the round tip."""
     free = H * np.array([-G + (HALF * SINE - TIP) * spin**2 / 2, 0.0]) + [0, -V]
     found = {"open": 0.0} if free[0] >= 0 else {}
     slip = -free[0] / (N[0, 0] + mu * N[0, 1])  # friction is + mu p against a slip along -x
@@ -89,8 +89,8 @@ def test_what_has_too_many_is_refused():
 
 @pytest.mark.parametrize(("share", "jams"), [(1 - 1e-6, False), (1 + 1e-6, True)])
 def test_a_bracket_on_a_pole_can_jam_if_and_only_if_its_load_is_far_enough_out(share, jams):
-    """What its two pads carry, at most 2 mu N, turns it about its load by 2 mu N a, and their forces back by 2 h N: where
-    a < h / mu nothing holds it; beyond that it may stick, or fall."""
+    """What its two pads carry, at most 2 mu N, turns it about its load by 2 mu N a, and their
+    forces back by 2 h N: where a < h / mu nothing holds it; beyond that it may stick, or fall."""
     high, wide, mu, tip = 0.05, 0.02, 0.3, 0.005
     made, lever = ist.Scene(dimension=2), share * high / mu
     pads = [(shapes.Disc(tip), ((x * (wide + tip), -x * high), 0.0)) for x in (1, -1)]

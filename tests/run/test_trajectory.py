@@ -1,4 +1,5 @@
-"""What a simulation leaves: saved and loaded without a change, energies by a direct formula, loads by two routes."""
+"""What a simulation leaves: saved and loaded without a change, energies by a direct formula, loads
+by two routes."""
 
 import dataclasses
 
@@ -18,7 +19,8 @@ def run(scene, **keywords):
 
 
 def thrown():
-    """Two ellipsoids, the first of them a ball, on a floor; only the ball is loaded. One contact starts closed, one open."""
+    """Two ellipsoids, the first of them a ball, on a floor; only the ball is loaded. One contact
+    starts closed, one open."""
     scene = Scene()
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     ball = scene.add_body(
@@ -115,7 +117,8 @@ def test_arrays_have_their_documented_shapes(spatial, planar):
 
 def test_orientation_is_an_angle_in_the_plane_and_a_quaternion_in_space(spatial, planar):
     np.testing.assert_array_equal(spatial.quaternion, spatial.orientation)
-    np.testing.assert_allclose(planar.angle[:, 0], 0.3 + 3.0 * planar.time, rtol=0, atol=1e-13)  # nothing turns the disc
+    # nothing turns the disc
+    np.testing.assert_allclose(planar.angle[:, 0], 0.3 + 3.0 * planar.time, rtol=0, atol=1e-13)
     with pytest.raises(AttributeError, match="a spatial trajectory has `quaternion`, not `angle`"):
         _ = spatial.angle
     with pytest.raises(AttributeError, match="a planar trajectory has `angle`, not `quaternion`"):
@@ -137,7 +140,8 @@ def test_kinetic_energy_is_the_sum_over_bodies(spatial, planar):
 
 @pytest.mark.parametrize("duration", [0.2, 0.205])
 def test_the_estimated_error_of_a_fall_is_its_error(planar, duration):
-    """x errs by g h t / 2 in steps of h, of which a last one of half a step makes less; the angle not at all."""
+    """x errs by g h t / 2 in steps of h, of which a last one of half a step makes less; the angle
+    not at all."""
     scene = Scene(dimension=2, gravity=(0.0, -9.81))
     scene.add_body(name="disc", shape=shapes.Disc(0.5), position=[0, 2], angle=0.3, mass=2.0, velocity=[1, 0, 3])
     found = run(scene, duration=duration, estimate_error=True)
@@ -191,7 +195,8 @@ def test_both_contacts_carry_a_load_in_some_step(spatial):
 
 
 def test_impulses_and_loads_add_up_to_the_change_of_momentum(spatial):
-    """Linear momentum of each body: m dv = h (m g + force) + p_n n + p_t t + p_o (n x t), from the saved arrays alone."""
+    """Linear momentum of each body: m dv = h (m g + force) + p_n n + p_t t + p_o (n x t), from the
+    saved arrays alone."""
     c = spatial.contacts
     across = np.cross(c.normal, c.tangent)
     impulse = c.normal_impulse[..., None] * c.normal
@@ -215,13 +220,15 @@ def test_constant_wrench_as_a_function_changes_nothing():
             wrench=wrench,
         )
         runs.append(run(scene))
-    # each of 20 steps may differ by the solver's tolerance, in units of g h = 0.1 m/s and of that over 0.2 m
+    # each of 20 steps may differ by the solver's tolerance, in units of g h = 0.1 m/s and of that
+    # over 0.2 m
     np.testing.assert_allclose(runs[0].velocity, runs[1].velocity, rtol=0, atol=20 * 1e-11)
     np.testing.assert_allclose(runs[0].position, runs[1].position, rtol=0, atol=20 * 1e-11)
 
 
 def test_wrench_function_sees_the_start_of_the_step():
-    """A spring and a clock: v_{n+1} = v_n + h (t_n - x_n), x_{n+1} = x_n + h v_{n+1}, iterated here in numpy."""
+    """A spring and a clock: v_{n+1} = v_n + h (t_n - x_n), x_{n+1} = x_n + h v_{n+1}, iterated here
+    in numpy."""
 
     def wrench(time, position, orientation, velocity):
         return jnp.zeros(6).at[0].set(time - position[0])
@@ -245,7 +252,8 @@ def falling(h, duration):
 
 @pytest.mark.parametrize(("h", "duration", "steps"), [(0.1, 0.1 * 3, 3), (0.01, 2.0, 200)])
 def test_duration_is_covered_by_whole_steps(h, duration, steps):
-    """0.1 * 3 is 0.30000000000000004, still 3 steps of 0.1; 200 steps need more than one compiled chunk of 128."""
+    """0.1 * 3 is 0.30000000000000004, still 3 steps of 0.1; 200 steps need more than one compiled
+    chunk of 128."""
     trajectory = falling(h, duration)
     assert len(trajectory) == steps
     assert trajectory.h == h
@@ -300,7 +308,8 @@ def test_a_name_without_ending_is_kept(spatial, tmp_path):
 
 
 def test_a_damaged_file_is_refused_by_name(spatial, tmp_path):
-    """One byte in a hundred places: refused by name, or read as it was saved, as some bytes say nothing."""
+    """One byte in a hundred places: refused by name, or read as it was saved, as some bytes say
+    nothing."""
     path = tmp_path / "run.npz"
     spatial.save(path)
     whole, messages = path.read_bytes(), []

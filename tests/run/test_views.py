@@ -1,4 +1,5 @@
-"""Bodies, contacts, slices and energies of a run, against its arrays; runs that go on from a trajectory."""
+"""Bodies, contacts, slices and energies of a run, against its arrays; runs that go on from a
+trajectory."""
 
 import subprocess
 import sys
@@ -14,7 +15,8 @@ G = 9.81
 
 
 def sliding(wrench=None, compliance=None):
-    """A ball that slides, a frame of two feet that rests on the same floor, and a ball that falls without contact."""
+    """A ball that slides, a frame of two feet that rests on the same floor, and a ball that falls
+    without contact."""
     scene = ist.Scene()
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     ball = scene.add_body(
@@ -43,7 +45,8 @@ def test_a_body_by_name_or_number(run):
     assert (ball.name, ball.mass) == ("ball", 2.0)
     np.testing.assert_array_equal(ball.position, run.position[:, 0])
     np.testing.assert_array_equal(run.body(-1).orientation, run.orientation[:, 2])
-    np.testing.assert_allclose(ball.speed, 3 - 0.3 * G * run.time, rtol=1e-9)  # it slides all the time
+    # it slides all the time
+    np.testing.assert_allclose(ball.speed, 3 - 0.3 * G * run.time, rtol=1e-9)
     np.testing.assert_array_equal(ball.angular_velocity, run.velocity[:, 0, 3:])
     assert repr(ball) == "<body 'ball', 2 kg, at 21 times to t = 0.2 s>"
     with pytest.raises(KeyError, match="no moving body is named 'floor': there are 'ball', 'frame', 'stone'"):
@@ -121,7 +124,8 @@ def test_energy_is_kinetic_and_of_weight_and_says_what_it_leaves_out(run):
     assert energy.left_out == ()
     np.testing.assert_allclose(energy.gravity, G * run.position[:, :, 2] @ run.mass, rtol=1e-13)
     np.testing.assert_array_equal(energy.kinetic, run.kinetic_energy())
-    # implicit Euler takes m (g h)^2 / 2 a step from the stone; the ball slides with friction mu m g at radius r = .5
+    # implicit Euler takes m (g h)^2 / 2 a step from the stone; the ball slides with friction mu m g
+    # at radius r = .5
     step, slower, faster = np.arange(21), 0.3 * G * 0.01, 0.3 * G * 0.01 * 2.5 / 0.5
     stone = -step * 3 * (G * 0.01) ** 2 / 2
     ball = 2 / 2 * ((3 - step * slower) ** 2 - 9) + (0.4 * 2 * 0.25) / 2 * (step * faster) ** 2

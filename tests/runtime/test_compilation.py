@@ -1,5 +1,5 @@
-"""What a user waits for at first: every program of a run is compiled once, ahead of the run, and never again for other
-numbers."""
+"""What a user waits for at first: every program of a run is compiled once, ahead of the run, and
+never again for other numbers."""
 
 import functools
 import gc
@@ -220,8 +220,9 @@ def test_the_compilation_cache_is_bounded(tmp_path, monkeypatch):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["notes.txt", "old-cache", "young-cache"]
 
 
-# Of the programs of example 3, with room for 5 %: a first call from a full cache waits for these to be traced and lowered,
-# some .4 ms each (docs/decisions/0021-first-calls.md). Other versions of JAX write the same programs with others.
+# Of the programs of example 3, with room for 5 %: a first call from a full cache waits for these to
+# be traced and lowered, some .4 ms each (docs/decisions/0021-first-calls.md). Other versions of JAX
+# write the same programs with others.
 EQUATIONS = {"closest_points": 2700, "init": 345, "_march": 3040, "certificates": 970}
 
 

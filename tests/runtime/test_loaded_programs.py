@@ -1,4 +1,5 @@
-"""Programs that a process loads without tracing them: they are found by all that a trace depends on, or not at all."""
+"""Programs that a process loads without tracing them: they are found by all that a trace depends
+on, or not at all."""
 
 import dataclasses
 import os
@@ -71,7 +72,8 @@ def _kept(folder) -> tuple[int, int]:
 
 
 def test_programs_of_jaxs_own_folder_are_compiled_anew_where_they_are_met_again(tmp_path):
-    """As after a change of the sources that leaves a program as it is: XLA does not write one twice."""
+    """As after a change of the sources that leaves a program as it is: XLA does not write one
+    twice."""
     moved = _lines(SMALL, tmp_path)[0]
     assert moved == "[[1.5, 1.5, 1.5], [1.5, 1.5, 1.5]]"
     assert _kept(tmp_path) == (1, 0)
@@ -118,7 +120,8 @@ def test_keys_are_those_of_structure_and_types():
     key = _key(*_moving())
     assert key == _key(*_moving())
     state, velocity, h = _moving()
-    assert key == _key(dataclasses.replace(state, time=np.array(7.0)), 3 * velocity, 2.0)  # other numbers
+    # other numbers
+    assert key == _key(dataclasses.replace(state, time=np.array(7.0)), 3 * velocity, 2.0)
     assert key == _key(*jax.tree.map(jnp.asarray, (state, velocity)), h)
     shapes_of = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (state, velocity))
     assert key == _key(*shapes_of, h)

@@ -1,4 +1,5 @@
-"""Canaries: a compiler that miscomputes, a layer that imports upward, a precision that is not double."""
+"""Canaries: a compiler that miscomputes, a layer that imports upward, a precision that is not
+double."""
 
 import ast
 import os

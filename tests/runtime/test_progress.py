@@ -1,4 +1,5 @@
-"""Long runs: Ctrl-C keeps what was computed, in every kind of run, and word is given of what takes so long."""
+"""Long runs: Ctrl-C keeps what was computed, in every kind of run, and word is given of what takes
+so long."""
 
 import dataclasses
 import functools
@@ -38,7 +39,8 @@ def interrupted_after(calls, function):
 
 @pytest.mark.parametrize("on_failure", ["raise", "return"])
 def test_fixed_steps_that_are_interrupted_keep_what_was_computed(monkeypatch, on_failure):
-    """The same numbers, to the bit, as of the run that was not; and the rest of it from the error's state."""
+    """The same numbers, to the bit, as of the run that was not; and the rest of it from the error's
+    state."""
     whole = ist.simulate(scenes.spin(), EULER, h=0.005, duration=1.0)
     monkeypatch.setattr(fallback, "warm", interrupted_after(2, fallback.warm))
     with pytest.raises(ist.Interrupted, match=r"interrupted at t = 0\.\d+ s\. The \d+ steps until then") as caught:

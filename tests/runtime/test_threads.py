@@ -1,4 +1,5 @@
-"""LAPACK has one thread while the library works, and as many as before after it, also when that ends in an exception."""
+"""LAPACK has one thread while the library works, and as many as before after it, also when that
+ends in an exception."""
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
@@ -73,7 +74,8 @@ def test_other_problems_and_the_commands_have_one_thread(monkeypatch, tmp_path):
 
 
 def test_runs_side_by_side_share_the_limit():
-    """The first of two to end leaves the other its limit, and the last puts back what was before the first."""
+    """The first of two to end leaves the other its limit, and the last puts back what was before
+    the first."""
     with ThreadPoolExecutor(1) as other:
         first, second = ist.one_blas_thread(), ist.one_blas_thread()
         first.__enter__()

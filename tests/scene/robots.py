@@ -1,7 +1,8 @@
-"""Small MJCF and URDF files, each written after one feature: what is made of it, or why it is refused.
+"""Small MJCF and URDF files, each written after one feature: what is made of it, or why it is
+refused.
 
-Of each: the text; the kinds of its joints in order, or None where it is refused; parts of lines of what is left out, or of
-the refusal.
+Of each: the text; the kinds of its joints in order, or None where it is refused; parts of lines of
+what is left out, or of the refusal.
 """
 
 from __future__ import annotations

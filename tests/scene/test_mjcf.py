@@ -1,4 +1,5 @@
-"""MJCF and URDF: a file is imported, with a list of what is left out, or refused. MuJoCo's own numbers are the reference."""
+"""MJCF and URDF: a file is imported, with a list of what is left out, or refused. MuJoCo's own
+numbers are the reference."""
 
 import sys
 from pathlib import Path
@@ -63,7 +64,8 @@ def roots(model):
 
 
 def placed(model, data):
-    """Centre of mass (n, 3), rotation (n, 3, 3) and quaternion (n, 4) of each, and inertias (n, 3, 3) in the world."""
+    """Centre of mass (n, 3), rotation (n, 3, 3) and quaternion (n, 4) of each, and inertias (n, 3,
+    3) in the world."""
     of_all = []
     for root in roots(model):
         members = np.flatnonzero(model.body_weldid == root)
@@ -92,11 +94,13 @@ def assert_has_the_bodies_of(scene, model):
 
 
 def assert_moves_as(scene, model):
-    """Wherever MuJoCo's joints can go ours are closed, with its coordinates; and they leave no more freedom than those."""
+    """Wherever MuJoCo's joints can go ours are closed, with its coordinates; and they leave no more
+    freedom than those."""
     system, state = scene.build()
     tree = [group for group in system.joints if group.bilateral and not group.unilateral]
     rows = sum(group.closures * len(group.numbers) for group in tree)
-    connected = sum({"loop": 3, "w": 6}.get(name, 0) for name in system.joint_names)  # beside the tree, MuJoCo's equalities
+    # beside the tree, MuJoCo's equalities
+    connected = sum({"loop": 3, "w": 6}.get(name, 0) for name in system.joint_names)
     assert rows - connected == 6 * system.body_count - model.nv
     if connected:
         return
@@ -122,7 +126,8 @@ def assert_moves_as(scene, model):
                 found = np.asarray(group.coordinates(parameters, *poses))
                 own = [n for n in range(model.njnt) if model.jnt_bodyid[n] == roots(model)[pair[1]]]
                 turned = np.array([data.qpos[model.jnt_qposadr[n]] - begin[model.jnt_qposadr[n]] for n in own])
-                last = 2 if len(own) == 3 else 0  # slides within a plane have axes of their own here
+                # slides within a plane have axes of their own here
+                last = 2 if len(own) == 3 else 0
                 np.testing.assert_allclose(found[last:], turned[last:], atol=1e-12)
 
 
@@ -133,7 +138,8 @@ def spheres(*names, **own):
 
 
 def test_contacts_are_those_that_mujoco_finds_between_bodies_at_one_place(tmp_path):
-    """Masks, exclusions, listed pairs, parents, welded members and priorities; with the frictions that it gives them."""
+    """Masks, exclusions, listed pairs, parents, welded members and priorities; with the frictions
+    that it gives them."""
     grandchild = '<body name="grandchild"><joint/><geom size=".5"/></body>'
     child = f'<body name="child"><joint type="slide"/><geom size=".5"/>{grandchild}</body>'
     text = mjcf(
@@ -196,7 +202,8 @@ def test_a_scene_begins_in_a_keyframe_with_its_velocities(tmp_path):
     assert energy == pytest.approx(data.energy[1], rel=1e-13)
     assert [line for line in left_out if "keyframe" in line] == []
     assert scene.run == ist.RunSettings(h=0.003, duration=1.0)
-    assert any("gravcomp of c" in line for line in left_out)  # its welded member has its full weight
+    # its welded member has its full weight
+    assert any("gravcomp of c" in line for line in left_out)
     with pytest.raises(ist.SceneFileError, match="no keyframe 'x': there are k"):
         ist.load_mjcf(path, keyframe="x")
 

@@ -8,7 +8,8 @@ import shapes
 
 
 def four_bar(project=True):
-    """Three bars that nearly close between two points of a frame; their ends are where `ends` has them."""
+    """Three bars that nearly close between two points of a frame; their ends are where `ends` has
+    them."""
     scene = ist.Scene(dimension=2)
     frame = scene.add_fixed(name="frame", shape=shapes.HalfPlane(normal=(0, 1), offset=-5.0))
     bar = {"shape": shapes.Ellipse((0.5, 0.05)), "mass": 1.0}

@@ -1,4 +1,5 @@
-"""What a user can get wrong is refused with the argument, its value and a remedy; what is left out comes from the shape."""
+"""What a user can get wrong is refused with the argument, its value and a remedy; what is left out
+comes from the shape."""
 
 import dataclasses
 
@@ -321,7 +322,8 @@ def test_quaternion_within_a_millionth_of_unit_length_is_normalised():
     check_refusal(lambda: body(quaternion=TURN * (1 + 2e-6)), ["`quaternion`", "give a unit quaternion"])
 
 
-# --- what follows from the shape -------------------------------------------------------------------
+# --- what follows from the shape
+# -------------------------------------------------------------------
 
 BALL_MASS = 1000 * 4 / 3 * np.pi * 0.5**3
 CLOSED_FORMS = {  # shape, mass at a density of 1000, inertia per mass
@@ -349,7 +351,8 @@ def test_mass_and_inertia_follow_from_the_density(name):
 
 
 def test_the_centre_of_mass_turns_with_its_body():
-    """A quarter turn about z takes a centre of mass on the body's x axis to the y axis; in the plane alike."""
+    """A quarter turn about z takes a centre of mass on the body's x axis to the y axis; in the
+    plane alike."""
     quarter = (np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5))
     scene = Scene()
     given = {"mass": 1.0, "inertia": (1.0, 1.0, 1.0), "centre_of_mass": (0.1, 0.0, 0.2)}
@@ -394,7 +397,8 @@ def test_scales_are_the_radius_of_gyration_and_the_load():
     scene = Scene(gravity=(0, 0, -2.0))
     body(scene, mass=2.0, wrench=[0, 6.0, 0, 0, 0, 0])
     system, _ = scene.build()
-    np.testing.assert_allclose(system.length, np.sqrt(3 * 0.4 * 0.25), rtol=1e-15)  # sqrt(trace I / m)
+    # sqrt(trace I / m)
+    np.testing.assert_allclose(system.length, np.sqrt(3 * 0.4 * 0.25), rtol=1e-15)
     np.testing.assert_allclose(system.acceleration, 6.0 / 2.0, rtol=1e-15)  # more than gravity
 
 
@@ -405,7 +409,8 @@ def test_scales_may_be_given():
     assert (system.length, system.acceleration) == (3.0, 4.0)
 
 
-# --- how contacts are grouped ----------------------------------------------------------------------
+# --- how contacts are grouped
+# ----------------------------------------------------------------------
 
 
 def test_contacts_are_grouped_by_the_classes_of_their_shapes():
@@ -448,7 +453,8 @@ def test_one_step_has_the_papers_number_of_unknowns():
 
 
 def test_planar_disc_on_a_half_plane_has_ten_unknowns():
-    """3 velocities, 2 x 2 coordinates of the closest points, and p_n, p_t, sigma; section V-A leaves sigma out."""
+    """3 velocities, 2 x 2 coordinates of the closest points, and p_n, p_t, sigma; section V-A
+    leaves sigma out."""
     scene = Scene(dimension=2, gravity=(0.0, -9.81))
     disc = scene.add_body(name="disc", shape=DISC, position=[0.0, 0.5], mass=1.0)
     floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))

@@ -1,4 +1,5 @@
-"""Scene files: the same scene to the bit, units, formulas; and whatever is wrong in one is refused where it stands."""
+"""Scene files: the same scene to the bit, units, formulas; and whatever is wrong in one is refused
+where it stands."""
 
 import random
 import runpy
@@ -26,7 +27,8 @@ SCENES = ROOT / "examples" / "scenes"
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import fuzz_scene_files  # noqa: E402
 
-# no single scene, or none at all: batches and random drops, scenes whose numbers are sought, and the solver alone
+# no single scene, or none at all: batches and random drops, scenes whose numbers are sought, and
+# the solver alone
 NOT_A_FILE = {"gripper", "rag_doll", "by_hand", "parts_feeding", "aimed_throw", "fit_friction", "complementarity_problem"}
 BALL = '[[body]]\nname = "ball"\nmass = 1\nposition = [0, 0, 1]\nshape = { kind = "Sphere", radius = 1 }\n'
 FLOOR = '[[body]]\nname = "floor"\nfixed = true\nshape = { kind = "HalfSpace", normal = [0, 0, 1] }\n'
@@ -87,7 +89,8 @@ def test_a_file_that_is_read_back_gives_the_same_run(tmp_path):
 
 
 def test_what_scenes_can_hold_is_read_back_the_same(tmp_path):
-    """Every class of shape, cut, rounded and with parameters of any sign; laws, compounds, loads, scales."""
+    """Every class of shape, cut, rounded and with parameters of any sign; laws, compounds, loads,
+    scales."""
     a, b, plain = sympy.Symbol("a", positive=True), sympy.Symbol("b", real=True), sympy.Symbol("plain")
     own = shapes.ImplicitShape(
         [(shapes.x / a) ** 4 + shapes.y**2 + sympy.sqrt(1 + shapes.z**2) * 0.1 + b + plain - sympy.Rational(1, 3)],
@@ -135,7 +138,8 @@ def test_what_scenes_can_hold_is_read_back_the_same(tmp_path):
 
 
 def test_joints_are_read_back_the_same(tmp_path):
-    """Every kind of joint, a spring between points, and a spring and a motion along what joints leave free."""
+    """Every kind of joint, a spring between points, and a spring and a motion along what joints
+    leave free."""
     scene = ist.Scene()
     wall = scene.add_fixed(name="wall", shape=shapes.Sphere(0.1), position=(1 / 3, 0, 0))
     p, q, u = (0.1, 1 / 3, 0), (0.1 + 1 / 3, 1 / 3, 0), (0, 1, 2)
@@ -166,7 +170,8 @@ def test_joints_are_read_back_the_same(tmp_path):
 
 
 def test_a_pendulum_in_millimetres_swings():
-    """A small swing on a ball joint, l = 1 m with a point-like bob: 2 pi sqrt(l / g) for a full turn, to h and the angle."""
+    """A small swing on a ball joint, l = 1 m with a point-like bob: 2 pi sqrt(l / g) for a full
+    turn, to h and the angle."""
     text = """units = "mm"
 [[body]]
 name = "bob"
@@ -247,7 +252,8 @@ def test_numbers_may_be_formulas_of_parameters():
 
 
 def test_loads_are_formulas():
-    """An oscillating force on a free body, against implicit Euler's sum by hand; and all variables and functions."""
+    """An oscillating force on a free body, against implicit Euler's sum by hand; and all variables
+    and functions."""
     scene = scene_of("[scene]\ngravity = [0, 0, 0]\nacceleration_scale = 1\n" + BALL + 'force = ["2*cos(3*t)", 0, 0]\n')
     run = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.1, duration=1.0)
     np.testing.assert_allclose(run.velocity[1:, 0, 0], np.cumsum(0.1 * 2 * np.cos(0.3 * np.arange(10))), rtol=0, atol=1e-10)

@@ -1,4 +1,5 @@
-"""Intersections, cuts and rounded bodies: their inequalities, and which of them are refused or leave something out."""
+"""Intersections, cuts and rounded bodies: their inequalities, and which of them are refused or
+leave something out."""
 
 import numpy as np
 import pytest
@@ -60,7 +61,8 @@ def test_parameters_of_what_is_left_out_go_too():
     parts = [BOX, shapes.Box((1.0, 2.0, 0.5))]
     both = Intersection(parts)
     assert both.shape_class.count == 6
-    assert set(both.parameters()) == {"b_0", "a_1", "c_1"}  # of two faces that coincide the last stays
+    # of two faces that coincide the last stays
+    assert set(both.parameters()) == {"b_0", "a_1", "c_1"}
     for point in np.random.default_rng(1).uniform(-1.5, 1.5, (100, 3)):
         np.testing.assert_array_equal(np.max(both.value(point)) <= 0, np.max([part.value(point) for part in parts]) <= 0)
 
@@ -126,7 +128,8 @@ def test_check_can_be_left_out():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_direction_without_end_is_found_wherever_it_points(seed):
-    """Tubes and paraboloids along directions that no sampled ray has; cut off at the far end they are bounded."""
+    """Tubes and paraboloids along directions that no sampled ray has; cut off at the far end they
+    are bounded."""
     rng = np.random.default_rng(seed)
     axes = np.linalg.qr(rng.normal(size=(3, 3)))[0]
     u, v, w = axes @ np.array([x, y, z])

@@ -1,7 +1,8 @@
-"""Curved library shapes and half-spaces against what is known of them: surface points, normals, moments and supports.
+"""Curved library shapes and half-spaces against what is known of them: surface points, normals,
+moments and supports.
 
-Volumes are checked against quadrature of the distance at which f changes sign, so the closed forms are tied to the
-inequalities themselves.
+Volumes are checked against quadrature of the distance at which f changes sign, so the closed forms
+are tied to the inequalities themselves.
 """
 
 import jax
@@ -15,7 +16,8 @@ from shapes.expressions.compile import compile_jet
 from shapes.library.curved import _SuperquadricMoments
 
 EPS = np.finfo(float).eps
-# f is a difference of terms of size 1 (10 for the roundest powers below); normals are quotients of such terms.
+# f is a difference of terms of size 1 (10 for the roundest powers below); normals are quotients of
+# such terms.
 ROUND_OFF = 200 * EPS
 
 
@@ -58,7 +60,8 @@ def power(base, exponent):
     "epsilon", [(1.0, 1.0), (0.5, 0.5), (2 / 3, 2 / 3), (0.25, 0.8), (0.4, 1.0), (1.6, 1.6), (1.25, 0.5), (0.5, 1.5)]
 )
 def test_superquadric_has_barrs_points_and_normals(epsilon):
-    """Barr (1981): the angles eta, omega with signed powers e1, e2, and normals with powers 2 - e1, 2 - e2."""
+    """Barr (1981): the angles eta, omega with signed powers e1, e2, and normals with powers 2 - e1,
+    2 - e2."""
     e1, e2 = epsilon
     axes = np.array([0.7, 1.1, 0.4])
     eta, omega = np.random.default_rng(1).uniform([-1.5, -3.1], [1.5, 3.1], (10, 2)).T
@@ -85,7 +88,8 @@ def test_half_space_is_below_its_plane(make, d):
     along = directions(d) - np.outer(directions(d) @ normal, normal)
     for point in 0.3 * normal + along:
         np.testing.assert_allclose(shape.value(point), 0.0, atol=ROUND_OFF)
-        np.testing.assert_allclose(shape.value(point - 0.2 * normal), -0.2, atol=ROUND_OFF)  # f is the signed distance
+        # f is the signed distance
+        np.testing.assert_allclose(shape.value(point - 0.2 * normal), -0.2, atol=ROUND_OFF)
         np.testing.assert_allclose(shape.gradient(point)[0], normal, rtol=2 * EPS)
 
 
@@ -95,8 +99,9 @@ def test_half_space_normalises_what_is_nearly_a_unit_normal():
 
 
 def quadrature(shape):
-    """Volume and second moments of a quadric: the integrals of r^d / d and of r^(d+2) / (d+2) u.u over directions u, with
-    r(u) from f(r u) = r^2 (f(u) + 1) - 1 = 0. Both rules converge geometrically for these smooth integrands."""
+    """Volume and second moments of a quadric: the integrals of r^d / d and of r^(d+2) / (d+2) u.u
+    over directions u, with r(u) from f(r u) = r^2 (f(u) + 1) - 1 = 0. Both rules converge
+    geometrically for these smooth integrands."""
     angle = np.linspace(0, 2 * np.pi, 200, endpoint=False)
     if shape.dimension == 2:
         u, weight = np.stack([np.cos(angle), np.sin(angle)], axis=1), np.full(200, 2 * np.pi / 200)
@@ -124,7 +129,8 @@ def test_moments_of_quadrics_match_quadrature(shape):
 
 
 def endpoint_rule(count=60):
-    """Nodes and weights on (0, 1) of the double-exponential rule, which roots and powers at either end do not slow down."""
+    """Nodes and weights on (0, 1) of the double-exponential rule, which roots and powers at either
+    end do not slow down."""
     t = np.linspace(-3.3, 3.3, count)
     inner = np.pi * np.sinh(t)
     nodes = 1 / (1 + np.exp(-inner))
@@ -198,7 +204,8 @@ def test_a_half_space_has_no_moments():
 
 @pytest.mark.parametrize("epsilon", [(1.5, 1.5), (1.5, 1.25), (1.1, 1.9), (1.0, 1.5), (1.5, 1.0), (4 / 3, 4 / 3)])
 def test_support_function_leads_to_the_surface_point_with_that_normal(epsilon):
-    """H(n) is the largest n.x over the body, and grad H(n) is where: on the surface, with the gradient of f along n."""
+    """H(n) is the largest n.x over the body, and grad H(n) is where: on the surface, with the
+    gradient of f along n."""
     shape = shapes.Superquadric((0.7, 1.1, 0.4), epsilon=epsilon)
     support, jet = shape.shape_class.support_jet, shape.shape_class.jet
     for n in directions(3, count=30, seed=3):
@@ -219,7 +226,8 @@ def test_only_superquadrics_of_unbounded_and_nowhere_vanishing_curvature_have_a_
 @pytest.mark.parametrize("epsilon", [(1.0, 0.1), (1.0, 0.4), (0.5, 0.1), (1.25, 0.5)])
 @pytest.mark.parametrize("distance", [1e-1, 1e-3, 1e-8, 1e-100])
 def test_superquadric_keeps_its_slope_close_to_the_pole(epsilon, distance):
-    """Where x/a and y/b are small, |x|^(2/e2) underflows: the gradient is compared with that of 60 digits."""
+    """Where x/a and y/b are small, |x|^(2/e2) underflows: the gradient is compared with that of 60
+    digits."""
     shape = shapes.Superquadric((1.0, 1.0, 1.0), epsilon=epsilon)
     point = np.array([distance, 0.7 * distance, 0.9])
     with mpmath.workdps(60):

@@ -1,4 +1,5 @@
-"""Meshes for drawing: closed, outward, on the surface, with the body's corners, and of second order in their resolution."""
+"""Meshes for drawing: closed, outward, on the surface, with the body's corners, and of second order
+in their resolution."""
 
 import numpy as np
 import pytest
@@ -46,7 +47,8 @@ def directed_edges(mesh):
 
 
 def assert_watertight(mesh):
-    """Every edge is in one triangle in each direction, all vertices are used, and the surface is a sphere's."""
+    """Every edge is in one triangle in each direction, all vertices are used, and the surface is a
+    sphere's."""
     edges = directed_edges(mesh)
     once = set(map(tuple, edges.tolist()))
     assert len(once) == len(edges)
@@ -56,7 +58,8 @@ def assert_watertight(mesh):
 
 
 def sines(mesh):
-    """The least height of each triangle over its longest side: 0.87 for the best, 0 for one without area."""
+    """The least height of each triangle over its longest side: 0.87 for the best, 0 for one without
+    area."""
     corners = mesh.vertices[mesh.triangles]
     sides = corners - np.roll(corners, 1, axis=1)
     area = np.linalg.norm(np.cross(sides[:, 0], sides[:, 1]), axis=1)
@@ -131,9 +134,11 @@ def test_triangles_have_no_vanishing_height():
 
 
 def test_points_are_spread_evenly_on_long_bodies():
-    """A needle is a stretched ball, and so is its mesh: as many vertices near its ends as near its middle."""
+    """A needle is a stretched ball, and so is its mesh: as many vertices near its ends as near its
+    middle."""
     heights = BODIES["needle"].mesh(8).vertices[:, 2] / 20
-    counts, _ = np.histogram(heights, bins=5, range=(-1, 1))  # zones of equal height have equal area
+    # zones of equal height have equal area
+    counts, _ = np.histogram(heights, bins=5, range=(-1, 1))
     assert np.max(counts) < 1.2 * np.min(counts)
 
 

@@ -1,4 +1,5 @@
-"""Volume, centre and second moments by quadrature, against closed forms and one-dimensional integrals.
+"""Volume, centre and second moments by quadrature, against closed forms and one-dimensional
+integrals.
 
 Every comparison is with the error that the quadrature itself states, which must be below 1e-8.
 """
@@ -54,7 +55,8 @@ def cuboid(a, b, c):
 
 
 def of_revolution(square, *heights):
-    """Moments of a solid of revolution about z with radius^2 = square(z) [m^2], a parabola between successive heights."""
+    """Moments of a solid of revolution about z with radius^2 = square(z) [m^2], a parabola between
+    successive heights."""
     total = np.zeros(4)
     nodes, weights = np.polynomial.legendre.leggauss(3)  # exact up to z^5
     for low, high in zip(heights, heights[1:], strict=False):
@@ -152,7 +154,8 @@ def of_one_inequality(axes):
 
 
 def test_one_inequality_with_kinks_has_an_honest_error(monkeypatch):
-    """|x/a| + |y/b| + |z/c| <= 1: edges that the tiling does not know, and panels that they only touch."""
+    """|x/a| + |y/b| + |z/c| <= 1: edges that the tiling does not know, and panels that they only
+    touch."""
     for module in (cubature, quadrature):
         monkeypatch.setattr(module, "TOLERANCE", 1e-5)
     for axes in [(1, 1, 1), (1, 2, 1), (1, 1.1, 1.2)]:
@@ -180,18 +183,21 @@ def test_planar_bodies():
 
 
 def assert_planar(found, expected):
-    assert relative_error(found, expected) <= found.error + 1e-11  # what quad gives at its steep ends
+    # what quad gives at its steep ends
+    assert relative_error(found, expected) <= found.error + 1e-11
 
 
 def rounded_rectangle(a, b, r):
-    """Area, and second moment about the axis across a, of the rectangle of half sizes (a, b) grown by r."""
+    """Area, and second moment about the axis across a, of the rectangle of half sizes (a, b) grown
+    by r."""
     area = 4 * a * b + 4 * (a + b) * r + np.pi * r**2
     quarter_disc = np.pi / 4 * r**2 * a**2 + 2 / 3 * r**3 * a + np.pi / 16 * r**4
     return area, 4 / 3 * (b + r) * a**3 + 4 / 3 * b * ((a + r) ** 3 - a**3) + 4 * quarter_disc
 
 
 def rounded_block(a, b, c, r):
-    """Moments of the block grown by r, from slices across each axis, which are rounded rectangles."""
+    """Moments of the block grown by r, from slices across each axis, which are rounded
+    rectangles."""
 
     def integral(f):
         straight = scipy.integrate.quad(lambda h: f(h, r), 0, c, epsrel=1e-13)[0]
@@ -220,7 +226,8 @@ def test_rounded_block(radius):
 
 
 def of_meridian(pieces):
-    """Moments of a solid of revolution about z, by Gauss's theorem over its meridian from bottom to top.
+    """Moments of a solid of revolution about z, by Gauss's theorem over its meridian from bottom to
+    top.
 
     pieces: (radius(q), height(q), slope of the height(q), low, high).
     """
@@ -313,7 +320,8 @@ def test_what_is_not_found_to_the_tolerance_is_an_error_with_a_remedy(monkeypatc
 
 
 def test_rounding_an_edge_that_the_tiling_does_not_see_is_an_error(monkeypatch):
-    """The layer around the edges of |x| + |y| + |z| <= 1 is missing, which the integral of the curvatures tells."""
+    """The layer around the edges of |x| + |y| + |z| <= 1 is missing, which the integral of the
+    curvatures tells."""
     monkeypatch.setattr(quadrature, "_STAGES", {3: ((92, 50_000),)})
     with pytest.raises(ShapeError, match="relative error of"):
         Rounded(of_one_inequality((1, 1, 0.78)), 0.5).moments()

@@ -1,6 +1,8 @@
-"""Solids of revolution and bodies with flat faces, against textbook points and normals and independent integrals.
+"""Solids of revolution and bodies with flat faces, against textbook points and normals and
+independent integrals.
 
-Radii of slices are found by bisection of the inequalities, polytopes are integrated over Delaunay's tetrahedra.
+Radii of slices are found by bisection of the inequalities, polytopes are integrated over Delaunay's
+tetrahedra.
 """
 
 import jax
@@ -52,7 +54,8 @@ OF_REVOLUTION = {
 
 
 def ends_and_rim(shape):
-    """Lowest and highest point on the axis, by bisection, and for a lens the height where its two inequalities meet."""
+    """Lowest and highest point on the axis, by bisection, and for a lens the height where its two
+    inequalities meet."""
     along = np.array([0.0, 0.0, 1.0])
     ends = []
     for sign in (-1.0, 1.0):
@@ -92,14 +95,16 @@ def test_moments_of_revolution_match_slices(name):
 
 
 def tetrahedra(vertices):
-    """Volume, first and second moments by Delaunay's simplices and a product rule on each (Duffy's coordinates)."""
+    """Volume, first and second moments by Delaunay's simplices and a product rule on each (Duffy's
+    coordinates)."""
     d = vertices.shape[1]
     cells = vertices[scipy.spatial.Delaunay(vertices).simplices]
     nodes, weights = np.polynomial.legendre.leggauss(4)
     nodes, weights = (nodes + 1) / 2, weights / 2
     grid = np.stack(np.meshgrid(*[nodes] * d, indexing="ij"), axis=-1).reshape(-1, d)
     weight = np.prod(np.stack(np.meshgrid(*[weights] * d, indexing="ij"), axis=-1).reshape(-1, d), axis=1)
-    rest = np.cumprod(np.column_stack([np.ones(len(grid)), 1 - grid]), axis=1)  # what is left for the coordinates to come
+    # what is left for the coordinates to come
+    rest = np.cumprod(np.column_stack([np.ones(len(grid)), 1 - grid]), axis=1)
     local = grid * rest[:, :-1]
     weight = weight * np.prod(rest[:, :-1], axis=1)
     edges = cells[:, 1:] - cells[:, :1]
@@ -144,14 +149,16 @@ def test_moments_of_flat_bodies_match_tetrahedra(name):
 
 @pytest.mark.parametrize("name", FLAT)
 def test_flat_bodies_are_the_hulls_of_their_vertices(name):
-    """Each vertex is on d faces or more, f is the signed distance from a face, and the inside is that of Delaunay."""
+    """Each vertex is on d faces or more, f is the signed distance from a face, and the inside is
+    that of Delaunay."""
     shape, vertices = FLAT[name]
     d, count = shape.dimension, shape.shape_class.count
     tolerance = ROUND_OFF * np.max(np.abs(vertices))
     at_vertices = values(shape, vertices)
     assert np.max(at_vertices) <= tolerance
     assert np.all(np.sum(np.abs(at_vertices) <= tolerance, axis=1) >= d)
-    assert np.all(np.sum(np.abs(at_vertices) <= tolerance, axis=0) >= d)  # each face has d vertices or more
+    # each face has d vertices or more
+    assert np.all(np.sum(np.abs(at_vertices) <= tolerance, axis=0) >= d)
     hull = scipy.spatial.ConvexHull(vertices)
     assert count == len(np.unique(np.round(hull.equations, 9), axis=0))
     np.testing.assert_allclose(np.linalg.norm(shape.gradient(vertices[0]), axis=1), 1.0, rtol=ROUND_OFF)
@@ -207,7 +214,8 @@ def test_frustum_has_the_points_and_normals_of_a_truncated_cone(bottom, top):
 
 
 def test_frustums_are_blunt_by_a_millionth_of_their_radii():
-    """On the axis the lateral inequality lies that little, c, above the cone's; there 1e-6 b t / (b + t) = 1e-7."""
+    """On the axis the lateral inequality lies that little, c, above the cone's; there 1e-6 b t / (b
+    + t) = 1e-7."""
     bottom, top, height = 0.5, 0.125, 0.9
     axis = shapes.Frustum(bottom, top, height).value([0.0, 0.0, 0.0])[0] * np.hypot(1, (bottom - top) / height)
     low = height / 4 * (bottom**2 + 2 * bottom * top + 3 * top**2) / (bottom**2 + bottom * top + top**2)
@@ -226,7 +234,8 @@ def test_cones_have_a_slope_on_the_axis_and_beyond_the_apex(shape):
 
 @pytest.mark.parametrize("tip", [1e-3, 0.05, 0.5])
 def test_cone_is_a_cone_without_its_tip(tip):
-    """Same base and slope as the whole cone; its centre of mass is that of the cone less that of the tip."""
+    """Same base and slope as the whole cone; its centre of mass is that of the cone less that of
+    the tip."""
     radius, height = 0.5, 0.9
     assert (
         shapes.Cone(radius, height, tip).parameters()
@@ -253,7 +262,8 @@ def test_lens_is_in_both_balls():
 
 
 def test_the_centre_of_mass_of_a_lens_is_its_origin():
-    """By quadrature of its slices, which are cubic in z: to round-off, not to the millionth that a picture would show."""
+    """By quadrature of its slices, which are cubic in z: to round-off, not to the millionth that a
+    picture would show."""
     shape = shapes.Lens(1.0, 2.0, 0.5)
     low, rim, high = ends_and_rim(shape)
     nodes, weights = np.polynomial.legendre.leggauss(4)

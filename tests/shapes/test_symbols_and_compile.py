@@ -1,6 +1,7 @@
 """Which expressions are legal, and whether what they compile to is f, its gradient and its Hessian.
 
-Oracles: messages; 40-digit finite differences (mpmath); JAX's own derivatives of functions written here without sympy.
+Oracles: messages; 40-digit finite differences (mpmath); JAX's own derivatives of functions written
+here without sympy.
 """
 
 import jax
@@ -16,7 +17,8 @@ from shapes.expressions.compile import compile_jet
 from shapes.expressions.symbols import Norm, Share, SignedPower, canonical
 
 r, p = sympy.symbols("r p", positive=True)
-# Values below are sums of a few dozen terms of size <= 10, second derivatives of size <= 100: 50 roundings of 10 eps.
+# Values below are sums of a few dozen terms of size <= 10, second derivatives of size <= 100: 50
+# roundings of 10 eps.
 ROUND_OFF = 50 * 10 * np.finfo(float).eps
 
 
@@ -119,7 +121,8 @@ def test_absolute_values_become_abs_power(written, meant):
     ],
 )
 def test_sums_of_absolute_values_are_split_into_faces(expression, pieces):
-    """The largest of the pieces is the sum; a negative factor and a function of a sum are no faces of a convex body."""
+    """The largest of the pieces is the sum; a negative factor and a function of a sum are no faces
+    of a convex body."""
     parameters = {r: 0.5} if expression.has(r) else {}
     shape = ImplicitShape([expression], parameters=parameters, validate=False)
     assert shape.shape_class.count == pieces
@@ -139,7 +142,8 @@ def test_odd_power_of_an_absolute_value_is_as_smooth_as_abs_power():
 
 
 def exact(function, u, order):
-    """Derivative of a function of one mpmath number, by finite differences of 40 digits, to double precision."""
+    """Derivative of a function of one mpmath number, by finite differences of 40 digits, to double
+    precision."""
     with mpmath.workdps(40):
         return float(mpmath.diff(function, mpmath.mpf(u), order))
 
@@ -296,7 +300,8 @@ WRITTEN_TWICE = {
 
 @pytest.fixture(params=WRITTEN_TWICE, name="twice")
 def twice_fixture(request):
-    """Compiled shape, the independent function (3,) -> (m,), and points with no coordinate near zero."""
+    """Compiled shape, the independent function (3,) -> (m,), and points with no coordinate near
+    zero."""
     expressions, parameters, function = WRITTEN_TWICE[request.param]
     shape = ImplicitShape(expressions, parameters=parameters, validate=False)
     rng = np.random.default_rng(0)

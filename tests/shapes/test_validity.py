@@ -1,4 +1,5 @@
-"""Shapes that contact cannot use are refused, with a point at which that can be seen; all others are accepted.
+"""Shapes that contact cannot use are refused, with a point at which that can be seen; all others
+are accepted.
 
 The point in each message is read back and the defect is looked for there.
 """
@@ -36,14 +37,16 @@ NOT_CONVEX = {
 
 @pytest.mark.parametrize("name", NOT_CONVEX)
 def test_inward_curvature_is_refused_at_a_surface_point(name):
-    """At the point the bounding inequality curves inward: it is positive just outside, between two points inside."""
+    """At the point the bounding inequality curves inward: it is positive just outside, between two
+    points inside."""
     message, point = refusal(NOT_CONVEX[name], name=name)
     assert f"{name} is not convex" in message
     assert "curves inward" in message
     assert "Split the body into convex parts" in message
     shape = ImplicitShape(NOT_CONVEX[name], validate=False)
     j = int(re.search(r"inequality (\d)", message)[1])
-    np.testing.assert_allclose(np.max(shape.value(point)), shape.value(point)[j], rtol=0, atol=1e-6)  # 8 printed digits
+    # 8 printed digits
+    np.testing.assert_allclose(np.max(shape.value(point)), shape.value(point)[j], rtol=0, atol=1e-6)
     np.testing.assert_allclose(shape.value(point)[j], 0.0, rtol=0, atol=1e-6)
     tangents = np.linalg.svd(np.asarray(shape.gradient(point))[j : j + 1])[2][1:]
     angles = np.linspace(0, np.pi, 36)
@@ -127,7 +130,8 @@ def test_vanishing_normal_is_refused_at_a_surface_point(expression):
     ids=["apex", "axis"],
 )
 def test_points_without_a_gradient_are_refused(expressions):
-    """Contact begins at a point inside the body: on the axis of such a cylinder its first step would be lost."""
+    """Contact begins at a point inside the body: on the axis of such a cylinder its first step
+    would be lost."""
     message, point = refusal(expressions)
     assert "has no normal at" in message
     assert "x**2 + y**2 - r**2" in message
@@ -225,7 +229,8 @@ def test_convex_shapes_of_a_users_own_are_accepted(name):
 
 @pytest.mark.parametrize("radius", [1e-3, 0.3, 40.0])
 def test_report_of_a_sphere_has_its_closed_forms(radius):
-    """|grad f| = 2 / r; the tangential Hessian is 2 / r^2 against a norm of sqrt(3) 2 / r^2; no chord leaves the ball."""
+    """|grad f| = 2 / r; the tangential Hessian is 2 / r^2 against a norm of sqrt(3) 2 / r^2; no
+    chord leaves the ball."""
     sphere = shapes.Sphere(radius)
     report = check(sphere.shape_class, sphere.theta)
     np.testing.assert_array_equal(report.interior_point, np.zeros(3))

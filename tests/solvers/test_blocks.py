@@ -1,4 +1,5 @@
-"""Jacobians in blocks against the dense one: linear solves, whole steps, and what happens where slots run out."""
+"""Jacobians in blocks against the dense one: linear solves, whole steps, and what happens where
+slots run out."""
 
 import dataclasses
 import itertools
@@ -19,7 +20,8 @@ BLOCKS, DENSE = ist.GeometricallyImplicit(), ist.GeometricallyImplicit(jacobian=
 
 
 def balls_in_a_bin(count, thrown=(0, 0, 0, 0, 0, 0)):
-    """Balls above each other in a bin of five planes, with all pairs declared; the top one is `thrown`."""
+    """Balls above each other in a bin of five planes, with all pairs declared; the top one is
+    `thrown`."""
     scene, rng, friction = ist.Scene(), np.random.default_rng(0), ist.FrictionEllipsoid(mu=0.3, e_r=0.02)
     balls = [
         scene.add_body(
@@ -55,7 +57,8 @@ def boxes_in_a_row():
 
 @pytest.mark.parametrize("build", [lambda: balls_in_a_bin(4), boxes_in_a_row], ids=["balls", "boxes"])
 def test_blocks_solve_what_the_dense_jacobian_solves(build):
-    """Near a state in which some contacts press, others do not: the right side of a random dz gives that dz."""
+    """Near a state in which some contacts press, others do not: the right side of a random dz gives
+    that dz."""
     system, state = jax.device_put(build().build())
     assert ncp.in_blocks(system)
     memory = begin(BLOCKS, system, state)
@@ -70,7 +73,8 @@ def test_blocks_solve_what_the_dense_jacobian_solves(build):
         found = np.asarray(jit(lambda b, F, damping: b.step(F, damping))(blocks, J @ dz, damping))
         assert np.max(np.abs(J @ (found + dz))) <= 1e-5 * np.max(np.abs(J @ dz))
     found = np.asarray(jit(lambda b, F: b.keep().solve(F))(blocks, J @ dz))
-    assert np.max(np.abs(J @ (found - dz))) <= 1e-2 * np.max(np.abs(J @ dz))  # damped: good for chord iterations
+    # damped: good for chord iterations
+    assert np.max(np.abs(J @ (found - dz))) <= 1e-2 * np.max(np.abs(J @ dz))
 
 
 def test_balls_fall_alike_in_blocks_and_dense():
@@ -83,8 +87,9 @@ def test_balls_fall_alike_in_blocks_and_dense():
 
 
 def test_a_fast_ball_meets_what_it_was_far_from():
-    """Of the 20 contacts with walls some blocks are kept from steps in which they pushed nothing. A ball at 12 m/s
-    that spins at 100 rad/s crosses the bin in two steps, and does what it does with a dense matrix of all contacts."""
+    """Of the 20 contacts with walls some blocks are kept from steps in which they pushed nothing. A
+    ball at 12 m/s that spins at 100 rad/s crosses the bin in two steps, and does what it does with
+    a dense matrix of all contacts."""
     scene = balls_in_a_bin(4, thrown=(9, 6, -5, 60, -60, 50))
     runs = [ist.simulate(scene, stepper, h=H, duration=0.1) for stepper in (BLOCKS, DENSE)]
     struck = np.count_nonzero(np.any(runs[1].contacts.normal_impulse > 1e-9, axis=0))
@@ -94,14 +99,16 @@ def test_a_fast_ball_meets_what_it_was_far_from():
 
 
 def test_open_contacts_leave_no_unknowns_whatever_their_impulses_are_rounded_to():
-    """Friction of a contact whose p_n is 1e-31 or -1e-31 depends on nothing but p_n, which follows from its own row."""
+    """Friction of a contact whose p_n is 1e-31 or -1e-31 depends on nothing but p_n, which follows
+    from its own row."""
     system, state = jax.device_put(balls_in_a_bin(4).build())
     memory = begin(BLOCKS, system, state)
     problem, where = jax.jit(ncp.step_problem)(system, state, H, memory.references), ncp.layout(system)
     z = np.array(memory.history[0] / ncp.unknown_scale(problem))
     for group, index in zip(system.groups, where.unknowns, strict=True):
         z[index[::2, group.pair.unknowns]], z[index[1::2, group.pair.unknowns]] = 1e-31, -1e-31
-    z[where.velocity] += np.random.default_rng(1).normal(size=where.velocity.shape)  # nothing sticks
+    # nothing sticks
+    z[where.velocity] += np.random.default_rng(1).normal(size=where.velocity.shape)
     gaps = np.asarray(memory.gaps)
     _, blocks = jit(ncp.blocks)(problem, z, memory.kept.system())
     assert np.min(gaps) > 1e-4
@@ -115,7 +122,8 @@ def test_the_least_size_that_holds_the_filled_rows_is_taken():
 
 
 def test_too_few_slots_are_told():
-    """A link whose unknowns have no pivot needs slots: with too few of them the matrix is not a number."""
+    """A link whose unknowns have no pivot needs slots: with too few of them the matrix is not a
+    number."""
     system, _ = jax.device_put(boxes_in_a_row().build())
     pattern = ncp.pattern(system, "projection")
     nodes = np.broadcast_to(np.eye(pattern.width), (pattern.count, pattern.width, pattern.width))
@@ -130,8 +138,10 @@ def test_too_few_slots_are_told():
 
 
 def test_where_slots_run_out_the_dense_jacobian_takes_over(monkeypatch):
-    """Two contacts press at the end, with a slot for one unknown: the last start of the fallback sequence has that step."""
-    scene, stepper = ist.Scene(), ist.GeometricallyImplicit(rounds=1)  # a stepper of its own has programs of its own
+    """Two contacts press at the end, with a slot for one unknown: the last start of the fallback
+    sequence has that step."""
+    # a stepper of its own has programs of its own
+    scene, stepper = ist.Scene(), ist.GeometricallyImplicit(rounds=1)
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     for x in (0, 1):
         egg = shapes.Ellipsoid((0.07, 0.06, 0.05))  # that rolls and slides: its closest points move

@@ -1,4 +1,5 @@
-"""Radau IIA tableaus and the polynomials through the stages, against the conditions that define them."""
+"""Radau IIA tableaus and the polynomials through the stages, against the conditions that define
+them."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,8 @@
-"""Functions whose roots are complementary: roots, distance from a root, digits, and derivatives at and away from kinks.
+"""Functions whose roots are complementary: roots, distance from a root, digits, and derivatives at
+and away from kinks.
 
-Oracles: the minimum and the projection onto the cone, written here in numpy; 40-digit arithmetic (mpmath); bounds proved
-in the literature or in the docstrings below.
+Oracles: the minimum and the projection onto the cone, written here in numpy; 40-digit arithmetic
+(mpmath); bounds proved in the literature or in the docstrings below.
 """
 
 import jax
@@ -24,13 +25,15 @@ disc_slopes = jax.jit(jax.jacfwd(complementarity.natural_disc, (0, 1)))
 
 EPS = np.finfo(float).eps
 STEP = complementarity.STEP  # of the natural map: the roots do not depend on it, bounds do
-# fischer_burmeister is |phi| <= (2 + sqrt 2) |min(a, b)| and >= (2 - sqrt 2) |min(a, b)|, Tseng (1996); the same holds for
-# symmetric cones with x - proj(x - s) for the minimum, Bi, Pan and Chen (2012).
+# fischer_burmeister is |phi| <= (2 + sqrt 2) |min(a, b)| and >= (2 - sqrt 2) |min(a, b)|, Tseng
+# (1996); the same holds for symmetric cones with x - proj(x - s) for the minimum, Bi, Pan and Chen
+# (2012).
 LEAST, MOST = 2 - np.sqrt(2), 2 + np.sqrt(2)
 
 
 def not_tiny(value):
-    """Zero for what would underflow in a fourth power; arguments are dimensionless and stand against 1."""
+    """Zero for what would underflow in a fourth power; arguments are dimensionless and stand
+    against 1."""
     return value if abs(value) > 1e-60 else 0.0
 
 
@@ -60,7 +63,8 @@ def test_number_complementary_pairs_are_roots(a):
 
 @given(numbers, numbers)
 def test_number_value_measures_the_violation(a, b):
-    """Bounded on both sides by |min(a, b)|, so that it vanishes if and only if a and b are complementary."""
+    """Bounded on both sides by |min(a, b)|, so that it vanishes if and only if a and b are
+    complementary."""
     phi, violation = abs(float(fischer_burmeister(a, b))), abs(min(a, b))
     round_off = 4 * EPS * (abs(a) + abs(b))
     assert LEAST * violation - round_off <= phi <= MOST * violation + round_off
@@ -79,7 +83,8 @@ def test_number_smoothed_value_has_the_sign_of_kappa_squared_minus_the_product(a
 @given(amounts, st.floats(1e-3, 10))
 def test_number_smoothed_root(a, kappa):
     b = kappa**2 / a
-    # phi = 2 (kappa^2 - a b) / (r + a + b), whose numerator is what rounding b and two products leaves
+    # phi = 2 (kappa^2 - a b) / (r + a + b), whose numerator is what rounding b and two products
+    # leaves
     assert abs(fischer_burmeister(a, b, kappa)) <= 4 * EPS * kappa**2 / (a + b)
 
 
@@ -105,14 +110,16 @@ def test_number_derivative_matches_finite_differences(a, b, kappa):
 
     with mpmath.workdps(40):
         expected = [float(mpmath.diff(phi, tuple(mp(a, b, kappa)), tuple(order))) for order in np.eye(3, dtype=int)]
-    # kappa = 0 is smoothed by 1e-12 for derivatives, which changes a / r by (1e-12 / r)^2; its own slope is then not meant
+    # kappa = 0 is smoothed by 1e-12 for derivatives, which changes a / r by (1e-12 / r)^2; its own
+    # slope is then not meant
     known, round_off = 3 if kappa else 2, 10 * EPS + 1e-24 / (a**2 + b**2)
     np.testing.assert_allclose(slopes(a, b, kappa)[:known], expected[:known], rtol=0, atol=round_off)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-300, 1e-20, 1e-12, 1e-9])
 def test_number_derivative_near_the_kink_is_in_the_generalised_derivative(size):
-    """Clarke's at (0, 0) is {(u - 1, v - 1): u^2 + v^2 <= 1}, and every element lies in the ball around (-1, -1)."""
+    """Clarke's at (0, 0) is {(u - 1, v - 1): u^2 + v^2 <= 1}, and every element lies in the ball
+    around (-1, -1)."""
     for angle in np.linspace(0, 2 * np.pi, 9):
         d = slopes(size * np.cos(angle), size * np.sin(angle))
         assert np.hypot(d[0] + 1, d[1] + 1) <= 1 + 4 * EPS
@@ -130,7 +137,8 @@ def project_to_cone(v):
 
 
 def complementary_pair(rng, k, kind):
-    """x and s in the cone with x.s = 0: one of them zero, or both on opposite rays of the boundary."""
+    """x and s in the cone with x.s = 0: one of them zero, or both on opposite rays of the
+    boundary."""
     ray = rng.normal(size=k)
     ray /= np.linalg.norm(ray)
     zero, inside, edge = np.zeros(1 + k), np.concatenate([[1.5], 0.8 * ray]), np.concatenate([[1.0], ray])
@@ -166,7 +174,8 @@ def vectors(k):
 
 @every_size
 def test_cone_value_measures_the_violation(k):
-    """Bounded on both sides by the natural residual |x - proj(x - s)|, so that it vanishes only at complementary pairs."""
+    """Bounded on both sides by the natural residual |x - proj(x - s)|, so that it vanishes only at
+    complementary pairs."""
 
     @given(vectors(k), vectors(k))
     def check(x, s):
@@ -181,7 +190,8 @@ def test_cone_value_measures_the_violation(k):
 @every_size
 @pytest.mark.parametrize("kappa", [1e-6, 1e-2, 1.0])
 def test_cone_smoothed_roots_are_inverses(k, kappa):
-    """x o s = kappa^2 e for s = kappa^2 x^-1 with the Jordan inverse (x0, -x1) / (x0^2 - |x1|^2)."""
+    """x o s = kappa^2 e for s = kappa^2 x^-1 with the Jordan inverse (x0, -x1) / (x0^2 -
+    |x1|^2)."""
     rng = np.random.default_rng(k)
     for fraction in (0.0, 0.5, 0.99):
         ray = rng.normal(size=k)
@@ -197,7 +207,8 @@ def jordan(a, b):
 @every_size
 @pytest.mark.parametrize("distance", [1.0, 1e-3, 1e-8, 1e-14, 0.0, -1e-14, -1e-3])
 def test_cone_square_root_squares_to_what_it_should(k, distance):
-    """u = phi + x + s has u o u = x o x + s o s, for x and s at a relative `distance` from the boundary of the cone."""
+    """u = phi + x + s has u o u = x o x + s o s, for x and s at a relative `distance` from the
+    boundary of the cone."""
     rng = np.random.default_rng(3)
     for _ in range(20):
         ray, size = rng.normal(size=k), rng.uniform(0.1, 2, 2)
@@ -215,7 +226,8 @@ def jacobian(x, s, kappa=0.0):
 
 
 def exact_jacobian(x, s, kappa):
-    """By 40-digit finite differences of sqrt(x o x + s o s + 2 kappa^2 e) - x - s with the spectral square root."""
+    """By 40-digit finite differences of sqrt(x o x + s o s + 2 kappa^2 e) - x - s with the spectral
+    square root."""
     n = len(x)
 
     def phi(i):
@@ -241,7 +253,8 @@ def test_cone_derivative_matches_finite_differences(k, kappa):
     rng = np.random.default_rng(4)
     pairs = [rng.normal(size=(2, 1 + k)) for _ in range(4)] + [complementary_pair(rng, k, "both on the boundary")]
     for x, s in pairs:
-        # the largest slope is 1 / (smaller eigenvalue of u) times terms of size 3: 100 roundings of it
+        # the largest slope is 1 / (smaller eigenvalue of u) times terms of size 3: 100 roundings of
+        # it
         smaller = np.linalg.eigvalsh(arrow(np.asarray(fischer_burmeister_cone(x, s, kappa)) + x + s))[0]
         np.testing.assert_allclose(jacobian(x, s, kappa), exact_jacobian(x, s, kappa), rtol=0, atol=300 * EPS / smaller)
 
@@ -257,8 +270,9 @@ def arrow(v):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("offset", [0.0, 1e-15, 1e-12, 1e-8, 1e-4])
 def test_cone_derivative_is_bounded_at_and_near_every_kink(kind, k, offset):
-    """With u o u = x o x + s o s the derivative is (L_u^-1 L_x - I, L_u^-1 L_s - I), and L_u^2 >= L_x^2 + L_s^2 bounds the
-    norm of (L_u^-1 L_x, L_u^-1 L_s) by 1; so it does for limits and their convex hull, Clarke's generalised derivative."""
+    """With u o u = x o x + s o s the derivative is (L_u^-1 L_x - I, L_u^-1 L_s - I), and L_u^2 >=
+    L_x^2 + L_s^2 bounds the norm of (L_u^-1 L_x, L_u^-1 L_s) by 1; so it does for limits and their
+    convex hull, Clarke's generalised derivative."""
     rng = np.random.default_rng(5)
     identity = np.hstack([np.eye(1 + k)] * 2)
     for _ in range(20):
@@ -272,7 +286,8 @@ def test_cone_derivative_is_bounded_at_and_near_every_kink(kind, k, offset):
 @every_size
 @pytest.mark.parametrize("kind", KINKS)
 def test_cone_function_is_strongly_semismooth_at_its_kinks(kind, k):
-    """phi(v + d) - phi(v) - J(v + d) d = O(|d|^2), Sun and Sun (2005): what Newton's fast convergence rests on."""
+    """phi(v + d) - phi(v) - J(v + d) d = O(|d|^2), Sun and Sun (2005): what Newton's fast
+    convergence rests on."""
     rng = np.random.default_rng(6)
     for _ in range(5):
         v = np.concatenate(complementary_pair(rng, k, kind))
@@ -282,7 +297,8 @@ def test_cone_function_is_strongly_semismooth_at_its_kinks(kind, k):
             x, s = np.split(v + size * direction, 2)
             phi, phi_0 = fischer_burmeister_cone(x, s), fischer_burmeister_cone(*np.split(v, 2))
             errors.append(np.linalg.norm(phi - phi_0 - jacobian(x, s) @ (size * direction)))
-        assert errors[2] <= errors[0] / 1e4 * 3 + 1e-12  # order 2 within a factor 3, until round-off
+        # order 2 within a factor 3, until round-off
+        assert errors[2] <= errors[0] / 1e4 * 3 + 1e-12
 
 
 # --- natural map of a disc -----------------------------------------------------------------------
@@ -291,7 +307,8 @@ def test_cone_function_is_strongly_semismooth_at_its_kinks(kind, k):
 @every_size
 @pytest.mark.parametrize("radius", [0.0, 0.7])
 def test_disc_maximisers_are_roots(k, radius):
-    """y maximises -w.y over |y| <= radius: y = -radius w / |w|, and any y in the disc when w = 0."""
+    """y maximises -w.y over |y| <= radius: y = -radius w / |w|, and any y in the disc when w =
+    0."""
     rng = np.random.default_rng(7)
     for _ in range(20):
         w = rng.normal(size=k)
@@ -302,8 +319,9 @@ def test_disc_maximisers_are_roots(k, radius):
 
 @every_size
 def test_disc_value_measures_the_lack_of_dissipation(k):
-    """With e the value and step r, y - e is in the disc and max over y' of w.(y - y') <= (2 radius / r + |w|) |e|, from the
-    variational inequality of the projection. So e = 0 only where y is feasible and dissipates the most."""
+    """With e the value and step r, y - e is in the disc and max over y' of w.(y - y') <= (2 radius
+    / r + |w|) |e|, from the variational inequality of the projection. So e = 0 only where y is
+    feasible and dissipates the most."""
     entries = st.lists(st.floats(-10, 10), min_size=k, max_size=k).map(np.array)
 
     @given(entries, entries, st.floats(0, 10))
@@ -329,7 +347,8 @@ def test_disc_projection_is_the_closest_point(k):
 
 @every_size
 def test_disc_derivative_matches_finite_differences_away_from_the_circle(k):
-    """Central differences of fourth order with width 1e-3: 1e-12 times a fifth derivative / 30, and eps / 1e-3."""
+    """Central differences of fourth order with width 1e-3: 1e-12 times a fifth derivative / 30, and
+    eps / 1e-3."""
     rng = np.random.default_rng(9)
     width, radius = 1e-3, 0.8
     for _ in range(10):
@@ -352,7 +371,8 @@ def test_disc_derivative_matches_finite_differences_away_from_the_circle(k):
 @every_size
 @pytest.mark.parametrize("radius", [0.0, 0.8])
 def test_disc_derivative_is_finite_and_bounded_at_its_kinks(k, radius):
-    """On the circle, and at y = w = 0, a projection's generalised derivative has a norm of at most 1: I - P', r P'."""
+    """On the circle, and at y = w = 0, a projection's generalised derivative has a norm of at most
+    1: I - P', r P'."""
     for y in (np.zeros(k), radius * np.eye(k)[0]):
         by_y, by_w = disc_slopes(y, np.zeros(k), radius)
         assert np.linalg.norm(np.eye(k) - by_y, 2) <= 1 + 4 * EPS
@@ -364,4 +384,5 @@ def test_length_has_an_element_of_its_generalised_derivative_at_zero():
     assert length_of(jnp.array([3.0, 4.0])) == 5.0
     np.testing.assert_allclose(jax.grad(length_of)(jnp.array([3.0, 4.0])), [0.6, 0.8], rtol=2 * EPS)
     assert length_of(jnp.zeros(3)) == 0.0
-    np.testing.assert_array_equal(jax.grad(length_of)(jnp.zeros(3)), np.zeros(3))  # the unit ball's centre
+    # the unit ball's centre
+    np.testing.assert_array_equal(jax.grad(length_of)(jnp.zeros(3)), np.zeros(3))

@@ -1,4 +1,5 @@
-"""Derivatives of roots that are known in closed form, and linear systems without a unique solution."""
+"""Derivatives of roots that are known in closed form, and linear systems without a unique
+solution."""
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +47,8 @@ def test_systems_whose_rows_change_places_are_solved_both_ways():
 
 
 def test_redundant_rows_give_what_is_unique_where_it_exists():
-    """x0 is asked for twice, and x1 + x2 are the forces that ask: what is consistent moves x0, and never x1 or x2 alone."""
+    """x0 is asked for twice, and x1 + x2 are the forces that ask: what is consistent moves x0, and
+    never x1 or x2 alone."""
     matrix = jnp.array([[0.0, 1.0, 1.0], [2.0, 0.0, 0.0], [2.0, 0.0, 0.0]])
     x = jax.jit(solved)(matrix, jnp.array([1.0, 4.0, 4.0]))
     assert x[0] == pytest.approx(2.0, abs=1e-14)
@@ -57,7 +59,8 @@ def test_redundant_rows_give_what_is_unique_where_it_exists():
 
 
 def test_what_stands_apart_from_a_singular_block_keeps_its_derivative():
-    """The closest points of parallel faces that do not touch: x1 and x2 are not determined, x0 does not depend on them."""
+    """The closest points of parallel faces that do not touch: x1 and x2 are not determined, x0 does
+    not depend on them."""
     matrix = jnp.array([[3.0, 0.0, 0.0], [1.0, 1.0, 1.0], [2.0, 2.0, 2.0]])
     for right in ([3.0, 1.0, 2.0], [3.0, 1.0, 5.0]):
         x = solved(matrix, jnp.array(right))

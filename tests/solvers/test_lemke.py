@@ -1,4 +1,5 @@
-"""Lemke's method against known solutions, enumeration, least squares, cycling and problems without a solution."""
+"""Lemke's method against known solutions, enumeration, least squares, cycling and problems without
+a solution."""
 
 import itertools
 
@@ -32,7 +33,8 @@ def enumerated(M, q):
 
 
 def friction_problem(random, contacts, velocities, facets=6):
-    """Matrix and vector of the LCP of Stewart and Trinkle: copositive, with as many impulses as make it redundant."""
+    """Matrix and vector of the LCP of Stewart and Trinkle: copositive, with as many impulses as
+    make it redundant."""
     rows = random.normal(size=(contacts, 3, velocities))
     angle = 2 * np.pi * np.arange(facets) / facets
     around = np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -50,7 +52,8 @@ def friction_problem(random, contacts, velocities, facets=6):
 
 @pytest.mark.parametrize("n", [3, 12, 40])
 def test_semidefinite_problems(n):
-    """M = B B^T + S, of half the rank and with a skew part, and q for which a solution is known to exist."""
+    """M = B B^T + S, of half the rank and with a skew part, and q for which a solution is known to
+    exist."""
     random = np.random.default_rng(n)
     for k in range(25):
         B, S = random.normal(size=(n, n // 2)), random.normal(size=(n, n)) * (k % 2)
@@ -95,7 +98,8 @@ def test_cycling():
     found = solve(M, -np.ones(3))
     assert found.solved
     assert found.z == pytest.approx(np.full(3, 1 / 3), abs=1e-14)
-    # the bad choices: after z_0 has entered, in the row of w_3, let the rows of these variables leave one after the other
+    # the bad choices: after z_0 has entered, in the row of w_3, let the rows of these variables
+    # leave one after the other
     every = np.concatenate([np.eye(3), -M, -np.ones((3, 1))], axis=1)
     basis, entering, seen = [6, 3, 2], 4, []
     for leaving in (3, 2, 4, 0, 5, 1):

@@ -1,6 +1,8 @@
-"""`solve_ncp` on standard problems with known solutions, `damped_step` against numpy, and chord iterations.
+"""`solve_ncp` on standard problems with known solutions, `damped_step` against numpy, and chord
+iterations.
 
-Where a solution has no closed form an independent method gives it: non-negative least squares, or best responses.
+Where a solution has no closed form an independent method gives it: non-negative least squares, or
+best responses.
 """
 
 import functools
@@ -30,7 +32,8 @@ def solver(function, n):
 
 
 def check_solution(function, solution, complementary):
-    """The problem itself: min(z, F) = 0, or F = 0. Tseng (1996): |min(z, F)| is at most the residual / (2 - sqrt 2)."""
+    """The problem itself: min(z, F) = 0, or F = 0. Tseng (1996): |min(z, F)| is at most the
+    residual / (2 - sqrt 2)."""
     assert bool(solution.converged)
     assert solution.residual <= TOLERANCE
     z, F = np.asarray(solution.z), np.asarray(function(solution.z))
@@ -38,7 +41,8 @@ def check_solution(function, solution, complementary):
     assert np.max(np.abs(violation)) <= TOLERANCE / (2 - np.sqrt(2)) + 100 * EPS * np.max(np.abs(F))
 
 
-# --- nonlinear problems of the literature ----------------------------------------------------------
+# --- nonlinear problems of the literature
+# ----------------------------------------------------------
 
 
 def kojima(third):
@@ -69,7 +73,8 @@ FAR = [np.zeros(4), np.full(4, 10.0), np.array([1.0, 2, 3, 4])]
 def test_kojima_shindo_is_solved_at_one_of_its_two_roots(start):
     solution = solver(KOJIMA_SHINDO, 4)(start)
     check_solution(KOJIMA_SHINDO, solution, all_of(4))
-    # at the first root x3 = F3 = 0, so |z - root| is at most about the residual over the least slope, 1e-10 / 0.1
+    # at the first root x3 = F3 = 0, so |z - root| is at most about the residual over the least
+    # slope, 1e-10 / 0.1
     assert min(np.max(np.abs(solution.z - root)) for root in (DEGENERATE_ROOT, REGULAR_ROOT)) <= 1e-9
 
 
@@ -87,7 +92,8 @@ def test_josephy_is_solved_at_its_root(start):
 
 
 def billups(x):
-    """(x - 1)^2 - 1.01: the only root is 1 + sqrt(1.01), but near x = 0 min(x, F) is almost zero, and stays negative."""
+    """(x - 1)^2 - 1.01: the only root is 1 + sqrt(1.01), but near x = 0 min(x, F) is almost zero,
+    and stays negative."""
     return (x - 1) ** 2 - 1.01
 
 
@@ -99,7 +105,8 @@ def test_billups_problem_is_solved_at_its_root(start):
 
 
 def test_billups_false_root_is_not_taken_for_one():
-    """From 0, descent methods stay at the local minimum of the residual; what counts is not to call it a root."""
+    """From 0, descent methods stay at the local minimum of the residual; what counts is not to call
+    it a root."""
     solution = solver(billups, 1)(np.array([0.0]))
     assert not bool(solution.converged) or abs(solution.z[0] - 1 - np.sqrt(1.01)) <= 1e-9
 
@@ -112,10 +119,12 @@ def test_convergence_is_claimed_only_at_roots(problem):
     roots = np.array([DEGENERATE_ROOT, REGULAR_ROOT])[: 2 if problem is KOJIMA_SHINDO else 1]
     errors = np.min(np.max(np.abs(solutions.z[:, None] - roots), axis=2), axis=1)
     np.testing.assert_array_equal(solutions.converged, errors <= 1e-9)
-    assert np.mean(solutions.converged) >= 0.95  # free steps alone cycle on Josephy's problem; descent takes over
+    # free steps alone cycle on Josephy's problem; descent takes over
+    assert np.mean(solutions.converged) >= 0.95
 
 
-COSTS = np.array([[10, 5, 1.2], [8, 5, 1.1], [6, 5, 1.0], [4, 5, 0.9], [2, 5, 0.8]])  # c, K, beta; Murphy et al. (1982)
+# c, K, beta; Murphy et al. (1982)
+COSTS = np.array([[10, 5, 1.2], [8, 5, 1.1], [6, 5, 1.0], [4, 5, 0.9], [2, 5, 0.8]])
 
 
 def revenue_slope(own, total):
@@ -130,7 +139,8 @@ def marginal_cost(own, cost):
 
 
 def test_nash_cournot_equilibrium_matches_best_responses():
-    """Five firms; the oracle lets each in turn maximise its profit by bisection until nobody moves."""
+    """Five firms; the oracle lets each in turn maximise its profit by bisection until nobody
+    moves."""
 
     def F(q):
         return marginal_cost(q, COSTS.T) - revenue_slope(q, jnp.sum(q))
@@ -149,7 +159,8 @@ def test_nash_cournot_equilibrium_matches_best_responses():
     np.testing.assert_allclose(solution.z, best, rtol=1e-9)
 
 
-# --- linear complementarity problems ---------------------------------------------------------------
+# --- linear complementarity problems
+# ---------------------------------------------------------------
 
 
 def linear(M, q):
@@ -158,7 +169,8 @@ def linear(M, q):
 
 @pytest.mark.parametrize("n", [1, 2, 5, 10, 20])
 def test_murty_problem_is_solved_by_the_last_unit_vector(n):
-    """M upper triangular with 1 on and 2 above the diagonal, q = -1: M e_n + q = (1, .., 1, 0). Pivoting needs 2^n steps."""
+    """M upper triangular with 1 on and 2 above the diagonal, q = -1: M e_n + q = (1, .., 1, 0).
+    Pivoting needs 2^n steps."""
     M = np.eye(n) + 2 * np.triu(np.ones((n, n)), 1)
     solution = solve_ncp(linear(M, -np.ones(n)), np.zeros(n), all_of(n))
     check_solution(linear(M, -np.ones(n)), solution, all_of(n))
@@ -167,7 +179,8 @@ def test_murty_problem_is_solved_by_the_last_unit_vector(n):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_symmetric_problem_matches_non_negative_least_squares(seed):
-    """M = A^T A, q = -A^T b: the optimality conditions of min |A z - b| over z >= 0, by active sets in scipy."""
+    """M = A^T A, q = -A^T b: the optimality conditions of min |A z - b| over z >= 0, by active sets
+    in scipy."""
     rng = np.random.default_rng(seed)
     A, b = rng.normal(size=(12, 8)), rng.normal(size=12)
     M, q = A.T @ A, -A.T @ b
@@ -178,20 +191,24 @@ def test_symmetric_problem_matches_non_negative_least_squares(seed):
 
 
 def test_obstacle_problem_has_the_free_boundary_of_the_string():
-    """A string u on [0, 1] with unit load above an obstacle at -1/32: it touches from l = 1/4 to 1 - l, and the parabolas
-    (x - l)^2 / 2 - 1/32 join the ends. Second differences are exact for parabolas, and l is a node: so is the solution."""
+    """A string u on [0, 1] with unit load above an obstacle at -1/32: it touches from l = 1/4 to 1
+    - l, and the parabolas (x - l)^2 / 2 - 1/32 join the ends. Second differences are exact for
+    parabolas, and l is a node: so is the solution."""
     n = 63
     node = np.arange(1, n + 1) / (n + 1)
     differences = 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
     height = np.where(np.abs(node - 0.5) >= 0.25, (np.abs(node - 0.5) - 0.25) ** 2 / 2, 0.0)
-    F = linear(differences, 1 / (n + 1) ** 2 - differences @ np.full(n, 1 / 32))  # of the height z = u + 1/32
+    # of the height z = u + 1/32
+    F = linear(differences, 1 / (n + 1) ** 2 - differences @ np.full(n, 1 / 32))
     solution = solve_ncp(F, np.full(n, 1 / 32), all_of(n))
     check_solution(F, solution, all_of(n))
-    np.testing.assert_allclose(solution.z, height, rtol=0, atol=1e-7)  # 1e-10 times the condition ((n + 1) / pi)^2
+    # 1e-10 times the condition ((n + 1) / pi)^2
+    np.testing.assert_allclose(solution.z, height, rtol=0, atol=1e-7)
 
 
 def test_mixed_problem_has_its_free_variables_where_the_equations_put_them():
-    """min |x|^2 / 2 - (1, 2, 3).x over x >= 0 with x1 + x2 + x3 = 1: x = (0, 0, 1), multiplier 2 by hand."""
+    """min |x|^2 / 2 - (1, 2, 3).x over x >= 0 with x1 + x2 + x3 = 1: x = (0, 0, 1), multiplier 2 by
+    hand."""
 
     def F(z):
         x, multiplier = z[:3], z[3]
@@ -210,7 +227,8 @@ def test_free_variables_may_be_negative():
 
 @pytest.mark.parametrize("start", [np.zeros(3), np.ones(3), np.array([1e-8, 0, 3])], ids=str)
 def test_degenerate_problem_is_solved(start):
-    """z = (0, 0, 1) with F = (0, 1, 0): the first pair vanishes altogether, a kink of the residual."""
+    """z = (0, 0, 1) with F = (0, 1, 0): the first pair vanishes altogether, a kink of the
+    residual."""
     M, q = np.array([[2.0, 1, 0], [1, 2, 0], [0, 0, 1]]), np.array([0.0, 1, -1])
     solution = solve_ncp(linear(M, q), start, all_of(3))
     check_solution(linear(M, q), solution, all_of(3))
@@ -219,7 +237,8 @@ def test_degenerate_problem_is_solved(start):
 
 @pytest.mark.parametrize("free", [True, False])
 def test_singular_jacobian_at_the_root_only_slows_it_down(free):
-    """F(z) = (z - 1)^3: every step takes a third of the error, and |F| <= 1e-10 means |z - 1| <= 1e-10^(1/3)."""
+    """F(z) = (z - 1)^3: every step takes a third of the error, and |F| <= 1e-10 means |z - 1| <=
+    1e-10^(1/3)."""
     solution = solve_ncp(lambda z: (z - 1) ** 3, np.array([3.0]), np.array([not free]))
     assert bool(solution.converged)
     np.testing.assert_allclose(solution.z, [1.0], rtol=0, atol=(2 * TOLERANCE) ** (1 / 3))
@@ -240,7 +259,8 @@ def test_smoothed_problem_has_the_product_kappa_squared(kappa):
     np.testing.assert_allclose(solution.z, [(1 + np.sqrt(1 + 4 * kappa**2)) / 2], rtol=1e-9)
 
 
-# --- how it ends -----------------------------------------------------------------------------------
+# --- how it ends
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -249,7 +269,8 @@ def test_linear_equations_take_one_step(seed):
     A, b = rng.normal(size=(6, 6)) + 5 * np.eye(6), rng.normal(size=6)
     solution = solve_ncp(lambda z: A @ z - b, np.zeros(6), np.zeros(6, dtype=bool))
     assert int(solution.iterations) == 1
-    np.testing.assert_allclose(solution.z, np.linalg.solve(A, b), rtol=0, atol=1e-11)  # the damping is 1e-12
+    # the damping is 1e-12
+    np.testing.assert_allclose(solution.z, np.linalg.solve(A, b), rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize(
@@ -296,13 +317,15 @@ def test_batched_and_compiled_solves_equal_single_ones():
         np.testing.assert_allclose(batch.z[i], single.z, rtol=0, atol=1e-9)
 
 
-# --- the linear step -------------------------------------------------------------------------------
+# --- the linear step
+# -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("damping", [1e-12, 1e-6, 1.0])
 @pytest.mark.parametrize("rank", [7, 5, 1, 0])
 def test_damped_step_is_the_regularised_least_squares_solution(rank, damping):
-    """numpy's lstsq (singular values) on the stacked matrix. A rank-deficient J is as ill-conditioned as sqrt(damping)."""
+    """numpy's lstsq (singular values) on the stacked matrix. A rank-deficient J is as
+    ill-conditioned as sqrt(damping)."""
     rng = np.random.default_rng(rank)
     J, F = rng.normal(size=(7, rank)) @ rng.normal(size=(rank, 7)), rng.normal(size=7)
     if rank == 7:
@@ -310,7 +333,8 @@ def test_damped_step_is_the_regularised_least_squares_solution(rank, damping):
     stacked, right = np.vstack([J, np.sqrt(damping) * np.eye(7)]), np.concatenate([-F, np.zeros(7)])
     expected = np.linalg.lstsq(stacked, right, rcond=None)[0]
     singular = np.linalg.svd(stacked)[1]
-    # backward stable: eps times the condition, and times its square for the residual (Golub and Van Loan, section 5.3)
+    # backward stable: eps times the condition, and times its square for the residual (Golub and Van
+    # Loan, section 5.3)
     condition, residual = singular[0] / singular[-1], np.linalg.norm(stacked @ expected - right)
     tolerance = 20 * EPS * (condition * np.linalg.norm(expected) + condition * residual / singular[-1])
     np.testing.assert_allclose(damped_step(J, F, damping), expected, rtol=0, atol=tolerance)
@@ -336,7 +360,8 @@ def test_damped_inverse_gives_every_damped_step():
         np.testing.assert_allclose(-B @ F, damped_step(J, F, 1e-6), rtol=0, atol=20 * EPS * np.linalg.norm(J) / 1e-6)
 
 
-# --- chord iterations with a kept inverse -----------------------------------------------------------
+# --- chord iterations with a kept inverse
+# -----------------------------------------------------------
 
 
 def curved(shift):
@@ -346,7 +371,8 @@ def curved(shift):
 
 @functools.cache
 def kept_solver():
-    """(shift, z0, kept) to `newton_again` on `curved`, and the chord iterations that it begins with."""
+    """(shift, z0, kept) to `newton_again` on `curved`, and the chord iterations that it begins
+    with."""
 
     def solve(shift, z0, kept):
         F = curved(shift)
@@ -394,7 +420,8 @@ def test_a_start_within_the_tolerance_is_still_corrected():
 
 @pytest.mark.parametrize("factor", [-1.0, 0.05, 1e3, np.nan, 0.0], ids=str)
 def test_a_bad_inverse_changes_nothing_but_the_cost(factor):
-    """It diverges, crawls, throws far, is not a number or is none: Newton's method then has the start to itself."""
+    """It diverges, crawls, throws far, is not a number or is none: Newton's method then has the
+    start to itself."""
     z0 = jnp.array([2.0, -1.0, 0.5])
     F = curved(jnp.ones(3))
     alone = newton(linearized(F), z0, tolerance=TOLERANCE)
@@ -403,11 +430,13 @@ def test_a_bad_inverse_changes_nothing_but_the_cost(factor):
     assert int(tried.count) <= 6
     assert int(solution.iterations) == int(alone.iterations) > 0
     np.testing.assert_allclose(solution.z, alone.z, rtol=0, atol=20 * EPS)
-    np.testing.assert_allclose(solution.kept.matrix @ jax.jacfwd(F)(alone.z), np.eye(3), rtol=0, atol=1e-3)  # renewed
+    # renewed
+    np.testing.assert_allclose(solution.kept.matrix @ jax.jacfwd(F)(alone.z), np.eye(3), rtol=0, atol=1e-3)
 
 
 def test_a_slow_inverse_solves_once_and_is_renewed():
-    """Contraction by a quarter: within the bound, but more than eight iterations from 1e-1 to 1e-10."""
+    """Contraction by a quarter: within the bound, but more than eight iterations from 1e-1 to
+    1e-10."""
     F = curved(jnp.zeros(3))
     z0 = jnp.full(3, 0.1)
     solution, tried = kept_solver()(jnp.zeros(3), z0, 0.75 * jnp.eye(3))
@@ -418,7 +447,8 @@ def test_a_slow_inverse_solves_once_and_is_renewed():
 
 
 def test_infinite_residuals_end_chord_iterations():
-    """No bound holds an infinite |F|, and the iteration must not go on for ever under an infinite bound."""
+    """No bound holds an infinite |F|, and the iteration must not go on for ever under an infinite
+    bound."""
     infinite = jnp.full(2, jnp.inf)
     tried = chord(lambda z: infinite, jnp.ones((1, 2)), Inverse(jnp.eye(2)), TOLERANCE)
     assert not bool(tried.solved)

@@ -1,4 +1,5 @@
-"""Steps that are hard for Newton, and states that are hard for the model: each is solved, or stops with an error."""
+"""Steps that are hard for Newton, and states that are hard for the model: each is solved, or stops
+with an error."""
 
 import dataclasses
 
@@ -26,7 +27,8 @@ def on_floor(shape, *, friction=0.3, height, **body):
 
 
 def perturbed_two_spheres(count, seed):
-    """Start positions around the axis of the two spheres, velocities to 2 m/s and rad/s, mu in [0, 1], e_r in [.01, 1]."""
+    """Start positions around the axis of the two spheres, velocities to 2 m/s and rad/s, mu in [0,
+    1], e_r in [.01, 1]."""
     rng = np.random.default_rng(seed)
     system, state = jax.tree.map(jnp.asarray, scenes.two_spheres().build())
     _, y, radius = state.position[0]
@@ -38,7 +40,8 @@ def perturbed_two_spheres(count, seed):
 
 
 def advance(system, state, memory, steps, h):
-    """Steps until one is not solved: state and memory before it, how many, their worst certificate, and all iterations."""
+    """Steps until one is not solved: state and memory before it, how many, their worst certificate,
+    and all iterations."""
 
     def proceed(carry):
         _, _, done, _, _, solved = carry
@@ -78,7 +81,8 @@ def test_500_perturbations_of_example_3_lose_no_step():
     batch = jax.jit(lambda samples: jax.lax.map(run, samples), compiler_options=options)
     *_, done, worst, iterations = ends = batch(samples)
     done, worst, total, climbed, go_on = np.array(done), float(jnp.max(worst)), int(jnp.sum(iterations)), 0, jit(advance)
-    for i in np.flatnonzero(done < steps):  # what the warm start does not solve, the ladder must, outside the batch
+    # what the warm start does not solve, the ladder must, outside the batch
+    for i in np.flatnonzero(done < steps):
         changed, _ = scene(jax.tree.map(lambda a, i=i: jnp.asarray(a[i]), samples))
         state_i, memory_i = (jax.tree.map(lambda a, i=i: a[i], part) for part in ends[:2])
         while done[i] < steps:
@@ -97,7 +101,8 @@ def test_500_perturbations_of_example_3_lose_no_step():
 
 @pytest.mark.parametrize("friction", [0.0, 0.5, ist.FrictionEllipsoid(mu=0.5, e_r=0.1)])
 def test_bodies_apart_fall_into_contact(friction):
-    """Free fall at implicit Euler's heights until the floor, no penetration at any step, then rest or rolling."""
+    """Free fall at implicit Euler's heights until the floor, no penetration at any step, then rest
+    or rolling."""
     h = 0.01
     scene = on_floor(shapes.Sphere(1.0), mass=1.0, height=1.5, velocity=(1, 0, 0, 0, 0, 2), friction=friction)
     trajectory = ist.simulate(scene, STEPPER, h=h, duration=1.0)
@@ -109,7 +114,8 @@ def test_bodies_apart_fall_into_contact(friction):
 
 
 def test_slight_penetration_is_pushed_out_within_one_step():
-    """A start 1 mm deep ends its first step at gap 0, so it leaves at 1 mm / h: stated in docs/model.md."""
+    """A start 1 mm deep ends its first step at gap 0, so it leaves at 1 mm / h: stated in
+    docs/model.md."""
     h, depth = 0.01, 1e-3
     trajectory = ist.simulate(on_floor(shapes.Sphere(1.0), mass=1.0, height=1.0 - depth), STEPPER, h=h, duration=0.3)
     assert trajectory.velocity[1, 0, 2] == pytest.approx(depth / h, abs=1e-9)
@@ -125,7 +131,8 @@ def test_without_friction_nothing_turns():
 
 
 def test_without_drilling_axis_spin_stays():
-    """e_r = 0: a sphere on the spot keeps its spin about the normal, and there is no torsional impulse at all."""
+    """e_r = 0: a sphere on the spot keeps its spin about the normal, and there is no torsional
+    impulse at all."""
     friction = ist.FrictionEllipsoid(mu=0.5, e_r=0.0)
     scene = on_floor(shapes.Sphere(1.0), mass=1.0, height=1.0, velocity=(0, 0, 0, 0, 0, 5), friction=friction)
     trajectory = ist.simulate(scene, STEPPER, h=0.01, duration=1.0)
@@ -136,7 +143,8 @@ def test_without_drilling_axis_spin_stays():
 @pytest.mark.parametrize("stepper", [STEPPER, ist.RadauContact()], ids=["one stage", "three stages"])
 @pytest.mark.parametrize("mu", [20.0, 100.0, 1e4])
 def test_contacts_that_never_slip_are_certified(stepper, mu):
-    """No slip is written as a large mu: what rounding leaves of a slip must not count mu^2 times."""
+    """No slip is written as a large mu: what rounding leaves of a slip must not count mu^2
+    times."""
     rolling = {"mass": 1.0, "height": 0.3, "velocity": (0.9, 0, 0, 0, 3, 0)}
     scene = on_floor(shapes.Ellipsoid((1.0, 0.5, 0.3)), friction=mu, **rolling)
     run = ist.simulate(scene, stepper, h=0.01, duration=0.2)
@@ -151,7 +159,8 @@ def test_rest_stays_at_rest():
 
 
 def test_both_friction_rows_step_alike():
-    """Two residuals with the same roots: a tumbling ellipsoid lands, slides and rolls the same with both."""
+    """Two residuals with the same roots: a tumbling ellipsoid lands, slides and rolls the same with
+    both."""
     scene = on_floor(shapes.Ellipsoid((1.0, 0.5, 0.3)), mass=1.0, height=1.0, velocity=(1, 0, 0, 3, 2, 1), friction=0.4)
     projection = ist.simulate(scene, STEPPER, h=0.01, duration=1.0)
     cone = ist.simulate(scene, ist.GeometricallyImplicit(friction="fischer-burmeister"), h=0.01, duration=1.0)
@@ -196,7 +205,8 @@ def test_a_ball_carries_a_million_times_its_weight():
     weights = np.array([heavy + 1, heavy]) * 9.81 * h
     np.testing.assert_allclose(run.contacts.normal_impulse, np.broadcast_to(weights, (3, 2)), rtol=1e-10)
     assert STEPPER.rungs[run.stats.rung[0]] == "less damping"
-    assert run.stats.iterations[1:].max() <= run.stats.iterations[0] / 100  # 0 to 6 with the last digits, of some 1500
+    # 0 to 6 with the last digits, of some 1500
+    assert run.stats.iterations[1:].max() <= run.stats.iterations[0] / 100
 
 
 def test_a_solved_but_uncertified_step_is_an_error_too():
@@ -208,7 +218,8 @@ def test_a_solved_but_uncertified_step_is_an_error_too():
 
 
 class _DoubtsTheLastContact(ist.ConeComplementarity):
-    """Certifies nothing, as the last contact's "cone" is said to be exceeded, and has nothing else to try."""
+    """Certifies nothing, as the last contact's "cone" is said to be exceeded, and has nothing else
+    to try."""
 
     divisible = False
 
@@ -228,7 +239,8 @@ def test_an_error_names_contacts_where_there_are_more_of_them_than_bodies():
 
 @pytest.mark.parametrize(("name", "place"), [("momentum", "ball"), ("rates", "ball"), ("impact", "ball"), ("energy", "all")])
 def test_violations_are_said_of_bodies_or_of_contacts(name, place):
-    """Of stages, "rates" and "impact" are of bodies too, of which there may be no contact with the same number."""
+    """Of stages, "rates" and "impact" are of bodies too, of which there may be no contact with the
+    same number."""
     scene = ist.Scene()
     scene.add_body(name="ball", shape=shapes.Sphere(0.5), mass=1.0, position=(0, 0, 1))
     assert described(scene.build()[0], {name: np.array([np.nan])}).startswith(f"{name} nan at {place}")
@@ -275,12 +287,14 @@ def test_substeps_stand_for_a_step_and_are_counted():
     np.testing.assert_allclose(halved.contacts.friction_impulse[:, 0], friction, rtol=1e-10, atol=1e-14)
     falling = on_floor(shapes.Sphere(1.0), mass=1.0, height=1.05, velocity=(1, 0, 0, 0, 0, 2))
     gaps = ist.simulate(falling, _OnlyShortSteps(rounds=1), h=0.01, duration=0.03).contacts
-    np.testing.assert_array_equal(gaps.gap_start[1:], gaps.gap[:-1])  # of the whole step, not of its last part
+    # of the whole step, not of its last part
+    np.testing.assert_array_equal(gaps.gap_start[1:], gaps.gap[:-1])
     assert gaps.gap_start[0, 0] == pytest.approx(0.05, abs=1e-12)
 
 
 def test_a_root_with_too_much_energy_is_not_certified():
-    """A fabricated step that throws a resting ball up exceeds the bound; one out of the floor is allowed its work."""
+    """A fabricated step that throws a resting ball up exceeds the bound; one out of the floor is
+    allowed its work."""
     scene = on_floor(shapes.Sphere(1.0), mass=1.0, height=1.0)
     system, state = jax.tree.map(jnp.asarray, scene.build())
     step = jit(STEPPER.step)(system, state, jit(STEPPER.init)(system, state), 0.01)

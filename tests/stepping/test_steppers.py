@@ -1,4 +1,5 @@
-"""The stepper protocol by hand: init, step, a smaller h after a larger one, jit, vmap and many bodies."""
+"""The stepper protocol by hand: init, step, a smaller h after a larger one, jit, vmap and many
+bodies."""
 
 import dataclasses
 import os
@@ -31,7 +32,8 @@ def test_steps_by_hand_are_the_simulation():
 
 
 def test_h_may_change_from_step_to_step():
-    """The memory is in physical units: a fall in steps of 10, 5 and 1 ms is what implicit Euler gives by hand."""
+    """The memory is in physical units: a fall in steps of 10, 5 and 1 ms is what implicit Euler
+    gives by hand."""
     scene = ist.Scene()
     ball = scene.add_body(name="ball", shape=shapes.Sphere(0.1), mass=2.0, position=(0, 0, 5))
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
@@ -68,7 +70,8 @@ def test_vmap_over_scenes_equals_one_at_a_time():
 
 
 def test_bodies_in_a_row_pass_momentum_on():
-    """Two free spheres in a head-on inelastic impact: momentum is kept, both end with the mean velocity, two groups."""
+    """Two free spheres in a head-on inelastic impact: momentum is kept, both end with the mean
+    velocity, two groups."""
     scene = ist.Scene(gravity=(0, 0, 0))
     fast = scene.add_body(name="fast", shape=shapes.Sphere(1.0), mass=1.0, position=(0, 0, 0), velocity=(2, 0, 0, 0, 0, 0))
     slow = scene.add_body(name="slow", shape=shapes.Sphere(1.0), mass=3.0, position=(2.05, 0, 0))
@@ -105,7 +108,8 @@ def test_a_scene_without_contacts_flies():
 
 
 def test_anisotropic_friction_turns_with_the_body():
-    """e_t along body 1's x axis: a block that slides diagonally is braked e_t^2 : e_o^2 by the argmax of Chakraborty (4)."""
+    """e_t along body 1's x axis: a block that slides diagonally is braked e_t^2 : e_o^2 by the
+    argmax of Chakraborty (4)."""
     scene = ist.Scene(length_scale=1.0)
     axes = ist.FrictionEllipsoid(mu=0.3, e_t=1.0, e_o=0.5, direction=(1, 0, 0))
     # a heavy spin inertia keeps the sphere from rolling, so that it slides like a block
@@ -127,7 +131,8 @@ def test_anisotropic_friction_turns_with_the_body():
 
 
 def _rolling():
-    """A sphere on a plane, which every stepper takes: the system, and the state as a function of its speed [m/s]."""
+    """A sphere on a plane, which every stepper takes: the system, and the state as a function of
+    its speed [m/s]."""
     scene = ist.Scene()
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     ball = scene.add_body(name="ball", shape=shapes.Sphere(0.5), mass=1.0, inertia=3 * (0.1,), position=(0, 0, 0.5))
@@ -180,7 +185,8 @@ LANDING = [ist.ClosedFormGap(land=True) if stepper == ist.ClosedFormGap() else s
 
 @pytest.mark.parametrize("stepper", LANDING, ids=lambda stepper: type(stepper).__name__)
 def test_steps_under_shard_map_keep_their_types(stepper):
-    """Loops that start with constants go on with what varies between devices; no devices are needed to see it."""
+    """Loops that start with constants go on with what varies between devices; no devices are needed
+    to see it."""
     system, at = _rolling()
 
     def run(speed):

@@ -1,4 +1,5 @@
-"""Between the poses of a step: what passes is stopped or named, bounds hold, and what rolls costs nothing."""
+"""Between the poses of a step: what passes is stopped or named, bounds hold, and what rolls costs
+nothing."""
 
 import numpy as np
 import pytest
@@ -36,8 +37,9 @@ def before_a_wall(place, angle, speed=10.0):
 
 @pytest.mark.parametrize(("place", "angle", "parts"), [(-0.75, 0.0, False), (-0.2, 0.5, True)])
 def test_a_ball_does_not_pass_a_wall(place, angle, parts):
-    """Half a metre a step, through 15 cm: without a sweep it is certified on the other side after some steps. Straight on,
-    the step has a solution on this side too, which closest points of its beginning lead to; aslant it takes parts."""
+    """Half a metre a step, through 15 cm: without a sweep it is certified on the other side after
+    some steps. Straight on, the step has a solution on this side too, which closest points of its
+    beginning lead to; aslant it takes parts."""
     run = ist.simulate(before_a_wall(place, angle), STEPPER, h=0.05, duration=0.3)
     beside = run.position[:, 0] @ [np.cos(angle), np.sin(angle), 0]
     assert np.all(beside < -TOUCH + 1e-12)
@@ -48,7 +50,8 @@ def test_a_ball_does_not_pass_a_wall(place, angle, parts):
 
 @pytest.mark.parametrize(("place", "angle"), [(-0.75, 0.0), (-0.2, 0.5), (-3.0, 0.0)])
 def test_chosen_steps_land_on_a_wall_that_they_would_fly_through(place, angle):
-    """Free flight has no error, so that steps are long. The ball meets the wall when it is TOUCH away along the normal."""
+    """Free flight has no error, so that steps are long. The ball meets the wall when it is TOUCH
+    away along the normal."""
     run = ist.simulate(before_a_wall(place, angle), ist.RadauContact(), tol=1e-6, duration=0.4)
     met = -(place + TOUCH / np.cos(angle)) / 10.0
     assert [event.kind for event in run.events] == ["closes"]
@@ -57,7 +60,8 @@ def test_chosen_steps_land_on_a_wall_that_they_would_fly_through(place, angle):
 
 
 def rods(spin):
-    """A free rod of 1 cm about to hit a fixed one of 2 cm, .3 m from its centre, both along other axes."""
+    """A free rod of 1 cm about to hit a fixed one of 2 cm, .3 m from its centre, both along other
+    axes."""
     scene = ist.Scene(gravity=(0, 0, 0), acceleration_scale=9.81)
     post = scene.add_fixed(name="post", shape=shapes.Capsule(0.02, 0.5), position=(0.3, 0, 0))
     along = Rotation.from_euler("z", -0.5) * Rotation.from_euler("y", np.pi / 2)
@@ -75,7 +79,8 @@ def rods(spin):
 
 @pytest.mark.parametrize("spin", [20.0, 60.0])
 def test_a_rod_that_spins_does_not_pass_another(spin):
-    """Up to three radians in the first step. The rod stays on its side: its axis passes the post at y < 0."""
+    """Up to three radians in the first step. The rod stays on its side: its axis passes the post at
+    y < 0."""
     run = ist.simulate(rods(spin), STEPPER, h=0.05, duration=0.05)
     axis = poses.matrices(run.quaternion[:, 0])[..., 2]
     height = run.position[:, 0, 1] + (0.3 - run.position[:, 0, 0]) * axis[:, 1] / axis[:, 0]
@@ -111,8 +116,8 @@ def test_what_comes_out_turned_by_more_than_sixty_degrees_has_passed(beside, pas
 
 
 def gaps_along(first, second, moves, turns, shares):
-    """Gaps (k, n) and normals (k, n, 3) of two shapes, `second` moved from above by `moves` (n, 3) and turned by `turns` (n,
-    3), after `shares` (k,) of them."""
+    """Gaps (k, n) and normals (k, n, 3) of two shapes, `second` moved from above by `moves` (n, 3)
+    and turned by `turns` (n, 3), after `shares` (k,) of them."""
     share = shares[:, None, None]
     identity = np.broadcast_to([1.0, 0, 0, 0], (len(shares), len(moves), 4))
     place = np.array([0, 0, 1.0]) + (share - 0.5) * moves
@@ -154,8 +159,9 @@ def test_no_overlap_between_poses_exceeds_its_bound():
 
 
 def test_the_bound_knows_how_wide_fixed_bodies_are():
-    """A disc moves from one slope of a roof, touching it, straight to the other: its centre passes over the ridge at the
-    height of `away` sin(slope) below that of a disc that touches the ridge."""
+    """A disc moves from one slope of a roof, touching it, straight to the other: its centre passes
+    over the ridge at the height of `away` sin(slope) below that of a disc that touches the
+    ridge."""
     radius, away, slope, half = 0.05, 0.9, 0.05, 1.0
     scene, (sine, cosine) = ist.Scene(dimension=2), (np.sin(slope), np.cos(slope))
     roof = shapes.Polygon([(-half, -half * sine / cosine), (half, -half * sine / cosine), (0, 0)])
@@ -203,5 +209,6 @@ def test_poses_in_numpy_are_those_of_scipy():
     end = poses.turned(q, turn)
     np.testing.assert_allclose(poses.matrices(q), start.as_matrix(), atol=1e-14)
     np.testing.assert_allclose(poses.matrices(end), (Rotation.from_rotvec(turn) * start).as_matrix(), atol=1e-14)
-    np.testing.assert_allclose(poses.turn_between(q, end, turn + 0.1), turn, atol=1e-12)  # beyond half a turn too
+    # beyond half a turn too
+    np.testing.assert_allclose(poses.turn_between(q, end, turn + 0.1), turn, atol=1e-12)
     np.testing.assert_allclose(poses.turn_between(q, q, 0 * turn), 0 * turn, atol=1e-12)

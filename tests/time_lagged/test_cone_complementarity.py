@@ -1,4 +1,5 @@
-"""The cone complementarity stepper against its closed forms, a conic solver, and the problem that it relaxes."""
+"""The cone complementarity stepper against its closed forms, a conic solver, and the problem that
+it relaxes."""
 
 import clarabel
 import jax
@@ -25,12 +26,14 @@ def run(scene, stepper=None, *, h, duration=None, **keywords):
     return ist.simulate(scene, stepper, h=h, duration=h if duration is None else duration, **keywords)
 
 
-# --- the relaxation ------------------------------------------------------------------------------------
+# --- the relaxation
+# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_block_that_slides_at_gap_zero_is_launched(solver):
-    """Row by row of Negrut (5) and (7): v_n = mu (v - mu g h)/(1 + mu^2), whatever the step; then it flies."""
+    """Row by row of Negrut (5) and (7): v_n = mu (v - mu g h)/(1 + mu^2), whatever the step; then
+    it flies."""
     v, mu = 6.0, 0.5
     for h in (0.005, 0.0005):
         trajectory = run(scenes.block(speed=v, mu=mu), ist.ConeComplementarity(solver=solver), h=h)
@@ -46,7 +49,8 @@ def test_a_block_that_slides_at_gap_zero_is_launched(solver):
 
 
 def floating(h, v=6.0, mu=0.5):
-    """At the fixed point of the relaxation: mu h v above the plane, and coming down as fast as that shrinks."""
+    """At the fixed point of the relaxation: mu h v above the plane, and coming down as fast as that
+    shrinks."""
     return scenes.block(speed=v, mu=mu, gap=mu * h * v, fall=mu**2 * G * h)
 
 
@@ -54,7 +58,8 @@ def test_a_sliding_block_floats_at_mu_h_v():
     h, mu = 0.005, 0.5
     trajectory = run(floating(h), h=h, duration=1.0)
     np.testing.assert_allclose(trajectory.contacts.gap[:, 0], mu * h * trajectory.velocity[1:, 0, 0], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(trajectory.contacts.normal_impulse[:, 0], G * h, rtol=1e-8)  # and carries its weight
+    # and carries its weight
+    np.testing.assert_allclose(trajectory.contacts.normal_impulse[:, 0], G * h, rtol=1e-8)
 
 
 @pytest.mark.parametrize("stepper", [UNRELAXED, ist.GeometricallyImplicit()], ids=["unrelaxed", "implicit"])
@@ -78,7 +83,8 @@ def stopping(h):
 
 
 def test_the_stop_of_a_floating_block_is_biased_to_first_order():
-    """Exactly v/(mu g) = 1.22324 s and v^2/(2 mu g) = 3.66972 m; at the fixed point a step takes mu g h off the speed."""
+    """Exactly v/(mu g) = 1.22324 s and v^2/(2 mu g) = 3.66972 m; at the fixed point a step takes mu
+    g h off the speed."""
     time, distance = stopping(0.01)
     speeds = 6.0 - 0.5 * G * 0.01 * np.arange(1, 200)
     assert time == pytest.approx(0.01 * (np.sum(speeds > 0) + 1), abs=1e-9)
@@ -93,7 +99,8 @@ def test_the_stop_of_a_floating_block_is_biased_to_first_order():
     assert np.log2(errors[1] / errors[2]) == pytest.approx(1, abs=0.05)
 
 
-# --- the cone complementarity problem --------------------------------------------------------------------
+# --- the cone complementarity problem
+# --------------------------------------------------------------------
 
 
 FEET = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]], float)
@@ -112,9 +119,11 @@ def table(friction, **body):
 
 
 def conic_velocity(scene, h):
-    """The velocity after one step by clarabel, from the dual of Negrut (11)-(12), strictly convex in the velocity:
+    """The velocity after one step by clarabel, from the dual of Negrut (11)-(12), strictly convex
+    in the velocity:
 
-    min (v - v_free).M (v - v_free) / 2 with (psi/h + v_n, w) in the dual cone mu |w| <= psi/h + v_n of every contact.
+    min (v - v_free).M (v - v_free) / 2 with (psi/h + v_n, w) in the dual cone mu |w| <= psi/h + v_n
+    of every contact.
     """
     system, state = scene.build()
 
@@ -145,7 +154,8 @@ def conic_velocity(scene, h):
         answer = clarabel.DefaultSolver(M, -M @ free.ravel() / speed, A, bound.ravel(), cones, settings).solve()
         return abs(answer.obj_val - answer.obj_val_dual) / abs(answer.obj_val), speed * np.array(answer.x)
 
-    # clarabel's last digits depend on the unit and on the processor: of several units, the one with the least gap
+    # clarabel's last digits depend on the unit and on the processor: of several units, the one with
+    # the least gap
     return min((solve(h * k) for k in (0.1, 0.3, 1.0, 3.0, 10.0)), key=lambda found: found[0])[1].reshape(free.shape)
 
 
@@ -170,7 +180,8 @@ def test_accelerated_descent_solves_a_thousand_contacts():
     side, layers, h = 7, 8, 0.005
     stepper = ist.ConeComplementarity(tolerance=1e-9)
     system, state = jax.tree.map(jnp.asarray, scenes.pile(side, layers).build())
-    step = jit(stepper.step)(system, state, begin(stepper, system, state), h)  # a run certifies 128 steps at once
+    # a run certifies 128 steps at once
+    step = jit(stepper.step)(system, state, begin(stepper, system, state), h)
     certificate = jit(stepper.certificate)(system, state, step.state, step.contacts, h)
     assert max(float(jnp.max(violation)) for violation in certificate.values()) <= 1e-6
     assert step.result == ist.Result.SOLVED
@@ -182,7 +193,8 @@ def test_accelerated_descent_solves_a_thousand_contacts():
     np.testing.assert_allclose(list(below.values()), layers * G * h, rtol=1e-6)
 
 
-# --- what the method does with overlap, speed and redundancy ---------------------------------------------
+# --- what the method does with overlap, speed and redundancy
+# ---------------------------------------------
 
 
 def test_overlap_is_undone_in_one_step_or_at_the_speed_allowed():
@@ -208,7 +220,8 @@ def test_a_fast_sphere_is_caught_when_delta_spans_its_step():
 
 
 def test_redundant_feet_share_an_eccentric_load_with_minimum_norm():
-    """Frictionless, on four feet: the velocity is unique, impulses are those of least norm, from the pseudo-inverse."""
+    """Frictionless, on four feet: the velocity is unique, impulses are those of least norm, from
+    the pseudo-inverse."""
     h = 0.01
     trajectory = run(table(0.0, wrench=(0, 0, 0, 2.0, 3.0, 0)), h=h, duration=0.1)
     feet = trajectory.contacts.normal_impulse[:, :4]
@@ -220,7 +233,8 @@ def test_redundant_feet_share_an_eccentric_load_with_minimum_norm():
 
 def test_the_scheme_is_of_first_order():
     errors = []
-    reference = np.array([0.536290658, 0.0, -0.015357387])  # example 3 after 1 s, by an event-driven integration
+    # example 3 after 1 s, by an event-driven integration
+    reference = np.array([0.536290658, 0.0, -0.015357387])
     for h in (0.02, 0.01, 0.005):
         errors.append(np.abs(run(scenes.two_spheres(), h=h, duration=1.0).velocity[-1, 0, :3] - reference).max())
     orders = np.log2(np.array(errors[:-1]) / errors[1:])

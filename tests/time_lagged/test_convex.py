@@ -1,4 +1,5 @@
-"""The theta method and its two stages, convex contact and the NCP that it approximates, against formulas of Castro et al."""
+"""The theta method and its two stages, convex contact and the NCP that it approximates, against
+formulas of Castro et al."""
 
 import functools
 
@@ -68,7 +69,8 @@ def phase(results):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_an_oscillator_has_the_amplification_and_order_of_its_scheme(scheme):
-    """x'' = -W^2 x: per step |(x, v / W)| grows by sqrt(1 + W^2 h^2), stays bounded, shrinks by the inverse, or is kept."""
+    """x'' = -W^2 x: per step |(x, v / W)| grows by sqrt(1 + W^2 h^2), stays bounded, shrinks by the
+    inverse, or is kept."""
     stepper, h = ist.Convex(scheme=scheme), 0.02
     size = np.linalg.norm(phase(run(stepper, ball(), h, 400)[1]), axis=1)
     growth, steps = np.sqrt(1 + (W * h) ** 2), np.arange(1, 401)
@@ -85,7 +87,8 @@ def test_an_oscillator_has_the_amplification_and_order_of_its_scheme(scheme):
 
 
 def damped(time, position, orientation, velocity):
-    """A spring and a damper on position and rotation, neither of them symmetric, nor positive definite alone."""
+    """A spring and a damper on position and rotation, neither of them symmetric, nor positive
+    definite alone."""
     stiffness = 50.0 * jnp.array([[2.0, 0.3, 0.0], [0.1, 1.0, 0.0], [0.0, 0.0, -0.4]])
     return jnp.concatenate([-stiffness @ position - 3.0 * velocity[:3], -2.0 * orientation[1:] - 0.5 * velocity[3:]])
 
@@ -101,13 +104,15 @@ def spinning():
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_without_contact_the_velocity_is_that_of_the_free_motion(scheme):
-    """v* of a linear spring and damper, solved by hand; the ball of equal moments has no gyroscopic moment."""
+    """v* of a linear spring and damper, solved by hand; the ball of equal moments has no gyroscopic
+    moment."""
     h, theta, g = 0.05, SCHEMES[scheme], np.array([0, 0, -G])
     x0, v0, spin = np.array([0.2, -0.1, 0.3]), np.array([1, -0.5, 0.3]), np.array([2, 3, 1.0])
     scene = ball(gravity=g, position=x0, velocity=(*v0, *spin))
     _, (result,) = run(ist.Convex(scheme=scheme), scene, h, 1)
     k, d = np.array([2 * W**2, 20.0, 80.0]), np.array([0.0, 1.0, 2.0])
-    # 2 (v - v0) = h (-k (x0 + theta_q h (theta_vq v + (1 - theta_vq) v0)) - d (theta_v v + (1 - theta_v) v0) + 2 g)
+    # 2 (v - v0) = h (-k (x0 + theta_q h (theta_vq v + (1 - theta_vq) v0)) - d (theta_v v + (1 -
+    # theta_v) v0) + 2 g)
     known = 2 * v0 + h * (-k * (x0 + theta.q * h * (1 - theta.vq) * v0) - d * (1 - theta.v) * v0 + 2 * np.array([0, 0, -G]))
     v = known / (2 + h**2 * theta.q * theta.vq * k + h * theta.v * d)
     turn = spin * (0.4 - h * 0.5 * (1 - theta.v)) / (0.4 + h * 0.5 * theta.v)
@@ -118,7 +123,8 @@ def test_without_contact_the_velocity_is_that_of_the_free_motion(scheme):
 
 @pytest.mark.parametrize("scheme", ["implicit", "midpoint"])
 def test_A_is_the_jacobian_up_to_first_order(scheme):
-    """Proposition 1: dm/dv = A + O(h), also with gyroscopic moments and loads that are not positive definite."""
+    """Proposition 1: dm/dv = A + O(h), also with gyroscopic moments and loads that are not positive
+    definite."""
     system, state = jax.tree.map(jnp.asarray, spinning().build())
     theta = SCHEMES[scheme]
 
@@ -138,7 +144,8 @@ def test_A_is_the_jacobian_up_to_first_order(scheme):
 
 
 def test_A_of_a_spring_and_damper_is_written_down():
-    """M + h^2 theta_q theta_vq K + h theta_v D with K = diag(2 W^2, 20, 80) and D = diag(0, 1, 2), .5 for the rotation."""
+    """M + h^2 theta_q theta_vq K + h theta_v D with K = diag(2 W^2, 20, 80) and D = diag(0, 1, 2),
+    .5 for the rotation."""
     h = 0.05
     system, state = jax.tree.map(jnp.asarray, ball().build())
     M = np.diag([2, 2, 2, 0.4, 0.4, 0.4])
@@ -172,7 +179,8 @@ def test_an_open_contact_leaves_the_free_motion():
 
 
 def regions(u, vhat, R_n, R_t, mu):
-    """The projection by brute force: the cone's point closest to R^-1 (vhat - u) in the metric R."""
+    """The projection by brute force: the cone's point closest to R^-1 (vhat - u) in the metric
+    R."""
     target = np.array([(vhat - u[0]) / R_n, *(-u[1:] / R_t)])
     size = np.linalg.norm(target[1:])
     p = np.linspace(0, 2 * np.abs(target).max() * (1 + mu), 20_001)
@@ -189,7 +197,8 @@ def impulse_and_gradient(u):
 
 @pytest.mark.parametrize("u", [(-1.0, 1e-3, 0, 0), (-0.2, 0.5, 0.2, 0), (0.1, 0.5, 0.3, 0.1), (0.5, 0.1, 0, 0)])
 def test_impulses_are_the_projection_in_the_metric_R(u):
-    """Sticking, sliding, sliding while the gap opens, and open; and they are minus the gradient of gamma.R gamma / 2."""
+    """Sticking, sliding, sliding while the gap opens, and open; and they are minus the gradient of
+    gamma.R gamma / 2."""
     gamma, gradient = map(np.asarray, impulse_and_gradient(jnp.array([u])))
     expected, width = regions(np.array(u), 0.05, 0.3, 0.02, 0.4)
     assert gamma == pytest.approx(expected, abs=2 * width)
@@ -197,10 +206,12 @@ def test_impulses_are_the_projection_in_the_metric_R(u):
 
 
 def test_a_sliding_block_glides():
-    """The law of a sliding contact is p_n (R_n + mu^2 R_t) = -psi/h - v_n + mu |v_t|, in each step exactly: it glides at the
-    gap h mu |v_t|, up to v_n = -mu^2 g h by which that falls, and m g h (R_n + mu^2 R_t). Rigid, R_n = (beta / 2 pi)^2 w."""
+    """The law of a sliding contact is p_n (R_n + mu^2 R_t) = -psi/h - v_n + mu |v_t|, in each step
+    exactly: it glides at the gap h mu |v_t|, up to v_n = -mu^2 g h by which that falls, and m g h
+    (R_n + mu^2 R_t). Rigid, R_n = (beta / 2 pi)^2 w."""
     mu = 0.5
-    w = np.sqrt(3) / 3  # J A^-1 J^T is the identity of the unit mass (the spin does not answer), divided by its 3 axes
+    # J A^-1 J^T is the identity of the unit mass (the spin does not answer), divided by its 3 axes
+    w = np.sqrt(3) / 3
     for h in (0.01, 0.005):
         state, results = run(CONVEX, block(velocity=(6, 0, 0), gap=h * mu * 6.0, mu=mu), h, 40)
         gap, slip, p_n = stacked(results, "gap_start"), stacked(results, "slip")[:, 0], stacked(results, "normal_impulse")
@@ -217,7 +228,8 @@ STIFFNESS, LENGTH, ANCHOR = 40.0, 1.0, np.array([0.0, 0.0, 3.0])
 
 
 def tether(time, position, orientation, velocity):
-    """A spring of rest length 1 m from the anchor to the centre: its pull is not linear in the position."""
+    """A spring of rest length 1 m from the anchor to the centre: its pull is not linear in the
+    position."""
     arm = position - ANCHOR
     size = jnp.linalg.norm(arm)
     return jnp.concatenate([-STIFFNESS * (size - LENGTH) / size * arm, jnp.zeros(3)])
@@ -244,8 +256,8 @@ def energy(state):
 
 
 def test_rolling_on_a_spring_midpoint_dissipates_an_order_less():
-    """The spring-cylinder, rolled to and fro without slip: implicit Euler loses energy in proportion to h, the midpoint rule
-    changes it by h^2 at most."""
+    """The spring-cylinder, rolled to and fro without slip: implicit Euler loses energy in
+    proportion to h, the midpoint rule changes it by h^2 at most."""
     orders, changes = {}, {}
     for scheme, stepper in WHEELS.items():
         errors = []
@@ -262,7 +274,8 @@ def test_rolling_on_a_spring_midpoint_dissipates_an_order_less():
 
 
 def test_the_ncp_has_no_glide_and_the_multiplier_is_the_slip_speed():
-    """S (5) on a wheel thrown sideways: mu p_n v_t + lambda p_t = 0 and 0 <= lambda _|_ mu p_n - |p_t| >= 0, lambda being
+    """S (5) on a wheel thrown sideways: mu p_n v_t + lambda p_t = 0 and 0 <= lambda _|_ mu p_n -
+    |p_t| >= 0, lambda being
     |v_t| while it slides and zero once it rolls. The convex contact would glide at h mu |v_t| = 4 cm, the NCP's gap is 0."""
     mu, h = 2.0, 0.005
     _, results = run(WHEELS["implicit"], wheel(velocity=(2, 4, 0), mu=mu), h, 40)

@@ -72,7 +72,8 @@ def test_example_3_to_first_order_with_a_drift_of_the_gap():
 
 
 def test_velocities_jump_more_at_separation_than_those_of_the_implicit_step():
-    """The kink of the acceleration where contacts open, as the largest second difference of velocities after slip began."""
+    """The kink of the acceleration where contacts open, as the largest second difference of
+    velocities after slip began."""
     h, jumps = 0.01, {}
     for name, stepper in (("explicit", ist.Explicit()), ("implicit", ist.GeometricallyImplicit())):
         velocity = run(stepper, h).velocity[:, 0]

@@ -1,4 +1,5 @@
-"""Joints in the steppers that ask beforehand: their own stabilisation, with contacts, under `compare`; what they refuse."""
+"""Joints in the steppers that ask beforehand: their own stabilisation, with contacts, under
+`compare`; what they refuse."""
 
 import dataclasses
 
@@ -35,8 +36,9 @@ def pendulum():
 
 
 def exact(time):
-    """Positions and velocities of the bob, while it falls and rises for the first time: sin(phi / 2) = k sn(K - w t), with
-    phi from the lowest point, k = sin(45 degrees), and phi' = -w sqrt(2 cos phi)."""
+    """Positions and velocities of the bob, while it falls and rises for the first time: sin(phi /
+    2) = k sn(K - w t), with phi from the lowest point, k = sin(45 degrees), and phi' = -w sqrt(2
+    cos phi)."""
     k = np.sin(np.pi / 4)
     sn, _, _, _ = ellipj(ellipk(k**2) - W * np.asarray(time), k**2)
     phi, none = 2 * np.arcsin(k * sn), 0 * sn
@@ -57,12 +59,14 @@ def test_compare_takes_a_mechanism_and_finds_order_one(compared, name):
     assert first.failure == second.failure == ""
     assert second.order == pytest.approx(1, abs=0.15)
     apart = [np.max(np.abs(compared.trajectories[name, h].joints.closure)) for h in (0.01, 0.005)]
-    # what is stabilised is of second order in h; without it, every step leaves as much, and the sum is of first
+    # what is stabilised is of second order in h; without it, every step leaves as much, and the sum
+    # is of first
     assert np.log2(apart[0] / apart[1]) == pytest.approx(1 if name == "explicit" else 2, abs=0.1)
 
 
 def test_three_methods_are_one_where_nothing_touches(compared):
-    """Half-implicit symplectic Euler with G V = -g/h: eliminated from three problems of contact, and the same motion."""
+    """Half-implicit symplectic Euler with G V = -g/h: eliminated from three problems of contact,
+    and the same motion."""
     own = compared.trajectories["ccp", 0.01]
     for name in ("lcp", "convex"):
         other = compared.trajectories[name, 0.01]
@@ -71,8 +75,8 @@ def test_three_methods_are_one_where_nothing_touches(compared):
 
 
 def test_what_is_apart_at_the_start_is_closed_in_one_step():
-    """Negrut (5c), (8). A gap of 1 mm is gone, and what is left is of second order: of an arm r turned by h omega, in closed
-    form, r (1 - cos) along it and r (h omega - sin) across."""
+    """Negrut (5c), (8). A gap of 1 mm is gone, and what is left is of second order: of an arm r
+    turned by h omega, in closed form, r (1 - cos) along it and r (h omega - sin) across."""
     _, state = pendulum().build()
     state = dataclasses.replace(
         state,
@@ -103,7 +107,8 @@ def test_every_number_of_a_joint_is_bound(compared, name, field):
     assert worst(dataclasses.replace(run.contacts, joints=other)) > 1e-10
 
 
-REACH, HEIGHT, RADIUS = 0.6, 0.3, 0.1  # [m]: of a ball's centre from its hinge, of the hinge from the floor, of the ball
+# [m]: of a ball's centre from its hinge, of the hinge from the floor, of the ball
+REACH, HEIGHT, RADIUS = 0.6, 0.3, 0.1
 
 
 def ball_on_a_hinge(double=False):
@@ -137,7 +142,8 @@ def test_a_ball_on_a_hinge_lands_and_redundant_hinges_change_nothing(name, twice
 
 @pytest.mark.parametrize("name", ["ccp", "explicit"])
 def test_a_spring_pulls_by_what_it_has_before_the_step(name):
-    """A mass on a spring: x'' = -W^2 x by symplectic Euler, and by explicit Euler, as two numbers a step."""
+    """A mass on a spring: x'' = -W^2 x by symplectic Euler, and by explicit Euler, as two numbers a
+    step."""
     scene = ist.Scene(gravity=(0, 0, 0))
     wall = scene.add_fixed(name="wall", shape=shapes.Sphere(0.1))
     bob = scene.add_body(name="bob", shape=shapes.Sphere(0.1), mass=2.0, position=(0.5, 0, 0))

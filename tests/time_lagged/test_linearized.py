@@ -1,4 +1,5 @@
-"""The time-stepper of Stewart and Trinkle: by hand, against exact motions, and the polygons of the paper's figure 1."""
+"""The time-stepper of Stewart and Trinkle: by hand, against exact motions, and the polygons of the
+paper's figure 1."""
 
 import csv
 import dataclasses
@@ -23,7 +24,8 @@ G = 9.81
 
 @pytest.fixture(scope="module")
 def polygons():
-    """What the quick case of `reproduce` gives: our trajectory, its rows, and the polygons' trajectories."""
+    """What the quick case of `reproduce` gives: our trajectory, its rows, and the polygons'
+    trajectories."""
     return reproduce.polygons(True)
 
 
@@ -50,7 +52,8 @@ def test_arguments():
 
 @pytest.mark.parametrize("angle", [0.0, 0.2, 0.6])
 def test_sliding_block_stays_down_and_brakes_along_a_facet(angle):
-    """Of 8 directions that nearest to -v brakes; no launch: the gap stays zero, whatever the speed."""
+    """Of 8 directions that nearest to -v brakes; no launch: the gap stays zero, whatever the
+    speed."""
     scene = ist.Scene(gravity=(0.0, 0.0, -G), length_scale=1.0)
     plane = scene.add_fixed(name="plane", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
     start = 6.0 * np.array([np.cos(angle), np.sin(angle), 0, 0, 0, 0])
@@ -74,7 +77,8 @@ def test_block_sticks():
 
 
 def test_drilling():
-    """The paper's spinning sphere: the axes +-e_r of the cone are exact, so torque and spin are those of the ellipsoid."""
+    """The paper's spinning sphere: the axes +-e_r of the cone are exact, so torque and spin are
+    those of the ellipsoid."""
     scene = ist.Scene(gravity=(0.0, 0.0, -G))
     plane = scene.add_fixed(name="plane", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
     start = {"position": (0.0, 0.0, 1.0), "velocity": (0.0, 0.0, 0.0, 0.0, 0.0, 1.962)}
@@ -89,7 +93,8 @@ def test_drilling():
 
 
 def test_sphere_on_two_spheres():
-    """All of the paper's example 3, in which both contacts slide and open; more facets, smaller errors."""
+    """All of the paper's example 3, in which both contacts slide and open; more facets, smaller
+    errors."""
     answer, errors = exact.two_spheres(4.0), []
     for facets in (8, 32):
         trajectory = ist.simulate(scenes.two_spheres(), ist.Linearized(facets=facets), h=0.01, duration=4.0)
@@ -97,7 +102,8 @@ def test_sphere_on_two_spheres():
         assert np.max(trajectory.stats.rung) == 0
         assert max(np.max(violation) for violation in trajectory.certificate.values()) <= 1e-11
         errors.append(np.max(np.abs(trajectory.position[300, 0] - answer.at([3.0]).position[0])))
-    # most of the error stays: no number of facets makes an ellipsoid of a bipyramid in force and torque, nor moves the rows
+    # most of the error stays: no number of facets makes an ellipsoid of a bipyramid in force and
+    # torque, nor moves the rows
     assert errors[1] < errors[0] < 0.2
 
 
@@ -120,7 +126,8 @@ def test_certificate_sees_every_equation():
         "complementarity": dataclasses.replace(contacts, gap_start=contacts.gap_start + push),
         "momentum": dataclasses.replace(contacts, normal_impulse=contacts.normal_impulse * (1 + push)),
     }
-    assert set(wrong) == set(good) - {"pose", "closest points", "tangent", "slip"}  # see test_certificate.py
+    # see test_certificate.py
+    assert set(wrong) == set(good) - {"pose", "closest points", "tangent", "slip"}
     for name, changed in wrong.items():
         assert violations(changed)[name] >= 1e-4, name
 
@@ -156,26 +163,30 @@ def test_polygons_against_closed_forms(polygons):
 
 
 def test_polygon_never_goes_below_the_line(polygons):
-    """All 1000 corners, not only the contacts, and the curvature of their paths counts in the polygon's favour."""
+    """All 1000 corners, not only the contacts, and the curvature of their paths counts in the
+    polygon's favour."""
     for run in polygons[2].by_step.values():
         place = run.position[:, 0, 1, None] - np.cos(run.angle[:, :1] + 2 * np.pi * np.arange(1000) / 1000)
         assert np.min(place) >= -1e-12
 
 
 def test_polygon_certificate_sees_a_corner_without_contact(polygons):
-    """With omega larger at the end, a corner farther ahead than any contact goes through the line."""
+    """With omega larger at the end, a corner farther ahead than any contact goes through the
+    line."""
     stepper = polygon.RollingPolygon(1000)
     system, state, after, contacts = step_of(polygon.rolling(), polygons[2].by_sides[1000])
     certificate = jit(stepper.certificate)
     assert certificate(system, state, after, contacts, 0.01)["all corners"].max() <= 1e-12
-    # the contacts as they are: only the motion at the end is another one, that keeps them on the line
+    # the contacts as they are: only the motion at the end is another one, that keeps them on the
+    # line
     turned = dataclasses.replace(after, velocity=after.velocity + jnp.array([[0.0, 0.045, 3.0]]))
     found = certificate(system, state, turned, contacts, 0.01)
     assert found["all corners"].max() > found["linearised gap"].max() + 1e-4
 
 
 def test_collisions_in_closed_form():
-    """Against the product of the impacts themselves: 1000 corners, each keeps the angular momentum about the next."""
+    """Against the product of the impacts themselves: 1000 corners, each keeps the angular momentum
+    about the next."""
     b = 2 * np.pi / 1000
     omega, time = 3.0, 0.0
     while time < 4.0:

@@ -1,4 +1,5 @@
-"""The gaps at which a relaxation puts contacts, by its formula, are those that they have: benchmarks/relaxation_meter.py."""
+"""The gaps at which a relaxation puts contacts, by its formula, are those that they have:
+benchmarks/relaxation_meter.py."""
 
 import sys
 from pathlib import Path
