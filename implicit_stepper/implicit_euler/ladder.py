@@ -71,6 +71,8 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
         yield "cuts", start
         if number == 0:
             first = start, cuts
+            # where damping alone holds the warm start back
+            yield "less damping", _ending(memory, attempt(memory, _limits(stepper, damping=_SLIGHT_DAMPING)))
             stall = attempt(memory, _limits(stepper))
             cold = dataclasses.replace(memory, history=begin(stepper, system, state).history)
             for end in (stall, attempt(cold, _limits(stepper))):

@@ -205,8 +205,9 @@ def test_a_ball_carries_a_million_times_its_weight():
     weights = np.array([heavy + 1, heavy]) * 9.81 * h
     np.testing.assert_allclose(run.contacts.normal_impulse, np.broadcast_to(weights, (3, 2)), rtol=1e-10)
     assert STEPPER.rungs[run.stats.rung[0]] == "less damping"
-    # 0 to 6 with the last digits, of some 1500
-    assert run.stats.iterations[1:].max() <= run.stats.iterations[0] / 100
+    # one start, before dearer ones: all of them take 1700
+    assert run.stats.iterations[0] <= 3 * STEPPER.max_iterations
+    assert run.stats.iterations[1:].max() <= 15  # 0 to 6 with the last digits
 
 
 def test_a_solved_but_uncertified_step_is_an_error_too():
