@@ -7,6 +7,8 @@ Runs the scenes of `mixed_scenes` whose results the file does not hold yet, adds
 and prints a Markdown table for docs/benchmarks.md of all that it holds: by how scenes start, the
 steps, how many are lost, the largest violations in the `audit`, and the times of the dearest step
 and of the dearest scene of 100 steps, without those of compiling.
+Programs are kept on disk, but a process holds some .7 GB of them for each structure: give it few
+at once (`--structures`).
 """
 
 import argparse
@@ -17,7 +19,7 @@ import signal
 import time
 from pathlib import Path
 
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 import audit
 import jax
@@ -168,6 +170,7 @@ def main():
     parser.add_argument("--results", type=Path, default=Path("mixed.jsonl"), help="file of a line for each scene")
     parser.add_argument("--replay", type=int, nargs=2, metavar=("STRUCTURE", "DRAW"), help="one scene alone")
     arguments = parser.parse_args()
+    ist.use_compilation_cache()
     if arguments.replay:
         table([run(*arguments.replay)])
     else:
