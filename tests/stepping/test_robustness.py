@@ -210,6 +210,15 @@ def test_a_ball_carries_a_million_times_its_weight():
     assert run.stats.iterations[1:].max() <= 15  # 0 to 6 with the last digits
 
 
+def test_no_ladder_is_climbed_twice_from_the_same_memory():
+    """A memory that is the start's own has no other without it; one of the last steps has."""
+    system, state = jax.device_put(on_floor(shapes.Sphere(1.0), mass=1.0, height=1.0).build())
+    memory = fallback.anew(STEPPER, system, state, None)
+    assert next(fallback._without_memory(STEPPER, system, state, memory, 0.01), None) is None
+    moved = dataclasses.replace(memory, history=memory.history + 0.1)
+    assert next(fallback._without_memory(STEPPER, system, state, moved, 0.01))[0] == "cuts"
+
+
 def test_a_solved_but_uncertified_step_is_an_error_too():
     scene = on_floor(shapes.Sphere(1.0), mass=1.0, height=1.0, velocity=(1, 0, 0, 0, 0, 2))
     with pytest.raises(ist.StepError, match="violates the paper's equations") as caught:
