@@ -204,5 +204,7 @@ def _poses(rng, start, bodies, L, h):
                 velocity[3:] = speed / L * rng.uniform(0, 4) * rng.normal(size=3)
                 fall += abs(velocity[2]) * 20 * h
             place[2] = max(radii) + min(fall, 3 * L) + (grid + min(fall, L)) * layer
+            if layer:  # above what begins below it, however high
+                place[2] = max(place[2], poses[i - 4][0][2] + 2.05 * max(radii))
         poses.append((place, quaternion, velocity))
     return poses
