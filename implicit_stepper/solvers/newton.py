@@ -111,8 +111,8 @@ def newton(
     1e-15. `damping` is the least one: singular values below its square root are hardly followed.
     Never raises: see `Solution.converged`.
     """
-    nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(linearize, z0)[1])
-    end = _damped_newton(dense(linearize), z0, Dense(nothing), tolerance, max_iterations, damping)
+    none = Dense(jnp.zeros((z0.size, z0.size)))
+    end = _damped_newton(dense(linearize), z0, none, tolerance, max_iterations, damping)
     return Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance)
 
 
