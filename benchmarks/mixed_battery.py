@@ -18,6 +18,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from unittest import mock
 
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
@@ -64,9 +65,6 @@ def _timed(*arguments, climb=fallback.climb):
         _DEAR.append(time.monotonic() - begun - _compiling(begun))
 
 
-fallback.climb = _timed
-
-
 def run(number, again, *, limit=LIMIT):
     """The `again`-th scene of a structure, simulated and audited: its result, a dictionary for
     JSON."""
@@ -78,7 +76,8 @@ def run(number, again, *, limit=LIMIT):
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.alarm(limit)
     try:
-        trajectory = ist.simulate(scene, ist.GeometricallyImplicit(), h=h, duration=STEPS * h, progress=False)
+        with mock.patch.object(fallback, "climb", _timed):
+            trajectory = ist.simulate(scene, ist.GeometricallyImplicit(), h=h, duration=STEPS * h, progress=False)
     except ist.StepError as error:
         trajectory, lost = error.trajectory, str(error)
     except ist.Interrupted as error:

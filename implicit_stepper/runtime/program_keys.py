@@ -36,22 +36,18 @@ _PLAIN = (type(None), bool, int, str, bytes)
 _UNSEEN = ("dir", "cache", "log", "traceback", "explain", "profil")
 
 
-class Undescribed(Exception):
-    """A static part of a program that no text describes completely."""
-
-
 def program_key(program, static: tuple, dynamic: tuple) -> str | None:
     """The key of the module's function `program` for its `static` arguments, and `dynamic` ones of
     the same structure and types, numbers or shapes alone; None where it has none."""
     try:
         parts = [_named(program), *map(described, static), *map(_structure, dynamic), _surroundings()]
-    except Undescribed:
+    except NotImplementedError:
         return None
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def described(value) -> str:
-    """A text that is the same for equal values, and for these alone. Raises `Undescribed`."""
+    """A text that is the same for equal values, and for these alone. Raises `NotImplementedError`."""
     if isinstance(value, float | complex | np.generic):
         return f"{type(value).__name__}({value.tolist() if isinstance(value, np.generic) else value!r})"
     if isinstance(value, enum.Enum):
@@ -80,12 +76,12 @@ def _named(value) -> str:
     """The name of a function or class of these packages, if it is what has that name."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if module is None or name is None or module.partition(".")[0] not in _OURS:
-        raise Undescribed(value)
+        raise NotImplementedError(f"no text describes {value!r} completely")
     found = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
     if found is not value or isinstance(value, types.MethodType):
-        raise Undescribed(value)
+        raise NotImplementedError(f"no text describes {value!r} completely")
     return f"{module}:{name}"
 
 
@@ -93,7 +89,7 @@ def _expression(value: sympy.Basic) -> str:
     """With the assumptions of its symbols; functions of users are known by name alone."""
     for part in sympy.preorder_traversal(value):
         if (type(part).__module__ or "").partition(".")[0] not in ("sympy", *_OURS):
-            raise Undescribed(part)
+            raise NotImplementedError(f"no text describes {part!r} completely")
     return sympy.srepr(value)
 
 
@@ -128,7 +124,7 @@ def _surroundings() -> str:
 
 def _numbers() -> list[str]:
     """The numbers and words in modules, which a user may have changed since they were read. Raises
-    `Undescribed` where a function or a method has been replaced by one from elsewhere."""
+    `NotImplementedError` where a function or a method has been replaced by one from elsewhere."""
     found = []
     for name in sorted(sys.modules):
         if not name.startswith(_TRACED):
@@ -147,7 +143,7 @@ def _refuse_foreign(value) -> None:
     if isinstance(value, types.FunctionType):
         root = value.__module__.partition(".")[0]
         if root not in _KNOWN and not root.startswith("namedtuple_"):
-            raise Undescribed(value)
+            raise NotImplementedError(f"no text describes {value!r} completely")
 
 
 @functools.cache

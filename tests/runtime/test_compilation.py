@@ -49,7 +49,7 @@ for mass, spin in ((1.0, 3.0), (2.0, 1.0)):
 
 STEPS = {"closest_points": 1, "init": 1, "_march": 1, "certificates": 1}
 LADDER = {"without_cuts", "_cut"}  # for a step that its warm start does not solve
-CHOSEN = {"closest_points": 1, "resume": 1, "advance": 1, "_here": 1, "certificates": 1}
+CHOSEN = {"closest_points": 1, "resume": 1, "advance": 1, "here": 1, "certificates": 1}
 
 
 @pytest.mark.parametrize(
