@@ -21,7 +21,13 @@ def varying_like(tree, other):
     # a choice between a leaf and itself: its type is that of the predicate too, and the compiler
     # drops it
     which = functools.reduce(operator.or_, (jnp.any(leaf != leaf) for leaf in jax.tree.leaves(other)))
-    return jax.tree.map(lambda leaf: jnp.where(which, leaf, leaf), tree)
+    return jax.tree.map(functools.partial(_varying, which), tree)
+
+
+def _varying(which, leaf):
+    if jnp.size(leaf):
+        return jnp.where(which, leaf, leaf)
+    return jnp.broadcast_to(which, jnp.shape(leaf)).astype(jnp.result_type(leaf))  # of no leaf's values a choice is made
 
 
 def when(wanted, found: Callable, instead):

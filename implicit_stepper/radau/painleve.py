@@ -50,7 +50,7 @@ def wedges(system: System, first: State, steps: Taken) -> list[Event]:
     velocity, starts = _begun(first.velocity, steps.state.velocity), _begun(first.time, steps.state.time)
     found = _sliding(system, velocity, steps.state, steps.contacts)
     touches = np.asarray(steps.contacts.gap_start) <= _TOUCHING * float(system.length)
-    slides = found.slip > _SLIGHT * np.sqrt(float(system.acceleration * system.length))
+    slides = found.slip > _SLIGHT * np.sqrt(float(system.acceleration) * float(system.length))
     inside = touches & slides & (found.lift < 0) & free
     enters = inside & ~np.concatenate([np.zeros((1, inside.shape[1]), bool), inside[:-1]])
     return [Event(float(starts[i]), int(c), "wedges") for i, c in np.argwhere(enters)]

@@ -7,6 +7,7 @@ from scipy.spatial.transform import Rotation
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.implicit_euler import ladder
 from implicit_stepper.model import poses
 from implicit_stepper.stepping import fallback, sweep
 
@@ -35,15 +36,18 @@ def before_a_wall(place, angle, speed=10.0):
     return scene
 
 
-@pytest.mark.parametrize(("place", "angle", "parts"), [(-0.75, 0.0, False), (-0.2, 0.5, True)])
-def test_a_ball_does_not_pass_a_wall(place, angle, parts):
+@pytest.mark.parametrize("parts", [False, True])
+@pytest.mark.parametrize(("place", "angle"), [(-0.75, 0.0), (-0.2, 0.5)])
+def test_a_ball_does_not_pass_a_wall(place, angle, parts, monkeypatch):
     """Half a metre a step, through 15 cm: without a sweep it is certified on the other side after
-    some steps. Straight on, the step has a solution on this side too, which closest points of its
-    beginning lead to; aslant it takes parts."""
+    some steps. Other starts of the whole step may find a solution on this side; without them it
+    takes parts."""
+    if parts:
+        monkeypatch.setattr(ist.GeometricallyImplicit, "restarts", lambda *_: iter(()))
     run = ist.simulate(before_a_wall(place, angle), STEPPER, h=0.05, duration=0.3)
     beside = run.position[:, 0] @ [np.cos(angle), np.sin(angle), 0]
     assert np.all(beside < -TOUCH + 1e-12)
-    assert (np.max(run.stats.substeps) > 1) == parts
+    assert np.max(run.stats.substeps) > 1 or not parts
     assert np.max(run.stats.rung) > 0
     assert np.all(np.stack(list(run.certificate.values())) < 1e-10)
 
@@ -89,7 +93,9 @@ def test_a_rod_that_spins_does_not_pass_another(spin):
 
 
 def test_a_pair_that_passes_in_every_step_is_named(monkeypatch):
+    """Where no start of the step ends on this side, as the one with closest points found anew may."""
     monkeypatch.setattr(fallback, "_FINEST", 0)
+    monkeypatch.setattr(ladder, "_RENEWALS", ())
     with pytest.raises(ist.StepError, match=r"pass through each other .* They are wall and ball.") as caught:
         ist.simulate(before_a_wall(-0.2, 0.5), STEPPER, h=0.05, duration=0.3)
     assert caught.value.result == ist.Result.PASSED
