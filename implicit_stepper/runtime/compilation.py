@@ -141,7 +141,7 @@ def _begun(threads: ThreadPoolExecutor, program, arguments) -> tuple[Any, Callab
         try:
             program.prepared[called] = loading.result()
         except Exception:  # of XLA, with no type of its own: the program is traced where it is called
-            saved_programs.remove(folder, key)
+            saved_programs.forget(folder, key)
 
     return results, finish
 

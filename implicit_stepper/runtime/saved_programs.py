@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import pickle
@@ -49,9 +50,10 @@ def compile_and_keep(lowered: jax.stages.Lowered, folder: Path, key: str) -> Non
         write(folder, key, program, lowered.out_info)
     elif seen.exists():
         write(folder, key, _anew(lowered), lowered.out_info)
-        seen.unlink(missing_ok=True)
+        remove(seen)
     else:
-        seen.touch()
+        with contextlib.suppress(OSError):
+            seen.touch()
 
 
 def _anew(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
@@ -86,15 +88,22 @@ def read(folder: Path, key: str) -> tuple[bytes, Any] | None:
     except OSError:
         return None
     if hashlib.sha256(held[_DIGEST:]).digest() != held[:_DIGEST]:
-        remove(folder, key)
+        remove(path)
         return None
-    path.touch()  # what is used stays longest
+    with contextlib.suppress(OSError):  # a folder may be there to read alone
+        path.touch()  # what is used stays longest
     return pickle.loads(held[_DIGEST:])
 
 
-def remove(folder: Path, key: str) -> None:
+def forget(folder: Path, key: str) -> None:
     """Of a program that cannot be loaded."""
-    (folder / (key + _PROGRAM)).unlink(missing_ok=True)
+    remove(folder / (key + _PROGRAM))
+
+
+def remove(path: Path) -> None:
+    """A file, if that is allowed."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def load(written: bytes, dynamic: tuple, results: Any) -> jax.stages.Compiled:

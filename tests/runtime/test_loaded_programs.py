@@ -84,7 +84,11 @@ def test_programs_of_jaxs_own_folder_are_compiled_anew_where_they_are_met_again(
         assert _kept(tmp_path) == left
 
 
-def test_a_damaged_program_is_none(tmp_path):
+def _refused(*_, **__):
+    raise PermissionError
+
+
+def test_a_damaged_program_is_none(tmp_path, monkeypatch):
     lowered = ladder._moved.lower(*_moving())
     saved_programs.write(tmp_path, "it", lowered.compile(), lowered.out_info)
     (file,) = tmp_path.iterdir()
@@ -92,6 +96,9 @@ def test_a_damaged_program_is_none(tmp_path):
     written, results = saved_programs.read(tmp_path, "it")
     assert jax.tree.structure(results) == jax.tree.structure(lowered.out_info)
     assert len(written) < len(held)
+    with monkeypatch.context() as changed:  # a folder that may be read alone
+        changed.setattr(saved_programs.Path, "touch", _refused)
+        assert saved_programs.read(tmp_path, "it")[0] == written
     file.write_bytes(held[:place] + bytes([held[place] ^ 8]) + held[place + 1 :])
     assert saved_programs.read(tmp_path, "it") is None
     assert not list(tmp_path.iterdir())
