@@ -186,8 +186,11 @@ def _contact(world, contact, one, x, velocity, turns, units, whole):
     p_n, gap, n, t = (one[name] for name in ("normal_impulse", "gap", "normal", "tangent"))
     masses = [world.mass[side.body] for side in (contact.first, contact.second) if side.body is not None]
     P = np.maximum(min(masses) * g * h, p_n)
-    reach_1, out_1 = _seen(contact.first, n, one["point_1"], x, turns)
-    reach_2, out_2 = _seen(contact.second, -n, one["point_2"], x, turns)
+    # planes need a direction alone; |n| = 1 is a row of `_axes`, and far from the origin would
+    # count here with the lever of the point
+    along = n / np.linalg.norm(n, axis=1, keepdims=True)
+    reach_1, out_1 = _seen(contact.first, along, one["point_1"], x, turns)
+    reach_2, out_2 = _seen(contact.second, -along, one["point_2"], x, turns)
     planes = -reach_2 - reach_1  # no more than the distance of the bodies: these planes part them
     # their distance is no more than that of two points
     apart = one["point_2"] - one["point_1"] - gap[:, None] * n
