@@ -10,7 +10,8 @@ import jax.numpy as jnp
 
 from shapes.closest_points.conditions import ContactGeometry
 
-from ..collision.closest_points import are_closest, closest_points_cold, closest_points_from, one_by_one
+from ..collision.global_search import closest_points_cold, one_by_one
+from ..collision.local_search import are_closest, closest_points_from
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, in_user_order, take

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..collision.closest_points import closest_points_from
+from ..collision.local_search import closest_points_from
 from ..constraints import contact, kinematics
 from ..constraints.contact_group import ContactGroup
 from ..constraints.joint_rows import JointRows, by_group, elastic_forces, joint_rows

@@ -15,7 +15,7 @@ from jax import lax
 from shapes.arguments import positive
 from shapes.closest_points.conditions import PairClass
 
-from ..collision.closest_points import closest_points_query
+from ..collision.local_search import closest_points_query
 from ..constraints import detection
 from ..constraints.friction import FRICTION_ROWS
 from ..constraints.static_friction import slips_of_joints

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..collision.closest_points import closest_points_cold, one_by_one
+from ..collision.global_search import closest_points_cold, one_by_one
 from ..constraints import contact, kinematics
 from ..constraints.kinematics import Motion
 from ..implicit_euler import ncp

@@ -20,7 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..collision.closest_points import closest_points_from, one_by_one
+from ..collision.global_search import one_by_one
+from ..collision.local_search import closest_points_from
 from ..constraints import contact, kinematics
 from ..implicit_euler import energy
 from ..implicit_euler.ncp import StepProblem

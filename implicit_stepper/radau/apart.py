@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..collision.closest_points import ROUND_OFF, closest_points_near
+from ..collision.local_search import ROUND_OFF, closest_points_near
 from ..constraints import contact, kinematics
 from ..constraints.kinematics import Motion
 from ..model.system import System

@@ -28,7 +28,7 @@ from .apart import sharp
 from .elsewhere import meets_elsewhere
 from .error_control import Tolerance
 from .euler_steps import Known
-from .event_loop import Limits, Point, Reason, Taken, Way, advance, way_from
+from .event_loop import advance, way_from
 from .events import event_of
 from .impact import Impact
 from .made import Made, Run
@@ -36,6 +36,7 @@ from .programs import programs
 from .radau_contact import RadauContact
 from .refusals import SHORTEST, refuse_overlap, unit
 from .stages import Modes
+from .way import Limits, Point, Reason, Taken, Way
 
 _FIRST = 1e-2  # of sqrt(L / g): the first step to try
 _AFTER = 0.5  # of the step before an event: the one after it, of motion that nothing extrapolates yet
@@ -103,6 +104,7 @@ class _Driver:
         self.told, self.begun = told, float(state.time)
         self.made = Made(stepper.stages, system, state, np.zeros(system.contact_count))
         self.starts, self.across, self.turned, self.failure = 0, 1, -math.inf, ""
+        self.references = np.tile(np.eye(system.dimension)[0], (system.contact_count, 1))  # for tangents not yet known
         self.faces, self.solves = sharp(system), first_call(stepper.stages * system.unknown_count)
         # the way between two events, if on one; the work done and allowed until `end`; the time left as it began
         self.way: Way | None = None
@@ -123,13 +125,12 @@ class _Driver:
     def begin(self) -> None:
         """Compiles, and finds the first `Point`."""
         stepper, system, state = self.stepper, self.system, self.first
-        references = np.tile(np.eye(system.dimension)[0], (system.contact_count, 1))
         h = np.asarray(_FIRST * self.unit)
-        prepare(programs, stepper, system, state, references, self._limits(0), h)
+        prepare(programs, stepper, system, state, self.references, self._limits(0), h)
         closest = closest_points(system, state)
         self.made.gaps = first_gaps(system, closest)
         refuse_overlap(system, self.made.gaps)
-        self._go_on(state, closest, references, h)
+        self._go_on(state, closest, self.references, h)
 
     def to(self, end: float) -> None:
         """Steps until `end` [s], or until nothing helps."""
@@ -192,12 +193,11 @@ class _Driver:
         if passage.step:
             self.made.taken.append(jax.tree.map(lambda a: a[: passage.step], taken))
             before = jax.device_put(jax.tree.map(lambda a: a[passage.step - 1], taken.state))
-        references = np.tile(np.eye(self.system.dimension)[0], (self.system.contact_count, 1))
         h = np.asarray(passage.share * taken.h[passage.step])
         self.passages += 1
         if self.passages > _PASSAGES:
             self.failure = f"{' and '.join(self.system.contact_names[passage.number])}: {Result.PASSED.message}"
-        self._go_on(before, closest_points(self.system, before), references, h)
+        self._go_on(before, closest_points(self.system, before), self.references, h)
 
     def resume(self, modes: Modes | None = None) -> None:
         """Goes on from the present state with forces found anew, after an impact if bodies meet in it; otherwise with

@@ -9,7 +9,6 @@ so the first half to be left is found on the polynomials, and the step is solved
 from __future__ import annotations
 
 import dataclasses
-import enum
 import functools
 
 import jax
@@ -17,129 +16,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..model.bodies import State
-from ..model.records import Contacts, Stats
-from ..model.results import Result
 from ..model.system import System
 from ..runtime.compilation import jit
-from ..solvers.collocation import radau
 from ..solvers.static_condensation import Factors
 from ..stepping.loop import CHUNK
 from . import radau_contact
-from .after_events import broken
-from .error_control import Tolerance, next_step, ratio
-from .radau_contact import Attempt, Memory, RadauContact, Task
+from .radau_contact import Attempt, RadauContact, Task
 from .stage_modes import equal, switched
-from .stages import Modes
+from .verdict import EARLY, LENIENT, Verdict, judged
+from .way import Counts, Kind, Limits, Point, Reason, Taken, Try, Way
 
 _LESS, _MUCH_LESS = 0.9, 0.25  # by which a refused step is shortened at least, and one whose modes are unclear
-# of a step: an event before it is looked for again in a step this much shorter, whose polynomials are exact enough
-_EARLY = 0.1
-_SAMPLES = 64  # of a step's polynomials, in search of the first half that is left
-_LEFT = 5e-11  # by how much a half must be violated to count as left, in the units of the rows: less than certificates see
 _APPROACH = 0.75  # of the way to an event is one step, so that the last one is short, and its forces exact
-_SHORT = 0.5  # of the last step: one that needs no such approach
 _PATIENCE = 8  # Jacobians, where few are needed or others would not help
-_LENIENT = 3  # failed landings before a change of modes within a step is accepted, if the step is accurate all the same
-
-
-class Reason(enum.IntEnum):
-    """Why the loop returned: to be called again, as its records are full or enough problems are solved; at the end of its
-    time; at an event; or the step that would do is too short."""
-
-    PAUSED = -1
-    END = 0
-    EVENT = 1
-    TOO_SHORT = 2
-
-
-class Kind(enum.IntEnum):
-    """How a step is solved."""
-
-    FREE = 0
-    HELD = 1
-    LANDING = 2
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Point:
-    """Between two steps: `state` and `memory`; the `modes` of all contacts, a guess after an event unless they are `known`
-    (); `h` [s], the step to try next."""
-
-    state: State
-    memory: Memory
-    modes: Modes
-    known: jax.Array
-    h: jax.Array
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Taken:
-    """One accepted step: the `state` it ends in, what it left, its `modes` and `h` [s]."""
-
-    state: State
-    contacts: Contacts
-    stats: Stats
-    modes: Modes
-    h: jax.Array
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """What a run holds to: `tolerance`; `start` (nb, d), the bodies' first positions; `end` [s]; `shortest` h [s];
-    `solves`, the largest number of problems at once."""
-
-    tolerance: Tolerance
-    start: jax.Array
-    end: jax.Array
-    shortest: jax.Array
-    solves: jax.Array
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Counts:
-    """Problems solved, with modes free or held; steps refused as inaccurate; landings tried."""
-
-    solves: jax.Array
-    inaccurate: jax.Array
-    landings: jax.Array
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class _Try:
-    """What is tried next: `kind` (), with step `h` [s], towards `event` (), from `hint` (see `Task`); `approached`: whether
-    the way to the event was cut short; `tested`: whether the step was solved as it stands."""
-
-    kind: jax.Array
-    h: jax.Array
-    event: jax.Array
-    hint: Memory
-    approached: jax.Array
-    tested: jax.Array
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Way:
-    """Where the loop is: the `point` that it has reached, the `plan` for what comes next, the `factors` of the last
-    Jacobian, the `last` h [s] taken, `failed` (), landings since then, and the `reason` () why it returned."""
-
-    point: Point
-    plan: _Try
-    factors: Factors
-    last: jax.Array
-    failed: jax.Array
-    reason: jax.Array
-
-    @property
-    def event(self) -> jax.Array:
-        """The number of the margin that vanishes at an event (see `stage_modes.margins`)."""
-        return self.plan.event
 
 
 @jax.tree_util.register_dataclass
@@ -154,7 +43,7 @@ class _Carry:
 def way_from(stepper: RadauContact, system: System, point: Point) -> Way:
     """At `point`, to begin anew; in NumPy, so that nothing is compiled for it."""
     no = np.asarray(False)
-    plan = _Try(np.asarray(int(Kind.FREE)), point.h, np.asarray(-1), point.memory, no, no)
+    plan = Try(np.asarray(int(Kind.FREE)), point.h, np.asarray(-1), point.memory, no, no)
     factors = radau_contact.no_factors(stepper, system)
     return Way(point, plan, factors, np.asarray(np.inf), np.asarray(0), np.asarray(int(Reason.END)))
 
@@ -182,15 +71,15 @@ def advance(stepper: RadauContact, system: System, way: Way, limits: Limits):
     return end.way, end.records, end.count, end.counts
 
 
-def _ordinary(kind, point: Point, limits: Limits, h, approached) -> _Try:
+def _ordinary(kind, point: Point, limits: Limits, h, approached) -> Try:
     """A step of about `h` [s], that leaves no crumbs before the end."""
     left = limits.end - point.state.time
     h = jnp.where(left < 1.01 * h, left, jnp.where(left < 2 * h, left / 2, h))
-    return _Try(kind, h, jnp.asarray(-1), point.memory, approached, jnp.asarray(False))
+    return Try(kind, h, jnp.asarray(-1), point.memory, approached, jnp.asarray(False))
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _attempt(stepper: RadauContact, system: System, point: Point, plan: _Try, factors: Factors) -> tuple[Attempt, Factors]:
+def _attempt(stepper: RadauContact, system: System, point: Point, plan: Try, factors: Factors) -> tuple[Attempt, Factors]:
     landing, free = plan.kind == Kind.LANDING, plan.kind == Kind.FREE
     patience = jnp.where(landing | (free & ~point.known), stepper.max_iterations, _PATIENCE)
     task = Task(plan.h, point.modes, ~free, plan.event, plan.hint, jnp.where(landing, 0.0, 1.0), patience)
@@ -200,74 +89,31 @@ def _attempt(stepper: RadauContact, system: System, point: Point, plan: _Try, fa
 def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) -> _Carry:
     """One more problem solved, and what follows from it."""
     way, counts = carry.way, carry.counts
-    point, plan = way.point, way.plan
-    tried, factors = _attempt(stepper, system, point, plan, way.factors)
-    step, h = tried.step, tried.h
-    errors = (tried.missed, tried.created)
-    estimate = functools.partial(ratio, system, limits.tolerance, stepper.stages, point.state, limits.start, *errors)
-    size, slopes = estimate(h), estimate(jnp.sqrt(system.length / system.acceleration))
-    solved, fine = step.result == Result.SOLVED, size <= 1
-    free, held, landing = (plan.kind == kind for kind in Kind)
+    begun, plan = way.point, way.plan
+    tried, factors = _attempt(stepper, system, begun, plan, way.factors)
+    step, h, found = tried.step, tried.h, judged(stepper, system, limits, way, tried)
+    free, _, landing = (plan.kind == kind for kind in Kind)
+    accepts, approaches = found.takes | found.lands, found.finds & ~found.near
 
-    event, theta = _first_left(stepper.stages, tried.margins)
-    earlier, missed = _others_left(tried.margins, plan.event), _missed(tried.margins, plan.event)
-    here = solved & landing & (h > 0) & (h <= 1.5 * plan.h) & ~missed
-    last = jax.tree.map(lambda a: a[-1], tried.modes)
-    uniform = equal(jax.tree.map(lambda a: jnp.broadcast_to(a[-1], a.shape), tried.modes), tried.modes)
-    same = uniform & equal(last.touching, last.pressed) & (~point.known | equal(point.modes, last))
-    # forces are continuous where contact or sticking ends; only their slopes are not, which the estimate must see
-    lenient = (way.failed >= _LENIENT) & (slopes <= 1)
-
-    slips, weaker = broken(system, point.modes, last, free & solved)
-    keeps, loosens = held & solved & (event < 0), slips & ~point.known
-    regular = (free & solved & same & ~slips) | keeps
-    takes = fine & (regular | (free & solved & lenient & ~slips))
-    lands = here & fine & ~earlier
-    refused = solved & ~fine & ((free & ~loosens) | keeps | here)
-    # the modes after an event: a short step has one set of them
-    unclear = solved & fine & free & ~takes & ~point.known & ~loosens
-    # forces that are not unique may leave their halves where others would not: the problem as it stands finds those
-    left = held & solved & (event >= 0) & point.known & (tried.unique | plan.tested)
-    finds, searches = left & (theta >= _EARLY), left & (theta < _EARLY)
-    frees = held & ~plan.tested & ~(takes | refused | left)
-    switches = free & point.known & ~(takes | refused)
-    near = plan.approached | (theta * h <= _SHORT * way.last)
-    again = here & fine & earlier
-    fails = ~(takes | lands | refused | unclear | frees | switches | left | again | loosens)
-
-    wanted = next_step(stepper.stages, h, size)
-    full = jnp.where(h < point.h, jnp.maximum(wanted, point.h), wanted)
+    full = jnp.where(h < begun.h, jnp.maximum(found.wanted, begun.h), found.wanted)
     wanted = jnp.select(
-        [takes & regular, takes, refused, unclear | fails, finds & ~near],
-        [full, _MUCH_LESS * h, jnp.minimum(wanted, _LESS * h), _MUCH_LESS * plan.h, _APPROACH * theta * h],
-        point.h,
+        [found.takes & found.regular, found.takes, found.refused, found.unclear | found.fails, approaches],
+        [full, _MUCH_LESS * h, jnp.minimum(found.wanted, _LESS * h), _MUCH_LESS * plan.h, _APPROACH * found.theta * h],
+        begun.h,
     )
-    modes, accepts = _either(free, last, point.modes), takes | lands
-    after = _either(landing, switched(point.modes, plan.event), modes)
-    reached = Point(step.state, step.memory, after, takes, wanted)
-    stays = dataclasses.replace(point, modes=_either(loosens, weaker, point.modes), h=wanted)
-    point = _either(accepts, reached, stays)
-    one = Taken(step.state, step.contacts, step.stats, modes, h)
-    counts = Counts(counts.solves + 1, counts.inaccurate + refused, counts.landings + landing)
-    failed = jnp.where(accepts, 0, way.failed + (fails & ~free))
-    reason = jnp.select(
-        [lands, takes & (plan.h >= limits.end - way.point.state.time)],
-        [int(Reason.EVENT), int(Reason.END)],
-        int(Reason.PAUSED),
-    )
+    modes = _either(free, found.last, begun.modes)
+    after = _either(landing, switched(begun.modes, plan.event), modes)
+    reached = Point(step.state, step.memory, after, found.takes, wanted)
+    stays = dataclasses.replace(begun, modes=_either(found.loosens, found.weaker, begun.modes), h=wanted)
+    point, one = _either(accepts, reached, stays), Taken(step.state, step.contacts, step.stats, modes, h)
+    failed = jnp.where(accepts, 0, way.failed + (found.fails & ~free))
     # what a contact does after an event is not guessed twice
-    unheld = ~accepts & ((free & ~point.known) | (failed >= _LENIENT))
+    unheld = ~accepts & ((free & ~begun.known) | (failed >= LENIENT))
     kind = jnp.where(unheld, int(Kind.FREE), int(Kind.HELD))
-    ordinary = _ordinary(kind, point, limits, wanted, (finds & ~near) | (plan.approached & ~accepts))
-    shorter = jnp.where(searches, _EARLY * h, plan.h)
-    hold = dataclasses.replace(
-        plan, kind=jnp.asarray(int(Kind.HELD)), h=shorter, event=jnp.asarray(-1), hint=point.memory, tested=~again
-    )
-    land = _Try(jnp.asarray(int(Kind.LANDING)), theta * h, event, step.memory, plan.approached, plan.tested)
-    release = dataclasses.replace(plan, kind=jnp.asarray(int(Kind.FREE)))
-    following = _either(again | searches | switches, hold, ordinary)
-    following = _either(frees, release, _either(finds & near, land, following))
-    following = _either(lands, plan, following)  # keeps the event's number
+    ordinary = _ordinary(kind, point, limits, wanted, approaches | (plan.approached & ~accepts))
+    following = _planned(plan, found, ordinary, point, step, h)
+    ends = found.takes & (plan.h >= limits.end - begun.state.time)
+    reason = jnp.select([found.lands, ends], [int(Reason.EVENT), int(Reason.END)], int(Reason.PAUSED))
     stuck = ~accepts & (following.h < limits.shortest)
     return _Carry(
         way=Way(
@@ -275,42 +121,36 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
             plan=following,
             # those of another kind are of other equations
             factors=dataclasses.replace(factors, valid=factors.valid & ~landing & (following.kind == plan.kind)),
-            last=jnp.where(takes, h, way.last),
+            last=jnp.where(found.takes, h, way.last),
             failed=failed,
             reason=jnp.where(stuck, int(Reason.TOO_SHORT), reason).astype(int),  # as strongly typed as the first one
         ),
         # what is not accepted is overwritten by the next attempt
         records=jax.tree.map(lambda all_, new: all_.at[carry.count].set(new), carry.records, one),
         count=carry.count + accepts,
-        counts=counts,
+        counts=Counts(counts.solves + 1, counts.inaccurate + found.refused, counts.landings + landing),
     )
+
+
+def _planned(plan: Try, found: Verdict, ordinary: Try, point: Point, step, h) -> Try:
+    """What is tried after a verdict on `plan`: an `ordinary` step, unless the same one is to be held,
+    freed or landed on its event first."""
+    hold = dataclasses.replace(
+        plan,
+        kind=jnp.asarray(int(Kind.HELD)),
+        h=jnp.where(found.searches, EARLY * h, plan.h),
+        event=jnp.asarray(-1),
+        hint=point.memory,
+        tested=~found.again,
+    )
+    landing = jnp.asarray(int(Kind.LANDING))
+    land = Try(landing, found.theta * h, found.event, step.memory, plan.approached, plan.tested)
+    release = dataclasses.replace(plan, kind=jnp.asarray(int(Kind.FREE)))
+    following = _either(found.again | found.searches | found.switches, hold, ordinary)
+    following = _either(found.frees, release, _either(found.finds & found.near, land, following))
+    return _either(found.lands, plan, following)  # keeps the event's number
 
 
 def _either(which, one, other):
     """One of two trees alike, the first where `which` ()."""
     return jax.tree.map(lambda a, b: jnp.where(which, a, b), one, other)
-
-
-def _others_left(margins, event):
-    """Whether any of `margins` (s, n) but that of number `event` is left."""
-    return jnp.any((margins < -_LEFT) & (jnp.arange(margins.shape[1]) != event))
-
-
-def _missed(margins, event):
-    """Whether the margin of number `event` is left before the last stage, where it vanishes for a second time."""
-    return jnp.any((margins[:-1] < -_LEFT) & (jnp.arange(margins.shape[1]) == event))
-
-
-def _first_left(count: int, margins):
-    """The number of the margin (s, n) that falls below zero first, or -1, and the fraction theta of the step at which. One
-    that is negative between stages only is not left: margins that grow from zero, as t^3, have polynomials that dip."""
-    if margins.shape[1] == 0:
-        return jnp.asarray(-1), jnp.ones(())
-    theta = jnp.arange(_SAMPLES + 1) / _SAMPLES
-    values = radau(count).basis(theta) @ margins
-    left = values[1:] < -_LEFT
-    when = jnp.where(jnp.any(margins < -_LEFT, axis=0), jnp.argmax(left, axis=0), _SAMPLES)
-    event = jnp.argmin(when)
-    before, after = (values[jnp.minimum(when[event] + i, _SAMPLES), event] for i in (0, 1))
-    share = jnp.clip(before / jnp.where(before > after, before - after, 1.0), 0.0, 1.0)
-    return jnp.where(when[event] < _SAMPLES, event, -1), (when[event] + share) / _SAMPLES

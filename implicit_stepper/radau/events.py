@@ -9,8 +9,8 @@ import numpy as np
 
 from ..model.bodies import State
 from ..model.system import System
-from .event_loop import Taken
 from .stages import Modes
+from .way import Taken
 
 # [s]: times of one event; steps of one stage may lie between its landing and its change of modes
 _SAME = 1e-5

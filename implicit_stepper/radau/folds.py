@@ -28,9 +28,9 @@ from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, compliant, in_user_order, take
 from ..runtime.compilation import jit
-from .event_loop import Point, Taken
 from .radau_contact import Memory
 from .stages import Modes
+from .way import Point, Taken
 
 _DIRECTIONS = 720  # in which friction is tried
 _SWEEPS = 40  # until the place of a force agrees with its own moment about the normal

@@ -13,8 +13,8 @@ from ..model.results import Result
 from ..model.system import System
 from ..stepping.loop import Record
 from . import impact
-from .event_loop import Taken
 from .stages import Modes
+from .way import Taken
 
 OF_JOINTS = ("impulse_1", "impulse_2", "multipliers")  # of `Joints`, what an impact has
 

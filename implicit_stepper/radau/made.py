@@ -13,10 +13,10 @@ from ..model.results import Result, StepError
 from ..model.system import System
 from . import impact_records, painleve
 from .euler_steps import Series
-from .event_loop import Taken
 from .events import Event, found_events
 from .impact import Impact
 from .stages import Modes
+from .way import Taken
 
 _COUNTS = ("solves", "inaccurate", "landings", "impacts", "one-stage steps", "coarse steps")
 

@@ -21,8 +21,8 @@ from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, contact_bodies
 from .euler_steps import Series
-from .event_loop import Taken
 from .events import Event
+from .way import Taken
 
 _TOUCHING = 1e-8  # of the scene's length: gaps that are closed
 _SUDDEN = 3.0  # of what gravity and spin change a speed by in a step: more is no matter of forces

@@ -12,8 +12,9 @@ from ..stepping import loop
 from ..stepping.stepper import closest_points
 from . import after_events
 from .apart import sharp
-from .event_loop import Limits, Point, advance, way_from
+from .event_loop import advance, way_from
 from .radau_contact import RadauContact
+from .way import Limits, Point
 
 
 def programs(ahead: Callable, stepper: RadauContact, system: System, state: State, references, limits: Limits, h) -> None:

@@ -20,11 +20,11 @@ from ..model.results import Result, StepError
 from ..model.system import System
 from ..radau.driver import Run
 from ..radau.euler_steps import rounding
-from ..radau.event_loop import Taken
 from ..radau.impact_certificate import impact_violations
 from ..radau.impact_records import OF_JOINTS
 from ..radau.radau_contact import RadauContact
 from ..radau.stage_certificate import IMPACT_WITHIN
+from ..radau.way import Taken
 from ..solvers.collocation import radau
 from ..stepping.loop import CHUNK, certificates
 from ..stepping.run_certificate import GAP_AT_START, JOINT_HELD, gap_violations, held_violations

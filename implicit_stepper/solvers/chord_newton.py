@@ -4,6 +4,7 @@ fails."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -60,61 +61,36 @@ class _Chord:
     going: jax.Array
 
 
-def kept_newton(
-    residual: Callable, linearize: Callable, starts, factors: Factors, *, tolerance: float, max_iterations: int
-) -> tuple[Solution, Any, Factors]:
-    """Solve F(z) = 0 for z (n,) from the best of `starts` (k, n), beginning with the `factors` of a similar problem;
-    `residual(z)` gives F and a tree that is handed on, `linearize(z)` the Jacobian as a `Condensed` system; at most
-    `max_iterations` are used. Returns the solution, its tree (that of another z if it did not converge), and the last
-    factors. Never raises: see `Solution.converged`.
+@dataclasses.dataclass(frozen=True)
+class _Problem:
+    """The arguments of `kept_newton`."""
 
-    Where corrections become too many, the factorisation is renewed; after `_PATIENCE` of them, or where |F|
-    grows by more than non-monotone steps may, the damped steps of `newton` begin at the start. What is barely within the
-    tolerance is corrected once more. Starts and corrections are evaluated in one place, as in `newton`."""
-    residual, count = jax.jit(residual), len(starts)
+    residual: Callable
+    linearize: Callable
+    starts: jax.Array
+    tolerance: float
+    max_iterations: int
 
-    def proceed(iterate):
-        return ~iterate.chosen | (~iterate.within & (iterate.jacobians < max_iterations))
+    def proceed(self, iterate: _Iterate):
+        """Whether () there is more to do."""
+        return ~iterate.chosen | (~iterate.within & (iterate.jacobians < self.max_iterations))
 
-    def advance(iterate):
+    def advance(self, iterate: _Iterate) -> _Iterate:
+        """The choice of a start, or corrections with one Jacobian, new where none is of use."""
         choosing, damped = ~iterate.chosen, iterate.damped
         renew = iterate.chosen & (damped | ~iterate.factors.valid)
 
         def renewed():
-            system = linearize(iterate.z)
+            system = self.linearize(iterate.z)
             dz = when(damped, lambda: system.damped_step(iterate.F, iterate.damping), jnp.zeros_like(iterate.z))
             return factorise(system), dz
 
         factors, dz = when(renew, renewed, (iterate.factors, jnp.zeros_like(iterate.z)))
         dz = jnp.where(damped, dz, -factors.solve(iterate.F))
-
-        def correct(chord):
-            z = jnp.where(choosing, starts[jnp.minimum(chord.tried, count - 1)], chord.z + chord.dz)
-            F, said = varying_like(residual(z), z)
-            size, before = largest(F), largest(chord.F)
-            better = (chord.tried == 0) | (size < before) | jnp.isnan(before)
-            taken = jnp.where(choosing, better, (size < chord.bound) | (size <= tolerance))  # false for NaN
-            within = ~choosing & (size <= tolerance) & ((before <= tolerance) | (size <= _FAR_WITHIN * tolerance))
-            # that |F| falls to the tolerance at this rate, within as many corrections; the first says little
-            quick = (size / tolerance) <= (before / size) ** _WORTH
-            slow = (chord.tried > 0) & (size > tolerance) & ~quick
-            # the last correction of what is within the tolerance made it worse: back there, for what it says
-            back = ~choosing & ~taken & (before <= tolerance)
-            return _Chord(
-                z=jnp.where(taken, z, chord.z),
-                F=jnp.where(taken, F, chord.F),
-                said=said,
-                dz=jnp.where(back, 0.0, -factors.solve(F)),
-                bound=size,
-                tried=chord.tried + 1,
-                taken=chord.taken + taken,
-                within=within,
-                going=jnp.where(choosing, chord.tried < count - 1, (taken & ~within & ~slow & ~damped) | back),
-            )
-
         zero, no = jnp.zeros((), int), jnp.asarray(False)
         bound = jnp.where(renew, _GROWTH * jnp.max(iterate.recent), _OVERSHOOT * largest(iterate.F))
         start = _Chord(iterate.z, iterate.F, iterate.said, dz, bound, zero, zero, no, ~no)
+        correct = functools.partial(self.correct, choosing, damped, factors)
         chord = lax.while_loop(lambda chord: chord.going, correct, varying_like(start, iterate))
         accepted, jacobians = chord.taken > 0, iterate.jacobians + renew
         gives_up = ~damped & renew & ~chord.within & (~accepted | (jacobians >= _PATIENCE))
@@ -136,10 +112,53 @@ def kept_newton(
             jacobians=jacobians,
         )
 
+    def correct(self, choosing, damped, factors: Factors, chord: _Chord) -> _Chord:
+        """One evaluation of F: at the next start, or after one more correction."""
+        count, tolerance = len(self.starts), self.tolerance
+        z = jnp.where(choosing, self.starts[jnp.minimum(chord.tried, count - 1)], chord.z + chord.dz)
+        F, said = varying_like(self.residual(z), z)
+        size, before = largest(F), largest(chord.F)
+        better = (chord.tried == 0) | (size < before) | jnp.isnan(before)
+        taken = jnp.where(choosing, better, (size < chord.bound) | (size <= tolerance))  # false for NaN
+        within = ~choosing & (size <= tolerance) & ((before <= tolerance) | (size <= _FAR_WITHIN * tolerance))
+        # that |F| falls to the tolerance at this rate, within as many corrections; the first says little
+        quick = (size / tolerance) <= (before / size) ** _WORTH
+        slow = (chord.tried > 0) & (size > tolerance) & ~quick
+        # the last correction of what is within the tolerance made it worse: back there, for what it says
+        back = ~choosing & ~taken & (before <= tolerance)
+        return _Chord(
+            z=jnp.where(taken, z, chord.z),
+            F=jnp.where(taken, F, chord.F),
+            said=said,
+            dz=jnp.where(back, 0.0, -factors.solve(F)),
+            bound=size,
+            tried=chord.tried + 1,
+            taken=chord.taken + taken,
+            within=within,
+            going=jnp.where(choosing, chord.tried < count - 1, (taken & ~within & ~slow & ~damped) | back),
+        )
+
+
+def kept_newton(
+    residual: Callable, linearize: Callable, starts, factors: Factors, *, tolerance: float, max_iterations: int
+) -> tuple[Solution, Any, Factors]:
+    """Solve F(z) = 0 for z (n,) from the best of `starts` (k, n), beginning with the `factors` of a
+    similar problem; `residual(z)` gives F and a tree that is handed on, `linearize(z)` the Jacobian
+    as a `Condensed` system; at most `max_iterations` are used. Returns the solution, its tree (that
+    of another z if it did not converge), and the last factors. Never raises: see
+    `Solution.converged`.
+
+    Where corrections become too many, the factorisation is renewed; after `_PATIENCE` of them, or
+    where |F| grows by more than non-monotone steps may, the damped steps of `newton` begin at the
+    start. What is barely within the tolerance is corrected once more. Starts and corrections are
+    evaluated in one place, as in `newton`.
+    """
+    residual = jax.jit(residual)
+    problem = _Problem(residual, linearize, starts, tolerance, max_iterations)
     z, no, infinite = starts[0], jnp.asarray(False), jnp.full(_MEMORY, jnp.inf)
     F, said = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(residual, z))
     damping = jnp.asarray(_LEAST_DAMPING, float)
     start = _Iterate(z, F, said, z, F, no, factors, no, no, infinite, damping, jnp.zeros((), int))
-    end = lax.while_loop(proceed, advance, varying_like(start, (starts, factors)))
+    end = lax.while_loop(problem.proceed, problem.advance, varying_like(start, (starts, factors)))
     solution = Solution(end.z, largest(end.F), end.jacobians, largest(end.F) <= tolerance)
     return solution, end.said, dataclasses.replace(end.factors, valid=end.factors.valid & ~end.damped)

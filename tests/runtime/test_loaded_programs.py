@@ -31,7 +31,9 @@ jax.monitoring.register_event_duration_secs_listener(
 )
 scene = ist.Scene()
 floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
-box = scene.add_body(name="box", shape=shapes.Box((.2, .1, .1)), density=1e3, position=(0, 0, .11), velocity=(1, 0, 0, 0, 0, 2))
+box = scene.add_body(
+    name="box", shape=shapes.Box((.2, .1, .1)), density=1e3, position=(0, 0, .11), velocity=(1, 0, 0, 0, 0, 2)
+)
 scene.add_contact(floor, box, friction=0.3)
 run = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.01, duration=0.2)
 print(*sorted(set(traced) & {"closest_points", "init", "_march", "certificates", "_attempt", "_cut"}))
