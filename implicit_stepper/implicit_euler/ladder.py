@@ -19,8 +19,8 @@ from ..model.records import StepResult
 from ..model.results import Result
 from ..model.system import System
 from ..runtime.compilation import jit
-from ..solvers.newton import Solution, newton
-from ..stepping.stepper import begin
+from ..solvers.newton import Solution, newton, newton_again
+from ..stepping.stepper import SHORTER, begin
 from . import central_path, energy, initial_guess, ncp
 from .central_path import STARTS, end_of_path
 from .cutting_planes import Cuts, cut_start, no_cuts, tilted
@@ -42,7 +42,8 @@ RUNGS = (
     "less damping",
     "dense",
 )
-_LARGEST = 2000  # unknowns of a step: a dense matrix of all contacts takes seconds
+# unknowns of a step: a dense matrix of all contacts takes a tenth of a second, and seconds
+_LARGE, _LARGEST = 600, 2000
 # Of closest points: whether those of contacts that press are renewed too where they stall. The
 # first serves, but where the velocities that it begins from are far off.
 _RENEWALS = (True, False, True, True)
@@ -63,6 +64,8 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
         yield "free flight", _starting_at(memory, resting.history[0])
         return
 
+    large = memory.history.shape[1] > _LARGE and ncp.in_blocks(system, stepper.dense)
+
     def attempt(start, limits: Limits) -> StepResult:
         return _attempt(stepper, system, state, start, limits, h)
 
@@ -80,7 +83,7 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
                     yield "closest points", renewal
             # no impulses, closest points without a hint
             deepest = begin(stepper, system, _moved(state, fresh.velocity, h)).history[0]
-            for end in _paths(stepper, system, state, memory, deepest, h):
+            for end in _paths(stepper, system, state, memory, deepest, h, dense=not large):
                 yield "central path", end
             yield "free flight", _starting_at(memory, deepest)
             edges = list(_edges(stepper, system, state, memory, stall, h))
@@ -88,6 +91,10 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
                 yield "internal forces", start
     for start in _sticking(stepper, system, state, memory, *first, h):
         yield "sticking", start
+    yield SHORTER, None
+    if large:
+        for end in _paths(stepper, system, state, memory, deepest, h, dense=True):
+            yield "central path", end
     cuts = fresh
     for number in range(stepper.rounds):
         start, cuts = _cut(stepper, system, state, memory, h, tilted(cuts, h, number))
@@ -122,13 +129,15 @@ def _renewals(stepper, system: System, state: State, memory, end: StepResult, h)
             return
 
 
-def _paths(stepper, system: System, state: State, memory, resting, h) -> Iterator:
-    """The ends of central paths that begin in the state `resting` (N,), which has no impulses."""
+def _paths(stepper, system: System, state: State, memory, resting, h, dense: bool) -> Iterator:
+    """The ends of central paths that begin in the state `resting` (N,), which has no impulses; by
+    one `dense` matrix, or by blocks, which are cheaper and arrive less often."""
     if memory.history.shape[1] > _LARGEST:
         return
+    form = dataclasses.replace(stepper, jacobian="dense") if dense else stepper
 
     def solve(z, kappa):
-        return _on_path(stepper, system, state, memory, h, z, kappa)
+        return _on_path(form, system, state, memory, h, z, kappa)
 
     for kappa in STARTS:
         z, units = _seeded(stepper, system, state, memory, h, resting, kappa)
@@ -187,10 +196,12 @@ def _attempt(stepper, system: System, state: State, memory, limits: Limits, h) -
 def _on_path(stepper, system: System, state: State, memory, h, z, kappa) -> Solution:
     """The point of the central path at `kappa` (), from z (N,), dimensionless."""
     problem = dataclasses.replace(stepper.problem(system, state, memory, h), kappa=kappa)
-    linearize = functools.partial(ncp.linearize, problem)
-    return newton(
-        linearize, z, tolerance=central_path.tolerance(kappa), max_iterations=round(_POINT * stepper.max_iterations)
-    )
+    limits = {"tolerance": central_path.tolerance(kappa), "max_iterations": round(_POINT * stepper.max_iterations)}
+    if not ncp.in_blocks(system, problem.dense):
+        return newton(functools.partial(ncp.linearize, problem), z, **limits)
+    forms = functools.partial(ncp.residual, problem), functools.partial(ncp.system_of, problem)
+    found = newton_again(*forms, z[None], ncp.nothing_kept(system, stepper.friction), **limits)
+    return dataclasses.replace(found, kept=None)
 
 
 @functools.partial(jit, static_argnums=0, apart=True)

@@ -1,10 +1,12 @@
 """What is tried for a step that its warm start does not solve, or whose solution is not certified.
 
-The stepper's other starts in turn, each into the same compiled step, and once more without its
-memory; then, or as soon as a few more do no better, the best of them that is certified although the
-solver stalled above its own, finer tolerance; then two steps of half the length, each with the
-whole ladder. Where bodies pass through each other within a step, only shorter steps help. It runs
-on the host, so that easy steps neither compile nor pay for it.
+The stepper's other starts in turn, each into the same compiled step; among them, where the stepper
+says that shorter steps cost less than its last starts (`SHORTER`), two steps of half the length
+without those; all starts once more without its memory; then, or as soon as a few more do no better,
+the best of them that is certified although the solver stalled above its own, finer tolerance; then
+two steps of half the length, each with the whole ladder. Where bodies pass through each other
+within a step, only shorter steps help. It runs on the host, so that easy steps neither compile nor
+pay for it.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ from ..model.results import Result
 from ..model.system import System
 from ..runtime.progress import doing, first_call, next_call
 from .loop import CHUNK, Record, advance
-from .stepper import Stepper, begin
+from .stepper import SHORTER, Stepper, begin
 from .sweep import Passage, Sweep
 
 _MORE = 8  # starts tried for the solver's own tolerance once one of them is certified
+_QUICK = 2  # halvings before the last starts
 _HALVINGS = 4  # sub-steps of h/16 at the shortest,
 _FINEST = 10  # or of h/1024 around the time at which bodies pass through each other
 
@@ -166,14 +169,35 @@ def _passage(sweep: Sweep | None, before: State, record: Record, h) -> Passage |
     return None if sweep is None else sweep.first(before, record.state, record.contacts, h)
 
 
-def _climb(stepper: Stepper, system: System, state: State, memory, h, demands, halvings: tuple[int, int], warm=()) -> Climb:
+def _climb(
+    stepper: Stepper,
+    system: System,
+    state: State,
+    memory,
+    h,
+    demands,
+    halvings: tuple[int, int],
+    warm=(),
+    early: int | None = None,
+) -> Climb:
     """`climb`, from the starts `warm` first, with the `demands` tolerance and sweep; `halvings`:
-    how often the step may be halved for what is not solved, and for what passes."""
+    how often the step may be halved for what is not solved, and for what passes; `early`: how often
+    instead of the starts after `SHORTER`, None where these are tried too."""
     (tolerance, sweep), attempts, spare, first, passage = demands, [], None, 0, None
+    quick = min(_QUICK if early is None else early, halvings[0])
     starts = (warm, stepper.restarts(system, state, memory, h), _without_memory(stepper, system, state, memory, h))
     for name, start in itertools.chain(*starts):
         if spare is not None and len(attempts) >= first + _MORE:
             break
+        if name == SHORTER:
+            if quick > 0 and spare is None:
+                found = _halves(stepper, system, state, memory, h, demands, halvings, attempts, quick - 1)
+                if found.solved:
+                    return found
+            if early is not None:
+                break
+            quick = 0
+            continue
         _, after, record = advance(stepper, system, state, start, h, 1)
         record = jax.tree.map(lambda a: np.array(a)[0], record)
         attempts.append(Attempt(name, float(record.stats.residual), int(record.stats.iterations)))
@@ -195,15 +219,31 @@ def _climb(stepper: Stepper, system: System, state: State, memory, h, demands, h
         record, after, rung = spare
         return Climb(_counted(record, attempts, rung), after, tuple(attempts), True)
     number = None if passage is None else passage.number
-    if halvings[number is not None] <= 0:
+    if halvings[number is not None] <= 0 or (early is not None and passage is None):
         return Climb(record, memory, tuple(attempts), False, number)
-    halves, fewer = [], tuple(most - 1 for most in halvings)
+    return _halves(stepper, system, state, memory, h, demands, halvings, attempts, early)
+
+
+def _halves(
+    stepper: Stepper,
+    system: System,
+    state: State,
+    memory,
+    h,
+    demands,
+    halvings: tuple[int, int],
+    attempts: list[Attempt],
+    early: int | None,
+) -> Climb:
+    """Two steps of half the length as one, each from its warm start, otherwise by `_climb`; adds
+    what each took to `attempts`."""
+    halves, fewer, before = [], tuple(most - 1 for most in halvings), memory
     for _ in range(2):
         first = [(stepper.rungs[0], memory)]
-        half = _climb(stepper, system, state, memory, h / 2, demands, fewer, first)
+        half = _climb(stepper, system, state, memory, h / 2, demands, fewer, first, early)
         attempts.append(Attempt("h/2", half.attempts[-1].residual, sum(a.iterations for a in half.attempts)))
         if not half.solved:
-            return Climb(half.record, memory, tuple(attempts), False, half.passed)
+            return Climb(half.record, before, tuple(attempts), False, half.passed)
         state, memory = half.record.state, half.memory
         halves.append(half.record)
     return Climb(_counted(_joined(*halves), attempts, len(stepper.rungs)), memory, tuple(attempts), True)

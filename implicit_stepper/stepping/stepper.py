@@ -25,6 +25,8 @@ from ..model.records import Contacts, StepResult
 from ..model.system import System
 from ..runtime.compilation import jit
 
+SHORTER = "shorter steps"  # in the place of a start, before those that cost more
+
 
 @jax.custom_jvp
 def _as_constants(arguments):
@@ -147,7 +149,7 @@ class Stepper(Protocol):
 
     def restarts(self, system: System, state: State, memory: Any, h) -> Iterable[tuple[str, Any]]:
         """Names out of `rungs` and memories from which to try a step again that `step` did not
-        solve, in that order."""
+        solve, in that order; `SHORTER` and None where shorter steps are worth a try."""
 
 
 def begin(stepper: Stepper, system: System, state: State) -> Any:

@@ -30,13 +30,13 @@ def resting():
     return system, state, begin(STEPPER, system, state)
 
 
-def _path(resting, kappa):
+def _path(resting, kappa, stepper=STEPPER):
     """A solve for points of the path, its seed at `kappa`, the problem and the units of its
     unknowns."""
     system, state, memory = resting
 
     def solve(z, kappa):
-        return ladder._on_path(STEPPER, system, state, memory, H, z, kappa)
+        return ladder._on_path(stepper, system, state, memory, H, z, kappa)
 
     z, units = ladder._seeded(STEPPER, system, state, memory, H, memory.history[0], kappa)
     return solve, z, STEPPER.problem(system, state, memory, H), units
@@ -64,10 +64,15 @@ def test_forces_at_a_distance_balance_the_weight(resting, kappa):
     assert abs(velocity[1]) <= 1e-12
 
 
-def test_the_path_ends_at_the_step(resting):
-    solve, z, _, units = _path(resting, 1.0)
+@pytest.mark.parametrize("blocks", [False, True])
+def test_the_path_ends_at_the_step(resting, blocks, monkeypatch):
+    """By one dense matrix, and by blocks, which larger scenes have."""
+    # another stepper, as its programs are kept by its settings
+    solve, z, _, units = _path(resting, 1.0, ist.GeometricallyImplicit(max_iterations=41 if blocks else 42))
     system, state, memory = resting
-    end = central_path.end_of_path(solve, z, 1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(ncp, "_DENSE", 10 if blocks else 1000)
+        end = central_path.end_of_path(solve, z, 1.0)
     start = dataclasses.replace(memory, history=jnp.broadcast_to(end * units, memory.history.shape))
     step = STEPPER.step(system, state, start, H)
     assert step.result == ist.Result.SOLVED

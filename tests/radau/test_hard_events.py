@@ -457,3 +457,23 @@ def test_the_ladder_is_climbed_after_warm_starts_of_other_sizes(monkeypatch):
     assert (found.solved, found.h, found.starts) == (True, 1e-3, 0)
     np.testing.assert_allclose(np.concatenate([r.state.time for r in found.records]), [1e-3, 2e-3, 3e-3])
     np.testing.assert_allclose([found.before.time, found.after.time], [2e-3, 3e-3])
+
+
+def test_a_vertex_that_is_nearly_flat_ends_no_run():
+    """A polygon that lands spinning on two sides which are .06 degrees from being one: it rocks
+    between them, loses energy alone, stays above the floor, and comes to rest on a side."""
+    low = -0.2 - 0.5 * np.tan(np.radians(0.03))
+    vertices = np.array([(-0.5, -0.2), (0, low), (0.5, -0.2), (0.5, 0.3), (-0.5, 0.3)])
+    moving = {"density": 100.0, "position": (0, 0.3), "velocity": (0, -1, 0.1), "friction": 0.5}
+    scene = on_a_floor(shapes.Polygon(vertices), **moving)
+    run = ist.simulate(scene, ist.RadauContact(), tol=1e-6, duration=1.0)
+    assert run.time[-1] == 1.0
+    assert np.max(np.diff(energy(run))) < 1e-8 * energy(run)[0]
+    nxt = np.roll(vertices, -1, axis=0)
+    areas = vertices[:, 0] * nxt[:, 1] - vertices[:, 1] * nxt[:, 0]
+    arms = vertices - areas @ (vertices + nxt) / (3 * np.sum(areas))
+    angle = run.orientation[:, 0, :1]
+    heights = run.position[:, 0, 1:] + np.sin(angle) * arms[:, 0] + np.cos(angle) * arms[:, 1]
+    assert np.min(heights) > -1e-9
+    np.testing.assert_allclose(np.sort(heights[-1])[:2], 0.0, atol=1e-9)
+    np.testing.assert_allclose(run.velocity[-1], 0.0, atol=1e-6)
