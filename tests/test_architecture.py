@@ -81,6 +81,19 @@ def test_imports_go_down_the_list_of_rooms():
     assert wrong == {}
 
 
+def test_rooms_stand_on_at_most_twelve_floors():
+    """Of the package itself; `shapes` is below it."""
+    below = {name: set() for name in LEVEL}
+    for path in MODULES:
+        own = room(path.relative_to(ROOT).parts)
+        below[own] |= {room(name) for name in imported(path)} - {own, "shapes"}
+
+    def floors(name):
+        return 1 + max((floors(other) for other in below[name]), default=0)
+
+    assert max(floors(name) for name in LEVEL) <= 12
+
+
 def test_modules_import_each_other_without_a_circle():
     graph = {}
     for path in MODULES:

@@ -18,6 +18,7 @@ from shapes.shards import varying_like
 from ..model import checks, poses, rotation
 from ..model.results import ClosestPointsError
 from ..runtime.compilation import jit
+from ..runtime.precision import double_precision
 from ..runtime.threads import one_blas_thread
 from ..solvers.newton import largest
 from . import separating_axes, unproved
@@ -62,7 +63,7 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2, *, on_failure
     Raises `ValueError` for bad arguments and, outside traced code, `ClosestPointsError`, with all answers, when a pair is
     not proved. In traced code, and everywhere with `on_failure="return"`, ask `converged`.
     """
-    checks.double_precision()
+    double_precision()
     if on_failure not in ("raise", "return"):
         raise ValueError(f"`on_failure` = {on_failure!r} must be 'raise' or 'return'.")
     for name, shape in (("shape_1", shape_1), ("shape_2", shape_2)):

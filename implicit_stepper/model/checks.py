@@ -16,15 +16,6 @@ _LIGHT = 299_792_458.0  # [m/s]
 _UNIT = 1e-6  # a quaternion is normalised only when its length is this close to 1
 
 
-def double_precision() -> None:
-    """Raises `ValueError` where JAX computes in single precision."""
-    if not jax.config.jax_enable_x64:
-        raise ValueError(
-            "JAX's `jax_enable_x64` was switched off after implicit_stepper was imported, which had switched it on: single "
-            'precision cannot resolve contact. Set it again: jax.config.update("jax_enable_x64", True).'
-        )
-
-
 def count(name: str, value) -> int:
     """A positive integer."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:

@@ -20,6 +20,7 @@ from ..model import checks, rotation
 from ..model.bodies import State
 from ..model.system import System
 from ..runtime.files import replaced
+from ..runtime.precision import double_precision
 from . import toml_text
 from .body import Body, BodySpec, largest_load
 from .compound import Part, moments, paired
@@ -224,7 +225,7 @@ class Scene(Jointed, Ruled):
     def build(self, *, contacts: bool = True) -> tuple[System, State]:
         """The immutable system and the initial state, on request without `contacts`. Raises
         `ValueError` when there is no moving body."""
-        checks.double_precision()
+        double_precision()
         moving = [s for s in self._specs.values() if not s.handle.fixed]
         fixed = [s for s in self._specs.values() if s.handle.fixed]
         if not moving:
@@ -286,7 +287,7 @@ class Scene(Jointed, Ruled):
         return body.name if len(self._specs[body.name].parts) == 1 else f"{body.name}[{number}]"
 
     def _new(self, name, quaternion, angle, *, fixed) -> tuple[Body, np.ndarray]:
-        checks.double_precision()
+        double_precision()
         if not isinstance(name, str) or not name:
             raise ValueError(f"`name` = {name!r} must be a non-empty string.")
         if name in self._specs:
@@ -295,8 +296,7 @@ class Scene(Jointed, Ruled):
         return Body(name, number, fixed), checks.orientation(quaternion, angle, self.dimension)
 
     def body_parts(self) -> list[tuple[Part, ...]]:
-        """The parts of every body, moving bodies first, from their centres of mass in their
-        axes."""
+        """The parts of every body, moving ones first, from its centre of mass in its axes."""
         specs = sorted(self._specs.values(), key=lambda spec: spec.handle.fixed)
         return [spec.parts for spec in specs]
 

@@ -24,7 +24,7 @@ from jax import lax
 
 from shapes.shards import varying_like, when
 
-from ..model.checks import double_precision
+from ..runtime.precision import double_precision
 from ..runtime.threads import one_blas_thread
 from .complementarity import fischer_burmeister
 from .linear import Dense
