@@ -15,9 +15,9 @@ import time
 import traceback
 from pathlib import Path
 
+from implicit_stepper import SceneFileError
 from implicit_stepper.run.scene_run import stepper_of
 from implicit_stepper.scene import toml
-from implicit_stepper.scene.tables import SceneFileError
 from shapes import ShapeError, x, y, z
 from shapes.expressions.parse import FUNCTIONS, parse
 

@@ -16,7 +16,8 @@ _found = find_spec("shapes")
 if _found is None or PathFinder.find_spec("closest_points", _found.submodule_search_locations or []) is None:
     raise ImportError(
         f"`import shapes` finds {_found and (_found.origin or list(_found.submodule_search_locations))}, not the package of "
-        "that name that belongs to implicit_stepper: rename that file or folder, which Python's path has first."
+        "that name that belongs to implicit_stepper: rename that file or folder, which Python's path has first.\n[ImportError] "
+        "docs/errors.md#another-package-named-shapes"
     )
 
 import shapes  # noqa: E402  (shapes make no arrays at import, but everything after this line may)
@@ -59,14 +60,15 @@ from .run.simulate import simulate  # noqa: E402
 from .run.solutions import Solution, solutions  # noqa: E402
 from .run.trajectory import Trajectory  # noqa: E402
 from .run.trajectory_file import load  # noqa: E402
+from .runtime import errors  # noqa: E402
 from .runtime.compilation_cache import use_compilation_cache  # noqa: E402
+from .runtime.errors import SceneFileError  # noqa: E402
 from .runtime.threads import one_blas_thread  # noqa: E402
 from .runtime.version import VERSION  # noqa: E402
 from .scene.description import RunSettings  # noqa: E402
 from .scene.formula import Motion, MovingPose, Wrench  # noqa: E402
 from .scene.mjcf import load_mjcf  # noqa: E402
 from .scene.scene import Scene  # noqa: E402
-from .scene.tables import SceneFileError  # noqa: E402
 from .scene.toml import load_scene  # noqa: E402
 from .solvers.newton import solve_ncp  # noqa: E402
 from .time_lagged.cone_complementarity import ConeComplementarity  # noqa: E402
@@ -128,6 +130,7 @@ __all__ = [
     "closest_points",
     "compare",
     "contact_states",
+    "errors",
     "least_forces",
     "load",
     "load_mjcf",

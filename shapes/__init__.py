@@ -1,7 +1,8 @@
 """Convex bodies as sympy inequalities f_j(x) <= 0, and the closest-point conditions of a pair of
 them."""
 
-from .expressions.symbols import AbsPower, PositivePower, ShapeError, x, y, z
+from .errors import ShapeError
+from .expressions.symbols import AbsPower, PositivePower, x, y, z
 from .library.combinations import Intersection, Rounded, cut
 from .library.curved import Disc, Ellipse, Ellipsoid, Sphere, Superquadric
 from .library.flat_faced import Box, HalfPlane, HalfSpace, Wedge

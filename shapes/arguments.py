@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from .errors import ArgumentError
+
 # from 1, at most, is the length of a vector divided by its length
 _ROUNDED = 4 * np.finfo(float).eps
 
 
-def vector(name: str, value, size: int, *, error: type[ValueError] = ValueError) -> np.ndarray:
+def vector(name: str, value, size: int, *, error: type[ValueError] = ArgumentError) -> np.ndarray:
     """`value` as float64 (size,). Raises `error` for float32, other shapes, NaN, infinity and what
     is not a real number."""
     array = _array(name, value, f"must be {size} real numbers", error)
@@ -27,7 +29,7 @@ def unit(value: np.ndarray) -> np.ndarray:
     return value if abs(length - 1) <= _ROUNDED else value / length
 
 
-def number(name: str, value, *, error: type[ValueError] = ValueError) -> float:
+def number(name: str, value, *, error: type[ValueError] = ArgumentError) -> float:
     """`value` as one finite float, with the same refusals."""
     array = _array(name, value, "must be one finite number", error)
     if array.shape != ():
@@ -37,7 +39,7 @@ def number(name: str, value, *, error: type[ValueError] = ValueError) -> float:
     return float(array)
 
 
-def positive(name: str, value, *, error: type[ValueError] = ValueError) -> float:
+def positive(name: str, value, *, error: type[ValueError] = ArgumentError) -> float:
     """`value` as one positive float."""
     checked = number(name, value, error=error)
     if checked <= 0:
@@ -45,7 +47,7 @@ def positive(name: str, value, *, error: type[ValueError] = ValueError) -> float
     return checked
 
 
-def positives(name: str, value, size: int, *, error: type[ValueError] = ValueError) -> list[float]:
+def positives(name: str, value, size: int, *, error: type[ValueError] = ArgumentError) -> list[float]:
     """`value` as `size` positive floats."""
     array = vector(name, value, size, error=error)
     if np.any(array <= 0):
@@ -53,7 +55,7 @@ def positives(name: str, value, size: int, *, error: type[ValueError] = ValueErr
     return array.tolist()
 
 
-def points(name: str, value, dimension: int, *, error: type[ValueError] = ValueError) -> np.ndarray:
+def points(name: str, value, dimension: int, *, error: type[ValueError] = ArgumentError) -> np.ndarray:
     """`value` as float64 (n, dimension), with the refusals of `vector`."""
     array = _array(name, value, f"must be an array of rows of {dimension} real numbers", error)
     if array.ndim != 2 or array.shape[1] != dimension or len(array) == 0:

@@ -13,7 +13,8 @@ import sympy
 
 from .arguments import number
 from .checks import convexity
-from .expressions.symbols import COORDINATES, ShapeError, canonical, without_kinks
+from .errors import ShapeArgumentError
+from .expressions.symbols import COORDINATES, canonical, without_kinks
 from .moments import Moments
 from .shape_class import ShapeClass
 from .volume import mesh, quadrature
@@ -85,20 +86,22 @@ def ImplicitShape(
     `dataclasses.replace`.
     """
     if not isinstance(expressions, Sequence) or isinstance(expressions, str):
-        raise ShapeError(f"`expressions` = {expressions!r} must be a list of sympy expressions: wrap a single one in [ ].")
+        raise ShapeArgumentError(
+            f"`expressions` = {expressions!r} must be a list of sympy expressions: wrap a single one in [ ]."
+        )
     if dimension not in (2, 3):
-        raise ShapeError(f"`dimension` = {dimension!r} must be 2 or 3.")
+        raise ShapeArgumentError(f"`dimension` = {dimension!r} must be 2 or 3.")
     if len(expressions) == 0:
-        raise ShapeError("`expressions` is empty: a shape needs at least one inequality f(x) <= 0.")
+        raise ShapeArgumentError("`expressions` is empty: a shape needs at least one inequality f(x) <= 0.")
     parameters = dict(parameters or {})
     symbols = tuple(parameters)
     if not all(isinstance(s, sympy.Symbol) for s in symbols) or set(symbols) & set(COORDINATES[3]):
-        raise ShapeError(f"`parameters` keys must be sympy symbols other than x, y and z, got {symbols!r}.")
-    theta = np.array([number(str(s), v, error=ShapeError) for s, v in parameters.items()], dtype=float)
+        raise ShapeArgumentError(f"`parameters` keys must be sympy symbols other than x, y and z, got {symbols!r}.")
+    theta = np.array([number(str(s), v, error=ShapeArgumentError) for s, v in parameters.items()], dtype=float)
     expressions = [canonical(e, dimension, symbols) for e in expressions]
     unused = [str(s) for s in symbols if not any(e.has(s) for e in expressions)]
     if unused:
-        raise ShapeError(
+        raise ShapeArgumentError(
             f"`parameters` names {', '.join(unused)}, which no expression uses: leave it out, or use this very symbol "
             "(symbols of one name but other assumptions differ)."
         )

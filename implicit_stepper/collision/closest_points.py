@@ -13,6 +13,7 @@ from jax import lax
 from shapes import Shape
 from shapes.closest_points.conditions import PairClass, Placed
 from shapes.closest_points.surface import rough_interior_and_slope
+from shapes.errors import ArgumentError
 from shapes.shards import varying_like
 
 from ..model import checks, poses, rotation
@@ -65,12 +66,12 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2, *, on_failure
     """
     double_precision()
     if on_failure not in ("raise", "return"):
-        raise ValueError(f"`on_failure` = {on_failure!r} must be 'raise' or 'return'.")
+        raise ArgumentError(f"`on_failure` = {on_failure!r} must be 'raise' or 'return'.")
     for name, shape in (("shape_1", shape_1), ("shape_2", shape_2)):
         if not isinstance(shape, Shape):
-            raise ValueError(f"`{name}` = {shape!r} must come from `shapes`, for instance shapes.Sphere(1.0).")
+            raise ArgumentError(f"`{name}` = {shape!r} must come from `shapes`, for instance shapes.Sphere(1.0).")
     if shape_1.dimension != shape_2.dimension:
-        raise ValueError(f"`shape_2` has dimension {shape_2.dimension}, `shape_1` {shape_1.dimension}.")
+        raise ArgumentError(f"`shape_2` has dimension {shape_2.dimension}, `shape_1` {shape_1.dimension}.")
     placed = [checks.pose(name, pose, shape_1.dimension) for name, pose in (("pose_1", pose_1), ("pose_2", pose_2))]
     pair = PairClass(shape_1.shape_class, shape_2.shape_class, eliminate=False)
     deepest = _deepest(shape_1, shape_2, *placed)

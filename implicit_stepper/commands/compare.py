@@ -14,6 +14,7 @@ from tqdm import tqdm
 from ..paper.comparisons import ADAPTIVE, CASES, METHODS, Case
 from ..run.compare import HEADER, Adaptive, ComparisonInterrupted, compare
 from ..run.simulate import simulate
+from ..runtime.errors import RunError
 from ..stepping.stepper import Stepper
 from .scene_argument import HELP, scene_from
 
@@ -107,7 +108,7 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
     if missing:
         wrong.append(f"a scene of your own needs {', '.join(missing)}.")
     if wrong:
-        raise ValueError(" ".join(wrong))
+        raise RunError(" ".join(wrong))
     return _Asked(methods, h, duration, case, reference)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..runtime.errors import CommandError
 from ..scene.mjcf import SUFFIXES, load_mjcf
 
 
@@ -27,7 +28,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Writes the file. Raises `ValueError` and `OSError` for what cannot be converted,
     `ImportError` without MuJoCo."""
     if Path(arguments.scene).suffix in SUFFIXES:
-        raise ValueError(f"{arguments.scene!r} would be written over: name a scene file to write, as robot.toml.")
+        raise CommandError(f"{arguments.scene!r} would be written over: name a scene file to write, as robot.toml.")
     scene, left_out = load_mjcf(arguments.robot, keyframe=arguments.keyframe)
     scene.save(arguments.scene)
     print(*(f"left out: {line}" for line in left_out), f"written: {arguments.scene}", sep="\n")

@@ -13,9 +13,10 @@ import jax
 from ..model.results import Interrupted, StepError
 from ..paper.reproduce import CASES, reproduce
 from ..runtime.compilation_cache import use_compilation_cache
+from ..runtime.errors import CannotWriteError, DeviceError
 from ..runtime.threads import one_blas_thread
 from ..runtime.version import VERSION
-from . import check, compare, convert, machine, run, scenes, view
+from . import check, compare, convert, explain, machine, run, scenes, view
 
 # exit codes: a row is out of tolerance; the command cannot run as it was given; Ctrl-C, as shells
 # have it
@@ -57,6 +58,8 @@ def _alone(arguments: argparse.Namespace, cache: Path | None) -> int:
         convert.run(arguments)
     elif arguments.command == "scenes":
         scenes.run()
+    elif arguments.command == "explain":
+        explain.run(arguments)
     elif arguments.command == "info":
         machine.info(cache)
     else:
@@ -96,7 +99,7 @@ def _reproduce(arguments: argparse.Namespace, out: Path) -> int:
 
 
 def _misused(error: Exception) -> int:
-    print(f"implicit-stepper: {error} ({type(error).__name__}: see docs/errors.md)", file=sys.stderr)
+    print(f"implicit-stepper: {error}", explain.where(error), sep="\n", file=sys.stderr)
     return MISUSED
 
 
@@ -141,6 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     view.add_parser(commands)
     convert.add_parser(commands)
     scenes.add_parser(commands)
+    explain.add_parser(commands)
     machine.add_parsers(commands)
     return parser
 
@@ -152,7 +156,7 @@ def _writable(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise OSError(
+        raise CannotWriteError(
             f"cannot write to the folder {str(folder)!r} ({error.strerror}): give another one with --out."
         ) from error
     return folder
@@ -166,7 +170,7 @@ def _device(kind: str) -> jax.Device:
         remedy = "run without --device, or install the driver and pip install 'jax[cuda13]'"
         if kind == "cpu":
             remedy = f"set JAX_PLATFORMS, which is {os.environ.get('JAX_PLATFORMS')!r}, to include cpu, or give --device gpu"
-        raise RuntimeError(f"JAX finds no {kind} here: {remedy}.") from error
+        raise DeviceError(f"JAX finds no {kind} here: {remedy}.") from error
 
 
 if __name__ == "__main__":

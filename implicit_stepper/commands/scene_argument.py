@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from ..paper.comparisons import CASES
+from ..runtime.errors import CommandError
 from ..scene.mjcf import SUFFIXES, load_mjcf
 from ..scene.scene import Scene
 from ..scene.toml import load_scene
@@ -24,7 +25,7 @@ def scene_from(argument: str) -> Scene:
         return CASES[argument].scene()
     path = Path(argument)
     if not path.is_file():
-        raise ValueError(f"{argument!r} is neither a file nor one of {', '.join(CASES)}.")
+        raise CommandError(f"{argument!r} is neither a file nor one of {', '.join(CASES)}.")
     if path.suffix in SUFFIXES:
         scene, left_out = load_mjcf(path)
         print(*(f"left out: {line}" for line in left_out), sep="\n", end="\n" * bool(left_out), file=sys.stderr)
@@ -33,5 +34,5 @@ def scene_from(argument: str) -> Scene:
         return load_scene(path)
     scene = runpy.run_path(argument).get("scene")
     if not isinstance(scene, Scene):
-        raise ValueError(f"{argument!r} does not define `scene`, an implicit_stepper.Scene.")
+        raise CommandError(f"{argument!r} does not define `scene`, an implicit_stepper.Scene.")
     return scene

@@ -16,6 +16,8 @@ import dataclasses
 
 from shapes.arguments import number, positive
 
+from ..runtime.errors import ContactLawError
+
 
 @dataclasses.dataclass(frozen=True)
 class Compliance:
@@ -33,7 +35,7 @@ class Compliance:
         object.__setattr__(self, "stiffness", positive("stiffness", self.stiffness))
         tau = number("dissipation_time", self.dissipation_time)
         if tau < 0:
-            raise ValueError(f"`dissipation_time` = {tau} is negative: use 0 for contact without damping.")
+            raise ContactLawError(f"`dissipation_time` = {tau} is negative: use 0 for contact without damping.")
         object.__setattr__(self, "dissipation_time", tau)
 
 

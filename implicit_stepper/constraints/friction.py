@@ -17,6 +17,7 @@ import numpy as np
 from shapes.arguments import number, positive, unit, vector
 from shapes.small_algebra import inner
 
+from ..runtime.errors import ContactLawError
 from ..solvers.complementarity import fischer_burmeister_cone, length_of, natural_disc
 
 _LARGEST_MU = 1e6
@@ -45,7 +46,7 @@ class FrictionEllipsoid:
         for name in ("mu", "e_t", "e_o", "e_r"):
             object.__setattr__(self, name, not_negative(name, getattr(self, name)))
         if self.mu > _LARGEST_MU:
-            raise ValueError(
+            raise ContactLawError(
                 f"`mu` = {self.mu} is above {_LARGEST_MU:g}: friction then has no digits left beside the normal impulse. "
                 "Where nothing may slip, 100 is enough."
             )
@@ -53,13 +54,13 @@ class FrictionEllipsoid:
             object.__setattr__(self, "mu_s", static_coefficient(self.mu, self.mu_s))
         if self.direction is None:
             if self.e_t != self.e_o:
-                raise ValueError(
+                raise ContactLawError(
                     f"`e_t` = {self.e_t} differs from `e_o` = {self.e_o}: give `direction`, the t axis in body 1's frame."
                 )
         else:
             direction = vector("direction", self.direction, 3)
             if not np.any(direction):
-                raise ValueError("`direction` = (0, 0, 0) points nowhere: give the t axis in body 1's frame.")
+                raise ContactLawError("`direction` = (0, 0, 0) points nowhere: give the t axis in body 1's frame.")
             object.__setattr__(self, "direction", tuple(unit(direction).tolist()))
 
 
@@ -87,7 +88,7 @@ def not_negative(name: str, value) -> float:
     """An argument that is zero or more."""
     value = number(name, value)
     if value < 0:
-        raise ValueError(f"`{name}` = {value} is negative: use 0 to switch it off.")
+        raise ContactLawError(f"`{name}` = {value} is negative: use 0 to switch it off.")
     return value
 
 
@@ -96,7 +97,7 @@ def static_coefficient(mu: float, mu_s) -> float:
     above 10^6."""
     mu_s = number("mu_s", mu_s)
     if not mu <= mu_s <= _LARGEST_MU:
-        raise ValueError(
+        raise ContactLawError(
             f"`mu_s` = {mu_s} beside `mu` = {mu}: what sticks holds by at least as much as what slips, and by at most "
             f"{_LARGEST_MU:g}. Give mu_s >= mu, or leave it out where both are alike."
         )

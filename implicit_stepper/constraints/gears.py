@@ -20,6 +20,7 @@ import numpy as np
 
 from shapes.arguments import number
 
+from ..runtime.errors import JointError
 from .joints import Form
 
 _MOST_TEETH = 200  # of p and q: what may be turned in a step is half a turn over these
@@ -41,7 +42,7 @@ def geared(first: Geared, second: Geared, ratio: float, poses: list[tuple], dime
     those that stand still, are those at which coordinates are 0. Raises `ValueError`."""
     ratio = number("ratio", ratio)
     if ratio == 0:
-        raise ValueError("`ratio` = 0 holds the second coordinate where it is: take a joint without it.")
+        raise JointError("`ratio` = 0 holds the second coordinate where it is: take a joint without it.")
     angles = tuple(of.form.free_angles[of.which] for of in (first, second))
     p, q = whole(ratio) if all(angles) and dimension == 3 else (ratio, 1.0)
     closure = Gear(
@@ -62,7 +63,7 @@ def whole(ratio: float) -> tuple[float, float]:
     gears can have."""
     found = Fraction(ratio).limit_denominator(_MOST_TEETH)
     if abs(float(found) - ratio) > _SAME * abs(ratio) or abs(found.numerator) > _MOST_TEETH:
-        raise ValueError(
+        raise JointError(
             f"`ratio` = {ratio}: angles in space are told within a turn, so that their gears need a ratio of whole numbers "
             f"up to {_MOST_TEETH}, as of teeth; {found.numerator} / {found.denominator} is the nearest."
         )

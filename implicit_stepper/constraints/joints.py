@@ -13,6 +13,7 @@ import numpy as np
 
 from shapes.arguments import number, positive, vector
 
+from ..runtime.errors import JointError
 from . import joint_frames
 from .friction import JointFriction, not_negative
 
@@ -59,7 +60,7 @@ class _Joint:
         d, kind = len(place_1.centre), type(self)
         closure, angles = _CLOSURES[kind][d - 2]
         if closure is None:
-            raise ValueError(f"a {kind.__name__} in the plane has another name: {_PLANAR[kind]}.")
+            raise JointError(f"a {kind.__name__} in the plane has another name: {_PLANAR[kind]}.")
         points = [
             vector(name, getattr(self, name), d) - place.centre
             for name, place in (("point_1", place_1), ("point_2", place_2))
@@ -74,14 +75,14 @@ class _Joint:
         """With friction, where the joint has a coordinate and a reaction across it."""
         across, friction = _ACROSS[type(self)][d - 2], self.friction
         if not isinstance(friction, JointFriction):
-            raise ValueError(f"`friction` = {friction!r} must be a JointFriction(mu=..., radius=...), or None.")
+            raise JointError(f"`friction` = {friction!r} must be a JointFriction(mu=..., radius=...), or None.")
         ball = not form.free_angles
         if (ball or form.free_angles[0]) != (friction.radius is not None):
-            raise ValueError(
+            raise JointError(
                 f"`friction` = {friction!r}: give a `radius` for what turns, a pin's or a ball's, and none for what slides."
             )
         if ball and friction.mu_s is not None:
-            raise ValueError(
+            raise JointError(
                 f"`friction` = {friction!r}: a BallJoint in space has one coefficient. Leave `mu_s` out, or take a Hinge."
             )
         return form._replace(friction=friction, across=across)
@@ -167,7 +168,7 @@ class Screw(_Along):
     def _more(self) -> dict[str, Any]:
         lead = number("lead", self.lead)
         if lead == 0:
-            raise ValueError("`lead` = 0 turns without moving on: take a Hinge.")
+            raise JointError("`lead` = 0 turns without moving on: take a Hinge.")
         return {"lead": np.asarray(lead)}
 
 
@@ -229,7 +230,7 @@ def _unit(name: str, axis, d: int) -> np.ndarray:
     axis = vector(name, axis, d)
     size = np.linalg.norm(axis)
     if size == 0:
-        raise ValueError(f"`{name}` = {axis.tolist()} points nowhere: give a direction in the coordinates of its body.")
+        raise JointError(f"`{name}` = {axis.tolist()} points nowhere: give a direction in the coordinates of its body.")
     return axis / size
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from jax import lax
 
 from ..model import bodies, rotation
+from ..runtime.errors import FunctionError
 from .conditions import Conditions, Instant, Units
 from .joint import JointGroup, Point
 from .kinematics import Motion, told
@@ -111,7 +112,7 @@ def refuse_nonlinear(name: str, rate: Callable, poses) -> None:
     )
     bent = np.abs(both - still - 2 * (one - still) + 3 * (other - still))
     if not np.max(bent) <= _LINEAR * np.max(np.abs(values)):
-        raise ValueError(
+        raise FunctionError(
             f"the rate of joint {name!r} is not linear in the velocities (component {int(np.argmax(bent))}): write A V + b, "
             "with A and b of poses and time."
         )

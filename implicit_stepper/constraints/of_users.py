@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
 
+from ..runtime.errors import FunctionError
 from .joints import LIBRARY, Form, Place
 from .nonholonomic import Rolled
 from .pair_loads import Between
@@ -25,7 +26,7 @@ class UserConstraint:
     def form(self, place_1: Place, place_2: Place) -> Form:
         """As that of any joint. Raises `ValueError` naming the argument."""
         if not callable(self.g):
-            raise ValueError(f"`g` = {self.g!r} must be a function of two poses and the time.")
+            raise FunctionError(f"`g` = {self.g!r} must be a function of two poses and the time.")
         return Form(_Users(self.g), _angles(self), ())
 
 
@@ -44,17 +45,17 @@ class VelocityConstraint:
     def form(self, place_1: Place, place_2: Place) -> Form:
         """As that of any joint. Raises `ValueError` naming the argument."""
         if not callable(self.rate):
-            raise ValueError(f"`rate` = {self.rate!r} must be a function of two bodies and the time.")
+            raise FunctionError(f"`rate` = {self.rate!r} must be a function of two bodies and the time.")
         return Form(Rolled(self.rate), _angles(self), (), velocities=True)
 
 
 def _angles(of: UserConstraint | VelocityConstraint) -> tuple[bool, ...]:
     """Which of the `rows` are angular."""
     if not isinstance(of.rows, int) or of.rows < 1:
-        raise ValueError(f"`rows` = {of.rows!r} must be a whole number of equations, 1 or more.")
+        raise FunctionError(f"`rows` = {of.rows!r} must be a whole number of equations, 1 or more.")
     angles = (False,) * of.rows if of.angles is None else tuple(map(bool, of.angles))
     if len(angles) != of.rows:
-        raise ValueError(f"`angles` = {of.angles!r} must name each of the {of.rows} `rows`.")
+        raise FunctionError(f"`angles` = {of.angles!r} must name each of the {of.rows} `rows`.")
     return angles
 
 
@@ -82,7 +83,7 @@ class PairLoad:
     def form(self, place_1: Place, place_2: Place) -> Form:
         """As that of any joint. Raises `ValueError` naming the argument."""
         if not callable(self.load):
-            raise ValueError(f"`load` = {self.load!r} must be a function of two bodies and the time.")
+            raise FunctionError(f"`load` = {self.load!r} must be a function of two bodies and the time.")
         d = len(place_1.centre)
         return Form(Between(self.load), (False,) * d + (True,) * (2 * d - 3), (), load=True)
 

@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 
 from ..model import rotation
+from ..runtime.errors import FunctionError
 from .conditions import Conditions, Instant, Units
 from .joint import Point
 from .kinematics import Motion, told
@@ -96,9 +97,11 @@ def refuse_load(name: str, load: Callable, poses) -> None:
     try:
         found = np.asarray(jax.jit(lambda: load(*((*pose, jnp.zeros(w)) for pose in poses), 0.0))())
     except (jax.errors.JAXTypeError, jax.errors.UnexpectedTracerError, TypeError, IndexError) as error:
-        raise ValueError(
+        raise FunctionError(
             f"the load of {name!r} cannot be traced by JAX ({str(error).splitlines()[0]}): write it with jax.numpy, as a "
             "function of two bodies (position, orientation, velocity) and the time."
         ) from error
     if found.shape != (w,) or not np.all(np.isfinite(found)):
-        raise ValueError(f"the load of {name!r} is {found.tolist()} at rest: it needs {w} finite numbers, force and moment.")
+        raise FunctionError(
+            f"the load of {name!r} is {found.tolist()} at rest: it needs {w} finite numbers, force and moment."
+        )

@@ -20,6 +20,7 @@ from shapes.arguments import vector
 from shapes.small_algebra import inner, product
 
 from ..model import rotation
+from ..runtime.errors import FunctionError
 from .joint_frames import locked
 from .joints import Form
 
@@ -55,19 +56,19 @@ def first_pose(pose: Callable, d: int) -> tuple[np.ndarray, np.ndarray]:
     """Position (d,) [m], and unit quaternion (4,) or angle (1,) [rad], at time 0. Raises
     `ValueError` for what is no motion."""
     if not callable(pose):
-        raise ValueError(f"`pose` = {pose!r} must be a function of the time [s] that returns (position, quaternion).")
+        raise FunctionError(f"`pose` = {pose!r} must be a function of the time [s] that returns (position, quaternion).")
     try:
         position, turned = pose(0.0)
         jax.eval_shape(lambda time: placed(pose, time, d), 0.0)
     except Exception as error:  # of any type: it is the user's function that JAX's tracers run through
         what = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(
+        raise FunctionError(
             f"`pose` = {pose!r} must be a function of the time [s], written with jax.numpy, that returns a position ({d},) "
             f"and a {'quaternion (4,)' if d == 3 else 'number, the angle'}: {what}"
         ) from error
     turned = vector("orientation of `pose`(0)", np.reshape(turned, -1), 4 if d == 3 else 1)
     if d == 3 and not np.linalg.norm(turned) > 0:
-        raise ValueError("the quaternion of `pose`(0) is zero: no rotation has it, (1, 0, 0, 0) is none.")
+        raise FunctionError("the quaternion of `pose`(0) is zero: no rotation has it, (1, 0, 0, 0) is none.")
     return vector("position of `pose`(0)", position, d), np.asarray(rotation.unit(turned))
 
 

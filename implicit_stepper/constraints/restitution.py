@@ -15,6 +15,8 @@ import dataclasses
 
 from shapes.arguments import number
 
+from ..runtime.errors import ContactLawError
+
 SLIGHT = 1e-6  # of sqrt(g L), in scenes of length L: rebounds that last a millionth of its time
 
 
@@ -43,5 +45,5 @@ class Poisson:
 def _share(e) -> float:
     value = number("e", e)
     if not 0 <= value <= 1:
-        raise ValueError(f"`e` = {value} is not in [0, 1]: 0 is an impact without rebound, 1 one without loss.")
+        raise ContactLawError(f"`e` = {value} is not in [0, 1]: 0 is an impact without rebound, 1 one without loss.")
     return value

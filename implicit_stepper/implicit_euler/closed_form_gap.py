@@ -14,6 +14,7 @@ from jax import lax
 from shapes.closest_points.closed_form import CLOSED_FORMS
 from shapes.closest_points.conditions import PairClass
 from shapes.closest_points.mixture import query_of
+from shapes.errors import ArgumentError
 from shapes.shards import varying_like, when
 
 from ..model.bodies import State
@@ -21,6 +22,7 @@ from ..model.checks import one_of
 from ..model.records import Contacts, Landing, StepResult
 from ..model.system import System, with_queries
 from ..model.units import scales
+from ..runtime.errors import StepperError
 from ..stepping.stepper import entry_point
 from .certificate import certificate
 from .geometrically_implicit import GeometricallyImplicit, Memory
@@ -57,7 +59,7 @@ class ClosedFormGap:
         one_of("land", self.land, (True, False))
         for entry in self.gaps:
             if len(entry) != 3 or not callable(entry[2]):
-                raise ValueError(f"`gaps` has the entry {entry!r}: each is (class name, class name, function).")
+                raise ArgumentError(f"`gaps` has the entry {entry!r}: each is (class name, class name, function).")
 
     @entry_point
     def init(self, system: System, state: State, closest: tuple | None = None) -> Memory:
@@ -108,7 +110,7 @@ class ClosedFormGap:
         names = (pair.first.name, pair.second.name)
         known = CLOSED_FORMS | {entry[:2]: entry[2] for entry in self.gaps}
         if names not in known:
-            raise ValueError(
+            raise StepperError(
                 f"there is no closed form for the gap of {names[0]} and {names[1]}: give one in `gaps`, or use "
                 "GeometricallyImplicit, ConeComplementarity, Linearized or Convex, which need none."
             )

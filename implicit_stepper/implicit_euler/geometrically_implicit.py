@@ -24,6 +24,7 @@ from ..model.bodies import State
 from ..model.records import Contacts, Stats, StepResult
 from ..model.results import Result
 from ..model.system import System, in_user_order, take, with_queries
+from ..runtime.errors import StepperError
 from ..solvers.blocks import Kept
 from ..solvers.linear import Inverse
 from ..solvers.newton import LEAST_DAMPING, Solution
@@ -181,7 +182,7 @@ def _query(pair: PairClass):
     """Raises `ValueError` for bodies with faces: their closest points are not unique, and only the
     moment balance, which a query does not see, finds the centre of pressure."""
     if max(pair.first.count, pair.second.count) > 1:
-        raise ValueError(
+        raise StepperError(
             f'`gap` = "query" cannot treat {pair.first.name} and {pair.second.name}: it needs bodies of one '
             'inequality each. Use gap="in_ncp".'
         )

@@ -10,7 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from shapes.arguments import positive, vector
+from shapes.errors import ArgumentError
 from shapes.moments import Moments
+
+from ..runtime.errors import BodyError, FunctionError, NameTakenError, PoseError
 
 _LIGHT = 299_792_458.0  # [m/s]
 _UNIT = 1e-6  # a quaternion is normalised only when its length is this close to 1
@@ -19,14 +22,22 @@ _UNIT = 1e-6  # a quaternion is normalised only when its length is this close to
 def count(name: str, value) -> int:
     """A positive integer."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"`{name}` = {value!r} must be a positive integer.")
+        raise ArgumentError(f"`{name}` = {value!r} must be a positive integer.")
     return int(value)
+
+
+def new_name(name, taken, what: str) -> None:
+    """`name` is text, and none of those that are taken."""
+    if not isinstance(name, str) or not name:
+        raise NameTakenError(f"`name` = {name!r} must be a non-empty string.")
+    if name in taken:
+        raise NameTakenError(f"`name` = {name!r} is taken: every {what} needs its own.")
 
 
 def one_of(name: str, value, choices) -> None:
     """`value` is one of `choices`."""
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        raise ValueError(f"`{name}` = {value!r} must be one of {', '.join(map(str, choices))}.")
+        raise ArgumentError(f"`{name}` = {value!r} must be one of {', '.join(map(str, choices))}.")
 
 
 def orientation(quaternion, angle, dimension: int) -> np.ndarray:
@@ -34,14 +45,14 @@ def orientation(quaternion, angle, dimension: int) -> np.ndarray:
     given."""
     if dimension == 2:
         if quaternion is not None:
-            raise ValueError(f"`quaternion` = {quaternion!r} in a planar scene: give `angle` [rad].")
+            raise PoseError(f"`quaternion` = {quaternion!r} in a planar scene: give `angle` [rad].")
         return vector("angle", [0.0 if angle is None else angle], 1)
     if angle is not None:
-        raise ValueError(f"`angle` = {angle!r} in a spatial scene: give `quaternion`, w first.")
+        raise PoseError(f"`angle` = {angle!r} in a spatial scene: give `quaternion`, w first.")
     q = vector("quaternion", (1.0, 0.0, 0.0, 0.0) if quaternion is None else quaternion, 4)
     length = np.linalg.norm(q)
     if abs(length - 1) > _UNIT:
-        raise ValueError(f"`quaternion` = {q} has length {length:.9g}: give a unit quaternion, w first.")
+        raise PoseError(f"`quaternion` = {q} has length {length:.9g}: give a unit quaternion, w first.")
     return q / length
 
 
@@ -50,19 +61,19 @@ def pose(name: str, value, dimension: int) -> tuple[jax.Array, jax.Array]:
     traced ones unchecked."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         need = "(position, quaternion)" if dimension == 3 else "(position, angle)"
-        raise ValueError(f"`{name}` = {value!r} must be a pair {need}.")
+        raise PoseError(f"`{name}` = {value!r} must be a pair {need}.")
     position, turn = (jnp.asarray(part) for part in value)
     turn = turn if dimension == 3 else turn[..., None]
     for what, array, size in (("position", position, dimension), ("orientation", turn, 4 if dimension == 3 else 1)):
         if array.shape[-1:] != (size,):
-            raise ValueError(f"`{name}` has a {what} of shape {array.shape}: its last axis must be {size}.")
+            raise PoseError(f"`{name}` has a {what} of shape {array.shape}: its last axis must be {size}.")
         # in NumPy: inside of jit, JAX would trace what it computes from constants too
         if not isinstance(array, jax.core.Tracer) and not np.all(np.isfinite(np.asarray(array))):
-            raise ValueError(f"`{name}` has a {what} with a value that is not finite: {array}.")
+            raise PoseError(f"`{name}` has a {what} with a value that is not finite: {array}.")
     if dimension == 3 and not isinstance(turn, jax.core.Tracer):
         length = np.linalg.norm(np.asarray(turn), axis=-1)
         if np.any(np.abs(length - 1) > _UNIT):
-            raise ValueError(f"`{name}` has a quaternion of length {length}: give unit quaternions, w first.")
+            raise PoseError(f"`{name}` has a quaternion of length {length}: give unit quaternions, w first.")
     return position.astype(float), turn.astype(float)
 
 
@@ -73,7 +84,7 @@ def load_function(wrench, position, orientation, velocity) -> None:
     try:
         load = wrench(*start)
     except TypeError as error:
-        raise ValueError(
+        raise FunctionError(
             f"`wrench` = {wrench!r} must be a function of (time, position, orientation, velocity): {error}"
         ) from error
     vector("wrench(0, position, orientation, velocity)", load, len(velocity))
@@ -81,7 +92,7 @@ def load_function(wrench, position, orientation, velocity) -> None:
         jax.eval_shape(lambda *arguments: jnp.stack([wrench(*arguments)]), *start)
     except Exception as error:  # of any type: it is the user's function that JAX's tracers run through
         what = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(
+        raise FunctionError(
             f"`wrench` = {wrench!r} cannot be traced by JAX, which compiles the steps: {what} Compute with jax.numpy in "
             "place of numpy and math, choose with jnp.where in place of `if`, and return one array."
         ) from error
@@ -94,7 +105,7 @@ def velocity(value, inertia_per_mass, dimension: int) -> np.ndarray:
     radius = np.sqrt(np.trace(inertia_per_mass))
     for what, speed in (("moves", np.abs(found[:dimension])), ("turns", radius * np.abs(found[dimension:]))):
         if np.max(speed) > _LIGHT:
-            raise ValueError(
+            raise ArgumentError(
                 f"`velocity` = {found} {what} the body at {np.max(speed):.3g} m/s, faster than light: check its units, m/s "
                 "and rad/s."
             )
@@ -106,15 +117,15 @@ def mass_properties(moments, mass, inertia, density, centre, dimension: int) -> 
     [m] in the body's coordinates, from what the user gave and, by `moments()`, what the shapes
     know."""
     if density is not None and (mass is not None or inertia is not None):
-        raise ValueError(f"`density` = {density} together with `mass` or `inertia`: give one or the other.")
+        raise BodyError(f"`density` = {density} together with `mass` or `inertia`: give one or the other.")
     if density is None and mass is None:
-        raise ValueError("`mass` is missing: give mass [kg], or density to take it from the shape.")
+        raise BodyError("`mass` is missing: give mass [kg], or density to take it from the shape.")
     mass = None if mass is None else positive("mass", mass)
     if inertia is not None:
         centre = np.zeros(dimension) if centre is None else vector("centre_of_mass", centre, dimension)
         return mass, _inertia_matrix(inertia, dimension), centre
     if centre is not None:
-        raise ValueError(f"`centre_of_mass` = {centre!r} without `inertia`: both come from the shape, or both from you.")
+        raise BodyError(f"`centre_of_mass` = {centre!r} without `inertia`: both come from the shape, or both from you.")
     found: Moments = moments()
     if mass is None:
         mass = positive("density", density) * float(found.volume)
@@ -131,15 +142,15 @@ def _inertia_matrix(inertia, dimension: int) -> np.ndarray:
         matrix = np.diag(vector("inertia", inertia, 3))
     else:
         if matrix.shape != (3, 3):
-            raise ValueError(f"`inertia` has shape {matrix.shape}: give principal moments (3,) or a matrix (3, 3).")
+            raise BodyError(f"`inertia` has shape {matrix.shape}: give principal moments (3,) or a matrix (3, 3).")
         matrix = vector("inertia", matrix.reshape(-1), 9).reshape(3, 3)
     if not np.allclose(matrix, matrix.T, rtol=0, atol=1e-12 * np.abs(matrix).max()):
-        raise ValueError(f"`inertia` = {matrix.tolist()} is not symmetric.")
+        raise BodyError(f"`inertia` = {matrix.tolist()} is not symmetric.")
     low, middle, high = np.linalg.eigvalsh(matrix)
     if low <= 0:
-        raise ValueError(f"`inertia` has the principal moment {low:.6g}: all must be positive.")
+        raise BodyError(f"`inertia` has the principal moment {low:.6g}: all must be positive.")
     if high > (low + middle) * (1 + 1e-9):
-        raise ValueError(
+        raise BodyError(
             f"`inertia` has principal moments {low:.6g}, {middle:.6g}, {high:.6g}: the largest exceeds the sum of the "
             "others, which no mass distribution does."
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import enum
 
+from shapes.errors import Explained
+
 
 class Result(enum.IntEnum):
     """Outcome of a step, carried as an integer array through compiled code. `Result.X.message`
@@ -44,19 +46,27 @@ _MESSAGES = {
 }
 
 
-class ClosestPointsError(RuntimeError):
-    """A query of closest points with pairs that are not proved. `answer`: the `ClosestPoints` of
-    all pairs, as far as they were found, with the `residual` of each."""
+class ClosestPointsError(Explained, RuntimeError):
+    """A query of closest points with pairs that are not proved.
+
+    Check the poses; `on_failure="return"` returns all answers, flagged.
+
+    `answer`: the `ClosestPoints` of all pairs, as far as they were found, with the `residual` of
+    each."""
 
     def __init__(self, message, *, answer):
         super().__init__(message)
         self.answer = answer
 
 
-class StepError(RuntimeError):
-    """A step that is not solved. `result` says how; `trajectory` holds every step before it and
-    `state` the `State` that the step began in; `certificate` is a mapping of the violated
-    quantities; `time` [s] is the end of the failed step."""
+class StepError(Explained, RuntimeError):
+    """A step that is not solved.
+
+    Do what the message says for its `result`, which is one of the codes below.
+
+    `result` says how; `trajectory` holds every step before it and `state` the `State` that the step
+    began in; `certificate` is a mapping of the violated quantities; `time` [s] is the end of the
+    failed step."""
 
     def __init__(self, message, *, result, time, trajectory, state, certificate):
         super().__init__(message)
@@ -67,9 +77,13 @@ class StepError(RuntimeError):
         self.certificate = certificate
 
 
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C in a run to `end` [s], which keeps what was computed: `trajectory` holds every step,
-    None before the first; `state` is the `State` after them, to `start` from."""
+class Interrupted(Explained, KeyboardInterrupt):
+    """Ctrl-C in a run, which keeps what was computed.
+
+    Go on by `simulate(..., start=error.state)`.
+
+    The run was to last to `end` [s]; `trajectory` holds every step, None before the first; `state`
+    is the `State` after them, to `start` from."""
 
     def __init__(self, *, trajectory, state, end):
         time = float(state.time)

@@ -13,6 +13,7 @@ from matplotlib.patches import Polygon
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
 from ..run.trajectory import Trajectory
+from ..runtime.errors import PictureError
 from ..runtime.files import replaced
 from ..scene.scene import Scene
 from .drawing import lit
@@ -45,9 +46,9 @@ def write(
     """
     path = Path(path)
     if path.suffix not in (".gif", ".mp4"):
-        raise ValueError(f"`path` = {str(path)!r} must end with .gif or .mp4.")
+        raise PictureError(f"`path` = {str(path)!r} must end with .gif or .mp4.")
     if len(trajectory) == 0 or speed <= 0 or fps <= 0:
-        raise ValueError("a film needs a run of one step or more, and `speed` and `fps` above zero.")
+        raise PictureError("a film needs a run of one step or more, and `speed` and `fps` above zero.")
     scene = trajectory.scene() if scene is None else scene
     first, last = trajectory.time[[0, -1]]
     times = first + speed / fps * np.arange(int(np.ceil((last - first) * fps / speed - 1e-6)))

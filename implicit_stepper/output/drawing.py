@@ -18,6 +18,7 @@ from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from ..model import rotation
 from ..run.trajectory import Trajectory
+from ..runtime.errors import PictureError
 from ..scene.scene import Scene
 from .plots import COLOURS, styled
 from .stage import floors, patch
@@ -38,7 +39,7 @@ def poses(scene: Scene, trajectory: Trajectory, steps: Sequence[int] = (0, -1), 
     below and behind the bodies is drawn. Raises `ValueError` for a planar scene.
     """
     if scene.dimension != 3:
-        raise ValueError("`scene` is planar: `poses` draws bodies in space.")
+        raise PictureError("`scene` is planar: `poses` draws bodies in space.")
     figure = Figure(figsize=(7.2, 4.8), layout="constrained")
     axes = figure.add_subplot(projection="3d", computed_zorder=False)
     draw_poses(axes, scene, trajectory, steps)

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from ..run.trajectory import Trajectory
 from ..run.views import number_of_body, number_of_contact
+from ..runtime.errors import PictureError
 from . import animation, viewer
 from .plots import BLUE, GREEN, ORANGE, RED, contact_forces, legend_above, styled, velocities
 
@@ -66,7 +67,7 @@ class Plots:
         known = _COORDINATES[d]
         coordinate = "y" if d == 2 and coordinate == "z" else coordinate
         if coordinate not in known:
-            raise ValueError(f"`coordinate` = {coordinate!r} must be one of {', '.join(known)}.")
+            raise PictureError(f"`coordinate` = {coordinate!r} must be one of {', '.join(known)}.")
         i = known.index(coordinate)
         place = view.orientation[:, 0] if coordinate == "angle" else view.position[:, i]
         unit = "rad" if coordinate == "angle" else "m"
@@ -86,7 +87,7 @@ class Plots:
         steps lists. Raises `ValueError` for a run without contacts."""
         run = self.trajectory
         if not run.contact_names:
-            raise ValueError("the run has no contacts, of whose events there could be a picture.")
+            raise PictureError("the run has no contacts, of whose events there could be a picture.")
         names = [" and ".join(pair) for pair in run.contact_names]
         figure = Figure(figsize=(7.2, 1.2 + 0.42 * max(len(names), 1)), layout="constrained")
         axes = figure.subplots()

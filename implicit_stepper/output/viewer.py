@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..run.trajectory import Trajectory
+from ..runtime.errors import PictureError
 from ..runtime.files import replaced
 from ..scene.scene import Scene
 from .plots import COLOURS
@@ -31,7 +32,7 @@ def write(trajectory: Trajectory, path: str | os.PathLike, *, scene: Scene | Non
     `ValueError` for a run without steps, `OSError`.
     """
     if len(trajectory) == 0:
-        raise ValueError("a page needs a run of one step or more.")
+        raise PictureError("a page needs a run of one step or more.")
     text = json.dumps(content(trajectory, trajectory.scene() if scene is None else scene), separators=(",", ":"))
     # a name with </script> in it must not end the script
     page = PAGE.replace("@DATA@", text.replace("<", "\\u003c"))

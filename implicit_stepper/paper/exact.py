@@ -18,6 +18,10 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import block_diag
 from scipy.optimize import root
 
+from shapes.errors import ArgumentError
+
+from ..runtime.errors import ExactSolutionError, OutsideRunError
+
 # Example 3, C section V-C. The small sphere is solid: unit radius, m = 1 kg, I = 2/5 m r^2.
 CENTRES = np.array([[0.0, 0.0, 0.0], [0.0, 11.4, 0.0]])  # fixed spheres [m]
 REACHES = np.array([11.0, 10.0])  # |x - c_i| at touch: the sum of the two radii [m]
@@ -100,7 +104,7 @@ class TwoSpheres:
         """States at `time` (n,) [s], each in [0, duration]. At an event: the state just after it."""
         time = checked_time(time)
         if np.any(time > self.duration):
-            raise ValueError(f"`time` must not pass the duration {self.duration} s that was asked for.")
+            raise OutsideRunError(f"`time` must not pass the duration {self.duration} s that was asked for.")
         phases = np.searchsorted([phase.start for phase in self.phases], time, side="right") - 1
         rows = [observe(self.phases[i], t) for i, t in zip(phases, time, strict=True)]
         return TwoSpheresStates(*(np.array(field) for field in zip(*rows, strict=True)))
@@ -110,7 +114,7 @@ def checked_time(time: np.ndarray) -> np.ndarray:
     """`time` as an array (n,) of floats [s]."""
     time = np.atleast_1d(np.asarray(time, dtype=float))
     if time.ndim != 1 or len(time) == 0 or not np.all(time >= 0.0):
-        raise ValueError("`time` must be a one-dimensional array of at least one time >= 0 s.")
+        raise ArgumentError("`time` must be a one-dimensional array of at least one time >= 0 s.")
     return time
 
 
@@ -220,7 +224,7 @@ def directions_at_onset(state: np.ndarray) -> np.ndarray:
     holding = -solve_contacts(state, (SLIDE, STICK), np.stack([sliding, sliding]))[2][1] / ELLIPSOID
     found = root(residual, np.append(holding / np.linalg.norm(holding), 0.0), tol=1e-13)
     if np.max(np.abs(found.fun)) > 1e-9:  # [m/s^2]; root itself may stop for lack of progress at rounding level
-        raise RuntimeError(f"no consistent slip direction of contact 2 at its onset: {found.message}")
+        raise ExactSolutionError(f"no consistent slip direction of contact 2 at its onset: {found.message}")
     return np.stack([sliding, found.x[:3]])
 
 
@@ -254,11 +258,11 @@ def integrate(
     settings = dict(rtol=RELATIVE, atol=ABSOLUTE, dense_output=True, events=None if watched is None else event)
     found = solve_ivp(rate, (start, end), state, method, **settings)
     if found.status != (watched is not None):  # 1: an event, 0: the end
-        raise RuntimeError(f"contacts {modes} from {start} s did not end as expected: {found.message}")
+        raise ExactSolutionError(f"contacts {modes} from {start} s did not end as expected: {found.message}")
     phase = Phase(start, modes, directions, found.sol)
     violation = max(constraint_violation(phase, t) for t in np.linspace(start, found.t[-1], 101))
     if violation > DRIFT:
-        raise RuntimeError(f"contacts {modes} from {start} s: the solution leaves its constraints by {violation:.1e}.")
+        raise ExactSolutionError(f"contacts {modes} from {start} s: the solution leaves its constraints by {violation:.1e}.")
     return phase, float(found.t[-1]), found.y[:, -1]
 
 
@@ -295,5 +299,5 @@ def solve_two_spheres() -> tuple[Mapping[str, float], tuple[Phase, ...]]:
 def two_spheres(duration: float = 4.0) -> TwoSpheres:
     """Example 3, C section V-C: a unit sphere from rest on two fixed ones, under a constant force. `duration` [s]."""
     if not (np.isfinite(duration) and duration > 0.0):
-        raise ValueError("`duration` must be a positive time [s].")
+        raise ArgumentError("`duration` must be a positive time [s].")
     return TwoSpheres(float(duration), *solve_two_spheres())

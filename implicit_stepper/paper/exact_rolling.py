@@ -23,6 +23,8 @@ from math import gamma
 import numpy as np
 from scipy.integrate import solve_ivp
 
+from ..runtime.errors import ExactSolutionError, OutsideRunError
+
 GRAVITY = 9.81
 UP = np.array([0.0, 0.0, 1.0])
 # solve_ivp on place [m], quaternion, spin [rad/s]; scipy refuses rtol < 2.3e-14
@@ -77,7 +79,7 @@ class Motion:
         """States at `time` (n,) [s], each in [0, duration]."""
         time = np.atleast_1d(np.asarray(time, dtype=float))
         if not np.all((time >= 0.0) & (time <= self.duration)):
-            raise ValueError(f"`time` must lie in 0 to {self.duration} s.")
+            raise OutsideRunError(f"`time` must lie in 0 to {self.duration} s.")
         rows = [_observe(self, self.state(t)) for t in time]
         return States(*(np.array(field) for field in zip(*rows, strict=True)))
 
@@ -136,10 +138,10 @@ def move(
     start = np.concatenate([[0.0, 0.0], quaternion / np.linalg.norm(quaternion), spin])
     found = solve_ivp(rate, (0.0, duration), start, method, rtol=relative, atol=absolute, dense_output=True)
     if not found.success:
-        raise RuntimeError(f"the motion could not be integrated: {found.message}")
+        raise ExactSolutionError(f"the motion could not be integrated: {found.message}")
     motion = Motion(solid, rolls, glide, duration, found.sol)
     if np.any(motion.at(found.t).force[:, 2] <= 0.0):
-        raise RuntimeError("the plane would have to pull: the body lifts off, and this is not its motion.")
+        raise ExactSolutionError("the plane would have to pull: the body lifts off, and this is not its motion.")
     return motion
 
 

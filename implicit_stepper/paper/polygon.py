@@ -14,6 +14,7 @@ import numpy as np
 
 import shapes
 from shapes.closest_points.conditions import ContactGeometry
+from shapes.errors import ArgumentError
 
 from ..constraints import detection, linear_rows
 from ..constraints.detection import Nearby
@@ -100,7 +101,7 @@ class RollingPolygon:
 
     def __post_init__(self):
         if count("sides", self.sides) < CORNERS:
-            raise ValueError(f"`sides` = {self.sides} must be {CORNERS} or more.")
+            raise ArgumentError(f"`sides` = {self.sides} must be {CORNERS} or more.")
 
     def init(self, system: System, state: State, closest: tuple | None = None) -> tuple:
         """Nothing: Lemke's method starts from nothing."""

@@ -15,6 +15,7 @@ from numpy.polynomial import Polynomial
 from ..model import rotation
 from ..model.bodies import State
 from ..runtime.compilation import jit
+from ..runtime.errors import OutsideRunError
 from ..solvers.collocation import radau
 
 
@@ -25,7 +26,7 @@ def at(trajectory, time: np.ndarray) -> State:
     slack = 1e-12 * np.max(np.abs(nodes))  # of rounding
     outside = ~((time >= nodes[0] - slack) & (time <= nodes[-1] + slack))  # true of NaN
     if np.any(outside):
-        raise ValueError(f"`time` = {time[outside][0]} s is outside the run, {nodes[0]:.9g} s to {nodes[-1]:.9g} s.")
+        raise OutsideRunError(f"`time` = {time[outside][0]} s is outside the run, {nodes[0]:.9g} s to {nodes[-1]:.9g} s.")
     step = np.clip(np.searchsorted(nodes, time, side="right") - 1, 0, len(nodes) - 2)
     h = np.diff(nodes)[step]
     theta = (time - nodes[step]) / np.where(h > 0, h, 1.0)  # a run that is nothing but an impact

@@ -17,6 +17,7 @@ from shapes.arguments import number
 
 from ..model.bodies import State
 from ..model.system import System
+from ..runtime.errors import RunError
 
 LEAST, LARGEST = 1e-12, 1e-1
 _CALIBRATION = 0.5  # measured on all scenes with an exact solution: docs/benchmarks.md
@@ -51,7 +52,7 @@ class Tolerance:
         for name in ("relative", "position", "angle", "energy"):
             value = getattr(self, name)
             if value is not None and not LEAST <= number(name, value) <= LARGEST:
-                raise ValueError(f"`{name}` = {value} of the tolerance must be between {LEAST:g} and {LARGEST:g}.")
+                raise RunError(f"`{name}` = {value} of the tolerance must be between {LEAST:g} and {LARGEST:g}.")
 
 
 def resolved(tol: float | Tolerance, system: System, duration: float) -> Tolerance:
@@ -60,7 +61,7 @@ def resolved(tol: float | Tolerance, system: System, duration: float) -> Toleran
     if not isinstance(tol, Tolerance):
         value = number("tol", tol)
         if not LEAST <= value <= LARGEST:
-            raise ValueError(f"`tol` = {value} must be between {LEAST:g} and {LARGEST:g}: 1e-8 is a good start.")
+            raise RunError(f"`tol` = {value} must be between {LEAST:g} and {LARGEST:g}: 1e-8 is a good start.")
         tol = Tolerance(value)
     length = float(system.length)
     return Tolerance(

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shapes.errors import ArgumentError
+
 from ..model.bodies import State
 from ..model.system import System
 from .stages import Modes
@@ -40,7 +42,7 @@ def event_of(system: System, modes: Modes, time: float, margin: int) -> Event:
                 kind = "moves"
             return Event(time, _named(system, g, group.numbers[contact]), kind)
         margin -= len(group.numbers) * width
-    raise ValueError(f"`margin` = {margin} is not that of a contact.")
+    raise ArgumentError(f"`margin` = {margin} is not that of a contact.")
 
 
 def found_events(system: System, first: State, steps: Taken, landed: list[Event]) -> list[Event]:

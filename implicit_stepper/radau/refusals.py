@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ..model.system import System
+from ..runtime.errors import OverlapError, RunError
 
 SHORTEST = 1e-7  # of sqrt(L / g): shorter steps have no digits left
 _OVERLAP = 1e-6  # of the scene's length: more is not a matter of rounded input
@@ -21,7 +22,7 @@ def refuse_short(system: System, duration: float) -> None:
     """Raises `ValueError` for a run that the shortest step would fill."""
     least = SHORTEST * unit(system)
     if duration <= least:
-        raise ValueError(
+        raise RunError(
             f"`duration` = {duration:.3g} s: chosen steps of this scene are {least:.1e} s or longer. Give a longer one, or "
             "`h`."
         )
@@ -37,7 +38,7 @@ def refuse_overlap(system: System, every: np.ndarray) -> None:
         deepest = int(np.argmin(gaps))
         if gaps[deepest] < -_OVERLAP * float(system.length):
             first, second = system.contact_names[group.numbers[deepest]]
-            raise ValueError(
+            raise OverlapError(
                 f"{first} and {second} overlap by {-gaps[deepest]:.3g} m at the start, which chosen steps cannot undo: move "
                 "them apart, or take a first step of GeometricallyImplicit, which parts them at the speed depth / h."
             )

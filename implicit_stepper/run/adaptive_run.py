@@ -25,6 +25,7 @@ from ..radau.impact_records import OF_JOINTS
 from ..radau.radau_contact import RadauContact
 from ..radau.stage_certificate import IMPACT_WITHIN
 from ..radau.way import Taken
+from ..runtime.errors import JumpError
 from ..solvers.collocation import radau
 from ..stepping.loop import CHUNK, certificates
 from ..stepping.run_certificate import GAP_AT_START, JOINT_HELD, gap_violations, held_violations
@@ -44,7 +45,7 @@ def stops(system: System, state: State, end: float, switches: Sequence[float]) -
             at = functools.partial(_load, function, state.position[i], state.orientation[i], state.velocity[i])
             jump = jump_of(jax.vmap(at), start, end, times)
             if jump is not None:
-                raise ValueError(
+                raise JumpError(
                     f"the wrench of {system.names[i]!r} jumps at t = {jump:.9g} s: give `switches`=[{jump:.9g}, ...], so "
                     "that steps end there, or make it continuous."
                 )

@@ -28,6 +28,7 @@ from ..model.bodies import State
 from ..model.results import Result
 from ..model.system import System
 from ..runtime.compilation import jit
+from ..runtime.errors import BatchError, RunError, StepperError
 from ..runtime.progress import Progress
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
@@ -91,10 +92,10 @@ def simulate_batch(
     h.
     """
     if not isinstance(stepper, GeometricallyImplicit):
-        raise ValueError(f"`stepper` = {stepper!r} has no batches: use GeometricallyImplicit().")
+        raise StepperError(f"`stepper` = {stepper!r} has no batches: use GeometricallyImplicit().")
     h, steps = positive("h", h), round(positive("duration", duration) / h)
     if steps < 1 or abs(duration - steps * h) > _ROUNDING * duration:
-        raise ValueError(f"`duration` = {duration} s is no multiple of `h` = {h} s: scenes of a batch take equal steps.")
+        raise RunError(f"`duration` = {duration} s is no multiple of `h` = {h} s: scenes of a batch take equal steps.")
     system, start = scene.build()
     refuse_rebounds(system)
     values = _values(system, start, parameters or {}, states)
@@ -133,22 +134,22 @@ def _values(system: System, start: State, parameters: Mapping[str, Any], states:
     if states is not None:
         both = {"position", "orientation", "velocity"} & set(values)
         if both:
-            raise ValueError(f"`parameters` and `states` both have {', '.join(sorted(both))}: give it once.")
+            raise BatchError(f"`parameters` and `states` both have {', '.join(sorted(both))}: give it once.")
         values |= {name: np.asarray(getattr(states, name), float) for name in ("position", "orientation", "velocity")}
     if not values:
-        raise ValueError("`parameters` and `states` are both empty: nothing says how many scenes there are.")
+        raise BatchError("`parameters` and `states` are both empty: nothing says how many scenes there are.")
     sizes = {name: value.shape[:1] for name, value in values.items()}
     if len(set(sizes.values())) > 1 or not all(sizes.values()):
-        raise ValueError(f"`parameters` have first axes {sizes}: all must be the number of scenes.")
+        raise BatchError(f"`parameters` have first axes {sizes}: all must be the number of scenes.")
     for name, value in values.items():
         now = read(system, start, name)
         if not np.all(np.isfinite(value)):
-            raise ValueError(f"`parameters` has {name!r}, which is not finite in scene {_worst(~np.isfinite(value))}.")
+            raise BatchError(f"`parameters` has {name!r}, which is not finite in scene {_worst(~np.isfinite(value))}.")
         if value.shape[1:] not in ((), now.shape):
-            raise ValueError(f"`parameters` has {name!r} of shape {value.shape[1:]} a scene: it must be () or {now.shape}.")
+            raise BatchError(f"`parameters` has {name!r} of shape {value.shape[1:]} a scene: it must be () or {now.shape}.")
         if name in _POSITIVE and np.any(value <= 0) or name in _NOT_NEGATIVE and np.any(value < 0):
             bad = value <= 0 if name in _POSITIVE else value < 0
-            raise ValueError(f"`parameters` has {name!r}, which is out of its range in scene {_worst(bad)}.")
+            raise BatchError(f"`parameters` has {name!r}, which is out of its range in scene {_worst(bad)}.")
     return values
 
 

@@ -24,6 +24,8 @@ import jax
 import jaxlib
 import numpy as np
 
+from shapes.errors import Explained
+
 from ..model.bodies import State
 from ..model.system import System
 from ..runtime.files import replaced
@@ -33,10 +35,13 @@ _SHARE = 20  # times as long as a file took to write, steps are computed before 
 _NUMPY = {"_reconstruct", "scalar", "ndarray", "dtype", "_frombuffer"}
 
 
-class CheckpointError(RuntimeError):
-    """A checkpoint that cannot be read, belongs to another run, or cannot be written. Where a run
-    ended by it, `trajectory` holds all its steps, and `state` the one after them, to `start`
-    from."""
+class CheckpointError(Explained, RuntimeError):
+    """A checkpoint that cannot be read, belongs to another run, or cannot be written.
+
+    Give another path, or begin without `resume`.
+
+    Where a run ended by it, `trajectory` holds all its steps, and `state` the one after them, to
+    `start` from."""
 
     def __init__(self, message: str, *, trajectory=None, state=None):
         super().__init__(message)

@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from shapes.arguments import positive
+from shapes.errors import Explained
 
 from ..constraints import linear_rows
 from ..model.results import Interrupted, StepError
+from ..runtime.errors import ComparisonError, StepperError
 from ..runtime.files import replaced
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
@@ -125,9 +127,11 @@ class Comparison:
                 self.trajectories[entry.key].save(folder / f"{name}.npz")
 
 
-class ComparisonInterrupted(KeyboardInterrupt):
-    """Ctrl-C in `compare`; `comparison` has the runs until then, and the one that was interrupted
-    as far as it got."""
+class ComparisonInterrupted(Explained, KeyboardInterrupt):
+    """Ctrl-C in `compare`, which keeps the runs that were done.
+
+    Take them from the error's `comparison`, which also has the run that was interrupted, as far as
+    it got."""
 
     def __init__(self, comparison: Comparison, count: int):
         done = sum(not entry.failure.startswith(_INTERRUPTED) for entry in comparison.entries)
@@ -155,17 +159,17 @@ def compare(
     for bad arguments.
     """
     if not isinstance(scene, Scene):
-        raise ValueError(f"`scene` = {scene!r} must be a Scene.")
+        raise ComparisonError(f"`scene` = {scene!r} must be a Scene.")
     if not isinstance(steppers, Mapping) or not steppers:
-        raise ValueError(f"`steppers` = {steppers!r} must map names to steppers.")
+        raise ComparisonError(f"`steppers` = {steppers!r} must map names to steppers.")
     sizes = sorted({positive("h", value) for value in h}, reverse=True)
     duration = positive("duration", duration)
     of_reference = _sampled(reference) if isinstance(reference, Trajectory) else reference
     if not callable(of_reference):
-        raise ValueError(f"`reference` = {reference!r} must be a Trajectory or a function of times.")
+        raise ComparisonError(f"`reference` = {reference!r} must be a Trajectory or a function of times.")
     finding = [name for name, method in steppers.items() if finds_pairs(scene, method)]
     if finding:
-        raise ValueError(
+        raise StepperError(
             f"{', '.join(map(repr, finding))} would find the pairs of the scene step by step, and pairs are compared one by "
             'one: take GeometricallyImplicit(jacobian="dense"), or fewer bodies.'
         )
@@ -219,7 +223,7 @@ def _runs(name: str, method: Stepper | Adaptive, sizes: Sequence[float]) -> list
     if isinstance(method, Adaptive):
         return [_Run(name, method.stepper, np.nan, method.tol)]
     if not sizes:
-        raise ValueError(f"`h` is empty: give at least one step [s], which {name!r} needs.")
+        raise ComparisonError(f"`h` is empty: give at least one step [s], which {name!r} needs.")
     return [_Run(name, method, size, np.nan) for size in sizes]
 
 
@@ -288,7 +292,7 @@ def _sampled(trajectory: Trajectory) -> Reference:
         index = np.clip(np.searchsorted(own, times - shortest / 2), 0, len(trajectory))
         missing = np.abs(own[index] - times) > _ROUNDED * shortest
         if np.any(missing):
-            raise ValueError(
+            raise ComparisonError(
                 f"`reference` has no state at t = {times[missing][0]:.9g} s: its step {shortest:g} s must divide every "
                 "`h`, and it must last as long."
             )

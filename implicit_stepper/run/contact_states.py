@@ -11,6 +11,7 @@ from ..constraints import linear_rows
 from ..model.records import Contacts
 from ..model.system import System
 from ..radau.events import Event
+from ..runtime.errors import ForcesError
 from ..scene.scene import Scene
 from .trajectory import Trajectory
 
@@ -40,7 +41,7 @@ def contact_states(scene: Scene, trajectory: Trajectory) -> ContactStates:
     system, _ = scene.build()
     contacts, h = trajectory.contacts, np.broadcast_to(trajectory.h, len(trajectory))[:, None]
     if trajectory.contact_names != system.contact_names:
-        raise ValueError(
+        raise ForcesError(
             f"`trajectory` has {len(trajectory.contact_names)} contacts, and `scene` {system.contact_count}: give the scene "
             "that it is of; a run that found its pairs step by step has those alone that touched."
         )

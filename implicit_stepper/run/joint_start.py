@@ -15,6 +15,7 @@ from ..model.bodies import State
 from ..model.system import System
 from ..radau.radau_contact import RadauContact
 from ..runtime.compilation import jit
+from ..runtime.errors import OpenJointError, StepperError
 from ..stepping.stepper import Stepper, refuse_joints, refuse_rebounds, refuse_static_friction
 
 _ROUNDED = 1e-6  # of the fastest speed: less is a matter of rounded input
@@ -31,7 +32,7 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool, h:
     if fixed or faces:
         refuse_rebounds(system)
     if isinstance(stepper, RadauContact) and stepper.impacts == "sequential" and (fixed or faces):
-        raise ValueError(
+        raise StepperError(
             "`impacts` = 'sequential' needs impacts as events and bodies without faces: give `tol` in place of `h`, and "
             "bodies of one smooth inequality each, or leave it out."
         )
@@ -39,7 +40,7 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool, h:
         return
     refuse_joints(stepper, system)
     if isinstance(stepper, RadauContact) and stepper.stages > 1 and fixed and limits(system):
-        raise ValueError(
+        raise StepperError(
             f"a step of several stages holds no impact, and {limit_names(system)[0]!r} may be met in one: give `tol` in "
             "place of `h`, or take GeometricallyImplicit."
         )
@@ -52,7 +53,7 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool, h:
         allowed += h * (float(system.acceleration) + (fastest + spin * length) * spin)
     if not np.max(torn, initial=0.0) <= allowed:
         worst = int(np.argmax(np.where(np.isnan(torn), np.inf, torn)))
-        raise ValueError(
+        raise OpenJointError(
             f"joint {_names(system)[worst]!r} would be torn at {torn[worst]:.3g} m/s by the velocities at the start: give "
             "its bodies velocities with which its points and axes stay together."
         )

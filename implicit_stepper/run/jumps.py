@@ -12,6 +12,7 @@ import numpy as np
 from ..constraints import kinematics
 from ..model.bodies import State
 from ..model.system import System
+from ..runtime.errors import JumpError
 
 _SAMPLES, _SUSPECTS, _HALVINGS = 2048, 4, 40  # in time
 _JUMP = 1e-6  # of a function's range, over a time of 2^-40 of a sample: no continuous one does
@@ -35,7 +36,7 @@ def refuse_jumps(system: System, state: State, end: float) -> None:
                 break  # nor do those that are alike
             jump = jump_of(jax.jit(jax.vmap(g)), float(state.time), end, np.zeros(0))
             if jump is not None:
-                raise ValueError(
+                raise JumpError(
                     f"the motion of joint {system.joint_names[number]!r} jumps at t = {jump:.9g} s, which no velocity "
                     "follows: make it continuous."
                 )

@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 
+from ..runtime.errors import MissingPackageError
+
 # of contacts and joints: what each is called, the property of its view, its axes beside step and
 # contact, and its unit
 _CONTACT = (
@@ -28,7 +30,7 @@ def dataset(run):
     try:
         import xarray
     except ImportError as error:
-        raise ImportError("`to_xarray` needs xarray: pip install xarray.") from error
+        raise MissingPackageError("`to_xarray` needs xarray: pip install xarray.") from error
     d = run.position.shape[-1]
     turns = list("xyz") if d == 3 else ["z"]
     coordinates = {

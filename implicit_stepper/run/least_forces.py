@@ -28,6 +28,7 @@ from ..model.bodies import State
 from ..model.records import Contacts, Joints
 from ..model.system import System, compliant
 from ..runtime.compilation import jit
+from ..runtime.errors import ForcesError
 from ..scene.scene import Scene
 from ..stepping.loop import certificates
 from ..stepping.stepper import Stepper
@@ -66,7 +67,7 @@ def least_forces(
     _refuse(system, trajectory)
     weights = np.ones(system.contact_count) if weights is None else np.asarray(weights, float)
     if weights.shape != (system.contact_count,) or not np.all((weights > 0) & np.isfinite(weights)):
-        raise ValueError(f"`weights` = {weights!r} must be a positive number for each of {system.contact_count} contacts.")
+        raise ForcesError(f"`weights` = {weights!r} must be a positive number for each of {system.contact_count} contacts.")
     every = State(*(jnp.asarray(getattr(trajectory, f.name)) for f in dataclasses.fields(State)))
     before, after = (jax.tree.map(lambda a, at=at: a[at], every) for at in (slice(None, -1), slice(1, None)))
     acting, h = before if stepper.normals_at_start else after, np.broadcast_to(trajectory.h, len(trajectory))
@@ -89,7 +90,7 @@ def least_forces(
     for name, values in worst.items():
         if not np.max(values, initial=0.0) <= tolerance:
             i = int(np.argmax(values))
-            raise ValueError(
+            raise ForcesError(
                 f"the least forces of the step to t = {trajectory.time[i + 1]:.9g} s violate {name!r} of {stepper!r} by "
                 f"{values[i]:.1e} (allowed {tolerance:.0e}): its forces as recorded are the ones to take."
             )
@@ -99,17 +100,17 @@ def least_forces(
 def _refuse(system: System, trajectory: Trajectory) -> None:
     """Raises `ValueError` for what has forces of other laws."""
     if trajectory.contact_names != system.contact_names or trajectory.joint_names != system.joint_names:
-        raise ValueError("`trajectory` has other contacts or joints than `scene`: give the scene that it is of.")
+        raise ForcesError("`trajectory` has other contacts or joints than `scene`: give the scene that it is of.")
     if trajectory.contacts.stages is not None or trajectory.contacts.landing is not None:
-        raise ValueError("`trajectory` has steps of several stages or parts, with forces each: take one of a fixed `h`.")
+        raise ForcesError("`trajectory` has steps of several stages or parts, with forces each: take one of a fixed `h`.")
     if np.any(np.asarray(trajectory.stats.substeps) > 1):
-        raise ValueError("`trajectory` has steps that were taken in parts, of which it keeps the last: take a smaller `h`.")
+        raise ForcesError("`trajectory` has steps that were taken in parts, of which it keeps the last: take a smaller `h`.")
     if np.any(compliant(system)):
-        raise ValueError("`scene` has compliant contacts, whose forces are unique: take their `compliance` out.")
+        raise ForcesError("`scene` has compliant contacts, whose forces are unique: take their `compliance` out.")
     for group in system.joints:
         if group.unilateral or not group.bilateral or group.mu is not None:
             name = system.joint_names[group.numbers[0]]
-            raise ValueError(f"joint {name!r} of `scene` has friction, a limit, a motor or a spring: its force is its own.")
+            raise ForcesError(f"joint {name!r} of `scene` has friction, a limit, a motor or a spring: its force is its own.")
 
 
 @functools.partial(jit, once=True)
@@ -169,7 +170,7 @@ def _least(rows, b, project, time: float):
         while length > 1e-10 and not _dual(rows, b, project, nu + length * step) <= now + 1e-4 * length * (off @ step):
             length /= 2
         nu = nu + length * step
-    raise ValueError(
+    raise ForcesError(
         f"no forces of least norm were found for the step to t = {time:.9g} s: where friction is at its bound "
         "everywhere, or a regularised law makes forces unique, as in Convex(), nothing is left to distribute."
     )

@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ..model.results import Interrupted, StepError
+from ..runtime.errors import NotRecordedError
 from ..runtime.version import VERSION
 from ..scene import toml, toml_text
 from ..scene.building import scene_of
@@ -38,7 +39,7 @@ class Origin:
     def built(self) -> Scene:
         """The scene again. Raises `ValueError` where it is not known."""
         if self.scene is None:
-            raise ValueError("the run does not know its scene, which no file could hold: give it, or run it again.")
+            raise NotRecordedError("the run does not know its scene, which no file could hold: give it, or run it again.")
         return scene_of(toml.read(self.scene) if isinstance(self.scene, str) else self.scene)
 
     def header(self) -> dict[str, Any]:

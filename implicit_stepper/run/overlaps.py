@@ -14,11 +14,13 @@ import warnings
 import numpy as np
 
 from shapes.closest_points.extent import extent
+from shapes.errors import Explained
 from shapes.expressions.compile import compile_jet
 
 from ..model import poses
 from ..model.bodies import State
 from ..model.system import System
+from ..runtime.errors import OverlapError
 from ..scene.compound import Part, least_height
 from ..scene.extents import extents
 from ..scene.scene import Scene
@@ -30,8 +32,14 @@ _LOOKS = 4  # states of a chunk in which a pair that is near is looked at
 _CLEAR = 0.5  # of the height at which a pair is apart is a safe estimate of the way to an overlap
 
 
-class OverlapWarning(UserWarning):
-    """Bodies overlap: a declared pair at the start, or a pair without a contact."""
+class OverlapWarning(Explained, UserWarning):
+    """Bodies overlap: a declared pair at the start, or a pair without a contact.
+
+    Move them apart, or declare their contact with `add_contact`."""
+
+    def __str__(self) -> str:
+        """With the note, which Python prints below errors alone."""
+        return "\n".join([super().__str__(), *self.__notes__])
 
 
 def check_start(scene: Scene, system: System, closest, h: float) -> None:
@@ -49,7 +57,7 @@ def check_start(scene: Scene, system: System, closest, h: float) -> None:
     for number in found:
         room = min(_room(part) for part in parts[number])
         if depths[number] > _DEEPEST * room:
-            raise ValueError(
+            raise OverlapError(
                 f"{_pair(system, number)} overlap by {depths[number]:.3g} m at the start, where {room:.3g} m is the radius "
                 "of the largest ball in the smaller one: move them apart."
             )

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..model.bodies import State
 from ..model.system import System, in_user_order
+from ..runtime.errors import BatchError
 
 _SYSTEM = ("mass", "inertia", "gravity", "wrench", "fixed_position", "fixed_orientation")
 _STATE = ("position", "orientation", "velocity")
@@ -95,12 +96,12 @@ def _places(system: System, name: str) -> list[tuple[int, int, int]]:
 def _known(system: System, name: str) -> None:
     """Raises `ValueError` for other names, and for parameters that cannot be set."""
     if name in ("length", "acceleration", "h"):
-        raise ValueError(f"`parameters` has {name!r}, which is a unit or an argument of its own: it is no parameter.")
+        raise BatchError(f"`parameters` has {name!r}, which is a unit or an argument of its own: it is no parameter.")
     known = names(system)
     if name not in known:
-        raise ValueError(f"`parameters` has {name!r}: of this scene there are {', '.join(known)}.")
+        raise BatchError(f"`parameters` has {name!r}: of this scene there are {', '.join(known)}.")
     if name.startswith(_SHAPE) and any(system.groups[number].pair.members for number, *_ in _places(system, name)):
-        raise ValueError(
+        raise BatchError(
             f"`parameters` has {name!r}, whose contacts share one program with those of other classes of shapes: set it in "
             "a scene in which all contacts are of the same classes."
         )

@@ -18,6 +18,7 @@ from ..model.bodies import State
 from ..model.records import Contacts, Stats, no_contacts
 from ..model.results import Interrupted, Result, StepError
 from ..model.system import System
+from ..runtime.errors import OverlapError, StepperError
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from .overlaps import OverlapWarning, users_line
@@ -46,20 +47,20 @@ def refuse(scene: Scene, files) -> None:
     """Raises `ValueError` for what runs that find their pairs cannot do yet."""
     path, _, resume = files
     if path is not None or resume is not None:
-        raise ValueError("runs that find their pairs keep no checkpoints yet: leave `checkpoint` and `resume` out.")
+        raise StepperError("runs that find their pairs keep no checkpoints yet: leave `checkpoint` and `resume` out.")
     if scene.joint_specs():
-        raise ValueError('`jacobian` = "sparse" knows no joints yet: leave it "by size".')
+        raise StepperError('`jacobian` = "sparse" knows no joints yet: leave it "by size".')
     if _by_parts(scene):
-        raise ValueError('`jacobian` = "sparse" knows no contacts of some `parts` of two bodies: leave it "by size".')
+        raise StepperError('`jacobian` = "sparse" knows no contacts of some `parts` of two bodies: leave it "by size".')
     sticks = [law for law in scene.body_pairs().laws if law.friction.mu_s is not None]
     if sticks:
-        raise ValueError(
+        raise StepperError(
             f"runs that find their pairs know one coefficient of friction, and the scene has {sticks[0].friction!r}: leave "
             "`mu_s` out, or take fewer pairs."
         )
     rebounding = [law for law in scene.body_pairs().laws if law.restitution is not None]
     if rebounding:
-        raise ValueError(f"steps of first order know no restitution, and the scene has {rebounding[0].restitution!r}.")
+        raise StepperError(f"steps of first order know no restitution, and the scene has {rebounding[0].restitution!r}.")
 
 
 def run(scene: Scene, stepper, system: System, state: State, steps, tolerance, on_failure, progress, duration) -> Trajectory:
@@ -109,7 +110,7 @@ def _check_start(catalog: Catalog, system: System, state: State, h: float) -> No
     deep = np.flatnonzero(rigid & (depth > _DEEPEST * room))
     if len(deep):
         told = "; ".join(f"{names[k]} by {depth[k]:.3g} m" for k in deep[np.argsort(-depth[deep])])
-        raise ValueError(
+        raise OverlapError(
             f"bodies overlap at the start by more than half of the way into the smaller one: {told}. Move them apart."
         )
     found = np.flatnonzero(rigid & (depth > _ROUNDED * float(system.length)))

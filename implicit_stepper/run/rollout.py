@@ -18,6 +18,7 @@ from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.results import Result
 from ..model.system import System
+from ..runtime.errors import StepperError
 from ..stepping.stepper import refuse_rebounds
 
 CERTIFIED = 1e-10  # the bound of certificates that `simulate` has unless it is given one
@@ -60,7 +61,7 @@ def rollout(
     it needs of every step, and runs every step twice. Raises `ValueError` for bad arguments.
     """
     if not isinstance(stepper, GeometricallyImplicit):
-        raise ValueError(f"`stepper` = {stepper!r} has no rollouts: use GeometricallyImplicit().")
+        raise StepperError(f"`stepper` = {stepper!r} has no rollouts: use GeometricallyImplicit().")
     checks.count("steps", steps)
     refuse_rebounds(system)
     start = jax.tree.map(lambda a: jnp.asarray(a, float), start)

@@ -9,6 +9,7 @@ from ..implicit_euler.closed_form_gap import ClosedFormGap
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model.bodies import State
 from ..radau.radau_contact import RadauContact
+from ..runtime.errors import RunError
 from ..scene.description import RunSettings
 from ..scene.scene import Scene
 from ..stepping.stepper import Stepper
@@ -69,9 +70,9 @@ def given(scene: Scene, **other) -> RunSettings:
     known = [field.name for field in dataclasses.fields(RunSettings)]
     wrong = [name for name in other if name not in known]
     if wrong:
-        raise ValueError(f"{', '.join(wrong)}: run settings are {', '.join(known)}.")
+        raise RunError(f"{', '.join(wrong)}: run settings are {', '.join(known)}.")
     if scene.run is None and "duration" not in other:
-        raise ValueError("the scene has no run settings: give `duration` [s], and a step `h` [s] or a tolerance `tol`.")
+        raise RunError("the scene has no run settings: give `duration` [s], and a step `h` [s] or a tolerance `tol`.")
     base = RunSettings(duration=other["duration"]) if scene.run is None else scene.run
     if ("h" in other) != ("tol" in other):
         other = {"h": None, "tol": None} | other
@@ -90,10 +91,10 @@ def stepper_of(settings: RunSettings) -> Stepper:
     not."""
     name = settings.stepper or ("GeometricallyImplicit" if settings.tol is None else "RadauContact")
     if name not in STEPPERS:
-        raise ValueError(f"`stepper` = {name!r:.60}: there are {', '.join(STEPPERS)}.")
+        raise RunError(f"`stepper` = {name!r:.60}: there are {', '.join(STEPPERS)}.")
     # what a file can say: numbers and words
     known = [field.name for field in dataclasses.fields(STEPPERS[name]) if isinstance(field.default, str | int | float)]
     wrong = [key for key in settings.settings if key not in known]
     if wrong:
-        raise ValueError(f"{name} has no setting {wrong[0]!r:.60}: it has {', '.join(known)}.")
+        raise RunError(f"{name} has no setting {wrong[0]!r:.60}: it has {', '.join(known)}.")
     return STEPPERS[name](**settings.settings)

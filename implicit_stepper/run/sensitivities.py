@@ -13,6 +13,7 @@ from shapes.arguments import positive
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model.bodies import State
 from ..model.results import Result, StepError
+from ..runtime.errors import RunError, StepperError
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
 from ..stepping.stepper import closest_points
@@ -37,9 +38,9 @@ def sensitivities(
     leads elsewhere than the trajectory.
     """
     if not isinstance(stepper, GeometricallyImplicit):
-        raise ValueError(f"`stepper` = {stepper!r} has no derivatives: use a run of GeometricallyImplicit().")
+        raise StepperError(f"`stepper` = {stepper!r} has no derivatives: use a run of GeometricallyImplicit().")
     if np.ndim(trajectory.h):
-        raise ValueError(
+        raise RunError(
             "`trajectory` has steps of several lengths: take those of one `h`, of which `duration` is a multiple."
         )
     names, h, steps = list(parameters), positive("h", trajectory.h), len(trajectory)

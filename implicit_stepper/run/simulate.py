@@ -26,6 +26,7 @@ from ..radau.radau_contact import RadauContact
 from ..radau.refusals import refuse_short
 from ..radau.stage_certificate import IMPACT_WITHIN
 from ..runtime.compilation import prepare
+from ..runtime.errors import RunError, StartError, StepperError
 from ..runtime.progress import Progress
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
@@ -83,19 +84,19 @@ def simulate(
     are damaged, of another run, or cannot be written.
     """
     if (h is None) == (tol is None):
-        raise ValueError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
+        raise RunError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
     duration = positive("duration", duration)
     positive("certificate_tolerance", certificate_tolerance)
     if on_failure not in ("raise", "return"):
-        raise ValueError(f"`on_failure` = {on_failure!r} must be 'raise' or 'return'.")
+        raise RunError(f"`on_failure` = {on_failure!r} must be 'raise' or 'return'.")
     if not isinstance(scene, Scene):
-        raise ValueError(f"`scene` = {scene!r} must be a Scene.")
+        raise RunError(f"`scene` = {scene!r} must be a Scene.")
     if isinstance(stepper, type) or not isinstance(stepper, Stepper):
-        raise ValueError(f"`stepper` = {stepper!r} must be a stepper, for instance GeometricallyImplicit().")
+        raise RunError(f"`stepper` = {stepper!r} must be a stepper, for instance GeometricallyImplicit().")
     if number("every", every) < 0:
-        raise ValueError(f"`every` = {every} [s] is negative: use 0 to write as often as possible.")
+        raise RunError(f"`every` = {every} [s] is negative: use 0 to write as often as possible.")
     if estimate_error and h is None:
-        raise ValueError("`estimate_error` is for steps of a fixed `h`: chosen steps keep their error near `tol`.")
+        raise RunError("`estimate_error` is for steps of a fixed `h`: chosen steps keep their error near `tol`.")
     files = checkpoint, every, resume
     told = {"h": h, "tol": tol, "duration": duration, "certificate_tolerance": certificate_tolerance}
     origin = origin_of(scene, stepper, **told, switches=np.asarray(switches).tolist())
@@ -103,7 +104,7 @@ def simulate(
     if tol is not None:
         return with_origin(origin, _adaptive, scene, stepper, tol, duration, switches, *more)
     if len(switches):
-        raise ValueError(
+        raise RunError(
             f"`switches` = {switches!r} are for chosen steps: with a fixed `h`, loads are taken at each step's start."
         )
     run = with_origin(origin, _fixed, scene, stepper, h, duration, *more)
@@ -165,7 +166,7 @@ def _with_error(run: Trajectory, scene, stepper, h, duration, *more) -> Trajecto
 def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, start, progress, files) -> Trajectory:
     """`simulate` with chosen steps."""
     if not isinstance(stepper, RadauContact) or stepper.stages == 1:
-        raise ValueError(
+        raise StepperError(
             f"`stepper` = {stepper!r} has no error estimate to choose steps by: use RadauContact() of 2 or 3 "
             "stages, or give `h`."
         )
@@ -259,14 +260,14 @@ def _checked(start: State | Trajectory, system: System, built: State) -> State:
     if isinstance(start, Trajectory):
         own = system.names[: system.body_count]
         if start.names != own:
-            raise ValueError(f"`start` is a trajectory of {', '.join(start.names)}, the scene has {', '.join(own)}.")
+            raise StartError(f"`start` is a trajectory of {', '.join(start.names)}, the scene has {', '.join(own)}.")
         start = start.end
     if not isinstance(start, State):
-        raise ValueError(f"`start` = {start!r} must be a State, for instance that of a StepError, or a Trajectory.")
+        raise StartError(f"`start` = {start!r} must be a State, for instance that of a StepError, or a Trajectory.")
     for field in dataclasses.fields(State):
         given, needed = np.asarray(getattr(start, field.name)), np.shape(getattr(built, field.name))
         if given.shape != needed or not np.all(np.isfinite(given)):
-            raise ValueError(f"`start.{field.name}` has shape {given.shape}: it needs finite numbers of shape {needed}.")
+            raise StartError(f"`start.{field.name}` has shape {given.shape}: it needs finite numbers of shape {needed}.")
     return jax.tree.map(lambda a: jnp.asarray(a, float), start)
 
 
@@ -276,7 +277,7 @@ def _steps(h: float, duration: float, start: float) -> tuple[float, int, float]:
     h, end = min(h, duration), abs(start) + duration
     least = _SPACINGS * float(np.spacing(end))
     if h < least:
-        raise ValueError(
+        raise RunError(
             f"`h` = {h:.3g} s is lost in the rounding of times near {end:.9g} s: give `h` and `duration` of at least "
             f"{least:.1e} s."
         )

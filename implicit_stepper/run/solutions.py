@@ -30,6 +30,7 @@ from ..model.results import Result
 from ..model.system import System, compliant
 from ..radau.euler_steps import rounding
 from ..runtime.compilation import jit
+from ..runtime.errors import ForcesError
 from ..scene.scene import Scene
 from ..stepping.stepper import begin
 from .contact_states import states_of
@@ -62,11 +63,11 @@ def solutions(scene: Scene, h: float, start: State | None = None) -> tuple[Solut
     system, first = jax.device_put(scene.build())
     state, h = first if start is None else start, positive("h", h)
     if system.joints or np.any(compliant(system)):
-        raise ValueError("`scene` has joints or compliant contacts: solutions are told of rigid contacts alone.")
+        raise ForcesError("`scene` has joints or compliant contacts: solutions are told of rigid contacts alone.")
     if system.sticks_more:
-        raise ValueError("`scene` has a contact with a `mu_s`: solutions are told of one coefficient of friction alone.")
+        raise ForcesError("`scene` has a contact with a `mu_s`: solutions are told of one coefficient of friction alone.")
     if system.contact_count > _MOST:
-        raise ValueError(f"`scene` has {system.contact_count} contacts: solutions are told of at most {_MOST}.")
+        raise ForcesError(f"`scene` has {system.contact_count} contacts: solutions are told of at most {_MOST}.")
     stepper, found = GeometricallyImplicit(), []
     memory = begin(stepper, system, state)
     closest, rows, frozen = _frozen(system, state, h)

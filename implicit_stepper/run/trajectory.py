@@ -17,6 +17,7 @@ from ..model.records import Contacts, Joints, Stats
 from ..model.system import System
 from ..radau import dense_output
 from ..radau.events import Event
+from ..runtime.errors import DimensionError, NotRecordedError, SliceError
 from ..runtime.files import replaced
 from ..scene.scene import Scene
 from . import energy
@@ -87,7 +88,7 @@ class Trajectory:
         """The trajectory of a slice of the steps, with all in between; `counts` are those of the
         whole run alone."""
         if not isinstance(steps, slice) or steps.step not in (None, 1):
-            raise TypeError(f"trajectory[{steps!r}]: give a range of steps a:b, which a trajectory has all of.")
+            raise SliceError(f"trajectory[{steps!r}]: give a range of steps a:b, which a trajectory has all of.")
         start, stop, _ = steps.indices(len(self))
         stop = max(start, stop)
         nodes = {name: getattr(self, name)[start : stop + 1] for name in ("time", "position", "orientation", "velocity")}
@@ -131,7 +132,7 @@ class Trajectory:
         """Orientation (n + 1, nb, 4), w first. Raises `AttributeError` for a planar scene, which
         has `angle`."""
         if self.orientation.shape[-1] != 4:
-            raise AttributeError("a planar trajectory has `angle`, not `quaternion`.")
+            raise DimensionError("a planar trajectory has `angle`, not `quaternion`.")
         return self.orientation
 
     @property
@@ -139,7 +140,7 @@ class Trajectory:
         """Orientation (n + 1, nb) [rad] of planar bodies. Raises `AttributeError` for a spatial
         scene."""
         if self.orientation.shape[-1] != 1:
-            raise AttributeError("a spatial trajectory has `quaternion`, not `angle`.")
+            raise DimensionError("a spatial trajectory has `quaternion`, not `angle`.")
         return self.orientation[..., 0]
 
     def __len__(self) -> int:
@@ -160,7 +161,9 @@ class Trajectory:
         the scene is in neither. Raises `ValueError` for a trajectory that does not know its
         gravity, as files of earlier versions."""
         if self.gravity is None:
-            raise ValueError("the trajectory does not know its gravity: it was saved by an earlier version. Run it again.")
+            raise NotRecordedError(
+                "the trajectory does not know its gravity: it was saved by an earlier version. Run it again."
+            )
         weight = energy.of_weight(self.position, self.mass, self.gravity)
         return energy.Energy(self.kinetic_energy(), weight, self.left_out)
 
@@ -179,7 +182,7 @@ class Trajectory:
         O(h^(s + 2)), velocities by O(h^(s + 1)). At an impact: after it. Raises `ValueError` for
         times outside the run, and for steppers that leave no polynomials."""
         if self.contacts.stages is None:
-            raise ValueError(
+            raise NotRecordedError(
                 "the stepper left nothing between its steps: use RadauContact() for `at`, or the arrays of the steps."
             )
         time = np.asarray(time, dtype=float)
@@ -189,7 +192,9 @@ class Trajectory:
     def scene(self) -> Scene:
         """The scene of the run, made again. Raises `ValueError` where the run does not know it."""
         if self.origin is None:
-            raise ValueError("the trajectory does not know its scene: it was saved by an earlier version. Run it again.")
+            raise NotRecordedError(
+                "the trajectory does not know its scene: it was saved by an earlier version. Run it again."
+            )
         return self.origin.built()
 
     @property

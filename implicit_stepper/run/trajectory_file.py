@@ -15,6 +15,7 @@ import numpy as np
 from ..model.bodies import State
 from ..model.records import Contacts, Joints, Landing, Stages, Stats, no_contacts
 from ..radau.events import Event
+from ..runtime.errors import RunFileError
 from .origin import stored as stored_origin
 from .richardson import ErrorEstimate
 from .trajectory import FORMAT, Trajectory, flat
@@ -28,7 +29,7 @@ def load(path: str | os.PathLike) -> Trajectory:
     name = repr(os.fspath(path))
     with Path(path).open("rb") as file:
         if not zipfile.is_zipfile(file):
-            raise ValueError(f"{name} is not an .npz file, or was cut off, so not a saved trajectory.")
+            raise RunFileError(f"{name} is not an .npz file, or was cut off, so not a saved trajectory.")
         file.seek(0)
         try:
             with np.load(file, allow_pickle=False) as stored:
@@ -37,25 +38,25 @@ def load(path: str | os.PathLike) -> Trajectory:
             # that of an array that begins before the file
             if isinstance(error, OSError) and error.errno != errno.EINVAL:
                 raise
-            raise ValueError(f"{name} is damaged: {error}. Take it from a copy, or run the simulation again.") from error
+            raise RunFileError(f"{name} is damaged: {error}. Take it from a copy, or run the simulation again.") from error
     try:
         found = _from_arrays(arrays, name)
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{name} is not a saved trajectory: {error!r}.") from error
+        raise RunFileError(f"{name} is not a saved trajectory: {error!r}.") from error
     _refuse_other_shapes(found, name)
     return found
 
 
 def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
     if "header" not in stored:
-        raise ValueError(f"{name} has no header: it is not a saved trajectory.")
+        raise RunFileError(f"{name} has no header: it is not a saved trajectory.")
     header = json.loads(str(stored["header"]))
     if header["format"] not in _READ:
-        raise ValueError(f"{name} has format {header['format']}, this version reads {', '.join(map(str, _READ))}.")
+        raise RunFileError(f"{name} has format {header['format']}, this version reads {', '.join(map(str, _READ))}.")
     # of a damaged directory the rest may still be read
     lacking = set(header.get("arrays", ())) - set(stored)
     if lacking:
-        raise ValueError(f"{name} is damaged: it lacks {', '.join(sorted(lacking))}. Take it from a copy, or run again.")
+        raise RunFileError(f"{name} is damaged: it lacks {', '.join(sorted(lacking))}. Take it from a copy, or run again.")
 
     def fields(prefix):
         return {name.removeprefix(prefix): values for name, values in stored.items() if name.startswith(prefix)}
@@ -138,7 +139,7 @@ def _refuse_other_shapes(found: Trajectory, name: str) -> None:
         arrays |= _contact_shapes("contacts.landing.contacts", landing.contacts, (n, nc), d)
     for key, (values, needed) in arrays.items():
         if values.shape != needed or values.dtype.kind not in "fiu":
-            raise ValueError(
+            raise RunFileError(
                 f"{name} is not a saved trajectory: `{key}` has shape {values.shape} and type {values.dtype}, where "
                 f"numbers of shape {needed} belong."
             )

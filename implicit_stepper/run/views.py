@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..model.records import Contacts, Joints
+from ..runtime.errors import UnknownNameError, UnknownNumberError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,7 +186,7 @@ def number_of_joint(names: Sequence[str], joint: str | int) -> int:
     """The place of `joint`, a name or a number, among `names`. Raises `KeyError`, `IndexError`."""
     if isinstance(joint, str):
         if joint not in names:
-            raise KeyError(f"no joint is named {joint!r}: there are {', '.join(map(repr, names)) or 'none'}.")
+            raise UnknownNameError(f"no joint is named {joint!r}: there are {', '.join(map(repr, names)) or 'none'}.")
         return list(names).index(joint)
     return _in_range(joint, len(names), "joint", "joints")
 
@@ -195,7 +196,7 @@ def number_of_body(names: Sequence[str], body: str | int) -> int:
     `IndexError`."""
     if isinstance(body, str):
         if body not in names:
-            raise KeyError(f"no moving body is named {body!r}: there are {', '.join(map(repr, names))}.")
+            raise UnknownNameError(f"no moving body is named {body!r}: there are {', '.join(map(repr, names))}.")
         return list(names).index(body)
     return _in_range(body, len(names), "body", "moving bodies")
 
@@ -208,7 +209,9 @@ def number_of_contact(names: Sequence[tuple[str, str]], bodies: Sequence[str | i
         return _in_range(bodies[0], len(names), "contact", "contacts")
     known = ", ".join(map(str, names)) or "none"
     if len(bodies) != 2 or not all(isinstance(name, str) for name in bodies):
-        raise KeyError(f"contact{tuple(bodies)!r}: give two bodies by name, or a contact by number. There are {known}.")
+        raise UnknownNameError(
+            f"contact{tuple(bodies)!r}: give two bodies by name, or a contact by number. There are {known}."
+        )
 
     def of(part: str, body: str) -> bool:
         return part == body or part.startswith(f"{body}[")
@@ -218,13 +221,13 @@ def number_of_contact(names: Sequence[tuple[str, str]], bodies: Sequence[str | i
     if len(found) != 1:
         which = f"{len(found)} contacts are" if found else "no contact is"
         told = ", ".join(str(names[i]) for i in found) or known
-        raise KeyError(f"{which} between {first!r} and {second!r}: name one of {told}.")
+        raise UnknownNameError(f"{which} between {first!r} and {second!r}: name one of {told}.")
     return found[0]
 
 
 def _in_range(number, count: int, what: str, all_of_them: str) -> int:
     if isinstance(number, bool) or not isinstance(number, int | np.integer):
-        raise KeyError(f"{what} {number!r}: give a name or a number.")
+        raise UnknownNameError(f"{what} {number!r}: give a name or a number.")
     if not -count <= number < count:
-        raise IndexError(f"{what} {number}: the run has {count} {all_of_them}.")
+        raise UnknownNumberError(f"{what} {number}: the run has {count} {all_of_them}.")
     return int(number) % count

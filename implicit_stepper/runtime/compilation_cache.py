@@ -10,6 +10,7 @@ from pathlib import Path
 import jax
 from jax.experimental.compilation_cache import compilation_cache
 
+from .errors import CannotWriteError
 from .saved_programs import ENDINGS
 
 _FOLDERS: list[Path] = []  # the one that this process uses, as JAX has its own
@@ -73,7 +74,9 @@ def _writable(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise OSError(f"`path` = {str(folder)!r} cannot be written ({error.strerror}): give another folder.") from error
+        raise CannotWriteError(
+            f"`path` = {str(folder)!r} cannot be written ({error.strerror}): give another folder."
+        ) from error
     return folder
 
 

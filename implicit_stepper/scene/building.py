@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..runtime.errors import SceneBuildError
 from .description import AlongDescription, GearDescription, JointDescription, RuleDescription, SceneDescription
 from .scene import Scene
-from .tables import SceneFileError
 
 
 def scene_of(description: SceneDescription) -> Scene:
@@ -19,7 +19,7 @@ def scene_of(description: SceneDescription) -> Scene:
             acceleration_scale=of.acceleration_scale,
         )
     except ValueError as error:
-        raise SceneFileError(f"the scene: {error}") from error
+        raise SceneBuildError(f"the scene: {error}") from error
     handles = {}
     for body in of.bodies:
         given = {name: value for name, value in vars(body).items() if name not in ("name", "fixed") and value is not None}
@@ -27,16 +27,16 @@ def scene_of(description: SceneDescription) -> Scene:
             add = scene.add_fixed if body.fixed else scene.add_body if body.pose is None else scene.add_moving
             handles[body.name] = add(name=body.name, **given)
         except (ValueError, ArithmeticError) as error:
-            raise SceneFileError(f"the body {body.name!r:.60}: {error}") from error
+            raise SceneBuildError(f"the body {body.name!r:.60}: {error}") from error
     for contact in of.contacts:
         pair = contact.first, contact.second
         try:
             laws = {key: getattr(contact, key) for key in ("friction", "compliance", "restitution", "parts")}
             scene.add_contact(*map(handles.__getitem__, pair), **laws)
         except KeyError as error:
-            raise SceneFileError(f"a contact names the body {error.args[0]!r:.60}, which there is not.") from error
+            raise SceneBuildError(f"a contact names the body {error.args[0]!r:.60}, which there is not.") from error
         except ValueError as error:
-            raise SceneFileError(f"the contact of {pair}: {error}") from error
+            raise SceneBuildError(f"the contact of {pair}: {error}") from error
     for rule in of.rules:
         _let_touch(scene, rule, handles)
     for joint in of.joints:
@@ -56,9 +56,9 @@ def _let_touch(scene: Scene, rule: RuleDescription, handles: dict) -> None:
         else:
             scene.add_contacts(between=groups, apart=apart, **laws)
     except KeyError as error:
-        raise SceneFileError(f"a contact names the body {error.args[0]!r:.60}, which there is not.") from error
+        raise SceneBuildError(f"a contact names the body {error.args[0]!r:.60}, which there is not.") from error
     except ValueError as error:
-        raise SceneFileError(f"a contact of groups: {error}") from error
+        raise SceneBuildError(f"a contact of groups: {error}") from error
 
 
 def _join(scene: Scene, joint: JointDescription | AlongDescription | GearDescription, handles: dict) -> None:
@@ -79,8 +79,8 @@ def _join(scene: Scene, joint: JointDescription | AlongDescription | GearDescrip
             values = {key: getattr(joint, key) for key in ("stiffness", "damping", "rest", "coordinate", "name")}
             scene.add_spring(joint.joint, **values)
     except KeyError as error:
-        raise SceneFileError(
+        raise SceneBuildError(
             f"the joint {joint.name!r:.60} names the body {error.args[0]!r:.60}, which there is not."
         ) from error
     except (ValueError, ArithmeticError) as error:
-        raise SceneFileError(f"the joint {joint.name!r:.60}: {error}") from error
+        raise SceneBuildError(f"the joint {joint.name!r:.60}: {error}") from error

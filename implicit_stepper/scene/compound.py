@@ -13,6 +13,7 @@ from shapes.expressions.compile import compile_jet
 from shapes.moments import Moments, together
 
 from ..model import checks, rotation
+from ..runtime.errors import BodyError, ContactRuleError
 
 # of the smaller part's size: parts that come this close share a face, and are not apart
 _TOUCH = 1e-6
@@ -40,15 +41,15 @@ def parts(shape: Shape | None, shapes: Sequence | None, dimension: int, name: st
     unless it is meant to stand `apart`.
     """
     if (shape is None) == (shapes is None):
-        raise ValueError("give either `shape`, or `shapes` = [(shape, (position, quaternion)), ...].")
+        raise BodyError("give either `shape`, or `shapes` = [(shape, (position, quaternion)), ...].")
     if shapes is None:
         return (Part(_shape("shape", shape, dimension), np.zeros(dimension), np.eye(dimension)),)
     if not isinstance(shapes, Sequence) or len(shapes) == 0:
-        raise ValueError(f"`shapes` = {shapes!r} must be a list of (shape, (position, quaternion)).")
+        raise BodyError(f"`shapes` = {shapes!r} must be a list of (shape, (position, quaternion)).")
     found = []
     for i, entry in enumerate(shapes):
         if not isinstance(entry, tuple | list) or len(entry) != 2:
-            raise ValueError(f"`shapes[{i}]` = {entry!r} must be (shape, (position, quaternion)).")
+            raise BodyError(f"`shapes[{i}]` = {entry!r} must be (shape, (position, quaternion)).")
         position, orientation = (np.asarray(a) for a in checks.pose(f"shapes[{i}]", entry[1], dimension))
         turn = np.asarray(rotation.matrix(orientation))
         found.append(Part(_shape(f"shapes[{i}]", entry[0], dimension), position, turn))
@@ -67,7 +68,7 @@ def paired(chosen: Sequence | None, own: int, others: int) -> list[tuple[int, in
     wrong = [pair for pair in found if pair not in every or found.count(pair) > 1]
     if wrong or not found:
         told = f", not {wrong[0]!r:.60}" if wrong else ""
-        raise ValueError(
+        raise ContactRuleError(
             f"`parts` = {chosen!r:.200} must list pairs (i, j), each once, of parts 0 to {own - 1} of the first body and 0 "
             f"to {others - 1} of the second{told}."
         )
@@ -81,9 +82,9 @@ def moments(body: Sequence[Part]) -> Moments:
 
 def _shape(name: str, shape, dimension: int) -> Shape:
     if not isinstance(shape, Shape):
-        raise ValueError(f"`{name}` = {shape!r} must come from `shapes`, for instance shapes.Sphere(1.0).")
+        raise BodyError(f"`{name}` = {shape!r} must come from `shapes`, for instance shapes.Sphere(1.0).")
     if shape.dimension != dimension:
-        raise ValueError(f"`{name}` has dimension {shape.dimension} in a scene of dimension {dimension}.")
+        raise BodyError(f"`{name}` has dimension {shape.dimension} in a scene of dimension {dimension}.")
     return shape
 
 
@@ -97,7 +98,7 @@ def _check_connected(body: list[Part], name: str) -> None:
         waiting += touching
     apart = [i for i in range(len(body)) if i not in reached]
     if apart:
-        raise ValueError(
+        raise BodyError(
             f"`shapes` of {name!r}: part {apart[0]} at {body[apart[0]].position} does not touch the rest of the body. "
             "Check its pose, which is in the body's coordinates [m], make two bodies, or give `apart` = True."
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from ..constraints.compliance import Compliance
 from ..constraints.friction import FrictionEllipsoid
 from ..constraints.restitution import Newton, Poisson
+from ..runtime.errors import SceneBuildError, SceneFileError, SceneKeyError, SceneValueError
 from .description import ContactDescription, RuleDescription
-from .tables import SceneFileError, Table, refuse_more
+from .tables import Table, refuse_more
 from .units import Units
 
 _MOST_CONTACTS, _MOST_PAIRS, _MOST_PARTS = 20_000, 500_000, 2500
@@ -33,16 +34,16 @@ def contacts_of(
             continue
         if pair == "all":
             if parts is not None:
-                raise SceneFileError(f'{table.where}.parts stands beside bodies = "all": name two bodies.')
+                raise SceneKeyError(f'{table.where}.parts stands beside bodies = "all": name two bodies.')
             rest.append((len(found), laws))
             continue
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(name, str) for name in pair):
-            raise SceneFileError(f'{table.where}.bodies = {pair!r:.60} must be two names, or "all".')
+            raise SceneValueError(f'{table.where}.bodies = {pair!r:.60} must be two names, or "all".')
         listed.add(frozenset(pair))
         found.append(ContactDescription(*pair, *laws, parts))
         refuse_more("contact", found, _MOST_CONTACTS)
     if len(rest) > 1:
-        raise SceneFileError('`bodies = "all"` stands in two contacts: one of them has the rest.')
+        raise SceneKeyError('`bodies = "all"` stands in two contacts: one of them has the rest.')
     for place, laws in rest:
         refuse_more("contact", range(len(bodies) * (len(bodies) - 1) // 2), _MOST_PAIRS)
         pairs = [
@@ -64,28 +65,28 @@ def _groups(table: Table) -> tuple | None:
     if among is None and between is None:
         return None
     if among is not None and between is not None:
-        raise SceneFileError(f"{table.where}: `among` and `between` are both given: a contact has one of them.")
+        raise SceneKeyError(f"{table.where}: `among` and `between` are both given: a contact has one of them.")
     apart = tuple(_names(table, "apart", pair) for pair in _list(table, "apart", table.take("apart", [])))
     if any(len(pair) != 2 for pair in apart):
-        raise SceneFileError(f"{table.where}.apart must be pairs of names.")
+        raise SceneValueError(f"{table.where}.apart must be pairs of names.")
     if among is not None:
         names = None if among == "all" else _names(table, "among", among)
         return names, names, apart
     groups = tuple(_names(table, "between", group) for group in _list(table, "between", between))
     if len(groups) != 2:
-        raise SceneFileError(f"{table.where}.between has {len(groups)} groups of names: give two.")
+        raise SceneValueError(f"{table.where}.between has {len(groups)} groups of names: give two.")
     return *groups, apart
 
 
 def _list(table: Table, key: str, found) -> list:
     if not isinstance(found, list):
-        raise SceneFileError(f"{table.where}.{key} = {found!r:.60} must be a list.")
+        raise SceneValueError(f"{table.where}.{key} = {found!r:.60} must be a list.")
     return found
 
 
 def _names(table: Table, key: str, found) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in _list(table, key, found)):
-        raise SceneFileError(f"{table.where}.{key} = {found!r:.60} must be names of bodies.")
+        raise SceneValueError(f"{table.where}.{key} = {found!r:.60} must be names of bodies.")
     return tuple(found)
 
 
@@ -97,7 +98,7 @@ def _parts(table: Table) -> tuple[tuple[int, int], ...] | None:
     refuse_more("parts", found, _MOST_PARTS)
     pairs = [pair for pair in found if isinstance(pair, list) and len(pair) == 2]
     if len(pairs) < len(found) or not all(type(number) is int for pair in pairs for number in pair):
-        raise SceneFileError(f"{table.where}.parts = {found!r:.60} must be a list of pairs of whole numbers.")
+        raise SceneValueError(f"{table.where}.parts = {found!r:.60} must be a list of pairs of whole numbers.")
     return tuple(map(tuple, pairs))
 
 
@@ -118,7 +119,7 @@ def _friction(table: Table, found, units: Units) -> FrictionEllipsoid:
     except SceneFileError:
         raise
     except ValueError as error:
-        raise SceneFileError(f"{where}: {error}") from error
+        raise SceneBuildError(f"{where}: {error}") from error
 
 
 def _restitution(table: Table) -> Newton | Poisson | None:
@@ -136,7 +137,7 @@ def _restitution(table: Table) -> Newton | Poisson | None:
     except SceneFileError:
         raise
     except ValueError as error:
-        raise SceneFileError(f"{table.where}.restitution: {error}") from error
+        raise SceneBuildError(f"{table.where}.restitution: {error}") from error
 
 
 def _compliance(table: Table) -> Compliance:
@@ -145,4 +146,4 @@ def _compliance(table: Table) -> Compliance:
     try:
         return Compliance(**given)
     except ValueError as error:
-        raise SceneFileError(f"{table.where}: {error}") from error
+        raise SceneBuildError(f"{table.where}: {error}") from error

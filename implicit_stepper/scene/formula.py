@@ -15,6 +15,8 @@ from shapes import ShapeError
 from shapes.arguments import number
 from shapes.expressions import parse
 
+from ..runtime.errors import FunctionError, NameTakenError
+
 # of these SymPy knows nothing, and so tries nothing
 _LARGER, _SMALLER, _STEP = (sympy.Function(name) for name in ("Larger", "Smaller", "Step"))
 _ONLY_SHAPES = ("AbsPower", "PositivePower", "Norm")
@@ -59,11 +61,11 @@ class Wrench:
     def __post_init__(self):
         force, moment = tuple(self.force), tuple(self.moment)
         if len(force) not in (2, 3):
-            raise ValueError(f"`force` = {force!r} needs 2 parts in the plane, 3 in space: formulas or numbers.")
+            raise FunctionError(f"`force` = {force!r} needs 2 parts in the plane, 3 in space: formulas or numbers.")
         turns = 1 if len(force) == 2 else 3
         moment = moment or (0.0,) * turns
         if len(moment) != turns:
-            raise ValueError(f"`moment` = {moment!r} needs {turns} parts beside a force of {len(force)}.")
+            raise FunctionError(f"`moment` = {moment!r} needs {turns} parts beside a force of {len(force)}.")
         values = {parameter_name(name): number(name, value) for name, value in dict(self.parameters).items()}
         for name, parts in (("force", force), ("moment", moment)):
             told = tuple(part if isinstance(part, str) else number(name, part) for part in parts)
@@ -119,17 +121,17 @@ class MovingPose:
     def __post_init__(self):
         position = _parts("position", self.position)
         if len(position) not in (2, 3):
-            raise ValueError(f"`position` = {position!r} needs 2 parts in the plane, 3 in space: formulas or numbers.")
+            raise FunctionError(f"`position` = {position!r} needs 2 parts in the plane, 3 in space: formulas or numbers.")
         other, own = ("quaternion", "angle") if len(position) == 2 else ("angle", "quaternion")
         if getattr(self, other) is not None:
-            raise ValueError(f"`{other}` stands beside a position of {len(position)} parts: give `{own}`.")
+            raise FunctionError(f"`{other}` stands beside a position of {len(position)} parts: give `{own}`.")
         turn = {"quaternion": None, "angle": None}
         if own == "angle":
             (turn["angle"],) = _parts("angle", [0.0 if self.angle is None else self.angle])
         else:
             turn["quaternion"] = _parts("quaternion", (1.0, 0.0, 0.0, 0.0) if self.quaternion is None else self.quaternion)
             if len(turn["quaternion"]) != 4:
-                raise ValueError(f"`quaternion` = {turn['quaternion']!r} needs 4 parts, w first: formulas or numbers.")
+                raise FunctionError(f"`quaternion` = {turn['quaternion']!r} needs 4 parts, w first: formulas or numbers.")
         values = {parameter_name(name): number(name, value) for name, value in dict(self.parameters).items()}
         for name, value in (("position", position), ("parameters", tuple(sorted(values.items()))), *turn.items()):
             object.__setattr__(self, name, value)
@@ -181,7 +183,7 @@ def _expressions(named: tuple, names: dict) -> list:
                 found.append(parse.parse(part, names, FUNCTIONS) if isinstance(part, str) else sympy.Float(part))
             except ShapeError as error:
                 where = f"`{what}`" if len(parts) == 1 else f"`{what}`[{i}]"
-                raise ValueError(f"{where}: {error}") from error
+                raise FunctionError(f"{where}: {error}") from error
     return found
 
 
@@ -189,10 +191,10 @@ def parameter_name(name: object) -> str:
     """A name that a formula may give a number. Raises `ValueError` for what is no name, or means
     something already."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or keyword.iskeyword(name):
-        raise ValueError(f"{name!r:.60} is no name for a parameter: letters, digits and _, beginning with a letter.")
+        raise NameTakenError(f"{name!r:.60} is no name for a parameter: letters, digits and _, beginning with a letter.")
     variables = {*VARIABLES[2], *VARIABLES[3]}
     if name in variables | _TAKEN | {*FUNCTIONS, *parse.FUNCTIONS} or re.fullmatch(r"x\d+", name):
-        raise ValueError(f"{name!r} cannot be a parameter, as it has a meaning already: take another name.")
+        raise NameTakenError(f"{name!r} cannot be a parameter, as it has a meaning already: take another name.")
     return name
 
 

@@ -18,6 +18,7 @@ from ..constraints.joint_motors import MotorGroup
 from ..constraints.joints import Form
 from ..constraints.nonholonomic import VelocityGroup, refuse_nonlinear
 from ..constraints.pair_loads import PairLoadGroup, refuse_load
+from ..runtime.errors import FunctionError, OpenJointError
 
 _CLOSED = 1e-8  # of the size of a body: a closure that is open by less was rounded
 
@@ -98,14 +99,16 @@ def refuse_open(name: str, form: Form, poses, length: float) -> None:
     try:
         g = np.asarray(_closure(form.closure, form.parameters, *poses))
     except (jax.errors.JAXTypeError, jax.errors.UnexpectedTracerError, TypeError, IndexError) as error:
-        raise ValueError(
+        raise FunctionError(
             f"g of joint {name!r} cannot be traced by JAX ({str(error).splitlines()[0]}): write it with jax.numpy, as a "
             "function of two poses (position, orientation), of a VelocityConstraint with velocities, and the time."
         ) from error
     if g.shape != (r,) or not np.issubdtype(g.dtype, np.floating):
-        raise ValueError(f"g of joint {name!r} has shape {g.shape} and type {g.dtype}: it needs {r} numbers, shape ({r},).")
+        raise FunctionError(
+            f"g of joint {name!r} has shape {g.shape} and type {g.dtype}: it needs {r} numbers, shape ({r},)."
+        )
     if not np.all(np.isfinite(g)):
-        raise ValueError(f"g of joint {name!r} is {g.tolist()} as the joint is added: it must be finite.")
+        raise FunctionError(f"g of joint {name!r} is {g.tolist()} as the joint is added: it must be finite.")
     if form.load:
         refuse_load(name, form.closure.load, poses)
     if form.velocities:
@@ -119,7 +122,7 @@ def refuse_open(name: str, form: Form, poses, length: float) -> None:
     worst = int(np.argmax(np.abs(g) / np.where(form.angles, 1.0, length)))
     if abs(g[worst]) > _CLOSED * (1.0 if form.angles[worst] else length):
         unit = "rad" if form.angles[worst] else "m"
-        raise ValueError(
+        raise OpenJointError(
             f"joint {name!r} is open by {abs(g[worst]):.3g} {unit} as it is added (component {worst} of its closure): move "
             "the bodies, or give its points, axes or length so that they meet."
         )

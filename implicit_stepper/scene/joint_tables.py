@@ -8,9 +8,10 @@ from typing import Any
 
 from ..constraints import joints
 from ..constraints.friction import JointFriction
+from ..runtime.errors import NotInAFileError, SceneBuildError, SceneValueError
 from .description import AlongDescription, GearDescription, JointDescription
 from .formula import Motion
-from .tables import SceneFileError, Table
+from .tables import Table
 from .units import Units
 
 _KINDS = {kind.__name__: kind for kind in joints.LIBRARY}
@@ -27,10 +28,10 @@ def joint_of(table: Table, units: Units) -> JointDescription | AlongDescription 
     if kind == _GEAR:
         return _gear(table)
     if kind not in _KINDS:
-        raise SceneFileError(f"{table.where}.kind = {kind!r:.60}: the kinds are {', '.join([*_KINDS, *_ALONG, _GEAR])}.")
+        raise SceneValueError(f"{table.where}.kind = {kind!r:.60}: the kinds are {', '.join([*_KINDS, *_ALONG, _GEAR])}.")
     bodies = table.take("bodies")
     if not isinstance(bodies, list) or len(bodies) != 2 or not all(isinstance(name, str) for name in bodies):
-        raise SceneFileError(f"{table.where}.bodies = {bodies!r:.60} must be two names.")
+        raise SceneValueError(f"{table.where}.bodies = {bodies!r:.60} must be two names.")
     given = {}
     for field in dataclasses.fields(_KINDS[kind]):
         if field.name == "friction":
@@ -53,16 +54,16 @@ def _friction(table: Table | None, units: Units) -> JointFriction | None:
     try:
         return JointFriction(mu, radius, mu_s)
     except ValueError as error:
-        raise SceneFileError(f"{table.where}: {error}") from error
+        raise SceneBuildError(f"{table.where}: {error}") from error
 
 
 def _gear(table: Table) -> GearDescription:
     """A gear of two joints, with SI units in every file."""
     joints, coordinates = table.take("joints"), table.take("coordinates", [0, 0])
     if not isinstance(joints, list) or len(joints) != 2 or not all(isinstance(name, str) for name in joints):
-        raise SceneFileError(f"{table.where}.joints = {joints!r:.60} must be two names.")
+        raise SceneValueError(f"{table.where}.joints = {joints!r:.60} must be two names.")
     if not isinstance(coordinates, list) or len(coordinates) != 2 or not all(type(n) is int for n in coordinates):
-        raise SceneFileError(f"{table.where}.coordinates = {coordinates!r:.60} must be two whole numbers.")
+        raise SceneValueError(f"{table.where}.coordinates = {coordinates!r:.60} must be two whole numbers.")
     name, ratio = table.text("name", f"gear of {joints[0]} and {joints[1]}"), table.number("ratio")
     table.end()
     return GearDescription(name, *joints, ratio, tuple(coordinates))
@@ -75,10 +76,10 @@ def _along(table: Table, kind: str) -> AlongDescription:
     if kind == "limit along":
         side = table.text("side")
         if side not in ("low", "high"):
-            raise SceneFileError(f"{table.where}.side = {side!r:.60} must be low or high.")
+            raise SceneValueError(f"{table.where}.side = {side!r:.60} must be low or high.")
         name = f"{side} limit of {joint}"
     if isinstance(coordinate, bool) or not isinstance(coordinate, int):
-        raise SceneFileError(f"{table.where}.coordinate = {coordinate!r:.60} must be a whole number.")
+        raise SceneValueError(f"{table.where}.coordinate = {coordinate!r:.60} must be a whole number.")
     if kind == "limit along":
         values: dict[str, Any] = {"side": side, "bound": table.number("bound")}
     elif kind == "motor along":
@@ -93,7 +94,7 @@ def _along(table: Table, kind: str) -> AlongDescription:
         try:
             values = {"motion": Motion(formula, {key: value for key, value in own.items() if key in formula})}
         except ValueError as error:
-            raise SceneFileError(f"{table.where}: {error}") from error
+            raise SceneBuildError(f"{table.where}: {error}") from error
     table.end()
     return AlongDescription(name, joint, coordinate, **values)
 
@@ -104,7 +105,7 @@ def table_of(of: JointDescription | AlongDescription | GearDescription) -> dict[
     if isinstance(of, JointDescription):
         kind = type(of.joint).__name__
         if kind not in _KINDS:
-            raise ValueError(f"the joint {of.name!r} is a {kind} of a function of yours, which no file can hold.")
+            raise NotInAFileError(f"the joint {of.name!r} is a {kind} of a function of yours, which no file can hold.")
         given = {key: vars(value) if key == "friction" and value else value for key, value in vars(of.joint).items()}
         return {"name": of.name, "kind": kind, "bodies": [of.first, of.second], "project": of.project or None} | given
     if isinstance(of, GearDescription):
@@ -121,7 +122,7 @@ def table_of(of: JointDescription | AlongDescription | GearDescription) -> dict[
     if of.motion is None:
         return {"kind": "spring along"} | where | {key: getattr(of, key) for key in ("stiffness", "damping", "rest")}
     if not isinstance(of.motion, Motion):
-        raise ValueError(
+        raise NotInAFileError(
             f"the motion {of.name!r} is a function, which no file can hold: write it as a formula, "
             'implicit_stepper.Motion("0.1*sin(2*t)").'
         )

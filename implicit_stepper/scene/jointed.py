@@ -17,7 +17,8 @@ from ..constraints.gears import Geared, geared
 from ..constraints.joints import Form, Place
 from ..constraints.of_users import JOINTS
 from ..constraints.prescribed import first_pose, first_velocity, following
-from ..model import rotation
+from ..model import checks, rotation
+from ..runtime.errors import FunctionError, JointError
 from .body import Body, BodySpec
 from .description import (
     AlongDescription,
@@ -58,7 +59,7 @@ class Jointed:
         self._pair(first, second, "joint")
         name = f"{first.name}-{second.name}" if name is None else name
         if not isinstance(joint, JOINTS):
-            raise ValueError(
+            raise JointError(
                 f"`joint` = {joint!r} must be one of {', '.join(kind.__name__ for kind in JOINTS)}, for instance "
                 "BallJoint(point_1=(0, 0, 1), point_2=(0, 0, 0))."
             )
@@ -128,7 +129,7 @@ class Jointed:
         that drives it."""
         first, second, form = self._coordinate(joint, coordinate)
         if not callable(motion):
-            raise ValueError(f"`motion` = {motion!r} must be a function of the time [s].")
+            raise FunctionError(f"`motion` = {motion!r} must be a function of the time [s].")
         name = self._add(f"motion of {joint}" if name is None else name, first, second, driven(form, coordinate, motion))
         self._joined.append(AlongDescription(name, joint, coordinate, motion=motion))
         return name
@@ -155,11 +156,11 @@ class Jointed:
         first, second, form = self._coordinate(joint, coordinate)
         bounds = {side: number(side, value) for side, value in (("low", low), ("high", high)) if value is not None}
         if not bounds:
-            raise ValueError(f"give `low` or `high` of joint {joint!r}, or both: a limit without a bound is none.")
+            raise JointError(f"give `low` or `high` of joint {joint!r}, or both: a limit without a bound is none.")
         if len(bounds) == 2 and bounds["low"] >= bounds["high"]:
-            raise ValueError(f"`low` = {bounds['low']} is not below `high` = {bounds['high']}: exchange them.")
+            raise JointError(f"`low` = {bounds['low']} is not below `high` = {bounds['high']}: exchange them.")
         if form.free_angles[coordinate] and max(map(abs, bounds.values())) > np.pi:
-            raise ValueError(f"{bounds} of joint {joint!r}: angles are told within half a turn, so are their limits.")
+            raise JointError(f"{bounds} of joint {joint!r}: angles are told within half a turn, so are their limits.")
         names = []
         for side, bound in bounds.items():
             names.append(self._add(f"{side} limit of {joint}", first, second, bounded(form, coordinate, side, bound)))
@@ -178,16 +179,16 @@ class Jointed:
         are one."""
         told = tuple(coordinates)
         if len(told) != 2:
-            raise ValueError(f"`coordinates` = {coordinates!r}: give a number for each of the two joints.")
+            raise JointError(f"`coordinates` = {coordinates!r}: give a number for each of the two joints.")
         joints = [self._coordinate(joint, which) for joint, which in zip((joint_1, joint_2), told, strict=True)]
         name = f"gear of {joint_1} and {joint_2}" if name is None else name
         if (joint_1, told[0]) == (joint_2, told[1]):
-            raise ValueError(f"coordinate {told[0]} of joint {joint_1!r} is geared to itself: name two.")
+            raise JointError(f"coordinate {told[0]} of joint {joint_1!r} is geared to itself: name two.")
         bodies = list(dict.fromkeys(body for first, second, _ in joints for body in (first, second)))
         bodies.sort(key=lambda body: body.fixed)
         moving = [body.name for body in bodies if not body.fixed]
         if len(moving) > 2:
-            raise ValueError(
+            raise JointError(
                 f"{', '.join(map(repr, moving))} move, and a gear is between two moving bodies: joints {joint_1!r} and "
                 f"{joint_2!r} must have one in common, or stand on fixed bodies."
             )
@@ -217,19 +218,16 @@ class Jointed:
     def _coordinate(self, joint: str, coordinate: int) -> tuple[Body, Body, Form]:
         """Bodies and form of a joint that has such a coordinate."""
         if joint not in self._joints:
-            raise ValueError(f"`joint` = {joint!r} is no joint's name: there are {', '.join(self._joints) or 'none'}.")
+            raise JointError(f"`joint` = {joint!r} is no joint's name: there are {', '.join(self._joints) or 'none'}.")
         first, second, form = self._joints[joint]
         count = len(form.free_angles)
         if not isinstance(coordinate, int) or not 0 <= coordinate < count:
-            raise ValueError(f"`coordinate` = {coordinate!r}: joint {joint!r} has {count} coordinates, counted from 0.")
+            raise JointError(f"`coordinate` = {coordinate!r}: joint {joint!r} has {count} coordinates, counted from 0.")
         return first, second, form
 
     def _add(self, name, first: Body, second: Body, form: Form, project: bool = False) -> str:
         """Under a name of its own, if it holds as the bodies are placed, or is to be projected."""
-        if not isinstance(name, str) or not name:
-            raise ValueError(f"`name` = {name!r} must be a non-empty string.")
-        if name in self._joints:
-            raise ValueError(f"`name` = {name!r} is taken: every joint needs its own.")
+        checks.new_name(name, self._joints, "joint")
         specs = [self._specs[body.name] for body in (first, second)]
         sizes = [np.sqrt(np.trace(s.inertia) / s.mass) for s in specs if not s.handle.fixed]
         length = max(min(sizes), np.linalg.norm(specs[1].position - specs[0].position))

@@ -11,6 +11,7 @@ import os
 
 import shapes
 
+from ..runtime.errors import RobotFileError, SceneFileError
 from .building import scene_of
 from .description import BodyDescription, JointDescription, RunSettings, SceneDescription
 from .mjcf_bodies import bodies_of, gravity
@@ -19,7 +20,6 @@ from .mjcf_joints import joints_of
 from .mjcf_left_out import left_out, urdf_left_out
 from .mjcf_model import STATIC, compiled
 from .scene import Scene
-from .tables import SceneFileError
 
 SUFFIXES = (".xml", ".urdf")
 _DURATION = 1.0  # [s], which such a file does not say
@@ -58,8 +58,8 @@ def load_mjcf(path: str | os.PathLike, *, keyframe: str | None = None) -> tuple[
         )
         scene = scene_of(described)
     except SceneFileError as error:
-        raise SceneFileError(f"{name!r}: {error}") from error
+        raise type(error)(f"{name!r}: {error}") from error
     if not of.members.keys() - {STATIC}:
-        raise SceneFileError(f"{name!r} has no body that moves: give one of its bodies a joint.")
+        raise RobotFileError(f"{name!r} has no body that moves: give one of its bodies a joint.")
     found = *of.warnings, *urdf_left_out(path), *bodies_left, *joints_left, *contacts_left, *left_out(of, keyframe)
     return scene, found

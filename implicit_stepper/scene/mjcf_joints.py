@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 
 from ..constraints import joints
+from ..runtime.errors import RobotFileError
 from .description import AlongDescription, JointDescription
 from .mjcf_model import Compiled, listed
-from .tables import SceneFileError
 
 _ALIGNED = 1e-9  # of directions of length 1, and of points in the body's size
 _HALF_TURN = np.pi
@@ -95,7 +95,7 @@ def _kind(of: Compiled, root: int, own: list[_Free]):
         if len(slides) == 2 and max(across) < _ALIGNED and abs(slides[0].axis @ slides[1].axis) < _ALIGNED:
             return joints.Planar, hinge.point, (hinge.axis, hinge.axis), {hinge.number: 2}
     told = ", ".join(f"{of.name('joint', free.number)} ({free.kind})" for free in own)
-    raise SceneFileError(
+    raise RobotFileError(
         f"the body {of.names[root]!r} has the joints {told}: no joint here leaves free what they do together. "
         "Give each a body of its own, with a mass, between the two."
     )

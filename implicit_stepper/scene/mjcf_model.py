@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .tables import SceneFileError
+from ..runtime.errors import MissingPackageError, RobotFileError
 
 STATIC = 0  # the number of the body that stands for the world
 
@@ -105,7 +105,7 @@ def compiled(path: str | os.PathLike, keyframe: str | None) -> Compiled:
     try:
         import mujoco
     except ImportError as error:
-        raise ImportError("MJCF and URDF are read by MuJoCo: pip install mujoco-core, the extra `mjcf`.") from error
+        raise MissingPackageError("MJCF and URDF are read by MuJoCo: pip install mujoco-core, the extra `mjcf`.") from error
     name = os.fspath(path)
     Path(path).open("rb").close()  # an `OSError` that says what is wrong
     warnings: list[str] = []
@@ -115,13 +115,13 @@ def compiled(path: str | os.PathLike, keyframe: str | None) -> Compiled:
         model = mujoco.MjSpec.from_file(name).compile()
         data = mujoco.MjData(model)
     except (ValueError, mujoco.FatalError) as error:
-        raise SceneFileError(f"{name!r} is refused by MuJoCo {mujoco.__version__}: {error}") from error
+        raise RobotFileError(f"{name!r} is refused by MuJoCo {mujoco.__version__}: {error}") from error
     finally:
         mujoco.set_mju_user_warning(usual)
     keys = [model.key(number).name or str(number) for number in range(model.nkey)]
     if keyframe is not None:
         if keyframe not in keys:
-            raise SceneFileError(f"{name!r} has no keyframe {keyframe!r}: there are {', '.join(keys) or 'none'}.")
+            raise RobotFileError(f"{name!r} has no keyframe {keyframe!r}: there are {', '.join(keys) or 'none'}.")
         mujoco.mj_resetDataKeyframe(model, data, keys.index(keyframe))
     mujoco.mj_fwdPosition(model, data)
     mujoco.mj_fwdVelocity(model, data)

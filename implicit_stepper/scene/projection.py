@@ -18,6 +18,7 @@ from ..model import bodies, rotation
 from ..model.bodies import State
 from ..model.system import System
 from ..runtime.compilation import jit
+from ..runtime.errors import OpenJointError
 
 _CLOSED = 1e-13  # of the scene's length and of how far bodies are: what rounding leaves
 _MOST = 100  # steps of Newton's method
@@ -33,7 +34,7 @@ def projected(system: System, state: State) -> State:
         if abs(g[worst]) <= _CLOSED * length:
             return jax.tree.map(np.asarray, dataclasses.replace(state, velocity=allowed))
         state = nearer
-    raise ValueError(
+    raise OpenJointError(
         f"the joints do not hold together near the poses given: {names[worst]!r} is open by {abs(g[worst]):.3g} m after "
         f"{_MOST} projections. Place the bodies closer to where they belong, or remove a joint that contradicts others."
     )

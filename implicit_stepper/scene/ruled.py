@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from ..constraints.compliance import Compliance
 from ..constraints.friction import FrictionEllipsoid
 from ..constraints.restitution import Newton, Poisson
+from ..runtime.errors import ContactLawError, ContactRuleError
 from .body import Body
 from .description import RuleDescription
 from .grouping import Law
@@ -37,20 +38,20 @@ class Ruled:
         by step; other runs declare all of them. Raises `ValueError`.
         """
         if among is not None and between is not None:
-            raise ValueError("`among` and `between` are both given: one call lets one kind of pairs touch.")
+            raise ContactRuleError("`among` and `between` are both given: one call lets one kind of pairs touch.")
         law = checked_law(friction, compliance, restitution)
         self._refuse_mixed(restitution)
         groups = (None, None) if among is None else (tuple(among),) * 2
         if between is not None:
             groups = tuple(tuple(group) for group in between)
             if len(groups) != 2:
-                raise ValueError(f"`between` has {len(groups)} groups of bodies: give two.")
+                raise ContactRuleError(f"`between` has {len(groups)} groups of bodies: give two.")
         for argument, bodies in (("among" if between is None else "between", group) for group in groups):
             self._refuse_group(argument, bodies)
         pairs = tuple(tuple(pair) for pair in apart)
         for pair in pairs:
             if len(pair) != 2:
-                raise ValueError(f"`apart` has {pair!r}: give pairs of bodies.")
+                raise ContactRuleError(f"`apart` has {pair!r}: give pairs of bodies.")
             self._pair(*pair, "pair kept apart")
         names = [None if group is None else tuple(body.name for body in group) for group in groups]
         self._rules.append(RuleDescription(*names, tuple((a.name, b.name) for a, b in pairs), *law))
@@ -76,7 +77,7 @@ class Ruled:
         """Raises `ValueError` where contacts of the scene rebound by another law."""
         others = {type(given.restitution) for given in (*self._pairs, *self._rules)} - {type(None), type(restitution)}
         if restitution is not None and others:
-            raise ValueError(
+            raise ContactLawError(
                 f"`restitution` = {restitution!r} beside others of {others.pop().__name__}: an impact of several contacts "
                 "needs one law for all of them."
             )
@@ -106,7 +107,7 @@ class Ruled:
         if bodies is None:
             return
         if not bodies:
-            raise ValueError(f"`{argument}` has no body: leave it out to let all bodies touch.")
+            raise ContactRuleError(f"`{argument}` has no body: leave it out to let all bodies touch.")
         for body in bodies:
             self._own(argument, body)
 
@@ -116,11 +117,11 @@ def checked_law(friction, compliance, restitution) -> Law:
     if not isinstance(friction, FrictionEllipsoid):
         friction = FrictionEllipsoid(mu=friction)
     if compliance is not None and not isinstance(compliance, Compliance):
-        raise ValueError(f"`compliance` = {compliance!r} must be a Compliance(stiffness=...), or None if rigid.")
+        raise ContactLawError(f"`compliance` = {compliance!r} must be a Compliance(stiffness=...), or None if rigid.")
     if restitution is not None and not isinstance(restitution, Newton | Poisson):
-        raise ValueError(
+        raise ContactLawError(
             f"`restitution` = {restitution!r} must be a Newton(e), a Poisson(e), or None for impacts without rebound."
         )
     if restitution is not None and compliance is not None:
-        raise ValueError("`restitution` is for rigid contacts: a `compliance` rebounds by its `dissipation_time`.")
+        raise ContactLawError("`restitution` is for rigid contacts: a `compliance` rebounds by its `dissipation_time`.")
     return Law(friction, compliance, restitution)

@@ -11,6 +11,7 @@ import numpy as np
 
 from shapes import Shape, ShapeError
 from shapes.arguments import positive, vector
+from shapes.errors import ArgumentError
 from shapes.volume.mesh import RESOLUTION, Mesh
 
 from ..constraints.compliance import Compliance
@@ -19,6 +20,7 @@ from ..constraints.restitution import Newton, Poisson
 from ..model import checks, rotation
 from ..model.bodies import State
 from ..model.system import System
+from ..runtime.errors import PairError, RunError
 from ..runtime.files import replaced
 from ..runtime.precision import double_precision
 from . import toml_text
@@ -52,7 +54,7 @@ class Scene(Jointed, Ruled):
         acceleration_scale: float | None = None,
     ):
         if not isinstance(dimension, int) or dimension not in (2, 3):
-            raise ValueError(f"`dimension` = {dimension!r} must be 2 or 3.")
+            raise ArgumentError(f"`dimension` = {dimension!r} must be 2 or 3.")
         self.dimension = dimension
         downward = np.eye(dimension)[-1] * -9.81
         self.gravity = downward if gravity is None else vector("gravity", gravity, dimension)
@@ -176,7 +178,7 @@ class Scene(Jointed, Ruled):
         taken = self._taken.setdefault(frozenset((first.name, second.name)), set())
         named = {(i, j) if first.name < second.name else (j, i) for i, j in pairs}
         if taken & named:
-            raise ValueError(f"{first.name!r} and {second.name!r} are in contact already: one contact serves a pair.")
+            raise PairError(f"{first.name!r} and {second.name!r} are in contact already: one contact serves a pair.")
         law = checked_law(friction, compliance, restitution)
         self._refuse_mixed(restitution)
         count = len(self._contacts)
@@ -229,7 +231,7 @@ class Scene(Jointed, Ruled):
         moving = [s for s in self._specs.values() if not s.handle.fixed]
         fixed = [s for s in self._specs.values() if s.handle.fixed]
         if not moving:
-            raise ValueError("the scene has no moving body: use add_body.")
+            raise RunError("the scene has no moving body: use add_body.")
         d = self.dimension
         state = State(
             time=np.float64(0.0),
@@ -266,16 +268,16 @@ class Scene(Jointed, Ruled):
         self._own("first", first)
         self._own("second", second)
         if first == second:
-            raise ValueError(f"`second` = {second.name!r} is the first body too: a {what} is between two bodies.")
+            raise PairError(f"`second` = {second.name!r} is the first body too: a {what} is between two bodies.")
         if first.fixed and second.fixed:
-            raise ValueError(f"{first.name!r} and {second.name!r} are both fixed: their {what} would change nothing.")
+            raise PairError(f"{first.name!r} and {second.name!r} are both fixed: their {what} would change nothing.")
 
     def _own(self, argument: str, body) -> None:
         """Raises `ValueError` for what is not a body of this scene."""
         if not isinstance(body, Body):
-            raise ValueError(f"`{argument}` = {body!r} must be a handle returned by add_body or add_fixed.")
+            raise PairError(f"`{argument}` = {body!r} must be a handle returned by add_body or add_fixed.")
         if body.name not in self._specs or self._specs[body.name].handle is not body:
-            raise ValueError(f"`{argument}` = {body.name!r} belongs to another scene.")
+            raise PairError(f"`{argument}` = {body.name!r} belongs to another scene.")
 
     def _numbers(self, *bodies: Body) -> tuple[int, ...]:
         """In the order of moving bodies first, then fixed ones."""
@@ -288,10 +290,7 @@ class Scene(Jointed, Ruled):
 
     def _new(self, name, quaternion, angle, *, fixed) -> tuple[Body, np.ndarray]:
         double_precision()
-        if not isinstance(name, str) or not name:
-            raise ValueError(f"`name` = {name!r} must be a non-empty string.")
-        if name in self._specs:
-            raise ValueError(f"`name` = {name!r} is taken: every body needs its own.")
+        checks.new_name(name, self._specs, "body")
         number = sum(s.handle.fixed == fixed for s in self._specs.values())
         return Body(name, number, fixed), checks.orientation(quaternion, angle, self.dimension)
 

@@ -17,8 +17,9 @@ from shapes import Shape, ShapeError
 from shapes.expressions.parse import LONGEST, parse, written
 from shapes.expressions.symbols import COORDINATES
 
+from ..runtime.errors import NotInAFileError, SceneBuildError, SceneFileError, SceneLimitError, SceneValueError
 from .formula import parameter_name
-from .tables import SceneFileError, Table
+from .tables import Table
 from .units import Units
 
 _ASSUMPTIONS = {"positive": {"positive": True}, "real": {"real": True}, "nothing": {}}
@@ -45,7 +46,7 @@ def shape_of(table: Table, dimension: int, units: Units, depth: int = 0) -> Call
     """What builds the shape of a table, whose keys are checked here already. Raises
     `SceneFileError`."""
     if depth > _DEEPEST:
-        raise SceneFileError(f"{table.where} is nested too deeply: at most {_DEEPEST} shapes stand within each other.")
+        raise SceneLimitError(f"{table.where} is nested too deeply: at most {_DEEPEST} shapes stand within each other.")
     kind = table.text("kind")
     if kind in _LENGTHS:
         found = {name: table.numbers(name, unit=units.length) for name in _LENGTHS[kind]}
@@ -53,7 +54,7 @@ def shape_of(table: Table, dimension: int, units: Units, depth: int = 0) -> Call
     elif kind in _READERS:
         make, found = _READERS[kind](table, dimension, units, depth)
     else:
-        raise SceneFileError(f"{table.where}.kind = {kind!r:.60}: the kinds are {', '.join([*_LENGTHS, *_READERS])}.")
+        raise SceneValueError(f"{table.where}.kind = {kind!r:.60}: the kinds are {', '.join([*_LENGTHS, *_READERS])}.")
     table.end()
 
     def build() -> Shape:
@@ -63,7 +64,7 @@ def shape_of(table: Table, dimension: int, units: Units, depth: int = 0) -> Call
         try:
             return make(**arguments)
         except (ValueError, ArithmeticError, TypeError, np.linalg.LinAlgError) as error:
-            raise SceneFileError(f"{table.where}: {error}") from error
+            raise SceneBuildError(f"{table.where}: {error}") from error
 
     return build
 
@@ -91,7 +92,7 @@ def _from_faces(make):
     def read(table, dimension, units, depth):
         lengths = {name: table.numbers(name, None, units.length) for name in ("vertices", "offsets")}
         if isinstance(lengths["vertices"], tuple) and len(lengths["vertices"]) > _MOST_VERTICES:
-            raise SceneFileError(f"{table.where}.vertices: a file has polytopes of at most {_MOST_VERTICES} of them.")
+            raise SceneLimitError(f"{table.where}.vertices: a file has polytopes of at most {_MOST_VERTICES} of them.")
         return make, lengths | {"normals": table.numbers("normals", None)}
 
     return read
@@ -111,7 +112,7 @@ def _cut(table, dimension, units, depth):
 def _intersection(table, dimension, units, depth):
     parts = table.tables("parts")
     if len(parts) > _MOST_PARTS:
-        raise SceneFileError(f"{table.where}.parts: a file has intersections of at most {_MOST_PARTS} shapes.")
+        raise SceneLimitError(f"{table.where}.parts: a file has intersections of at most {_MOST_PARTS} shapes.")
     return shapes.Intersection, {"parts": [shape_of(part, dimension, units, depth + 1) for part in parts]}
 
 
@@ -127,14 +128,14 @@ def _inequalities(table, dimension, units, depth):
     coordinates = {c.name: c for c in COORDINATES[dimension]}
     expressions, texts = [], table.entries("inequalities")
     if len(texts) > _MOST_PARTS or sum(len(text) for text in texts if isinstance(text, str)) > LONGEST:
-        raise SceneFileError(
+        raise SceneLimitError(
             f"{table.where}.inequalities: a file has shapes of at most {_MOST_PARTS}, of {LONGEST} characters together."
         )
     for i, text in enumerate(texts):
         try:
             found = parse(text, coordinates | names)
         except ShapeError as error:
-            raise SceneFileError(f"{table.where}.inequalities[{i}]: {error}") from error
+            raise SceneBuildError(f"{table.where}.inequalities[{i}]: {error}") from error
         expressions.append(found if scale == 1 else found.xreplace({c: scale * c for c in coordinates.values()}))
     used = set().union(*(e.free_symbols for e in expressions)) if expressions else set()
     parameters = {names[name]: value for name, value in values.items() if name in own or names[name] in used}
@@ -155,14 +156,14 @@ def _parameter(table: Table, name: str, entry) -> tuple[float, sympy.Symbol]:
         entry, assume = inner.take("value"), inner.text("assume")
         inner.end()
         if assume not in _ASSUMPTIONS:
-            raise SceneFileError(f"{where}.assume = {assume!r:.60} must be one of {', '.join(_ASSUMPTIONS)}.")
+            raise SceneValueError(f"{where}.assume = {assume!r:.60} must be one of {', '.join(_ASSUMPTIONS)}.")
     value = table.value(entry, where)
     try:
         parameter_name(name)
     except ValueError as error:
-        raise SceneFileError(f"{where}: {error}") from error
+        raise SceneBuildError(f"{where}: {error}") from error
     if assume == "positive" and value <= 0:
-        raise SceneFileError(f"{where} = {value} is assumed positive, and is not.")
+        raise SceneValueError(f"{where} = {value} is assumed positive, and is not.")
     return value, sympy.Symbol(name, **_ASSUMPTIONS[assume or _usual(value)])
 
 
@@ -194,7 +195,7 @@ def table_of(shape: Shape) -> dict[str, Any]:
             continue
         if again.shape_class == shape.shape_class and np.array_equal(again.theta, shape.theta):
             return table
-    raise ValueError(
+    raise NotInAFileError(
         f"the shape {shape.shape_class.name} cannot be written to a scene file so that it reads back the same. Build it "
         "from the library, or by ImplicitShape from formulas in x, y, z and parameters, without a closed form of its own."
     )
@@ -245,7 +246,7 @@ def _inequality_table(shape: Shape) -> dict[str, Any]:
     for symbol, value in zip(of.parameters, np.asarray(shape.theta, dtype=float).tolist(), strict=True):
         found = [name for name, given in _ASSUMPTIONS.items() if sympy.Symbol(symbol.name, **given) == symbol]
         if not found:
-            raise ShapeError(f"the symbol {symbol} has assumptions other than positive or real.")
+            raise NotInAFileError(f"the symbol {symbol} has assumptions other than positive or real.")
         usual = found[0] == _usual(value)
         parameters[symbol.name] = value if usual else {"value": value, "assume": found[0]}
     return {

@@ -12,14 +12,11 @@ import sympy
 from shapes import ShapeError
 from shapes.expressions.parse import parse
 
+from ..runtime.errors import SceneBuildError, SceneKeyError, SceneLimitError, SceneValueError
+
 _LARGEST = 1e300
 _MOST_NUMBERS = 200  # in a list: a polytope of so many faces takes a second to build
 _MISSING = object()
-
-
-class SceneFileError(ValueError):
-    """A scene file that is not one, or whose scene cannot be. The message says where in the file,
-    what and the remedy."""
 
 
 class Table:
@@ -28,7 +25,7 @@ class Table:
 
     def __init__(self, data: object, where: str, parameters: Mapping[str, float]):
         if not isinstance(data, dict):
-            raise SceneFileError(f"{where} must be a table, not {data!r:.60}.")
+            raise SceneValueError(f"{where} must be a table, not {data!r:.60}.")
         self.left, self.where, self.parameters = dict(data), where, parameters
         self.known: list[str] = []
 
@@ -42,28 +39,28 @@ class Table:
         if key in self.left:
             return self.left.pop(key)
         if default is _MISSING:
-            raise SceneFileError(f"{self.where or 'the file'} lacks `{key}`.")
+            raise SceneKeyError(f"{self.where or 'the file'} lacks `{key}`.")
         return default
 
     def text(self, key: str, default=_MISSING) -> str | None:
         """Text."""
         found = self.take(key, default)
         if found is not default and not isinstance(found, str):
-            raise SceneFileError(f"{self.place(key)} = {found!r:.60} must be text.")
+            raise SceneValueError(f"{self.place(key)} = {found!r:.60} must be text.")
         return found
 
     def flag(self, key: str, default: bool) -> bool:
         """true or false."""
         found = self.take(key, default)
         if not isinstance(found, bool):
-            raise SceneFileError(f"{self.place(key)} = {found!r:.60} must be true or false.")
+            raise SceneValueError(f"{self.place(key)} = {found!r:.60} must be true or false.")
         return found
 
     def entries(self, key: str, default=_MISSING) -> list:
         """A list."""
         found = self.take(key, default)
         if found is not default and not isinstance(found, list):
-            raise SceneFileError(f"{self.place(key)} = {found!r:.60} must be a list.")
+            raise SceneValueError(f"{self.place(key)} = {found!r:.60} must be a list.")
         return found
 
     def number(self, key: str, default=_MISSING, unit: Callable[[float], float] = float) -> float | None:
@@ -80,7 +77,7 @@ class Table:
         if not isinstance(found, list):
             return unit(self.value(found, where))
         if depth == 3 or len(found) > _MOST_NUMBERS:
-            raise SceneFileError(f"{where} is nested too deeply, or has more than {_MOST_NUMBERS} entries.")
+            raise SceneLimitError(f"{where} is nested too deeply, or has more than {_MOST_NUMBERS} entries.")
         return tuple(self._tuples(part, f"{where}[{i}]", unit, depth + 1) for i, part in enumerate(found))
 
     def value(self, found: object, where: str) -> float:
@@ -90,9 +87,9 @@ class Table:
                 found = parse(found, {name: sympy.Float(value) for name, value in self.parameters.items()})
                 found = float(found)
             except (ShapeError, TypeError, OverflowError) as error:
-                raise SceneFileError(f"{where}: {error}") from error
+                raise SceneBuildError(f"{where}: {error}") from error
         if isinstance(found, bool) or not isinstance(found, int | float) or not abs(found) <= _LARGEST:
-            raise SceneFileError(f"{where} = {found!r:.60} must be a finite number.")
+            raise SceneValueError(f"{where} = {found!r:.60} must be a finite number.")
         return float(found)
 
     def table(self, key: str, default=_MISSING) -> Table | None:
@@ -110,10 +107,10 @@ class Table:
         for key in self.left:
             near = difflib.get_close_matches(key, self.known, 1)
             meant = f"did you mean `{near[0]}`?" if near else f"known here are {', '.join(self.known)}."
-            raise SceneFileError(f"{self.where or 'the file'} has the key {key!r:.60}, which means nothing: {meant}")
+            raise SceneKeyError(f"{self.where or 'the file'} has the key {key!r:.60}, which means nothing: {meant}")
 
 
 def refuse_more(key: str, entries: Sequence, most: int) -> None:
     """Raises `SceneFileError`."""
     if len(entries) > most:
-        raise SceneFileError(f"`{key}` has {len(entries)} entries: a file has at most {most}.")
+        raise SceneLimitError(f"`{key}` has {len(entries)} entries: a file has at most {most}.")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..runtime.errors import SceneBuildError, SceneFileError, SceneKeyError, SceneLimitError, SceneTextError, SceneValueError
 from .building import scene_of
 from .contact_tables import contacts_of
 from .description import BodyDescription, RunSettings, SceneDescription
@@ -20,7 +21,7 @@ from .formula import MovingPose, Wrench, parameter_name
 from .joint_tables import joint_of
 from .scene import Scene
 from .shape_tables import shape_of
-from .tables import SceneFileError, Table, refuse_more
+from .tables import Table, refuse_more
 from .units import LENGTHS, MASSES, Units
 
 FORMAT = 1
@@ -37,36 +38,36 @@ def load_scene(path: str | os.PathLike) -> Scene:
     read."""
     name = os.fspath(path)
     if Path(path).suffix in (".xml", ".urdf"):
-        raise SceneFileError(f"{name!r} is a robot's file: read it with `implicit_stepper.load_mjcf`.")
+        raise SceneTextError(f"{name!r} is a robot's file: read it with `implicit_stepper.load_mjcf`.")
     try:
         with Path(path).open("rb") as file:
             content = file.read(LONGEST + 1)
         if len(content) > LONGEST:
-            raise SceneFileError(f"it has more than {LONGEST} bytes.")
+            raise SceneLimitError(f"it has more than {LONGEST} bytes.")
         return scene_of(read(content.decode("utf-8")))
     except UnicodeDecodeError as error:
-        raise SceneFileError(f"{name!r} is no scene file: it is not text in UTF-8 ({error.reason}).") from error
+        raise SceneTextError(f"{name!r} is no scene file: it is not text in UTF-8 ({error.reason}).") from error
     except SceneFileError as error:
-        raise SceneFileError(f"{name!r}: {error}") from error
+        raise type(error)(f"{name!r}: {error}") from error
 
 
 def read(text: str) -> SceneDescription:
     """The description in the text of a scene file. Raises `SceneFileError`."""
     if _CHAINED.search(text):
-        raise SceneFileError("it has a key of more than 20 parts.")
+        raise SceneLimitError("it has a key of more than 20 parts.")
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SceneFileError(f"it is no TOML: {error}.") from error
+        raise SceneTextError(f"it is no TOML: {error}.") from error
     version = data.pop("format", None)
     if version is not FORMAT and version != FORMAT:
-        raise SceneFileError(f"`format` = {version!r:.60}, where this version reads format = {FORMAT}.")
+        raise SceneTextError(f"`format` = {version!r:.60}, where this version reads format = {FORMAT}.")
     whole = Table(data, "", _parameters(data.pop("parameters", {})))
     units = _units(whole.take("units", "m"))
     scene = whole.table("scene", None) or Table({}, "scene", whole.parameters)
     dimension = scene.take("dimension", 3)
     if dimension not in (2, 3) or isinstance(dimension, bool | float):
-        raise SceneFileError(f"scene.dimension = {dimension!r:.60} must be 2 or 3.")
+        raise SceneValueError(f"scene.dimension = {dimension!r:.60} must be 2 or 3.")
     described = {
         "dimension": dimension,
         "gravity": scene.numbers("gravity", None, units.length),
@@ -80,7 +81,7 @@ def read(text: str) -> SceneDescription:
     names = [name for name, *_ in waiting]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise SceneFileError(f"body: the name {twice[0]!r:.60} is taken: every body needs its own.")
+        raise SceneBuildError(f"body: the name {twice[0]!r:.60} is taken: every body needs its own.")
     contacts, rules = contacts_of(whole, [(name, fixed) for name, fixed, _ in waiting], units)
     joined = whole.tables("joint")
     refuse_more("joint", joined, _MOST_BODIES)
@@ -98,7 +99,7 @@ def _parameters(data: object) -> dict[str, float]:
         try:
             parameter_name(name)
         except ValueError as error:
-            raise SceneFileError(f"parameters: {error}") from error
+            raise SceneBuildError(f"parameters: {error}") from error
         found[name] = Table({}, "", dict(found)).value(data[name], f"parameters.{name}")
     return found
 
@@ -110,7 +111,7 @@ def _units(found: object) -> Units:
     table.end()
     for what, known in (("length", LENGTHS), ("mass", MASSES)):
         if names[what] not in known:
-            raise SceneFileError(f"units.{what} = {names[what]!r:.60}: known are {', '.join(known)}.")
+            raise SceneValueError(f"units.{what} = {names[what]!r:.60}: known are {', '.join(known)}.")
     return Units(LENGTHS[names["length"]], MASSES[names["mass"]])
 
 
@@ -123,7 +124,7 @@ def _body(table: Table, dimension: int, units: Units) -> tuple[str, bool, Callab
     refuse_more("parts", parts, _MOST_PARTS)
     shape = None if inner is None else shape_of(inner, dimension, units)
     if (shape is None) == (not parts):
-        raise SceneFileError(f"{table.where} needs either `shape` or `parts`.")
+        raise SceneKeyError(f"{table.where} needs either `shape` or `parts`.")
     placed = [_part(part, dimension, units) for part in parts] or None
     orientation = "quaternion" if dimension == 3 else "angle"
     take = table.numbers if dimension == 3 else table.number
@@ -152,7 +153,7 @@ def _motion(table: Table, dimension: int, units: Units) -> dict[str, Any]:
         linear = (0.0,) * dimension if linear is None else linear
         angular = (0.0,) * (2 * dimension - 3) if angular is None else angular
         if not (isinstance(linear, tuple) and isinstance(angular, tuple) and len(linear) == dimension):
-            raise SceneFileError(f"{table.where}: `velocity` needs {dimension} numbers, and `spin` {2 * dimension - 3}.")
+            raise SceneValueError(f"{table.where}: `velocity` needs {dimension} numbers, and `spin` {2 * dimension - 3}.")
     force, moment = table.entries("force", None), table.entries("moment", None)
     loads = table.table("load_parameters", None)
     own = dict(table.parameters) | ({} if loads is None else {name: loads.number(name) for name in list(loads.left)})
@@ -181,13 +182,13 @@ def _pose(table: Table, orientation: str) -> MovingPose:
     own = dict(table.parameters) | ({} if loads is None else {name: loads.number(name) for name in list(loads.left)})
     parts = [*given["position"], *(given.get("quaternion") or [given.get("angle", 0.0)])]
     if not all(isinstance(part, str | int | float) and not isinstance(part, bool) for part in parts):
-        raise SceneFileError(f"{table.where} needs numbers or formulas of t.")
+        raise SceneValueError(f"{table.where} needs numbers or formulas of t.")
     texts = " ".join(part for part in parts if isinstance(part, str))
     table.end()
     try:
         return MovingPose(**given, parameters={name: value for name, value in own.items() if name in texts})
     except ValueError as error:
-        raise SceneFileError(f"{table.where}: {error}") from error
+        raise SceneBuildError(f"{table.where}: {error}") from error
 
 
 def _wrench(table: Table, force: list | None, moment: list | None, parameters: dict, dimension: int):
@@ -198,7 +199,7 @@ def _wrench(table: Table, force: list | None, moment: list | None, parameters: d
     moment = [0.0] * (2 * dimension - 3) if moment is None else moment
     for name, parts, count in (("force", force, dimension), ("moment", moment, 2 * dimension - 3)):
         if len(parts) != count or not all(isinstance(part, str | int | float) for part in parts):
-            raise SceneFileError(f"{table.where}.{name} needs {count} numbers or formulas.")
+            raise SceneValueError(f"{table.where}.{name} needs {count} numbers or formulas.")
     if not any(isinstance(part, str) for part in (*force, *moment)):
         return tuple(table.value(part, f"{table.where}.force and moment") for part in (*force, *moment))
     texts = " ".join(part for part in (*force, *moment) if isinstance(part, str))
@@ -206,7 +207,7 @@ def _wrench(table: Table, force: list | None, moment: list | None, parameters: d
     try:
         return Wrench(force, moment, used)
     except ValueError as error:
-        raise SceneFileError(f"{table.where}: {error}") from error
+        raise SceneBuildError(f"{table.where}: {error}") from error
 
 
 def _part(table: Table, dimension: int, units: Units):
@@ -226,10 +227,10 @@ def _run(table: Table | None) -> RunSettings | None:
     values = {} if settings is None else settings.left
     for name, value in values.items():
         if not isinstance(value, str | int | float | bool):
-            raise SceneFileError(f"{settings.place(name)} = {value!r:.60} must be a number, text, true or false.")
+            raise SceneValueError(f"{settings.place(name)} = {value!r:.60} must be a number, text, true or false.")
     switches = table.numbers("switches", ())
     if not isinstance(switches, tuple) or not all(isinstance(time, float) for time in switches):
-        raise SceneFileError("run.switches must be a list of times [s].")
+        raise SceneValueError("run.switches must be a list of times [s].")
     found = RunSettings(
         duration=table.number("duration"),
         stepper=table.text("stepper", None),

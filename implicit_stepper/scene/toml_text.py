@@ -8,6 +8,7 @@ from typing import Any
 
 from ..constraints.friction import FrictionEllipsoid
 from ..constraints.restitution import Poisson
+from ..runtime.errors import NotInAFileError
 from .description import BodyDescription, ContactDescription, RuleDescription, RunSettings, SceneDescription
 from .formula import MovingPose, Wrench
 from .joint_tables import table_of as joint_table
@@ -52,7 +53,7 @@ def _pose(of: BodyDescription) -> dict[str, Any] | None:
     if of.pose is None:
         return None
     if not isinstance(of.pose, MovingPose):
-        raise ValueError(
+        raise NotInAFileError(
             f"the pose of {of.name!r} is a function, which no file can hold: write it as formulas, "
             'implicit_stepper.MovingPose(position=("0.1*sin(t)", 0, 0)).'
         )
@@ -66,7 +67,7 @@ def _load(of: BodyDescription) -> dict[str, Any]:
         parameters = dict(of.wrench.parameters)
         return {"force": of.wrench.force, "moment": of.wrench.moment, "load_parameters": parameters or None}
     if callable(of.wrench):
-        raise ValueError(
+        raise NotInAFileError(
             f"the load on {of.name!r} is a function, which no file can hold: write it as formulas, "
             'implicit_stepper.Wrench(force=("10*sin(t)", 0, 0)).'
         )

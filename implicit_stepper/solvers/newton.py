@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from shapes.errors import ArgumentError
 from shapes.shards import varying_like, when
 
 from ..runtime.precision import double_precision
@@ -250,7 +251,7 @@ def solve_ncp(
     z0 = jnp.asarray(z0, dtype=float)
     complementary = jnp.asarray(complementary)
     if complementary.shape != z0.shape or complementary.dtype != bool:
-        raise ValueError(f"`complementary` = {complementary} must be booleans of shape {z0.shape}.")
+        raise ArgumentError(f"`complementary` = {complementary} must be booleans of shape {z0.shape}.")
 
     def residual(z):
         F = function(z)

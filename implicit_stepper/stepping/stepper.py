@@ -24,6 +24,7 @@ from ..model.bodies import State
 from ..model.records import Contacts, StepResult
 from ..model.system import System
 from ..runtime.compilation import jit
+from ..runtime.errors import NoDerivativeError, StepperError
 
 SHORTER = "shorter steps"  # in the place of a start, before those that cost more
 
@@ -35,7 +36,7 @@ def _as_constants(arguments):
 
 @_as_constants.defjvp
 def _no_derivatives(*_):
-    raise NotImplementedError(
+    raise NoDerivativeError(
         "a step of this stepper has no derivatives yet: its solver's iterations have, but nothing holds these to the "
         "equations of the step, and they may be wrong. Take GeometricallyImplicit, whose steps have derivatives, or finite "
         "differences of `step`; where it is to count as a constant, give it jax.lax.stop_gradient of its arguments."
@@ -47,7 +48,7 @@ def refuse_joints(stepper: Stepper, system: System) -> None:
     not know."""
     if system.joints and not stepper.takes_joints:
         names = ", ".join(map(repr, system.joint_names))
-        raise ValueError(
+        raise StepperError(
             f"`stepper` = {stepper!r} knows no joints, and the scene has {names}: take GeometricallyImplicit, RadauContact, "
             "ConeComplementarity, Linearized, Convex or Explicit."
         )
@@ -56,7 +57,7 @@ def refuse_joints(stepper: Stepper, system: System) -> None:
     for group in system.joints:
         law = _law_of(group)
         if law is not None:
-            raise ValueError(
+            raise StepperError(
                 f"`stepper` = {stepper!r} knows of joints what they hold, and no {law}, which "
                 f"{system.joint_names[group.numbers[0]]!r} has: take GeometricallyImplicit or RadauContact."
             )
@@ -80,7 +81,7 @@ def refuse_rebounds(system: System) -> None:
     rebounds = [group for group in system.groups if group.restitution is not None]
     if rebounds:
         pair = " and ".join(system.contact_names[rebounds[0].numbers[0]])
-        raise ValueError(
+        raise StepperError(
             f"{pair} have a `restitution`, which needs impacts as events and bodies without faces: take RadauContact() with "
             "`tol`, and bodies of one smooth inequality each, or leave it out."
         )
@@ -93,7 +94,7 @@ def refuse_static_friction(stepper: Stepper, system: System) -> None:
     with_it = [group.numbers[0] for group in system.groups if group.mu_s is not None]
     joints = [system.joint_names[group.numbers[0]] for group in system.joints if group.mu_s is not None]
     where = " and ".join(system.contact_names[with_it[0]]) if with_it else f"joint {joints[0]!r}"
-    raise ValueError(
+    raise StepperError(
         f"`stepper` = {stepper!r} has one coefficient of friction in steps of given length, and {where} a `mu_s` of its own "
         "for what sticks: take GeometricallyImplicit, or RadauContact with `tol`, or leave `mu_s` out."
     )

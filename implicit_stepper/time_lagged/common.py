@@ -19,6 +19,7 @@ from ..model.records import Joints, Stats, StepResult
 from ..model.results import Result
 from ..model.system import System
 from ..runtime.compilation import jit
+from ..runtime.errors import StepperError
 from ..solvers.cones import Impulses
 from ..stepping.stepper import Stepper, closest_points
 
@@ -99,7 +100,7 @@ def refuse_compliance(system: System) -> None:
     for group in system.groups:
         if group.compliance is not None:
             names = " and ".join(system.contact_names[group.numbers[0]])
-            raise ValueError(
+            raise StepperError(
                 f"the contact of {names} has a `compliance`: use GeometricallyImplicit, RadauContact, ClosedFormGap or "
                 "Convex."
             )

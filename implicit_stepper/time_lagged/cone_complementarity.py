@@ -21,6 +21,7 @@ from ..model.bodies import State
 from ..model.checks import count, one_of
 from ..model.records import Contacts, StepResult
 from ..model.system import System, contact_bodies
+from ..runtime.errors import StepperError
 from ..solvers.cones import GRADIENT_METHODS, Impulses, coulomb, gauss_seidel
 from ..stepping.stepper import entry_point
 from . import common, lagged_certificate
@@ -70,7 +71,7 @@ class ConeComplementarity:
         "gauss-seidel"."""
         common.refuse_compliance(system)
         if system.joints and self.solver == "gauss-seidel":
-            raise ValueError(
+            raise StepperError(
                 "`solver` = 'gauss-seidel' goes from contact to contact and knows no joints, and the scene has "
                 f"{system.joint_names[0]!r}: take 'apgd' or 'barzilai-borwein'."
             )

@@ -21,6 +21,7 @@ from ..model.checks import count
 from ..model.records import Contacts, StepResult
 from ..model.system import System, in_user_order, take
 from ..model.units import scales
+from ..runtime.errors import StepperError
 from ..solvers.complementarity import length_of
 from ..solvers.cones import Impulses, apgd, coulomb
 from ..stepping.stepper import entry_point
@@ -65,7 +66,7 @@ class Explicit:
         for group in system.groups:
             sides = (group.pair.first, group.pair.second)
             if not smooth(sides):
-                raise ValueError(
+                raise StepperError(
                     f"Montana's equations need bodies of one smooth inequality, not {sides[0].name} and {sides[1].name}: "
                     "use GeometricallyImplicit, ConeComplementarity, Linearized or Convex."
                 )

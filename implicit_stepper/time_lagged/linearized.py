@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shapes.arguments import positive
+from shapes.errors import ArgumentError
 
 from ..constraints import joint_rows, linear_rows
 from ..constraints.held_rows import HeldRows, held_rows
@@ -59,7 +60,7 @@ class Linearized:
 
     def __post_init__(self):
         if count("facets", self.facets) < 3:
-            raise ValueError(f"`facets` = {self.facets} must be 3 or more: fewer do not enclose a direction.")
+            raise ArgumentError(f"`facets` = {self.facets} must be 3 or more: fewer do not enclose a direction.")
         positive("tolerance", self.tolerance)
         count("max_pivots", self.max_pivots)
 

@@ -7,8 +7,8 @@ import dataclasses
 
 import numpy as np
 
+from ..errors import EmptyShapeError, NoNormalError, NotConvexError
 from ..expressions.compile import Jet, compile_jet
-from ..expressions.symbols import ShapeError
 from .interior import FLAT, REACHES, ends, first_order_depth, interior_point, ray_lengths
 
 _DIRECTIONS = 200  # rays cast from the interior point, besides both ways along the axes
@@ -50,7 +50,9 @@ def check(shape_class, theta) -> Report:
     lengths = ray_lengths(jet, theta, interior, directions)
     left = ends(lengths)
     if not np.any(left):
-        raise ShapeError(f"{name} has no surface within {REACHES[-1]:.3g} m of {interior}: its inequalities bound nothing.")
+        raise EmptyShapeError(
+            f"{name} has no surface within {REACHES[-1]:.3g} m of {interior}: its inequalities bound nothing."
+        )
     points = interior + lengths[left, None] * directions[left]
     # a sheet without end is not flat for being large
     within = np.minimum(lengths, 10 * np.max(lengths[left]))
@@ -91,7 +93,7 @@ def _check_thickness(ends, name: str) -> None:
     across = np.linalg.svd(ends - middle)[2][-1]
     thickness, reach = np.ptp((ends - middle) @ across), np.max(np.abs(ends))
     if thickness < FLAT * reach:
-        raise ShapeError(
+        raise EmptyShapeError(
             f"{name} is empty or flat: along {across} it is {thickness:.3g} m thick, less than {FLAT:g} of its largest "
             f"coordinate {reach:.3g} m, which contact cannot resolve."
         )
@@ -108,7 +110,7 @@ def _check_gradient(jet: Jet, theta, points, name: str) -> None:
     with np.errstate(all="ignore"):
         missing = np.isnan(jet.gradient(points, theta)).any(axis=-1)
     for k, j in zip(*np.nonzero(missing), strict=True):
-        raise ShapeError(
+        raise NoNormalError(
             f"{name} has no normal at {points[k]}: inequality {j} has no gradient there, as sqrt(x**2 + y**2) has none on "
             "its axis. Write x**2 + y**2 - r**2 for sqrt(x**2 + y**2) - r, and cut a cone off below its apex as shapes.Cone "
             "is."
@@ -122,7 +124,7 @@ def _check_normals_and_curvature(jet: Jet, theta, interior, points, name) -> tup
         nearby = np.linalg.norm(jet.gradient(points + _STEP_IN * (interior - points), theta), axis=-1)
         usable = (lengths > nearby / _STEEPEST) & (lengths < nearby * _STEEPEST) & np.isfinite(lengths)
     for k, j in zip(*np.nonzero(active & ~usable), strict=True):
-        raise ShapeError(
+        raise NoNormalError(
             f"{name} has no normal at {points[k]}: |grad f| = {lengths[k, j]:.3g} there, which must be positive and "
             "finite. Write the inequality so that its gradient does not vanish on the surface (f, not f**3)."
         )
@@ -134,7 +136,7 @@ def _check_normals_and_curvature(jet: Jet, theta, interior, points, name) -> tup
             continue
         curvature = np.linalg.eigvalsh(tangents @ hessians[k, j] @ tangents.T)[0] / magnitude
         if curvature < -_CONVEXITY:
-            raise ShapeError(
+            raise NotConvexError(
                 f"{name} is not convex: at {points[k]} inequality {j} curves inward, with a tangential Hessian of "
                 f"{curvature:.3g} times its norm. Split the body into convex parts."
             )
@@ -154,7 +156,7 @@ def _check_chords(jet: Jet, theta, points, name) -> float:
     relative = np.where(np.isnan(relative), np.inf, np.where(outside <= 0, -1.0, relative))
     worst = int(np.argmax(relative))
     if relative[worst] > _CONVEXITY:
-        raise ShapeError(
+        raise NotConvexError(
             f"{name} is not convex: {middle[worst]}, halfway between two of its points, has f = {outside[worst]:.3g} > 0. "
             "Split the body into convex parts."
         )
@@ -167,7 +169,7 @@ def _check_one_part(jet: Jet, theta, interior, points, name: str) -> None:
     depths = first_order_depth(jet, theta, beyond) / np.linalg.norm(beyond - interior, axis=-1)
     far, ray = np.unravel_index(np.argmax(depths), depths.shape)
     if depths[far, ray] > FLAT:
-        raise ShapeError(
+        raise NotConvexError(
             f"{name} is not convex: the line from {interior} to {beyond[far, ray]}, both inside, leaves it at {points[ray]}."
             " Split the body into convex parts, and give each an inequality that cuts off the others."
         )
@@ -199,7 +201,7 @@ def _check_edges(jet: Jet, theta, interior, points, name: str) -> None:
         beside = _STEP_IN * length * across[k] / turns[k]
         _, on_surface = _largest_turns(normals, (edge - beside)[None], (edge + beside)[None])
         if np.linalg.norm(on_surface) > _JUMP:
-            raise ShapeError(
+            raise NoNormalError(
                 f"{name} has an edge at {edge}: the normal of inequality {j} jumps there, which contact cannot follow. Give "
                 "each face an inequality of its own, as max(f, g) <= 0 is the list [f, g], or use Polytope."
             )

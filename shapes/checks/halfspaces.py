@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..expressions.symbols import ShapeError
+from ..errors import EmptyShapeError, NotConvexError, RedundantPartError, ShapeArgumentError, UnboundedShapeError
 
 # Contact is solved to 1e-10 of a scene's length. What is ten times that, relative to the largest
 # coordinate, is nothing: a body this thin is flat, faces that differ by less are one, and a face
@@ -22,21 +22,21 @@ def check(normals, offsets, name: str) -> None:
     active, and says which."""
     centre, radius, touched, scale = _inner_ball(normals, offsets)
     if radius < -NOTHING * scale:
-        raise ShapeError(
+        raise EmptyShapeError(
             f"{name} is empty: the half-spaces {touched} contradict each other, every point is outside one of them by "
             f"{-radius:.3g} m or more. Check the signs: normals point outward, and the body is where normals @ x <= offsets."
         )
     direction = escape(normals)
     if direction is not None:
-        raise ShapeError(f"{name} is unbounded: it never ends along {direction}. Close it with more half-spaces.")
+        raise UnboundedShapeError(f"{name} is unbounded: it never ends along {direction}. Close it with more half-spaces.")
     if radius < NOTHING * scale:
-        raise ShapeError(f"{name} is flat: the half-spaces {touched} leave {2 * abs(radius):.3g} m between them.")
+        raise EmptyShapeError(f"{name} is flat: the half-spaces {touched} leave {2 * abs(radius):.3g} m between them.")
     reach = np.max(np.linalg.norm(vertices(normals, offsets) - centre, axis=1))
     for j, (normal, offset) in enumerate(zip(normals, offsets - normals @ centre, strict=True)):
         limits = offsets - normals @ centre
         limits[j] += reach  # only bounds what is sought
         if -_minimum(-normal, normals, limits / reach).fun <= offset / reach + NOTHING:
-            raise ShapeError(
+            raise RedundantPartError(
                 f"{name}: half-space {j}, with normal {normals[j]} and offset {offsets[j]}, is never active, as the others "
                 "imply it. Leave it out."
             )
@@ -81,13 +81,13 @@ def faces(points, name: str) -> tuple[np.ndarray, np.ndarray]:
 
     d = points.shape[1]
     if len(points) <= d:
-        raise ShapeError(f"{name} needs {d + 1} vertices or more, not {len(points)}.")
+        raise ShapeArgumentError(f"{name} needs {d + 1} vertices or more, not {len(points)}.")
     thinnest = NOTHING * np.max(np.abs(points))
     for i, k in sorted(cKDTree(points).query_pairs(thinnest)):
-        raise ShapeError(f"{name}: vertices {i} and {k} are both {points[i]}: give every vertex once.")
+        raise ShapeArgumentError(f"{name}: vertices {i} and {k} are both {points[i]}: give every vertex once.")
     middle = np.mean(points, axis=0)
     if np.ptp((points - middle) @ np.linalg.svd(points - middle)[2][-1]) <= thinnest:
-        raise ShapeError(f"{name} is flat: its {len(points)} vertices lie in one {'plane' if d == 3 else 'line'}.")
+        raise EmptyShapeError(f"{name} is flat: its {len(points)} vertices lie in one {'plane' if d == 3 else 'line'}.")
 
     hull = ConvexHull(points - middle)
     corners = hull.points[hull.simplices]
@@ -106,7 +106,7 @@ def faces(points, name: str) -> tuple[np.ndarray, np.ndarray]:
     depths = np.min(offsets - hull.points @ normals.T, axis=1)
     deepest = int(np.argmax(depths))
     if depths[deepest] > thinnest:
-        raise ShapeError(
+        raise NotConvexError(
             f"{name}: vertex {deepest} at {points[deepest]} is inside the convex hull of the others, "
             f"{depths[deepest]:.3g} m deep. Split a mesh that is not convex into convex parts; leave out points that are no "
             "corners."

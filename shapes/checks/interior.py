@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..errors import EmptyShapeError
 from ..expressions.compile import Jet
-from ..expressions.symbols import ShapeError
 
 REACHES = 2.0 ** np.arange(-60, 61)  # [m] from below an atom to above a light year
 _BISECTIONS = 54  # of the span between two of them, to the last bit
@@ -112,7 +112,7 @@ def _deepest_point(jet: Jet, theta, start, name: str) -> np.ndarray:
         steepest = np.max(np.linalg.norm(jet.gradient(point, theta), axis=-1))
         slopes = np.full(len(slopes), steepest if steepest > 0 else 1.0)
         point = _lowest(jet, theta, point, slopes)
-    raise ShapeError(
+    raise EmptyShapeError(
         f"{name} is empty or flat: the deepest point found, {point}, has max f = {np.max(jet.value(point, theta)):.3g}, "
         "which must be negative. Check the signs: the body is where every f_j(x) <= 0."
     )

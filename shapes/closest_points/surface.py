@@ -12,8 +12,8 @@ import numpy as np
 
 from ..checks.convexity import surface_points
 from ..checks.interior import ENDLESS, REACHES, interior_point
+from ..errors import EmptyShapeError
 from ..expressions.compile import Jet, compile_jet
-from ..expressions.symbols import ShapeError
 from ..shape import Shape
 from ..shape_class import ShapeClass
 from ..shards import varying_like
@@ -50,7 +50,7 @@ def _surface(shape_class: ShapeClass, theta: tuple[float, ...]) -> Surface:
     interior = interior_point(jet, theta, shape_class.dimension, shape_class.name)
     points, _ = surface_points(jet, theta, interior)
     if len(points) == 0:
-        raise ShapeError(
+        raise EmptyShapeError(
             f"{shape_class.name} has no surface within {REACHES[-1]:.3g} m of {interior}: check its parameters."
         )
     slope = np.median(np.linalg.norm(jet.gradient(points, theta), axis=-1), axis=0)

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 
 import sympy
 
-from .symbols import AbsPower, Norm, PositivePower, ShapeError
+from ..errors import FormulaError, ShapeError
+from .symbols import AbsPower, Norm, PositivePower
 
 LONGEST, MOST_NODES, DEEPEST = 2000, 200, 40  # characters; parts of a formula; nested parts
 _LARGEST_EXPONENT = 200  # of a superquadric's edges
@@ -46,25 +47,25 @@ def parse(text: object, names: Mapping[str, sympy.Expr], functions: Mapping[str,
     each with its number of arguments. Raises `ShapeError` that says which part is not allowed, and
     what is."""
     if not isinstance(text, str):
-        raise ShapeError(f'a formula must be text, for instance "x**2 + y**2 - 1", not {text!r:.60}.')
+        raise FormulaError(f'a formula must be text, for instance "x**2 + y**2 - 1", not {text!r:.60}.')
     if len(text) > LONGEST:
-        raise ShapeError(f"the formula {text[:40]!r}... has {len(text)} characters: at most {LONGEST} are read.")
+        raise FormulaError(f"the formula {text[:40]!r}... has {len(text)} characters: at most {LONGEST} are read.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Python, about what is refused below
             tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         what = getattr(error, "msg", None) or str(error) or "it is nested too deeply"
-        raise ShapeError(f"the formula {_short(text)} cannot be read: {what}.") from None
+        raise FormulaError(f"the formula {_short(text)} cannot be read: {what}.") from None
     try:
         count = sum(1 for _ in ast.walk(tree))
         if count > MOST_NODES:
-            raise ShapeError(f"the formula {_short(text)} has {count} parts: at most {MOST_NODES} are read.")
+            raise FormulaError(f"the formula {_short(text)} has {count} parts: at most {MOST_NODES} are read.")
         return _Reader(text, names, functions).read(tree, 0)
     except ShapeError:
         raise
     except (ArithmeticError, RecursionError, TypeError, AttributeError, ValueError) as error:  # of SymPy
-        raise ShapeError(f"the formula {_short(text)} has no value that could be used: {error}.") from error
+        raise FormulaError(f"the formula {_short(text)} has no value that could be used: {error}.") from error
 
 
 class _Reader:
@@ -185,7 +186,7 @@ class _Reader:
 
     def refuse(self, what: str, remedy: str):
         """Raises `ShapeError`."""
-        raise ShapeError(f"the formula {_short(self.text)} {what}: {remedy}.")
+        raise FormulaError(f"the formula {_short(self.text)} {what}: {remedy}.")
 
 
 def _bits(base: sympy.Expr) -> int:
@@ -220,7 +221,9 @@ def written(expression: sympy.Expr) -> str:
     for name, (count, function) in FUNCTIONS.items():
         if isinstance(function, type) and isinstance(expression, function) and len(expression.args) == count:
             return f"{name}({', '.join(map(written, expression.args))})"
-    raise ShapeError(f"`{expression}` cannot be written as a formula: {type(expression).__name__} is none of its functions.")
+    raise FormulaError(
+        f"`{expression}` cannot be written as a formula: {type(expression).__name__} is none of its functions."
+    )
 
 
 def _bracketed(part: sympy.Expr, kinds) -> str:

@@ -5,14 +5,11 @@ from __future__ import annotations
 
 import sympy
 
+from ..errors import FormulaError, NoNormalError
+
 x, y, z = sympy.symbols("x y z", real=True)
 
 COORDINATES = {2: (x, y), 3: (x, y, z)}
-
-
-class ShapeError(ValueError):
-    """A shape that cannot be used for contact; the message names the offending point or value and
-    the remedy."""
 
 
 class AbsPower(sympy.Function):
@@ -100,13 +97,13 @@ class Share(sympy.Function):
 
 def _base_and_exponent(power: sympy.Function, argindex: int):
     if argindex != 1:
-        raise ShapeError(f"`{power}` has a variable exponent: parameters and coordinates may not appear in exponents.")
+        raise FormulaError(f"`{power}` has a variable exponent: parameters and coordinates may not appear in exponents.")
     return power.args
 
 
 def _operands_and_exponent(norm: sympy.Function, argindex: int):
     if argindex == 3:
-        raise ShapeError(f"`{norm}` has a variable exponent: parameters and coordinates may not appear in exponents.")
+        raise FormulaError(f"`{norm}` has a variable exponent: parameters and coordinates may not appear in exponents.")
     return norm.args
 
 
@@ -118,26 +115,26 @@ def canonical(expression: object, dimension: int, parameters: tuple[sympy.Symbol
     parameters.
     """
     if isinstance(expression, str):
-        raise ShapeError(f"shape expression {expression!r} is text: build it from shapes.x, shapes.y, shapes.z.")
+        raise FormulaError(f"shape expression {expression!r} is text: build it from shapes.x, shapes.y, shapes.z.")
     if isinstance(expression, sympy.core.relational.Relational):
-        raise ShapeError(f"shape expression `{expression}` is a relation: give f alone, the set is f(x) <= 0.")
+        raise FormulaError(f"shape expression `{expression}` is a relation: give f alone, the set is f(x) <= 0.")
     if not isinstance(expression, sympy.Expr):
-        raise ShapeError(f"shape expression {expression!r} must be a sympy expression, not {type(expression).__name__}.")
+        raise FormulaError(f"shape expression {expression!r} must be a sympy expression, not {type(expression).__name__}.")
     coordinates = COORDINATES[dimension]
     unknown = expression.free_symbols - set(coordinates) - set(parameters)
     if unknown:
         names = ", ".join(sorted(map(str, unknown)))
-        raise ShapeError(
+        raise FormulaError(
             f"shape expression `{expression}` uses {names}: use the symbols {', '.join(map(str, coordinates))} "
             "imported from `shapes` and list every other symbol in `parameters`."
         )
     if not expression.free_symbols & set(coordinates):
-        raise ShapeError(f"shape expression `{expression}` does not depend on a coordinate: it bounds nothing.")
+        raise FormulaError(f"shape expression `{expression}` does not depend on a coordinate: it bounds nothing.")
     if expression.has(sympy.I) or expression.is_real is False:
-        raise ShapeError(f"shape expression `{expression}` is not real.")
+        raise FormulaError(f"shape expression `{expression}` is not real.")
     kinks = expression.atoms(sympy.Max, sympy.Min, sympy.sign, sympy.Heaviside, sympy.Piecewise)
     if kinks:
-        raise ShapeError(
+        raise NoNormalError(
             f"shape expression `{expression}` has {', '.join(sorted(map(str, kinks)))}, which has no gradient everywhere: "
             "max(f, g) <= 0 is the list [f, g]."
         )
@@ -146,7 +143,7 @@ def canonical(expression: object, dimension: int, parameters: tuple[sympy.Symbol
             _base_and_exponent(power, argindex=2)
     for power in expression.atoms(PositivePower):
         if not power.args[1] > 1:
-            raise ShapeError(
+            raise NoNormalError(
                 f"`{power}` has exponent {power.args[1]} and no gradient at zero: use an exponent above 1, or, for "
                 "max(f, g) <= 0, the list [f, g]."
             )

@@ -11,7 +11,8 @@ import sympy
 
 from ..arguments import positive
 from ..checks import convexity, redundancy
-from ..expressions.symbols import COORDINATES, ShapeError
+from ..errors import RedundantPartError, ShapeArgumentError, UnboundedShapeError
+from ..expressions.symbols import COORDINATES
 from ..shape import ImplicitShape, Shape
 from .flat_faced import HalfPlane, HalfSpace
 
@@ -26,14 +27,14 @@ def Intersection(parts: Sequence[Shape], *, validate: bool = True, name: str = "
     of a cylinder that is cut in half.
     """
     if not isinstance(parts, Sequence) or len(parts) < 2:
-        raise ShapeError(f"`parts` = {parts!r} must be a list of two or more shapes.")
+        raise ShapeArgumentError(f"`parts` = {parts!r} must be a list of two or more shapes.")
     if not all(isinstance(part, Shape) for part in parts):
-        raise ShapeError("`parts` must be shapes: wrap your own expressions in ImplicitShape([...]).")
+        raise ShapeArgumentError("`parts` must be shapes: wrap your own expressions in ImplicitShape([...]).")
     if len({part.dimension for part in parts}) > 1:
-        raise ShapeError("`parts` mixes planar and spatial shapes.")
+        raise ShapeArgumentError("`parts` mixes planar and spatial shapes.")
     for i, part in enumerate(parts):
         if part.shape_class.rounded:
-            raise ShapeError(f"`parts`[{i}] is {part.shape_class.name}: round the result, not a part of it.")
+            raise ShapeArgumentError(f"`parts`[{i}] is {part.shape_class.name}: round the result, not a part of it.")
     expressions, owners, parameters = _side_by_side(parts)
 
     def body(chosen):
@@ -79,12 +80,12 @@ def Rounded(shape: Shape, radius: float) -> Shape:
     closed form of the core no longer holds: for a larger ball use a larger `Sphere`.
     """
     _refuse_other_than_shape(shape)
-    radius = positive("radius", radius, error=ShapeError)
+    radius = positive("radius", radius, error=ShapeArgumentError)
     core, theta = shape.shape_class, np.asarray(shape.theta, dtype=float)
     if core.rounded:
         return dataclasses.replace(shape, theta=np.append(theta[:-1], theta[-1] + radius))
     if "rounding" in map(str, core.parameters):
-        raise ShapeError(f"{core.name} has a parameter `rounding` of its own: give it another name.")
+        raise ShapeArgumentError(f"{core.name} has a parameter `rounding` of its own: give it another name.")
     rounded = dataclasses.replace(
         core,
         name=f"Rounded({core.name})",
@@ -97,7 +98,7 @@ def Rounded(shape: Shape, radius: float) -> Shape:
 
 def _refuse_other_than_shape(shape) -> None:
     if not isinstance(shape, Shape):
-        raise ShapeError(f"`shape` = {shape!r} must be a shape: wrap your own expressions in ImplicitShape([...]).")
+        raise ShapeArgumentError(f"`shape` = {shape!r} must be a shape: wrap your own expressions in ImplicitShape([...]).")
 
 
 def _side_by_side(parts: Sequence[Shape]):
@@ -115,7 +116,7 @@ def _side_by_side(parts: Sequence[Shape]):
 def _refuse_endless(shape: Shape, report: convexity.Report) -> None:
     direction = redundancy.endless(shape.shape_class, shape.theta, report)
     if direction is not None:
-        raise ShapeError(
+        raise UnboundedShapeError(
             f"{shape.shape_class.name} is unbounded: it never ends along {direction}, which only half-spaces alone may. "
             "Close it with one more part."
         )
@@ -125,7 +126,7 @@ def _refuse_superfluous_part(parts: Sequence[Shape], owners: list[int], superflu
     for i, part in enumerate(parts):
         own = [j for j, owner in enumerate(owners) if owner == i]
         if set(own) <= set(superfluous):
-            raise ShapeError(
+            raise RedundantPartError(
                 f"{name}: part {i} ({part.shape_class.name}) is never active, as the other parts imply its inequalities "
                 f"{own}. Leave it out, or check where it is."
             )

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import sympy
 
 from ..arguments import positive, positives
-from ..expressions.symbols import AbsPower, Norm, PositivePower, ShapeError, x, y, z
+from ..errors import NoNormalError, NotConvexError, ShapeArgumentError
+from ..expressions.symbols import AbsPower, Norm, PositivePower, x, y, z
 from ..moments import centred
 from ..shape import ImplicitShape, Shape
 
@@ -21,7 +22,7 @@ _LEAST_EPSILON = 0.01  # powers up to 200
 def Sphere(radius: float) -> Shape:
     """Ball |x| <= radius [m]."""
     r = sympy.Symbol("radius", positive=True)
-    radius = positive("radius", radius, error=ShapeError)
+    radius = positive("radius", radius, error=ShapeArgumentError)
     f = (x**2 + y**2 + z**2) / r**2 - 1
     return ImplicitShape([f], parameters={r: radius}, name="Sphere", closed_form=_ball, validate=False)
 
@@ -30,7 +31,7 @@ def Ellipsoid(semi_axes: Sequence[float]) -> Shape:
     """(x/a)^2 + (y/b)^2 + (z/c)^2 <= 1 with semi-axes (a, b, c) [m]: the surface of Chakraborty
     section V-C."""
     a, b, c = sympy.symbols("a b c", positive=True)
-    parameters = dict(zip((a, b, c), positives("semi_axes", semi_axes, 3, error=ShapeError), strict=True))
+    parameters = dict(zip((a, b, c), positives("semi_axes", semi_axes, 3, error=ShapeArgumentError), strict=True))
     f = (x / a) ** 2 + (y / b) ** 2 + (z / c) ** 2 - 1
     return ImplicitShape([f], parameters=parameters, name="Ellipsoid", closed_form=_ellipsoid, validate=False)
 
@@ -50,18 +51,18 @@ def Superquadric(semi_axes: Sequence[float], *, epsilon: tuple[float, float]) ->
     faces of an octahedron. e1 = 2 alone has an apex and is refused.
     """
     a, b, c = sympy.symbols("a b c", positive=True)
-    axes = positives("semi_axes", semi_axes, 3, error=ShapeError)
-    e1, e2 = positives("epsilon", epsilon, 2, error=ShapeError)
+    axes = positives("semi_axes", semi_axes, 3, error=ShapeArgumentError)
+    e1, e2 = positives("epsilon", epsilon, 2, error=ShapeArgumentError)
     if max(e1, e2) > 2:
-        raise ShapeError(f"`epsilon` = {(e1, e2)} must be at most 2 in both: a larger exponent is not convex.")
+        raise NotConvexError(f"`epsilon` = {(e1, e2)} must be at most 2 in both: a larger exponent is not convex.")
     if min(e1, e2) < _LEAST_EPSILON:
-        raise ShapeError(
+        raise ShapeArgumentError(
             f"`epsilon` = {(e1, e2)} must be at least {_LEAST_EPSILON} in both: an edge that sharp has no curvature that "
             "contact could resolve. Use Box or Cylinder, or Rounded(Box(...), radius)."
         )
     p1, p2 = _exponent(2 / e1), _exponent(2 / e2)
     if p1 == 1 < p2:
-        raise ShapeError(
+        raise NoNormalError(
             f"`epsilon` = {(e1, e2)} has an apex at both ends of z, which has no normal: make the first one 1.9, or cut the "
             "body off below the apex as Cone does."
         )
@@ -89,7 +90,7 @@ def _superquadric(u, v, w, p1, p2) -> list[sympy.Expr]:
 def Disc(radius: float) -> Shape:
     """Planar |x| <= radius [m], Chakraborty section V-A."""
     r = sympy.Symbol("radius", positive=True)
-    radius = positive("radius", radius, error=ShapeError)
+    radius = positive("radius", radius, error=ShapeArgumentError)
     f = (x**2 + y**2) / r**2 - 1
     return ImplicitShape([f], parameters={r: radius}, dimension=2, name="Disc", closed_form=_disc, validate=False)
 
@@ -97,7 +98,7 @@ def Disc(radius: float) -> Shape:
 def Ellipse(semi_axes: Sequence[float]) -> Shape:
     """Planar (x/a)^2 + (y/b)^2 <= 1 with semi-axes (a, b) [m]."""
     a, b = sympy.symbols("a b", positive=True)
-    parameters = dict(zip((a, b), positives("semi_axes", semi_axes, 2, error=ShapeError), strict=True))
+    parameters = dict(zip((a, b), positives("semi_axes", semi_axes, 2, error=ShapeArgumentError), strict=True))
     f = (x / a) ** 2 + (y / b) ** 2 - 1
     return ImplicitShape([f], parameters=parameters, dimension=2, name="Ellipse", closed_form=_ellipse, validate=False)
 

@@ -9,7 +9,8 @@ import numpy as np
 import sympy
 
 from ..arguments import number, positive, positives, unit, vector
-from ..expressions.symbols import COORDINATES, ShapeError, x, y, z
+from ..errors import ShapeArgumentError
+from ..expressions.symbols import COORDINATES, x, y, z
 from ..moments import Moments, centred
 from ..shape import ImplicitShape, Shape
 
@@ -33,7 +34,7 @@ def Box(half_sizes: Sequence[float]) -> Shape:
     """|x| <= a, |y| <= b, |z| <= c with half sizes (a, b, c) [m], centred at the origin: six
     inequalities."""
     sizes = sympy.symbols("a b c", positive=True)
-    parameters = dict(zip(sizes, positives("half_sizes", half_sizes, 3, error=ShapeError), strict=True))
+    parameters = dict(zip(sizes, positives("half_sizes", half_sizes, 3, error=ShapeArgumentError), strict=True))
     faces = [sign * u - size for u, size in zip((x, y, z), sizes, strict=True) for sign in (1, -1)]
     return ImplicitShape(faces, parameters=parameters, name="Box", closed_form=_box, validate=False)
 
@@ -47,7 +48,7 @@ def Wedge(length: float, width: float, height: float) -> Shape:
     """
     names = ("length", "width", "height")
     along, across, up = symbols = sympy.symbols(names, positive=True)
-    values = [positive(n, v, error=ShapeError) for n, v in zip(names, (length, width, height), strict=True)]
+    values = [positive(n, v, error=ShapeArgumentError) for n, v in zip(names, (length, width, height), strict=True)]
     ramp = (along * z - up * x - along * up / 3) / sympy.sqrt(along**2 + up**2)
     faces = [ramp, x - along / 3, -z - up / 3, y - across / 2, -y - across / 2]
     parameters = dict(zip(symbols, values, strict=True))
@@ -56,10 +57,10 @@ def Wedge(length: float, width: float, height: float) -> Shape:
 
 def unit_normal(name: str, value, dimension: int) -> np.ndarray:
     """`value` as a unit vector (d,). Raises `ShapeError` if its length is not 1 within 1e-6."""
-    normal = vector(name, value, dimension, error=ShapeError)
+    normal = vector(name, value, dimension, error=ShapeArgumentError)
     length = np.linalg.norm(normal)
     if abs(length - 1) > _UNIT:
-        raise ShapeError(f"`{name}` = {normal} has length {length:.6g}: give a unit vector.")
+        raise ShapeArgumentError(f"`{name}` = {normal} has length {length:.6g}: give a unit vector.")
     return unit(normal)
 
 
@@ -75,7 +76,7 @@ def plane(dimension: int, suffix: str = "") -> tuple[sympy.Expr, tuple[sympy.Sym
 def _half(name: str, normal, offset, dimension: int) -> Shape:
     normal = unit_normal("normal", normal, dimension)
     expression, symbols = plane(dimension)
-    values = [*normal, number("offset", offset, error=ShapeError)]
+    values = [*normal, number("offset", offset, error=ShapeArgumentError)]
     parameters = dict(zip(symbols, values, strict=True))
     return ImplicitShape([expression], parameters=parameters, dimension=dimension, name=name, validate=False)
 

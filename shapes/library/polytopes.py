@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arguments import points, vector
 from ..checks import halfspaces
-from ..expressions.symbols import ShapeError
+from ..errors import MomentsError, ShapeArgumentError
 from ..moments import Moments
 from ..shape import ImplicitShape, Shape
 from .flat_faced import plane, unit_normal
@@ -40,13 +40,13 @@ def Polygon(vertices: Sequence | None = None, *, normals: Sequence | None = None
 
 def _from_vertices_or_faces(name: str, d: int, vertices, normals, offsets, closed_form) -> Shape:
     if (vertices is None) != (normals is not None and offsets is not None) or (normals is None) != (offsets is None):
-        raise ShapeError(f"{name} needs either `vertices` or both `normals` and `offsets`.")
+        raise ShapeArgumentError(f"{name} needs either `vertices` or both `normals` and `offsets`.")
     if vertices is not None:
-        normals, offsets = halfspaces.faces(points("vertices", vertices, d, error=ShapeError), name)
+        normals, offsets = halfspaces.faces(points("vertices", vertices, d, error=ShapeArgumentError), name)
     else:
-        normals = points("normals", normals, d, error=ShapeError)
+        normals = points("normals", normals, d, error=ShapeArgumentError)
         normals = np.stack([unit_normal(f"normals[{i}]", n, d) for i, n in enumerate(normals)])
-        offsets = vector("offsets", offsets, len(normals), error=ShapeError)
+        offsets = vector("offsets", offsets, len(normals), error=ShapeArgumentError)
         halfspaces.check(normals, offsets, name)
     expressions, parameters = [], {}
     for i, face in enumerate(np.column_stack([normals, offsets])):
@@ -59,7 +59,7 @@ def _from_vertices_or_faces(name: str, d: int, vertices, normals, offsets, close
 def _polytope(theta) -> Moments:
     """Sum over tetrahedra between the middle and the triangles of the surface."""
     if isinstance(theta, jax.core.Tracer):
-        raise ShapeError("moments of a Polytope need numbers, its vertices are sought: take them outside of jit and grad.")
+        raise MomentsError("moments of a Polytope need numbers, its vertices are sought: take them outside of jit and grad.")
     from scipy.spatial import ConvexHull
 
     faces = np.asarray(theta, dtype=float).reshape(-1, 4)

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import sympy
 
 from ..arguments import positive
-from ..expressions.symbols import PositivePower, ShapeError, x, y, z
+from ..errors import ShapeArgumentError
+from ..expressions.symbols import PositivePower, x, y, z
 from ..moments import Moments, together
 from ..shape import ImplicitShape, Shape
 
@@ -63,10 +64,13 @@ def Cone(radius: float, height: float, tip: float = 0.05) -> Shape:
     not survive. 0 < tip < 1; a tip of 1e-3 makes a disc on whose rim a body turns many times within
     a step, which costs many more iterations and at times the step.
     """
-    tip = positive("tip", tip, error=ShapeError)
+    tip = positive("tip", tip, error=ShapeArgumentError)
     if tip >= 1:
-        raise ShapeError(f"`tip` = {tip} must be below 1: it is the share of the height that is cut off.")
-    radius, height = positive("radius", radius, error=ShapeError), positive("height", height, error=ShapeError)
+        raise ShapeArgumentError(f"`tip` = {tip} must be below 1: it is the share of the height that is cut off.")
+    radius, height = (
+        positive("radius", radius, error=ShapeArgumentError),
+        positive("height", height, error=ShapeArgumentError),
+    )
     return Frustum(radius, tip * radius, (1 - tip) * height)
 
 
@@ -77,10 +81,10 @@ def Lens(radius_1: float, radius_2: float, thickness: float) -> Shape:
     `thickness` [m] along z must be below the diameters of both, or one ball contains the other.
     """
     r1, r2, t = sympy.symbols("radius_1 radius_2 thickness", positive=True)
-    radii = [positive(n, r, error=ShapeError) for n, r in (("radius_1", radius_1), ("radius_2", radius_2))]
-    thickness = positive("thickness", thickness, error=ShapeError)
+    radii = [positive(n, r, error=ShapeArgumentError) for n, r in (("radius_1", radius_1), ("radius_2", radius_2))]
+    thickness = positive("thickness", thickness, error=ShapeArgumentError)
     if thickness >= 2 * min(radii):
-        raise ShapeError(
+        raise ShapeArgumentError(
             f"`thickness` = {thickness} must be below {2 * min(radii):g}, the diameter of the smaller ball: that one lies "
             "inside the other. Use Sphere."
         )
@@ -91,7 +95,7 @@ def Lens(radius_1: float, radius_2: float, thickness: float) -> Shape:
 
 
 def _solid(name: str, expressions, values, closed_form, **support) -> Shape:
-    parameters = {s: positive(str(s), v, error=ShapeError) for s, v in values.items()}
+    parameters = {s: positive(str(s), v, error=ShapeArgumentError) for s, v in values.items()}
     return ImplicitShape(expressions, parameters=parameters, name=name, closed_form=closed_form, validate=False, **support)
 
 

@@ -8,6 +8,7 @@ import functools
 
 import numpy as np
 
+from ..errors import ArgumentError
 from .normals import arcs, spanning, unit_normals
 from .ray_casting import balanced
 from .triangulation import Tiling, cells_around, distinct, tile, with_points
@@ -62,7 +63,7 @@ def mesh(shape_class, theta, resolution: int = RESOLUTION) -> Mesh | Outline:
     Raises `ShapeError` for an unbounded body.
     """
     if not isinstance(resolution, int | np.integer) or resolution < 1:
-        raise ValueError(f"`resolution` = {resolution!r} must be a whole number, 1 or more: 16 suits most drawings.")
+        raise ArgumentError(f"`resolution` = {resolution!r} must be a whole number, 1 or more: 16 suits most drawings.")
     return _mesh(shape_class, tuple(np.asarray(theta, dtype=float).tolist()), resolution)
 
 

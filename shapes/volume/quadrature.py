@@ -12,7 +12,7 @@ import functools
 import jax
 import numpy as np
 
-from ..expressions.symbols import ShapeError
+from ..errors import MomentsError
 from ..moments import Moments
 from .cone_panels import Fans, fans
 from .cubature import TOLERANCE, integrate_cubes
@@ -34,7 +34,7 @@ def integrate(shape_class, theta) -> Moments:
     and for traced values.
     """
     if isinstance(theta, jax.core.Tracer):
-        raise ShapeError(
+        raise MomentsError(
             f"{shape_class.name} has no closed form for its moments, and quadrature needs numbers: take its moments outside "
             "of traced functions, or give the body its `mass` and `inertia`."
         )
@@ -58,7 +58,7 @@ def _integrate(shape_class, theta: tuple[float, ...]) -> Moments:
             error += lost
         if error <= TOLERANCE:
             return _placed(body, terms, error)
-    raise ShapeError(
+    raise MomentsError(
         f"{shape_class.name}: its volume and inertia were found to a relative error of {error:.2g}, which must be "
         f"{TOLERANCE:g}. Give the body its `mass` and `inertia`."
     )

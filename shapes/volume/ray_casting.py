@@ -8,8 +8,8 @@ import dataclasses
 import numpy as np
 
 from ..checks.interior import ENDLESS, REACHES, interior_point, ray_lengths
+from ..errors import EmptyShapeError, UnboundedShapeError
 from ..expressions.compile import Jet, compile_jet
-from ..expressions.symbols import ShapeError
 
 _EPS = np.finfo(float).eps
 _BLOCK = 2**14  # rays at once: what fits a processor's cache
@@ -100,7 +100,7 @@ def balanced(shape_class, theta) -> Balanced:
         t = body.exits(rays)
         if not np.all(np.isfinite(t)):
             ray = body.axes @ rays[np.argmax(t)]
-            raise ShapeError(
+            raise UnboundedShapeError(
                 f"{name} is unbounded: a ray from {body.centre} along {ray / np.linalg.norm(ray)} has not left it after "
                 f"{body.limit:.3g} m. It has no volume: add inequalities that close it, or use it as a fixed body."
             )
@@ -113,7 +113,7 @@ def balanced(shape_class, theta) -> Balanced:
         )
         if np.max(widths) < _ROUND**2 and np.min(widths) > 1 / _ROUND**2 and np.linalg.norm(middle) < _ROUND - 1:
             return body
-    raise ShapeError(f"{name} is too thin for its volume to be found: widths {np.linalg.norm(body.axes, axis=0)} m.")
+    raise EmptyShapeError(f"{name} is too thin for its volume to be found: widths {np.linalg.norm(body.axes, axis=0)} m.")
 
 
 def spread_directions(dimension: int, count: int) -> np.ndarray:
