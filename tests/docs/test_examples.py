@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import scipy.special
 
+import implicit_stepper as ist
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -161,6 +163,8 @@ def test_aimed_throw():
     assert result["misses"][-1] <= 1e-8
     assert result["misses"][-2] <= 1e-2 * result["misses"][-3]
     assert np.ptp(result["tracks"][-1][:, 1]) >= 0.4  # it hooks
+    _, start = ist.load_scene(ROOT / "examples" / "scenes" / "aimed_throw.toml").build()
+    np.testing.assert_allclose(start.velocity[0], [*result["throw"], 0, -20, 5, 0], rtol=0, atol=1e-8)
     assert_picture("aimed_throw")
 
 
