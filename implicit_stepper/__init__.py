@@ -16,8 +16,8 @@ _found = find_spec("shapes")
 if _found is None or PathFinder.find_spec("closest_points", _found.submodule_search_locations or []) is None:
     raise ImportError(
         f"`import shapes` finds {_found and (_found.origin or list(_found.submodule_search_locations))}, not the package of "
-        "that name that belongs to implicit_stepper: rename that file or folder, which Python's path has first.\n[ImportError] "
-        "docs/errors.md#another-package-named-shapes"
+        "that name that belongs to implicit_stepper: rename that file or folder, which Python's path has first.\n"
+        "[ImportError] docs/errors.md#another-package-named-shapes"
     )
 
 import shapes  # noqa: E402  (shapes make no arrays at import, but everything after this line may)

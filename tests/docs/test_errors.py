@@ -119,7 +119,8 @@ def test_the_note_stands_below_the_message_where_python_and_commands_show_it(tmp
         shapes.Sphere(-1)
     last = traceback.format_exception_only(caught.value)[-1].strip()
     assert last == "[ShapeArgumentError] docs/errors.md#shapeargumenterror, or: implicit-stepper explain ShapeArgumentError"
-    (tmp_path / "wrong.toml").write_text('format = 1\n[[body]]\nname = "a"\nshape = { kind = "Sphere", radius = -1 }\nposition = [0, 0, 1]\n')
+    body = '[[body]]\nname = "a"\nshape = { kind = "Sphere", radius = -1 }\nposition = [0, 0, 1]\n'
+    (tmp_path / "wrong.toml").write_text("format = 1\n" + body)
     assert main(["check", str(tmp_path / "wrong.toml")]) == 2
     told = capsys.readouterr().err.splitlines()
     assert "`radius` = -1.0 must be positive" in told[0]
