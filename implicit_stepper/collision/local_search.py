@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ from shapes.closest_points.conditions import ClosestPointRows, PairClass, Placed
 from shapes.shards import varying_like
 
 from ..solvers.complementarity import fischer_burmeister
+from ..solvers.implicit_function import root
 from ..solvers.newton import LEAST_DAMPING, Solution, largest, linearized, newton
 
 TOLERANCE = 1e-10
@@ -81,6 +83,24 @@ def closest_points_from(
     residual = functools.partial(roots, pair, first, second, length, kappa=kappa)
     solution = newton(linearized(residual), start / unit, tolerance=tolerance, max_iterations=most, damping=damping)
     return Solution(solution.z * unit, solution.residual, solution.iterations, solution.converged)
+
+
+def at_closest(pair: PairClass, found, first: Placed, second: Placed, length):
+    """Closest points of one pair that were `found`, long-form unknowns in metres, with their
+    derivatives by both bodies."""
+    pair = pair.general
+    unit = units(pair, length)
+    return root(*_rows_of(pair), (first, second, length), found / unit) * unit
+
+
+@functools.cache
+def _rows_of(pair: PairClass) -> tuple[Callable, Callable]:
+    """What `implicit_function.root` asks for, the same functions for the same pair."""
+
+    def residual(placed, z):
+        return roots(pair, *placed, z)
+
+    return residual, lambda placed, z: linearized(functools.partial(residual, placed))(z)
 
 
 def are_closest(pair: PairClass, z, first: Placed, second: Placed, length, tolerance):

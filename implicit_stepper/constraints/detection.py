@@ -7,11 +7,12 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from shapes.closest_points.conditions import ContactGeometry
 
 from ..collision.global_search import closest_points_cold, one_by_one
-from ..collision.local_search import are_closest, closest_points_from
+from ..collision.local_search import are_closest, at_closest, closest_points_from
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
@@ -51,7 +52,8 @@ def cold_closest(system: System, state: State) -> list:
 def find(system: System, state: State, closest, references=None, *, recorded: bool = False) -> Nearby:
     """Closest points in `state` from `closest`, those of a state nearby or of `cold_closest`; where
     they may be `recorded` ones of this state, these stay as they are. `references` (nc, d), in the
-    order of `Scene.add_contact`, orient the tangents of isotropic friction."""
+    order of `Scene.add_contact`, orient the tangents of isotropic friction. What is found has
+    derivatives by all but the starts."""
     if not system.groups:
         return _none(system)
     count, d = system.contact_count, system.dimension
@@ -60,10 +62,12 @@ def find(system: System, state: State, closest, references=None, *, recorded: bo
 
     def one(member: ContactGroup, start, reference, motion_1, motion_2):
         placed = kinematics.placed(member, motion_1, motion_2)
-        solution = closest_points_from(member.pair, start, *placed, system.length, _TOLERANCE)
+        fixed = lax.stop_gradient((*placed, system.length))
+        solution = closest_points_from(member.pair, start, *fixed, _TOLERANCE)
         z = solution.z
         if recorded:
-            z = jnp.where(are_closest(member.pair, start, *placed, system.length, _RECORDED), start, z)
+            z = jnp.where(are_closest(member.pair, start, *fixed, _RECORDED), start, z)
+        z = at_closest(member.pair, z, *placed, system.length)
         short = z[: member.pair.unknowns]
         rows = contact.geometry_rows(member, short, reference, system.length, motion_1, motion_2)
         padded = (jnp.pad(rows.l1, (0, most[0] - rows.l1.size)), jnp.pad(rows.l2, (0, most[1] - rows.l2.size)))

@@ -18,6 +18,9 @@ from .way import Taken
 _SAME = 1e-5
 
 
+_HALVES = {"opens": 0, "closes": 0, "slips": 1, "sticks": 1, "moves": 2}
+
+
 class Event(NamedTuple):
     """At `time` [s], `contact`, in the order of `Scene.add_contact`, "opens", "closes", "slips",
     "sticks" or "moves": to another face or edge; "wedges" or "jams": see `painleve`. Of a joint,
@@ -43,6 +46,20 @@ def event_of(system: System, modes: Modes, time: float, margin: int) -> Event:
             return Event(time, _named(system, g, group.numbers[contact]), kind)
         margin -= len(group.numbers) * width
     raise ArgumentError(f"`margin` = {margin} is not that of a contact.")
+
+
+def halves_left(system: System, events: list[Event]) -> tuple[np.ndarray, ...]:
+    """Per group of constraints, which halves (n, 3) are left in these `events`: of its gap or
+    force, of friction, and of its faces and edges."""
+    found = []
+    for g, group in enumerate(system.constraints):
+        own = np.zeros((len(group.numbers), 3), bool)
+        for i, number in enumerate(group.numbers):
+            for event in events:
+                if event.contact == _named(system, g, number) and event.kind in _HALVES:
+                    own[i, _HALVES[event.kind]] = True
+        found.append(own)
+    return tuple(found)
 
 
 def found_events(system: System, first: State, steps: Taken, landed: list[Event]) -> list[Event]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from typing import NamedTuple
 
 import jax
@@ -30,7 +31,9 @@ from ..constraints.restitution import SLIGHT
 from ..model import loads
 from ..model.bodies import State
 from ..model.system import System, compliant
-from ..solvers.cones import Impulses, apgd, coulomb
+from ..solvers.cones import Impulses, apgd, coulomb, coulomb_rows
+from ..solvers.implicit_function import root
+from ..solvers.newton import linearized
 
 # Of the fastest speed at a contact, and of sqrt(g L), by which bodies that have come to rest are
 # measured: all that still moves in these is what solvers left.
@@ -243,15 +246,48 @@ def _impulses(
     # contacts that do not act take no part, however fast their points slide: alone, they separate
     asked = acts & ~given
 
-    def answer(impulses):
-        return rows.scaled(joints.response(rows.momenta(impulses, system.body_count))) / speed
-
-    def product(gamma):
-        return jnp.where(asked, answer(jnp.where(asked, gamma, 0.0) * unit), gamma)
-
     known = jnp.where(given & acts, springs[:, None], 0.0)
-    moves = rows.scaled(velocity) / speed + answer(known) - shares.speed[:, None] * normal / speed
+    problem = _Problem(rows, joints, asked, unit, speed, jnp.zeros_like(known), mu, shares.impulse / unit)
+    moves = rows.scaled(velocity) / speed + problem.answer(known) - shares.speed[:, None] * normal / speed
     r = jnp.where(asked, moves, jnp.where(acts, -known / unit, 1.0 * normal))
-    start = apgd(product, r, mu, jnp.zeros_like(r), _TOLERANCE, _START_ITERATIONS)
-    solution = coulomb(product, r, mu, start, _TOLERANCE, least=shares.impulse / unit)
-    return solution, solution.gamma * unit
+    problem = problem._replace(r=r)
+    solution = _solution(lax.stop_gradient(problem))
+    gamma = root(_residual, _linearize, problem, solution.gamma.reshape(-1)).reshape(r.shape)
+    return solution, gamma * unit
+
+
+class _Problem(NamedTuple):
+    """What `cones.coulomb` asks for: of those that are `asked` (m, 1) about, with impulses in `unit` () [N s] and speeds in
+    `speed` () [m/s]; `r` (m, 1 + k), `mu` (m,) and `least` (m,) as there."""
+
+    rows: Rows
+    joints: JointRows
+    asked: jax.Array
+    unit: jax.Array
+    speed: jax.Array
+    r: jax.Array
+    mu: jax.Array
+    least: jax.Array
+
+    def answer(self, impulses):
+        """What `impulses` (m, 1 + k) [N s] change velocities at contacts by."""
+        momenta = self.rows.momenta(impulses, len(self.joints.inverse))
+        return self.rows.scaled(self.joints.response(momenta)) / self.speed
+
+    def product(self, gamma):
+        """N gamma."""
+        return jnp.where(self.asked, self.answer(jnp.where(self.asked, gamma, 0.0) * self.unit), gamma)
+
+
+def _solution(problem: _Problem) -> Impulses:
+    r, mu = problem.r, problem.mu
+    start = apgd(problem.product, r, mu, jnp.zeros_like(r), _TOLERANCE, _START_ITERATIONS)
+    return coulomb(problem.product, r, mu, start, _TOLERANCE, least=problem.least)
+
+
+def _residual(problem: _Problem, z):
+    return coulomb_rows(problem.product, problem.r, problem.mu, problem.least, z)
+
+
+def _linearize(problem: _Problem, z):
+    return linearized(functools.partial(_residual, problem))(z)

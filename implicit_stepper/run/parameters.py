@@ -16,15 +16,15 @@ from ..runtime.errors import BatchError
 _SYSTEM = ("mass", "inertia", "gravity", "wrench", "fixed_position", "fixed_orientation")
 _STATE = ("position", "orientation", "velocity")
 _AXES = ("e_t", "e_o", "e_r")
-_CONTACTS = ("mu", *_AXES, "compliance", "dissipation_time")
+_OF_SOME = ("compliance", "dissipation_time", "restitution")
+_CONTACTS = ("mu", *_AXES, *_OF_SOME)
 _SHAPE = "shape of "
 
 
 def names(system: System) -> list[str]:
     """All that `read` and `changed` know of a system."""
     found = [*_SYSTEM, *_STATE, "mu", *_AXES[: system.groups[0].e.shape[-1] if system.groups else 0]]
-    if system.groups and all(group.compliance is not None for group in system.groups):
-        found += ["compliance", "dissipation_time"]
+    found += [name for name in _OF_SOME if system.groups and all(getattr(g, name) is not None for g in system.groups)]
     parts = {part: None for pair in system.contact_names for part in pair}
     return found + [_SHAPE + part for part in parts]
 

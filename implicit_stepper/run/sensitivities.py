@@ -1,4 +1,4 @@
-"""Derivatives of the states along a finished run of fixed steps."""
+"""Derivatives of the states along a finished run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from shapes.arguments import positive
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model.bodies import State
 from ..model.results import Result, StepError
+from ..model.system import System
+from ..radau.radau_contact import RadauContact
 from ..runtime.errors import RunError, StepperError
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
 from ..stepping.stepper import closest_points
+from . import stage_sensitivities
 from .parameters import changed, read
 from .rollout import rollout
 from .trajectory import Trajectory
@@ -26,30 +29,43 @@ _SAME = 1e-8  # of the largest number: how far the steps may be from those of th
 
 @one_blas_thread()
 def sensitivities(
-    scene: Scene, stepper: GeometricallyImplicit, trajectory: Trajectory, parameters: Sequence[str]
+    scene: Scene, stepper: GeometricallyImplicit | RadauContact, trajectory: Trajectory, parameters: Sequence[str]
 ) -> dict[str, State]:
     """d(state)/d(parameter) along a `trajectory` of `scene`, by name: a `State` of arrays (n + 1,
     ..., *shape of the parameter), time among them.
 
     `parameters`: names that `parameters.names` lists, as "mass", "mu", "velocity" (of the start) or
-    "shape of ball"; and "h". The steps are taken again, from the trajectory's first state. A
-    derivative that does not exist is NaN. Raises `ValueError` for bad arguments and steps of
-    several lengths, and `StepError` where a step of the trajectory is not solved by a rollout, or
-    leads elsewhere than the trajectory.
+    "shape of ball"; and, of steps of one length, "h". Nodes of the run at which a step ended on an
+    event move with the event, and their derivative of `time` is that of the event; all others are
+    derivatives at a fixed time, and where an impact is, those after it. Steps of
+    `GeometricallyImplicit` are taken again, from the trajectory's first state. A derivative that
+    does not exist is NaN. Raises `ValueError` for bad arguments, and `StepError` where a step of
+    the trajectory is not solved again, or leads elsewhere than the trajectory.
     """
-    if not isinstance(stepper, GeometricallyImplicit):
-        raise StepperError(f"`stepper` = {stepper!r} has no derivatives: use a run of GeometricallyImplicit().")
-    if np.ndim(trajectory.h):
+    several = isinstance(stepper, RadauContact) and stepper.stages > 1
+    if not several and not isinstance(stepper, GeometricallyImplicit):
+        raise StepperError(f"`stepper` = {stepper!r} has no derivatives: use a run of GeometricallyImplicit() or RadauContact().")
+    names = list(parameters)
+    if np.ndim(trajectory.h) and (not several or "h" in names):
         raise RunError(
-            "`trajectory` has steps of several lengths: take those of one `h`, of which `duration` is a multiple."
+            "`trajectory` has steps of several lengths: take those of one `h`, of which `duration` is a multiple, or chosen "
+            "steps of RadauContact, of which `h` is no parameter."
         )
-    names, h, steps = list(parameters), positive("h", trajectory.h), len(trajectory)
+    if several != (trajectory.contacts.stages is not None):
+        raise StepperError(f"`stepper` = {stepper!r} is not that of the `trajectory`: give the one that made it.")
     system, _ = scene.build()
     first = (trajectory.time, trajectory.position, trajectory.orientation, trajectory.velocity)
     start = State(*(jnp.asarray(a[0], float) for a in first))
     system = jax.tree.map(jnp.asarray, system)
-    values = {name: jnp.asarray(h) if name == "h" else read(system, start, name) for name in names}
+    values = {name: jnp.asarray(trajectory.h) if name == "h" else read(system, start, name) for name in names}
+    if several:
+        return stage_sensitivities.along(stepper, system, start, trajectory, values)
+    return _along(stepper, system, start, trajectory, values)
 
+
+def _along(stepper, system: System, start: State, trajectory: Trajectory, values) -> dict[str, State]:
+    """Of steps of one stage."""
+    h, steps = positive("h", trajectory.h), len(trajectory)
     closest = closest_points(system, start)
 
     def along(values):
@@ -62,7 +78,7 @@ def sensitivities(
     found, (states, result) = jax.jit(jax.jacfwd(along, has_aux=True))(values)
     _agree(states, np.asarray(result), trajectory, start)
     fields = ("time", "position", "orientation", "velocity")
-    return {name: State(*(np.asarray(getattr(found, field)[name]) for field in fields)) for name in names}
+    return {name: State(*(np.asarray(getattr(found, field)[name]) for field in fields)) for name in values}
 
 
 def _agree(states: State, result: np.ndarray, trajectory: Trajectory, start: State) -> None:

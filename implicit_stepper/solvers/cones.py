@@ -12,6 +12,7 @@ d)|.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import jax
@@ -199,17 +200,18 @@ def coulomb(product: Callable, r, mu, start: Impulses, tolerance, max_iterations
     """The problem that the cone relaxes, by Newton's method from its answer: 0 <= p_n - `least`
     (nc,) _|_ d_n >= 0 with maximum dissipation, Negrut (5) without the term mu |v_T|. Iterations
     are added up."""
-    shape = start.gamma.shape
-
-    def residual(z):
-        gamma = z.reshape(shape)
-        d = product(gamma) + r
-        normal = fischer_burmeister(gamma[:, 0] - least, d[:, 0])
-        friction = jax.vmap(natural_disc)(gamma[:, 1:], d[:, 1:], jnp.maximum(mu * gamma[:, 0], 0.0))
-        return jnp.concatenate([normal[:, None], friction], axis=1).reshape(-1)
-
+    shape, residual = start.gamma.shape, functools.partial(coulomb_rows, product, r, mu, least)
     end = newton(linearized(residual), start.gamma.reshape(-1), tolerance=tolerance, max_iterations=max_iterations)
     return Impulses(end.z.reshape(shape), end.residual, start.iterations + end.iterations, end.converged)
+
+
+def coulomb_rows(product: Callable, r, mu, least, z):
+    """Rows (nc (1 + k),), zero where z (nc (1 + k),) is what `coulomb` finds."""
+    gamma = z.reshape(r.shape)
+    d = product(gamma) + r
+    normal = fischer_burmeister(gamma[:, 0] - least, d[:, 0])
+    friction = jax.vmap(natural_disc)(gamma[:, 1:], d[:, 1:], jnp.maximum(mu * gamma[:, 0], 0.0))
+    return jnp.concatenate([normal[:, None], friction], axis=1).reshape(-1)
 
 
 def _best_start(product: Callable, r, mu, start):

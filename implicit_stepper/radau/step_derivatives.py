@@ -1,0 +1,187 @@
+"""Derivatives along a run of several stages: of a step, at the root that it recorded, and of an impact.
+
+A step is a root of `stages.residual` with the halves of its complementarities that held in it as equations. Its length is
+an unknown with a row of its own: where it ends on an event, the margin that vanishes there; elsewhere, that it ends at a
+given time. So the time of an event depends on everything before it, and the step after it is as much shorter as it is
+later: the saltation of an event needs no formula.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ..constraints.static_friction import with_mu_s
+from ..model import rotation
+from ..model.bodies import State
+from ..model.records import Contacts
+from ..model.system import System, in_user_order
+from ..runtime.compilation import jit
+from ..solvers.implicit_function import root
+from ..solvers.newton import largest, linearized
+from . import apart, impact, recorded_stages, stage_modes, stage_records, stage_unknowns, stages
+from .radau_contact import RadauContact
+from .stage_modes import equal
+from .stages import Modes, StageProblem
+
+_VANISHES = 1e-7  # of a margin at the end of a step, dimensionless: what rounding leaves of it in a short step
+
+
+class Recorded(NamedTuple):
+    """A step of `h` () [s] that left `contacts`, and what its end is an event of, as `events.halves_left` says."""
+
+    contacts: Contacts
+    h: jax.Array
+    left: tuple[jax.Array, ...]
+
+
+class Change(NamedTuple):
+    """A change of the `system`, of the `state` in which a step begins, and of the time [s] at which it ends, with one more
+    axis in front of several."""
+
+    system: System
+    state: State
+    until: jax.Array
+
+
+class Moved(NamedTuple):
+    """What a step leads to: the `state`, its `changes` with one more axis, how far the recorded unknowns are `off` () from
+    a root, dimensionless; and whether several margins vanish at its end, so that the order of events is not determined."""
+
+    state: State
+    changes: State
+    off: jax.Array
+    ambiguous: jax.Array
+
+
+class _Theta(NamedTuple):
+    """What the root of a step depends on: the `problem` with the recorded h as the unit of that unknown; the time at which
+    it ends; the `modes`, and whether they are `held` (); the number of the margin that vanishes, or -1; unknowns that are
+    `given` (s n,), and what they are, `found` (s n,)."""
+
+    problem: StageProblem
+    until: jax.Array
+    modes: Modes
+    held: jax.Array
+    event: jax.Array
+    given: jax.Array
+    found: jax.Array
+
+
+@functools.partial(jit, static_argnums=0)
+def step(stepper: RadauContact, system: System, state: State, until, recorded: Recorded, changes: Change) -> Moved:
+    """The `recorded` step from `state` to the time `until` () [s], or to its event, with its derivatives."""
+
+    def to_end(system, state, until):
+        return _step(stepper, system, state, until, recorded)
+
+    def along(change):
+        return jax.jvp(to_end, (system, state, until), tuple(change), has_aux=True)
+
+    (after, (off, ambiguous)), found = to_end(system, state, until), jax.vmap(lambda change: along(change)[1])(changes)
+    return Moved(after, found, off, ambiguous)
+
+
+@functools.partial(jit, static_argnums=0)
+def meeting(stepper: RadauContact, system: System, state: State, recorded: Recorded, changes: Change) -> Moved:
+    """The impact at the end of the `recorded` step, in `state`, with its derivatives."""
+    references = recorded_stages.references_of(system, recorded.contacts)
+    references = in_user_order(system, jnp.concatenate([*references, jnp.zeros((0, system.dimension))]))
+    _, unknowns = recorded_stages.unknowns_of(system, recorded.contacts)
+    closest = stage_records.long_forms(system, lax.stop_gradient(state), unknowns)
+
+    def met(system, state):
+        hit = impact.meet(system, state, closest, references, stepper.impacts == "sequential")[0]
+        return hit.state, hit.converged
+
+    def along(system_change, state_change):
+        return jax.jvp(met, (system, state), (system_change, state_change), has_aux=True)[1]
+
+    (after, converged), found = met(system, state), jax.vmap(along)(changes.system, changes.state)
+    return Moved(after, found, jnp.where(converged, 0.0, jnp.inf), jnp.asarray(False))
+
+
+@functools.partial(jit, static_argnums=0)
+def one_stage(stepper: RadauContact, system: System, state: State, until, recorded: Recorded, changes: Change) -> Moved:
+    """A `recorded` step of the paper's scheme, with its derivatives."""
+    method = stepper.one_stage
+    _, unknowns = recorded_stages.unknowns_of(system, recorded.contacts)
+    closest = tuple(stage_records.long_forms(system, lax.stop_gradient(state), unknowns))
+
+    def to_end(system, state, until):
+        memory = method.init(*lax.stop_gradient((system, state)), closest)
+        found = method.step_with_cuts(system, state, memory, until - state.time)
+        return found.state, found.result
+
+    def along(change):
+        return jax.jvp(to_end, (system, state, until), tuple(change), has_aux=True)[1]
+
+    (after, result), found = to_end(system, state, until), jax.vmap(along)(changes)
+    return Moved(after, found, jnp.where(result == 0, 0.0, jnp.inf), jnp.asarray(False))
+
+
+def _step(stepper: RadauContact, system: System, state: State, until, recorded: Recorded):
+    """The state at the end, and `Moved.off` and `Moved.ambiguous`."""
+    fixed, begun = lax.stop_gradient((system, state))
+    rates, unknowns = recorded_stages.unknowns_of(fixed, recorded.contacts)
+    references = recorded_stages.references_of(fixed, recorded.contacts)
+
+    def problem_of(system, state):
+        return stages.stage_problem(system, state, recorded.h, references, stepper.stages, stepper.friction)
+
+    plain = problem_of(fixed, begun)
+    z = stage_unknowns.join(fixed, rates, unknowns) / stages.unknown_scale(plain)
+    ats = jax.vmap(functools.partial(stages.at_stage, plain))(stages.split_stages(plain, z))
+    each = stage_modes.modes_of(plain, ats)
+    modes = jax.tree.map(lambda a: a[0], each)
+    system = with_mu_s(system, modes.sticking) if system.sticks_more else system
+    fixed = lax.stop_gradient(system)
+    plain = problem_of(fixed, begun)
+    event, ambiguous = _event(recorded.left, modes, stage_modes.margins(plain, ats, modes)[-1])
+    lands = event >= 0
+    held = lands | equal(jax.tree.map(lambda a: jnp.broadcast_to(a[0], a.shape), each), each)
+    away = apart.held_apart(fixed, modes, held, event)
+    given = apart.unknowns_of(plain, away)[0]
+    theta = _Theta(problem_of(system, state), until, modes, held, event, given, z)
+    found = jnp.append(z, 1.0)
+    off = largest(_residual(lax.stop_gradient(theta), found)[:-1])
+    return _end(theta, root(_residual, _linearize, theta, found)), (off, ambiguous)
+
+
+def _event(left, modes: Modes, margins) -> tuple[jax.Array, jax.Array]:
+    """The number () of the one of the `margins` (m,) at the end of a step that vanishes, of those that are `left`, or -1;
+    and whether there are several."""
+    named = [
+        jnp.concatenate([own[:, :2], jnp.broadcast_to(own[:, 2:], active.shape)], axis=1).reshape(-1)
+        for own, active in zip(left, modes.active, strict=True)
+    ]
+    size = jnp.where(jnp.concatenate([*named, jnp.zeros(0, bool)]), jnp.abs(margins), jnp.inf)
+    vanish = jnp.sum(size <= _VANISHES)
+    return jnp.where(vanish > 0, jnp.argmin(jnp.append(size, jnp.inf)), -1), vanish > 1
+
+
+def _residual(of: _Theta, z):
+    """(s n + 1,) at z with h in units of the recorded one."""
+    problem = dataclasses.replace(of.problem, h=z[-1] * of.problem.h)
+    F, ats, _ = stages.residual(problem, z[:-1], of.modes, of.held)
+    margins = stage_modes.margins(of.problem, ats, of.modes)
+    F = jnp.where(of.given, z[:-1] - lax.stop_gradient(of.found), F)
+    ends = z[-1] - (of.until - problem.state.time) / of.problem.h
+    return jnp.append(F, jnp.append(margins[-1], ends)[of.event])
+
+
+def _linearize(of: _Theta, z):
+    return linearized(functools.partial(_residual, of))(z)
+
+
+def _end(of: _Theta, z) -> State:
+    """Where a step ends."""
+    problem = dataclasses.replace(of.problem, h=z[-1] * of.problem.h)
+    own = jax.tree.map(lambda a: a[-1], stages.split_stages(problem, z[:-1]))
+    at = stages.at_stage(problem, own).motion
+    return State(problem.state.time + problem.h, at.position, rotation.unit(at.orientation), at.velocity)

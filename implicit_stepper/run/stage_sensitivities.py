@@ -1,0 +1,115 @@
+"""Derivatives along a finished run of several stages, of fixed or chosen steps: step after step, at
+the roots that the run recorded."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from ..model.bodies import State
+from ..model.results import Result, StepError
+from ..model.system import System
+from ..radau import step_derivatives
+from ..radau.events import halves_left
+from ..radau.radau_contact import RadauContact
+from ..radau.step_derivatives import Change, Moved, Recorded
+from .parameters import changed
+from .trajectory import Trajectory
+
+_ROOT = 1e-6  # a residual, dimensionless, that is more than rounding and the tolerance of solvers
+_SAME = 1e-8  # of the largest number: how far a step may lead from that of the trajectory
+
+
+def along(
+    stepper: RadauContact, system: System, start: State, trajectory: Trajectory, values: Mapping[str, jax.Array]
+) -> dict[str, State]:
+    """d(state)/d(value) at the nodes of the `trajectory`, by name of the `values`: a `State` of
+    arrays (n + 1, ..., *shape of the value). Raises `StepError` where a step is not that of the
+    trajectory."""
+    change, ends = _changes(system, start, values)
+    nodes, sizes = [change.state], np.broadcast_to(trajectory.h, len(trajectory))
+    for i, h in enumerate(sizes):
+        begun, after = _node(trajectory, i), _node(trajectory, i + 1)
+        contacts = jax.tree.map(lambda a, i=i: a[i], trajectory.contacts)
+        landed = [event for event in trajectory.events if event.time == trajectory.time[i + 1]]
+        recorded = Recorded(contacts, h, halves_left(system, landed))
+        change, before = change._replace(until=(i + 1) * ends), begun
+        if h > 0:
+            before = dataclasses.replace(after, velocity=contacts.stages.velocity[-1])
+            found = _step(stepper, system, begun, before, recorded, change)
+            change = change._replace(state=found)
+        if np.any(before.velocity != after.velocity):
+            found = step_derivatives.meeting(stepper, system, before, recorded, change)
+            change = change._replace(state=_agreed(found, before, after))
+        nodes.append(change.state)
+    every = jax.tree.map(lambda *parts: np.moveaxis(np.stack(parts), 1, -1), *nodes)
+    return _by_name(every, values)
+
+
+def _step(stepper, system: System, begun: State, end: State, recorded: Recorded, change: Change) -> State:
+    """The changes of the state at the `end` of a step: of several stages, or of the paper's
+    scheme."""
+    arguments = stepper, system, begun, end.time, recorded, change
+    found = step_derivatives.step(*arguments)
+    if not found.off <= _ROOT:
+        found = step_derivatives.one_stage(*arguments)
+    return _agreed(found, begun, end)
+
+
+def _changes(system: System, start: State, values: Mapping[str, jax.Array]) -> tuple[Change, jax.Array]:
+    """For every number of the `values`, one after the other, a change of system and first state;
+    and by how much h grows (k,), by that the end of the step i does (i + 1) times."""
+    flat, back = ravel_pytree(dict(values))
+
+    def both(flat):
+        own = {name: value for name, value in back(flat).items() if name != "h"}
+        return changed(system, start, own), back(flat).get("h", jnp.zeros(()))
+
+    def one(direction):
+        return jax.jvp(both, (flat,), (direction,))[1]
+
+    (of_system, of_state), of_h = jax.jit(jax.vmap(one))(jnp.eye(flat.size))
+    return Change(of_system, of_state, of_h), of_h
+
+
+def _agreed(found: Moved, begun: State, end: State) -> State:
+    """The changes that were `found`, NaN where they do not exist. Raises `StepError` unless they
+    are those of a step from `begun` to `end`."""
+    off = float(found.off) if not found.off <= _ROOT else 0.0
+    for name in ("position", "orientation", "velocity"):
+        ours, theirs = np.asarray(getattr(found.state, name)), np.asarray(getattr(end, name))
+        off = max(off, float(np.max(np.abs(ours - theirs)) / max(np.max(np.abs(theirs)), 1e-300)))
+    if not off <= _SAME:
+        raise StepError(
+            f"no derivatives along this run: its step to t = {float(end.time):.9g} s is off by {off:.1e} from a step of this "
+            "scene and stepper. Give those that the run was made with; steps of first order within it need starts that this "
+            "function does not have.",
+            result=Result.NOT_CERTIFIED,
+            time=float(end.time),
+            trajectory=None,
+            state=begun,
+            certificate={},
+        )
+    return jax.tree.map(lambda a: jnp.where(found.ambiguous, jnp.nan, a), found.changes)
+
+
+def _node(trajectory: Trajectory, i: int) -> State:
+    return State(trajectory.time[i], trajectory.position[i], trajectory.orientation[i], trajectory.velocity[i])
+
+
+def _by_name(every: State, values: Mapping[str, jax.Array]) -> dict[str, State]:
+    """`every` derivative, with a last axis of all numbers, by the name of the value."""
+    _, back = ravel_pytree(dict(values))
+    sizes = jax.tree.map(np.size, back(jnp.zeros(every.time.shape[-1])))
+    ends = np.cumsum([sizes[name] for name in sorted(sizes)])[:-1]
+    found = {}
+    for number, name in enumerate(sorted(sizes)):
+        parts = jax.tree.map(lambda a, number=number: np.split(a, ends, axis=-1)[number], every)
+        shape = np.shape(values[name])
+        found[name] = jax.tree.map(lambda a, shape=shape: a.reshape(*a.shape[:-1], *shape), parts)
+    return {name: found[name] for name in values}
