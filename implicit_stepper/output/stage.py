@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.colors import to_rgb
 
+from ..constraints.friction import FrictionEllipsoid
 from ..model import poses
 from ..run.trajectory import Trajectory
 from ..scene.scene import Scene
@@ -29,7 +30,7 @@ class Stage:
         self.second_moves = [second.split("[")[0] in run.names or second in run.names for _, second in run.contact_names]
         self.reactions = [name for name in self.joints if name in run.joint_names]
         nothing = np.zeros((len(run), 0, self.dimension))
-        self.forces, self.points = (self._forces(), self._points()) if forces else (nothing, nothing)
+        self.forces, self.scale, self.points = (*self._forces(), self._points()) if forces else (nothing,) * 3
 
     def _limits(self) -> tuple[np.ndarray, np.ndarray]:
         """Corners of a box that holds all of the run."""
@@ -47,9 +48,10 @@ class Stage:
         room = 0.04 * np.max(high - low)
         return low - room, high + room
 
-    def _forces(self) -> np.ndarray:
+    def _forces(self) -> tuple[np.ndarray, np.ndarray]:
         """Arrows (n, nc + nj, d) [m] of contacts and of the reactions of joints that have points,
-        on the second body, or on the first where only that moves."""
+        on the second body, or on the first where only that moves; and their scale (n, nc + nj, 1)
+        [m/N]."""
         found = [
             np.nan_to_num(self.run.contact(i).force) * (1 if moving else -1) for i, moving in enumerate(self.second_moves)
         ]
@@ -57,14 +59,14 @@ class Stage:
             sign = 1 if self.joints[name][1][0] in self.run.names else -1
             found.append(sign * np.nan_to_num(self.run.joint(name).force))
         if not found:
-            return np.zeros((len(self.run), 0, self.dimension))
+            return np.zeros((len(self.run), 0, self.dimension)), np.zeros((len(self.run), 0, 1))
         arrows = np.stack(found, axis=1)
         # an impact's would hide others
         usual = np.percentile(np.linalg.norm(arrows, axis=2), 98) if arrows.size else 0.0
         longest = 0.25 * np.max(self.high - self.low)
         length = np.linalg.norm(arrows, axis=2, keepdims=True)
-        scaled = arrows * (longest / usual if usual > 0 else 0.0)
-        return np.where(length > usual, scaled * usual / np.maximum(length, 1e-300), scaled)
+        scale = longest / np.maximum(length, usual) if usual > 0 else np.zeros_like(length)
+        return arrows * scale, scale
 
     def _points(self) -> np.ndarray:
         """Where the arrows begin (n, nc + nj, d): of joints, at the point of the body on which they
@@ -75,6 +77,14 @@ class Stage:
             ends.append(self._followed(*(second if second[0] in self.run.names else first), nodes))
         own = np.stack(ends, axis=1) if ends else np.zeros((len(self.run), 0, self.dimension))
         return np.concatenate([np.nan_to_num(self.run.contacts.point_2), own], axis=1)
+
+    def friction(self, i: int, law: FrictionEllipsoid) -> np.ndarray:
+        """Semi-axes (n, 2, 3) [m] of the ellipse of forces that friction could give at contact i in
+        space, along t and n x t, on the scale of the arrows."""
+        contact = self.run.contact(i)
+        own, could = contact.impulses, law.mu * np.nan_to_num(contact.normal_force)[:, None] * self.scale[:, i]
+        along = np.nan_to_num(own.tangent)
+        return np.stack([law.e_t * could * along, law.e_o * could * np.cross(np.nan_to_num(own.normal), along)], axis=1)
 
     def placed(self, node: int):
         """Colour and parts of every body, where they are at a node of the run."""

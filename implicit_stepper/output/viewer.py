@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..constraints.friction import FrictionEllipsoid
 from ..run.trajectory import Trajectory
 from ..runtime.errors import PictureError
 from ..runtime.files import replaced
@@ -25,8 +26,9 @@ _DIGITS = 5
 
 def write(trajectory: Trajectory, path: str | os.PathLike, *, scene: Scene | None = None) -> None:
     """Writes `path`, a page of its own that asks nothing of any network: bodies move by a slider or
-    play at a chosen speed, the camera turns, comes near and follows; beside them energy, gaps and
-    forces with a cursor.
+    play at a chosen speed, the camera turns, comes near and follows; forces are arrows, and an
+    ellipse around each contact's normal is the friction that it could give; beside them energy,
+    gaps and forces with a cursor.
 
     `scene` is that of the run, which a trajectory knows. Raises `ImportError` without matplotlib,
     `ValueError` for a run without steps, `OSError`.
@@ -45,6 +47,7 @@ def content(run: Trajectory, scene: Scene) -> dict[str, Any]:
     stage, nodes = Stage(scene, run, forces=True), _nodes(run.time)
     middle, size = (stage.low + stage.high) / 2, float(np.linalg.norm(stage.high - stage.low))
     planar = scene.dimension == 2
+    laws = {} if planar else _laws(scene)
     angles = {"azimuth": -np.pi / 2, "elevation": np.pi / 2} if planar else {"azimuth": -1.08, "elevation": 0.28}
     return {
         "about": repr(run)[1:-1],
@@ -53,7 +56,10 @@ def content(run: Trajectory, scene: Scene) -> dict[str, Any]:
         "view": {"target": _short(_space(middle)), "distance": 1.4 * size} | angles,
         "floors": _floors(stage, planar),
         "bodies": [_body(stage, name, nodes) for name in stage.meshes],
-        "contacts": [_arrow(stage, i, nodes, " and ".join(names)) for i, names in enumerate(run.contact_names)],
+        "contacts": [
+            _arrow(stage, i, nodes, " and ".join(names)) | {"friction": _ellipse(stage, i, nodes, laws.get(names))}
+            for i, names in enumerate(run.contact_names)
+        ],
         "reactions": [_arrow(stage, i, nodes, name) for i, name in enumerate(stage.reactions, start=len(run.contact_names))],
         "joints": _joints(stage, nodes),
         "curves": _curves(run, nodes),
@@ -107,6 +113,22 @@ def _arrow(stage: Stage, i: int, nodes: np.ndarray, name: str) -> dict[str, Any]
         "point": _short(points),
         "force": [_short(arrow) if one else None for arrow, one in zip(arrows, shown, strict=True)],
     }
+
+
+def _laws(scene: Scene) -> dict[tuple[str, str], FrictionEllipsoid]:
+    """The friction of every pair of parts that may touch, by their names."""
+    names = scene.build()[0].contact_names
+    return {names[contact.number]: contact.friction for contact in scene.part_contacts()}
+
+
+def _ellipse(stage: Stage, i: int, nodes: np.ndarray, law: FrictionEllipsoid | None) -> list | None:
+    """Two semi-axes [m] of what friction could give, None where it is less than rounding; None for
+    a contact without friction."""
+    if law is None or not law.mu:
+        return None
+    axes = stage.friction(i, law)[np.maximum(nodes - 1, 0)]
+    shown = stage.shown(np.sum(axes, axis=1))
+    return [_short(both) if one else None for both, one in zip(axes, shown, strict=True)]
 
 
 def _joints(stage: Stage, nodes: np.ndarray) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ main, aside { padding: 8px } canvas { border: 1px solid #ddd; display: block; to
 <option selected>1</option><option>2</option></select></label>
 <label><input id="follow" type="checkbox">follow</label>
 <label><input id="forces" type="checkbox" checked>forces</label>
+<label><input id="friction" type="checkbox" checked>friction</label>
 <label><input id="joints" type="checkbox" checked>joints</label></div>
 <p id="about"></p></main>
 <aside><canvas id="curves" width="420" height="620"></canvas></aside>
@@ -57,9 +58,9 @@ const viewer = (() => {
     const k = 0.45 + 0.55 * (1 + dot(normal, light)) / 2;
     return "rgb(" + colour.map(c => Math.round(255 * c * k)).join(",") + ")";
   }
-  // polygons from back to front, and lines over them, all in pixels
+  // polygons from back to front, and lines and rings over them, all in pixels
   function picture(data, frame, view, size) {
-    const project = camera(view, size[0], size[1]), faces = [], lines = [];
+    const project = camera(view, size[0], size[1]), faces = [], lines = [], rings = [];
     for (const floor of data.floors) {
       const points = floor.map(project);
       faces.push({ points, depth: Infinity, colour: "rgb(232,232,226)", edge: "rgb(190,190,185)" });
@@ -83,11 +84,18 @@ const viewer = (() => {
       if (!force) continue;
       lines.push({ from: project(from), to: project(add(from, force)), colour: "rgb(213,94,0)" });
     }
+    for (const contact of view.friction ? data.contacts : []) {
+      const axes = contact.friction && contact.friction[frame];
+      if (!axes) continue;
+      const from = contact.point[frame], [t, o] = axes, around = [...Array(24).keys()].map(k => k * Math.PI / 12);
+      const ring = around.map(a => project(add(from, t.map((x, i) => Math.cos(a) * x + Math.sin(a) * o[i]))));
+      rings.push({ points: ring, axis: project(add(from, t)), middle: project(from), contact: contact.name });
+    }
     for (const joint of view.joints ? data.joints : []) {
       const [from, to] = joint.ends.map(end => project(end[frame]));
       lines.push({ from, to, colour: "rgb(30,30,30)", joint: joint.name });
     }
-    return { faces, lines };
+    return { faces, lines, rings };
   }
   function nearest(times, time) {
     let low = 0, high = times.length - 1;
@@ -99,12 +107,12 @@ const viewer = (() => {
 if (typeof document !== "undefined") {
   const data = JSON.parse(document.getElementById("data").textContent), get = id => document.getElementById(id);
   const scene = get("scene"), curves = get("curves"), slider = get("time"), last = data.times.length - 1;
-  const view = { ...data.view, forces: true, joints: true }, home = view.target;
+  const view = { ...data.view, forces: true, friction: true, joints: true }, home = view.target;
   let frame = 0, playing = false, clock = data.times[0], before = 0;
   slider.max = last;
   get("about").textContent = data.about;
   function draw() {
-    view.forces = get("forces").checked; view.joints = get("joints").checked;
+    for (const id of ["forces", "friction", "joints"]) view[id] = get(id).checked;
     view.target = get("follow").checked && data.bodies.some(b => b.poses) ?
       data.bodies.find(b => b.poses).poses[frame].slice(0, 3) : home;
     const pen = scene.getContext("2d"), found = viewer.picture(data, frame, view, [scene.width, scene.height]);
@@ -112,6 +120,12 @@ if (typeof document !== "undefined") {
     for (const face of found.faces) {
       pen.beginPath(); face.points.forEach((p, i) => i ? pen.lineTo(p[0], p[1]) : pen.moveTo(p[0], p[1])); pen.closePath();
       pen.fillStyle = face.colour; pen.fill(); pen.strokeStyle = face.edge; pen.lineWidth = 0.6; pen.stroke();
+    }
+    pen.lineWidth = 1.2; pen.strokeStyle = "rgb(0,114,178)";
+    for (const ring of found.rings) {  // with its first semi-axis, to which e_t belongs
+      pen.beginPath(); pen.moveTo(ring.axis[0], ring.axis[1]); pen.lineTo(ring.middle[0], ring.middle[1]); pen.stroke();
+      pen.beginPath(); ring.points.forEach((p, i) => i ? pen.lineTo(p[0], p[1]) : pen.moveTo(p[0], p[1]));
+      pen.closePath(); pen.stroke();
     }
     pen.lineWidth = 2.5;
     for (const line of found.lines) {
@@ -123,15 +137,27 @@ if (typeof document !== "undefined") {
     }
     get("now").textContent = "t = " + data.times[frame].toFixed(3) + " s"; slider.value = frame; plot();
   }
+  const pen = curves.getContext("2d"), width = curves.width, room = curves.height / data.curves.length, high = room - 34;
+  const [begin, end] = [data.times[0], data.times[last] > data.times[0] ? data.times[last] : data.times[0] + 1];
+  const across = t => 46 + (width - 56) * (t - begin) / (end - begin);
+  let still = null;  // the curves without their cursor, which alone moves
   function plot() {
-    const pen = curves.getContext("2d"), width = curves.width, room = curves.height / data.curves.length;
-    pen.fillStyle = "white"; pen.fillRect(0, 0, width, curves.height); pen.font = "11px sans-serif";
-    const [begin, end] = [data.times[0], data.times[last] > data.times[0] ? data.times[last] : data.times[0] + 1];
-    const across = t => 46 + (width - 56) * (t - begin) / (end - begin);
+    if (still) pen.putImageData(still, 0, 0); else { lines(); still = pen.getImageData(0, 0, width, curves.height); }
+    pen.strokeStyle = "#d55e00"; pen.beginPath();
     data.curves.forEach((panel, number) => {
-      const top = number * room + 22, high = room - 34;
+      const x = across(data.times[frame]), top = number * room + 22;
+      pen.moveTo(x, top); pen.lineTo(x, top + high);
+    });
+    pen.stroke();
+  }
+  function lines() {
+    pen.fillStyle = "white"; pen.fillRect(0, 0, width, curves.height); pen.font = "11px sans-serif";
+    data.curves.forEach((panel, number) => {
+      const top = number * room + 22;
       const every = panel.lines.flatMap(line => line.values).filter(v => v !== null);
-      const low = Math.min(0, ...every), most = Math.max(...every, low + 1e-12);
+      const largest = Math.max(...every.map(Math.abs)), lowest = Math.min(0, ...every);
+      const low = lowest > -1e-9 * largest ? 0 : lowest;  // what is rounding alone is 0
+      const most = Math.max(...every, low + 1e-12);
       const up = v => top + high * (1 - (v - low) / (most - low));
       pen.fillStyle = "#222"; pen.fillText(panel.title, 46, top - 8);
       pen.fillText(most.toPrecision(3), 2, top + 8); pen.fillText(low.toPrecision(3), 2, top + high);
@@ -144,9 +170,7 @@ if (typeof document !== "undefined") {
         });
         pen.stroke(); pen.fillStyle = line.colour; pen.fillText(line.name, 150 + 90 * i, top - 8);
       });
-      pen.strokeStyle = "#bbb"; pen.strokeRect(46, top, width - 56, high);
-      pen.strokeStyle = "#d55e00"; pen.beginPath(); pen.moveTo(across(data.times[frame]), top);
-      pen.lineTo(across(data.times[frame]), top + high); pen.stroke();
+      pen.strokeStyle = "#bbb"; pen.lineWidth = 1; pen.strokeRect(46, top, width - 56, high);
     });
   }
   function tick(now) {
@@ -161,7 +185,7 @@ if (typeof document !== "undefined") {
     clock = data.times[frame]; before = performance.now(); if (playing) requestAnimationFrame(tick);
   });
   slider.addEventListener("input", () => { frame = Number(slider.value); clock = data.times[frame]; draw(); });
-  for (const id of ["follow", "forces", "joints"]) get(id).addEventListener("change", draw);
+  for (const id of ["follow", "forces", "friction", "joints"]) get(id).addEventListener("change", draw);
   scene.addEventListener("pointermove", event => {
     if (!event.buttons || data.planar) return;
     view.azimuth -= event.movementX * 0.008;

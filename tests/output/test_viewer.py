@@ -88,6 +88,29 @@ def test_a_page_holds_the_numbers_of_the_run(made):
     np.testing.assert_array_equal(closed, run.contacts.normal_impulse[np.maximum(nodes - 1, 0), 0] > 1e-6)
 
 
+def test_a_page_draws_what_friction_could_give():
+    """On the scale of the forces: mu of the normal force around the normal, and no friction outside
+    of it; with two coefficients and a direction, the first semi-axis along it."""
+    run = thrown()
+    (contact,) = viewer.content(run, run.scene())["contacts"]
+    law = ist.FrictionEllipsoid(0.3, e_t=1.0, e_o=0.4, direction=(0, 1, 0))
+    turned = dataclasses.replace(
+        run, contacts=dataclasses.replace(run.contacts, tangent=np.tile([0.0, 1.0, 0.0], (len(run), 1, 1)))
+    )
+    narrow = viewer.Stage(run.scene(), turned, forces=True).friction(0, law)
+    pairs = [(force, axes) for force, axes in zip(contact["force"], contact["friction"], strict=True) if force]
+    assert len(pairs) > 20
+    for force, axes in pairs:
+        t, o = np.array(axes)
+        pressed = abs(force[2])  # the floor's normal is z
+        np.testing.assert_allclose([np.linalg.norm(t), np.linalg.norm(o)], 0.3 * pressed, rtol=1e-3)
+        np.testing.assert_allclose([t[2], o[2], t @ o], 0.0, atol=1e-3 * pressed)
+        assert np.linalg.norm(force[:2]) <= 0.3 * pressed * (1 + 1e-3)
+    lengths = np.linalg.norm(narrow, axis=2)
+    np.testing.assert_allclose(lengths[:, 1], 0.4 * lengths[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(narrow[:, 0], lengths[:, :1] * [0, 1, 0], atol=1e-12)
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="no JavaScript here")
 def test_the_script_draws_the_run_and_moves_it(made):
     """Without a browser: on a canvas that notes what is drawn, at 30 pictures a second."""
@@ -113,6 +136,7 @@ def test_the_script_draws_the_run_and_moves_it(made):
         depths = [face["depth"] or np.inf for face in picture["faces"]]
         assert depths == sorted(depths, reverse=True)  # from back to front
     assert len(told["end"]["lines"]) == 1
+    assert len(told["end"]["rings"]) == (1 if run.position.shape[-1] == 3 else 0)
     # the floor pushes up
     assert told["end"]["lines"][0]["to"][1] < told["end"]["lines"][0]["from"][1]
 

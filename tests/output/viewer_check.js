@@ -10,6 +10,7 @@ const numbers = values => values.forEach(v => { if (typeof v === "number" && !Nu
 const pen = {
   fillRect: (...v) => numbers(v), strokeRect: (...v) => numbers(v), beginPath() {}, closePath() {}, arc: (...v) => numbers(v),
   moveTo: (...v) => numbers(v), lineTo: (...v) => numbers(v), fill() { drawn.fills += 1; }, stroke() { drawn.strokes += 1; },
+  getImageData: (...v) => (numbers(v), {}), putImageData: (image, ...v) => numbers(v),
   fillText(text, ...v) { drawn.texts.push(text); numbers(v); },
 };
 const elements = {};
@@ -25,7 +26,7 @@ const waiting = [];
 const world = { document: { getElementById: element }, requestAnimationFrame: f => waiting.push(f), performance: { now: () => 0 } };
 const context = vm.createContext(world);
 const viewer = vm.runInContext(script + ";viewer", context);
-const content = JSON.parse(data), last = content.times.length - 1, view = { ...content.view, forces: true, joints: true };
+const content = JSON.parse(data), last = content.times.length - 1, view = { ...content.view, forces: true, friction: true, joints: true };
 const first = elements.now.textContent;
 elements.time.value = String(last);
 elements.time.heard.input();
@@ -33,7 +34,7 @@ const moved = elements.now.textContent;
 elements.play.heard.click();  // from the start again
 let pictures = 0;
 for (let now = 0; waiting.length; now += 1000 / 30) { waiting.shift()(now); pictures += 1; }
-for (const [id, kind] of [["follow", "change"], ["forces", "change"]]) { elements[id].checked = !elements[id].checked; elements[id].heard[kind](); }
+for (const [id, kind] of [["follow", "change"], ["friction", "change"], ["forces", "change"]]) { elements[id].checked = !elements[id].checked; elements[id].heard[kind](); }
 elements.scene.heard.pointermove({ buttons: 1, movementX: 5, movementY: -5 });
 elements.scene.heard.wheel({ deltaY: 100, preventDefault() {} });
 const at = frame => viewer.picture(content, frame, view, [820, 560]);
