@@ -7,7 +7,7 @@ import inspect
 
 from shapes.errors import Explained
 
-from ..model.results import Result
+from ..model.results import Result, StepError
 from ..runtime.errors import CommandError
 
 
@@ -34,8 +34,11 @@ def codes() -> dict[str, str]:
 
 
 def where(error: BaseException) -> str:
-    """The codes of an error and of what caused it, and how to have them explained."""
+    """The codes of an error and of what caused it, of a step the way in which it ended, and how to
+    have the last of them explained."""
     names = [type(error).__name__]
+    if isinstance(error, StepError):
+        names.append(error.result.name)
     while error.__cause__ is not None:
         error = error.__cause__
         if isinstance(error, Explained) and type(error).__name__ not in names:

@@ -14,6 +14,7 @@ from ..run.trajectory import Trajectory
 from ..run.trajectory_file import load
 from ..scene.description import RunSettings
 from ..scene.scene import Scene
+from . import explain
 from .scene_argument import HELP, scene_from
 
 _USUAL = {"duration": 1.0, "h": 0.01}  # of scenes without settings
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> str | None:
     try:
         trajectory = run_scene(scene, start=start, estimate_error=arguments.estimate_error, **other)
     except StepError as error:
-        trajectory, failure = error.trajectory, str(error)
+        trajectory, failure = error.trajectory, f"{error}\n{explain.where(error)}"
     except Interrupted as stop:
         if stop.trajectory is not None:
             _write(stop.trajectory, arguments)
@@ -77,6 +78,15 @@ def _write(trajectory: Trajectory, arguments: argparse.Namespace) -> None:
         trajectory.to_csv(Path(arguments.csv))
 
 
+def _error(settings: RunSettings, run: Trajectory) -> str:
+    """How far the run is from the motion, or how to find out: certificates do not say it."""
+    if run.error is not None:
+        return f"{repr(run.error).removeprefix('<ErrorEstimate: ').removesuffix('>')}, an estimate"
+    if settings.tol is not None:
+        return f"kept near {settings.tol:g} of each body's way, step by step"
+    return "unknown: that steps are solved does not say how far h is from the motion; --estimate-error does"
+
+
 def _summary(scene: Scene, settings: RunSettings, run: Trajectory, seconds: float) -> list[str]:
     """What a user asks of a run first."""
     if len(run) == 0:
@@ -90,8 +100,7 @@ def _summary(scene: Scene, settings: RunSettings, run: Trajectory, seconds: floa
         f"solver       {np.sum(run.stats.iterations)} Jacobians, at most {np.max(run.stats.iterations)} a step; "
         f"largest residual {np.max(run.stats.residual):.1e}",
     ]
-    if run.error is not None:
-        lines.append(f"error        {repr(run.error).removeprefix('<ErrorEstimate: ').removesuffix('>')}, an estimate")
+    lines.append(f"error        {_error(settings, run)}")
     if worst is not None:
         lines.append(f"certificate  largest violation {np.max(run.certificate[worst], initial=0.0):.1e}, of {worst!r}")
     left_out = f", without {', '.join(energy.left_out)}" if energy.left_out else ""

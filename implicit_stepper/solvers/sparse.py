@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import scipy.sparse
-from scipy.sparse.linalg import SuperLU, splu
+
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import SuperLU
 
 _PIVOT = 0.01  # relative to the largest of its column: a smaller one on the diagonal is exchanged
 _LEAF = 8  # nodes of a part that is not dissected any further
@@ -67,6 +68,9 @@ class Sparse:
 def factorised(nodes, links: Sequence[Left], order) -> Sparse | None:
     """The system with blocks `nodes` (count, w, w) and `links`, None where it is singular; `order`
     (count,): the rank of every node."""
+    from scipy.sparse import csc_matrix  # here, as few runs need it
+    from scipy.sparse.linalg import splu
+
     count, width = nodes.shape[:2]
     ranks = [np.repeat(np.asarray(order, float), width)]
     for link in links:
@@ -91,7 +95,7 @@ def factorised(nodes, links: Sequence[Left], order) -> Sparse | None:
         spread = np.broadcast_to(at_rows[:, :, None], kept.shape), np.broadcast_to(at_columns[:, None], kept.shape)
         entries.append((link.rest[kept], *(index[kept] for index in spread)))
     values, i, j = (np.concatenate([np.ravel(entry[k]) for entry in entries]) for k in range(3))
-    matrix = scipy.sparse.csc_matrix((values, (i, j)), shape=(len(places), len(places)))
+    matrix = csc_matrix((values, (i, j)), shape=(len(places), len(places)))
     options = {"SymmetricMode": True, "Equil": False}
     try:
         factors = splu(matrix, permc_spec="NATURAL", diag_pivot_thresh=_PIVOT, options=options)

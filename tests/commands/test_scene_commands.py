@@ -34,6 +34,7 @@ def test_a_scene_file_is_run_and_gone_on_with(tmp_path, capsys):
     assert main.main(["run", SPIN, "--out", str(out), "--csv", str(table)]) == 0
     said = capsys.readouterr().out
     assert "18 steps of 0.07 s, t = 0 to 1.26 s, 1 body, 1 contact" in said
+    assert "error        unknown: that steps are solved does not say" in said
     assert "energy       10.5799 J to 9.81 J" in said  # .4 1.962^2 / 2 + m g r; at rest
     stored = ist.load(out)
     assert stored.velocity[14, 0, 5] == pytest.approx(0.03924, abs=1e-10)
@@ -104,7 +105,9 @@ def test_a_step_that_fails_exits_with_1_and_leaves_the_steps_before_it(tmp_path,
 
     monkeypatch.setattr(run, "run_scene", fail)
     assert main.main(["run", SPIN, "--out", str(tmp_path / "a.npz")]) == 1
-    assert "it failed, and why" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "it failed, and why" in said
+    assert "[StepError, caused by NOT_CONVERGED] docs/errors.md#not_converged" in said
     assert len(ist.load(tmp_path / "a.npz")) == 5
 
     def stop(*_, **__):

@@ -120,7 +120,7 @@ def test_the_note_stands_below_the_message_where_python_and_commands_show_it(tmp
     last = traceback.format_exception_only(caught.value)[-1].strip()
     assert last == "[ShapeArgumentError] docs/errors.md#shapeargumenterror, or: implicit-stepper explain ShapeArgumentError"
     body = '[[body]]\nname = "a"\nshape = { kind = "Sphere", radius = -1 }\nposition = [0, 0, 1]\n'
-    (tmp_path / "wrong.toml").write_text("format = 1\n" + body)
+    (tmp_path / "wrong.toml").write_text(f"format = 1\n{body}")
     assert main(["check", str(tmp_path / "wrong.toml")]) == 2
     told = capsys.readouterr().err.splitlines()
     assert "`radius` = -1.0 must be positive" in told[0]
@@ -153,4 +153,5 @@ def test_another_package_of_that_name_is_told_with_the_page(tmp_path):
 
 
 def test_every_way_in_which_a_step_ends_is_on_the_page():
-    assert [result.name for result in ist.Result if f"| `{result.name}` |" not in PAGE] == []
+    rows = {result.name: f'| <a id="{result.name.lower()}"></a>`{result.name}` |' for result in ist.Result}
+    assert [name for name, row in rows.items() if row not in PAGE] == []
