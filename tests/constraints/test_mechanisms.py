@@ -22,7 +22,7 @@ def test_what_friction_holds_does_not_creep(case):
     assert max(np.max(values) for values in found.certificate.values()) <= 1e-10
 
 
-@pytest.mark.parametrize("scene, rate", [(grip, (-G, 1)), (pin, (0.3 * 0.05 * G * 2 / 0.04, 2))])
+@pytest.mark.parametrize(("scene", "rate"), [(grip, (-G, 1)), (pin, (0.3 * 0.05 * G * 2 / 0.04, 2))])
 def test_beyond_the_bound_it_moves_by_what_is_left(scene, rate):
     """With 1.001 of what friction holds: the disc falls by g (1 - 1 / 1.001), and the wheel, m = 2
     kg and radius .2 m, turns ever faster by .001 mu r m g / I, I = m .2^2 / 2."""
