@@ -50,6 +50,7 @@ from .run.batch import Batch, simulate_batch  # noqa: E402
 from .run.checkpoint import CheckpointError  # noqa: E402
 from .run.compare import Adaptive, Comparison, ComparisonInterrupted, compare  # noqa: E402
 from .run.contact_states import ContactStates, contact_states  # noqa: E402
+from .run.force_ranges import ForceRanges, force_ranges  # noqa: E402
 from .run.least_forces import least_forces  # noqa: E402
 from .run.overlaps import OverlapWarning  # noqa: E402
 from .run.richardson import ErrorEstimate  # noqa: E402
@@ -95,6 +96,7 @@ __all__ = [
     "ErrorEstimate",
     "Explicit",
     "Fixed",
+    "ForceRanges",
     "FrictionEllipsoid",
     "GeometricallyImplicit",
     "Hinge",
@@ -131,6 +133,7 @@ __all__ = [
     "compare",
     "contact_states",
     "errors",
+    "force_ranges",
     "least_forces",
     "load",
     "load_mjcf",

@@ -1,6 +1,9 @@
 """Forces that are not unique, of least norm: closed forms, a pseudo-inverse by hand, and a conic
 solver."""
 
+import pathlib
+import sys
+
 import clarabel
 import numpy as np
 import pytest
@@ -9,19 +12,8 @@ import scipy.sparse
 import implicit_stepper as ist
 import shapes
 
-G, MASS, H = 9.81, 3.0, 0.01
-
-
-def cart(push):
-    """Two equal pads 1 m apart, pushed by `push` [N] in the plane, with a moment that keeps both
-    loads equal, mu = .2."""
-    scene, height = ist.Scene(dimension=2, gravity=(0, -G)), 0.1
-    line = scene.add_fixed(name="line", shape=shapes.HalfPlane(normal=(0, 1)))
-    pads = [(shapes.Disc(height), ((x, 0.0), 0.0)) for x in (-0.5, 0.5)]
-    wrench = (push, 0, push * height)
-    body = scene.add_body(name="cart", shapes=pads, mass=MASS, inertia=0.5, position=(0, height), wrench=wrench, apart=True)
-    scene.add_contact(line, body, friction=0.2)
-    return scene
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from supports import MASS, G, H, cart, exact, table  # noqa: E402
 
 
 @pytest.mark.parametrize("stepper", [ist.GeometricallyImplicit(), ist.ConeComplementarity()])
@@ -41,26 +33,6 @@ def test_two_equal_pads_share_friction_equally(stepper):
         uneven = ist.least_forces(scene, stepper, run, weights=[1.0, 2.0])
         shares = np.abs(uneven.contacts.friction_impulse[..., 0]) / H
         np.testing.assert_allclose(shares, np.tile([0.5 * 0.2 * N, 0.2 * N], (5, 1)), rtol=0, atol=1e-10)
-
-
-def table(legs, at, mu, push=(0, 0)):
-    """Spheres at `legs` (n, 2) under one body, whose weight is at `at` (2,) by a moment, pushed by
-    `push` [N]."""
-    scene, radius = ist.Scene(gravity=(0, 0, -G)), 0.1
-    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
-    moment = (-MASS * G * at[1] - push[1] * radius, MASS * G * at[0] + push[0] * radius, 0)
-    feet = [(shapes.Sphere(radius), ((*leg, 0.0), (1, 0, 0, 0))) for leg in legs]
-    body = scene.add_body(
-        name="table",
-        shapes=feet,
-        mass=MASS,
-        inertia=(0.5, 0.5, 0.8),
-        position=(0, 0, radius),
-        wrench=(*push, 0, *moment),
-        apart=True,
-    )
-    scene.add_contact(floor, body, friction=mu)
-    return scene
 
 
 def test_a_table_with_four_legs_shares_its_load_as_a_plane_over_the_legs():
@@ -110,7 +82,7 @@ def test_a_pushed_table_is_the_answer_of_a_conic_solver():
         scipy.sparse.csc_matrix(scipy.sparse.vstack([keep, cone])),
         np.concatenate([keep @ before.ravel(), np.zeros(20)]),
         [clarabel.ZeroConeT(len(keep)), *[clarabel.SecondOrderConeT(4)] * 5],
-        _exact(),
+        exact(),
     )
     # as the objective is |x|^2 / 2, the square of the distance is at most twice the gap of 1e-12
     # that the solver leaves
@@ -119,12 +91,6 @@ def test_a_pushed_table_is_the_answer_of_a_conic_solver():
     assert x.ravel() @ x.ravel() <= found @ found + 2e-12
     assert np.max(np.abs(x.ravel() - pinv)) > 1e-4
     np.testing.assert_allclose(A @ x.ravel(), A @ before.ravel(), rtol=0, atol=1e-12)
-
-
-def _exact():
-    settings = clarabel.DefaultSettings()
-    settings.verbose, settings.tol_gap_abs, settings.tol_gap_rel, settings.tol_feas = False, 1e-12, 1e-12, 1e-12
-    return settings
 
 
 def test_redundant_joints_carry_what_the_pseudo_inverse_says():
