@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +49,8 @@ _LARGE, _LARGEST = 600, 2000
 # first serves, but where the velocities that it begins from are far off.
 _RENEWALS = (True, False, True, True)
 _HOPELESS = 1.0  # max |F_i| of a stall that says nothing about velocities
-_NEAREST = 8  # of the edges of friction cones: where many contacts are redundant there are hundreds
+# of the edges of friction cones, and later: where many contacts are redundant there are hundreds
+_NEAREST, _MOST = 8, 40
 # times as many iterations for a point of a central path: its beginning takes more now and then
 _POINT = 1.5
 _PATIENCE = 5  # times as many iterations for the last rungs
@@ -65,6 +67,7 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
         return
 
     large = memory.history.shape[1] > _LARGE and ncp.in_blocks(system, stepper.dense)
+    slight, patient = (_limits(stepper, patience=k, damping=_SLIGHT_DAMPING) for k in (1, _PATIENCE))
 
     def attempt(start, limits: Limits) -> StepResult:
         return _attempt(stepper, system, state, start, limits, h)
@@ -74,42 +77,54 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
         yield "cuts", start
         if number == 0:
             first = start, cuts
+            stall = functools.cache(functools.partial(attempt, memory, _limits(stepper)))
+            points = _renewals(stepper, system, state, memory, stall, h)
+            # points of bodies with edges jump where these lean on each other: one renewal serves
+            edged = not all(group.pair.smooth for group in system.groups)
+            yield from _named("closest points", itertools.islice(points, edged))
             # where damping alone holds the warm start back
-            yield "less damping", _ending(memory, attempt(memory, _limits(stepper, damping=_SLIGHT_DAMPING)))
-            stall = attempt(memory, _limits(stepper))
+            yield "less damping", _ending(memory, attempt(memory, slight))
             cold = dataclasses.replace(memory, history=begin(stepper, system, state).history)
-            for end in (stall, attempt(cold, _limits(stepper))):
-                for renewal in _renewals(stepper, system, state, memory, end, h):
-                    yield "closest points", renewal
+            again = functools.partial(attempt, cold, _limits(stepper))
+            others = _renewals(stepper, system, state, memory, again, h)
+            yield from _named("closest points", itertools.chain(points, others))
             # no impulses, closest points without a hint
             deepest = begin(stepper, system, _moved(state, fresh.velocity, h)).history[0]
+            edges = []
             for end in _paths(stepper, system, state, memory, deepest, h, dense=not large):
-                yield "central path", end
+                yield "central path", _ending(memory, end)
+                if not edges:  # where redundant forces hold up one path, all others end too
+                    edges = list(_edges(stepper, system, state, memory, end, h))
+                    yield from _named("internal forces", edges[:_NEAREST])
             yield "free flight", _starting_at(memory, deepest)
-            edges = list(_edges(stepper, system, state, memory, stall, h))
-            for start in edges[:_NEAREST]:
-                yield "internal forces", start
+            near = list(_edges(stepper, system, state, memory, stall(), h))
+            yield from _named("internal forces", near[:_NEAREST])
     for start in _sticking(stepper, system, state, memory, *first, h):
         yield "sticking", start
+    # heavy bodies on light ones: forces that damping holds back
+    yield "less damping", _ending(memory, attempt(_starting_at(memory, memory.history[0]), patient))
     yield SHORTER, None
     if large:
         for end in _paths(stepper, system, state, memory, deepest, h, dense=True):
-            yield "central path", end
+            yield "central path", _ending(memory, end)
+    yield from _named("internal forces", near[_NEAREST:_MOST])
+    yield from _last(stepper, system, state, memory, fresh, h)
+
+
+def _last(stepper, system: System, state: State, memory, fresh: Cuts, h) -> Iterator[tuple[str, object]]:
+    """Those that cost most, with the `fresh` cuts of free flight."""
     cuts = fresh
     for number in range(stepper.rounds):
         start, cuts = _cut(stepper, system, state, memory, h, tilted(cuts, h, number))
         yield "tilted cuts", start
-    for start in edges[_NEAREST:]:
-        yield "internal forces", start
     # nearly sharp edges on flat ground make Newton's method slow, but not diverge
     cuts, patient = fresh, _limits(stepper, patience=_PATIENCE)
     for _ in range(stepper.rounds):
         start, cuts = _cut(stepper, system, state, memory, h, cuts)
-        yield "patient cuts", _ending(memory, attempt(start, patient))
-    # heavy bodies on light ones: forces that damping holds back
+        yield "patient cuts", _ending(memory, _attempt(stepper, system, state, start, patient, h))
     slight = _limits(stepper, patience=_PATIENCE, damping=_SLIGHT_DAMPING)
-    for start in (_starting_at(memory, memory.history[0]), _cut(stepper, system, state, memory, h, fresh)[0]):
-        yield "less damping", _ending(memory, attempt(start, slight))
+    start, _ = _cut(stepper, system, state, memory, h, fresh)
+    yield "less damping", _ending(memory, _attempt(stepper, system, state, start, slight, h))
     # more contacts press on a body than blocks have slots for
     if ncp.in_blocks(system, stepper.dense):
         whole = dataclasses.replace(stepper, jacobian="dense")
@@ -117,9 +132,10 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
         yield "dense", _ending(memory, _attempt(whole, system, state, nothing, patient, h))
 
 
-def _renewals(stepper, system: System, state: State, memory, end: StepResult, h) -> Iterator:
-    """From where a start stalls, its `end`, with closest points found anew for all contacts that do
-    not press there, or whose points are what stalls."""
+def _renewals(stepper, system: System, state: State, memory, stall: Callable, h) -> Iterator:
+    """From where a start stalls, its end `stall()`, with closest points found anew for all contacts
+    that do not press there, or whose points are what stalls."""
+    end = stall()
     for stalled in _RENEWALS:
         resting = begin(stepper, system, _moved(state, end.state.velocity, h)).history[0]
         start = _with_renewed(stepper, system, state, memory, end.memory.history[0], resting, stalled, h)
@@ -143,7 +159,7 @@ def _paths(stepper, system: System, state: State, memory, resting, h, dense: boo
         z, units = _seeded(stepper, system, state, memory, h, resting, kappa)
         end = end_of_path(solve, z, kappa)
         if end is not None:
-            yield _ending(memory, _polished(stepper, system, state, _starting_at(memory, end * units), h))
+            yield _polished(stepper, system, state, _starting_at(memory, end * units), h)
 
 
 def _polished(stepper, system: System, state: State, start, h) -> StepResult:
@@ -157,13 +173,18 @@ def _polished(stepper, system: System, state: State, start, h) -> StepResult:
 
 
 def _edges(stepper, system: System, state: State, memory, end: StepResult, h) -> Iterator:
-    """From where the warm start stalls, its `end`, with more patience: along null vectors to the
-    edges of cones."""
+    """From where a start stalls, its `end`, with more patience: along null vectors to the edges of
+    cones."""
     if end.stats.residual <= NEARLY:
         end = _attempt(stepper, system, state, _ending(memory, end), _limits(stepper, patience=_PATIENCE), h)
         units, *there = _linear(stepper, system, state, memory, end.memory.history[0], h)
         for start in to_the_edges(system, *there):
             yield _starting_at(memory, start * units)
+
+
+def _named(name: str, starts: Iterable) -> Iterator[tuple[str, object]]:
+    """Each of the `starts` with its name, computed as it is asked for."""
+    return ((name, start) for start in starts)
 
 
 def _sticking(stepper, system: System, state: State, memory, start, cuts: Cuts, h) -> Iterator:

@@ -123,7 +123,7 @@ def test_a_wall_far_off_its_closest_points_does_not_cost_the_step(resting):
     wrong = memory.history.at[:, own[1, :p_n]].add(1e4 * units[own[1, :p_n]])
     far = dataclasses.replace(memory, history=wrong)
     stall = STEPPER.step(system, state, far, H)
-    start = next(ladder._renewals(STEPPER, system, state, far, stall, H))
+    start = next(ladder._renewals(STEPPER, system, state, far, lambda: stall, H))
     step = STEPPER.step(system, state, start, H)
     assert step.result == ist.Result.SOLVED
     np.testing.assert_allclose(step.contacts.gap, [0, 0.1], atol=1e-12)

@@ -40,3 +40,13 @@ def test_starts_are_just_beyond_the_edges_and_the_nearest_comes_first(ball):
     np.testing.assert_allclose([start[y_t] for start in found], [2.0, -2.0], rtol=2e-6)
     assert all(abs(start[y_t]) > 2.0 for start in found)
     assert indeterminate.to_the_edges(system, z, 1e-4 * null, jacobian) == []
+
+
+@pytest.mark.parametrize(("p", "slip", "lengths"), [(1.0, 0.0, [-4.0]), (1.0, 1.0, []), (0.0, 0.0, [])])
+def test_what_slides_or_is_open_has_no_edge_to_reach(ball, p, slip, lengths):
+    """At the edge y = mu p: what sticks may go to the other side; where it is, it is already."""
+    system, p_n, y_t = ball
+    z, direction = np.zeros((2, system.unknown_count))
+    z[p_n], z[y_t], direction[y_t] = p, 2.0 * p, 1.0
+    z[y_t + 3] = slip  # sigma, after y_t, y_o and y_r
+    assert indeterminate._lengths(system, z, direction) == pytest.approx(lengths)
