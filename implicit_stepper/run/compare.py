@@ -113,8 +113,10 @@ class Comparison:
 
     def save(self, folder: str | Path) -> None:
         """Writes comparison.csv with all digits, comparison.md, and every trajectory as
-        METHOD-h=H.npz, or METHOD.npz of an `Adaptive` one, with "-" for ":"."""
+        METHOD-h=H.npz, or METHOD.npz of an `Adaptive` one, with "-" for ":", to a folder that is
+        made if need be."""
         folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         with replaced(folder / "comparison.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(field.name for field in dataclasses.fields(Entry))

@@ -144,6 +144,7 @@ def test_a_comparison_that_is_interrupted_keeps_its_runs(monkeypatch, tmp_path, 
 
 
 def test_files_and_figures(comparison, tmp_path):
+    tmp_path = tmp_path / "a" / "new folder"
     comparison.save(tmp_path)
     with (tmp_path / "comparison.csv").open() as file:
         rows = list(csv.DictReader(file))
