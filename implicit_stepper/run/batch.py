@@ -12,9 +12,9 @@ import functools
 import itertools
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,8 @@ from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model.bodies import State
 from ..model.results import Result
 from ..model.system import System
+from ..radau.error_control import Tolerance
+from ..radau.radau_contact import RadauContact
 from ..runtime.compilation import jit
 from ..runtime.errors import BatchError, RunError, StepperError
 from ..runtime.progress import Progress
@@ -34,13 +36,17 @@ from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
 from ..stepping.fallback import pieces
 from ..stepping.stepper import closest_points, init, refuse_rebounds
+from . import chosen_batch, fixed_batch
+from .batch_files import Folder
+from .checkpoint import asked_of, digest
+from .joint_start import check_joints
 from .parameters import changed, read
 from .rollout import CERTIFIED
 
 _BLOCK = 16  # scenes of one call of the program
 _ROUNDING = 1e-9  # of a step
 _POSITIVE = ("mass",)
-_NOT_NEGATIVE = ("mu", "e_t", "e_o", "e_r", "compliance", "dissipation_time")
+_NOT_NEGATIVE = ("mu", "e_t", "e_o", "e_r", "compliance", "dissipation_time", "restitution")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,55 +77,122 @@ class Batch:
 @one_blas_thread()
 def simulate_batch(
     scene: Scene,
-    stepper: GeometricallyImplicit,
+    stepper: GeometricallyImplicit | RadauContact,
     *,
-    h: float,
+    h: float | None = None,
+    tol: float | Tolerance | None = None,
     duration: float,
     parameters: Mapping[str, Any] | None = None,
     states: State | None = None,
+    folder: str | os.PathLike | None = None,
     progress: bool | None = None,
 ) -> Batch:
-    """Steps of h [s] for `duration` [s] of scenes that differ from `scene` in `parameters`, by name
-    arrays whose first axis is the scene's number (see `parameters.names`), and in their first
-    `states`, with that axis.
+    """Steps of h [s], or chosen ones of `RadauContact` that keep the error near `tol`, for
+    `duration` [s] of scenes that differ from `scene` in `parameters`, by name arrays whose first
+    axis is the scene's number (see `parameters.names`), and in their first `states`, with that
+    axis.
 
-    On a CPU every core steps scenes of its own, on the devices that JAX has in turn. A scene's
-    result depends on nothing but the scene, to the bit. Each step must converge and pass its
-    certificate within 1e-10; a scene in which one does not is run again from the start with the
-    whole fallback sequence, and if that fails too, it is flagged and the rest is kept. That bodies
-    do not pass through each other between the poses of a step, only `simulate` checks. Raises
-    `ValueError` for unknown names, first axes that differ, and a `duration` that is no multiple of
-    h.
-    """
-    if not isinstance(stepper, GeometricallyImplicit):
-        raise StepperError(f"`stepper` = {stepper!r} has no batches: use GeometricallyImplicit().")
-    h, steps = positive("h", h), round(positive("duration", duration) / h)
-    if steps < 1 or abs(duration - steps * h) > _ROUNDING * duration:
-        raise RunError(f"`duration` = {duration} s is no multiple of `h` = {h} s: scenes of a batch take equal steps.")
+    On a CPU every core steps scenes of its own, with h on the devices that JAX has in turn. A
+    scene's result depends on nothing but the scene, to the bit. Each step must converge and pass
+    its certificate within 1e-10; with h, a scene in which one does not is run again from the start
+    with the whole fallback sequence. What fails too is flagged and the rest kept. That bodies do
+    not pass through each other within a step, only chosen steps check. `folder`: every 16 scenes
+    are written there once they are done, and the same call goes on with the others. Raises
+    `ValueError` for bad arguments, and `CheckpointError` for a folder that is another's, is damaged
+    or cannot be written."""
+    if (h is None) == (tol is None):
+        raise RunError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
+    duration = positive("duration", duration)
     system, start = scene.build()
-    refuse_rebounds(system)
     values = _values(system, start, parameters or {}, states)
     count = len(next(iter(values.values())))
-    places = list(range(0, count, _BLOCK))
-    blocks = [_block(values, first, count) for first in places]
+    if tol is None:
+        work = _fixed_steps(stepper, system, start, h, duration)
+    else:
+        work = _chosen_steps(scene, stepper, system, start, tol, duration)
+    blocks = [_block(values, first, count) for first in range(0, count, _BLOCK)]
+    kept = None if folder is None else _folder(folder, system, start, stepper, values, (h, tol, duration))
+    parts = [None if kept is None else kept.read(number) for number in range(len(blocks))]
+    left = [number for number, part in enumerate(parts) if part is None]
     devices, workers = jax.devices(), max(os.cpu_count() or 1, len(jax.devices()))
     with Progress(count, "scenes", progress) as told:
-        for device in devices if len(places) >= len(devices) else devices[:1]:
-            _compiled(stepper, system, start, blocks[0], h, device)
+        told.to(min((len(blocks) - len(left)) * _BLOCK, count))
+        if left:
+            work.prepare(blocks[left[0]], devices if len(left) >= len(devices) else devices[:1])
         wall, cpu = time.perf_counter(), time.process_time()
-
-        def run(own, device):
-            found = _run(stepper, *jax.device_put((system, start, own, h, steps), device))
-            return jax.tree.map(np.array, found)
-
-        parts = []
         with ThreadPoolExecutor(workers) as threads:
-            for part in threads.map(run, blocks, itertools.cycle(devices)):
-                parts.append(part)
-                told.to(min(len(parts) * _BLOCK, count))
-        found = jax.tree.map(lambda *own: np.concatenate(own)[:count], *parts)
-        found = _helped(stepper, system, start, values, h, steps, found)
-    return Batch(*found, time.perf_counter() - wall, time.process_time() - cpu)
+            found = threads.map(work.run, [blocks[number] for number in left], itertools.cycle(devices))
+            try:
+                for number, part in zip(left, found, strict=True):
+                    own = min(_BLOCK, count - number * _BLOCK)
+                    parts[number] = work.finish(blocks[number], jax.tree.map(lambda a, own=own: a[:own], part))
+                    if kept is not None:
+                        kept.write(number, parts[number])
+                    told.to(min(told.done + own, count))
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)  # what is done is kept, the rest is not begun
+                raise
+    return Batch(
+        *jax.tree.map(lambda *own: np.concatenate(own), *parts), time.perf_counter() - wall, time.process_time() - cpu
+    )
+
+
+def _folder(folder, system: System, start: State, stepper, values, sizes) -> Folder:
+    """Where the parts of a batch are, by `sizes`, h, tol and duration."""
+    names = sorted(values)
+    numbers = dict(zip(("h", "tol", "duration"), sizes, strict=True))
+    numbers |= {"values": digest([values[name] for name in names], names)}
+    return Folder(folder, asked_of(system, start, stepper, numbers), len(values[names[0]]))
+
+
+class _Work(NamedTuple):
+    """How blocks of scenes are run: what is compiled before; one block on a device; and what is
+    done about its scenes that failed."""
+
+    prepare: Callable
+    run: Callable
+    finish: Callable
+
+
+def _fixed_steps(stepper, system: System, start: State, h: float, duration: float) -> _Work:
+    """Steps of h [s], in the programs of a block."""
+    if not isinstance(stepper, GeometricallyImplicit):
+        raise StepperError(f"`stepper` = {stepper!r} has no batches of steps of one `h`: use GeometricallyImplicit().")
+    h, steps = positive("h", h), round(duration / positive("h", h))
+    if steps < 1 or abs(duration - steps * h) > _ROUNDING * duration:
+        raise RunError(f"`duration` = {duration} s is no multiple of `h` = {h} s: scenes of a batch take equal steps.")
+    refuse_rebounds(system)
+
+    def prepare(block, devices):
+        for device in devices:
+            _compiled(stepper, system, start, block, h, device)
+
+    def run(block, device):
+        return jax.tree.map(np.array, _run(stepper, *jax.device_put((system, start, block, h, steps), device)))
+
+    return _Work(prepare, run, functools.partial(_helped, stepper, system, start, h=h, steps=steps))
+
+
+def _chosen_steps(scene: Scene, stepper, system: System, start: State, tol, duration: float) -> _Work:
+    """Chosen steps, scene after scene."""
+    if not isinstance(stepper, RadauContact) or stepper.stages == 1:
+        raise StepperError(f"`stepper` = {stepper!r} chooses no steps: use RadauContact() of 2 or 3 stages, or give `h`.")
+    check_joints(stepper, system, start, fixed=False)
+
+    def of_number(block, i):
+        return chosen_batch.one(scene, stepper, (system, start), {n: v[i] for n, v in block.items()}, tol, duration)
+
+    def run(block, _):
+        found = []
+        for i in range(_BLOCK):
+            again = i > 0 and all(np.array_equal(v[i], v[i - 1]) for v in block.values())
+            found.append(found[-1] if again else of_number(block, i))
+        return jax.tree.map(lambda *own: np.stack([np.asarray(a) for a in own]), *found)
+
+    def finish(_, part):
+        return *part, np.zeros(len(part[1]), bool)
+
+    return _Work(lambda *_: None, run, finish)
 
 
 def _compiled(stepper, system: System, start: State, block, h: float, device) -> None:
@@ -163,39 +236,13 @@ def _block(values: Mapping[str, np.ndarray], first: int, count: int) -> dict[str
     return {name: value[index] for name, value in values.items()}
 
 
-def _one(stepper, system: System, start: State, values, h, steps):
-    """One scene: its last state, whether all steps were solved, how many, the largest violation."""
-    own, begun = changed(system, start, values)
-    memory = stepper.init(own, begun)
-
-    def proceed(at):
-        return (at[2] == Result.SOLVED) & (at[3] < steps)
-
-    def advance(at):
-        state, memory, _, number, worst = at
-        step = stepper.step_with_cuts(own, state, memory, h)
-        found = stepper.certificate(own, state, step.state, step.contacts, h)
-        violation = jnp.max(jnp.stack([jnp.max(v) for v in found.values() if v.size]))
-        certified = jnp.where(violation <= CERTIFIED, int(Result.SOLVED), int(Result.NOT_CERTIFIED))
-        result = jnp.where(step.result == Result.SOLVED, certified, step.result)
-        good = result == Result.SOLVED
-        state = jax.tree.map(lambda new, old: jnp.where(good, new, old), step.state, state)
-        worst = jnp.where(good, jnp.maximum(worst, violation), worst)
-        return state, step.memory, result, number + good, worst
-
-    none = jnp.asarray(int(Result.SOLVED)), jnp.zeros((), int), jnp.zeros(())
-    begun = jax.tree.map(lambda a: jnp.asarray(a, float), begun)
-    state, _, result, number, worst = lax.while_loop(proceed, advance, (begun, memory, *none))
-    return state, result, number, worst
-
-
 @functools.partial(jit, static_argnums=0)
 def _run(stepper, system: System, start: State, block, h, steps):
-    """`_one` of every scene of a block, one after another."""
-    return lax.map(lambda values: _one(stepper, system, start, values, h, steps), block)
+    """`fixed_batch.one` of every scene of a block, one after another."""
+    return lax.map(lambda values: fixed_batch.one(stepper, system, start, values, h, steps), block)
 
 
-def _helped(stepper, system: System, start: State, values, h: float, steps: int, found):
+def _helped(stepper, system: System, start: State, values, found, h: float, steps: int):
     """`found`, with the scenes in it that failed run again on the host by the whole fallback
     sequence."""
     state, result, number, worst = found

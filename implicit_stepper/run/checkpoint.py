@@ -65,15 +65,16 @@ def asked_of(system: System, state: State, stepper, numbers: Mapping[str, Any]) 
     pairs = [(g.bodies, g.moving, g.numbers, g.pair.first.name, g.pair.second.name) for g in system.groups]
     device = jax.devices()[0]
     return {
-        "scene": _digest(jax.tree.leaves(system), (system.names, system.contact_names, functions, pairs)),
-        "start": _digest(jax.tree.leaves(state), ()),
+        "scene": digest(jax.tree.leaves(system), (system.names, system.contact_names, functions, pairs)),
+        "start": digest(jax.tree.leaves(state), ()),
         "stepper": repr(stepper),
         **{name: repr(value) for name, value in numbers.items()},
         "jax": f"{jax.__version__}, jaxlib {jaxlib.__version__}, {device.platform} {device.device_kind}",
     }
 
 
-def _digest(leaves, names) -> str:
+def digest(leaves, names) -> str:
+    """What tells arrays and names from others, in a few letters."""
     found = hashlib.sha256(repr(names).encode())
     for leaf in leaves:
         found.update(repr(np.shape(leaf)).encode() + np.ascontiguousarray(leaf).tobytes())

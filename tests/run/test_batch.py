@@ -1,13 +1,15 @@
 """Batches against single runs and closed forms; that no scene depends on another; what is flagged
 and refused."""
 
+import errno
+
 import numpy as np
 import pytest
 
 import implicit_stepper as ist
 from implicit_stepper.model.bodies import State
 from implicit_stepper.paper import scenes
-from implicit_stepper.run import batch
+from implicit_stepper.run import batch, batch_files
 
 STEPPER, H, STEPS, G = ist.GeometricallyImplicit(), 0.07, 10, 9.81
 MU = np.linspace(0.05, 0.35, 37)
@@ -68,7 +70,7 @@ def test_what_fails_in_the_program_is_run_by_the_fallback_sequence(many):
     system, start = scenes.spin().build()
     ends = State(*(np.zeros_like(getattr(many.end, name)[:3]) for name in ("time", "position", "orientation", "velocity")))
     found = (ends, none, np.zeros(3, int), np.zeros(3))
-    end, result, steps, _, helped = batch._helped(STEPPER, system, start, {"mu": MU}, H, STEPS, found)
+    end, result, steps, _, helped = batch._helped(STEPPER, system, start, {"mu": MU}, found, H, STEPS)
     assert np.all(result == ist.Result.SOLVED)
     assert np.all(helped)
     assert np.all(steps == STEPS)
@@ -96,5 +98,52 @@ def test_bad_batches_are_named(changes, message):
 def test_steps_that_do_not_fill_the_time_are_refused():
     with pytest.raises(ValueError, match="no multiple of `h`"):
         ist.simulate_batch(scenes.spin(), STEPPER, h=0.07, duration=0.1, parameters={"mu": MU})
-    with pytest.raises(ValueError, match="has no batches"):
+    with pytest.raises(ValueError, match="has no batches of steps of one `h`"):
         ist.simulate_batch(scenes.spin(), ist.RadauContact(), h=0.1, duration=0.1, parameters={"mu": MU})
+    with pytest.raises(ValueError, match="chooses no steps"):
+        ist.simulate_batch(scenes.spin(), STEPPER, tol=1e-6, duration=0.1, parameters={"mu": MU})
+    for both in ({}, {"h": 0.07, "tol": 1e-6}):
+        with pytest.raises(ValueError, match="give one of them"):
+            ist.simulate_batch(scenes.spin(), STEPPER, duration=0.1, parameters={"mu": MU}, **both)
+
+
+def test_a_batch_goes_on_from_the_parts_in_its_folder_to_the_same_bits(many, tmp_path, monkeypatch):
+    """A full disk leaves the parts before it; what is there is not computed again."""
+    folder, write, run_block = tmp_path / "batch", batch_files.np.savez, batch._run
+    monkeypatch.setattr(
+        batch_files.np, "savez", lambda path, **a: no_space() if "part-000001" in path.name else write(path, **a)
+    )
+    with pytest.raises(ist.CheckpointError, match="does not take part 1: .*No space left"):
+        run(parameters={"mu": MU}, folder=folder)
+    assert [path.name for path in sorted(folder.iterdir())] == ["batch.json", "part-000000.npz"]
+    monkeypatch.setattr(batch_files.np, "savez", write)
+    calls = []
+    monkeypatch.setattr(batch, "_run", lambda *a: calls.append(1) or run_block(*a))
+    found = run(parameters={"mu": MU}, folder=folder)
+    assert len(calls) == 3  # two blocks, and one call of no steps that compiles
+    for name in ("position", "orientation", "velocity"):
+        assert getattr(found.end, name).tobytes() == getattr(many.end, name).tobytes()
+    assert np.array_equal(found.steps, many.steps)
+    again = run(parameters={"mu": MU}, folder=folder)
+    assert len(calls) == 3
+    assert again.end.velocity.tobytes() == many.end.velocity.tobytes()
+
+
+def no_space():
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_folders_that_are_not_the_batch_s_own_stay_as_they_are(tmp_path):
+    (tmp_path / "mine").write_text("x")
+    with pytest.raises(ist.CheckpointError, match="holds other files"):
+        run(parameters={"mu": MU[:1]}, folder=tmp_path)
+    folder = tmp_path / "one"
+    run(parameters={"mu": MU[:1]}, folder=folder)
+    with pytest.raises(ist.CheckpointError, match="another batch, which differs in: values"):
+        run(parameters={"mu": MU[1:2]}, folder=folder)
+    (folder / "part-000000.npz").write_bytes(b"PK")
+    with pytest.raises(ist.CheckpointError, match="is damaged"):
+        run(parameters={"mu": MU[:1]}, folder=folder)
+    (folder / "batch.json").write_text("[]")
+    with pytest.raises(ist.CheckpointError, match="of no batch of this version"):
+        run(parameters={"mu": MU[:1]}, folder=folder)
