@@ -1,10 +1,11 @@
-"""What gradients and batches cost: `python benchmarks/derivatives.py`. CPU seconds, the least of
-several runs."""
+"""What gradients and batches cost, and derivatives along chosen steps: `python
+benchmarks/derivatives.py`. CPU seconds, the least of several runs."""
 
 from __future__ import annotations
 
 import time
 
+import chosen_derivatives
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -58,3 +59,4 @@ def batches() -> None:
 if __name__ == "__main__":
     gradients()
     batches()
+    chosen_derivatives.main(())

@@ -11,6 +11,7 @@ import numpy as np
 from shapes.closest_points.conditions import tangents
 
 from ..constraints.contact_group import ContactGroup
+from ..constraints.joint_friction import FrictionGroup
 from ..model.records import Contacts, Joints
 from ..model.system import System, take
 
@@ -56,6 +57,20 @@ def _of_contact(member: ContactGroup, reference, record: Contacts, eta, tilt):
 
 
 def _of_joints(group, joints: Joints):
-    """(s, n, width + etas) of a group of joints at all stages."""
+    """(s, n, width + etas) of a group of joints at all stages; 0 in the place of a slip, see `with_slips`."""
     numbers = np.array(group.numbers)
-    return jnp.concatenate([joints.multipliers[:, numbers, : group.width], joints.eta[:, numbers, : group.etas]], axis=-1)
+    impulses, etas = joints.multipliers[:, numbers], joints.eta[:, numbers, : group.etas]
+    if not isinstance(group, FrictionGroup):
+        return jnp.concatenate([impulses[..., : group.width], etas], axis=-1)
+    r, k = group.closures, group.rubbing
+    y = impulses[..., r : r + k] / group.lever[:, None]
+    return jnp.concatenate([impulses[..., :r], y, jnp.zeros((*y.shape[:-1], 1)), etas], axis=-1)
+
+
+def with_slips(system: System, unknowns: tuple[jax.Array, ...], points) -> tuple[jax.Array, ...]:
+    """The `unknowns` with the slips of joints that rub, which are not recorded, at the `points` of the stages."""
+    found = list(unknowns)
+    for g, group in enumerate(system.constraints):
+        if isinstance(group, FrictionGroup):
+            found[g] = found[g].at[..., group.closures + group.rubbing].set(jnp.linalg.norm(points[g].w, axis=-1))
+    return tuple(found)

@@ -51,7 +51,7 @@ class Change(NamedTuple):
 
 class Moved(NamedTuple):
     """What a step leads to: the `state`, its `changes` with one more axis, how far the recorded unknowns are `off` () from
-    a root, dimensionless; and whether several margins vanish at its end, so that the order of events is not determined."""
+    a root, dimensionless; and whether several contacts change at its end, so that the order of events is not determined."""
 
     state: State
     changes: State
@@ -97,13 +97,13 @@ def meeting(stepper: RadauContact, system: System, state: State, recorded: Recor
 
     def met(system, state):
         hit = impact.meet(system, state, closest, references, stepper.impacts == "sequential")[0]
-        return hit.state, hit.converged
+        return hit.state, (hit.converged, jnp.sum(hit.met) > 1)
 
     def along(system_change, state_change):
         return jax.jvp(met, (system, state), (system_change, state_change), has_aux=True)[1]
 
-    (after, converged), found = met(system, state), jax.vmap(along)(changes.system, changes.state)
-    return Moved(after, found, jnp.where(converged, 0.0, jnp.inf), jnp.asarray(False))
+    (after, (converged, several)), found = met(system, state), jax.vmap(along)(changes.system, changes.state)
+    return Moved(after, found, jnp.where(converged, 0.0, jnp.inf), several)
 
 
 @functools.partial(jit, static_argnums=0)
@@ -137,6 +137,8 @@ def _step(stepper: RadauContact, system: System, state: State, until, recorded: 
     plain = problem_of(fixed, begun)
     z = stage_unknowns.join(fixed, rates, unknowns) / stages.unknown_scale(plain)
     ats = jax.vmap(functools.partial(stages.at_stage, plain))(stages.split_stages(plain, z))
+    unknowns = recorded_stages.with_slips(fixed, unknowns, ats.points)
+    z = stage_unknowns.join(fixed, rates, unknowns) / stages.unknown_scale(plain)
     each = stage_modes.modes_of(plain, ats)
     modes = jax.tree.map(lambda a: a[0], each)
     system = with_mu_s(system, modes.sticking) if system.sticks_more else system

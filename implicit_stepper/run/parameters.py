@@ -1,5 +1,5 @@
-"""Numbers of a scene by name, to be set or differentiated by: of bodies, contacts, shapes, and the
-first state."""
+"""Numbers of a scene by name, to be set or differentiated by: of bodies, contacts, shapes, joints,
+and the first state."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _AXES = ("e_t", "e_o", "e_r")
 _OF_SOME = ("compliance", "dissipation_time", "restitution")
 _CONTACTS = ("mu", *_AXES, *_OF_SOME)
 _SHAPE = "shape of "
+_JOINTS = ("mu", "stiffness", "damping", "most", "speed")
 
 
 def names(system: System) -> list[str]:
@@ -26,13 +27,15 @@ def names(system: System) -> list[str]:
     found = [*_SYSTEM, *_STATE, "mu", *_AXES[: system.groups[0].e.shape[-1] if system.groups else 0]]
     found += [name for name in _OF_SOME if system.groups and all(getattr(g, name) is not None for g in system.groups)]
     parts = {part: None for pair in system.contact_names for part in pair}
-    return found + [_SHAPE + part for part in parts]
+    return found + [_SHAPE + part for part in parts] + list(_of_joints(system))
 
 
 def read(system: System, start: State, name: str):
     """The present value, of the shape that `changed` takes: as `System` and `State` have it; of
     contacts (nc,) in the order of `Scene.add_contact`; "shape of NAME" (k,), the parameters of a
-    body's shape. Raises `ValueError`."""
+    body's shape; of a joint "mu of NAME" () of its friction, "stiffness of NAME" and "damping of
+    NAME" (r,) of an elastic one, "most of NAME" and "speed of NAME" () of a motor. Raises
+    `ValueError`."""
     _known(system, name)
     if name in _SYSTEM:
         return jnp.asarray(getattr(system, name))
@@ -40,6 +43,9 @@ def read(system: System, start: State, name: str):
         return jnp.asarray(getattr(start, name))
     if name in _CONTACTS:
         return in_user_order(system, jnp.concatenate([_of_group(group, name) for group in system.groups]))
+    if name in (of_joints := _of_joints(system)):
+        group, place, field = of_joints[name]
+        return jnp.asarray(getattr(system.joints[group], field))[place]
     group, side, place = _places(system, name)[0]
     return jnp.asarray(_theta(system.groups[group], side))[place]
 
@@ -56,6 +62,12 @@ def changed(system: System, start: State, values: Mapping[str, object]) -> tuple
             start = dataclasses.replace(start, **{name: value})
         elif name in _CONTACTS:
             system = _over_groups(system, lambda group, name=name, value=value: _with(group, name, value))
+        elif name in (of_joints := _of_joints(system)):
+            number, place, field = of_joints[name]
+            own = list(system.joints)
+            values_now = jnp.asarray(getattr(own[number], field)).at[place].set(value)
+            own[number] = dataclasses.replace(own[number], **{field: values_now})
+            system = dataclasses.replace(system, joints=tuple(own))
         else:
             for number, side, place in _places(system, name):
                 own = list(system.groups)
@@ -63,6 +75,18 @@ def changed(system: System, start: State, values: Mapping[str, object]) -> tuple
                 own[number] = dataclasses.replace(own[number], **{f"theta_{side + 1}": theta})
                 system = dataclasses.replace(system, groups=tuple(own))
     return system, start
+
+
+def _of_joints(system: System) -> dict[str, tuple[int, int, str]]:
+    """Where the numbers of joints stand, by name: group, place in it, and field."""
+    found = {}
+    for number, group in enumerate(system.joints):
+        for field in _JOINTS:
+            unused = field == "mu" and not group.bilateral  # of a motor
+            if getattr(group, field, None) is not None and not unused:
+                named = enumerate(system.joint_names[i] for i in group.numbers)
+                found |= {f"{field} of {name}": (number, place, field) for place, name in named}
+    return found
 
 
 def _over_groups(system: System, function: Callable) -> System:

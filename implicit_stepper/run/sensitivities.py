@@ -44,7 +44,9 @@ def sensitivities(
     """
     several = isinstance(stepper, RadauContact) and stepper.stages > 1
     if not several and not isinstance(stepper, GeometricallyImplicit):
-        raise StepperError(f"`stepper` = {stepper!r} has no derivatives: use a run of GeometricallyImplicit() or RadauContact().")
+        raise StepperError(
+            f"`stepper` = {stepper!r} has no derivatives: use a run of GeometricallyImplicit() or RadauContact()."
+        )
     names = list(parameters)
     if np.ndim(trajectory.h) and (not several or "h" in names):
         raise RunError(

@@ -86,9 +86,9 @@ def _agreed(found: Moved, begun: State, end: State) -> State:
         off = max(off, float(np.max(np.abs(ours - theirs)) / max(np.max(np.abs(theirs)), 1e-300)))
     if not off <= _SAME:
         raise StepError(
-            f"no derivatives along this run: its step to t = {float(end.time):.9g} s is off by {off:.1e} from a step of this "
-            "scene and stepper. Give those that the run was made with; steps of first order within it need starts that this "
-            "function does not have.",
+            f"no derivatives along this run: its step to t = {float(end.time):.9g} s is off by {off:.1e} from a step of "
+            "this scene and stepper. Give those that the run was made with; steps of first order within it may need starts "
+            "that this function does not have.",
             result=Result.NOT_CERTIFIED,
             time=float(end.time),
             trajectory=None,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import implicit_stepper as ist
+import shapes
 from implicit_stepper.model.bodies import State
 from implicit_stepper.paper import scenes
 from implicit_stepper.run import parameters
@@ -35,6 +36,8 @@ def test_sensitivities_of_a_spinning_sphere_are_those_of_the_closed_form():
     with pytest.raises(ist.StepError, match="step 0 needs starts"):
         _agree(states, np.ones(steps, int), run, states)
     with pytest.raises(ValueError, match="has no derivatives"):
+        ist.sensitivities(scene, ist.Convex(), run, ["mu"])
+    with pytest.raises(ValueError, match="is not that of the `trajectory`"):
         ist.sensitivities(scene, ist.RadauContact(), run, ["mu"])
 
 
@@ -49,6 +52,24 @@ def test_parameters_are_read_and_changed_by_name():
             assert np.array_equal(parameters.read(own, begun, other), parameters.read(system, start, other))
     own, _ = parameters.changed(system, start, {"shape of small sphere": [1.0, 2.0, 3.0]})
     assert np.array_equal(own.groups[0].theta_2, 2 * [[1.0, 2.0, 3.0]])
+
+
+def test_numbers_of_joints_are_read_and_changed_by_name():
+    scene = ist.Scene()
+    wall = scene.add_fixed(name="wall", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0), offset=-9.0))
+    bars = [scene.add_body(name=f"bar {i}", shape=shapes.Sphere(0.1), mass=1.0, position=(i, 0, 0)) for i in range(3)]
+    for i, mu in ((0, 0.1), (1, 0.2)):
+        turns = (float(i), 0, 0), (0, 1, 0), (0, 0, 0), (0, 1, 0)
+        scene.add_joint(wall, bars[i], ist.Hinge(*turns, friction=ist.JointFriction(mu, radius=0.1)), name=f"pin {i}")
+    scene.add_joint(wall, bars[2], ist.Spring((2, 0, 1), (0, 0, 0), stiffness=30.0, damping=2.0, length=1.0), name="spring")
+    system, start = scene.build()
+    named = {"mu of pin 0": 0.1, "mu of pin 1": 0.2, "stiffness of spring": 30.0, "damping of spring": 2.0}
+    assert set(named) <= set(parameters.names(system))
+    for name, value in named.items():
+        assert np.all(np.asarray(parameters.read(system, start, name)) == value)
+        own, _ = parameters.changed(system, start, {name: value + 1})
+        for other, unchanged in named.items():
+            assert np.all(np.asarray(parameters.read(own, start, other)) == unchanged + (other == name))
 
 
 def test_parameters_that_are_none_are_refused():

@@ -1,0 +1,138 @@
+"""Derivatives along chosen steps: closed forms of sliding, rolling, bounces and collisions, with those of event times;
+differences of the converged solver; and what has no derivative."""
+
+import dataclasses
+import functools
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.paper import scenes
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import chosen_derivatives  # noqa: E402
+
+STEPPER, G = ist.RadauContact(), 9.81
+
+
+def test_a_ball_that_lands_slides_and_rolls_has_the_derivatives_of_the_closed_form():
+    """After a drop by z it has v0 - mu g t while it slides, as if it had slid from the start, and rolls from t = 2 v0 /
+    (7 mu g) on with 5/7 v0: x(T) = 5/7 v0 T + v0^2 / (24.5 mu g) + mu z."""
+    scene = scenes.landing_ball()
+    system, start = scene.build()
+    mu, v0 = float(system.groups[0].mu[0]), 4.0
+    drop = float(start.position[0, 2]) - 0.25
+    start = dataclasses.replace(start, velocity=np.array([[v0, 0.0, 0.0, 0.0, 0.0, 0.0]]))
+    end = 1.2
+    run = ist.simulate(scene, STEPPER, tol=1e-9, duration=end, start=start)
+    assert [event.kind for event in run.events] == ["closes", "sticks"]
+    lands, rolls = (int(np.flatnonzero(run.time == event.time)[0]) for event in run.events)
+    found = ist.sensitivities(scene, STEPPER, run, ["mu", "position", "velocity"])
+    by_mu, by_drop = found["mu"], found["position"]
+    by_speed = {name: getattr(found["velocity"], name)[..., 0, 0] for name in ("time", "position", "velocity")}
+    by_drop = {name: getattr(by_drop, name)[..., 0, 2] for name in ("time", "position", "velocity")}
+    near = functools.partial(pytest.approx, rel=1e-9, abs=1e-9)
+    assert by_mu.time[rolls, 0] == near(-2 * v0 / (7 * mu**2 * G))
+    assert by_speed["time"][rolls] == near(2 / (7 * mu * G))
+    assert by_drop["time"][[lands, rolls]] == near([1 / (G * run.time[lands]), 0.0])
+    assert by_mu.time[lands, 0] == near(0.0)
+    moves = np.delete(np.arange(len(run.time)), [lands, rolls])
+    assert np.abs(by_mu.time[moves]).max() <= 1e-12
+    assert by_mu.position[-1, 0, 0, 0] == near(drop - v0**2 / (24.5 * G * mu**2))
+    assert by_speed["position"][-1, 0, 0] == near(5 / 7 * end + 2 * v0 / (24.5 * G * mu))
+    assert by_drop["position"][-1, 0, 0] == near(mu)
+    assert by_mu.velocity[-1, 0, :, 0] == near(np.zeros(6))
+    assert by_speed["velocity"][-1, 0] == near([5 / 7, 0, 0, 0, 5 / 7 / 0.25, 0])
+    # slides: at a node between the events
+    sliding = (lands + rolls) // 2
+    assert by_mu.velocity[sliding, 0, 0, 0] == near(-G * run.time[sliding])
+
+
+def test_batches_of_chosen_steps_are_single_runs_in_any_order():
+    """Here, because they share their programs with the test above."""
+    scene, mu = scenes.landing_ball(), np.array([0.3, 0.1, 0.2])
+    found = ist.simulate_batch(scene, STEPPER, tol=1e-7, duration=0.6, parameters={"mu": mu}, progress=False)
+    assert np.all(found.result == ist.Result.SOLVED)
+    assert np.max(found.violation) <= 1e-10
+    for i in (0, 2):
+        own = chosen_derivatives.changed_scene(scene, {"mu": mu[i : i + 1]})
+        single = ist.simulate(own, STEPPER, tol=1e-7, duration=0.6)
+        assert found.steps[i] == len(single)
+        assert found.end.velocity[i].tobytes() == single.velocity[-1].tobytes()
+    turned = ist.simulate_batch(scene, STEPPER, tol=1e-7, duration=0.6, parameters={"mu": mu[::-1]}, progress=False)
+    assert turned.end.position[::-1].tobytes() == found.end.position.tobytes()
+
+
+@functools.cache
+def bounce_and_collision() -> ist.Scene:
+    """A ball falls on a floor, and one of two equal ones, which fall too, meets the other: without friction."""
+    scene = ist.Scene(length_scale=0.5)
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
+    falls, meets, waits = (
+        scene.add_body(name=name, shape=shapes.Sphere(0.1), mass=0.7, position=at, velocity=(*v, 0.0, 0.0, 0.0))
+        for name, at, v in (
+            ("falls", (0.0, 0.0, 0.6), (0.3, 0.0, 0.0)),
+            ("meets", (2.0, 0.0, 5.0), (1.5, 0.0, 0.0)),
+            ("waits", (2.5, 0.0, 5.0), (0.0, 0.0, 0.0)),
+        )
+    )
+    scene.add_contact(floor, falls, friction=0.0, restitution=ist.Newton(0.6))
+    scene.add_contact(meets, waits, friction=0.0, restitution=ist.Newton(1.0))
+    return scene
+
+
+def collided(e: float, end: float, distance: float = 0.5):
+    """The run and its sensitivities, with `e` of the collision and the first `distance` between centres."""
+    scene = bounce_and_collision()
+    of = chosen_derivatives.changed_scene(scene, {"restitution": [0.6, e]})
+    _, start = scene.build()
+    start = dataclasses.replace(start, position=start.position + np.array([[0, 0, 0], [0, 0, 0], [distance - 0.5, 0, 0]]))
+    run = ist.simulate(of, STEPPER, tol=1e-9, duration=end, start=start)
+    return run, ist.sensitivities(of, STEPPER, run, ["restitution", "position", "velocity", "mass"])
+
+
+@pytest.mark.parametrize("e", [1.0, 0.0])
+def test_collisions_and_bounces_have_the_derivatives_of_the_closed_forms(e):
+    """Equal balls exchange (1 + e) / 2 of their speed at t = d / v; one that falls by z for t rises with e g t."""
+    end, z, v, d = 0.5, 0.5, 1.5, 0.3
+    run, found = collided(e, end)
+    assert [event.kind for event in run.events][:2] == ["closes", "closes"]
+    near = functools.partial(pytest.approx, rel=1e-9, abs=1e-9)
+    # by the speed of the first: (1 - e) / 2 and (1 + e) / 2
+    share = (1 + e) / 2
+    by_speed = found["velocity"]
+    assert by_speed.velocity[-1, 1:, 0, 1, 0] == near([1 - share, share])
+    assert by_speed.velocity[-1, 1:, 0, 2, 0] == near([share, 1 - share])
+    assert by_speed.position[-1, 1:, 0, 1, 0] == near([(1 - share) * end, share * end])
+    assert found["position"].position[-1, 1:, 0, 1, 0] == near([1 - share, share])
+    meets = int(np.flatnonzero(np.abs(run.time - d / v) < 1e-9)[0])
+    assert by_speed.time[meets, 1, 0] == near(-d / v**2)
+    assert found["mass"].velocity[-1, 2, 0, 1] == near(v * (1 + e) * 0.7 / 1.4**2)
+    falls = np.sqrt(2 * z / G)
+    bounces = int(np.flatnonzero(np.abs(run.time - falls) < 1e-9)[0])
+    left, by_z = end - falls, 1 / (G * falls)
+    assert found["position"].time[bounces, 0, 2] == near(by_z)
+    assert found["restitution"].position[-1, 0, 2, 0] == near(G * falls * left)
+    assert found["restitution"].velocity[-1, 0, 2, 0] == near(G * falls)
+    risen = by_z * (0.6 * G * (end - 2 * falls) + G * left)
+    assert found["position"].position[-1, 0, 2, 0, 2] == near(risen)
+
+
+def test_events_at_one_time_have_no_derivative_and_say_so():
+    """A step ends on one event: where two contacts meet in it, each by its own time, NaN says that nothing is known."""
+    falls = np.sqrt(2 * 0.5 / G)
+    _, found = collided(1.0, 0.5, distance=0.2 + 1.5 * falls)
+    assert np.all(np.isnan(found["velocity"].velocity[-1]))
+    assert np.all(np.isfinite(found["velocity"].velocity[1]))
+
+
+def test_derivatives_are_those_of_the_converged_solver():
+    """Of a body that lands, slips, and then sticks and rolls: differences of eight digits, by every input."""
+    errors, events = chosen_derivatives.errors(*chosen_derivatives.SCENES["slips, then sticks"])
+    assert events == ["closes", "sticks"]
+    assert len(errors) >= 12
+    assert {name: error for name, error in errors.items() if not error <= 1e-6} == {}
