@@ -52,6 +52,7 @@ from .run.compare import Adaptive, Comparison, ComparisonInterrupted, compare  #
 from .run.contact_states import ContactStates, contact_states  # noqa: E402
 from .run.force_ranges import ForceRanges, force_ranges  # noqa: E402
 from .run.least_forces import least_forces  # noqa: E402
+from .run.one_sided import one_sided  # noqa: E402
 from .run.overlaps import OverlapWarning  # noqa: E402
 from .run.richardson import ErrorEstimate  # noqa: E402
 from .run.rollout import Rollout, rollout  # noqa: E402
@@ -139,6 +140,7 @@ __all__ = [
     "load_mjcf",
     "load_scene",
     "one_blas_thread",
+    "one_sided",
     "rollout",
     "run_scene",
     "sensitivities",

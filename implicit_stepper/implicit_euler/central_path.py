@@ -14,11 +14,19 @@ fold.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
+from jax import lax
 
-from ..solvers.newton import Solution
+from shapes.shards import varying_like
+
+from ..solvers.implicit_function import root
+from ..solvers.newton import Solution, newton
 from . import ncp
 
 STARTS = (1.0, 3.0, 0.3)  # kappa where a path begins: none serves always
@@ -28,6 +36,7 @@ _FACTOR, _LEAST, _FASTER, _SLOWER = 0.3, 0.02, 1.5, 0.4
 _QUICK = 6  # iterations
 # points not found, iterations: paths that arrive take 20 to 100, some 300
 _REFUSALS, _BUDGET = 8, 400
+_POINTS = 12  # on the path to a smoothed step
 
 
 def seeded(problem: ncp.StepProblem, resting, kappa: float):
@@ -58,6 +67,35 @@ def end_of_path(solve: Callable[..., Solution], z, kappa: float):
                 return None if reached is None else z
             factor = factor**_SLOWER
         kappa = factor * reached
+
+
+class _At(NamedTuple):
+    """The last `solution` on a path, and the number of the next one."""
+
+    solution: Solution
+    number: jax.Array
+
+
+def point(problem: ncp.StepProblem, last, allowed, max_iterations: int) -> Solution:
+    """The point of the path at the `kappa` of the problem, within the tolerance `allowed` (), with
+    its derivatives (`implicit_function.root`): from the `last` root (N,), in physical units, or
+    along the path from 1. A pure program."""
+    fixed, start = lax.stop_gradient((problem, last / ncp.unknown_scale(problem)))
+    beginning = seeded(fixed, lax.stop_gradient(last), 1.0)
+
+    def advance(at: _At) -> _At:
+        along = jnp.maximum(at.number - 1, 0) / (_POINTS - 1)
+        kappa = jnp.where(at.number == 0, fixed.kappa, fixed.kappa**along)
+        z = jnp.where(at.number == 0, start, jnp.where(at.number == 1, beginning, at.solution.z))
+        linearize = functools.partial(ncp.linearize, dataclasses.replace(fixed, kappa=kappa))
+        bound = jnp.where(kappa == fixed.kappa, allowed, tolerance(kappa))
+        found = newton(linearize, z, tolerance=bound, max_iterations=max_iterations)
+        return _At(dataclasses.replace(found, iterations=at.solution.iterations + found.iterations), at.number + 1)
+
+    zero, no = jnp.zeros((), int), jnp.asarray(False)
+    begun = varying_like(_At(Solution(start, jnp.zeros(()), zero, no), zero), (problem, last))
+    end = lax.while_loop(lambda at: ~(at.solution.converged & (at.number == 1)) & (at.number <= _POINTS), advance, begun)
+    return dataclasses.replace(end.solution, z=root(ncp.residual, ncp.linearize, problem, end.solution.z))
 
 
 def tolerance(kappa):

@@ -29,7 +29,7 @@ from ..solvers.blocks import Kept
 from ..solvers.linear import Inverse
 from ..solvers.newton import LEAST_DAMPING, Solution
 from ..stepping.stepper import entry_point
-from . import breaking_away, initial_guess, ladder, ncp, step_root
+from . import breaking_away, central_path, initial_guess, ladder, ncp, step_root
 from .certificate import certificate
 from .step_records import records
 
@@ -122,6 +122,16 @@ class GeometricallyImplicit:
         """`step`, and where its warm start does not solve it, from cuts: what a program that cannot
         go back to the host has of the `restarts`."""
         return self._step(system, state, memory, h, self.rounds)
+
+    @functools.partial(entry_point, differentiable=True)
+    def smoothed_step(self, system: System, state: State, memory: Memory, h, kappa) -> StepResult:
+        """A step of h [s] with `kappa` () > 0 in all its complementarities and friction, see
+        `central_path`: not that of the paper, to which it tends as kappa falls."""
+        known = dataclasses.replace(lax.stop_gradient(memory), gaps=memory.gaps)
+        problem = dataclasses.replace(self.problem(system, state, known, h), kappa=kappa)
+        allowed = self.tolerance + ncp.round_off(lax.stop_gradient(problem))
+        solution = central_path.point(problem, known.history[0], allowed, self.max_iterations)
+        return self._result(problem, dataclasses.replace(solution, kept=memory.kept), known)
 
     def attempt(self, system: System, state: State, memory: Memory, h, limits: step_root.Limits) -> StepResult:
         """`step` with other limits of Newton's method than its own."""

@@ -46,6 +46,7 @@ def rollout(
     start: State,
     memory: Any = None,
     economical: bool = False,
+    kappa=None,
 ) -> Rollout:
     """`steps` steps of h [s] of `system` from `start`, as `Scene.build` gives both: the steps of
     `simulate`.
@@ -58,27 +59,41 @@ def rollout(
     NOT_CERTIFIED. That bodies do not pass through each other between the poses of a step, only
     `simulate` checks. `memory`: that of `stepper.init` for `start`, if it is known, which is half
     of the compile time. `economical`: reverse mode keeps about 2 sqrt(steps) states instead of what
-    it needs of every step, and runs every step twice. Raises `ValueError` for bad arguments.
+    it needs of every step, and runs every step twice. `kappa` () > 0 smooths all complementarities
+    and friction, so that contacts act before they touch: those are other steps than the hard ones,
+    to which they tend as kappa falls (docs/derivatives.md), SOLVED where the smoothed problem is,
+    and `violation` says how far they are from the hard laws. Raises `ValueError` for bad arguments.
     """
     if not isinstance(stepper, GeometricallyImplicit):
         raise StepperError(f"`stepper` = {stepper!r} has no rollouts: use GeometricallyImplicit().")
     checks.count("steps", steps)
     refuse_rebounds(system)
+    if kappa is not None:
+        _refuse_smoothing(system, kappa)
     start = jax.tree.map(lambda a: jnp.asarray(a, float), start)
     h = jnp.asarray(h, float)
 
     def one(carry, _):
-        step = stepper.step_with_cuts(system, *carry, h)
+        smooth = kappa is not None
+        step = stepper.smoothed_step(system, *carry, h, kappa) if smooth else stepper.step_with_cuts(system, *carry, h)
         return (step.state, step.memory), (step.state, step.contacts, step.result)
 
     begun = start, stepper.init(system, start) if memory is None else memory
     _, (ends, contacts, result) = (_economical if economical else lax.scan)(one, begun, None, length=steps)
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, ends)
     violation = _violation(stepper, *lax.stop_gradient((system, states, contacts, h)))
-    certified = jnp.where(violation <= CERTIFIED, int(Result.SOLVED), int(Result.NOT_CERTIFIED))
+    certified = jnp.where((violation <= CERTIFIED) | (kappa is not None), int(Result.SOLVED), int(Result.NOT_CERTIFIED))
     result = jnp.where(result == Result.SOLVED, certified, result)
     good = jnp.cumprod(result == Result.SOLVED).astype(bool)
     return Rollout(_kept(jnp.append(True, good), states), _kept(good, contacts), result, violation)
+
+
+def _refuse_smoothing(system: System, kappa) -> None:
+    """Raises `ValueError` for a kappa that smooths nothing, and for what has no smoothed law."""
+    if not isinstance(kappa, jax.core.Tracer) and not 0 < kappa <= 1:
+        raise ValueError(f"`kappa` = {kappa} must be in (0, 1]; leave it out for hard contacts.")
+    if system.sticks_more:
+        raise ValueError("`kappa` smooths no `mu_s`, which breaks away at once: leave out one of them.")
 
 
 def _kept(good, tree):
