@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from shapes.arguments import positive
+from shapes.errors import ArgumentError
 
 _OFFSET = 1e-6  # of a direction
 
@@ -33,7 +34,7 @@ def one_sided(function: Callable, at, direction, *, offset: float = _OFFSET) -> 
     offset = positive("offset", offset)
     shapes = [jax.tree.map(jnp.shape, tree) for tree in (at, direction)]
     if jax.tree.structure(at) != jax.tree.structure(direction) or shapes[0] != shapes[1]:
-        raise ValueError(f"`direction` has the shapes {shapes[1]}: it must have those of `at`, {shapes[0]}.")
+        raise ArgumentError(f"`direction` has the shapes {shapes[1]}: it must have those of `at`, {shapes[0]}.")
     at, direction = (jax.tree.map(lambda a: jnp.asarray(a, float), tree) for tree in (at, direction))
 
     def along(share):

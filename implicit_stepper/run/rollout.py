@@ -18,7 +18,7 @@ from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.results import Result
 from ..model.system import System
-from ..runtime.errors import StepperError
+from ..runtime.errors import RunError, StepperError
 from ..stepping.stepper import refuse_rebounds
 
 CERTIFIED = 1e-10  # the bound of certificates that `simulate` has unless it is given one
@@ -91,9 +91,9 @@ def rollout(
 def _refuse_smoothing(system: System, kappa) -> None:
     """Raises `ValueError` for a kappa that smooths nothing, and for what has no smoothed law."""
     if not isinstance(kappa, jax.core.Tracer) and not 0 < kappa <= 1:
-        raise ValueError(f"`kappa` = {kappa} must be in (0, 1]; leave it out for hard contacts.")
+        raise RunError(f"`kappa` = {kappa} must be in (0, 1]; leave it out for hard contacts.")
     if system.sticks_more:
-        raise ValueError("`kappa` smooths no `mu_s`, which breaks away at once: leave out one of them.")
+        raise StepperError("`kappa` smooths no `mu_s`, which breaks away at once: leave out one of them.")
 
 
 def _kept(good, tree):
