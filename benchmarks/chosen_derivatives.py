@@ -85,7 +85,7 @@ SCENES = {
     "an ellipsoid sticks and rolls": (egg((0.2, -0.3, 0.0, 1.2, 0.8, 0.0), friction=ist.FrictionEllipsoid(
         2.0, 1.0, 0.8, 0.05, direction=(1.0, 0.2, 0.0))), 0.3),
     "slips": (egg((3.0, 1.0, 0.0, 0.5, 0.3, 2.0)), 0.12),
-    "slips, then sticks": (egg((1.4, 0.3, 0.0, 0.5, 0.3, 0.2)), 0.3),
+    "lands and sticks": (egg((0.3, 0.1, 0.0, 0.5, 0.3, 0.2)), 0.3),
     "lands, bounces": (egg((1.0, 0.5, -0.6, 0.5, 0.3, 2.0), restitution=ist.Newton(0.6)), 0.2),
     "bounces by Poisson's law": (egg((1.0, 0.5, -0.6, 0.5, 0.3, 2.0), restitution=ist.Poisson(0.6)), 0.2),
     "a box slides on a face, and stops": (box(), 0.5),
