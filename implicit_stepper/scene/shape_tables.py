@@ -14,6 +14,7 @@ import sympy
 
 import shapes
 from shapes import Shape, ShapeError
+from shapes.errors import FormulaError
 from shapes.expressions.parse import LONGEST, parse, written
 from shapes.expressions.symbols import COORDINATES
 
@@ -246,7 +247,7 @@ def _inequality_table(shape: Shape) -> dict[str, Any]:
     for symbol, value in zip(of.parameters, np.asarray(shape.theta, dtype=float).tolist(), strict=True):
         found = [name for name, given in _ASSUMPTIONS.items() if sympy.Symbol(symbol.name, **given) == symbol]
         if not found:
-            raise NotInAFileError(f"the symbol {symbol} has assumptions other than positive or real.")
+            raise FormulaError(f"the symbol {symbol} has assumptions other than positive or real.")
         usual = found[0] == _usual(value)
         parameters[symbol.name] = value if usual else {"value": value, "assume": found[0]}
     return {
