@@ -45,7 +45,7 @@ LONGEST = (
     "test_examples", "test_hard_events", "test_distance", "test_robustness", "test_joints", "test_radau",
     "test_cone_complementarity", "test_adaptive", "test_compliance", "test_rollout", "test_piles", "test_certificate",
     "test_compilation", "test_joint_friction", "test_face_contact", "test_gap_sources", "test_sticking", "test_drop_battery",
-    "test_cli", "test_restitution", "test_mixture",
+    "test_stage_sensitivities", "test_cli", "test_restitution", "test_mixture",
 )  # fmt: skip
 
 
