@@ -48,6 +48,7 @@ _LARGE, _LARGEST = 600, 2000
 # Of closest points: whether those of contacts that press are renewed too where they stall. The
 # first serves, but where the velocities that it begins from are far off.
 _RENEWALS = (True, False, True, True)
+_PROMISING = 1e-2  # max |F_i| of a stall that more iterations with less damping may solve
 _HOPELESS = 1.0  # max |F_i| of a stall that says nothing about velocities
 # of the edges of friction cones, and later: where many contacts are redundant there are hundreds
 _NEAREST, _MOST = 8, 40
@@ -68,6 +69,7 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
 
     large = memory.history.shape[1] > _LARGE and ncp.in_blocks(system, stepper.dense)
     slight, patient = (_limits(stepper, patience=k, damping=_SLIGHT_DAMPING) for k in (1, _PATIENCE))
+    again = _starting_at(memory, memory.history[0])
 
     def attempt(start, limits: Limits) -> StepResult:
         return _attempt(stepper, system, state, start, limits, h)
@@ -83,10 +85,13 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
             edged = not all(group.pair.smooth for group in system.groups)
             yield from _named("closest points", itertools.islice(points, edged))
             # where damping alone holds the warm start back
-            yield "less damping", _ending(memory, attempt(memory, slight))
+            soft = attempt(memory, slight)
+            yield "less damping", _ending(memory, soft)
+            promising = soft.stats.residual <= _PROMISING
+            if promising:
+                yield "less damping", _ending(memory, attempt(again, patient))
             cold = dataclasses.replace(memory, history=begin(stepper, system, state).history)
-            again = functools.partial(attempt, cold, _limits(stepper))
-            others = _renewals(stepper, system, state, memory, again, h)
+            others = _renewals(stepper, system, state, memory, functools.partial(attempt, cold, _limits(stepper)), h)
             yield from _named("closest points", itertools.chain(points, others))
             # no impulses, closest points without a hint
             deepest = begin(stepper, system, _moved(state, fresh.velocity, h)).history[0]
@@ -101,8 +106,8 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
             yield from _named("internal forces", near[:_NEAREST])
     for start in _sticking(stepper, system, state, memory, *first, h):
         yield "sticking", start
-    # heavy bodies on light ones: forces that damping holds back
-    yield "less damping", _ending(memory, attempt(_starting_at(memory, memory.history[0]), patient))
+    if not promising:  # heavy bodies on light ones: forces that damping holds back
+        yield "less damping", _ending(memory, attempt(again, patient))
     yield SHORTER, None
     if large:
         for end in _paths(stepper, system, state, memory, deepest, h, dense=True):
