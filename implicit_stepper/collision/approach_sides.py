@@ -150,7 +150,9 @@ class Support:
         return jnp.zeros(())  # the normal does not follow from the point
 
 
-def side(shape_class: ShapeClass, placed: Placed, inside, length):
+def side(shape_class: ShapeClass, placed: Placed, inside, length) -> Inequalities | Support:
+    """The side of a `placed` body with a point `inside` (d,) [m], in its coordinates, and `length`
+    () [m], the unit of the search: by its support function where that is smooth."""
     # The gradient of a swept support function jumps; the inequality of such a body is smooth enough.
     kind = Inequalities if shape_class.support is None or any(i is not None for i in shape_class.sweep) else Support
     return kind(shape_class, placed, inside / length, length)
