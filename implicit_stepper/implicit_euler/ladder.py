@@ -142,12 +142,18 @@ def _renewals(stepper, system: System, state: State, memory, stall: Callable, h)
     that do not press there, or whose points are what stalls."""
     end = stall()
     for stalled in _RENEWALS:
-        resting = begin(stepper, system, _moved(state, end.state.velocity, h)).history[0]
-        start = _with_renewed(stepper, system, state, memory, end.memory.history[0], resting, stalled, h)
-        end = _polished(stepper, system, state, start, h)
+        end = _renewed(stepper, system, state, memory, end, stalled, h)
         yield _ending(memory, end)
         if not end.stats.residual <= _HOPELESS:
             return
+
+
+def _renewed(stepper, system: System, state: State, memory, end: StepResult, stalled: bool, h) -> StepResult:
+    """The end of an attempt from where another one stalls, its `end`, with closest points found
+    anew."""
+    resting = begin(stepper, system, _moved(state, end.state.velocity, h)).history[0]
+    start = _with_renewed(stepper, system, state, memory, end.memory.history[0], resting, stalled, h)
+    return _polished(stepper, system, state, start, h)
 
 
 def _paths(stepper, system: System, state: State, memory, resting, h, dense: bool) -> Iterator:
@@ -163,8 +169,13 @@ def _paths(stepper, system: System, state: State, memory, resting, h, dense: boo
     for kappa in STARTS:
         z, units = _seeded(stepper, system, state, memory, h, resting, kappa)
         end = end_of_path(solve, z, kappa)
-        if end is not None:
-            yield _polished(stepper, system, state, _starting_at(memory, end * units), h)
+        if end is None:
+            continue
+        end = _polished(stepper, system, state, _starting_at(memory, end * units), h)
+        # closest points of open contacts that smoothing had chosen are not unique at its end
+        if end.result != Result.SOLVED and end.stats.residual <= _HOPELESS:
+            end = _renewed(stepper, system, state, memory, end, _RENEWALS[0], h)
+        yield end
 
 
 def _polished(stepper, system: System, state: State, start, h) -> StepResult:
