@@ -172,9 +172,9 @@ def _paths(stepper, system: System, state: State, memory, resting, h, dense: boo
         if end is None:
             continue
         end = _polished(stepper, system, state, _starting_at(memory, end * units), h)
-        # closest points of open contacts that smoothing had chosen are not unique at its end
+        # smoothing had chosen closest points of open contacts, which are not unique at its end
         if end.result != Result.SOLVED and end.stats.residual <= _HOPELESS:
-            end = _renewed(stepper, system, state, memory, end, _RENEWALS[0], h)
+            end = _renewed(stepper, system, state, memory, end, False, h)
         yield end
 
 
