@@ -127,3 +127,20 @@ def test_a_wall_far_off_its_closest_points_does_not_cost_the_step(resting):
     step = STEPPER.step(system, state, start, H)
     assert step.result == ist.Result.SOLVED
     np.testing.assert_allclose(step.contacts.gap, [0, 0.1], atol=1e-12)
+
+
+def test_a_path_ends_at_the_step_beside_a_wall_that_is_nearly_parallel():
+    """The closest points of the wall are a face's until the path's end, and then an edge's: a box
+    that is turned by 1e-9 lands on the floor, .3 m from the wall."""
+    scene = ist.Scene()
+    box = scene.add_body(
+        name="box", shape=shapes.Box((0.5, 0.4, 0.3)), mass=MASS, position=(0.8, 0, 0.302), velocity=(0, 0, -0.5, 0, 0, 0),
+        quaternion=(1, 0, 0, 5e-10),
+    )  # fmt: skip
+    for name, normal in (("floor", (0, 0, 1)), ("wall", (1, 0, 0))):
+        scene.add_contact(scene.add_fixed(name=name, shape=shapes.HalfSpace(normal=normal)), box, friction=0.0)
+    system, state = scene.build()
+    memory = begin(STEPPER, system, state)
+    end = next(ladder._paths(STEPPER, system, state, memory, memory.history[0], H, dense=True))
+    assert end.result == ist.Result.SOLVED
+    np.testing.assert_allclose(end.contacts.normal_impulse, [MASS * (0.5 + G * H - 0.002 / H), 0], atol=1e-12)
