@@ -101,6 +101,8 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
                 if not edges:  # where redundant forces hold up one path, all others end too
                     edges = list(_edges(stepper, system, state, memory, end, h))
                     yield from _named("internal forces", edges[:_NEAREST])
+            if large:  # an iteration costs as much as a small scene's step
+                yield SHORTER, None
             yield "free flight", _starting_at(memory, deepest)
             near = list(_edges(stepper, system, state, memory, stall(), h))
             yield from _named("internal forces", near[:_NEAREST])
