@@ -30,7 +30,10 @@ from ..solvers.newton import Solution, newton
 from . import ncp
 
 STARTS = (1.0, 3.0, 0.3)  # kappa where a path begins: none serves always
-_END = 1e-7  # from there Newton's method on the step itself arrives in an iteration or two
+NEAR = 1e-2  # where one begins near the step
+# Where redundant friction holds, one contact or joint must slip by what the others disagree by, 1e-7
+# and less: which one, only paths that end below tell.
+_END = 1e-10
 # of kappa from one solution to the next; powers of it
 _FACTOR, _LEAST, _FASTER, _SLOWER = 0.3, 0.02, 1.5, 0.4
 _QUICK = 6  # iterations
@@ -39,10 +42,12 @@ _REFUSALS, _BUDGET = 8, 400
 _POINTS = 12  # on the path to a smoothed step
 
 
-def seeded(problem: ncp.StepProblem, resting, kappa: float):
-    """The start (N,), dimensionless, of a path at `kappa`: the state `resting` (N,), in physical
-    units, with normal impulses of `kappa`."""
-    where, z = ncp.layout(problem.system), resting / ncp.unknown_scale(problem)
+def seeded(problem: ncp.StepProblem, unknowns, kappa: float | None):
+    """The start (N,), dimensionless, of a path: the `unknowns` (N,), in physical units, with normal
+    impulses of `kappa`, or as they are where that is None."""
+    where, z = ncp.layout(problem.system), unknowns / ncp.unknown_scale(problem)
+    if kappa is None:
+        return z
     for group, index in zip(problem.system.groups, where.unknowns, strict=False):
         z = z.at[index[:, group.pair.unknowns]].set(kappa)
     return z
@@ -96,6 +101,12 @@ def point(problem: ncp.StepProblem, last, allowed, max_iterations: int) -> Solut
     begun = varying_like(_At(Solution(start, jnp.zeros(()), zero, no), zero), (problem, last))
     end = lax.while_loop(lambda at: ~(at.solution.converged & (at.number == 1)) & (at.number <= _POINTS), advance, begun)
     return dataclasses.replace(end.solution, z=root(ncp.residual, ncp.linearize, problem, end.solution.z))
+
+
+def damping(kappa):
+    """The least one of Newton's method on the path: dampers of redundant friction have singular
+    values of kappa, which a larger one does not follow."""
+    return (1e-3 * kappa) ** 2
 
 
 def tolerance(kappa):

@@ -23,7 +23,7 @@ from ..runtime.compilation import jit
 from ..solvers.newton import Solution, newton, newton_again
 from ..stepping.stepper import SHORTER, begin
 from . import central_path, energy, initial_guess, ncp
-from .central_path import STARTS, end_of_path
+from .central_path import NEAR, STARTS, end_of_path
 from .cutting_planes import Cuts, cut_start, no_cuts, tilted
 from .indeterminate import NEARLY, to_the_edges
 from .open_contacts import renewed
@@ -87,6 +87,10 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
             # where damping alone holds the warm start back
             soft = attempt(memory, slight)
             yield "less damping", _ending(memory, soft)
+            if stall().stats.residual <= _PROMISING:  # only what is redundant is undecided there
+                there = stall().memory.history[0]
+                for end in _paths(stepper, system, state, memory, there, h, dense=not large, near=True):
+                    yield "central path", _ending(memory, end)
             promising = soft.stats.residual <= _PROMISING
             if promising:
                 yield "less damping", _ending(memory, attempt(again, patient))
@@ -158,9 +162,10 @@ def _renewed(stepper, system: System, state: State, memory, end: StepResult, sta
     return _polished(stepper, system, state, start, h)
 
 
-def _paths(stepper, system: System, state: State, memory, resting, h, dense: bool) -> Iterator:
-    """The ends of central paths that begin in the state `resting` (N,), which has no impulses; by
-    one `dense` matrix, or by blocks, which are cheaper and arrive less often."""
+def _paths(stepper, system: System, state: State, memory, begin_at, h, dense: bool, near: bool = False) -> Iterator:
+    """The ends of central paths that begin in the state `begin_at` (N,), which has no impulses, or
+    `near` the step, with its own; by one `dense` matrix, or by blocks, which are cheaper and arrive
+    less often."""
     if memory.history.shape[1] > _LARGEST:
         return
     form = dataclasses.replace(stepper, jacobian="dense") if dense else stepper
@@ -168,8 +173,8 @@ def _paths(stepper, system: System, state: State, memory, resting, h, dense: boo
     def solve(z, kappa):
         return _on_path(form, system, state, memory, h, z, kappa)
 
-    for kappa in STARTS:
-        z, units = _seeded(stepper, system, state, memory, h, resting, kappa)
+    for kappa in (NEAR,) if near else STARTS:
+        z, units = _seeded(stepper, system, state, memory, h, begin_at, None if near else kappa)
         end = end_of_path(solve, z, kappa)
         if end is None:
             continue
@@ -236,6 +241,7 @@ def _on_path(stepper, system: System, state: State, memory, h, z, kappa) -> Solu
     """The point of the central path at `kappa` (), from z (N,), dimensionless."""
     problem = dataclasses.replace(stepper.problem(system, state, memory, h), kappa=kappa)
     limits = {"tolerance": central_path.tolerance(kappa), "max_iterations": round(_POINT * stepper.max_iterations)}
+    limits["damping"] = jnp.minimum(stepper.damping, central_path.damping(kappa))
     if not ncp.in_blocks(system, problem.dense):
         return newton(functools.partial(ncp.linearize, problem), z, **limits)
     forms = functools.partial(ncp.residual, problem), functools.partial(ncp.system_of, problem)
@@ -244,10 +250,10 @@ def _on_path(stepper, system: System, state: State, memory, h, z, kappa) -> Solu
 
 
 @functools.partial(jit, static_argnums=0, apart=True)
-def _seeded(stepper, system: System, state: State, memory, h, resting, kappa):
+def _seeded(stepper, system: System, state: State, memory, h, unknowns, kappa):
     """`central_path.seeded`, and the units (N,) of the unknowns."""
     problem = stepper.problem(system, state, memory, h)
-    return central_path.seeded(problem, resting, kappa), ncp.unknown_scale(problem)
+    return central_path.seeded(problem, unknowns, kappa), ncp.unknown_scale(problem)
 
 
 @functools.partial(jit, static_argnums=0, once=True, apart=True)

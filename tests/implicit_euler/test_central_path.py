@@ -67,11 +67,11 @@ def test_forces_at_a_distance_balance_the_weight(resting, kappa):
 @pytest.mark.parametrize("blocks", [False, True])
 def test_the_path_ends_at_the_step(resting, blocks, monkeypatch):
     """By one dense matrix, and by blocks, which larger scenes have."""
-    # another stepper, as its programs are kept by its settings
-    solve, z, _, units = _path(resting, 1.0, ist.GeometricallyImplicit(max_iterations=41 if blocks else 42))
+    # with blocks another stepper, as its programs are kept by its settings
+    solve, z, _, units = _path(resting, 1.0, ist.GeometricallyImplicit(max_iterations=41) if blocks else STEPPER)
     system, state, memory = resting
     with monkeypatch.context() as patch:
-        patch.setattr(ncp, "_DENSE", 10 if blocks else 1000)
+        patch.setattr(ncp, "_DENSE", 10 if blocks else 150)
         end = central_path.end_of_path(solve, z, 1.0)
     start = dataclasses.replace(memory, history=jnp.broadcast_to(end * units, memory.history.shape))
     step = STEPPER.step(system, state, start, H)
@@ -88,6 +88,35 @@ def test_friction_on_the_path_is_a_damper(slip):
     cone = Cone(jnp.asarray(bound), -bound * w / size, jnp.asarray(size), w, jnp.array([True, True, False]))
     np.testing.assert_allclose(central_rows(cone, kappa), 0, atol=1e-15)
     assert np.linalg.norm(cone.y) == pytest.approx(bound * (slip > 0), rel=kappa)
+
+
+def test_where_those_that_stick_disagree_the_path_tells_how_they_slip():
+    """A disc in a groove, both gaps 1e-9 m: as these close it would have to roll on both sides at
+    once, so they slip by 1e-7 m/s, far less than forces tell. There the path goes on as quickly as
+    before."""
+    scene, gap, taken = ist.Scene(dimension=2), 1e-9, {}
+    disc = scene.add_body(name="disc", shape=shapes.Disc(0.5), mass=MASS, position=(0, (0.5 + gap) * np.sqrt(2)))
+    for name, across in (("left", 1), ("right", -1)):
+        side = shapes.HalfPlane(normal=(across * np.sqrt(0.5), np.sqrt(0.5)))
+        scene.add_contact(scene.add_fixed(name=name, shape=side), disc, friction=1.0)
+    system, state = scene.build()
+    groove = system, state, begin(STEPPER, system, state)
+    solve, z, _, units = _path(groove, 1.0)
+
+    def counted(z, kappa):
+        found = solve(z, kappa)
+        taken[float(kappa)] = int(found.iterations), bool(found.converged)
+        return found
+
+    end = central_path.end_of_path(counted, z, 1.0)
+    assert min(taken) <= 1e-9
+    assert all(converged and iterations <= 15 for iterations, converged in taken.values())
+    start = dataclasses.replace(groove[2], history=jnp.broadcast_to(end * units, groove[2].history.shape))
+    step = STEPPER.step(system, state, start, H)
+    assert step.result == ist.Result.SOLVED
+    assert step.stats.iterations <= 2
+    np.testing.assert_allclose(step.contacts.gap, 0, atol=1e-12)
+    assert np.max(np.abs(step.contacts.slip)) == pytest.approx(gap / H, rel=1e-3)
 
 
 def test_a_path_that_folds_ends_before_the_fold():
