@@ -155,17 +155,15 @@ def _renewals(stepper, system: System, state: State, memory, stall: Callable, h)
 
 
 def _renewed(stepper, system: System, state: State, memory, end: StepResult, stalled: bool, h) -> StepResult:
-    """The end of an attempt from where another one stalls, its `end`, with closest points found
-    anew."""
+    """The end of an attempt from where another stalls, its `end`, with closest points anew."""
     resting = begin(stepper, system, _moved(state, end.state.velocity, h)).history[0]
     start = _with_renewed(stepper, system, state, memory, end.memory.history[0], resting, stalled, h)
     return _polished(stepper, system, state, start, h)
 
 
 def _paths(stepper, system: System, state: State, memory, begin_at, h, dense: bool, near: bool = False) -> Iterator:
-    """The ends of central paths that begin in the state `begin_at` (N,), which has no impulses, or
-    `near` the step, with its own; by one `dense` matrix, or by blocks, which are cheaper and arrive
-    less often."""
+    """The ends of central paths from the unknowns `begin_at` (N,), without impulses, or with their
+    own `near` the step; by one `dense` matrix, or by blocks: cheaper, and they arrive less often."""
     if memory.history.shape[1] > _LARGEST:
         return
     form = dataclasses.replace(stepper, jacobian="dense") if dense else stepper
@@ -176,13 +174,11 @@ def _paths(stepper, system: System, state: State, memory, begin_at, h, dense: bo
     for kappa in (NEAR,) if near else STARTS:
         z, units = _seeded(stepper, system, state, memory, h, begin_at, None if near else kappa)
         end = end_of_path(solve, z, kappa)
-        if end is None:
-            continue
-        end = _polished(stepper, system, state, _starting_at(memory, end * units), h)
-        # smoothing had chosen closest points of open contacts, which are not unique at its end
-        if end.result != Result.SOLVED and end.stats.residual <= _HOPELESS:
-            end = _renewed(stepper, system, state, memory, end, False, h)
-        yield end
+        if end is not None:
+            end = _polished(stepper, system, state, _starting_at(memory, end * units), h)
+            # smoothing had chosen closest points of open contacts, which are not unique at its end
+            again = end.result != Result.SOLVED and end.stats.residual <= _HOPELESS
+            yield _renewed(stepper, system, state, memory, end, False, h) if again else end
 
 
 def _polished(stepper, system: System, state: State, start, h) -> StepResult:
