@@ -1,7 +1,6 @@
 """The starts of a step that its warm start does not solve, in the order in which they are tried.
 
-They run on the host, and most of them solve a step of their own, by one program (`_attempt`)
-whatever its limits are.
+They run on the host, and most of them solve a step of their own (`attempts`).
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from ..runtime.compilation import jit
 from ..solvers.newton import Solution, newton, newton_again
 from ..stepping.stepper import SHORTER, begin
 from . import central_path, energy, initial_guess, ncp
+from .attempts import SLIGHT_DAMPING, ending, limits, polished, solved_from, starting_at
 from .central_path import NEAR, STARTS, end_of_path
 from .cutting_planes import Cuts, cut_start, no_cuts, tilted
 from .indeterminate import NEARLY, to_the_edges
@@ -55,8 +55,6 @@ _NEAREST, _MOST = 8, 40
 # times as many iterations for a point of a central path: its beginning takes more now and then
 _POINT = 1.5
 _PATIENCE = 5  # times as many iterations for the last rungs
-# a load of 10^6 times the weight of what carries it has a singular value of 1e-6
-_SLIGHT_DAMPING = 1e-20
 
 
 def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple[str, object]]:
@@ -64,60 +62,55 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
     fresh = cuts = without_cuts(stepper, system, state, memory, h)
     if not system.groups:
         resting = stepper.init(system, _moved(state, fresh.velocity, h), ())
-        yield "free flight", _starting_at(memory, resting.history[0])
+        yield "free flight", starting_at(memory, resting.history[0])
         return
 
     large = memory.history.shape[1] > _LARGE and ncp.in_blocks(system, stepper.dense)
-    slight, patient = (_limits(stepper, patience=k, damping=_SLIGHT_DAMPING) for k in (1, _PATIENCE))
-    again = _starting_at(memory, memory.history[0])
+    slight, patient = (limits(stepper, patience=k, damping=SLIGHT_DAMPING) for k in (1, _PATIENCE))
+    again = starting_at(memory, memory.history[0])
 
-    def attempt(start, limits: Limits) -> StepResult:
-        return _attempt(stepper, system, state, start, limits, h)
+    def attempt(start, within: Limits) -> StepResult:
+        return solved_from(stepper, system, state, start, within, h)
 
     for number in range(stepper.rounds):
         start, cuts = _cut(stepper, system, state, memory, h, cuts)
         yield "cuts", start
         if number == 0:
             first = start, cuts
-            stall = functools.cache(functools.partial(attempt, memory, _limits(stepper)))
+            stall = functools.cache(functools.partial(attempt, memory, limits(stepper)))
             points = _renewals(stepper, system, state, memory, stall, h)
             # points of bodies with edges jump where these lean on each other: one renewal serves
             edged = not all(group.pair.smooth for group in system.groups)
             yield from _named("closest points", itertools.islice(points, edged))
             # where damping alone holds the warm start back
             soft = attempt(memory, slight)
-            yield "less damping", _ending(memory, soft)
+            yield "less damping", ending(memory, soft)
             if stall().stats.residual <= _PROMISING:  # only what is redundant is undecided there
                 there = stall().memory.history[0]
                 for end in _paths(stepper, system, state, memory, there, h, dense=not large, near=True):
-                    yield "central path", _ending(memory, end)
+                    yield "central path", ending(memory, end)
             promising = soft.stats.residual <= _PROMISING
             if promising:
-                yield "less damping", _ending(memory, attempt(again, patient))
+                yield "less damping", ending(memory, attempt(again, patient))
             cold = dataclasses.replace(memory, history=begin(stepper, system, state).history)
-            others = _renewals(stepper, system, state, memory, functools.partial(attempt, cold, _limits(stepper)), h)
+            others = _renewals(stepper, system, state, memory, functools.partial(attempt, cold, limits(stepper)), h)
             yield from _named("closest points", itertools.chain(points, others))
             # no impulses, closest points without a hint
             deepest = begin(stepper, system, _moved(state, fresh.velocity, h)).history[0]
-            edges = []
-            for end in _paths(stepper, system, state, memory, deepest, h, dense=not large):
-                yield "central path", _ending(memory, end)
-                if not edges:  # where redundant forces hold up one path, all others end too
-                    edges = list(_edges(stepper, system, state, memory, end, h))
-                    yield from _named("internal forces", edges[:_NEAREST])
+            yield from _from_far(stepper, system, state, memory, deepest, h, dense=not large)
             if large:  # an iteration costs as much as a small scene's step
                 yield SHORTER, None
-            yield "free flight", _starting_at(memory, deepest)
+            yield "free flight", starting_at(memory, deepest)
             near = list(_edges(stepper, system, state, memory, stall(), h))
             yield from _named("internal forces", near[:_NEAREST])
     for start in _sticking(stepper, system, state, memory, *first, h):
         yield "sticking", start
     if not promising:  # heavy bodies on light ones: forces that damping holds back
-        yield "less damping", _ending(memory, attempt(again, patient))
+        yield "less damping", ending(memory, attempt(again, patient))
     yield SHORTER, None
     if large:
         for end in _paths(stepper, system, state, memory, deepest, h, dense=True):
-            yield "central path", _ending(memory, end)
+            yield "central path", ending(memory, end)
     yield from _named("internal forces", near[_NEAREST:_MOST])
     yield from _last(stepper, system, state, memory, fresh, h)
 
@@ -129,18 +122,18 @@ def _last(stepper, system: System, state: State, memory, fresh: Cuts, h) -> Iter
         start, cuts = _cut(stepper, system, state, memory, h, tilted(cuts, h, number))
         yield "tilted cuts", start
     # nearly sharp edges on flat ground make Newton's method slow, but not diverge
-    cuts, patient = fresh, _limits(stepper, patience=_PATIENCE)
+    cuts, patient = fresh, limits(stepper, patience=_PATIENCE)
     for _ in range(stepper.rounds):
         start, cuts = _cut(stepper, system, state, memory, h, cuts)
-        yield "patient cuts", _ending(memory, _attempt(stepper, system, state, start, patient, h))
-    slight = _limits(stepper, patience=_PATIENCE, damping=_SLIGHT_DAMPING)
+        yield "patient cuts", ending(memory, solved_from(stepper, system, state, start, patient, h))
+    slight = limits(stepper, patience=_PATIENCE, damping=SLIGHT_DAMPING)
     start, _ = _cut(stepper, system, state, memory, h, fresh)
-    yield "less damping", _ending(memory, _attempt(stepper, system, state, start, slight, h))
+    yield "less damping", ending(memory, solved_from(stepper, system, state, start, slight, h))
     # more contacts press on a body than blocks have slots for
     if ncp.in_blocks(system, stepper.dense):
         whole = dataclasses.replace(stepper, jacobian="dense")
         nothing = dataclasses.replace(memory, kept=ncp.nothing_kept(system, stepper.friction, dense=True))
-        yield "dense", _ending(memory, _attempt(whole, system, state, nothing, patient, h))
+        yield "dense", ending(memory, solved_from(whole, system, state, nothing, patient, h))
 
 
 def _renewals(stepper, system: System, state: State, memory, stall: Callable, h) -> Iterator:
@@ -149,7 +142,7 @@ def _renewals(stepper, system: System, state: State, memory, stall: Callable, h)
     end = stall()
     for stalled in _RENEWALS:
         end = _renewed(stepper, system, state, memory, end, stalled, h)
-        yield _ending(memory, end)
+        yield ending(memory, end)
         if not end.stats.residual <= _HOPELESS:
             return
 
@@ -158,7 +151,18 @@ def _renewed(stepper, system: System, state: State, memory, end: StepResult, sta
     """The end of an attempt from where another stalls, its `end`, with closest points anew."""
     resting = begin(stepper, system, _moved(state, end.state.velocity, h)).history[0]
     start = _with_renewed(stepper, system, state, memory, end.memory.history[0], resting, stalled, h)
-    return _polished(stepper, system, state, start, h)
+    return polished(stepper, system, state, start, h)
+
+
+def _from_far(stepper, system: System, state: State, memory, resting, h, dense: bool) -> Iterator[tuple[str, object]]:
+    """Central paths from the unknowns `resting` (N,), and the edges near the end of one that stalls:
+    where redundant forces hold up one, all others end too."""
+    edges = []
+    for end in _paths(stepper, system, state, memory, resting, h, dense):
+        yield "central path", ending(memory, end)
+        if not edges:
+            edges = list(_edges(stepper, system, state, memory, end, h))
+            yield from _named("internal forces", edges[:_NEAREST])
 
 
 def _paths(stepper, system: System, state: State, memory, begin_at, h, dense: bool, near: bool = False) -> Iterator:
@@ -175,30 +179,20 @@ def _paths(stepper, system: System, state: State, memory, begin_at, h, dense: bo
         z, units = _seeded(stepper, system, state, memory, h, begin_at, None if near else kappa)
         end = end_of_path(solve, z, kappa)
         if end is not None:
-            end = _polished(stepper, system, state, _starting_at(memory, end * units), h)
+            end = polished(stepper, system, state, starting_at(memory, end * units), h)
             # smoothing had chosen closest points of open contacts, which are not unique at its end
             again = end.result != Result.SOLVED and end.stats.residual <= _HOPELESS
             yield _renewed(stepper, system, state, memory, end, False, h) if again else end
-
-
-def _polished(stepper, system: System, state: State, start, h) -> StepResult:
-    """The end of an attempt, and of one with less damping where it nearly arrives: on flat sides
-    damping holds back what moves along them."""
-    end = _attempt(stepper, system, state, start, _limits(stepper), h)
-    if end.result == Result.SOLVED or end.stats.residual > NEARLY:
-        return end
-    slight = _limits(stepper, damping=_SLIGHT_DAMPING)
-    return _attempt(stepper, system, state, _ending(start, end), slight, h)
 
 
 def _edges(stepper, system: System, state: State, memory, end: StepResult, h) -> Iterator:
     """From where a start stalls, its `end`, with more patience: along null vectors to the edges of
     cones."""
     if end.stats.residual <= NEARLY:
-        end = _attempt(stepper, system, state, _ending(memory, end), _limits(stepper, patience=_PATIENCE), h)
+        end = solved_from(stepper, system, state, ending(memory, end), limits(stepper, patience=_PATIENCE), h)
         units, *there = _linear(stepper, system, state, memory, end.memory.history[0], h)
         for start in to_the_edges(system, *there):
-            yield _starting_at(memory, start * units)
+            yield starting_at(memory, start * units)
 
 
 def _named(name: str, starts: Iterable) -> Iterator[tuple[str, object]]:
@@ -216,20 +210,8 @@ def _sticking(stepper, system: System, state: State, memory, start, cuts: Cuts, 
         yield start
         free = without_drilling(system)
         if free is not None:
-            stuck = _attempt(stepper, free, state, start, _limits(stepper), h).memory
+            stuck = solved_from(stepper, free, state, start, limits(stepper), h).memory
             yield _pivoted(stepper, system, state, memory, stuck.history[0], 1.0, h)[0]
-
-
-def _limits(stepper, patience: int = 1, damping: float | None = None) -> Limits:
-    """Those of the `stepper`, with `patience` times as many iterations, and a `damping` if one is
-    given."""
-    damping = stepper.damping if damping is None else damping
-    return Limits(jnp.asarray(patience * stepper.max_iterations), jnp.asarray(damping))
-
-
-@functools.partial(jit, static_argnums=0, apart=True)
-def _attempt(stepper, system: System, state: State, memory, limits: Limits, h) -> StepResult:
-    return stepper.attempt(system, state, memory, h, limits)
 
 
 @functools.partial(jit, static_argnums=0, apart=True)
@@ -279,20 +261,20 @@ def _cut(stepper, system: System, state: State, memory, h, cuts: Cuts):
     cuts."""
     problem = stepper.problem(system, state, memory, h)
     z, cuts = cut_start(problem, cuts, stepper.sweeps)
-    return _starting_at(memory, z * ncp.unknown_scale(problem)), cuts
+    return starting_at(memory, z * ncp.unknown_scale(problem)), cuts
 
 
 @functools.partial(jit, static_argnums=0, apart=True)
 def _with_renewed(stepper, system: System, state: State, memory, unknowns, resting, stalled, h):
     """A memory that starts from `open_contacts.renewed`."""
     problem = stepper.problem(system, state, memory, h)
-    return _starting_at(memory, renewed(problem, unknowns, resting, stalled))
+    return starting_at(memory, renewed(problem, unknowns, resting, stalled))
 
 
 @functools.partial(jit, static_argnums=0, apart=True)
 def _stopped(stepper, system: System, state: State, memory, h, cuts: Cuts):
     """A memory that starts from `sticking.stopped`."""
-    return _starting_at(memory, stopped(stepper.problem(system, state, memory, h), cuts))
+    return starting_at(memory, stopped(stepper.problem(system, state, memory, h), cuts))
 
 
 @functools.partial(jit, static_argnums=0, apart=True)
@@ -300,7 +282,7 @@ def _pivoted(stepper, system: System, state: State, memory, unknowns, rubs, h):
     """A memory that starts from `sticking.pivoted` of the start `unknowns` (N,), and whether that
     is another one."""
     start, moved = pivoted(stepper.problem(system, state, memory, h), unknowns, rubs)
-    return _starting_at(memory, start), moved
+    return starting_at(memory, start), moved
 
 
 @jit
@@ -308,13 +290,3 @@ def _moved(state: State, velocity, h) -> State:
     """Where `velocity` (nb, 6 or 3) leads."""
     position, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(state.position, state.orientation, velocity, h)
     return State(state.time, position, orientation, velocity)
-
-
-def _ending(memory, end: StepResult):
-    """A memory that starts where another attempt ended."""
-    return _starting_at(memory, end.memory.history[0])
-
-
-def _starting_at(memory, unknowns):
-    history = jnp.broadcast_to(unknowns, memory.history.shape)
-    return dataclasses.replace(memory, history=history, kept=jax.tree.map(jnp.zeros_like, memory.kept))
