@@ -13,14 +13,18 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from shapes.shards import varying_like, when
 
-from ..solvers.implicit_function import root
+from ..model.system import take
+from ..solvers.implicit_function import root, without_noise
 from ..solvers.newton import Solution, newton_again
 from . import breaking_away, initial_guess, ncp
 from .cutting_planes import Cuts, cut_start, tilted
+
+_FORCE = 1e-10  # p_n in its unit, which the tolerance of solvers does not tell from 0
 
 
 @jax.tree_util.register_dataclass
@@ -62,7 +66,25 @@ def solved(
         found = solve(lax.stop_gradient(problem))
     else:
         problem, found = breaking_away.solved(problem, known.slips, stepper.tolerance, solve)
-    return problem, dataclasses.replace(found, z=root(ncp.residual, ncp.linearize, problem, found.z))
+    return problem, dataclasses.replace(found, z=root(_residual, _linearize, problem, found.z))
+
+
+def _residual(problem: ncp.StepProblem, z):
+    return ncp.residual(problem, _exact(problem, z))
+
+
+def _linearize(problem: ncp.StepProblem, z):
+    return ncp.linearize(problem, _exact(problem, z))
+
+
+def _exact(problem: ncp.StepProblem, z):
+    """A root (N,) in which contacts that do not press have no impulse."""
+    where, noise = ncp.layout(problem.system), jnp.zeros(z.shape, bool)
+    for group, index in zip(problem.system.groups, where.unknowns, strict=False):
+        impulses = index[:, group.pair.unknowns : group.width - 1]
+        none = take(z, impulses[:, :1]) <= _FORCE
+        noise = noise.at[impulses].set(jnp.broadcast_to(none, np.shape(impulses)))
+    return without_noise(z, noise)
 
 
 def _found(stepper, fixed: ncp.StepProblem, known, without: Callable[[], Cuts], rounds: int, limits: Limits) -> Solution:

@@ -32,12 +32,13 @@ from ..model import loads
 from ..model.bodies import State
 from ..model.system import System, compliant
 from ..solvers.cones import Impulses, apgd, coulomb, coulomb_rows
-from ..solvers.implicit_function import root
+from ..solvers.implicit_function import root, without_noise
 from ..solvers.newton import linearized
 
 # Of the fastest speed at a contact, and of sqrt(g L), by which bodies that have come to rest are
 # measured: all that still moves in these is what solvers left.
 _AT_REST = 1e-12
+_FORCE = 1e-10  # impulses in their unit that are none, beside the tolerance of solvers
 _TOLERANCE, _START_ITERATIONS = 1e-12, 200
 _EQUAL = 1e-9  # speeds of approach that differ by this share of them are equal
 _MOST = 10_000  # impacts one after another
@@ -243,8 +244,9 @@ def _impulses(
     unit = jnp.min(jnp.asarray(system.mass)) * speed
     acts, normal = (acting & (every.touching | (springs > 0)))[:, None], np.arange(rows.on_1.shape[1]) == 0
     given = normal & every.soft[:, None]
-    # contacts that do not act take no part, however fast their points slide: alone, they separate
-    asked = acts & ~given
+    # contacts that do not act take no part, however fast their points slide: alone, they separate;
+    # and friction along a semi-axis of length 0 is 0, which its row must say to have a derivative
+    asked = acts & ~given & (normal | (jnp.pad(rows.e, ((0, 0), (1, 0))) > 0))
 
     known = jnp.where(given & acts, springs[:, None], 0.0)
     problem = _Problem(rows, joints, asked, unit, speed, jnp.zeros_like(known), mu, shares.impulse / unit)
@@ -257,7 +259,7 @@ def _impulses(
 
 
 class _Problem(NamedTuple):
-    """What `cones.coulomb` asks for: of those that are `asked` (m, 1) about, with impulses in `unit` () [N s] and speeds in
+    """What `cones.coulomb` asks for: of those that are `asked` (m, 1 + k) about, with impulses in `unit` () [N s] and speeds in
     `speed` () [m/s]; `r` (m, 1 + k), `mu` (m,) and `least` (m,) as there."""
 
     rows: Rows
@@ -286,6 +288,9 @@ def _solution(problem: _Problem) -> Impulses:
 
 
 def _residual(problem: _Problem, z):
+    gamma = z.reshape(problem.r.shape)
+    noise = jnp.broadcast_to(gamma[:, :1] <= _FORCE, gamma.shape)
+    z = without_noise(z, noise.reshape(-1))
     return coulomb_rows(problem.product, problem.r, problem.mu, problem.least, z)
 
 

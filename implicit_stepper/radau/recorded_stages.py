@@ -74,3 +74,13 @@ def with_slips(system: System, unknowns: tuple[jax.Array, ...], points) -> tuple
         if isinstance(group, FrictionGroup):
             found[g] = found[g].at[..., group.closures + group.rubbing].set(jnp.linalg.norm(points[g].w, axis=-1))
     return tuple(found)
+
+
+def without_forces_apart(system: System, unknowns: tuple[jax.Array, ...], touching) -> tuple[jax.Array, ...]:
+    """The `unknowns` with forces that are 0 for contacts that are not `touching` (s, nc), per group of constraints:
+    what solvers leave of these, over a slip that is hardly one, would be a derivative of friction."""
+    found = list(unknowns)
+    for g, group in enumerate(system.groups):
+        forces = slice(group.pair.unknowns, group.width - 1)
+        found[g] = found[g].at[..., forces].multiply(touching[g][..., None])
+    return tuple(found)

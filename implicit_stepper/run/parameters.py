@@ -24,8 +24,10 @@ _JOINTS = ("mu", "stiffness", "damping", "most", "speed")
 
 def names(system: System) -> list[str]:
     """All that `read` and `changed` know of a system."""
-    found = [*_SYSTEM, *_STATE, "mu", *_AXES[: system.groups[0].e.shape[-1] if system.groups else 0]]
-    found += [name for name in _OF_SOME if system.groups and all(getattr(g, name) is not None for g in system.groups)]
+    found = [*_SYSTEM, *_STATE]
+    if system.groups:
+        found += ["mu", *_AXES[: system.groups[0].e.shape[-1]]]
+        found += [name for name in _OF_SOME if all(getattr(group, name) is not None for group in system.groups)]
     parts = {part: None for pair in system.contact_names for part in pair}
     return found + [_SHAPE + part for part in parts] + list(_of_joints(system))
 

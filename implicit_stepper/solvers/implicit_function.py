@@ -48,6 +48,12 @@ def root(residual: Callable, linearize: Callable, theta, found):
     )
 
 
+def without_noise(z, noise):
+    """`z` (n,) for a residual of which derivatives are taken: 0 where it is `noise` (n,), moving as z
+    does. What solvers leave in the place of 0 tells a friction law that it sticks."""
+    return z - lax.stop_gradient(jnp.where(noise, z, 0.0))
+
+
 # A primitive of its own, as `custom_jvp` forgets its rule where `lax.scan` is differentiated in
 # reverse mode: derivatives of that would be those of `found`, which has none. `axes`: what `vmap`
 # maps, the innermost first.

@@ -228,10 +228,12 @@ def test_derivatives_of_sliding_and_rolling_are_those_of_the_closed_forms():
 
 def test_derivatives_of_flight_and_landing_are_those_of_the_closed_forms():
     """Implicit Euler falls g h^2 n (n + 1) / 2; where a ball has landed does not depend on how it
-    fell."""
+    fell; and one that falls without any slip does not stick to what is far below it."""
     _, change, h, n = _changed((1, 0, 0, 0, 0, 0), "[0].gravity", [0, 0, 1.0], height=1.0)
     assert change[2] == pytest.approx(h**2 * n * (n + 1) / 2, abs=1e-9)
     assert change[9] == pytest.approx(h * n, abs=1e-9)
+    _, change, *_ = _changed((0, 0, 0, 0, 0, 0), "[1].velocity", np.eye(6)[:1], height=1.0)
+    assert change[7:] == pytest.approx(np.eye(6)[0], abs=1e-12)
     _, change, *_ = _changed((0, 0, -0.5, 0, 0, 0), "[1].velocity", np.eye(6)[2:3], height=0.27)
     assert np.abs(change).max() <= 1e-9
     _, change, *_ = _changed((0, 0, -0.5, 0, 0, 0), "[0].groups[0].theta_2", [[0.0, 0.0, 0.0]], height=0.27)

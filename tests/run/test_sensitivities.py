@@ -64,7 +64,9 @@ def test_numbers_of_joints_are_read_and_changed_by_name():
     scene.add_joint(wall, bars[2], ist.Spring((2, 0, 1), (0, 0, 0), stiffness=30.0, damping=2.0, length=1.0), name="spring")
     system, start = scene.build()
     named = {"mu of pin 0": 0.1, "mu of pin 1": 0.2, "stiffness of spring": 30.0, "damping of spring": 2.0}
-    assert set(named) <= set(parameters.names(system))
+    known = parameters.names(system)
+    assert set(named) <= set(known)
+    assert all(np.size(parameters.read(system, start, name)) for name in known if "fixed" not in name)
     for name, value in named.items():
         assert np.all(np.asarray(parameters.read(system, start, name)) == value)
         own, _ = parameters.changed(system, start, {name: value + 1})
