@@ -17,7 +17,7 @@ WIDEST, COLOURS = 560, 96
 POSES = {"own_shape": [0, 20, 40, 300]}
 NAMES = ("gripper", "pole_climber", "rag_doll", "newtons_cradle", "pile", "bowling", "slider_crank", "tumbling_box",
          "toppling_cylinder", "superquadric", "lens", "own_shape", "parts_feeding", "fit_friction",
-         "aimed_throw")  # fmt: skip
+         "aimed_throw", "farthest_roller")  # fmt: skip
 
 
 def main() -> None:

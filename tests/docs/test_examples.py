@@ -158,6 +158,15 @@ def test_fit_friction():
     assert_picture("fit_friction")
 
 
+def test_farthest_roller():
+    """Newton's method converges twice as many digits a step, and its exponent is the best of those tried."""
+    result = run("farthest_roller")
+    slopes, reached = np.abs(result["slopes"]), [track[-1, 0] for track in result["tracks"]]
+    assert slopes[-1] <= min(1e-9, 10 * slopes[-2] ** 2)
+    assert np.argmax(np.round(reached, 9)) >= len(reached) - 3
+    assert_picture("farthest_roller")
+
+
 def test_aimed_throw():
     result = run("aimed_throw")
     assert result["misses"][-1] <= 1e-8

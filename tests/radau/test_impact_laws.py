@@ -73,19 +73,37 @@ def test_a_cradle_passes_on_as_many_balls_as_come_one_after_another():
     assert min(found["gap"], found["impact"]) > 0.1
 
 
+@functools.partial(jit, once=True)
+def changed(system, start, closest, velocities, direction):
+    """d(velocity after a sequence) along the `direction` of velocity and masses."""
+
+    def after(velocity, mass):
+        own, before = dataclasses.replace(system, mass=mass), dataclasses.replace(start, velocity=velocity)
+        return impact.meet(own, before, closest, None, True)[0].state.velocity
+
+    return jax.lax.map(lambda velocity: jax.jvp(after, (velocity, system.mass), direction)[1], velocities)
+
+
 def test_a_sequence_begins_with_the_fastest_again_and_again():
-    """Of unequal balls, whose order matters: against the impacts of pairs, one by one."""
+    """Of unequal balls, whose order matters: against the impacts of pairs, one by one; and its derivative by velocities and
+    masses against the imaginary part of these where both have a tiny one."""
     rng = np.random.default_rng(0)
     # all approach at once
     masses, speeds = rng.uniform(0.5, 2, BALLS), -np.sort(-rng.normal(size=(4, BALLS)))
     system, start = row(ist.Newton(1.0), masses)
-    _, hit = impacts(system, start, [along(v) for v in speeds], sequential=True)
-    for v, after in zip(speeds, hit.state.velocity[..., 0], strict=True):
-        while np.max(v[:-1] - v[1:]) > 1e-6:
-            i = int(np.argmax(v[:-1] - v[1:]))
+    before, hit = impacts(system, start, [along(v) for v in speeds], sequential=True)
+    faster, heavier = rng.normal(size=(2, BALLS))
+    closest, direction = tuple(closest_points(system, start)), (along(faster), heavier)
+    slopes = changed(system, start, closest, before.velocity, direction)[..., 0]
+    tiny = 1e-30j
+    masses = masses + tiny * heavier
+    for v, after, slope in zip(speeds + tiny * faster, hit.state.velocity[..., 0], slopes, strict=True):
+        while np.max((v[:-1] - v[1:]).real) > 1e-6:
+            i = int(np.argmax((v[:-1] - v[1:]).real))
             impulse = 2 * (v[i] - v[i + 1]) / (1 / masses[i] + 1 / masses[i + 1])
             v[i : i + 2] += impulse * np.array([-1, 1]) / masses[i : i + 2]
-        np.testing.assert_allclose(after, v, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(after, v.real, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(slope, v.imag / tiny.imag, rtol=0, atol=1e-11)
 
 
 RUBS, DRILLS = 1e-3 * np.eye(3)[0], 1e-3 * np.eye(3)[2]  # [N s], [N m s]

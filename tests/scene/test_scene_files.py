@@ -29,7 +29,8 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import fuzz_scene_files  # noqa: E402
 
 NOT_A_FILE = {"complementarity_problem"}  # the solver alone: it has no scene
-STEPPED = {"by_hand": (0.07, 0.7), "aimed_throw": (0.01, 2.5)}  # h and duration [s] of those that call no `simulate`
+# h and duration [s] of those that call no `simulate`
+STEPPED = {"by_hand": (0.07, 0.7), "aimed_throw": (0.01, 2.5), "farthest_roller": (0.01, 1.5)}
 BALL = '[[body]]\nname = "ball"\nmass = 1\nposition = [0, 0, 1]\nshape = { kind = "Sphere", radius = 1 }\n'
 FLOOR = '[[body]]\nname = "floor"\nfixed = true\nshape = { kind = "HalfSpace", normal = [0, 0, 1] }\n'
 TOUCH = '[[contact]]\nbodies = ["floor", "ball"]\n'
