@@ -14,9 +14,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
-from scipy.integrate import solve_ivp
-from scipy.linalg import block_diag
-from scipy.optimize import root
+import scipy  # imports integrate, linalg and optimize once they are called, which takes .3 s
 
 from shapes.errors import ArgumentError
 
@@ -188,7 +186,7 @@ def solve_contacts(state: np.ndarray, modes: tuple[str, str], directions: np.nda
     for law, mode, direction in zip(laws, modes, directions, strict=True):
         if mode == SLIDE:
             law[1:, 0] = -MU * ELLIPSOID * direction / np.linalg.norm(direction)
-    law = block_diag(*laws)
+    law = scipy.linalg.block_diag(*laws)
     rows = np.concatenate([rows[:count] for rows, count in zip(maps, counts, strict=True)])
     columns = np.concatenate(maps).T @ law
     drift = np.concatenate([drift_acceleration(i, state)[:count] for i, count in enumerate(counts)])
@@ -222,7 +220,7 @@ def directions_at_onset(state: np.ndarray) -> np.ndarray:
         return np.append(ELLIPSOID * (rows @ acceleration + drift)[1:] - rate * d, d @ d - 1.0)
 
     holding = -solve_contacts(state, (SLIDE, STICK), np.stack([sliding, sliding]))[2][1] / ELLIPSOID
-    found = root(residual, np.append(holding / np.linalg.norm(holding), 0.0), tol=1e-13)
+    found = scipy.optimize.root(residual, np.append(holding / np.linalg.norm(holding), 0.0), tol=1e-13)
     if np.max(np.abs(found.fun)) > 1e-9:  # [m/s^2]; root itself may stop for lack of progress at rounding level
         raise ExactSolutionError(f"no consistent slip direction of contact 2 at its onset: {found.message}")
     return np.stack([sliding, found.x[:3]])
@@ -256,7 +254,7 @@ def integrate(
 
     event.terminal, event.direction = True, -1.0
     settings = dict(rtol=RELATIVE, atol=ABSOLUTE, dense_output=True, events=None if watched is None else event)
-    found = solve_ivp(rate, (start, end), state, method, **settings)
+    found = scipy.integrate.solve_ivp(rate, (start, end), state, method, **settings)
     if found.status != (watched is not None):  # 1: an event, 0: the end
         raise ExactSolutionError(f"contacts {modes} from {start} s did not end as expected: {found.message}")
     phase = Phase(start, modes, directions, found.sol)

@@ -21,7 +21,7 @@ from functools import lru_cache
 from math import gamma
 
 import numpy as np
-from scipy.integrate import solve_ivp
+import scipy  # imports integrate once it is called, which takes .3 s
 
 from ..runtime.errors import ExactSolutionError, OutsideRunError
 
@@ -136,7 +136,7 @@ def move(
         return np.concatenate([velocity[:2], quaternion_rate(state[2:6], omega), angular_acceleration])
 
     start = np.concatenate([[0.0, 0.0], quaternion / np.linalg.norm(quaternion), spin])
-    found = solve_ivp(rate, (0.0, duration), start, method, rtol=relative, atol=absolute, dense_output=True)
+    found = scipy.integrate.solve_ivp(rate, (0.0, duration), start, method, rtol=relative, atol=absolute, dense_output=True)
     if not found.success:
         raise ExactSolutionError(f"the motion could not be integrated: {found.message}")
     motion = Motion(solid, rolls, glide, duration, found.sol)

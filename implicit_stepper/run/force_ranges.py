@@ -19,7 +19,7 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import solve_triangular
+import scipy  # imports linalg once it is called, which takes .1 s
 
 from ..constraints import linear_rows
 from ..model.system import System
@@ -175,8 +175,8 @@ def _centred(half_lines, cones, pull, s):
     for _ in range(_ITERATIONS):
         gradient, root = _barrier(half_lines, cones, s)
         R = np.linalg.qr(root, mode="r")
-        scaled = solve_triangular(R, pull - gradient, trans="T")
-        step, decrement = solve_triangular(R, scaled), np.linalg.norm(scaled)
+        scaled = scipy.linalg.solve_triangular(R, pull - gradient, trans="T")
+        step, decrement = scipy.linalg.solve_triangular(R, scaled), np.linalg.norm(scaled)
         # of a self-concordant function: stays inside
         s = s + step / (1 + decrement)
         if decrement <= _CENTRED:

@@ -13,9 +13,11 @@ import enum
 import functools
 import hashlib
 import os
+import pkgutil
 import platform
 import sys
 import types
+from importlib import import_module
 from pathlib import Path
 
 import jax
@@ -24,7 +26,7 @@ import numpy as np
 import sympy
 
 _OURS = ("implicit_stepper", "shapes")
-# rooms whose functions and numbers stand in programs, all of whose modules the package imports
+# rooms whose functions and numbers stand in programs
 _TRACED = (
     "shapes", "implicit_stepper.model", "implicit_stepper.solvers", "implicit_stepper.collision",
     "implicit_stepper.constraints", "implicit_stepper.stepping", "implicit_stepper.implicit_euler",
@@ -125,6 +127,7 @@ def _surroundings() -> str:
 def _numbers() -> list[str]:
     """The numbers and words in modules, which a user may have changed since they were read. Raises
     `NotImplementedError` where a function or a method has been replaced by one from elsewhere."""
+    _import_all()
     found = []
     for name in sorted(sys.modules):
         if not name.startswith(_TRACED):
@@ -137,6 +140,14 @@ def _numbers() -> list[str]:
                 for own in vars(value).values():
                     _refuse_foreign(getattr(own, "fget", None) or getattr(own, "__func__", own))
     return found
+
+
+@functools.cache
+def _import_all() -> None:
+    """Imports all modules of those rooms, so that keys do not depend on what was asked for first."""
+    for room in _TRACED:
+        for module in pkgutil.walk_packages(import_module(room).__path__, f"{room}."):
+            import_module(module.name)
 
 
 def _refuse_foreign(value) -> None:

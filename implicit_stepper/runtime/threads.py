@@ -13,7 +13,6 @@ import functools
 import threading
 from collections.abc import Iterator
 
-import scipy.linalg  # noqa: F401  (loads the OpenBLAS that jaxlib calls, which must be there to be found)
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 
@@ -54,6 +53,8 @@ def _free() -> None:
 @functools.cache
 def _controller() -> ThreadpoolController:
     """Of the libraries loaded by now; looking for them takes a millisecond."""
+    import scipy.linalg  # noqa: F401  (loads the OpenBLAS that jaxlib calls; here, as it takes .1 s)
+
     return ThreadpoolController()
 
 

@@ -60,9 +60,21 @@ def test_shapes_knows_nothing_of_the_stepper():
             assert not any(name.startswith("implicit_stepper") for name in names), path
 
 
-def test_importing_the_library_loads_no_picture_library():
-    code = "import sys, implicit_stepper; print('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
+def test_importing_the_library_loads_what_everything_needs_and_nothing_else():
+    """Neither pictures nor parts of SciPy nor rooms; all public names are found when asked for."""
+    code = (
+        "import sys, implicit_stepper as ist; ours = 'implicit_stepper.'\n"
+        "print(*(name for name in sys.modules if name.startswith(('matplotlib', 'scipy.linalg', 'scipy.optimize', ours))))\n"
+        "print(len([getattr(ist, name) for name in dir(ist)]), ist.errors.__name__, ist.simulate.__module__)"
+    )
+    lines = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split("\n")
+    assert lines[0] == ""
+    assert lines[1].split() == [
+        str(len(dir(implicit_stepper))),
+        "implicit_stepper.runtime.errors",
+        "implicit_stepper.run.simulate",
+    ]
+    assert {"Scene", "simulate", "shapes", "plots", "__version__"} < set(dir(implicit_stepper))
 
 
 @pytest.mark.parametrize("name", ["shapes.py", "shapes/__init__.py"])
