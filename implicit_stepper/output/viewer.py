@@ -171,7 +171,10 @@ def _curves(run: Trajectory, nodes: np.ndarray) -> list[dict[str, Any]]:
             ("gap [m]", [view.gap for view in views]),
             ("normal force [N]", [view.normal_force for view in views]),
         ):
-            lines = [line(f"contact {i}", v[steps], i) for i, v in enumerate(values)]
+            lines = [
+                line(" and ".join(names), v[steps], i)
+                for i, (names, v) in enumerate(zip(run.contact_names, values, strict=False))
+            ]
             panels.append({"title": title, "lines": lines})
     return panels
 

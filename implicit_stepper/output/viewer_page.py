@@ -1,7 +1,8 @@
 """The page of the viewer: HTML, style and script in one text, which asks nothing of any network.
 
-The script has two parts: `viewer` computes what to draw from the data, a time and a camera, and
-knows no page; the rest joins it to the canvas, the slider and the pointer.
+The script has three parts: `viewer` computes what to draw from the data, a time and a camera, and
+knows no page; `solids` draws bodies in space by WebGL, where the browser has it, and `viewer`
+sorts their faces where it has not; the rest joins them to the canvas, the slider and the pointer.
 """
 
 PAGE = r"""<!DOCTYPE html>
@@ -12,9 +13,11 @@ content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inlin
 <style>
 body { font: 14px sans-serif; margin: 0; color: #222; display: flex; flex-wrap: wrap }
 main, aside { padding: 8px } canvas { border: 1px solid #ddd; display: block; touch-action: none }
+#stage { position: relative } #solids { position: absolute; z-index: -1 }
 #bar { display: flex; gap: 10px; align-items: center; margin-top: 6px } #time { flex: 1 }
 </style></head><body>
-<main><canvas id="scene" width="820" height="560"></canvas>
+<main><div id="stage"><canvas id="solids" width="820" height="560"></canvas>
+<canvas id="scene" width="820" height="560"></canvas></div>
 <div id="bar"><button id="play">play</button><input id="time" type="range" min="0" value="0" step="1">
 <output id="now"></output><label>speed <select id="speed"><option>0.1</option><option>0.25</option><option>0.5</option>
 <option selected>1</option><option>2</option></select></label>
@@ -42,12 +45,17 @@ const viewer = (() => {
     const pose = body.poses[frame], r = matrix(pose.slice(3));
     return body.vertices.map(v => [dot(r[0], v) + pose[0], dot(r[1], v) + pose[1], dot(r[2], v) + pose[2]]);
   }
-  // to the screen: the camera looks along -`back` at `target`
-  function camera(view, width, height) {
+  // the camera looks along -`back` at `target`
+  function frameOf(view, width, height) {
     const ca = Math.cos(view.azimuth), sa = Math.sin(view.azimuth);
     const ce = Math.cos(view.elevation), se = Math.sin(view.elevation);
     const back = [ca * ce, sa * ce, se], right = [-sa, ca, 0], up = cross(back, right);
     const eye = add(view.target, back.map(x => x * view.distance)), focal = 1.6 * Math.min(width, height);
+    return { back, right, up, eye, focal };
+  }
+  // to the screen
+  function camera(view, width, height) {
+    const { back, right, up, eye, focal } = frameOf(view, width, height);
     return p => {
       const d = sub(p, eye), depth = -dot(d, back), scale = focal / Math.max(depth, 1e-3 * view.distance);
       return [width / 2 + scale * dot(d, right), height / 2 - scale * dot(d, up), depth];
@@ -58,14 +66,14 @@ const viewer = (() => {
     const k = 0.45 + 0.55 * (1 + dot(normal, light)) / 2;
     return "rgb(" + colour.map(c => Math.round(255 * c * k)).join(",") + ")";
   }
-  // polygons from back to front, and lines and rings over them, all in pixels
-  function picture(data, frame, view, size) {
+  // polygons from back to front, and lines and rings over them, all in pixels; without polygons that are `drawn` elsewhere
+  function picture(data, frame, view, size, drawn) {
     const project = camera(view, size[0], size[1]), faces = [], lines = [], rings = [];
-    for (const floor of data.floors) {
+    for (const floor of drawn ? [] : data.floors) {
       const points = floor.map(project);
       faces.push({ points, depth: Infinity, colour: "rgb(232,232,226)", edge: "rgb(190,190,185)" });
     }
-    for (const body of data.bodies) {
+    for (const body of drawn ? [] : data.bodies) {
       const world = placed(body, frame), screen = world.map(project);
       for (const face of body.faces) {
         const [a, b, c] = face.map(i => world[i]);
@@ -102,21 +110,82 @@ const viewer = (() => {
     while (high - low > 1) { const middle = (low + high) >> 1; if (times[middle] <= time) low = middle; else high = middle; }
     return time - times[low] < times[high] - time ? low : high;
   }
-  return { picture, nearest, placed };
+  return { picture, nearest, placed, frameOf, matrix, light };
 })();
+const MOVES = `#version 300 es
+in vec3 point; out vec3 place;
+uniform mat3 turn; uniform vec3 origin, eye, right, up, back, lens;  // lens: width and height at depth 1, and a length
+void main() {
+  place = turn * point + origin;
+  vec3 d = place - eye; float depth = -dot(d, back), near = 0.01 * lens.z, far = 50.0 * lens.z;
+  gl_Position = vec4(dot(d, right) * lens.x, dot(d, up) * lens.y,
+                     ((far + near) * depth - 2.0 * far * near) / (far - near), depth);
+}`, SHADES = `#version 300 es
+precision highp float;
+in vec3 place; out vec4 shown; uniform vec3 colour, light;
+void main() {
+  vec3 normal = normalize(cross(dFdx(place), dFdy(place)));
+  shown = vec4(colour * (light == vec3(0) ? 1.0 : 0.45 + 0.275 * (1.0 + dot(normal, light))), 1.0);
+}`;
+// a function of a frame and a view that draws floors and bodies on `canvas`; null where there is no WebGL
+function solids(data, canvas) {
+  // smoothed edges would take twice the time where no graphics card helps
+  const gl = canvas.getContext("webgl2", { antialias: false, alpha: false, desynchronized: true });
+  if (!gl) return null;
+  const program = gl.createProgram();
+  for (const [kind, text] of [[gl.VERTEX_SHADER, MOVES], [gl.FRAGMENT_SHADER, SHADES]]) {
+    const shader = gl.createShader(kind);
+    gl.shaderSource(shader, text); gl.compileShader(shader); gl.attachShader(program, shader);
+  }
+  gl.linkProgram(program);
+  if (!gl.getProgramParameter(program, gl.LINK_STATUS)) return null;
+  gl.useProgram(program); gl.clearColor(1, 1, 1, 1);
+  const set = (name, values) => gl.uniform3fv(gl.getUniformLocation(program, name), values);
+  const turn = gl.getUniformLocation(program, "turn");
+  function mesh({ vertices, faces, colour, poses }) {
+    const all = gl.createVertexArray(), corners = new Uint32Array(faces.flat());
+    gl.bindVertexArray(all);
+    gl.bindBuffer(gl.ARRAY_BUFFER, gl.createBuffer());
+    gl.bufferData(gl.ARRAY_BUFFER, new Float32Array(vertices.flat()), gl.STATIC_DRAW);
+    gl.enableVertexAttribArray(0); gl.vertexAttribPointer(gl.getAttribLocation(program, "point"), 3, gl.FLOAT, false, 0, 0);
+    gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, gl.createBuffer());
+    gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, corners, gl.STATIC_DRAW);
+    return frame => {
+      const pose = poses ? poses[frame] : [0, 0, 0, 1, 0, 0, 0];
+      gl.uniformMatrix3fv(turn, true, viewer.matrix(pose.slice(3)).flat());
+      set("origin", pose.slice(0, 3)); set("colour", colour);
+      gl.bindVertexArray(all); gl.drawElements(gl.TRIANGLES, corners.length, gl.UNSIGNED_INT, 0);
+    };
+  }
+  const fan = vertices => vertices.slice(2).map((_, i) => [0, i + 1, i + 2]), grey = [232, 232, 226].map(c => c / 255);
+  const floors = data.floors.map(vertices => mesh({ vertices, faces: fan(vertices), colour: grey }));
+  const bodies = data.bodies.map(mesh);
+  return (frame, view) => {
+    const { back, right, up, eye, focal } = viewer.frameOf(view, canvas.width, canvas.height);
+    const lens = [2 * focal / canvas.width, 2 * focal / canvas.height, view.distance];
+    gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
+    for (const [name, values] of Object.entries({ back, right, up, eye, lens })) set(name, values);
+    gl.disable(gl.DEPTH_TEST); set("light", [0, 0, 0]);  // floors are behind all, with one colour
+    for (const floor of floors) floor(0);
+    gl.enable(gl.DEPTH_TEST); set("light", viewer.light);
+    for (const body of bodies) body(frame);
+  };
+}
 if (typeof document !== "undefined") {
   const data = JSON.parse(document.getElementById("data").textContent), get = id => document.getElementById(id);
   const scene = get("scene"), curves = get("curves"), slider = get("time"), last = data.times.length - 1;
   const view = { ...data.view, forces: true, friction: true, joints: true }, home = view.target;
   let frame = 0, playing = false, clock = data.times[0], before = 0;
+  const solid = data.planar ? null : solids(data, get("solids"));
   slider.max = last;
   get("about").textContent = data.about;
   function draw() {
     for (const id of ["forces", "friction", "joints"]) view[id] = get(id).checked;
     view.target = get("follow").checked && data.bodies.some(b => b.poses) ?
       data.bodies.find(b => b.poses).poses[frame].slice(0, 3) : home;
-    const pen = scene.getContext("2d"), found = viewer.picture(data, frame, view, [scene.width, scene.height]);
-    pen.fillStyle = "white"; pen.fillRect(0, 0, scene.width, scene.height);
+    const pen = scene.getContext("2d"), found = viewer.picture(data, frame, view, [scene.width, scene.height], solid);
+    if (solid) { pen.clearRect(0, 0, scene.width, scene.height); solid(frame, view); }
+    else { pen.fillStyle = "white"; pen.fillRect(0, 0, scene.width, scene.height); }
     for (const face of found.faces) {
       pen.beginPath(); face.points.forEach((p, i) => i ? pen.lineTo(p[0], p[1]) : pen.moveTo(p[0], p[1])); pen.closePath();
       pen.fillStyle = face.colour; pen.fill(); pen.strokeStyle = face.edge; pen.lineWidth = 0.6; pen.stroke();
@@ -153,7 +222,7 @@ if (typeof document !== "undefined") {
   function lines() {
     pen.fillStyle = "white"; pen.fillRect(0, 0, width, curves.height); pen.font = "11px sans-serif";
     data.curves.forEach((panel, number) => {
-      const top = number * room + 22;
+      const top = number * room + 22, label = (width - 140) / Math.max(panel.lines.length, 3);
       const every = panel.lines.flatMap(line => line.values).filter(v => v !== null);
       const largest = Math.max(...every.map(Math.abs)), lowest = Math.min(0, ...every);
       const low = lowest > -1e-9 * largest ? 0 : lowest;  // what is rounding alone is 0
@@ -168,7 +237,7 @@ if (typeof document !== "undefined") {
           if (open) pen.lineTo(across(data.times[k]), up(v)); else pen.moveTo(across(data.times[k]), up(v));
           open = true;
         });
-        pen.stroke(); pen.fillStyle = line.colour; pen.fillText(line.name, 150 + 90 * i, top - 8);
+        pen.stroke(); pen.fillStyle = line.colour; pen.fillText(line.name, 140 + label * i, top - 8, label - 8);
       });
       pen.strokeStyle = "#bbb"; pen.lineWidth = 1; pen.strokeRect(46, top, width - 56, high);
     });

@@ -3,6 +3,7 @@ that draws them."""
 
 import argparse
 import dataclasses
+import io
 import json
 import re
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.spatial.transform import Rotation
 
 import implicit_stepper as ist
@@ -20,6 +22,11 @@ from implicit_stepper.commands import view
 from implicit_stepper.model.records import Joints
 from implicit_stepper.output import animation, viewer
 
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+NO_WEBGL = """
+const first = HTMLCanvasElement.prototype.getContext;
+HTMLCanvasElement.prototype.getContext = function (kind) { return kind === "2d" ? first.call(this, kind) : null; };
+"""
 EVIL = "</script><script>alert(1)</script>"
 
 
@@ -139,6 +146,54 @@ def test_the_script_draws_the_run_and_moves_it(made):
     assert len(told["end"]["rings"]) == (1 if run.position.shape[-1] == 3 else 0)
     # the floor pushes up
     assert told["end"]["lines"][0]["to"][1] < told["end"]["lines"][0]["from"][1]
+
+
+def _coloured(picture):
+    """Columns and rows of the pixels that are no grey, of a picture that holds bodies and nothing else of a colour."""
+    pixels = np.asarray(Image.open(io.BytesIO(picture)).convert("RGB")).astype(int)
+    rows, columns = np.nonzero(np.ptp(pixels, axis=2) > 40)
+    return columns, rows
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A Chromium without a window, by the driver of the extra `browser`."""
+    driver = pytest.importorskip("playwright.sync_api", reason="no driver of browsers here: pip install -e '.[browser]'")
+    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if found is None:
+        pytest.skip(f"no browser here: none of {', '.join(CHROMIUM)} is installed")
+    with driver.sync_playwright() as drivers:
+        opened = drivers.chromium.launch(executable_path=found, args=["--no-sandbox", "--headless"])
+        yield opened
+        opened.close()
+
+
+@pytest.mark.parametrize("webgl", [True, False], ids=["by WebGL", "without WebGL"])
+def test_a_browser_shows_the_run_and_moves_it(made, browser, webgl):
+    """The ball goes to the right by the slider and by playing, and the page has no error and asks for nothing."""
+    page, told = browser.new_page(viewport={"width": 1320, "height": 760}), []
+    page.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: told.append(str(error)))
+    page.on("request", lambda asked: None if asked.url.startswith("file:") else told.append(asked.url))
+    if not webgl:
+        page.add_init_script(NO_WEBGL)
+    page.goto(made[1].as_uri())
+    for layer in ("forces", "friction", "joints"):
+        page.uncheck(f"#{layer}")
+    stage = page.locator("#stage")
+    start = _coloured(stage.screenshot())
+    page.locator("#time").focus()
+    page.keyboard.press("End")
+    assert page.text_content("#now") == "t = 0.500 s"
+    end = _coloured(stage.screenshot())
+    page.click("#play")  # from the start again
+    page.locator("#play", has_text="play").wait_for()
+    played = _coloured(stage.screenshot())
+    page.close()
+    assert told == []
+    assert min(len(columns) for columns, _ in (start, end, played)) > 500  # no picture is empty
+    assert np.mean(end[0]) > np.mean(start[0]) + 20  # of all bodies, of which the stone stands
+    np.testing.assert_array_equal(played, end)
 
 
 def test_joints_are_drawn_where_they_are(tmp_path):

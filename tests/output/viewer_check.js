@@ -18,7 +18,7 @@ function element(id) {
   const sizes = { scene: [820, 560], curves: [420, 620] }[id] || [0, 0];
   elements[id] = elements[id] || {
     width: sizes[0], height: sizes[1], value: id === "speed" ? "1" : "0", checked: id !== "follow", textContent: id === "data" ? data : "",
-    heard: {}, addEventListener(kind, what) { this.heard[kind] = what; }, getContext: () => pen,
+    heard: {}, addEventListener(kind, what) { this.heard[kind] = what; }, getContext: kind => kind === "2d" ? pen : null,  // no WebGL here
   };
   return elements[id];
 }
