@@ -1,8 +1,9 @@
-"""Scene files that are wrong: mutations of the examples, and formulas from a grammar with traps.
+"""Scene files that are wrong: mutations of the examples, files made from the schema with traps in
+them, and formulas from a grammar with traps.
 
 Each must be a valid scene, or a clean error within a second, and run nothing.
 
-    python benchmarks/fuzz_scene_files.py --count 20000 --seed 0
+    python benchmarks/fuzz_scene_files.py --count 20000 --made 20000 --formulas 20000 --seed 0
 """
 
 from __future__ import annotations
@@ -86,6 +87,92 @@ def mutated(text: str, rng: random.Random) -> str:
     return text
 
 
+# by kind: what each argument may be; "#" is a length, "v" a vector, "0" a number, "n" a unit vector, "f" a formula
+SHAPES = {
+    "Sphere": {"radius": "#"}, "Ellipsoid": {"semi_axes": "###"}, "Disc": {"radius": "#"}, "Ellipse": {"semi_axes": "##"},
+    "Box": {"half_sizes": "###"}, "Wedge": {"length": "#", "width": "#", "height": "#"},
+    "Cylinder": {"radius": "#", "half_height": "#"}, "Capsule": {"radius": "#", "half_length": "#"},
+    "Frustum": {"radius_bottom": "#", "radius_top": "#", "height": "#"}, "Cone": {"radius": "#", "height": "#", "tip": "0"},
+    "Lens": {"radius_1": "#", "radius_2": "#", "thickness": "#"}, "HalfSpace": {"normal": "n", "offset": "0"},
+    "HalfPlane": {"normal": "n", "offset": "0"}, "Superquadric": {"semi_axes": "###", "epsilon": "##"},
+    "Polytope": {"vertices": "vvvvvv"}, "Rounded": {"shape": "s", "radius": "#"},
+    "cut": {"shape": "s", "normal": "n", "offset": "0"}, "Intersection": {"parts": "ss"},
+    "ImplicitShape": {"inequalities": "f"},
+}  # fmt: skip
+JOINTS = {
+    "BallJoint": "pp", "Hinge": "ppaa", "Slider": "ppaa", "Cylindrical": "ppaa", "Screw": "ppaal", "Planar": "ppaa",
+    "Universal": "ppaa", "Fixed": "pp", "Distance": "ppd", "Spring": "ppdk", "gear": "g", "spring along": "jk",
+    "motion along": "jf", "limit along": "js", "motor along": "jm", "Weld": "pp",
+}  # fmt: skip
+KEYS = {
+    "p": ("point_1", "point_2"), "a": ("axis_1", "axis_2"), "l": ("lead",), "d": ("length",), "k": ("stiffness", "damping"),
+    "j": ("joint",), "f": ("formula",), "s": ("side", "bound"), "m": ("speed", "most"), "g": ("joints", "ratio"),
+}  # fmt: skip
+
+
+def value(rng: random.Random, kind: str) -> str:
+    """The text of a value of these kinds, or a trap in its place."""
+    if rng.random() < 0.04:
+        return rng.choice(TRAPS)
+    if kind in ("s", "ss"):
+        one = shape(rng)
+        return one if kind == "s" else f"[{one}, {shape(rng)}]"
+    if kind == "f":
+        return f'["{formula(rng, 4)}"]' if rng.random() < 0.3 else '["x**2 + 2*y**2 + z**4 - 1"]'
+    if kind == "n":
+        return rng.choice(["[0, 0, 1]", "[0, 1]", "[1, 1, 1]", "[0.6, 0.8]", "[0, 0.6, 0.8]"])
+    made = [f"[{', '.join(str(round(rng.uniform(-1, 1), 2)) for _ in range(3))}]" if one == "v"
+            else str(round(rng.uniform(0.05, 1) if one == "#" else rng.uniform(-1, 1), 3)) for one in kind]  # fmt: skip
+    return made[0] if len(made) == 1 else f"[{', '.join(made)}]"
+
+
+def shape(rng: random.Random) -> str:
+    """The table of a shape."""
+    kind = rng.choice(list(SHAPES))
+    given = {key: value(rng, what) for key, what in SHAPES[kind].items() if rng.random() < 0.98}
+    return "{ " + ", ".join(f"{key} = {text}" for key, text in {"kind": f'"{kind}"', **given}.items()) + " }"
+
+
+def made(rng: random.Random) -> str:
+    """A file with one to four bodies, what joins them and how it is run, from the schema."""
+    names = [f"body {n}" for n in range(rng.randint(1, 4))]
+    pair = lambda: f'["{rng.choice(names)}", "{rng.choice([*names, "floor"])}"]'  # noqa: E731
+    lines = [f"format = {value(rng, '#') if rng.random() < 0.02 else 1}"]
+    lines += [f'units = "{rng.choice(["m", "mm", "in", "parsec"])}"'] if rng.random() < 0.3 else []
+    lines += ["[scene]", f"dimension = {rng.choice([2, 3])}"] if rng.random() < 0.3 else []
+    lines += ["[[body]]", 'name = "floor"', "fixed = true", 'shape = { kind = "HalfSpace", normal = [0, 0, 1] }']
+    for name in names:
+        parts = rng.random() < 0.2
+        of = f"parts = [{{ shape = {shape(rng)} }}, {{ shape = {shape(rng)}, position = {value(rng, '000')} }}]"
+        given = {
+            "velocity": "000",
+            "spin": "000",
+            "force": "000",
+            "centre_of_mass": "000",
+            "quaternion": "0000",
+            "mass": "#",
+        }
+        lines += ["[[body]]", f'name = "{name}"', of if parts else f"shape = {shape(rng)}", f"density = {value(rng, '#')}"]
+        lines += [f"position = {value(rng, '000')}"] if rng.random() < 0.95 else []
+        lines += [f"{key} = {value(rng, what)}" for key, what in given.items() if rng.random() < 0.08]
+    for _ in range(rng.randint(0, 3)):
+        rules = [f"bodies = {pair()}", 'bodies = "all"', f"among = {pair()}", f"between = [{pair()}, {pair()}]"]
+        lines += ["[[contact]]", rng.choice(rules), f"friction = {value(rng, '#')}"]
+        lines += ["compliance = { stiffness = 1e5, dissipation_time = 0.1 }"] if rng.random() < 0.1 else []
+        lines += [f"restitution = {value(rng, '#')}"] if rng.random() < 0.1 else []
+    texts = {"axis_1": "n", "axis_2": "n", "point_1": "000", "point_2": "000"}
+    words = {"joint": '"j0"', "formula": '"0.1*sin(2*t)"', "side": '"low"', "joints": '["j0", "j1"]'}
+    for n in range(rng.randint(0, 3)):
+        kind = rng.choice(list(JOINTS))
+        lines += ["[[joint]]", f'kind = "{kind}"', f'name = "j{n}"']
+        lines += [f"bodies = {pair()}"] if JOINTS[kind][0] == "p" else []
+        lines += ["project = true"] if rng.random() < 0.3 else []
+        for key in (key for what in dict.fromkeys(JOINTS[kind]) for key in KEYS[what]):
+            lines.append(f"{key} = {words.get(key) or value(rng, texts.get(key, '#'))}")
+    run = rng.choice(["h = 0.01", "tol = 1e-6", "h = 0.01\ntol = 1e-6", f"h = {value(rng, '#')}", 'stepper = "Convex"'])
+    return "\n".join([*lines, "[run]", f"duration = {value(rng, '#')}", run])
+
+
 def formula(rng: random.Random, depth: int) -> str:
     """A formula, mostly of what is allowed."""
     if depth == 0 or rng.random() < 0.15:
@@ -133,6 +220,7 @@ def main() -> None:
     """Prints how many there were of each outcome, and the longest time."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--made", type=int, default=0)
     parser.add_argument("--formulas", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -140,6 +228,7 @@ def main() -> None:
     rng, texts = random.Random(arguments.seed), [path.read_text() for path in SCENES]
     counts, slowest, bad = collections.Counter(), {"scene": 0.0, "refused": 0.0, "formula": 0.0}, []
     jobs = [(outcome, mutated(rng.choice(texts), rng)) for _ in range(arguments.count)]
+    jobs += [(outcome, made(rng)) for _ in range(arguments.made)]
     jobs += [(formula_outcome, formula(rng, rng.randint(1, 7))) for _ in range(arguments.formulas)]
     for text in texts:
         outcome(text)  # first calls are not counted

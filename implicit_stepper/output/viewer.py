@@ -49,13 +49,15 @@ def content(run: Trajectory, scene: Scene) -> dict[str, Any]:
     planar = scene.dimension == 2
     laws = {} if planar else _laws(scene)
     angles = {"azimuth": -np.pi / 2, "elevation": np.pi / 2} if planar else {"azimuth": -1.08, "elevation": 0.28}
+    meshes, bodies = _shared([_body(stage, name, nodes) for name in stage.meshes])
     return {
         "about": repr(run)[1:-1],
         "planar": planar,
         "times": _short(run.time[nodes]),
         "view": {"target": _short(_space(middle)), "distance": 1.4 * size} | angles,
         "floors": _floors(stage, planar),
-        "bodies": [_body(stage, name, nodes) for name in stage.meshes],
+        "meshes": meshes,
+        "bodies": bodies,
         "contacts": [
             _arrow(stage, i, nodes, " and ".join(names)) | {"friction": _ellipse(stage, i, nodes, laws.get(names))}
             for i, names in enumerate(run.contact_names)
@@ -74,6 +76,17 @@ def _nodes(time: np.ndarray) -> np.ndarray:
         return np.arange(len(time))
     near = np.searchsorted(time, np.linspace(time[0], time[-1], wanted))
     return np.unique(np.clip(np.append(near, [0, len(time) - 1]), 0, len(time) - 1))
+
+
+def _shared(bodies: list[dict[str, Any]]) -> tuple[list, list]:
+    """Each mesh once, and bodies with its number in the place of vertices and faces."""
+    meshes, numbers, found = [], {}, []
+    for body in bodies:
+        mesh = {key: body.pop(key) for key in ("vertices", "faces")}
+        number = numbers.setdefault(json.dumps(mesh), len(meshes))
+        meshes += [mesh] if number == len(meshes) else []
+        found.append(body | {"mesh": number})
+    return meshes, found
 
 
 def _body(stage: Stage, name: str, nodes: np.ndarray) -> dict[str, Any]:
@@ -110,7 +123,7 @@ def _arrow(stage: Stage, i: int, nodes: np.ndarray, name: str) -> dict[str, Any]
     shown = stage.shown(arrows)
     return {
         "name": name,
-        "point": _short(points),
+        "point": [point if one else None for point, one in zip(_short(points), shown, strict=True)],
         "force": [_short(arrow) if one else None for arrow, one in zip(arrows, shown, strict=True)],
     }
 
@@ -151,8 +164,8 @@ def _floors(stage: Stage, planar: bool) -> list:
 
 
 def _curves(run: Trajectory, nodes: np.ndarray) -> list[dict[str, Any]]:
-    """Panels of lines through time: energy [J], gaps [m] and normal forces [N] of the first
-    contacts."""
+    """Panels of lines through time: energy [J], gaps [m] and normal forces [N] of the contacts that
+    carry most."""
     steps = np.maximum(nodes - 1, 0)
 
     def line(name, values, i):
@@ -166,15 +179,10 @@ def _curves(run: Trajectory, nodes: np.ndarray) -> list[dict[str, Any]]:
         parts = {"kinetic": found.kinetic, "of weight": found.gravity - lowest, "total": found.total - lowest}
         panels.append({"title": "energy [J]", "lines": [line(n, v[nodes], i) for i, (n, v) in enumerate(parts.items())]})
     if run.contact_names:
-        views = [run.contact(i) for i in range(min(_CURVES, len(run.contact_names)))]
-        for title, values in (
-            ("gap [m]", [view.gap for view in views]),
-            ("normal force [N]", [view.normal_force for view in views]),
-        ):
-            lines = [
-                line(" and ".join(names), v[steps], i)
-                for i, (names, v) in enumerate(zip(run.contact_names, values, strict=False))
-            ]
+        most = np.argsort(-np.sum(run.contacts.normal_impulse, axis=0), kind="stable")[:_CURVES]
+        views = {" and ".join(run.contact_names[i]): run.contact(int(i)) for i in np.sort(most)}
+        for title, value in (("gap [m]", "gap"), ("normal force [N]", "normal_force")):
+            lines = [line(name, getattr(view, value)[steps], i) for i, (name, view) in enumerate(views.items())]
             panels.append({"title": title, "lines": lines})
     return panels
 

@@ -93,7 +93,7 @@ const viewer = (() => {
       lines.push({ from: project(from), to: project(add(from, force)), colour: "rgb(213,94,0)" });
     }
     for (const contact of view.friction ? data.contacts : []) {
-      const axes = contact.friction && contact.friction[frame];
+      const axes = contact.friction && contact.force[frame] && contact.friction[frame];
       if (!axes) continue;
       const from = contact.point[frame], [t, o] = axes, around = [...Array(24).keys()].map(k => k * Math.PI / 12);
       const ring = around.map(a => project(add(from, t.map((x, i) => Math.cos(a) * x + Math.sin(a) * o[i]))));
@@ -110,7 +110,12 @@ const viewer = (() => {
     while (high - low > 1) { const middle = (low + high) >> 1; if (times[middle] <= time) low = middle; else high = middle; }
     return time - times[low] < times[high] - time ? low : high;
   }
-  return { picture, nearest, placed, frameOf, matrix, light };
+  // the numbers of a run, whose bodies share meshes
+  function read(text) {
+    const data = JSON.parse(text);
+    return { ...data, bodies: data.bodies.map(body => ({ ...data.meshes[body.mesh], ...body })) };
+  }
+  return { read, picture, nearest, placed, frameOf, matrix, light };
 })();
 const MOVES = `#version 300 es
 in vec3 point; out vec3 place;
@@ -172,7 +177,7 @@ function solids(data, canvas) {
   };
 }
 if (typeof document !== "undefined") {
-  const data = JSON.parse(document.getElementById("data").textContent), get = id => document.getElementById(id);
+  const data = viewer.read(document.getElementById("data").textContent), get = id => document.getElementById(id);
   const scene = get("scene"), curves = get("curves"), slider = get("time"), last = data.times.length - 1;
   const view = { ...data.view, forces: true, friction: true, joints: true }, home = view.target;
   let frame = 0, playing = false, clock = data.times[0], before = 0;

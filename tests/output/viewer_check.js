@@ -26,7 +26,7 @@ const waiting = [];
 const world = { document: { getElementById: element }, requestAnimationFrame: f => waiting.push(f), performance: { now: () => 0 } };
 const context = vm.createContext(world);
 const viewer = vm.runInContext(script + ";viewer", context);
-const content = JSON.parse(data), last = content.times.length - 1, view = { ...content.view, forces: true, friction: true, joints: true };
+const content = viewer.read(data), last = content.times.length - 1, view = { ...content.view, forces: true, friction: true, joints: true };
 const first = elements.now.textContent;
 elements.time.value = String(last);
 elements.time.heard.input();
