@@ -97,6 +97,11 @@ class AlongDescription:
     most: float = 0.0
 
 
+def limit_name(side: str, joint: str, coordinate: int) -> str:
+    """What the bound of a coordinate of a joint is called; of the first, without its number."""
+    return f"{side} limit of {joint}" + (f", coordinate {coordinate}" if coordinate else "")
+
+
 @dataclasses.dataclass(frozen=True)
 class GearDescription:
     """The arguments of `Scene.add_gear`."""

@@ -9,7 +9,7 @@ from typing import Any
 from ..constraints import joints
 from ..constraints.friction import JointFriction
 from ..runtime.errors import NotInAFileError, SceneBuildError, SceneValueError
-from .description import AlongDescription, GearDescription, JointDescription
+from .description import AlongDescription, GearDescription, JointDescription, limit_name
 from .formula import Motion
 from .tables import Table
 from .units import Units
@@ -77,10 +77,10 @@ def _along(table: Table, kind: str) -> AlongDescription:
         side = table.text("side")
         if side not in ("low", "high"):
             raise SceneValueError(f"{table.where}.side = {side!r:.60} must be low or high.")
-        name = f"{side} limit of {joint}"
     if isinstance(coordinate, bool) or not isinstance(coordinate, int):
         raise SceneValueError(f"{table.where}.coordinate = {coordinate!r:.60} must be a whole number.")
     if kind == "limit along":
+        name = limit_name(side, joint, coordinate)
         values: dict[str, Any] = {"side": side, "bound": table.number("bound")}
     elif kind == "motor along":
         values = {"speed": table.number("speed"), "most": table.number("most")}

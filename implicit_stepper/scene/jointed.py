@@ -27,6 +27,7 @@ from .description import (
     JointDescription,
     body_description,
     joint_description,
+    limit_name,
 )
 from .joining import JointSpec, refuse_open
 
@@ -163,7 +164,9 @@ class Jointed:
             raise JointError(f"{bounds} of joint {joint!r}: angles are told within half a turn, so are their limits.")
         names = []
         for side, bound in bounds.items():
-            names.append(self._add(f"{side} limit of {joint}", first, second, bounded(form, coordinate, side, bound)))
+            names.append(
+                self._add(limit_name(side, joint, coordinate), first, second, bounded(form, coordinate, side, bound))
+            )
             self._joined.append(AlongDescription(names[-1], joint, coordinate, side=side, bound=bound))
         return tuple(names)
 

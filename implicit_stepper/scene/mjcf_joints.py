@@ -8,7 +8,7 @@ import numpy as np
 
 from ..constraints import joints
 from ..runtime.errors import RobotFileError
-from .description import AlongDescription, JointDescription
+from .description import AlongDescription, JointDescription, limit_name
 from .mjcf_model import Compiled, listed
 
 _ALIGNED = 1e-9  # of directions of length 1, and of points in the body's size
@@ -158,7 +158,8 @@ def _acting(of: Compiled, name: str, label: str, n: int, coordinate: int, left_o
             if turns and abs(bound) > _HALF_TURN:
                 left_out.append(f"joint {label}: its {side} limit, {bound:.4g} rad from the start, beyond half a turn")
             else:
-                found.append(AlongDescription(f"{side} limit of {name}", name, coordinate, side=side, bound=bound))
+                limit = limit_name(side, name, coordinate)
+                found.append(AlongDescription(limit, name, coordinate, side=side, bound=bound))
     return found
 
 

@@ -123,9 +123,26 @@ def compiled(path: str | os.PathLike, keyframe: str | None) -> Compiled:
         if keyframe not in keys:
             raise RobotFileError(f"{name!r} has no keyframe {keyframe!r}: there are {', '.join(keys) or 'none'}.")
         mujoco.mj_resetDataKeyframe(model, data, keys.index(keyframe))
+    moved = _into_ranges(mujoco, model, data.qpos)
+    if moved:
+        warnings.append(f"starts outside of their ranges, which begin at the nearest bound: {listed(moved)}")
     mujoco.mj_fwdPosition(model, data)
     mujoco.mj_fwdVelocity(model, data)
     return Compiled(mujoco, model, data, tuple(warnings))
+
+
+def _into_ranges(mujoco: ModuleType, model: Any, qpos: np.ndarray) -> list[str]:
+    """Moves coordinates of hinges and slides that are outside of their ranges to the nearest bound,
+    as limits are rigid here, and tells their joints. MuJoCo pushes them in with great force."""
+    along = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
+    off = int(mujoco.mjtDisableBit.mjDSBL_LIMIT) | int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
+    limited = model.jnt_limited.astype(bool) & np.isin(model.jnt_type, along) & (not model.opt.disableflags & off)
+    numbers = np.flatnonzero(limited)
+    places = model.jnt_qposadr[numbers]
+    inside = np.clip(qpos[places], *model.jnt_range[numbers].T)
+    moved = [model.jnt(int(number)).name or f"joint {number}" for number in numbers[inside != qpos[places]]]
+    qpos[places] = inside
+    return moved
 
 
 def listed(names: Iterable[str]) -> str:

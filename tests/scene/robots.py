@@ -7,6 +7,8 @@ what is left out, or of the refusal.
 
 from __future__ import annotations
 
+import math
+
 FLOOR = '<geom name="floor" type="plane" size="5 5 .1"/>'
 ARM = '<geom type="capsule" fromto="0 0 0 .3 0 0" size=".03"/>'
 
@@ -72,6 +74,24 @@ FILES: dict[str, tuple[str, list[str] | None, list[str]]] = {
             f'<asset><mesh name="m" vertex="{CUBE}"/></asset>',
         ),
         [],
+        [],
+    ),
+    "start_outside_of_a_range": (
+        mjcf(arm('<joint name="knee" axis="0 1 0" range="30 70"/>')),
+        ["Hinge", "low 0.0", "high 0.6981317007977318"],
+        ["starts outside of their ranges, which begin at the nearest bound: knee"],
+    ),
+    "walls_that_stand_on_a_floor": (
+        mjcf(FLOOR + '<geom name="wall" type="plane" pos="1 0 0" zaxis="-1 0 0" size="1 1 1"/>' + arm("<freejoint/>")),
+        [],
+        [],
+    ),
+    "two_hinges_with_ranges": (
+        mjcf(arm('<joint name="a" range="-40 50"/><joint name="b" axis="1 0 0" range="-20 30"/>')),
+        [
+            "Universal",
+            *(f"{side} {math.radians(x)}" for side, x in (("low", -40), ("high", 50), ("low", -20), ("high", 30))),
+        ],
         [],
     ),
     "height_field": (

@@ -63,6 +63,16 @@ def roots(model):
     return [body for body in range(1, model.nbody) if model.body_weldid[body] == body]
 
 
+def begun(model):
+    """Where MuJoCo begins, with all joints inside their ranges."""
+    data = mujoco.MjData(model)
+    for joint in np.flatnonzero(model.jnt_limited):
+        if mujoco.mjtJoint(model.jnt_type[joint]) in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE):
+            place = model.jnt_qposadr[joint]
+            data.qpos[place] = np.clip(data.qpos[place], *model.jnt_range[joint])
+    return data
+
+
 def placed(model, data):
     """Centre of mass (n, 3), rotation (n, 3, 3) and quaternion (n, 4) of each, and inertias (n, 3,
     3) in the world."""
@@ -81,7 +91,7 @@ def placed(model, data):
 
 def assert_has_the_bodies_of(scene, model):
     """Masses, centres of mass, orientations and inertias, as MuJoCo compiled them."""
-    data = mujoco.MjData(model)
+    data = begun(model)
     mujoco.mj_kinematics(model, data)
     mujoco.mj_comPos(model, data)
     system, state = scene.build()
@@ -105,7 +115,7 @@ def assert_moves_as(scene, model):
     if connected:
         return
     rng = np.random.default_rng(0)
-    data = mujoco.MjData(model)
+    data = begun(model)
     begin = data.qpos.copy()
     for _ in range(3):
         speeds = rng.uniform(-1.0, 1.0, model.nv)
