@@ -81,6 +81,33 @@ def test_imports_go_down_the_list_of_rooms():
     assert wrong == {}
 
 
+def test_no_kind_of_constraint_is_named_above_them():
+    """Joints, laws of joints and groups are named where they are written, and where they are made
+    of what a user says; all else knows the protocol of `constraints.conditions` alone."""
+    makers = {"scene": None, "many_bodies": {"catalog.py"}}
+    kinds, named = set(), {}
+    for path in ROOT.glob("implicit_stepper/constraints/*.py"):
+        classes = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+        joints = path.stem in ("joints", "of_users", "gears", "nonholonomic", "pair_loads")
+        kinds |= {name for name in classes if joints or name.endswith("Group")} - {"Form", "Place"}
+    assert {"ContactGroup", "LimitGroup", "MotorGroup", "Hinge", "Gear", "UserConstraint"} <= kinds
+
+    def find_named(source):
+        nodes = list(ast.walk(ast.parse(source)))
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        names |= {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+        return sorted(names & kinds)
+
+    assert find_named("def of(g: ContactGroup): return g.joints.Hinge") == ["ContactGroup", "Hinge"]
+    for path in MODULES:
+        own = room(path.relative_to(ROOT).parts)
+        made = own in makers and (makers[own] is None or path.name in makers[own])
+        if LEVEL[own] > LEVEL["constraints"] and not made:
+            named[str(path.relative_to(ROOT))] = find_named(path.read_text())
+    assert {path: found for path, found in named.items() if found} == {}
+
+
 def test_rooms_stand_on_at_most_twelve_floors():
     """Of the package itself; `shapes` is below it."""
     below = {name: set() for name in LEVEL}

@@ -95,8 +95,8 @@ def _of_one(system: System, units: Scales, time, h, sums: bool, member: JointGro
         apart = _off_force(member, multipliers, g, rate, bodies, (time, h), far, fast)
         open_, rate = jnp.max(apart / lengths) / size, 0.0 * rate
     telling = told(units, member, record, g, lengths, poses, velocities, far, fast)
-    if isinstance(member.closure, Gear) and not sums:  # nothing skips a tooth in a step
-        telling = jnp.maximum(telling, skips(member, rates[0] * h))
+    if not sums:
+        telling = jnp.maximum(telling, skips(member, rates, h))
     measures = size, units.speed, fast, h
     law = _friction(member, multipliers, acting[r:], rates[r:], measures, record.mu) if every.size > r else 0.0
     found = {
@@ -193,9 +193,12 @@ def _limit(units: Scales, lengths, p, g, rate, eta, size, far, h):
     return jnp.maximum(jnp.maximum(beyond, apart), jnp.maximum(-p, 0.0) / size), (left / lengths)[None] * jnp.ones(1)
 
 
-def skips(member, turned):
-    """1 () where a gear has `turned` () [rad, m] further in a step than its closure could tell, else 0."""
-    return jnp.where(jnp.abs(turned) > _OF_A_PITCH * member.closure.pitch(member.parameters), 1.0, 0.0)
+def skips(member, rates, h):
+    """1 () where a joint is a gear that moves further in a step of h [s], at the `rates` (k,) [rad/s,
+    m/s] of its closure, than this could tell, as it would where a tooth is skipped, else 0."""
+    if not isinstance(member.closure, Gear):
+        return jnp.zeros(())
+    return jnp.where(jnp.abs(rates[0] * h) > _OF_A_PITCH * member.closure.pitch(member.parameters), 1.0, 0.0)
 
 
 def _friction(member, multipliers, moments, rates, measures, mu):

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..collision.local_search import closest_points_from
 from ..constraints import contact, kinematics
-from ..constraints.contact_group import ContactGroup
+from ..constraints.conditions import Constraint
 from ..constraints.joint_rows import JointRows, by_group, elastic_forces, joint_rows
 from ..model import bodies, rotation
 from ..solvers.complementarity import length_of, project_to_disc
@@ -121,7 +121,7 @@ def tilted(cuts: Cuts, h, number: int) -> Cuts:
     return dataclasses.replace(cuts, velocity=cuts.velocity.at[:, -turns:].add(angle / h))
 
 
-def end_motions(problem: ncp.StepProblem, group: ContactGroup, velocity):
+def end_motions(problem: ncp.StepProblem, group: Constraint, velocity):
     """Both bodies of each contact at the end of the step for the moving bodies' `velocity` (nb, 6
     or 3)."""
     ends = []
@@ -131,7 +131,7 @@ def end_motions(problem: ncp.StepProblem, group: ContactGroup, velocity):
     return ends
 
 
-def _add_planes(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts, references, cuts: Cuts) -> GroupCuts:
+def _add_planes(problem: ncp.StepProblem, group: Constraint, planes: GroupCuts, references, cuts: Cuts) -> GroupCuts:
     """Closest points at the trial velocity, from those of the round before, and their tangent
     planes."""
     system, length = problem.system, problem.scales.length
@@ -223,7 +223,7 @@ def _gauss_seidel(problem: ncp.StepProblem, free, groups: list[GroupCuts], sweep
     return nu.reshape(free.shape), groups
 
 
-def _contact_start(problem: ncp.StepProblem, group: ContactGroup, planes: GroupCuts, references, velocity, latest):
+def _contact_start(problem: ncp.StepProblem, group: Constraint, planes: GroupCuts, references, velocity, latest):
     """Unknowns (nc, width) in physical units: impulses summed over the planes, points at their
     centre of pressure."""
     d, k = problem.system.dimension, group.e.shape[-1]

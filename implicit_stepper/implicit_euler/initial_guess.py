@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ..constraints import contact, kinematics
-from ..constraints.contact_group import ContactGroup
+from ..constraints.conditions import Constraint
 from ..model.bodies import State
 from ..model.system import System, take
 from ..solvers.complementarity import fischer_burmeister, length_of
@@ -30,7 +30,7 @@ def long_forms(problem: ncp.StepProblem, unknowns) -> list:
     units, before the step."""
     where = ncp.layout(problem.system)
 
-    def one(member: ContactGroup, unknowns, motion_1, motion_2):
+    def one(member: Constraint, unknowns, motion_1, motion_2):
         closest, d = contact.split(member, unknowns).closest, member.pair.dimension
         if not member.pair.smooth:
             return closest

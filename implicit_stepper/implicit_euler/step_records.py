@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ..constraints import contact, joint, kinematics
-from ..constraints.contact_group import ContactGroup
+from ..constraints.conditions import Constraint
 from ..constraints.static_friction import contact_coefficients, joint_coefficients
 from ..model.bodies import State
 from ..model.records import Contacts, no_contacts
@@ -47,7 +47,7 @@ def records(problem: ncp.StepProblem, unknowns, references, gaps, end: State) ->
     return joined, tuple(record.tangent for record in records)
 
 
-def contact_record(length, most, member: ContactGroup, unknowns, reference, motion_1, motion_2, gap_start) -> Contacts:
+def contact_record(length, most, member: Constraint, unknowns, reference, motion_1, motion_2, gap_start) -> Contacts:
     """One contact at the end of the step, from its unknowns (width,) in physical units; `length` ()
     [m] of the scene; `most` = multipliers to pad to."""
     u = contact.split(member, unknowns)

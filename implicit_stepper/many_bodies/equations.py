@@ -16,8 +16,7 @@ import numpy as np
 
 from shapes.small_algebra import inner
 
-from ..constraints.conditions import Units
-from ..constraints.contact_group import ContactGroup
+from ..constraints.conditions import Constraint, Units
 from ..constraints.kinematics import Motion
 from ..implicit_euler import ncp
 from ..runtime.compilation import jit
@@ -47,7 +46,7 @@ class Slots:
     orient tangents; units `impulse` (c,) [N s] and `unknowns` (c, width), and of the moving bodies
     `velocity` and `momentum` (c, acting)."""
 
-    group: ContactGroup
+    group: Constraint
     sides: np.ndarray
     starts: tuple[Motion, Motion]
     references: jax.Array

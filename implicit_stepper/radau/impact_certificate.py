@@ -22,7 +22,7 @@ import jax.numpy as jnp
 
 from ..constraints import certificate_mechanics as mechanics
 from ..constraints import joint_violations
-from ..constraints.contact_group import ContactGroup
+from ..constraints.conditions import Constraint
 from ..constraints.friction import dissipation_defect
 from ..constraints.restitution import SLIGHT
 from ..model.bodies import State
@@ -81,7 +81,7 @@ def impact_violations(
 
 
 def _laws(
-    units, slight, sums: bool, member: ContactGroup, record: Contacts, v_n, v, before, slid, impulse
+    units, slight, sums: bool, member: Constraint, record: Contacts, v_n, v, before, slid, impulse
 ) -> dict[str, jax.Array]:
     """Violations () of one contact whose bodies have the velocity v_n () and slips v (k,) [m/s]
     after the impact, and the normal velocity `before` () and slips `slid` (k,) before it; rebounds

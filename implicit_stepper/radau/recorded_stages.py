@@ -10,9 +10,9 @@ import numpy as np
 
 from shapes.closest_points.conditions import tangents
 
-from ..constraints.contact_group import ContactGroup
-from ..constraints.joint_friction import FrictionGroup
-from ..model.records import Contacts, Joints
+from ..constraints import joint_friction
+from ..constraints.conditions import Constraint
+from ..model.records import Contacts
 from ..model.system import System, take
 
 
@@ -31,10 +31,10 @@ def unknowns_of(system: System, contacts: Contacts) -> tuple[jax.Array, tuple[ja
         each = jax.tree.map(lambda a, group=group: a[:, np.array(group.numbers)], (records, own.eta, tilts))
         at_stage = jax.vmap(_of_contact, (0, 0, 0, 0, 0))
         found.append(jax.vmap(at_stage, (None, None, 0, 0, 0))(group, reference, *each))
-    return own.rates, (*found, *(_of_joints(group, joints) for group in system.joints))
+    return own.rates, (*found, *(joint_friction.recorded(group, joints) for group in system.joints))
 
 
-def _of_contact(member: ContactGroup, reference, record: Contacts, eta, tilt):
+def _of_contact(member: Constraint, reference, record: Contacts, eta, tilt):
     """(width + etas,) of one contact at one stage."""
     pair, n = member.pair, record.normal
     a1 = record.point_1 - pair.first.radius(member.theta_1) * n
@@ -56,24 +56,10 @@ def _of_contact(member: ContactGroup, reference, record: Contacts, eta, tilt):
     return jnp.concatenate([*closest, record.normal_impulse[None], y, record.sigma[None], etas])
 
 
-def _of_joints(group, joints: Joints):
-    """(s, n, width + etas) of a group of joints at all stages; 0 in the place of a slip, see `with_slips`."""
-    numbers = np.array(group.numbers)
-    impulses, etas = joints.multipliers[:, numbers], joints.eta[:, numbers, : group.etas]
-    if not isinstance(group, FrictionGroup):
-        return jnp.concatenate([impulses[..., : group.width], etas], axis=-1)
-    r, k = group.closures, group.rubbing
-    y = impulses[..., r : r + k] / group.lever[:, None]
-    return jnp.concatenate([impulses[..., :r], y, jnp.zeros((*y.shape[:-1], 1)), etas], axis=-1)
-
-
 def with_slips(system: System, unknowns: tuple[jax.Array, ...], points) -> tuple[jax.Array, ...]:
     """The `unknowns` with the slips of joints that rub, which are not recorded, at the `points` of the stages."""
-    found = list(unknowns)
-    for g, group in enumerate(system.constraints):
-        if isinstance(group, FrictionGroup):
-            found[g] = found[g].at[..., group.closures + group.rubbing].set(jnp.linalg.norm(points[g].w, axis=-1))
-    return tuple(found)
+    joints = zip(system.constraints, unknowns, points, strict=True)
+    return tuple(joint_friction.with_slips(group, own, point) for group, own, point in joints)
 
 
 def without_forces_apart(system: System, unknowns: tuple[jax.Array, ...], touching) -> tuple[jax.Array, ...]:

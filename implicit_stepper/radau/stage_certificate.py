@@ -15,7 +15,7 @@ from shapes.small_algebra import inner
 from ..constraints import certificate_mechanics as mechanics
 from ..constraints import joint_violations
 from ..constraints.certificate_mechanics import Bodies, Frame, beyond_rounding
-from ..constraints.contact_group import ContactGroup
+from ..constraints.conditions import Constraint
 from ..constraints.joint_violations import Checked
 from ..constraints.violations import contact_violations, known_momentum, pose_violations, tilt_violation
 from ..implicit_euler.energy import excess_energy, parting_work, stored_energy
@@ -146,7 +146,7 @@ def _with_contacts(system: System, units: Scales, h, sums: _Sums, contacts: Cont
     return _Sums(pushed, passing, shift, jump), joined
 
 
-def _violations_at_stage(units: Scales, h, member: ContactGroup, record: Contacts, eta, impulse, body_1, body_2):
+def _violations_at_stage(units: Scales, h, member: Constraint, record: Contacts, eta, impulse, body_1, body_2):
     """`contact_violations` of one contact at one stage, and those of its `eta` () [N s]."""
     violations, frame, rate = contact_violations(units, h, member, record, impulse, body_1, body_2)
     if member.compliance is not None:  # is no constraint that an eta could keep
@@ -158,7 +158,7 @@ def _violations_at_stage(units: Scales, h, member: ContactGroup, record: Contact
 
 
 def _impact_within(
-    units: Scales, h, member: ContactGroup, impulse, frames: Frame, record: Contacts, body_1: Bodies, body_2: Bodies
+    units: Scales, h, member: Constraint, impulse, frames: Frame, record: Contacts, body_1: Bodies, body_2: Bodies
 ):
     """Violations (s,) of one contact: where it presses at a stage, it touches at the start and does not close there,
 
@@ -183,7 +183,7 @@ def _impact_within(
     return jnp.minimum(jnp.abs(p_n) / jnp.maximum(impulse, p_n), jnp.maximum(speed / units.speed - _SLIGHT, 0.0))
 
 
-def _held(units: Scales, member: ContactGroup, frames: Frame, record: Contacts, body_1: Bodies, body_2: Bodies):
+def _held(units: Scales, member: Constraint, frames: Frame, record: Contacts, body_1: Bodies, body_2: Bodies):
     """Violations (s,) of one contact: where it has the coefficient mu_s, it does not slip as the step begins. As in
     `_impact_within`, the slip then is what those of the stages' frames extrapolate to, less how much these vary."""
     _, v, fast = jax.vmap(mechanics.slip)(frames, body_1, body_2)

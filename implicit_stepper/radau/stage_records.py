@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ..constraints import joint, kinematics
-from ..constraints.contact_group import ContactGroup
+from ..constraints.conditions import Constraint
 from ..constraints.detection import most_multipliers
 from ..constraints.static_friction import contact_coefficients, joint_coefficients
 from ..model.bodies import State
@@ -98,7 +98,7 @@ def long_forms(system: System, state: State, contacts) -> list:
     """Per group, the closest-point unknowns (nc, unknowns) in long form of the last of stages'
     unknowns `contacts`."""
 
-    def one(member: ContactGroup, unknowns, motion_1, motion_2):
+    def one(member: Constraint, unknowns, motion_1, motion_2):
         closest, d = unknowns[: member.pair.unknowns], member.pair.dimension
         if not member.pair.smooth:
             return closest

@@ -19,8 +19,7 @@ import numpy as np
 
 from ..constraints import joint_violations
 from ..constraints.certificate_mechanics import beyond_rounding
-from ..constraints.gears import Gear
-from ..constraints.joint import JointGroup
+from ..constraints.conditions import Constraint
 from ..model.bodies import State
 from ..model.records import Joints
 from ..model.system import System, in_joint_order, take
@@ -70,7 +69,7 @@ def joints_of(system: System, before: State, after: State, record: Joints | None
     return LaggedJoints(joined, given, joint_violations.given(system, jax.tree.map(jnp.abs, record)))
 
 
-def _of_one(system: System, units: Scales, clock, member: JointGroup, record: Joints, impulse, side_1: _Side, side_2: _Side):
+def _of_one(system: System, units: Scales, clock, member: Constraint, record: Joints, impulse, side_1: _Side, side_2: _Side):
     """Violations () of one joint by name."""
     (time, h, ahead), sides, elastic = clock, (side_1, side_2), member.stiffness is not None
     lengths = jnp.where(np.array(member.angles, bool), units.length, 1.0)
@@ -93,6 +92,5 @@ def _of_one(system: System, units: Scales, clock, member: JointGroup, record: Jo
     told = joint_violations.told(
         units, member, record, member.equations(*end, time + h), lengths, end, velocities, far, fast
     )
-    if isinstance(member.closure, Gear):
-        told = jnp.maximum(told, joint_violations.skips(member, rates[0] * h))
+    told = jnp.maximum(told, joint_violations.skips(member, rates, h))
     return {"closure": jnp.maximum(left, told), "reaction": off / size}

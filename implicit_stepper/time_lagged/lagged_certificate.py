@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from ..constraints import certificate_mechanics as mechanics
 from ..constraints.certificate_mechanics import Bodies
-from ..constraints.contact_group import ContactGroup
+from ..constraints.conditions import Constraint
 from ..constraints.violations import closest_points_violation, pose_violations, slip_violation, tangent_violation
 from ..model.bodies import State
 from ..model.records import Contacts
@@ -55,7 +55,7 @@ def contacts_of(system: System, at: State, velocity, contacts: Contacts, h, *, c
     return Lagged(*joined, given, passing, every.rotation[: system.body_count])
 
 
-def _of_contact(units: Scales, closest: bool, member: ContactGroup, record: Contacts, body_1: Bodies, body_2: Bodies):
+def _of_contact(units: Scales, closest: bool, member: Constraint, record: Contacts, body_1: Bodies, body_2: Bodies):
     frame = mechanics.frame_of(record, body_1, body_2)
     v_n, v, fast = mechanics.slip(frame, body_1, body_2)
     w, on = member.e * v, member.e > 0

@@ -23,12 +23,12 @@ from shapes.shape_class import ShapeClass
 from shapes.small_algebra import inner
 
 from ..constraints import kinematics
-from ..constraints.contact_group import ContactGroup
+from ..constraints.conditions import Constraint
 from ..constraints.kinematics import Motion
 from ..model import rotation
 
 
-def geometry_rates(member: ContactGroup, geometry: ContactGeometry, motion_1: Motion, motion_2: Motion):
+def geometry_rates(member: Constraint, geometry: ContactGeometry, motion_1: Motion, motion_2: Motion):
     """Rates (d,) of a1 and a2 [m/s] and of n [rad/s] of one contact between bodies of one smooth
     inequality each."""
     first, second = kinematics.placed(member, motion_1, motion_2)
@@ -45,7 +45,7 @@ def geometry_rates(member: ContactGroup, geometry: ContactGeometry, motion_1: Mo
     return v_1 + wander_1 @ T, v_2 + wander_2 @ T, (turn_1 + K_1 @ wander_1) @ T
 
 
-def predicted(member: ContactGroup, geometry: ContactGeometry, motion_1: Motion, motion_2: Motion, h) -> ContactGeometry:
+def predicted(member: Constraint, geometry: ContactGeometry, motion_1: Motion, motion_2: Motion, h) -> ContactGeometry:
     """The geometry of one contact after h [s], to first order."""
     rate_1, rate_2, turning = geometry_rates(member, geometry, motion_1, motion_2)
     n = geometry.n + h * turning
