@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from shapes.shards import when
+
 from ..constraints import conditions, incidence, kinematics
 from ..constraints.conditions import Units
 from ..model import bodies, loads
@@ -138,10 +140,10 @@ def linearize(problem: StepProblem, z):
     return both[:, 0], both[:, 1:]
 
 
-def blocks(problem: StepProblem, z, last: Blocks) -> tuple[jax.Array, Blocks]:
+def blocks(problem: StepProblem, z, last: Blocks, enough=-1.0) -> tuple[jax.Array, Blocks]:
     """F (N,) and dF/dz by the blocks of bodies and constraints. Those of constraints that push
     nothing and whose rows are small beside the largest may be those of the `last` Jacobian: no
-    other row depends on them."""
+    other row depends on them; and where max |F_i| <= `enough` (), it is all of the last one."""
     where, parts, pushing = layout(problem.system), [], []
     arguments = list(_arguments(problem, where, z))
     balances, nodes = over_bodies(problem, linearized, take(z, where.velocity))
@@ -159,14 +161,14 @@ def blocks(problem: StepProblem, z, last: Blocks) -> tuple[jax.Array, Blocks]:
         return _of_constraints(problem, linearized, own)[1]
 
     links = [functools.partial(of_group, own) for own in arguments]
-    return F, eliminated(last, nodes, links, wanted)
+    return F, when(~(largest(F) <= enough), lambda: eliminated(last, nodes, links, wanted), last)
 
 
-def system_of(problem: StepProblem, z, last: Dense | Blocks) -> tuple[jax.Array, Dense | Blocks]:
+def system_of(problem: StepProblem, z, last: Dense | Blocks, enough) -> tuple[jax.Array, Dense | Blocks]:
     """F (N,) and dF/dz as a linear system: dense where there are few unknowns, else with what the
-    `last` one had."""
+    `last` one had, which is all of it where max |F_i| <= `enough`."""
     if in_blocks(problem.system, problem.dense):
-        return blocks(problem, z, last)
+        return blocks(problem, z, last, enough)
     F, jacobian = linearize(problem, z)
     return F, Dense(jacobian)
 

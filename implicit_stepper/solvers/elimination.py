@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from shapes.shards import varying_like
-from shapes.small_algebra import inner
 
 _GOOD = 0.01  # pivots of free unknowns, relative to the largest entry of their block
 _GOOD_PAIR = 0.05  # pivots of pairs, whose rows and unknowns are dimensionless
@@ -55,27 +54,29 @@ class Local:
 def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
     """Of one link, not padded, with the matrix (own + acting, own + acting) of the other rows. The
     loop has [K, 1] alone: what it becomes, T [K, 1], takes all other columns along."""
-    own, size = group.own, len(block)
-    allowed = _order(group)
+    own, size, free = group.own, len(block), group.free
     block = block + give * _signs(group, size)
     K = block[:own, :own]
-    free = jnp.max(jnp.abs(K[: group.free, : group.free]), initial=0.0)
-    least = jnp.concatenate([jnp.full(group.free, _GOOD * free), *_least_of_pairs(group, block)])
+    largest = jnp.max(jnp.abs(K[:free, :free]), initial=0.0)
+    least = jnp.concatenate([jnp.full(free, _GOOD * largest), *_least_of_pairs(group, block)])
 
-    numbers = np.arange(own * own).reshape(own, own)
+    numbers = np.arange(free * free).reshape(free, free)
+    places = jnp.array([(0, 0)] * free + [(row, unknown) for unknown, row, *_ in group.pairs])
 
     def pivot(step, carry):
         matrix, rows, columns, found = carry
-        tried = jnp.abs(matrix[:, :own]) * (jnp.asarray(allowed)[step] & rows[:, None] & columns)
-        largest = jnp.max(tried)  # argmax is a loop of scalars on a CPU
-        at = jnp.max(jnp.where(tried == largest, numbers, 0))
-        good = largest > least[step]
-        row = jnp.arange(own) == at // own
-        column = jnp.arange(2 * own) == at % own
-        across, down = inner(matrix.T, row), inner(matrix, column)
-        scaled = across / jnp.where(good, inner(down, row), 1.0)
+        tried = jnp.abs(matrix[:free, :free]) * (rows[:free, None] & columns[:free])
+        largest = jnp.max(tried, initial=0.0)  # argmax is a loop of scalars on a CPU
+        at = jnp.max(jnp.where(tried == largest, numbers, 0), initial=0)
+        searched = jnp.stack(jnp.divmod(at, max(free, 1)))
+        r, c = jnp.where(step < free, searched, places[step])
+        # an entry, a row and a column are looked up: a sum of products with zeros takes far longer
+        entry, across, down = matrix[r, c], matrix[r], matrix[:, c]
+        good = (jnp.abs(entry) > least[step]) & rows[r] & columns[c]
+        row, column = jnp.arange(own) == r, jnp.arange(own) == c
+        scaled = across / jnp.where(good, entry, 1.0)
         matrix = jnp.where(good, matrix - (down - row)[:, None] * scaled, matrix)
-        row, column = row & good, column[:own] & good
+        row, column = row & good, column & good
         return matrix, rows & ~row, columns & ~column, found | (column[:, None] & row)
 
     every = jnp.ones(own, bool)
@@ -101,15 +102,6 @@ def _least_of_pairs(group: Links, block) -> list:
         found.append(jnp.where(follows | alone, _GOOD_PAIR, jnp.inf)[None])
         counts = counts if follows else counts & ((np.arange(len(block)) != unknown) | ~alone)
     return found
-
-
-def _order(group: Links) -> np.ndarray:
-    """Per step, on which entries (own, own) of K it may pivot."""
-    allowed = np.zeros((group.own, group.own, group.own), bool)
-    allowed[: group.free, : group.free, : group.free] = True
-    for step, (unknown, row, *_) in enumerate(group.pairs, start=group.free):
-        allowed[step, row, unknown] = True
-    return allowed
 
 
 def _signs(group: Links, size: int) -> np.ndarray:

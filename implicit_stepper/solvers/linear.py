@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +38,9 @@ class Dense:
 @dataclasses.dataclass(frozen=True)
 class Inverse:
     """A kept inverse (n, n), or zeros for want of one."""
+
+    contraction: ClassVar[float] = 0.3  # see `newton.newton_again`
+    quick: ClassVar[int] = 8
 
     matrix: jax.Array
 

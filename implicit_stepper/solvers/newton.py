@@ -37,9 +37,8 @@ _MEMORY = 20
 _PATIENCE = 15
 LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
 _FIRST_DAMPING = 1e-10  # after the first refused step
-_CONTRACTION = 0.3  # chord iterations that reduce |F| by less cost more than a Jacobian
 _OVERSHOOT = 10.0  # times the bound of chord iterations: the first ones shift |F| from row to row
-_QUICK = 8  # chord iterations; after more the inverse is renewed
+_NEAR = 1e-4  # max |F_i| from which the Jacobian serves at the root that its step leads to
 
 
 @jax.tree_util.register_dataclass
@@ -121,7 +120,7 @@ def dense(linearize: Callable) -> Callable:
     """`linearize` with its Jacobian (n, n) as a linear system, of which the last one is of no
     use."""
 
-    def both(z, _):
+    def both(z, *_):
         F, jacobian = linearize(z)
         return F, Dense(jacobian)
 
@@ -141,27 +140,32 @@ def newton_again(
     """`newton` from the best of `starts` (k, n), after chord iterations with the `Solution.kept` of
     a problem like it.
 
-    `residual(z)` is F alone; `linearize(z, last)` gives F and the Jacobian as a linear system:
-    `linear.Dense` or `blocks.Blocks`, with `step(F, damping)`, about -J^-1 F, and `keep()`, which
-    has `solve(F)`, tells whether it is `valid`, and has `system()`, the `last` one to begin
-    with."""
+    `residual(z)` is F alone; `linearize(z, last, enough)` gives F and the Jacobian as a linear
+    system, which may be the `last` one where max |F_i| <= `enough`: `linear.Dense` or
+    `blocks.Blocks`, with `step(F, damping)`, about -J^-1 F, and `keep()`, which has `solve(F)`,
+    tells whether it is `valid`, and has `system()`, the `last` one to begin with. Chord iterations
+    that reduce |F| by less than `kept.contraction` each cost more than a Jacobian, and after more
+    than `kept.quick` of them there is a new one."""
     tried = chord(residual, starts, kept, tolerance)
-    solved, keep = tried.solved, tried.solved & (tried.count - len(starts) <= _QUICK)
+    solved, keep = tried.solved, tried.solved & (tried.count - len(starts) <= kept.quick)
 
-    def renewed():
-        # under `vmap` both branches run: lanes that keep their inverse do not ask for iterations
+    def renewed(at):
+        # under `vmap` all lanes run: those that keep their inverse do not ask for iterations
         most = jnp.where(keep, -1, max_iterations)
         start = jnp.where(solved, tried.z, tried.start)
-        end = _damped_newton(linearize, start, kept.system(), tolerance, most, damping)
-        return Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance, end.jacobian.keep())
+        end = _damped_newton(linearize, start, at[1].kept.system(), tolerance, most, damping)
+        found = Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance, end.jacobian.keep())
+        return jnp.asarray(False), found
 
     unchanged = Solution(tried.z, largest(tried.F), jnp.zeros((), int), jnp.asarray(True), kept)
-    return when(~keep, renewed, unchanged)
+    # a loop of one trip at most leaves what is kept where it is, of which a choice makes a copy
+    start = varying_like((~keep, unchanged), (starts, kept))
+    return lax.while_loop(lambda at: at[0], lambda at: varying_like(renewed(at), start), start)[1]
 
 
 def chord(residual: Callable, starts, kept, tolerance) -> Chord:
     """z (n,) <- z - `kept`.solve(F(z)), from the best of `starts` (k, n), while max |F_i| shrinks
-    like `_CONTRACTION`^k.
+    like `kept.contraction`^k.
 
     Solved is what was within the `tolerance` already before the last iteration, because what the
     first z within it lacks would add up over thousands of time-steps.
@@ -180,7 +184,7 @@ def chord(residual: Callable, starts, kept, tolerance) -> Chord:
         # false for NaN, and for infinity under an infinite bound
         shrinks = size < jnp.maximum(at.bound, tolerance)
         going = jnp.where(choosing, ~last | inverts, ~solved & shrinks)
-        bound = jnp.where(choosing, _OVERSHOOT * largest(F), at.bound) * _CONTRACTION
+        bound = jnp.where(choosing, _OVERSHOOT * largest(F), at.bound) * kept.contraction
         return Chord(start, F_start, z, F, solved, going, bound, at.count + 1)
 
     z, no = starts[0], jnp.asarray(False)
@@ -201,7 +205,8 @@ def _damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations,
         first = iterate.iterations < 0
         step = when(~first, lambda: iterate.jacobian.step(iterate.F, iterate.damping), jnp.zeros_like(z0))
         trial = iterate.z + step
-        F, jacobian = linearize(trial, iterate.jacobian)
+        near = largest(iterate.F) <= _NEAR  # before the first, F is infinite
+        F, jacobian = linearize(trial, iterate.jacobian, jnp.where(near, tolerance, -1.0))
         size = largest(F)
         free = size < _GROWTH * jnp.max(iterate.recent)  # false for NaN
         descends = jnp.dot(F, F) < jnp.dot(iterate.F, iterate.F)

@@ -16,10 +16,14 @@ from ..model.records import Contacts, Stats, StepResult
 from ..model.results import Result
 from ..model.system import System
 from ..runtime.compilation import jit
+from ..solvers.blocks import Kept
 from .stepper import Stepper, closest_points, init
 
 # steps per compiled call: long enough to hide the call, short enough for progress and early errors
 CHUNK = 128
+# steps whose certificates are computed at once, the fewest that have so many contacts: of fewer,
+# calls of kernels would cost more than what they do, and of more, steps that nobody asked for
+_TOGETHER, _BUSY = (8, 16, 32, 64, CHUNK), 256
 
 
 @jax.tree_util.register_dataclass
@@ -40,7 +44,7 @@ def programs(ahead: Callable, stepper: Stepper, system: System, state: State, h,
     closest = ahead(closest_points, system, state) if closest is None else closest
     memory = ahead(init, stepper, system, state, closest)
     _, _, ends, contacts, *_ = ahead(_march, stepper, system, state, memory, h, CHUNK)
-    ahead(certificates, stepper, system, state, ends, contacts, np.zeros(CHUNK))
+    ahead(certificates, stepper, system, state, ends, contacts, np.zeros(CHUNK), CHUNK)
 
 
 def advance(stepper: Stepper, system: System, state: State, memory, h: float, steps: int):
@@ -50,15 +54,31 @@ def advance(stepper: Stepper, system: System, state: State, memory, h: float, st
     `Record` with first axis CHUNK whose first `steps` entries are filled.
     """
     end, memory, ends, contacts, stats, result = _march(stepper, system, state, memory, h, steps)
-    return end, memory, Record(ends, contacts, stats, result, certificates(stepper, system, state, ends, contacts, _same(h)))
+    violations = certificates(stepper, system, state, ends, contacts, _same(h), steps)
+    return end, memory, Record(ends, contacts, stats, result, violations)
 
 
 @functools.partial(jit, static_argnums=0)
-def certificates(stepper: Stepper, system: System, first: State, ends: State, contacts: Contacts, h) -> dict[str, jax.Array]:
+def certificates(
+    stepper: Stepper, system: System, first: State, ends: State, contacts: Contacts, h, count=None
+) -> dict[str, jax.Array]:
     """Violations by name of steps one after another of `h` (n,) [s], each an array (n, bodies or
-    contacts): from the `first` state, without that axis, to their `ends`."""
+    contacts): from the `first` state, without that axis, to their `ends`. Those of the first
+    `count` () at least, if it is given: others may be zeros."""
     starts = jax.tree.map(lambda one, all_: jnp.concatenate([one[None], all_[:-1]]), first, ends)
-    return jax.vmap(functools.partial(stepper.certificate, system))(starts, ends, contacts, h)
+    steps, check = (starts, ends, contacts, h), jax.vmap(functools.partial(stepper.certificate, system))
+    together = min(size for size in _TOGETHER if size * system.contact_count >= _BUSY or size == CHUNK)
+    if count is None or len(h) <= together:
+        return check(*steps)
+
+    def more(piece, found):
+        own = jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, piece * together, together), steps)
+        return jax.tree.map(
+            lambda all_, some: lax.dynamic_update_slice_in_dim(all_, some, piece * together, 0), found, check(*own)
+        )
+
+    shapes = jax.eval_shape(check, *steps)
+    return lax.fori_loop(0, -(-count // together), more, jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes))
 
 
 def _same(h: float) -> np.ndarray:
@@ -82,12 +102,21 @@ def _march(stepper: Stepper, system: System, state: State, memory, h, steps):
         new = (step.state, step.contacts, step.stats, step.result)
         records = jax.tree.map(lambda all_, one: all_.at[i].set(one), records, new)
         solved = step.result == Result.SOLVED
-        memory = jax.tree.map(functools.partial(jnp.where, solved), step.memory, memory)
+        memory = jax.tree.map(functools.partial(_where, solved), step.memory, memory, is_leaf=_chooses)
         return i + 1, step.state, memory, records, solved
 
     start = (jnp.zeros((), int), state, memory, empty, jnp.asarray(True))
     _, state, memory, records, _ = lax.while_loop(proceed, body, start)
     return state, memory, *records
+
+
+def _chooses(part) -> bool:
+    """Whether a part of a memory says itself what remains of it after a step that is not solved."""
+    return isinstance(part, Kept)
+
+
+def _where(solved, new, old):
+    return new.where(solved, old) if _chooses(new) else jnp.where(solved, new, old)
 
 
 @functools.partial(jax.jit, static_argnums=0)
