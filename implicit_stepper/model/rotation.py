@@ -36,8 +36,7 @@ def matrix(orientation):
     if orientation.shape[-1] == 1:
         c, s = jnp.cos(orientation[0]), jnp.sin(orientation[0])
         return jnp.stack([jnp.stack([c, -s]), jnp.stack([s, c])])
-    # of NumPy arrays under `vmap` JAX makes arrays of its own in products only, and `_turn` needs those
-    return np.eye(3) + _turn(1.0 * orientation)
+    return np.eye(3) + _bilinear(_ROTATION, orientation, orientation)
 
 
 def advance(orientation, turn):
@@ -96,22 +95,8 @@ def cross(a, b):
 
 
 def _bilinear(tensor, a, b):
-    """sum_ij tensor_..ij a_i b_j: one kernel to compile where single components would be dozens. The
-    matrix by which a is multiplied serves all changes of a."""
-    return inner(jnp.sum(tensor * b, axis=-1), a)
-
-
-@jax.custom_jvp
-def _turn(q):
-    """R(q) - 1 (3, 3) of q (4,)."""
-    return _bilinear(_ROTATION, q, q)
-
-
-@_turn.defjvp
-def _turn_jvp(primals, tangents):
-    (q,), (dq,) = primals, tangents
-    per_change = jnp.sum((_ROTATION + np.swapaxes(_ROTATION, -1, -2)) * q, axis=-1)
-    return _turn(q), inner(per_change, dq)
+    """sum_ij tensor_..ij a_i b_j: one kernel to compile where single components would be dozens."""
+    return jnp.sum(tensor * (a[:, None] * b), axis=(-2, -1))
 
 
 def unit(orientation):
