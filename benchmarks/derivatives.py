@@ -1,8 +1,11 @@
-"""What gradients and batches cost, and derivatives along chosen steps: `python
-benchmarks/derivatives.py`. CPU seconds, the least of several runs."""
+"""Derivatives of random steps, what gradients and batches cost, and derivatives of runs: `python
+benchmarks/derivatives.py [random_steps | gradients | batches | runs]`. CPU seconds, the least of
+several runs."""
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 import time
 
 import chosen_derivatives
@@ -16,6 +19,7 @@ from implicit_stepper.run.parameters import changed
 from implicit_stepper.stepping.stepper import closest_points
 
 STEPPER = ist.GeometricallyImplicit()
+RADIUS = 0.25  # of `scenes.landing_ball` [m]
 
 
 def best(function, *arguments) -> float:
@@ -56,7 +60,44 @@ def batches() -> None:
         print(f"example {number}, {count} scenes: {found}; certificates up to {found.violation.max():.0e}")
 
 
+def random_steps(count: int = 10_000) -> None:
+    """One step of a ball on or above a plane, from random states: its end by the velocity and mu, in both modes, and the
+    second derivative."""
+    system, begun = jax.tree.map(jnp.asarray, scenes.landing_ball().build())
+    rng = np.random.default_rng(0)
+    heights = RADIUS + np.maximum(rng.normal(scale=0.02, size=count), 0.0)
+    inputs = np.concatenate([rng.uniform(0, 1, (count, 1)), rng.normal(size=(count, 6))], axis=1)
+
+    def end(at, height):
+        start = dataclasses.replace(begun, position=begun.position.at[0, 2].set(height))
+        own, start = changed(system, start, {"mu": at[:1], "velocity": at[None, 1:]})
+        run = ist.rollout(own, STEPPER, 0.01, 1, start=start)
+        return jnp.concatenate([run.states.position[-1, 0], run.states.velocity[-1, 0]]), run.result[0]
+
+    def every(of):
+        at, height = of
+        forward, result = jax.jacfwd(end, has_aux=True)(at, height)
+        reverse, _ = jax.jacrev(end, has_aux=True)(at, height)
+        second, _ = jax.jacfwd(jax.jacrev(end, has_aux=True), has_aux=True)(at, height)
+        good = [jnp.all(jnp.isfinite(a)) for a in (forward, reverse, second)]
+        return result, jnp.stack(good), jnp.max(jnp.abs(forward - reverse)) / jnp.max(jnp.abs(forward))
+
+    result, good, off = map(np.asarray, jax.jit(lambda of: jax.lax.map(every, of))((inputs, heights)))
+    finite = ", ".join(str(int(n)) for n in good.sum(axis=0))
+    print(
+        f"{count} random steps, {np.sum(result == ist.Result.SOLVED)} solved: jacfwd, jacrev and jacfwd(jacrev) finite in "
+        f"{finite}; the first two differ by up to {np.max(off):.0e} of the largest entry"
+    )
+
+
+PARTS = {
+    "random_steps": random_steps,
+    "gradients": gradients,
+    "batches": batches,
+    "runs": lambda: chosen_derivatives.main(()),
+}
+
+
 if __name__ == "__main__":
-    gradients()
-    batches()
-    chosen_derivatives.main(())
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()
