@@ -206,7 +206,7 @@ def errors(case: Case, stepper=STEPPER, h: float | None = None) -> tuple[dict[st
 def main(names) -> None:
     """The table."""
     print(
-        "| scene | steps | events | largest relative difference of all inputs | of which | CPU s |\n|---|---|---|---|---|---|",
+        "| scene | steps | events | largest relative difference of all inputs | of which | CPU s |\n" + "|---" * 6 + "|",
         flush=True,
     )
     for name in names or SCENES:

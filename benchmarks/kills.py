@@ -56,7 +56,10 @@ def main(kind: str, kills: int, seed: int = 1) -> None:
             process.join()
             killed, within = killed + 1, within + checkpoint.exists()
         runs, same = runs + 1, same + (process.exitcode == 0 and out.read_bytes() == whole.read_bytes())
-        print(f"{killed} kills, {within} of them after a checkpoint: {same} of {runs} runs ended with the same bits", flush=True)
+        print(
+            f"{killed} kills, {within} of them after a checkpoint: {same} of {runs} runs ended with the same bits",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -259,8 +259,9 @@ def _impulses(
 
 
 class _Problem(NamedTuple):
-    """What `cones.coulomb` asks for: of those that are `asked` (m, 1 + k) about, with impulses in `unit` () [N s] and speeds in
-    `speed` () [m/s]; `r` (m, 1 + k), `mu` (m,) and `least` (m,) as there."""
+    """What `cones.coulomb` asks for: of those that are `asked` (m, 1 + k) about, with impulses in
+    `unit` () [N s] and speeds in `speed` () [m/s]; `r` (m, 1 + k), `mu` (m,) and `least` (m,) as
+    there."""
 
     rows: Rows
     joints: JointRows

@@ -1,5 +1,4 @@
-"""Where the loop of chosen steps is between two problems: what it has reached and what it tries next.
-"""
+"""Where the loop of chosen steps is between two problems: what it has reached and what it tries next."""
 
 from __future__ import annotations
 
