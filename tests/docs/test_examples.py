@@ -242,6 +242,7 @@ def test_superquadric():
     assert_picture("superquadric")
 
 
+@pytest.mark.usefixtures("optimised")
 def test_parts_feeding():
     result = run("parts_feeding")
     faces, shares = result["faces"], result["shares"]
