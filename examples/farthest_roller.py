@@ -69,5 +69,5 @@ if __name__ == "__main__":
     axes.set(xlabel="along the ground [m]", ylabel="height of the centre [m]", ylim=(0.215, 0.285))
     axes.legend(fontsize=6, ncols=2)
     log.semilogy(range(1, len(slopes) + 1), np.maximum(np.abs(slopes), 1e-17), "o-")
-    log.set(xlabel="exponent tried", ylabel="|d(distance) / d(p)| [m]")
+    log.set(xlabel="number of the try", ylabel="|d(distance) / d(p)| [m]")
     figure.savefig("farthest_roller.png", dpi=130)

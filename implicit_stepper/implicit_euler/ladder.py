@@ -218,12 +218,12 @@ def _sticking(stepper, system: System, state: State, memory, start, cuts: Cuts, 
 def _on_path(stepper, system: System, state: State, memory, h, z, kappa) -> Solution:
     """The point of the central path at `kappa` (), from z (N,), dimensionless."""
     problem = dataclasses.replace(stepper.problem(system, state, memory, h), kappa=kappa)
-    limits = {"tolerance": central_path.tolerance(kappa), "max_iterations": round(_POINT * stepper.max_iterations)}
-    limits["damping"] = jnp.minimum(stepper.damping, central_path.damping(kappa))
+    within = {"tolerance": central_path.tolerance(kappa), "max_iterations": round(_POINT * stepper.max_iterations)}
+    within["damping"] = jnp.minimum(stepper.damping, central_path.damping(kappa))
     if not ncp.in_blocks(system, problem.dense):
-        return newton(functools.partial(ncp.linearize, problem), z, **limits)
+        return newton(functools.partial(ncp.linearize, problem), z, **within)
     forms = functools.partial(ncp.residual, problem), functools.partial(ncp.system_of, problem)
-    found = newton_again(*forms, z[None], ncp.nothing_kept(system, stepper.friction), **limits)
+    found = newton_again(*forms, z[None], ncp.nothing_kept(system, stepper.friction), **within)
     return dataclasses.replace(found, kept=None)
 
 
