@@ -117,21 +117,25 @@ def least_height(first: Part, second: Part) -> float:
     d, both, unit = len(first.position), (first, second), _size(first, second)
     start = np.mean([p.position + p.rotation @ surface(p.shape).interior for p in both], axis=0)
 
-    def largest(point):
-        """Heights over the inequalities of both, in units, at a point that many units from the
-        start."""
+    def heights(point):
+        """Over the inequalities of both, in units, at a point that many units from the start."""
         return np.concatenate([_heights(part, start + unit * point) for part in both]) / unit
+
+    def slopes(v):
+        """Of what the constraints bound, by v."""
+        rises = np.concatenate([_rises(part, start + unit * v[:d]) for part in both])
+        return np.hstack([-rises, np.ones((len(rises), 1))])
 
     found = minimize(
         lambda v: v[-1],
-        np.append(np.zeros(d), np.max(largest(np.zeros(d)))),
+        np.append(np.zeros(d), np.max(heights(np.zeros(d)))),
         jac=lambda v: np.eye(d + 1)[-1],
-        constraints={"type": "ineq", "fun": lambda v: v[-1] - largest(v[:d])},
+        constraints={"type": "ineq", "fun": lambda v: v[-1] - heights(v[:d]), "jac": slopes},
         bounds=[(None, None)] * d + [(-1.0, None)],  # a half-space has no deepest point
         method="SLSQP",
         options={"maxiter": 300, "ftol": 1e-12},
     )
-    return unit * float(np.max(largest(found.x[:d])))
+    return unit * float(np.max(heights(found.x[:d])))
 
 
 def _size(first: Part, second: Part) -> float:
@@ -143,5 +147,16 @@ def _heights(part: Part, point) -> np.ndarray:
     """f_j / |grad f_j| less the rounding radius, roughly metres, at a point (d,) in the body's
     coordinates."""
     of, theta = part.shape.shape_class, np.asarray(part.shape.theta)
-    jet = compile_jet(of.expressions, of.dimension, of.parameters, backend="numpy")
-    return jet.value(part.rotation.T @ (point - part.position), theta) / surface(part.shape).slope - of.radius(theta)
+    return _jet(part).value(part.rotation.T @ (point - part.position), theta) / surface(part.shape).slope - of.radius(theta)
+
+
+def _rises(part: Part, point) -> np.ndarray:
+    """The derivatives (inequalities, d) of `_heights`."""
+    gradients = _jet(part).gradient(part.rotation.T @ (point - part.position), np.asarray(part.shape.theta))
+    return gradients @ part.rotation.T / np.reshape(surface(part.shape).slope, (-1, 1))
+
+
+def _jet(part: Part):
+    """Of the inequalities of a part."""
+    of = part.shape.shape_class
+    return compile_jet(of.expressions, of.dimension, of.parameters, backend="numpy")
