@@ -74,8 +74,8 @@ class _Iterate:
 @dataclasses.dataclass(frozen=True)
 class Chord:
     """Where chord iterations are: the best start and F there; the last z and F, whether they are
-    `solved`, or `going` on; the `bound` on the next max |F_i|; `count` of evaluations so far,
-    starts included."""
+    `solved`, or `going` on; the `bound` on the next max |F_i|; how many starts were `seen`, and
+    whether one is `chosen`; `count` of evaluations so far, starts included."""
 
     start: jax.Array
     F_start: jax.Array
@@ -84,6 +84,8 @@ class Chord:
     solved: jax.Array
     going: jax.Array
     bound: jax.Array
+    seen: jax.Array
+    chosen: jax.Array
     count: jax.Array
 
 
@@ -147,7 +149,7 @@ def newton_again(
     that reduce |F| by less than `kept.contraction` each cost more than a Jacobian, and after more
     than `kept.quick` of them there is a new one."""
     tried = chord(residual, starts, kept, tolerance)
-    solved, keep = tried.solved, tried.solved & (tried.count - len(starts) <= kept.quick)
+    solved, keep = tried.solved, tried.solved & (tried.count - tried.seen <= kept.quick)
 
     def renewed(at):
         # under `vmap` all lanes run: those that keep their inverse do not ask for iterations
@@ -164,8 +166,8 @@ def newton_again(
 
 
 def chord(residual: Callable, starts, kept, tolerance) -> Chord:
-    """z (n,) <- z - `kept`.solve(F(z)), from the best of `starts` (k, n), while max |F_i| shrinks
-    like `kept.contraction`^k.
+    """z (n,) <- z - `kept`.solve(F(z)), from the best of `starts` (k, n), or the first that is within
+    the `tolerance`, while max |F_i| shrinks like `kept.contraction`^k.
 
     Solved is what was within the `tolerance` already before the last iteration, because what the
     first z within it lacks would add up over thousands of time-steps.
@@ -173,22 +175,24 @@ def chord(residual: Callable, starts, kept, tolerance) -> Chord:
     inverts = kept.valid
 
     def advance(at: Chord) -> Chord:
-        choosing, last = at.count < len(starts), at.count == len(starts) - 1
-        z = jnp.where(choosing, starts[jnp.minimum(at.count, len(starts) - 1)], at.z - kept.solve(at.F))
+        choosing = ~at.chosen
+        z = when(at.chosen, lambda: at.z - kept.solve(at.F), starts[jnp.minimum(at.seen, len(starts) - 1)])
         F = residual(z)
         size, before = largest(F), largest(at.F)
-        best = choosing & ((at.count == 0) | (size < before) | jnp.isnan(before))
+        best = choosing & ((at.seen == 0) | (size < before) | jnp.isnan(before))
         start, F_start = jnp.where(best, z, at.start), jnp.where(best, F, at.F_start)
         z, F = jnp.where(choosing, start, z), jnp.where(choosing, F_start, F)
         solved = ~choosing & (before <= tolerance) & (size <= tolerance)
         # false for NaN, and for infinity under an infinite bound
         shrinks = size < jnp.maximum(at.bound, tolerance)
-        going = jnp.where(choosing, ~last | inverts, ~solved & shrinks)
+        seen = at.seen + choosing
+        chosen = at.chosen | (seen == len(starts)) | (size <= tolerance)
+        going = jnp.where(choosing, ~chosen | inverts, ~solved & shrinks)
         bound = jnp.where(choosing, _OVERSHOOT * largest(F), at.bound) * kept.contraction
-        return Chord(start, F_start, z, F, solved, going, bound, at.count + 1)
+        return Chord(start, F_start, z, F, solved, going, bound, seen, chosen, at.count + 1)
 
-    z, no = starts[0], jnp.asarray(False)
-    at = Chord(z, z, z, z, no, ~no, jnp.zeros(()), jnp.zeros((), int))
+    z, no, zero = starts[0], jnp.asarray(False), jnp.zeros((), int)
+    at = Chord(z, z, z, z, no, ~no, jnp.zeros(()), zero, no, zero)
     return lax.while_loop(lambda at: at.going, advance, varying_like(at, starts))
 
 

@@ -408,6 +408,10 @@ def test_chord_iterations_begin_at_the_best_start():
         np.testing.assert_array_equal(begun.F_start, F(near))
         assert int(begun.count) == 3
         assert bool(chord(F, jnp.stack(order), Inverse(jnp.eye(3)), TOLERANCE).solved)
+    # what is within the tolerance is not compared with others
+    begun = chord(F, jnp.stack([far, root, near, none]), Inverse(jnp.eye(3)), TOLERANCE)
+    np.testing.assert_array_equal(begun.start, root)
+    assert (int(begun.seen), int(begun.count), bool(begun.solved)) == (2, 3, True)
 
 
 def test_a_start_within_the_tolerance_is_still_corrected():
