@@ -44,7 +44,8 @@ class ForceRanges:
     """Of n steps, the least and the most of every impulse, in the last axis: `normal_impulse` (n,
     nc, 2) [N s], `friction_impulse` (n, nc, k, 2) [N s, N m s], and of joints `multipliers` (n, nj,
     r, 2) [N s, N m s], None where there are none; infinite where nothing bounds them. Names and
-    order are those of `Contacts` and `Joints`."""
+    order are those of `Contacts` and `Joints`. Of steps of s stages, all have an axis s behind n,
+    and are impulses as `Stages` has them, h times the forces."""
 
     normal_impulse: np.ndarray
     friction_impulse: np.ndarray
@@ -61,21 +62,21 @@ def force_ranges(scene: Scene, stepper: Stepper, trajectory: Trajectory) -> Forc
     a thousand times the largest is infinite here. A step costs two cone programs for each number:
     take the steps that matter, `trajectory[-1:]`.
 
-    Raises `ValueError` for steps of several stages or parts, for compliant contacts, and for joints
+    Raises `ValueError` for steps with impacts or of two parts, for compliant contacts, and for joints
     with friction, limits, motors or springs.
     """
     run = forces_of_run(scene, stepper, trajectory)
     e, found = np.asarray(linear_rows.of_contacts(run.system, "e")), []
-    for i in range(len(trajectory)):
+    for i in range(len(run.acting.time)):
         ends = ranges(run.of(i))
         contacts, multipliers = zip(*(run.parted(i, ends[:, side]) for side in (0, 1)), strict=True)
         found.append((np.stack(contacts, axis=-1), np.stack(multipliers, axis=-1)))
     k = e.shape[1]
     gamma = np.stack([own for own, _ in found]) if found else np.zeros((0, len(e), 1 + k, 2))
-    joints = None
-    if trajectory.joints is not None:
-        joints = _by_joint(run.system, trajectory.joints.multipliers.shape, [own for _, own in found])
-    return ForceRanges(gamma[:, :, 0], e[..., None] * gamma[:, :, 1:], joints)
+    joints, record = None, run.records.joints
+    if record is not None:
+        joints = run.by_step(_by_joint(run.system, record.multipliers.shape, [own for _, own in found]))
+    return ForceRanges(run.by_step(gamma[:, :, 0]), run.by_step(e[..., None] * gamma[:, :, 1:]), joints)
 
 
 def _by_joint(system: System, shape, rows):

@@ -6,7 +6,8 @@ cones of friction, of which a step recorded one choice.
 with the impulses x = (p_n, y) of contacts and lambda of joints, in the unit of impulses, b what
 those recorded give the bodies, and K what friction allows while what slips slips on, what sticks
 sticks, and what is open stays open: (p_n, y) in the cone |y| <= mu p_n of a contact that sticks,
-p_n >= 0 times (1, -mu w/|w|) of one that slips.
+p_n >= 0 times (1, -mu w/|w|) of one that slips. Steps of several stages have such a set at each
+stage, as each stage's forces move the bodies in their own share of the step.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ import numpy as np
 from ..constraints import detection, joint_rows, linear_rows
 from ..model import bodies
 from ..model.bodies import State
-from ..model.records import Contacts
+from ..model.records import Contacts, Stages
 from ..model.system import System, compliant
 from ..runtime.compilation import jit
 from ..runtime.errors import ForcesError
 from ..scene.scene import Scene
+from ..solvers.collocation import radau
 from ..stepping.stepper import Stepper
 from .contact_states import states_of
 from .trajectory import Trajectory
 
+_ROUNDED = 1e-9  # of the largest impulse of a step: what sums of its stages leave
 _TOUCHES = 1e-12  # of the scene's length: a gap at which a contact may carry that does not
 
 
@@ -58,16 +61,23 @@ class ForceSet(NamedTuple):
 
 
 class RunForces(NamedTuple):
-    """Of a run of n steps: the `system`; its states, n + 1 in all, of which those n in which forces
-    act; `h` (n,) [s]; and of one step i its `ForceSet`, and impulses (nc, 1 + k) of contacts and
-    multipliers (R,) of joints that an x is."""
+    """Of a run of n steps of s stages: the `system`; its states, n + 1 in all; those `acting` in
+    which forces act, n s of them, step after step, with the `records` of these; `h` (n,) [s]; and
+    of force i its `ForceSet`, and impulses (nc, 1 + k) of contacts and multipliers (R,) of joints
+    that an x is. `stages` is s, and None for steps that have their forces themselves."""
 
     system: System
     every: State
     acting: State
+    records: Contacts
     h: np.ndarray
+    stages: int | None
     of: Callable
     parted: Callable
+
+    def by_step(self, values: np.ndarray) -> np.ndarray:
+        """Values (n s, ...) of the forces as (n, s, ...), or as they are."""
+        return values if self.stages is None else values.reshape(-1, self.stages, *values.shape[1:])
 
 
 def forces_of_run(scene: Scene, stepper: Stepper, trajectory: Trajectory) -> RunForces:
@@ -76,28 +86,35 @@ def forces_of_run(scene: Scene, stepper: Stepper, trajectory: Trajectory) -> Run
     system, _ = scene.build()
     _refuse(system, trajectory)
     every = State(*(jnp.asarray(getattr(trajectory, f.name)) for f in dataclasses.fields(State)))
-    acting = jax.tree.map(lambda a: a[:-1] if stepper.normals_at_start else a[1:], every)
-    h = np.broadcast_to(trajectory.h, len(trajectory))
-    A, lengths = (np.asarray(a) for a in _matrices(system, acting, trajectory.contacts))
-    kinds = states_of(system, dataclasses.replace(trajectory.contacts, joints=None), h)
+    h, own = np.broadcast_to(trajectory.h, len(trajectory)), trajectory.contacts.stages
+    before, after = (jax.tree.map(lambda a, part=part: a[part], every) for part in (slice(-1), slice(1, None)))
+    stages = None if own is None else np.shape(own.rates)[1]
+    acting, records, spans = before if stepper.normals_at_start else after, trajectory.contacts, h
+    if own is not None:
+        spans = np.repeat(h, stages)
+        flat = jax.tree.map(lambda a: jnp.asarray(a).reshape(-1, *a.shape[2:]), (_at_stages(before, h, own), own.contacts))
+        acting, records = flat
+    A, lengths = (np.asarray(a) for a in _matrices(system, acting, records))
+    kinds = states_of(system, dataclasses.replace(records, joints=None), spans)
 
     def of(i: int) -> ForceSet:
-        record = jax.tree.map(lambda a: np.asarray(a[i]), trajectory.contacts)
-        return _force_set(system, A[i], lengths[i], record, kinds[i], float(trajectory.time[i + 1]))
+        record = jax.tree.map(lambda a: np.asarray(a[i]), records)
+        return _force_set(system, A[i], lengths[i], record, kinds[i], float(acting.time[i]))
 
     def parted(i: int, x):
         count, width = system.contact_count, 4 if system.dimension == 3 else 2
         return x[: count * width].reshape(count, width), x[count * width :] * lengths[i]
 
-    return RunForces(system, every, acting, h, of, parted)
+    return RunForces(system, every, acting, records, h, stages, of, parted)
 
 
 def _refuse(system: System, trajectory: Trajectory) -> None:
     """Raises `ValueError` for what has forces of other laws."""
     if trajectory.contact_names != system.contact_names or trajectory.joint_names != system.joint_names:
         raise ForcesError("`trajectory` has other contacts or joints than `scene`: give the scene that it is of.")
-    if trajectory.contacts.stages is not None or trajectory.contacts.landing is not None:
-        raise ForcesError("`trajectory` has steps of several stages or parts, with forces each: take one of a fixed `h`.")
+    if trajectory.contacts.landing is not None:
+        raise ForcesError("`trajectory` has steps of two parts, with forces each: take one without landings.")
+    _refuse_impacts(trajectory)
     if np.any(np.asarray(trajectory.stats.substeps) > 1):
         raise ForcesError("`trajectory` has steps that were taken in parts, of which it keeps the last: take a smaller `h`.")
     if np.any(compliant(system)):
@@ -106,6 +123,38 @@ def _refuse(system: System, trajectory: Trajectory) -> None:
         if group.unilateral or not group.bilateral or group.mu is not None:
             name = system.joint_names[group.numbers[0]]
             raise ForcesError(f"joint {name!r} of `scene` has friction, a limit, a motor or a spring: its force is its own.")
+
+
+def _refuse_impacts(trajectory: Trajectory) -> None:
+    """Raises `ValueError` for a step of several stages that ends with an impact, whose impulses are
+    beside those of its stages, or that is one of one stage."""
+    own, contacts = trajectory.contacts.stages, trajectory.contacts
+    if own is None:
+        return
+    share = radau(np.shape(own.rates)[1]).A[-1]
+    beside = np.abs(contacts.normal_impulse - np.einsum("s,nsc->nc", share, own.contacts.normal_impulse))
+    size = np.max(np.abs(contacts.normal_impulse), axis=1, initial=0.0)
+    other = (np.max(beside, axis=1, initial=0.0) > _ROUNDED * size) | (np.broadcast_to(trajectory.h, len(size)) == 0)
+    if np.any(other):
+        i = int(np.argmax(other))
+        raise ForcesError(
+            f"the step to t = {trajectory.time[i + 1]:.9g} s of `trajectory` ends with an impact or is one of one stage: "
+            f"take the steps before and after it, trajectory[:{i}] and trajectory[{i + 1}:]."
+        )
+
+
+@jax.jit
+def _at_stages(before: State, h, own: Stages) -> State:
+    """States (n, s, ...) at the stages of steps of `h` (n,) [s] from the states `before` (n, ...)."""
+
+    def of_step(state, h, rates, velocity):
+        method = radau(len(rates))
+        moves = h * jnp.einsum("ij,jbw->ibw", method.A, rates)
+        over_bodies = jax.vmap(bodies.advance, (0, 0, 0, None))
+        poses = jax.vmap(over_bodies, (None, None, 0, None))(state.position, state.orientation, moves, 1.0)
+        return State(state.time + h * method.c, *poses, velocity)
+
+    return jax.vmap(of_step)(before, h, own.rates, own.velocity)
 
 
 @functools.partial(jit, once=True)

@@ -23,18 +23,21 @@ import numpy as np
 
 from ..constraints import joint, joint_rows, linear_rows
 from ..model.bodies import State
-from ..model.records import Joints
+from ..model.records import Contacts, Joints
 from ..model.system import System
+from ..runtime.compilation import jit
 from ..runtime.errors import ForcesError
 from ..scene.scene import Scene
+from ..solvers.collocation import radau
 from ..stepping.loop import certificates
 from ..stepping.stepper import Stepper
-from .force_sets import Cone, ForceSet, forces_of_run
+from .force_sets import Cone, ForceSet, RunForces, forces_of_run
 from .trajectory import Trajectory
 
 _RANK = 1e-10  # of the largest singular value of A: less is what others imply
 _SOLVED = 1e-13  # of b
 _ITERATIONS = 100
+_OF_JOINTS = ("impulse_1", "impulse_2", "multipliers")  # what other multipliers change
 
 
 def least_forces(
@@ -45,8 +48,9 @@ def least_forces(
     example, those of contact i divided by its weight. States are as they were. Every step passes
     the stepper's certificate within `tolerance` again.
 
-    Raises `ValueError` for steps of several stages or parts, for compliant contacts, for joints
-    with friction, limits, motors or springs, for weights that are not positive, and where a step
+    Of steps of several stages these are the forces of each stage. Raises `ValueError` for steps
+    with impacts or of two parts, for compliant contacts, for joints with friction, limits, motors
+    or springs, for weights that are not positive, and where a step
     has no such impulses that pass: `Convex`, whose regularised forces are unique, may be such a
     stepper.
     """
@@ -55,13 +59,9 @@ def least_forces(
     weights = np.ones(system.contact_count) if weights is None else np.asarray(weights, float)
     if weights.shape != (system.contact_count,) or not np.all((weights > 0) & np.isfinite(weights)):
         raise ForcesError(f"`weights` = {weights!r} must be a positive number for each of {system.contact_count} contacts.")
-    found = [run.parted(i, _of_step(run.of(i), weights)) for i in range(len(trajectory))]
+    found = [run.parted(i, _of_step(run.of(i), weights)) for i in range(len(run.acting.time))]
     gamma, lambdas = (np.stack(parts) for parts in zip(*found, strict=True))
-    e = np.asarray(linear_rows.of_contacts(system, "e"))
-    joints = None if trajectory.joints is None else _joints(system, run.acting, trajectory.joints, lambdas)
-    contacts = dataclasses.replace(
-        trajectory.contacts, normal_impulse=gamma[..., 0], friction_impulse=e * gamma[..., 1:], joints=joints
-    )
+    contacts = _distributed(run, trajectory.contacts, gamma, lambdas)
     first, after = jax.tree.map(lambda a: a[0], run.every), jax.tree.map(lambda a: a[1:], run.every)
     held = certificates(stepper, system, first, after, jax.tree.map(jnp.asarray, contacts), run.h)
     worst = {name: np.max(np.asarray(values), axis=1, initial=0.0) for name, values in held.items()}
@@ -142,12 +142,35 @@ def _onto(cone: Cone, own):
     return head * edge, np.outer(edge, edge) + bend * across
 
 
-def _joints(system: System, acting: State, record: Joints, lambdas) -> Joints:
-    """The `record` with other multipliers (n, R)."""
+def _distributed(run: RunForces, contacts: Contacts, gamma, lambdas) -> Contacts:
+    """The `contacts` of a run with impulses `gamma` (n s, nc, 1 + k) and multipliers `lambdas` (n
+    s, R) of its forces; those of a step of several stages are the stages' in its last row."""
+    e, old = np.asarray(linear_rows.of_contacts(run.system, "e")), run.records
+    joints = old.joints
+    if joints is not None:
+        found = _joints(run.system, run.acting, lambdas)
+        joints = dataclasses.replace(joints, **{name: np.asarray(getattr(found, name)) for name in _OF_JOINTS})
+    new = dataclasses.replace(old, normal_impulse=gamma[..., 0], friction_impulse=e * gamma[..., 1:], joints=joints)
+    if run.stages is None:
+        return new
+    new = jax.tree.map(lambda a: run.by_step(np.asarray(a)), new)
+    share = radau(run.stages).A[-1]
+
+    def summed(record, names):
+        return {name: np.einsum("s,ns...->n...", share, getattr(record, name)) for name in names}
+
+    ends = contacts.joints
+    if ends is not None:
+        ends = dataclasses.replace(ends, **summed(new.joints, _OF_JOINTS))
+    own = dataclasses.replace(contacts.stages, contacts=new)
+    return dataclasses.replace(contacts, **summed(new, ("normal_impulse", "friction_impulse")), joints=ends, stages=own)
+
+
+@functools.partial(jit, once=True)
+def _joints(system: System, acting: State, lambdas) -> Joints:
+    """What the joints do in the states with multipliers (n, R)."""
 
     def one(state, own):
         return joint.record(system, state, joint_rows.by_group(system, own, [None] * len(system.joints)))
 
-    found = jax.vmap(one)(acting, jnp.asarray(lambdas))
-    names = ("impulse_1", "impulse_2", "multipliers")
-    return dataclasses.replace(record, **{name: np.asarray(getattr(found, name)) for name in names})
+    return jax.vmap(one)(acting, lambdas)

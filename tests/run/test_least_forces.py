@@ -1,6 +1,8 @@
 """Forces that are not unique, of least norm: closed forms, a pseudo-inverse by hand, and a conic
 solver."""
 
+import dataclasses
+import functools
 import pathlib
 import sys
 
@@ -109,6 +111,42 @@ def test_redundant_joints_carry_what_the_pseudo_inverse_says():
     np.testing.assert_allclose(
         run.joints.impulse_2[:, :, :3].reshape(2, 9) / H, np.tile(-np.linalg.pinv(A) @ load, (2, 1)), rtol=0, atol=1e-10
     )
+
+
+def test_each_of_several_stages_has_forces_of_its_own():
+    """The cart, and beside it a disc that hangs on two pins, four equations for three motions: of
+    each stage the least forces and what they may be, and in the step what stages add up to."""
+    N, points = MASS * G / 2, np.array([(0.3, 0.1), (-0.2, 0.05)])
+    scene, stepper = cart(1.5 * 0.2 * N), ist.RadauContact()
+    wall = scene.add_fixed(name="wall", shape=shapes.Disc(0.1), position=(0, 5))
+    load = np.array([1.0, -0.5 * G, 0.2])
+    hangs = {"position": (0, 5), "mass": 0.5, "wrench": (load[0], 0, load[2])}
+    disc = scene.add_body(name="disc", shape=shapes.Disc(0.1), **hangs)
+    for i, point in enumerate(points):
+        scene.add_joint(wall, disc, ist.BallJoint(tuple(point), tuple(point)), name=f"pin {i}")
+    raw = ist.simulate(scene, stepper, h=H, duration=2 * H)
+    run, found = ist.least_forces(scene, stepper, raw), ist.force_ranges(scene, stepper, raw)
+    moments = np.stack([-points[:, 1], points[:, 0]], axis=1)
+    A = np.array([np.append(np.eye(2)[k], moments[i, k]) for i in range(2) for k in range(2)]).T
+    pulls = -np.linalg.pinv(A) @ load
+    for contacts in (run.contacts, run.contacts.stages.contacts):
+        close = functools.partial(np.testing.assert_allclose, rtol=0, atol=1e-9)
+        close(contacts.normal_impulse / H, N)
+        close(np.abs(contacts.friction_impulse[..., 0]) / H, 0.75 * 0.2 * N)
+        reactions = contacts.joints.impulse_2[..., :2] / H
+        close(reactions.reshape(-1, 4), np.tile(pulls, (reactions.size // 4, 1)))
+    assert max(np.max(values) for values in run.certificate.values()) <= 1e-10
+    assert found.normal_impulse.shape == (2, 3, 2, 2)
+    np.testing.assert_allclose(found.normal_impulse / H, N, rtol=0, atol=1e-9)
+    along = np.sort(np.abs(found.friction_impulse[..., 0, :]) / H, axis=-1)
+    np.testing.assert_allclose(along, np.broadcast_to([0.1 * N, 0.2 * N], along.shape), rtol=0, atol=1e-9)
+    # along the line through both pins these may pull against each other
+    assert np.all(np.isinf(found.multipliers))
+    landed = raw.contacts.normal_impulse.copy()
+    landed[1] += 1e-3
+    landed = dataclasses.replace(raw, contacts=dataclasses.replace(raw.contacts, normal_impulse=landed))
+    with pytest.raises(ValueError, match=r"`trajectory` ends with an impact .* trajectory\[:1\] and trajectory\[2:\]"):
+        ist.force_ranges(scene, stepper, landed)
 
 
 def test_what_has_forces_of_its_own_is_refused():
