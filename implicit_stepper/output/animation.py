@@ -17,6 +17,7 @@ from ..runtime.errors import PictureError
 from ..runtime.files import replaced
 from ..scene.scene import Scene
 from .drawing import lit
+from .pictured import pictured
 from .plots import DARK, RED, STYLE
 from .stage import Stage, patch
 
@@ -56,10 +57,10 @@ def write(
     with matplotlib.rc_context(STYLE), replaced(path) as aside:
         figure = Figure(figsize=size, layout="constrained")
         kind = _Space if scene.dimension == 3 else _Plane
-        view = kind(figure, Stage(scene, trajectory, forces), (elevation, azimuth))
+        view = kind(figure, Stage(scene, pictured(trajectory, np.append(times, last)), forces), (elevation, azimuth))
         with writer.saving(figure, str(aside), dpi=100):
-            for time in (*times, last):
-                view.draw(int(np.argmin(np.abs(trajectory.time - time))))
+            for number in range(len(times) + 1):
+                view.draw(number)
                 writer.grab_frame()
 
 

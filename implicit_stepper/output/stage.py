@@ -12,7 +12,8 @@ from ..run.trajectory import Trajectory
 from ..scene.scene import Scene
 from .plots import COLOURS
 
-_RESOLUTION = 10  # of meshes: a film has many pictures
+_RESOLUTION, _COARSEST = 10, 4  # of meshes: a film has many pictures
+_MANY = 30  # bodies: beyond it they have fewer triangles each, and no more together
 _LEAST = 1e-6  # of the picture: shorter arrows are rounding
 _FLOORS = ("HalfSpace", "HalfPlane")
 
@@ -22,7 +23,7 @@ class Stage:
 
     def __init__(self, scene: Scene, run: Trajectory, forces: bool):
         self.run, self.dimension = run, scene.dimension
-        self.meshes = scene.meshes(_RESOLUTION)
+        self.meshes = scene.meshes(_resolution(len(run.names)))
         self.colours = {name: to_rgb(COLOURS[i % len(COLOURS)]) for i, name in enumerate(self.meshes)}
         self.floors = floors(scene)
         self.joints = scene.joint_points()
@@ -121,6 +122,11 @@ class Stage:
         pressing = self.shown(arrows)
         start = self.points[step][pressing]
         return start, start + arrows[pressing]
+
+
+def _resolution(bodies: int) -> int:
+    """Of the meshes of so many bodies."""
+    return max(_COARSEST, min(_RESOLUTION, round(_RESOLUTION * np.sqrt(_MANY / bodies))))
 
 
 def turned(angle: float) -> np.ndarray:

@@ -8,12 +8,16 @@ import os
 from typing import Any
 
 import numpy as np
+from scipy.spatial import ConvexHull
+
+from shapes.volume.mesh import Mesh
 
 from ..constraints.friction import FrictionEllipsoid
 from ..run.trajectory import Trajectory
 from ..runtime.errors import PictureError
 from ..runtime.files import replaced
 from ..scene.scene import Scene
+from .pictured import pictured
 from .plots import COLOURS
 from .stage import Stage, patch
 from .viewer_page import PAGE
@@ -22,6 +26,7 @@ _PICTURES = 60  # a second of motion, at most
 _MOST = 3000  # pictures of a whole run
 _CURVES = 4  # contacts that have curves
 _DIGITS = 5
+_ROUNDING, _SAME = 1e-6, 1e-6  # of a picture, and of a mesh's volume
 
 
 def write(trajectory: Trajectory, path: str | os.PathLike, *, scene: Scene | None = None) -> None:
@@ -44,38 +49,39 @@ def write(trajectory: Trajectory, path: str | os.PathLike, *, scene: Scene | Non
 
 def content(run: Trajectory, scene: Scene) -> dict[str, Any]:
     """What the page draws, as plain numbers, in metres and newtons; in the plane z is 0."""
-    stage, nodes = Stage(scene, run, forces=True), _nodes(run.time)
+    shown = pictured(run, _times(run))
+    stage, laws = Stage(scene, shown, forces=True), {} if scene.dimension == 2 else _laws(scene)
     middle, size = (stage.low + stage.high) / 2, float(np.linalg.norm(stage.high - stage.low))
     planar = scene.dimension == 2
-    laws = {} if planar else _laws(scene)
     angles = {"azimuth": -np.pi / 2, "elevation": np.pi / 2} if planar else {"azimuth": -1.08, "elevation": 0.28}
-    meshes, bodies = _shared([_body(stage, name, nodes) for name in stage.meshes])
+    meshes, bodies = _shared([_body(stage, name) for name in stage.meshes])
     return {
         "about": repr(run)[1:-1],
         "planar": planar,
-        "times": _short(run.time[nodes]),
+        "times": _short(shown.time),
         "view": {"target": _short(_space(middle)), "distance": 1.4 * size} | angles,
         "floors": _floors(stage, planar),
         "meshes": meshes,
         "bodies": bodies,
         "contacts": [
-            _arrow(stage, i, nodes, " and ".join(names)) | {"friction": _ellipse(stage, i, nodes, laws.get(names))}
+            _arrow(stage, i, " and ".join(names)) | {"friction": _ellipse(stage, i, laws.get(names))}
             for i, names in enumerate(run.contact_names)
         ],
-        "reactions": [_arrow(stage, i, nodes, name) for i, name in enumerate(stage.reactions, start=len(run.contact_names))],
-        "joints": _joints(stage, nodes),
-        "curves": _curves(run, nodes),
+        "reactions": [_arrow(stage, i, name) for i, name in enumerate(stage.reactions, start=len(run.contact_names))],
+        "joints": _joints(stage),
+        "curves": _curves(shown),
+        "events": sorted({round(event.time, 6) for event in run.events}),
     }
 
 
-def _nodes(time: np.ndarray) -> np.ndarray:
-    """Numbers of the nodes of which there are pictures: the first and the last, and between them
-    few enough."""
-    wanted = min(_MOST, int(np.ceil((time[-1] - time[0]) * _PICTURES)) + 1)
-    if len(time) <= max(wanted, 2):
-        return np.arange(len(time))
-    near = np.searchsorted(time, np.linspace(time[0], time[-1], wanted))
-    return np.unique(np.clip(np.append(near, [0, len(time) - 1]), 0, len(time) - 1))
+def _times(run: Trajectory) -> np.ndarray:
+    """Of the pictures (m,) [s]: the ends of steps, or, where these are more than are wanted or the
+    run knows what is between them, even ones."""
+    first, last = run.time[[0, -1]]
+    wanted = max(2, min(_MOST, int(np.ceil((last - first) * _PICTURES - _ROUNDING)) + 1))
+    if run.contacts.stages is None and len(run.time) <= wanted:
+        return run.time
+    return np.linspace(first, last, wanted)
 
 
 def _shared(bodies: list[dict[str, Any]]) -> tuple[list, list]:
@@ -89,9 +95,22 @@ def _shared(bodies: list[dict[str, Any]]) -> tuple[list, list]:
     return meshes, found
 
 
-def _body(stage: Stage, name: str, nodes: np.ndarray) -> dict[str, Any]:
+def _hull(part: Mesh) -> Mesh:
+    """The same convex surface by its corners alone, of which flat faces have few: a browser draws
+    fewer triangles sooner. It holds no less than the mesh did, and else the mesh is as it was."""
+    found = ConvexHull(part.vertices)
+    corners = part.vertices[found.simplices]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    outside = np.sum(normals * found.equations[:, :3], axis=1) > 0
+    triangles = np.where(outside[:, None], found.simplices, found.simplices[:, ::-1])
+    few = Mesh(part.vertices[found.vertices], np.searchsorted(found.vertices, triangles))
+    return few if few.volume >= (1 - _SAME) * part.volume else part
+
+
+def _body(stage: Stage, name: str) -> dict[str, Any]:
     """Vertices, faces and, of a body that moves, poses (x, y, z, quaternion)."""
     parts, run, planar = stage.meshes[name], stage.run, stage.dimension == 2
+    parts = parts if planar else [_hull(part) for part in parts]
     starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
     faces = [
         (np.arange(len(part.vertices))[None] if planar else part.triangles) + start
@@ -103,23 +122,27 @@ def _body(stage: Stage, name: str, nodes: np.ndarray) -> dict[str, Any]:
         "colour": [round(c, 3) for c in stage.colours[name]],
         "vertices": _short(_space(np.concatenate([part.vertices for part in parts]))),
         "faces": [face.tolist() for part in faces for face in part],
-        "poses": _short(_poses(run, run.names.index(name), nodes)) if moving else None,
+        "poses": _short(_poses(run, run.names.index(name))) if moving else None,
     }
 
 
-def _poses(run: Trajectory, i: int, nodes: np.ndarray) -> np.ndarray:
-    turn = run.orientation[nodes, i]
+def _poses(run: Trajectory, i: int) -> np.ndarray:
+    turn = run.orientation[:, i]
     if turn.shape[1] == 1:
-        zero = np.zeros(len(nodes))
+        zero = np.zeros(len(turn))
         turn = np.stack([np.cos(turn[:, 0] / 2), zero, zero, np.sin(turn[:, 0] / 2)], axis=1)
-    return np.concatenate([_space(run.position[nodes, i]), turn], axis=1)
+    return np.concatenate([_space(run.position[:, i]), turn], axis=1)
 
 
-def _arrow(stage: Stage, i: int, nodes: np.ndarray, name: str) -> dict[str, Any]:
-    """Where a force acts and its arrow [m], None where there is none, at the end of the step before
-    each picture."""
-    steps = np.maximum(nodes - 1, 0)
-    arrows, points = _space(stage.forces[steps, i]), _space(stage.points[steps, i])
+def _seen(values: np.ndarray) -> np.ndarray:
+    """What belongs to the end of steps (m, ...), in every picture (m + 1, ...): in the first, that of
+    the second."""
+    return np.concatenate([values[:1], values])
+
+
+def _arrow(stage: Stage, i: int, name: str) -> dict[str, Any]:
+    """Where a force acts and its arrow [m] in every picture, None where there is none."""
+    arrows, points = _space(_seen(stage.forces[:, i])), _space(_seen(stage.points[:, i]))
     shown = stage.shown(arrows)
     return {
         "name": name,
@@ -134,19 +157,19 @@ def _laws(scene: Scene) -> dict[tuple[str, str], FrictionEllipsoid]:
     return {names[contact.number]: contact.friction for contact in scene.part_contacts()}
 
 
-def _ellipse(stage: Stage, i: int, nodes: np.ndarray, law: FrictionEllipsoid | None) -> list | None:
+def _ellipse(stage: Stage, i: int, law: FrictionEllipsoid | None) -> list | None:
     """Two semi-axes [m] of what friction could give, None where it is less than rounding; None for
     a contact without friction."""
     if law is None or not law.mu:
         return None
-    axes = stage.friction(i, law)[np.maximum(nodes - 1, 0)]
+    axes = _seen(stage.friction(i, law))
     shown = stage.shown(np.sum(axes, axis=1))
     return [_short(both) if one else None for both, one in zip(axes, shown, strict=True)]
 
 
-def _joints(stage: Stage, nodes: np.ndarray) -> list[dict[str, Any]]:
+def _joints(stage: Stage) -> list[dict[str, Any]]:
     """The two points of each joint in every picture."""
-    every = _space(stage.joint_ends(nodes))
+    every = _space(stage.joint_ends(np.arange(len(stage.run.time))))
     return [{"name": name, "ends": [_short(e) for e in ends]} for name, ends in zip(stage.joints, every, strict=True)]
 
 
@@ -163,10 +186,9 @@ def _floors(stage: Stage, planar: bool) -> list:
     return found
 
 
-def _curves(run: Trajectory, nodes: np.ndarray) -> list[dict[str, Any]]:
+def _curves(run: Trajectory) -> list[dict[str, Any]]:
     """Panels of lines through time: energy [J], gaps [m] and normal forces [N] of the contacts that
     carry most."""
-    steps = np.maximum(nodes - 1, 0)
 
     def line(name, values, i):
         told = [float(f"{v:.{_DIGITS}g}") if np.isfinite(v) else None for v in values]
@@ -177,12 +199,12 @@ def _curves(run: Trajectory, nodes: np.ndarray) -> list[dict[str, Any]]:
         found = run.energy()
         lowest = found.gravity.min()
         parts = {"kinetic": found.kinetic, "of weight": found.gravity - lowest, "total": found.total - lowest}
-        panels.append({"title": "energy [J]", "lines": [line(n, v[nodes], i) for i, (n, v) in enumerate(parts.items())]})
+        panels.append({"title": "energy [J]", "lines": [line(n, v, i) for i, (n, v) in enumerate(parts.items())]})
     if run.contact_names:
         most = np.argsort(-np.sum(run.contacts.normal_impulse, axis=0), kind="stable")[:_CURVES]
         views = {" and ".join(run.contact_names[i]): run.contact(int(i)) for i in np.sort(most)}
         for title, value in (("gap [m]", "gap"), ("normal force [N]", "normal_force")):
-            lines = [line(name, getattr(view, value)[steps], i) for i, (name, view) in enumerate(views.items())]
+            lines = [line(name, _seen(getattr(view, value)), i) for i, (name, view) in enumerate(views.items())]
             panels.append({"title": title, "lines": lines})
     return panels
 

@@ -13,7 +13,8 @@ content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inlin
 <style>
 body { font: 14px sans-serif; margin: 0; color: #222; display: flex; flex-wrap: wrap }
 main, aside { padding: 8px } canvas { border: 1px solid #ddd; display: block; touch-action: none }
-#stage { position: relative } #solids { position: absolute; z-index: -1 }
+#stage, #beside { position: relative } #solids { position: absolute; z-index: -1 }
+#cursor { position: absolute; left: 0; top: 0; width: 1.5px; height: 100%; background: #d55e00; will-change: transform }
 #bar { display: flex; gap: 10px; align-items: center; margin-top: 6px } #time { flex: 1 }
 </style></head><body>
 <main><div id="stage"><canvas id="solids" width="820" height="560"></canvas>
@@ -26,7 +27,7 @@ main, aside { padding: 8px } canvas { border: 1px solid #ddd; display: block; to
 <label><input id="friction" type="checkbox" checked>friction</label>
 <label><input id="joints" type="checkbox" checked>joints</label></div>
 <p id="about"></p></main>
-<aside><canvas id="curves" width="420" height="620"></canvas></aside>
+<aside><div id="beside"><canvas id="curves" width="420" height="620"></canvas><div id="cursor"></div></div></aside>
 <script id="data" type="application/json">@DATA@</script>
 <script>
 "use strict";
@@ -135,7 +136,7 @@ void main() {
 // a function of a frame and a view that draws floors and bodies on `canvas`; null where there is no WebGL
 function solids(data, canvas) {
   // smoothed edges would take twice the time where no graphics card helps
-  const gl = canvas.getContext("webgl2", { antialias: false, alpha: false, desynchronized: true });
+  const gl = canvas.getContext("webgl2", { antialias: false, alpha: false });
   if (!gl) return null;
   const program = gl.createProgram();
   for (const [kind, text] of [[gl.VERTEX_SHADER, MOVES], [gl.FRAGMENT_SHADER, SHADES]]) {
@@ -145,8 +146,10 @@ function solids(data, canvas) {
   gl.linkProgram(program);
   if (!gl.getProgramParameter(program, gl.LINK_STATUS)) return null;
   gl.useProgram(program); gl.clearColor(1, 1, 1, 1);
-  const set = (name, values) => gl.uniform3fv(gl.getUniformLocation(program, name), values);
-  const turn = gl.getUniformLocation(program, "turn");
+  // asked for once, as it takes long
+  const names = ["turn", "origin", "eye", "right", "up", "back", "lens", "colour", "light"];
+  const places = Object.fromEntries(names.map(name => [name, gl.getUniformLocation(program, name)]));
+  const set = (name, values) => gl.uniform3fv(places[name], values);
   function mesh({ vertices, faces, colour, poses }) {
     const all = gl.createVertexArray(), corners = new Uint32Array(faces.flat());
     gl.bindVertexArray(all);
@@ -157,7 +160,7 @@ function solids(data, canvas) {
     gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, corners, gl.STATIC_DRAW);
     return frame => {
       const pose = poses ? poses[frame] : [0, 0, 0, 1, 0, 0, 0];
-      gl.uniformMatrix3fv(turn, true, viewer.matrix(pose.slice(3)).flat());
+      gl.uniformMatrix3fv(places.turn, true, viewer.matrix(pose.slice(3)).flat());
       set("origin", pose.slice(0, 3)); set("colour", colour);
       gl.bindVertexArray(all); gl.drawElements(gl.TRIANGLES, corners.length, gl.UNSIGNED_INT, 0);
     };
@@ -170,9 +173,9 @@ function solids(data, canvas) {
     const lens = [2 * focal / canvas.width, 2 * focal / canvas.height, view.distance];
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     for (const [name, values] of Object.entries({ back, right, up, eye, lens })) set(name, values);
-    gl.disable(gl.DEPTH_TEST); set("light", [0, 0, 0]);  // floors are behind all, with one colour
+    gl.disable(gl.DEPTH_TEST); gl.disable(gl.CULL_FACE); set("light", [0, 0, 0]);  // floors are behind all, with one colour
     for (const floor of floors) floor(0);
-    gl.enable(gl.DEPTH_TEST); set("light", viewer.light);
+    gl.enable(gl.DEPTH_TEST); gl.enable(gl.CULL_FACE); set("light", viewer.light);
     for (const body of bodies) body(frame);
   };
 }
@@ -180,7 +183,7 @@ if (typeof document !== "undefined") {
   const data = viewer.read(document.getElementById("data").textContent), get = id => document.getElementById(id);
   const scene = get("scene"), curves = get("curves"), slider = get("time"), last = data.times.length - 1;
   const view = { ...data.view, forces: true, friction: true, joints: true }, home = view.target;
-  let frame = 0, playing = false, clock = data.times[0], before = 0;
+  let frame = 0, playing = false, clock = data.times[0], before = 0, told = 0;
   const solid = data.planar ? null : solids(data, get("solids"));
   slider.max = last;
   get("about").textContent = data.about;
@@ -209,21 +212,15 @@ if (typeof document !== "undefined") {
         pen.fillStyle = line.colour; pen.beginPath(); pen.arc(end[0], end[1], 3, 0, 7); pen.fill();
       }
     }
-    get("now").textContent = "t = " + data.times[frame].toFixed(3) + " s"; slider.value = frame; plot();
+    cursor.transform = "translateX(" + (across(data.times[frame]) + 1).toFixed(1) + "px)";
+    if (playing && performance.now() - told < 60) return;  // to lay out text and slider costs as much as to draw
+    told = performance.now();
+    get("now").textContent = "t = " + data.times[frame].toFixed(3) + " s"; slider.value = frame;
   }
   const pen = curves.getContext("2d"), width = curves.width, room = curves.height / data.curves.length, high = room - 34;
+  const cursor = get("cursor").style;  // it alone moves: the curves are drawn once
   const [begin, end] = [data.times[0], data.times[last] > data.times[0] ? data.times[last] : data.times[0] + 1];
   const across = t => 46 + (width - 56) * (t - begin) / (end - begin);
-  let still = null;  // the curves without their cursor, which alone moves
-  function plot() {
-    if (still) pen.putImageData(still, 0, 0); else { lines(); still = pen.getImageData(0, 0, width, curves.height); }
-    pen.strokeStyle = "#d55e00"; pen.beginPath();
-    data.curves.forEach((panel, number) => {
-      const x = across(data.times[frame]), top = number * room + 22;
-      pen.moveTo(x, top); pen.lineTo(x, top + high);
-    });
-    pen.stroke();
-  }
   function lines() {
     pen.fillStyle = "white"; pen.fillRect(0, 0, width, curves.height); pen.font = "11px sans-serif";
     data.curves.forEach((panel, number) => {
@@ -245,6 +242,9 @@ if (typeof document !== "undefined") {
         pen.stroke(); pen.fillStyle = line.colour; pen.fillText(line.name, 140 + label * i, top - 8, label - 8);
       });
       pen.strokeStyle = "#bbb"; pen.lineWidth = 1; pen.strokeRect(46, top, width - 56, high);
+      pen.beginPath();  // events, as marks on the time axis
+      for (const t of data.events) { pen.moveTo(across(t), top + high); pen.lineTo(across(t), top + high + 6); }
+      pen.strokeStyle = "#222"; pen.stroke();
     });
   }
   function tick(now) {
@@ -268,7 +268,7 @@ if (typeof document !== "undefined") {
   scene.addEventListener("wheel", event => {
     event.preventDefault(); view.distance *= Math.exp(event.deltaY * 0.001); draw();
   }, { passive: false });
-  draw();
+  lines(); draw();
 }
 </script></body></html>
 """

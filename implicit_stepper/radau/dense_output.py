@@ -32,7 +32,7 @@ def at(trajectory, time: np.ndarray) -> State:
     theta = (time - nodes[step]) / np.where(h > 0, h, 1.0)  # a run that is nothing but an impact
     own, d = trajectory.contacts.stages, trajectory.position.shape[-1]
     method = radau(own.rates.shape[1])
-    basis = _through_start(method.c)
+    basis = through_start(method.c)
     velocities = np.concatenate([trajectory.velocity[step][:, None], own.velocity[step]], axis=1)
     change = _change(method.A, basis, h[:, None, None], theta, own.rates[step], velocities, d)
     turned = _turned(trajectory.orientation[step], change[..., d:])
@@ -68,7 +68,7 @@ _turned = jit(jax.vmap(jax.vmap(rotation.advance)), once=True)
 _spins = jit(jax.vmap(jax.vmap(jax.vmap(_turning))), once=True)
 
 
-def _through_start(c: np.ndarray) -> list[Polynomial]:
+def through_start(c: np.ndarray) -> list[Polynomial]:
     """Of degree s, each 1 at one of the nodes 0 and c (s,), and 0 at the others."""
     nodes = np.concatenate([[0.0], c])
     return [Polynomial.fromroots(others := np.delete(nodes, j)) / np.prod(nodes[j] - others) for j in range(len(nodes))]

@@ -3,6 +3,7 @@ that draws them."""
 
 import argparse
 import dataclasses
+import functools
 import io
 import json
 import re
@@ -30,6 +31,7 @@ HTMLCanvasElement.prototype.getContext = function (kind) { return kind === "2d" 
 EVIL = "</script><script>alert(1)</script>"
 
 
+@functools.cache
 def thrown():
     """A ball whose name would end a script, thrown onto a floor, over a fixed stone."""
     scene = ist.Scene()
@@ -40,6 +42,7 @@ def thrown():
     return ist.simulate(scene, ist.GeometricallyImplicit(), h=0.01, duration=0.5)
 
 
+@functools.cache
 def rolling():
     """A disc in the plane."""
     scene = ist.Scene(dimension=2)
@@ -55,6 +58,11 @@ def made(request, tmp_path_factory):
     run.save(folder / "run.npz")
     view.run(argparse.Namespace(run=str(folder / "run.npz"), html=None, film=None))
     return run, folder / "run.html"
+
+
+def nodes_of_pictures(run):
+    """The ends of steps nearest to 31 even times: 60 pictures a second for half a second."""
+    return np.argmin(np.abs(run.time - np.linspace(0, 0.5, 31)[:, None]), axis=1)
 
 
 class Tags(HTMLParser):
@@ -82,8 +90,7 @@ def test_a_page_holds_the_numbers_of_the_run(made):
     run, path = made
     data = json.loads(re.search(r'<script id="data"[^>]*>([\s\S]*?)</script>', path.read_text()).group(1))
     d = run.position.shape[-1]
-    nodes = viewer._nodes(run.time)
-    assert nodes[[0, -1]].tolist() == [0, len(run)]
+    nodes = nodes_of_pictures(run)
     np.testing.assert_allclose(data["times"], run.time[nodes], rtol=0, atol=1e-4)
     moving = {body["name"]: body for body in data["bodies"]}[run.names[0]]
     np.testing.assert_allclose(np.array(moving["poses"])[:, :d], run.position[nodes, 0], rtol=0, atol=1e-3)
@@ -93,6 +100,40 @@ def test_a_page_holds_the_numbers_of_the_run(made):
     assert len(data["floors"]) == 1
     closed = [force is not None for force in data["contacts"][0]["force"]]
     np.testing.assert_array_equal(closed, run.contacts.normal_impulse[np.maximum(nodes - 1, 0), 0] > 1e-6)
+
+
+def test_pictures_between_chosen_steps_show_the_motion_and_the_forces():
+    """A ball that lands at speed, slides and rolls, in a dozen steps: a page has 60 pictures a
+    second of it, with its place, gap, contact point, normal and friction forces in closed form."""
+    radius, height, mu, speed, g = 0.1, 0.05, 0.1, 3.0, 9.81
+    scene = ist.Scene()
+    lane = scene.add_fixed(name="lane", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    start = {"position": (0, 0, radius + height), "velocity": (speed, 0, 0, 0, 0, 0)}
+    scene.add_contact(lane, scene.add_body(name="ball", shape=shapes.Sphere(radius), mass=2.0, **start), friction=mu)
+    run = ist.simulate(scene, ist.RadauContact(), tol=1e-6, duration=1.2)
+    assert len(run) < 40
+    lands = np.sqrt(2 * height / g)
+    slides = speed - mu * g * lands  # after the impact, whose friction is mu of it and spins the ball
+    rolls = lands + (speed - 3.5 * mu * g * lands) / (3.5 * mu * g)
+    data, t = viewer.content(run, scene), np.linspace(0, 1.2, 73)
+    np.testing.assert_allclose(data["times"], t, atol=1e-4)
+    on, until = t > lands, np.clip(t - lands, 0, rolls - lands)
+    x = speed * np.minimum(t, lands) + slides * until - mu * g * until**2 / 2
+    x += speed * 5 / 7 * np.maximum(t - rolls, 0)
+    found = np.array(data["bodies"][0]["poses"])
+    np.testing.assert_allclose(found[:, 0], x, atol=1e-4)
+    np.testing.assert_allclose(found[:, 2], radius + np.where(on, 0, height - g * t**2 / 2), atol=1e-4)
+    (gap,) = (panel["lines"][0]["values"] for panel in data["curves"] if panel["title"] == "gap [m]")
+    np.testing.assert_allclose(gap[1:], np.where(on, 0, height - g * t**2 / 2)[1:], atol=1e-5)
+    (contact,) = data["contacts"]
+    assert [force is not None for force in contact["force"]] == on.tolist()
+    points, arrows = (np.array([v for v in contact[key] if v]) for key in ("point", "force"))
+    np.testing.assert_allclose(points, np.stack([x, 0 * x, 0 * x], axis=1)[on], atol=1e-3)
+    sliding = (t < rolls)[on]  # mu of the normal force against the motion, and none as it rolls
+    np.testing.assert_allclose(arrows / arrows[:, 2:], np.outer(sliding, [-mu, 0, 0]) + [0, 0, 1], atol=1e-3)
+    (force,) = (panel["lines"][0]["values"] for panel in data["curves"] if panel["title"] == "normal force [N]")
+    np.testing.assert_allclose(force[1:], 2.0 * g * on[1:], atol=1e-2)  # and no peak of the impact
+    assert data["events"] == [round(event.time, 6) for event in run.events]
 
 
 def test_a_page_draws_what_friction_could_give():
@@ -211,7 +252,7 @@ def test_joints_are_drawn_where_they_are(tmp_path):
     length = np.linalg.norm(np.array([0, 0, 0.6]) + point - fixed)
     scene.add_joint(names["stone"], names[EVIL], ist.Distance((0, 0, 0.2), point, length), name="rod")
     data = viewer.content(run, scene)
-    nodes = viewer._nodes(run.time)
+    nodes = nodes_of_pictures(run)
     turned = Rotation.from_quat(run.quaternion[nodes, 0], scalar_first=True).apply(point)
     (joint,) = data["joints"]
     assert joint["name"] == "rod"

@@ -10,7 +10,6 @@ const numbers = values => values.forEach(v => { if (typeof v === "number" && !Nu
 const pen = {
   fillRect: (...v) => numbers(v), strokeRect: (...v) => numbers(v), beginPath() {}, closePath() {}, arc: (...v) => numbers(v),
   moveTo: (...v) => numbers(v), lineTo: (...v) => numbers(v), fill() { drawn.fills += 1; }, stroke() { drawn.strokes += 1; },
-  getImageData: (...v) => (numbers(v), {}), putImageData: (image, ...v) => numbers(v),
   fillText(text, ...v) { drawn.texts.push(text); numbers(v); },
 };
 const elements = {};
@@ -18,7 +17,7 @@ function element(id) {
   const sizes = { scene: [820, 560], curves: [420, 620] }[id] || [0, 0];
   elements[id] = elements[id] || {
     width: sizes[0], height: sizes[1], value: id === "speed" ? "1" : "0", checked: id !== "follow", textContent: id === "data" ? data : "",
-    heard: {}, addEventListener(kind, what) { this.heard[kind] = what; }, getContext: kind => kind === "2d" ? pen : null,  // no WebGL here
+    heard: {}, style: {}, addEventListener(kind, what) { this.heard[kind] = what; }, getContext: kind => kind === "2d" ? pen : null,  // no WebGL here
   };
   return elements[id];
 }
