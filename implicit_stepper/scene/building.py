@@ -2,14 +2,55 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+from shapes.arguments import positive
+
 from ..runtime.errors import SceneBuildError
-from .description import AlongDescription, GearDescription, JointDescription, RuleDescription, SceneDescription
+from .description import (
+    AlongDescription,
+    BodyDescription,
+    GearDescription,
+    JointDescription,
+    RuleDescription,
+    SceneDescription,
+)
 from .scene import Scene
+
+_SMALL = 1e-12  # [m^2], of a squared radius of gyration: no spin is too fast for it
 
 
 def scene_of(description: SceneDescription) -> Scene:
     """The scene that has this description. Raises `SceneFileError` that names the body or contact
-    that cannot be."""
+    that cannot be; what is wrong beside them, before volumes and inertias are found, which may take
+    seconds."""
+    projected = any(isinstance(joint, JointDescription) and joint.project for joint in description.joints)
+    if not projected and any(map(_takes_long, description.bodies)):
+        _built(dataclasses.replace(description, bodies=tuple(map(_with_unit_mass, description.bodies))))
+    return _built(description)
+
+
+def _takes_long(body: BodyDescription) -> bool:
+    """Whether its mass or inertia comes from a quadrature."""
+    own = [body.shape] if body.shape is not None else [part for part, _ in body.shapes or ()]
+    left_out = body.inertia is None and body.centre_of_mass is None and (body.mass is None) != (body.density is None)
+    return not body.fixed and left_out and any(shape.shape_class.closed_form is None for shape in own)
+
+
+def _with_unit_mass(body: BodyDescription) -> BodyDescription:
+    """The body with numbers in the place of those that take long, for which no contact asks, and no
+    joint that is not projected."""
+    if not _takes_long(body):
+        return body
+    d = (body.shape or body.shapes[0][0]).dimension
+    try:
+        mass = positive("mass", body.mass) if body.density is None else positive("density", body.density)
+    except ValueError as error:
+        raise SceneBuildError(f"the body {body.name!r:.60}: {error}") from error
+    return dataclasses.replace(body, mass=mass, inertia=(_SMALL * mass,) * 3 if d == 3 else _SMALL * mass, density=None)
+
+
+def _built(description: SceneDescription) -> Scene:
     of = description
     try:
         scene = Scene(

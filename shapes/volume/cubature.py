@@ -13,11 +13,11 @@ import numpy as np
 
 TOLERANCE = 1e-8  # largest relative error of a quadrature
 _PANELS_AT_ONCE = 512
-_TRIAL = 1_000_000  # points that tell whether more are worth while
+_ORDER = 2  # to which panels with kinks inside converge, in the number of points
 
 
 def integrate_cubes(
-    evaluate, cubes: int, dimension: int, scales, orders: tuple[int, int], most: int
+    evaluate, cubes: int, dimension: int, scales, orders: tuple[int, int], most: int, trial: int
 ) -> tuple[np.ndarray, float]:
     """Integral (c,) over all `cubes` of dimension p, and a bound of its error relative to
     scales(integral) (c,).
@@ -25,21 +25,20 @@ def integrate_cubes(
     evaluate(owner (k,), lows (k, p), highs (k, p), nodes (q,)) gives the integrand (k, q^p, c)
     times the panels' volumes, at the points of a product rule with `nodes` in [0, 1] on parts of
     the cubes `owner`. orders: points of both rules along an axis. Ends at an error of `TOLERANCE` /
-    2, after about `most` points, or when these will not do.
+    2, after about `most` points, or when these will not do, as `trial` points tell.
     """
     owner = np.arange(cubes)
     lows, highs = np.zeros((cubes, dimension)), np.ones((cubes, dimension))
     fine, off = _rules(evaluate, owner, lows, highs, orders)
-    points = cubes * orders[0] ** dimension
+    points, before = cubes * orders[0] ** dimension, None
     while True:
         total = np.sum(fine, axis=0)
         errors = np.max(np.abs(off) / scales(total), axis=1)
         error = float(np.sum(errors))
-        # Kinks inside panels converge to second order; what is far from that will not converge
-        # either.
-        hopeless = points > _TRIAL and not error * (points / most) ** 2 < 10 * TOLERANCE
+        hopeless = before is not None and points > trial and not _left(before, (points, error), most) < 10 * TOLERANCE
         if error <= TOLERANCE / 2 or points > most or hopeless or not np.isfinite(error):
             return total, error
+        before = points, error
         order = np.argsort(errors)
         settled = np.cumsum(errors[order]) <= TOLERANCE / 4
         kept, split = order[settled], order[~settled]
@@ -48,6 +47,14 @@ def integrate_cubes(
         points += len(new_fine) * orders[0] ** dimension
         owner, lows, highs = (np.concatenate([old[kept], new]) for old, new in zip((owner, lows, highs), parts, strict=True))
         fine, off = np.concatenate([fine[kept], new_fine]), np.concatenate([off[kept], new_off])
+
+
+def _left(before: tuple[int, float], now: tuple[int, float], most: int) -> float:
+    """The error that will be left after `most` points, of which (points, error) are known `before`
+    and `now`: it falls as it just did, or as with kinks, whichever is sooner."""
+    (points_before, error_before), (points, error) = before, now
+    seen = np.log(error_before / error) / np.log(points / points_before) if error > 0 else _ORDER
+    return error * (points / most) ** max(_ORDER, seen)
 
 
 def gauss(order: int) -> tuple[np.ndarray, np.ndarray]:

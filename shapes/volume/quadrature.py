@@ -20,9 +20,12 @@ from .ray_casting import Balanced, balanced
 from .rounding import Layer
 from .triangulation import tile
 
-# Points of a tiling, and rays that may then be cast. A finer tiling sees smaller faces and is
-# seldom needed.
-_STAGES = {2: ((24, 20_000), (400, 1_000_000)), 3: ((92, 1_000_000), (1472, 25_000_000))}
+# Points of a tiling, rays that may then be cast, and rays that tell whether more are worth while. A
+# finer tiling sees smaller faces and is seldom needed.
+_STAGES = {
+    2: ((24, 20_000, 20_000), (400, 1_000_000, 1_000_000)),
+    3: ((92, 1_000_000, 1_000_000), (1472, 25_000_000, 400_000)),
+}
 _LAYER_COST = 4  # of a ray on to which a layer is integrated, in rays without
 _ORDERS = {2: (12, 11), 3: (8, 7)}  # points of the two rules along each parameter
 
@@ -45,14 +48,14 @@ def integrate(shape_class, theta) -> Moments:
 def _integrate(shape_class, theta: tuple[float, ...]) -> Moments:
     body, radius = balanced(shape_class, theta), float(shape_class.radius(theta))
     d = body.dimension
-    for points, rays in _STAGES[d]:
+    for points, *counts in _STAGES[d]:
         tiling = tile(body, points)
         layer = Layer.over(tiling, radius)
         panels = fans(tiling)
         evaluate = functools.partial(_terms, panels, layer)
         scales = functools.partial(_scales, layer)
-        most = rays if radius == 0 else rays // _LAYER_COST
-        terms, error = integrate_cubes(evaluate, len(panels.sides), d - 1, scales, _ORDERS[d], most)
+        most, trial = (count // (_LAYER_COST if radius > 0 else 1) for count in counts)
+        terms, error = integrate_cubes(evaluate, len(panels.sides), d - 1, scales, _ORDERS[d], most, trial)
         if radius > 0:
             terms, lost = layer.closed(terms, scales(terms))
             error += lost

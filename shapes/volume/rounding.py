@@ -88,7 +88,9 @@ class Layer:
             def evaluate(owner, lows, highs, nodes):
                 return self._around_edges(ends[owner], faces[owner], lows, highs, nodes)
 
-            around, error = integrate_cubes(evaluate, len(ends), 1, lambda _: scales, _EDGE_ORDERS, _MOST_POINTS)
+            around, error = integrate_cubes(
+                evaluate, len(ends), 1, lambda _: scales, _EDGE_ORDERS, _MOST_POINTS, trial=_MOST_POINTS
+            )
             terms = terms + around
         area, support, angle = terms[-3:]
         missing = np.array([(d - 1) * area - support, 2 * np.pi * (d - 1) / np.linalg.det(self.body.axes) - angle])

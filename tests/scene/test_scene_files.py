@@ -22,6 +22,7 @@ from implicit_stepper.run.scene_run import stepper_of
 from implicit_stepper.scene import toml
 from implicit_stepper.scene.toml_text import written
 from shapes.expressions import parse
+from shapes.volume import quadrature
 
 ROOT = Path(__file__).parents[2]
 SCENES = ROOT / "examples" / "scenes"
@@ -323,6 +324,27 @@ WRONG = {
 def test_a_wrong_file_is_refused_where_it_is_wrong(text):
     with pytest.raises(ValueError, match=WRONG[text]):
         scene_of(text).build()
+
+
+def test_what_else_is_wrong_is_said_before_volumes_are_found(monkeypatch):
+    """A volume may take seconds: a joint that there is not is refused without it; and without the
+    joint the file is a scene."""
+    asked = []
+    monkeypatch.setattr(quadrature, "integrate", lambda *shape: asked.append(shape) or shapes.Sphere(0.3).moments())
+    egg = """
+    [[body]]
+    name = "egg"
+    shape = { kind = "Rounded", shape = { kind = "Ellipsoid", semi_axes = [0.2, 0.3, 0.4] }, radius = 0.1 }
+    position = [0, 0, 1]
+    """
+    limit = '\n[[joint]]\nkind = "limit along"\njoint = "hinge"\nside = "low"\nbound = 0.0\n'
+    with pytest.raises(ist.SceneFileError, match="'hinge' is no joint's name"):
+        scene_of(f"{egg} density = 500.0{limit}")
+    with pytest.raises(ist.SceneFileError, match="'egg': `density` = -2"):
+        scene_of(f"{egg} density = -2{limit}")
+    assert asked == []
+    assert scene_of(f"{egg} density = 500.0").build()[0].mass[0] == pytest.approx(500 * 4 / 3 * np.pi * 0.3**3)
+    assert len(asked) == 1
 
 
 def test_files_of_other_kinds_are_refused_by_name(tmp_path):
