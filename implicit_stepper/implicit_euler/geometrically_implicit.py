@@ -131,7 +131,7 @@ class GeometricallyImplicit:
         problem = dataclasses.replace(self.problem(system, state, known, h), kappa=kappa)
         allowed = self.tolerance + ncp.round_off(lax.stop_gradient(problem))
         solution = central_path.point(problem, known.history[0], allowed, self.max_iterations)
-        return self._result(problem, dataclasses.replace(solution, kept=memory.kept), known)
+        return self.result_of(problem, dataclasses.replace(solution, kept=memory.kept), known)
 
     def attempt(self, system: System, state: State, memory: Memory, h, limits: step_root.Limits) -> StepResult:
         """`step` with other limits of Newton's method than its own."""
@@ -143,7 +143,7 @@ class GeometricallyImplicit:
         known = dataclasses.replace(lax.stop_gradient(memory), gaps=memory.gaps)
         problem = self.problem(system, state, known, h)
         without = functools.partial(ladder.without_cuts, self, *lax.stop_gradient((system, state, known, h)))
-        return self._result(*step_root.solved(self, problem, known, without, rounds, limits), known)
+        return self.result_of(*step_root.solved(self, problem, known, without, rounds, limits), known)
 
     def certificate(self, system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
         """`certificate.certificate`: the paper's equations, and a bound on the energy."""
@@ -163,7 +163,7 @@ class GeometricallyImplicit:
             system = with_queries(system, _query)
         return ncp.step_problem(system, state, h, memory.references, self.friction, self.dense)
 
-    def _result(self, problem: ncp.StepProblem, solution: Solution, memory: Memory) -> StepResult:
+    def result_of(self, problem: ncp.StepProblem, solution: Solution, memory: Memory) -> StepResult:
         """State, memory and contacts at the root."""
         state, where = problem.state, ncp.layout(problem.system)
         unknowns = solution.z * ncp.unknown_scale(problem)

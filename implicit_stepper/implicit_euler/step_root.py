@@ -20,7 +20,7 @@ from shapes.shards import varying_like, when
 
 from ..model.system import take
 from ..solvers.implicit_function import root, without_noise
-from ..solvers.newton import Solution, newton_again
+from ..solvers.newton import Chord, Solution, chord, renewed, untried
 from . import breaking_away, initial_guess, ncp
 from .cutting_planes import Cuts, cut_start, tilted
 
@@ -87,32 +87,47 @@ def _exact(problem: ncp.StepProblem, z):
     return without_noise(z, noise)
 
 
+def continued(stepper, problem: ncp.StepProblem, memory) -> Chord:
+    """Chord iterations from the best continuation of `memory`, without derivatives."""
+    starts = initial_guess.extrapolated(memory.history / ncp.unknown_scale(problem))
+    return chord(functools.partial(ncp.residual, problem), starts, memory.kept, _tolerance(stepper, problem))
+
+
 def _found(stepper, fixed: ncp.StepProblem, known, without: Callable[[], Cuts], rounds: int, limits: Limits) -> Solution:
     """The root of a `fixed` problem, without derivatives."""
+    return after(stepper, fixed, known, without, rounds, limits, continued(stepper, fixed, known))
 
-    def newton(starts, kept) -> Solution:
-        return newton_again(
-            functools.partial(ncp.residual, fixed),
+
+def after(
+    stepper, fixed: ncp.StepProblem, known, without: Callable[[], Cuts], rounds: int, limits: Limits, tried: Chord
+) -> Solution:
+    """The root of a `fixed` problem, without derivatives, that chord iterations have `tried`."""
+
+    def newton(tried: Chord, kept) -> Solution:
+        return renewed(
             functools.partial(ncp.system_of, fixed),
-            starts,
+            tried,
             kept,
-            tolerance=stepper.tolerance + ncp.round_off(fixed),
+            tolerance=_tolerance(stepper, fixed),
             max_iterations=limits.max_iterations,
             damping=limits.damping,
         )
 
-    starts = initial_guess.extrapolated(known.history / ncp.unknown_scale(fixed))
     rounds = rounds if fixed.system.groups else 0
-    return _search(stepper, fixed, known, newton, starts, without, rounds) if rounds else newton(starts, known.kept)
+    return _search(stepper, fixed, known, newton, tried, without, rounds) if rounds else newton(tried, known.kept)
 
 
-def _search(stepper, problem: ncp.StepProblem, memory, newton, starts, without, rounds: int) -> Solution:
-    """The warm start, then the others, in one loop, as Newton's method is compiled wherever it is
-    called."""
+def _tolerance(stepper, problem: ncp.StepProblem):
+    return stepper.tolerance + ncp.round_off(problem)
+
+
+def _search(stepper, problem: ncp.StepProblem, memory, newton, tried: Chord, without, rounds: int) -> Solution:
+    """The warm start, of which chord iterations were `tried`, then the others, in one loop, as
+    Newton's method is compiled wherever it is called."""
 
     def another(cuts: Cuts):
         z, cuts = cut_start(problem, cuts, stepper.sweeps)
-        return jnp.broadcast_to(z, starts.shape), jax.tree.map(jnp.zeros_like, memory.kept), cuts
+        return untried(z), jax.tree.map(jnp.zeros_like, memory.kept), cuts
 
     def empty(function, *arguments):
         return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(function, *arguments))
@@ -124,12 +139,12 @@ def _search(stepper, problem: ncp.StepProblem, memory, newton, starts, without, 
     def attempt(at: _Search) -> _Search:
         cuts = when((at.number == 1) | (at.number == rounds + 1), without, at.cuts)
         cuts = dataclasses.replace(cuts, velocity=cuts.velocity + turns[jnp.maximum(at.number - rounds, 0)])
-        warm = starts, memory.kept, cuts
+        warm = tried, memory.kept, cuts
         begin, kept, cuts = when(at.number > 0, lambda: another(cuts), warm)
         solution = newton(begin, kept)
         return _Search(solution, at.iterations + solution.iterations, at.number + 1, cuts)
 
     zero = jnp.zeros((), int)
-    begun = varying_like(_Search(empty(newton, starts, memory.kept), zero, zero, still), (problem, memory))
+    begun = varying_like(_Search(empty(newton, tried, memory.kept), zero, zero, still), (problem, memory))
     end = lax.while_loop(lambda at: ~at.solution.converged & (at.number <= 2 * rounds), attempt, begun)
     return dataclasses.replace(end.solution, iterations=end.iterations)

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from shapes.arguments import positive
 
@@ -238,8 +237,8 @@ def _block(values: Mapping[str, np.ndarray], first: int, count: int) -> dict[str
 
 @functools.partial(jit, static_argnums=0)
 def _run(stepper, system: System, start: State, block, h, steps):
-    """`fixed_batch.one` of every scene of a block, one after another."""
-    return lax.map(lambda values: fixed_batch.one(stepper, system, start, values, h, steps), block)
+    """`fixed_batch.run` of a block."""
+    return fixed_batch.run(stepper, system, start, block, h, steps)
 
 
 def _helped(stepper, system: System, start: State, values, found, h: float, steps: int):

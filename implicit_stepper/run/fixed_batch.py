@@ -1,81 +1,89 @@
-"""Steps of one length of one scene of a batch, as one pure program."""
+"""Steps of one length of a block of scenes, side by side, as one pure program."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ..implicit_euler import side_by_side
 from ..model.bodies import State
 from ..model.results import Result
 from ..model.system import System
 from .parameters import changed
 from .rollout import CERTIFIED
 
-_CERTIFIED = 32  # steps at once
+_TOGETHER = 8  # steps whose certificates are computed at once
 
 
 class _At(NamedTuple):
-    """Where one scene is: `state` and `memory`, the `result` of its last step, how many were solved
-    and certified, `number` (), and their `worst` violation ()."""
+    """Where the scenes (B,) are: `state` and `memory`, the `result` of the last step, how many were
+    solved and certified, `number`, and their `worst` violation; and how many steps were `tried`
+    ()."""
 
     state: State
     memory: Any
     result: jax.Array
     number: jax.Array
     worst: jax.Array
+    tried: jax.Array
 
 
-def one(stepper, system: System, start: State, values, h, steps):
-    """One scene: its last state, whether all steps were solved, how many, the largest violation.
+def run(stepper, system: System, start: State, values, h, steps):
+    """Scenes whose `values` have a first axis (B,), each as if it were alone: the last states,
+    whether all steps were solved, how many, the largest violation."""
 
-    Certificates are those of `_CERTIFIED` steps at once, which share the cost of their many small
-    operations."""
-    own, begun = changed(system, start, values)
-    begun = jax.tree.map(lambda a: jnp.asarray(a, float), begun)
-    none = jnp.asarray(int(Result.SOLVED)), jnp.zeros((), int), jnp.zeros(())
+    def of_one(values):
+        own, begun = changed(system, start, values)
+        return own, jax.tree.map(lambda a: jnp.asarray(a, float), begun)
+
+    systems, begun = jax.vmap(of_one)(values)
+    memories = lax.map(lambda own: stepper.init(*own), (systems, begun))
+    certificates = jax.vmap(jax.vmap(stepper.certificate, (0, 0, 0, 0, None)), (None, 0, 0, 0, None))
 
     def proceed(at: _At):
-        return (at.result == Result.SOLVED) & (at.number < steps)
+        return jnp.any(at.result == Result.SOLVED) & (at.tried < steps)
 
     def advance(at: _At) -> _At:
-        memory, count, (ends, contacts, results) = _march(stepper, own, at.state, at.memory, h, steps - at.number)
+        going, most = at.result == Result.SOLVED, jnp.minimum(steps - at.tried, _TOGETHER)
+        memory, (ends, contacts, results) = _march(stepper, systems, at.state, at.memory, h, most, going)
         nodes = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), at.state, ends)
         before = jax.tree.map(lambda a: a[:-1], nodes)
-        found = jax.vmap(lambda *of: stepper.certificate(own, *of, h))(before, ends, contacts)
-        violation = jnp.max(jnp.stack([jnp.max(v, axis=1) for v in found.values() if v.size]), axis=0)
+        found = certificates(systems, before, ends, contacts, h)
+        violation = jnp.max(jnp.stack([jnp.max(v, axis=2) for v in found.values() if v.size]), axis=0)
         certified = jnp.where(violation <= CERTIFIED, int(Result.SOLVED), int(Result.NOT_CERTIFIED))
         results = jnp.where(results == Result.SOLVED, certified, results)
-        good = jnp.cumprod((jnp.arange(_CERTIFIED) < count) & (results == Result.SOLVED)).astype(bool)
-        done = jnp.sum(good)
-        result = jnp.where(done == count, int(Result.SOLVED), results[jnp.minimum(done, _CERTIFIED - 1)])
-        worst = jnp.maximum(at.worst, jnp.max(jnp.where(good, violation, 0.0)))
-        return _At(jax.tree.map(lambda a: a[done], nodes), memory, result, at.number + done, worst)
+        among = (jnp.arange(_TOGETHER) < most)[:, None] & going
+        good = jnp.cumprod(among & (results == Result.SOLVED), axis=0).astype(bool)
+        done = jnp.sum(good, axis=0)
+        failed = jnp.take_along_axis(results, jnp.minimum(done, _TOGETHER - 1)[None], axis=0)[0]
+        result = jnp.where(going & (done < most), failed, at.result)
+        worst = jnp.maximum(at.worst, jnp.max(jnp.where(good, violation, 0.0), axis=0))
+        last = jax.vmap(lambda own, done: jax.tree.map(lambda a: a[done], own), (1, 0))(nodes, done)
+        return _At(last, memory, result, at.number + done, worst, at.tried + most)
 
-    end = lax.while_loop(proceed, advance, _At(begun, stepper.init(own, begun), *none))
+    count = begun.time.shape
+    none = jnp.full(count, int(Result.SOLVED)), jnp.zeros(count, int), jnp.zeros(count), jnp.zeros((), int)
+    end = lax.while_loop(proceed, advance, _At(begun, memories, *none))
     return end.state, end.result, end.number, end.worst
 
 
-def _march(stepper, system: System, state: State, memory, h, most):
-    """Up to `_CERTIFIED` steps, and up to `most` (), to the first that is not solved: the memory
-    after them, how many, and for each its end, contacts and result."""
-    shapes = jax.eval_shape(stepper.step_with_cuts, system, state, memory, h)
+def _march(stepper, systems: System, states: State, memories, h, most, going):
+    """`most` () <= `_TOGETHER` steps of the scenes that are `going` (B,), of each to the first that
+    is not solved: the memories after them, and for each step its ends, contacts and results."""
+    one_step = functools.partial(side_by_side.step, stepper, systems)
+    shapes = jax.eval_shape(one_step, states, memories, h, going)
     empty = (shapes.state, shapes.contacts, shapes.result)
-    empty = jax.tree.map(lambda s: jnp.zeros((_CERTIFIED, *s.shape), s.dtype), empty)
+    empty = jax.tree.map(lambda s: jnp.zeros((_TOGETHER, *s.shape), s.dtype), empty)
 
-    def proceed(at):
-        number, *_, going = at
-        return (number < jnp.minimum(most, _CERTIFIED)) & going
-
-    def advance(at):
-        number, state, memory, records, _ = at
-        step = stepper.step_with_cuts(system, state, memory, h)
+    def advance(number, at):
+        states, memories, records, going = at
+        step = one_step(states, memories, h, going)
         records = jax.tree.map(lambda all_, one: all_.at[number].set(one), records, (step.state, step.contacts, step.result))
-        return number + 1, step.state, step.memory, records, step.result == Result.SOLVED
+        return step.state, step.memory, records, going & (step.result == Result.SOLVED)
 
-    number, _, memory, records, _ = lax.while_loop(
-        proceed, advance, (jnp.zeros((), int), state, memory, empty, jnp.asarray(True))
-    )
-    return memory, number, records
+    _, memories, records, _ = lax.fori_loop(0, most, advance, (states, memories, empty, going))
+    return memories, records

@@ -74,14 +74,16 @@ class _Iterate:
 @dataclasses.dataclass(frozen=True)
 class Chord:
     """Where chord iterations are: the best start and F there; the last z and F, whether they are
-    `solved`, or `going` on; the `bound` on the next max |F_i|; how many starts were `seen`, and
-    whether one is `chosen`; `count` of evaluations so far, starts included."""
+    `solved`, `quick` enough to keep what solved linear systems, or `going` on; the `bound` on the
+    next max |F_i|; how many starts were `seen`, and whether one is `chosen`; `count` of evaluations
+    so far, starts included."""
 
     start: jax.Array
     F_start: jax.Array
     z: jax.Array
     F: jax.Array
     solved: jax.Array
+    quick: jax.Array
     going: jax.Array
     bound: jax.Array
     seen: jax.Array
@@ -149,20 +151,35 @@ def newton_again(
     that reduce |F| by less than `kept.contraction` each cost more than a Jacobian, and after more
     than `kept.quick` of them there is a new one."""
     tried = chord(residual, starts, kept, tolerance)
-    solved, keep = tried.solved, tried.solved & (tried.count - tried.seen <= kept.quick)
+    return renewed(linearize, tried, kept, tolerance=tolerance, max_iterations=max_iterations, damping=damping)
 
-    def renewed(at):
+
+def renewed(linearize: Callable, tried: Chord, kept, *, tolerance, max_iterations, damping) -> Solution:
+    """What chord iterations with what is `kept` have `tried` if they were quick, else the end of
+    Newton's method: from where they ended if they solved, and from their best start if not."""
+
+    def once(at):
         # under `vmap` all lanes run: those that keep their inverse do not ask for iterations
-        most = jnp.where(keep, -1, max_iterations)
-        start = jnp.where(solved, tried.z, tried.start)
+        most = jnp.where(tried.quick, -1, max_iterations)
+        start = jnp.where(tried.solved, tried.z, tried.start)
         end = _damped_newton(linearize, start, at[1].kept.system(), tolerance, most, damping)
         found = Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance, end.jacobian.keep())
         return jnp.asarray(False), found
 
-    unchanged = Solution(tried.z, largest(tried.F), jnp.zeros((), int), jnp.asarray(True), kept)
     # a loop of one trip at most leaves what is kept where it is, of which a choice makes a copy
-    start = varying_like((~keep, unchanged), (starts, kept))
-    return lax.while_loop(lambda at: at[0], lambda at: varying_like(renewed(at), start), start)[1]
+    start = varying_like((~tried.quick, as_it_is(tried, kept)), (tried, kept))
+    return lax.while_loop(lambda at: at[0], lambda at: varying_like(once(at), start), start)[1]
+
+
+def as_it_is(tried: Chord, kept) -> Solution:
+    """The solution of chord iterations that were quick."""
+    return Solution(tried.z, largest(tried.F), jnp.zeros((), int), jnp.asarray(True), kept)
+
+
+def untried(z) -> Chord:
+    """No chord iterations: Newton's method is to begin at z (n,)."""
+    no, zero = jnp.asarray(False), jnp.zeros((), int)
+    return Chord(z, z, z, z, no, no, no, jnp.zeros(()), zero, no, zero)
 
 
 def chord(residual: Callable, starts, kept, tolerance) -> Chord:
@@ -183,16 +200,16 @@ def chord(residual: Callable, starts, kept, tolerance) -> Chord:
         start, F_start = jnp.where(best, z, at.start), jnp.where(best, F, at.F_start)
         z, F = jnp.where(choosing, start, z), jnp.where(choosing, F_start, F)
         solved = ~choosing & (before <= tolerance) & (size <= tolerance)
+        quick = solved & (at.count - at.seen < kept.quick)
         # false for NaN, and for infinity under an infinite bound
         shrinks = size < jnp.maximum(at.bound, tolerance)
         seen = at.seen + choosing
         chosen = at.chosen | (seen == len(starts)) | (size <= tolerance)
         going = jnp.where(choosing, ~chosen | inverts, ~solved & shrinks)
         bound = jnp.where(choosing, _OVERSHOOT * largest(F), at.bound) * kept.contraction
-        return Chord(start, F_start, z, F, solved, going, bound, seen, chosen, at.count + 1)
+        return Chord(start, F_start, z, F, solved, quick, going, bound, seen, chosen, at.count + 1)
 
-    z, no, zero = starts[0], jnp.asarray(False), jnp.zeros((), int)
-    at = Chord(z, z, z, z, no, ~no, jnp.zeros(()), zero, no, zero)
+    at = dataclasses.replace(untried(starts[0]), going=jnp.asarray(True))
     return lax.while_loop(lambda at: at.going, advance, varying_like(at, starts))
 
 
