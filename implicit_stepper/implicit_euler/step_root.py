@@ -87,9 +87,10 @@ def _exact(problem: ncp.StepProblem, z):
     return without_noise(z, noise)
 
 
-def continued(stepper, problem: ncp.StepProblem, memory) -> Chord:
-    """Chord iterations from the best continuation of `memory`, without derivatives."""
-    starts = initial_guess.extrapolated(memory.history / ncp.unknown_scale(problem))
+def continued(stepper, problem: ncp.StepProblem, memory, starts=slice(None)) -> Chord:
+    """Chord iterations from the best of some `starts` that continue `memory`, without
+    derivatives."""
+    starts = initial_guess.extrapolated(memory.history / ncp.unknown_scale(problem))[starts]
     return chord(functools.partial(ncp.residual, problem), starts, memory.kept, _tolerance(stepper, problem))
 
 

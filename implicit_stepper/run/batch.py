@@ -1,9 +1,9 @@
-"""Many scenes at once that differ in numbers: one after another on each core, every one as if it
-were alone.
+"""Many scenes at once that differ in numbers: on each core blocks of its own, and every scene as if
+it were alone.
 
-Scenes go through one compiled program in blocks of `_BLOCK`, whatever the size of the batch, and
-within a block one after another. So no scene waits for another's iterations, and no result depends
-on its place."""
+Scenes go through one compiled program in blocks of `_BLOCK`, whatever the size of the batch: so no
+result depends on its place. Within a block, steps of one length are taken side by side, and chosen
+steps one scene after another."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from . import chosen_batch, fixed_batch
 from .batch_files import Folder
 from .checkpoint import asked_of, digest
 from .joint_start import check_joints
-from .parameters import changed, read
+from .parameters import changed, moves_points, read
 from .rollout import CERTIFIED
 
-_BLOCK = 16  # scenes of one call of the program
+_BLOCK = 32  # scenes of one call of the program
 _ROUNDING = 1e-9  # of a step
 _POSITIVE = ("mass",)
 _NOT_NEGATIVE = ("mu", "e_t", "e_o", "e_r", "compliance", "dissipation_time", "restitution")
@@ -95,7 +95,7 @@ def simulate_batch(
     scene's result depends on nothing but the scene, to the bit. Each step must converge and pass
     its certificate within 1e-10; with h, a scene in which one does not is run again from the start
     with the whole fallback sequence. What fails too is flagged and the rest kept. That bodies do
-    not pass through each other within a step, only chosen steps check. `folder`: every 16 scenes
+    not pass through each other within a step, only chosen steps check. `folder`: every 32 scenes
     are written there once they are done, and the same call goes on with the others. Raises
     `ValueError` for bad arguments, and `CheckpointError` for a folder that is another's, is damaged
     or cannot be written."""
@@ -106,7 +106,7 @@ def simulate_batch(
     values = _values(system, start, parameters or {}, states)
     count = len(next(iter(values.values())))
     if tol is None:
-        work = _fixed_steps(stepper, system, start, h, duration)
+        work = _fixed_steps(stepper, system, start, values, h, duration)
     else:
         work = _chosen_steps(scene, stepper, system, start, tol, duration)
     blocks = [_block(values, first, count) for first in range(0, count, _BLOCK)]
@@ -153,7 +153,7 @@ class _Work(NamedTuple):
     finish: Callable
 
 
-def _fixed_steps(stepper, system: System, start: State, h: float, duration: float) -> _Work:
+def _fixed_steps(stepper, system: System, start: State, values, h: float, duration: float) -> _Work:
     """Steps of h [s], in the programs of a block."""
     if not isinstance(stepper, GeometricallyImplicit):
         raise StepperError(f"`stepper` = {stepper!r} has no batches of steps of one `h`: use GeometricallyImplicit().")
@@ -161,13 +161,18 @@ def _fixed_steps(stepper, system: System, start: State, h: float, duration: floa
     if steps < 1 or abs(duration - steps * h) > _ROUNDING * duration:
         raise RunError(f"`duration` = {duration} s is no multiple of `h` = {h} s: scenes of a batch take equal steps.")
     refuse_rebounds(system)
+    closest = None if any(map(moves_points, values)) else closest_points(system, start)
 
     def prepare(block, devices):
+        """The program of a block, by a call of no steps."""
         for device in devices:
-            _compiled(stepper, system, start, block, h, device)
+            jax.block_until_ready(called(block, device, 0))
+
+    def called(block, device, steps):
+        return _run(stepper, *jax.device_put((system, start, closest, block, h, steps), device))
 
     def run(block, device):
-        return jax.tree.map(np.array, _run(stepper, *jax.device_put((system, start, block, h, steps), device)))
+        return jax.tree.map(np.array, called(block, device, steps))
 
     return _Work(prepare, run, functools.partial(_helped, stepper, system, start, h=h, steps=steps))
 
@@ -192,11 +197,6 @@ def _chosen_steps(scene: Scene, stepper, system: System, start: State, tol, dura
         return *part, np.zeros(len(part[1]), bool)
 
     return _Work(lambda *_: None, run, finish)
-
-
-def _compiled(stepper, system: System, start: State, block, h: float, device) -> None:
-    """The program of a block, by a call of no steps."""
-    jax.block_until_ready(_run(stepper, *jax.device_put((system, start, block, h, 0), device)))
 
 
 def _values(system: System, start: State, parameters: Mapping[str, Any], states: State | None) -> dict[str, np.ndarray]:
@@ -236,9 +236,9 @@ def _block(values: Mapping[str, np.ndarray], first: int, count: int) -> dict[str
 
 
 @functools.partial(jit, static_argnums=0)
-def _run(stepper, system: System, start: State, block, h, steps):
+def _run(stepper, system: System, start: State, closest, block, h, steps):
     """`fixed_batch.run` of a block."""
-    return fixed_batch.run(stepper, system, start, block, h, steps)
+    return fixed_batch.run(stepper, system, start, closest, block, h, steps)
 
 
 def _helped(stepper, system: System, start: State, values, found, h: float, steps: int):

@@ -32,16 +32,17 @@ class _At(NamedTuple):
     tried: jax.Array
 
 
-def run(stepper, system: System, start: State, values, h, steps):
+def run(stepper, system: System, start: State, closest, values, h, steps):
     """Scenes whose `values` have a first axis (B,), each as if it were alone: the last states,
-    whether all steps were solved, how many, the largest violation."""
+    whether all steps were solved, how many, the largest violation. `closest` points are those of
+    `start`, if they are those of all."""
 
     def of_one(values):
         own, begun = changed(system, start, values)
         return own, jax.tree.map(lambda a: jnp.asarray(a, float), begun)
 
     systems, begun = jax.vmap(of_one)(values)
-    memories = lax.map(lambda own: stepper.init(*own), (systems, begun))
+    memories = lax.map(lambda own: stepper.init(*own, closest), (systems, begun))
     certificates = jax.vmap(jax.vmap(stepper.certificate, (0, 0, 0, 0, None)), (None, 0, 0, 0, None))
 
     def proceed(at: _At):

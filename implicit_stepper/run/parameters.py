@@ -15,6 +15,7 @@ from ..runtime.errors import BatchError
 
 _SYSTEM = ("mass", "inertia", "gravity", "wrench", "fixed_position", "fixed_orientation")
 _STATE = ("position", "orientation", "velocity")
+_POSES = ("position", "orientation", "fixed_position", "fixed_orientation")
 _AXES = ("e_t", "e_o", "e_r")
 _OF_SOME = ("compliance", "dissipation_time", "restitution")
 _CONTACTS = ("mu", *_AXES, *_OF_SOME)
@@ -30,6 +31,11 @@ def names(system: System) -> list[str]:
         found += [name for name in _OF_SOME if all(getattr(group, name) is not None for group in system.groups)]
     parts = {part: None for pair in system.contact_names for part in pair}
     return found + [_SHAPE + part for part in parts] + list(_of_joints(system))
+
+
+def moves_points(name: str) -> bool:
+    """Whether closest points at the start depend on a parameter."""
+    return name in _POSES or name.startswith(_SHAPE)
 
 
 def read(system: System, start: State, name: str):
