@@ -12,6 +12,7 @@ from ..constraints.kinematics import Motion
 from ..implicit_euler import ncp
 from ..runtime.compilation import jit
 from ..solvers import sparse
+from ..solvers.dissection import ordered
 from ..solvers.newton import linearized
 from . import equations
 from .equations import Slots, Step
@@ -63,8 +64,7 @@ class Found(NamedTuple):
 class Problem:
     """A step: the momentum balances are those of `bare`, a `StepProblem` without contacts; `slots`
     form by form, of which the first `counts` are contacts; the `motion` of all bodies at its start,
-    moving ones first; units `velocity` (nb, 6 or 3); `order` (nb,), in which bodies are
-    eliminated."""
+    moving ones first; units `velocity` (nb, 6 or 3)."""
 
     friction: str
     bare: ncp.StepProblem
@@ -73,7 +73,11 @@ class Problem:
     velocity: np.ndarray
     slots: tuple[Slots, ...]
     counts: tuple[int, ...]
-    order: np.ndarray
+
+    @property
+    def places(self) -> np.ndarray:
+        """Where moving bodies are (nb, d) [m] at the start of the step."""
+        return self.motion.position[: len(self.velocity)]
 
     @property
     def fixed(self) -> int:
@@ -152,25 +156,25 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int) -> Found
     def give(F: Rows) -> float:
         return float(np.clip(_YIELD * F.largest, _LEAST_GIVE, 1.0))
 
-    first = rows(problem, start)
+    at, first = _slipping(problem, start, rows(problem, start))
     if not np.isfinite(first.largest):
         return Found(start, np.inf, 0, False)
-    at, here = start, linear(problem, start, give(first))
-    recent, stale, least = [here.rows.largest], 0, np.inf
+    here = linear(problem, at, give(first))
+    recent, stale, least, order = [here.rows.largest], 0, np.inf, None
     for iterations in range(1, most + 1):
         size = here.rows.largest
-        factors = sparse.factorised(here.nodes, here.links, problem.order)
+        edges = np.concatenate([np.zeros((0, 2), int), *(links.edges() for links in here.links)])
+        order = ordered(problem.places, edges, order)
+        factors = sparse.factorised(here.nodes, here.links, order.rank)
         if factors is None:
             break
         dz = correction(problem, here.local, factors, here.rows)
-        trial = _sum(at, dz)
-        there = rows(problem, trial)
+        trial, there = _moved(problem, at, dz)
         # one factorisation for as long as it contracts
         for _ in range(_CHORDS):
             if not there.largest < _CONTRACTION * size or (there.largest <= tolerance and size <= tolerance):
                 break
-            further = _sum(trial, correction(problem, here.local, factors, there))
-            beyond = rows(problem, further)
+            further, beyond = _moved(problem, trial, correction(problem, here.local, factors, there))
             if not beyond.largest < max(there.largest, tolerance):
                 break
             size, trial, there = there.largest, further, beyond
@@ -181,8 +185,7 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int) -> Found
             bound = here.rows.largest
         while not there.largest < bound and share > 1e-2:
             share /= 2
-            trial = _sum(at, dz, share)
-            there = rows(problem, trial)
+            trial, there = _moved(problem, at, dz, share)
         if not np.isfinite(there.largest):
             break
         stale = 0 if there.largest < least else stale + 1
@@ -192,8 +195,23 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int) -> Found
     return Found(at, here.rows.largest, iterations, False)
 
 
-def _sum(at: Point, by: Point, share: float = 1.0) -> Point:
-    return Point(at.V + share * by.V, tuple(a + share * b for a, b in zip(at.contacts, by.contacts, strict=True)))
+def _moved(problem: Problem, at: Point, by: Point, share: float = 1.0) -> tuple[Point, Rows]:
+    """A point as far as `share` along `by`, with sigma as there, and F."""
+    contacts = tuple(a + share * b for a, b in zip(at.contacts, by.contacts, strict=True))
+    trial = Point(at.V + share * by.V, contacts)
+    return _slipping(problem, trial, rows(problem, trial))
+
+
+def _slipping(problem: Problem, at: Point, F: Rows) -> tuple[Point, Rows]:
+    """The same point with sigma = |w|, which no other row has, and F there."""
+    if problem.friction != "projection":
+        return at, F
+    contacts, own = [], []
+    for slots, z, f in zip(problem.slots, at.contacts, F.contacts, strict=True):
+        row = slots.group.pair.unknowns + 1
+        contacts.append(np.column_stack([z[:, :-1], z[:, -1] - f[:, row]]))
+        own.append(np.column_stack([f[:, :row], np.zeros(len(f)), f[:, row + 1 :]]))
+    return Point(at.V, tuple(contacts)), Rows(F.bodies, tuple(own))
 
 
 def _with_fixed(problem: Problem, V) -> np.ndarray:

@@ -19,7 +19,6 @@ from ..model import bodies, rotation
 from ..model.bodies import State
 from ..model.system import System
 from ..runtime.compilation import jit
-from ..solvers import sparse
 from . import candidates
 from .catalog import Catalog
 from .equations import Slots, Step, of_sides
@@ -146,11 +145,8 @@ def posed(catalog: Catalog, system: System, state: State, memory: Memory, h: flo
             own = slice(start, stop)
             parts.append(_slots(catalog, int(form), own_pairs[own], own_laws[own], rows, step, bodies, memory.known))
     forms, slots, own_pairs, own_laws, known = zip(*parts, strict=True) if parts else ((),) * 5
-    edges = catalog.body[np.concatenate([*own_pairs, np.zeros((0, 2), int)])]
-    edges = edges[np.all(edges < system.body_count, axis=1)]
-    order = sparse.dissected(np.asarray(state.position), edges)
     counts = tuple(len(own) for own in own_pairs)
-    problem = Problem(friction, bare, step, bodies.motion, velocity, slots, counts, order)
+    problem = Problem(friction, bare, step, bodies.motion, velocity, slots, counts)
     contacts = tuple(k.unknowns / s.unknowns[: len(k.pairs)] for k, s in zip(known, slots, strict=True))
     start = Point(np.asarray(state.velocity) / velocity, contacts)
     return Posed(problem, forms, own_pairs, own_laws, known, start)
@@ -170,7 +166,7 @@ def _empty(catalog: Catalog, form: int, pairs, laws, rows: int, step: Step, bodi
     """Slots of `rows` contacts without a reference, of which the last of `pairs` fills the rest."""
     group = catalog.group(form, pairs, laws, rows)
     sides = catalog.body[pairs[np.minimum(np.arange(rows), len(pairs) - 1)]]
-    impulse = np.min(bodies.mass[sides], axis=1) * step.speed
+    impulse = step.speed / np.sum(1 / bodies.mass[sides], axis=1)
     starts = of_sides(bodies.motion, sides)
     unknowns = np.asarray(group.unknown_units(step.length, step.speed, jnp.asarray(impulse)))
     none = np.zeros((rows, group.direction.shape[1]))

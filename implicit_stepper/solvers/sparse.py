@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import SuperLU
 
 _PIVOT = 0.01  # relative to the largest of its column: a smaller one on the diagonal is exchanged
-_LEAF = 8  # nodes of a part that is not dissected any further
+# entries that are left out of the matrix, whose rows and unknowns are dimensionless: open links have
+# 1e-17
+_SLIGHT = 1e-12
 
 
 class Left(NamedTuple):
@@ -29,6 +31,12 @@ class Left(NamedTuple):
     rows: np.ndarray
     columns: np.ndarray
     rest: np.ndarray
+
+    def edges(self) -> np.ndarray:
+        """Pairs (k, 2) of nodes that links couple."""
+        own = self.rows.shape[1]
+        couples = np.any(self.rows, axis=1) | np.any(np.abs(self.rest[:, own:, own:]) > _SLIGHT, axis=(1, 2))
+        return self.nodes[couples] if self.nodes.shape[1] == 2 else np.zeros((0, 2), int)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +99,7 @@ def factorised(nodes, links: Sequence[Left], order) -> Sparse | None:
     for link, own_rows, own_columns in zip(links, rows, columns, strict=True):
         acting = of_nodes[link.nodes].reshape(len(link.nodes), -1)
         at_rows, at_columns = (np.concatenate([own, acting], axis=1) for own in (own_rows, own_columns))
-        kept = (at_rows[:, :, None] >= 0) & (at_columns[:, None] >= 0) & (link.rest != 0)
+        kept = (at_rows[:, :, None] >= 0) & (at_columns[:, None] >= 0) & (np.abs(link.rest) > _SLIGHT)
         spread = np.broadcast_to(at_rows[:, :, None], kept.shape), np.broadcast_to(at_columns[:, None], kept.shape)
         entries.append((link.rest[kept], *(index[kept] for index in spread)))
     values, i, j = (np.concatenate([np.ravel(entry[k]) for entry in entries]) for k in range(3))
@@ -102,33 +110,3 @@ def factorised(nodes, links: Sequence[Left], order) -> Sparse | None:
     except RuntimeError:  # an exact zero in the place of a pivot
         return None
     return Sparse(count, width, of_nodes, tuple(links), tuple(rows), tuple(columns), factors)
-
-
-def dissected(points, edges) -> np.ndarray:
-    """The rank (n,) of nodes at `points` (n, d) with `edges` (m, 2), by nested dissection: a part
-    is halved across its longest side, and those of one half that touch the other come after
-    both."""
-    points, edges = np.asarray(points), np.asarray(edges).reshape(-1, 2)
-    rank, last = np.empty(len(points), int), len(points)
-    parts = [(np.arange(len(points)), edges)]
-    while parts:
-        nodes, inside = parts.pop()
-        if len(nodes) <= _LEAF:
-            last -= len(nodes)
-            rank[nodes] = last + np.arange(len(nodes))
-            continue
-        own = points[nodes]
-        axis = int(np.argmax(np.ptp(own, axis=0)))
-        high = np.zeros(len(points), bool)
-        high[nodes[np.argsort(own[:, axis], kind="stable")[len(nodes) // 2 :]]] = True
-        across = inside[high[inside[:, 0]] != high[inside[:, 1]]]
-        border = np.zeros(len(points), bool)
-        # those of the high half
-        border[np.where(high[across], across, across[:, ::-1])[:, 0]] = True
-        last -= int(np.sum(border))
-        rank[np.flatnonzero(border)] = last + np.arange(int(np.sum(border)))
-        free = inside[~np.any(border[inside], axis=1)]
-        for side in (high, ~high):
-            half = nodes[(side & ~border)[nodes]]
-            parts.append((half, free[side[free[:, 0]]]))
-    return rank

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from implicit_stepper.solvers.sparse import Left, dissected, factorised
+from implicit_stepper.solvers.dissection import dissected, ordered
+from implicit_stepper.solvers.sparse import Left, factorised
 
 
 def test_a_system_of_nodes_and_links_is_that_of_its_dense_matrix():
@@ -83,3 +84,32 @@ def test_nested_dissection_of_a_grid_fills_less_than_its_rows_in_turn():
         return entries
 
     assert fill(rank) < 0.7 * fill(np.arange(side**2))
+
+
+def test_a_part_is_cut_at_the_fewest_nodes():
+    """Two fans that share their hubs' plane: 30 nodes on one side have edges to one hub of the
+    other, and the reverse. The two hubs, last in the order, leave no edge between the halves."""
+    rng = np.random.default_rng(0)
+    points = np.concatenate([[[-0.1, 0.5], [0.1, 0.5]], rng.uniform(-1, 1, (60, 2)) * [0.1, 0.1]])
+    points[2:32, 0] -= 1
+    points[32:, 0] += 1
+    edges = np.array([(0, k) for k in range(32, 62)] + [(1, k) for k in range(2, 32)])
+    rank = dissected(points, edges)
+    assert set(np.argsort(rank)[-2:].tolist()) == {0, 1}
+
+
+def test_an_order_is_kept_while_hardly_any_edge_is_new():
+    points = np.arange(200.0)[:, None]
+    chain = np.stack([np.arange(199), np.arange(1, 200)], axis=1)
+    order = ordered(points, chain)
+    assert ordered(points, np.concatenate([chain[5:, ::-1], [[0, 2]]]), order) is order
+    far = np.stack([np.arange(20), np.arange(100, 120)], axis=1)
+    assert ordered(points, np.concatenate([chain, far]), order) is not order
+
+
+def test_links_that_couple_nothing_are_no_edges():
+    rest = np.zeros((3, 5, 5))
+    rest[1, 1:, 1:], rest[2, 1:, 1:] = 1e-17, 0.5
+    left = np.array([[True], [False], [False]])
+    numbers = np.array([[0, 1], [1, 2], [2, 3]])
+    assert Left(numbers, left, left, rest).edges().tolist() == [[0, 1], [2, 3]]
