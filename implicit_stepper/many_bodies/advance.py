@@ -22,7 +22,8 @@ from . import candidates
 from .catalog import Catalog
 from .certificate import certificate, worst_of
 from .equations import Slots, of_sides
-from .host_newton import Found, Problem, newton
+from .host_newton import Found, newton
+from .problem import Problem
 from .step import Known, Memory, Posed, end_state, everywhere, may_touch, posed
 from .sweeps import begun, swept
 

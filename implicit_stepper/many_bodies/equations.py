@@ -14,8 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shapes.small_algebra import inner
-
 from ..constraints.conditions import Constraint, Units
 from ..constraints.kinematics import Motion
 from ..implicit_euler import ncp
@@ -23,6 +21,8 @@ from ..runtime.compilation import jit
 from ..solvers.elimination import Local, eliminate
 from ..solvers.newton import linearized
 
+_FEW, _MANY = 32, 512  # rows that are evaluated at once
+_MOST_FEW = 192  # contacts from which on many rows take no longer than several times few
 _HELD = 1e-6  # by which closest points are held that poses leave open
 
 
@@ -59,6 +59,21 @@ class Slots:
         """Of values (n, k) of all bodies those of each contact's moving bodies, (c, acting)."""
         return np.concatenate([values[self.sides[:, i]] for i in (0, 1) if self.group.moving[i]], axis=1)
 
+    def movers(self, count: int) -> np.ndarray:
+        """Of the first `count` contacts the numbers (count, sides) of the bodies that move."""
+        return self.sides[:count, [i for i in (0, 1) if self.group.moving[i]]]
+
+
+def cut(count: int) -> list[tuple[int, int, int]]:
+    """(start, stop, rows): how `count` contacts are cut, so that programs for two numbers of rows
+    serve any of them."""
+    cuts, start = [], 0
+    while start < count:
+        rows = _MANY if count - start >= _MOST_FEW else _FEW
+        cuts.append((start, min(start + rows, count), rows))
+        start += rows
+    return cuts
+
 
 def of_sides(values, sides) -> tuple:
     """`values`, arrays of all bodies with a first axis, of body 1 and of body 2 of contacts that
@@ -93,21 +108,6 @@ def _regular(free: int, local: Local, rest):
     own = rest[: len(rows), : len(rows)]
     held = jnp.where(rows[:, None] & columns & same, jnp.where(own < 0, -_HELD, _HELD), 0.0)
     return rest.at[: len(rows), : len(rows)].add(held)
-
-
-@jit
-def pushed(local: Local, rows):
-    """What the rows (c, width) become for the other rows, those that are left and those of bodies:
-    (c, width + acting)."""
-    return inner(local.push, rows[:, None])
-
-
-@jit
-def followed(local: Local, rows, left, moves):
-    """dz (c, width) of all unknowns, from those that are `left` (c, width), zero elsewhere, and the
-    changes of velocity (c, acting) of moving bodies."""
-    every = jnp.concatenate([left, moves], axis=1)
-    return left + inner(local.alone, rows[:, None]) - inner(local.follow, every[:, None])
 
 
 def _over(friction: str, step: Step, slots: Slots, V, z, transform):

@@ -21,10 +21,10 @@ from ..model.system import System
 from ..runtime.compilation import jit
 from . import candidates
 from .catalog import Catalog
-from .equations import Slots, Step, of_sides
-from .host_newton import Point, Problem
+from .equations import Slots, Step, cut, of_sides
+from .problem import Point, Problem
 
-_FEW, _MANY = 32, 512  # rows that are evaluated at once
+_NEW = 32  # contacts whose closest points are found anew at once
 # of the radii: pairs that are farther apart than this, and what bodies move, are left out of a step
 _MARGIN = 0.05
 
@@ -52,17 +52,6 @@ class Memory(NamedTuple):
 def no_memory() -> Memory:
     """Before the first step."""
     return Memory((), np.zeros((0, 2), int))
-
-
-def chunks(count: int) -> list[tuple[int, int, int]]:
-    """(start, stop, rows): how `count` contacts are cut, so that programs for two numbers of rows
-    serve any of them."""
-    cuts, start = [], 0
-    while start < count:
-        rows = _MANY if count - start >= _MANY else _FEW
-        cuts.append((start, min(start + rows, count), rows))
-        start += rows
-    return cuts
 
 
 def everywhere(system: System, state: State) -> Motion:
@@ -141,7 +130,7 @@ def posed(catalog: Catalog, system: System, state: State, memory: Memory, h: flo
     parts = []
     for form in np.unique(numbers):
         own_pairs, own_laws = pairs[numbers == form], laws[numbers == form]
-        for start, stop, rows in chunks(len(own_pairs)):
+        for start, stop, rows in cut(len(own_pairs)):
             own = slice(start, stop)
             parts.append(_slots(catalog, int(form), own_pairs[own], own_laws[own], rows, step, bodies, memory.known))
     forms, slots, own_pairs, own_laws, known = zip(*parts, strict=True) if parts else ((),) * 5
@@ -193,9 +182,9 @@ def _slots(catalog: Catalog, form: int, pairs, laws, rows: int, step: Step, bodi
         for name in Known._fields[1:]:
             getattr(found, name)[here] = getattr(last, name)[there]
     new = np.flatnonzero(fresh)
-    for first in range(0, len(new), _FEW):
-        own = new[first : first + _FEW]
-        cold = _cold(step, _empty(catalog, form, pairs[own], laws[own], _FEW, step, bodies))
+    for first in range(0, len(new), _NEW):
+        own = new[first : first + _NEW]
+        cold = _cold(step, _empty(catalog, form, pairs[own], laws[own], _NEW, step, bodies))
         for values, fresh_values in zip(found[1:], cold, strict=True):
             values[own] = np.asarray(fresh_values)[: len(own)]
     references = np.concatenate([found.tangents, np.repeat(found.tangents[-1:], rows - len(pairs), axis=0)])

@@ -29,7 +29,7 @@ from ..model import bodies, rotation
 from ..runtime.compilation import jit
 from ..solvers.complementarity import project_to_disc
 from .equations import Slots, Step
-from .host_newton import Point, Problem
+from .problem import Point, Problem
 
 _LEAST_ROWS, _GROWTH = 128, 4  # rows of the program that sweeps, of which there are few sizes
 

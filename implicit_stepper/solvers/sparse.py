@@ -1,9 +1,10 @@
 """Sparse linear systems of nodes and links, after elimination of what links own alone (see
 `blocks`).
 
-Links couple nodes only through the bodies that they are between, so that the matrix has the graph
-of the nodes: ordered by nested dissection it fills little. SuperLU keeps that order, and exchanges
-rows only where a pivot is a hundred times smaller than another.
+Links couple nodes only through the bodies that they are between, so that what is left is a system
+of nodes with the graph of those links that couple: eliminated in the order of least degree, it fills
+little. SuperLU keeps that order, and exchanges rows only where a pivot is a hundred times smaller
+than another.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import SuperLU
 
 _PIVOT = 0.01  # relative to the largest of its column: a smaller one on the diagonal is exchanged
+# the largest entry of an inverse by which what is left of a link is taken out before nodes are
+_STIFFEST = 1e8
 # entries that are left out of the matrix, whose rows and unknowns are dimensionless: open links have
 # 1e-17
 _SLIGHT = 1e-12
@@ -39,10 +42,24 @@ class Left(NamedTuple):
         return self.nodes[couples] if self.nodes.shape[1] == 2 else np.zeros((0, 2), int)
 
 
+class Condensed(NamedTuple):
+    """Links of one group, by their numbers `members` (k,), each with q `rows` and `columns` (k, q)
+    of its own that follow from its nodes: unknowns `inverse` (k, q, q) right - `follow` (k, q, s w)
+    x, and `push` (k, s w, q) right from the right sides of nodes."""
+
+    members: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+    inverse: np.ndarray
+    follow: np.ndarray
+    push: np.ndarray
+
+
 @dataclasses.dataclass(frozen=True)
 class Sparse:
-    """A factorised system of `count` nodes of `width` unknowns: `place` of nodes (count, width)
-    and, per group of links, of rows and columns (m, o), -1 where none is left."""
+    """A factorised system of `count` nodes of `width` unknowns: places of `nodes` (count, width)
+    and, per group of links, of rows and columns (m, o), -1 where none is left, or it is one of
+    those that are `condensed`."""
 
     count: int
     width: int
@@ -50,6 +67,7 @@ class Sparse:
     links: tuple[Left, ...]
     rows: tuple[np.ndarray, ...]
     columns: tuple[np.ndarray, ...]
+    condensed: tuple[tuple[Condensed, ...], ...]
     factors: SuperLU
 
     @property
@@ -61,25 +79,71 @@ class Sparse:
         """Unknowns of nodes (count, width), and those that are left of links (m, o), zero
         elsewhere; from the right sides `of_nodes` (count, width) and `of_links` (m, o + s w), rows
         as in `Left.rest`."""
-        right = np.zeros(self.size)
-        total = np.array(of_nodes, float)
-        for link, rows, pushed in zip(self.links, self.rows, of_links, strict=True):
+        right, total = np.zeros(self.size), np.array(of_nodes, float)
+        for link, rows, parts, pushed in zip(self.links, self.rows, self.condensed, of_links, strict=True):
             own = rows.shape[1]
+            acting = np.array(pushed[:, own:])
+            for part in parts:
+                acting[part.members] -= _products(part.push, _entries(pushed, part.members, part.rows))
             for side, numbers in enumerate(link.nodes.T):
-                np.add.at(total, numbers, pushed[:, own + side * self.width : own + (side + 1) * self.width])
+                np.add.at(total, numbers, acting[:, side * self.width : (side + 1) * self.width])
             right[rows[rows >= 0]] = pushed[:, :own][rows >= 0]
         right[self.nodes] = total
         x = self.factors.solve(right)
-        return x[self.nodes], [np.where(own >= 0, x[own], 0.0) for own in self.columns]
+        nodes, found = x[self.nodes], []
+        for link, columns, parts, pushed in zip(self.links, self.columns, self.condensed, of_links, strict=True):
+            values = np.where(columns >= 0, x[columns], 0.0)
+            for part in parts:
+                moves = nodes[link.nodes[part.members]].reshape(len(part.members), -1)
+                own = _products(part.inverse, _entries(pushed, part.members, part.rows)) - _products(part.follow, moves)
+                values[part.members[:, None], part.columns] = own
+            found.append(values)
+        return nodes, found
 
 
-def factorised(nodes, links: Sequence[Left], order) -> Sparse | None:
-    """The system with blocks `nodes` (count, w, w) and `links`, None where it is singular; `order`
-    (count,): the rank of every node."""
+def _products(matrices, vectors) -> np.ndarray:
+    return np.einsum("kij,kj->ki", matrices, vectors)
+
+
+def _entries(values, members, places) -> np.ndarray:
+    """Of values (m, n) those of `members` (k,) at `places` (k, q)."""
+    return values[members[:, None], places]
+
+
+def condensed(link: Left) -> tuple[tuple[Condensed, ...], Left]:
+    """The links whose own blocks have inverses with digits, by how many rows are left of them; and
+    all links with what that makes of them."""
+    own = link.rows.shape[1]
+    counts, parts, rest = np.sum(link.rows, axis=1), [], np.array(link.rest)
+    rows_left, columns_left = np.array(link.rows), np.array(link.columns)
+    for q in np.unique(counts[counts > 0]):
+        members = np.flatnonzero(counts == q)
+        rows, columns = (np.nonzero(left[members])[1].reshape(-1, q) for left in (link.rows, link.columns))
+        blocks = link.rest[members[:, None, None], rows[:, :, None], columns[:, None]]
+        regular = np.linalg.det(blocks) != 0
+        inverse = np.linalg.inv(blocks[regular])
+        good = np.max(np.abs(inverse), axis=(1, 2), initial=0.0) < _STIFFEST
+        if not np.any(good):
+            continue
+        members, rows, columns = (a[regular][good] for a in (members, rows, columns))
+        inverse = inverse[good]
+        follow = inverse @ link.rest[members[:, None], rows, own:]
+        down = np.swapaxes(link.rest[members[:, None], own:, columns], 1, 2)
+        rest[members, own:, own:] -= down @ follow
+        rows_left[members], columns_left[members] = False, False
+        parts.append(Condensed(members, rows, columns, inverse, follow, down @ inverse))
+    return tuple(parts), Left(link.nodes, rows_left, columns_left, rest)
+
+
+def factorised(nodes, links: Sequence[Left]) -> Sparse | None:
+    """The system with blocks `nodes` (count, w, w) and `links`, None where it is singular."""
     from scipy.sparse import csc_matrix  # here, as few runs need it
     from scipy.sparse.linalg import splu
 
     count, width = nodes.shape[:2]
+    parts, links = zip(*map(condensed, links), strict=True) if links else ((), ())
+    edges = [link.edges() for link in links]
+    order = least_degree(count, np.concatenate([np.zeros((0, 2), int), *edges]))
     ranks = [np.repeat(np.asarray(order, float), width)]
     for link in links:
         last = np.max(order[link.nodes], axis=1) + 0.5  # right after both of its nodes
@@ -109,4 +173,17 @@ def factorised(nodes, links: Sequence[Left], order) -> Sparse | None:
         factors = splu(matrix, permc_spec="NATURAL", diag_pivot_thresh=_PIVOT, options=options)
     except RuntimeError:  # an exact zero in the place of a pivot
         return None
-    return Sparse(count, width, of_nodes, tuple(links), tuple(rows), tuple(columns), factors)
+    return Sparse(count, width, of_nodes, links, tuple(rows), tuple(columns), parts, factors)
+
+
+def least_degree(count: int, edges) -> np.ndarray:
+    """The rank (count,) of nodes with `edges` (m, 2), of which the next to be eliminated always has
+    the fewest neighbours: as SuperLU orders a matrix with one row for each node."""
+    from scipy.sparse import csc_matrix  # here, as few runs need it
+    from scipy.sparse.linalg import splu
+
+    ends = np.concatenate([edges, edges[:, ::-1]])
+    values = np.append(np.full(len(ends), -1.0), np.full(count, len(edges) + 1.0))
+    places = np.concatenate([ends, np.repeat(np.arange(count)[:, None], 2, axis=1)]).T
+    graph = csc_matrix((values, tuple(places)), shape=(count, count))
+    return splu(graph, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}).perm_c

@@ -1,9 +1,8 @@
-"""Sparse systems of nodes and links against dense ones, and the order of nested dissection."""
+"""Sparse systems of nodes and links against dense ones, and the order of least degree."""
 
 import numpy as np
 
-from implicit_stepper.solvers.dissection import dissected, ordered
-from implicit_stepper.solvers.sparse import Left, factorised
+from implicit_stepper.solvers.sparse import Left, factorised, least_degree
 
 
 def test_a_system_of_nodes_and_links_is_that_of_its_dense_matrix():
@@ -12,7 +11,7 @@ def test_a_system_of_nodes_and_links_is_that_of_its_dense_matrix():
     nodes = rng.normal(size=(count, w, w)) + 6 * np.eye(w)
     pairs = np.array([(a, b) for a in range(count) for b in (a + 1, a + 4) if b < count])
     singles = np.arange(0, count, 2)[:, None]
-    links, dense = [], np.zeros((count * w, count * w))
+    links, stiff, dense = [], [], np.zeros((count * w, count * w))
     for node in range(count):
         dense[node * w : (node + 1) * w, node * w : (node + 1) * w] += nodes[node]
     right_nodes, right_links, right = rng.normal(size=(count, w)), [], [np.zeros(0)]
@@ -22,6 +21,8 @@ def test_a_system_of_nodes_and_links_is_that_of_its_dense_matrix():
         left = rng.uniform(size=(m, own)) < 0.4
         shifted = np.take_along_axis(left, rng.permuted(np.tile(np.arange(own), (m, 1)), axis=1), axis=1)
         rest = rng.normal(size=(m, own + acting, own + acting))
+        rest[:3, :own, :own] = 0.0  # unknowns that only the nodes determine
+        stiff.append(int(np.sum(np.any(left[3:], axis=1))))
         links.append(Left(numbers, left, shifted, rest))
         right_links.append(rng.normal(size=(m, own + acting)))
         for k in range(m):
@@ -49,62 +50,46 @@ def test_a_system_of_nodes_and_links_is_that_of_its_dense_matrix():
         for k, numbers in enumerate(link.nodes):
             total[numbers] += pushed[k, own:].reshape(-1, w)
     expected = np.linalg.solve(whole, np.concatenate([total.reshape(-1), *right]))
-    order = dissected(rng.normal(size=(count, 3)), pairs)
-    found, left = factorised(nodes, links, order).solve(right_nodes, right_links)
+    system = factorised(nodes, links)
+    assert [sum(len(part.members) for part in parts) for parts in system.condensed] == stiff
+    found, left = system.solve(right_nodes, right_links)
     assert np.max(np.abs(found.reshape(-1) - expected[: count * w])) < 1e-10
     values = np.concatenate([part[link.columns] for part, link in zip(left, links, strict=True)])
     assert np.max(np.abs(values - expected[count * w :])) < 1e-10
 
 
-def test_nested_dissection_of_a_grid_fills_less_than_its_rows_in_turn():
-    side = 20
-    points = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1).reshape(-1, 2).astype(float)
-    numbers = np.arange(side**2).reshape(side, side)
-    edges = np.concatenate(
-        [
-            np.stack([numbers[:, :-1].reshape(-1), numbers[:, 1:].reshape(-1)], axis=1),
-            np.stack([numbers[:-1].reshape(-1), numbers[1:].reshape(-1)], axis=1),
-        ]
-    )
-    rank = dissected(points, edges)
-    assert sorted(rank.tolist()) == list(range(side**2))
-
-    def fill(order):
-        neighbours = {n: set() for n in range(side**2)}
-        for a, b in edges.tolist():
-            neighbours[a].add(b)
-            neighbours[b].add(a)
-        entries = 0
-        for node in np.argsort(order).tolist():
-            near = neighbours.pop(node)
-            entries += len(near)
-            for other in near:
-                neighbours[other] |= near - {other}
-                neighbours[other].discard(node)
-        return entries
-
-    assert fill(rank) < 0.7 * fill(np.arange(side**2))
+def filled(rank, edges) -> int:
+    """Edges between nodes that are left when each is eliminated, summed."""
+    neighbours = {n: set() for n in range(len(rank))}
+    for a, b in edges.tolist():
+        neighbours[a].add(b)
+        neighbours[b].add(a)
+    entries = 0
+    for node in np.argsort(rank).tolist():
+        near = neighbours.pop(node)
+        entries += len(near)
+        for other in near:
+            neighbours[other] |= near - {other}
+            neighbours[other].discard(node)
+    return entries
 
 
-def test_a_part_is_cut_at_the_fewest_nodes():
-    """Two fans that share their hubs' plane: 30 nodes on one side have edges to one hub of the
-    other, and the reverse. The two hubs, last in the order, leave no edge between the halves."""
+def test_the_order_of_least_degree_fills_a_tree_nowhere():
     rng = np.random.default_rng(0)
-    points = np.concatenate([[[-0.1, 0.5], [0.1, 0.5]], rng.uniform(-1, 1, (60, 2)) * [0.1, 0.1]])
-    points[2:32, 0] -= 1
-    points[32:, 0] += 1
-    edges = np.array([(0, k) for k in range(32, 62)] + [(1, k) for k in range(2, 32)])
-    rank = dissected(points, edges)
-    assert set(np.argsort(rank)[-2:].tolist()) == {0, 1}
+    names = rng.permutation(300)
+    edges = names[np.stack([np.arange(1, 300), [rng.integers(k) for k in range(1, 300)]], axis=1)]
+    rank = least_degree(300, edges)
+    assert sorted(rank.tolist()) == list(range(300))
+    assert filled(rank, edges) == 299
+    assert filled(names, edges) > 2 * 299
 
 
-def test_an_order_is_kept_while_hardly_any_edge_is_new():
-    points = np.arange(200.0)[:, None]
-    chain = np.stack([np.arange(199), np.arange(1, 200)], axis=1)
-    order = ordered(points, chain)
-    assert ordered(points, np.concatenate([chain[5:, ::-1], [[0, 2]]]), order) is order
-    far = np.stack([np.arange(20), np.arange(100, 120)], axis=1)
-    assert ordered(points, np.concatenate([chain, far]), order) is not order
+def test_the_order_of_least_degree_of_a_grid_fills_less_than_its_rows_in_turn():
+    side = 20
+    numbers = np.arange(side**2).reshape(side, side)
+    across, down = (numbers[:, :-1], numbers[:, 1:]), (numbers[:-1], numbers[1:])
+    edges = np.concatenate([np.stack([a.reshape(-1), b.reshape(-1)], axis=1) for a, b in (across, down)])
+    assert filled(least_degree(side**2, edges), edges) < 0.7 * filled(np.arange(side**2), edges)
 
 
 def test_links_that_couple_nothing_are_no_edges():
