@@ -21,7 +21,7 @@ from ..runtime.compilation import jit
 from ..solvers.elimination import Local, eliminate
 from ..solvers.newton import linearized
 
-_FEW, _MANY = 32, 512  # rows that are evaluated at once
+_FEW, _MANY = 32, 512  # contacts that are evaluated at once
 _MOST_FEW = 192  # contacts from which on many rows take no longer than several times few
 _HELD = 1e-6  # by which closest points are held that poses leave open
 
@@ -64,12 +64,12 @@ class Slots:
         return self.sides[:count, [i for i in (0, 1) if self.group.moving[i]]]
 
 
-def cut(count: int) -> list[tuple[int, int, int]]:
-    """(start, stop, rows): how `count` contacts are cut, so that programs for two numbers of rows
-    serve any of them."""
+def cut(count: int, many: int = _MANY) -> list[tuple[int, int, int]]:
+    """(start, stop, rows): how `count` contacts are cut, so that programs for two numbers of rows,
+    few and `many`, serve any of them."""
     cuts, start = [], 0
     while start < count:
-        rows = _MANY if count - start >= _MOST_FEW else _FEW
+        rows = many if count - start >= min(_MOST_FEW, many) else _FEW
         cuts.append((start, min(start + rows, count), rows))
         start += rows
     return cuts

@@ -12,6 +12,7 @@ from .linearization import correction, linear
 from .problem import Point, Problem, Rows, moved, rows, slipping
 
 _GROWTH, _MEMORY, _PATIENCE = 10.0, 20, 15  # as in `solvers.newton`
+_FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
 # by what share of max |F| forces give way to speeds, and bodies to forces
 _YIELD, _LEAST_GIVE = 1e-3, 1e-9
 # corrections with one factorisation, while each reduces |F| by this factor
@@ -58,7 +59,7 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int) -> Found
         while not there.largest < bound and share > 1e-2:
             share /= 2
             trial, there = moved(problem, at, dz, share)
-        if not np.isfinite(there.largest):
+        if not there.largest < _FAR:
             break
         stale = 0 if there.largest < least else stale + 1
         least = min(least, there.largest)

@@ -1,7 +1,7 @@
 """The derivative of F for a step of many bodies, contact by contact, and corrections by it.
 
-A contact whose rows are small where a correction has led behaved as its derivative said, and keeps
-that derivative: only the others are differentiated again.
+A contact that pushes nothing, and whose rows are small, keeps its derivative, on which no other row
+depends: only the others are differentiated again.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ from . import equations
 from .equations import Slots, cut
 from .problem import Point, Problem, Rows, padded
 
-# of max |F_i|: rows of a contact below which its derivative is kept
-_LAGS = 0.003
-# times as much as forces give way now: a derivative in which they give way more is not kept
-_STIFFER = 30.0
+# contacts that are differentiated and eliminated at once: more leave the processor's caches
+_AT_ONCE = 128
+# as in `implicit_euler.ncp.blocks`: of an impulse in its unit, of max |F_i|, and of |F_i|
+_PUSHES, _LAGS, _ROUGHLY = 1e-7, 0.01, 1e-10
 
 
 class Linear(NamedTuple):
     """The derivative of F: of bodies `nodes` (nb, w, w), and of contacts what is eliminated and
-    what is left, form by form; `gave` (m,), by how much forces give way in each."""
+    what is left, form by form."""
 
     nodes: np.ndarray
     local: tuple[Local, ...]
     links: tuple[sparse.Left, ...]
-    gave: tuple[np.ndarray, ...]
 
 
 @jit
@@ -43,44 +42,44 @@ def _blocks(problem: ncp.StepProblem, V):
 
 
 def linear(problem: Problem, at: Point, F: Rows, give: float, last: Linear | None = None) -> Linear:
-    """The derivative at a point with rows F, where forces `give` way; of contacts whose rows are
-    small that of the `last` point."""
+    """The derivative at a point with rows F, where forces `give` way; of contacts that push nothing
+    that of the `last` point."""
     nodes = np.array(_blocks(problem.bare, at.V))
-    everyone, least = problem.with_fixed(at.V), _LAGS * F.largest
+    everyone, least = problem.with_fixed(at.V), max(_LAGS * F.largest, _ROUGHLY)
     found = []
     for k, (slots, count, z, f) in enumerate(zip(problem.slots, problem.counts, at.contacts, F.contacts, strict=True)):
-        due = np.ones(count, bool)
+        due, kept = np.ones(count, bool), None
         if last is not None:
-            due = ~(np.max(np.abs(f), axis=1) < least) | (last.gave[k] > _STIFFER * give)
-        arguments = slots, slots.moving(everyone), padded(z, slots)
-        kept = None if last is None else (last.local[k], last.links[k].rest, last.gave[k])
-        found.append(_renewed(problem, arguments, count, due, give, kept))
-    local, rest, gave = zip(*found, strict=True) if found else ((),) * 3
+            pushes = np.max(np.abs(z[:, slots.group.pair.unknowns : -1]), axis=1) > _PUSHES
+            due = pushes | ~(np.max(np.abs(f), axis=1) < least) | np.any(last.links[k].rows, axis=1)
+            kept = last.local[k], last.links[k].rest
+        found.append(_renewed(problem, (slots, slots.moving(everyone), padded(z, slots)), due, give, kept))
+    local, rest = zip(*found, strict=True) if found else ((), ())
     links = tuple(
         sparse.Left(slots.movers(count), own.rows, own.columns, own_rest)
         for slots, count, own, own_rest in zip(problem.slots, problem.counts, local, rest, strict=True)
     )
-    return Linear(nodes + give * np.eye(nodes.shape[1]), local, links, gave)
+    return Linear(nodes + give * np.eye(nodes.shape[1]), local, links)
 
 
-def _renewed(problem: Problem, arguments, count: int, due, give: float, kept):
-    """What is eliminated, what is left and by how much forces give way in `count` contacts of one
-    form: those that are `due` anew, of the others what is `kept`."""
+def _renewed(problem: Problem, arguments, due, give: float, kept):
+    """What is eliminated, and what is left, in contacts of one form: those that are `due` (m,)
+    anew, of the others what is `kept`."""
     numbers = np.flatnonzero(due)
-    if 2 * len(numbers) > count:
-        *_, local, rest = equations.eliminated(problem.friction, problem.step, *arguments, give)
-        return *jax.tree.map(lambda a: np.asarray(a)[:count], (local, rest)), np.full(count, give)
     if not len(numbers):
         return kept
-    local, rest, gave = jax.tree.map(np.array, kept)
-    for start, stop, rows in cut(len(numbers)):
+    fresh = []
+    for start, stop, rows in cut(len(numbers), _AT_ONCE):
         own = numbers[np.minimum(np.arange(start, start + rows), stop - 1)]
-        *_, new, new_rest = equations.eliminated(problem.friction, problem.step, *_taken(arguments, own), give)
-        own = own[: stop - start]
-        for into, values in zip(jax.tree.leaves((local, rest)), jax.tree.leaves((new, new_rest)), strict=True):
-            into[own] = np.asarray(values)[: len(own)]
-        gave[own] = give
-    return local, rest, gave
+        *_, local, rest = equations.eliminated(problem.friction, problem.step, *_taken(arguments, own), give)
+        fresh.append(jax.tree.map(lambda a, own=stop - start: np.asarray(a)[:own], (local, rest)))
+    new = jax.tree.map(lambda *own: np.concatenate(own), *fresh)
+    if len(numbers) == len(due):
+        return new
+    every = jax.tree.map(np.array, kept)
+    for into, values in zip(jax.tree.leaves(every), jax.tree.leaves(new), strict=True):
+        into[numbers] = values
+    return every
 
 
 def _taken(arguments, numbers) -> tuple:
