@@ -37,7 +37,7 @@ from .step_records import records
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """Warm start: `history` (3, N), the last roots in physical units, the latest first;
+    """Warm start: `history` (ROOTS, N), the last roots in physical units, the latest first;
     `references`, per group (nc, d), the last tangents t, so that the friction components of the
     next step mean the same; `gaps` (nc,) [m], in the order of `Scene.add_contact`; `kept`, what
     solves linear systems with a recent Jacobian, dimensionless; `slips`, per group |w| (n,) [m/s],
@@ -108,11 +108,11 @@ class GeometricallyImplicit:
         gaps = in_user_order(system, jnp.concatenate([*gaps, jnp.zeros(0)]))
         kept = ncp.nothing_kept(system, self.friction, self.dense)
         slips = (*slips, *slips_of_joints(system, state)) if system.sticks_more else None
-        return Memory(jnp.broadcast_to(z, (3, z.size)), tuple(references), gaps, kept, slips)
+        return Memory(jnp.broadcast_to(z, (initial_guess.ROOTS, z.size)), tuple(references), gaps, kept, slips)
 
     @functools.partial(entry_point, differentiable=True)
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
-        """One step of h [s] from the best continuation of the last roots; not solved, it says so in
+        """One step of h [s] from the continuation of the last roots; not solved, it says so in
         its `result`. Its derivatives are those of its root (`implicit_function.root`); the memory
         has none but that of its gaps."""
         return self._step(system, state, memory, h, 0)
@@ -176,7 +176,7 @@ class GeometricallyImplicit:
         return StepResult(
             state=end,
             memory=Memory(
-                jnp.stack([unknowns, memory.history[0], memory.history[1]]),
+                jnp.concatenate([unknowns[None], memory.history[:-1]]),
                 references,
                 contacts.gap,
                 solution.kept,

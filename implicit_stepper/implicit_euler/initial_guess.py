@@ -17,12 +17,24 @@ from ..solvers.implicit_function import root
 from ..solvers.newton import linearized
 from . import ncp
 
+ROOTS = 6  # that are remembered
 
-def extrapolated(history):
-    """The last root, its linear and its quadratic continuation (3, N); `history` (3, N), the latest
-    first."""
-    z0, z1, z2 = history
-    return jnp.stack([z0, 2 * z0 - z1, 3 * (z0 - z1) + z2])
+
+def extrapolated(history, noise):
+    """The next root (N,), from the last ones, `history` (ROOTS, N), the latest first, each known to
+    `noise` ().
+
+    Newton's backward formula adds differences of rising order: of each unknown up to the least of
+    them, or the first that is noise. Differences across a kink are large, so that what is taken
+    lies behind it."""
+    difference = history
+    total = least = continued = difference[0]
+    for _ in range(1, len(history)):
+        difference = difference[:-1] - difference[1:]
+        total = total + difference[0]
+        less = (jnp.abs(difference[0]) < jnp.abs(least)) & (jnp.abs(least) > noise)
+        continued, least = jnp.where(less, total, continued), jnp.where(less, difference[0], least)
+    return continued
 
 
 def long_forms(problem: ncp.StepProblem, unknowns) -> list:

@@ -223,7 +223,7 @@ def _on_path(stepper, system: System, state: State, memory, h, z, kappa) -> Solu
     if not ncp.in_blocks(system, problem.dense):
         return newton(functools.partial(ncp.linearize, problem), z, **within)
     forms = functools.partial(ncp.residual, problem), functools.partial(ncp.system_of, problem)
-    found = newton_again(*forms, z[None], ncp.nothing_kept(system, stepper.friction), **within)
+    found = newton_again(*forms, z, ncp.nothing_kept(system, stepper.friction), **within)
     return dataclasses.replace(found, kept=None)
 
 

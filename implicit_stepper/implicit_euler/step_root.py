@@ -51,7 +51,7 @@ class Limits:
 def solved(
     stepper, problem: ncp.StepProblem, memory, without: Callable[[], Cuts], rounds: int = 0, limits: Limits | None = None
 ) -> tuple[ncp.StepProblem, Solution]:
-    """The root from the best continuation of `memory`, and if that fails from up to `rounds` starts
+    """The root from the continuation of `memory`, and if that fails from up to `rounds` starts
     with cuts, which begin as `without`, and as many with tilted ones; and the problem that it is
     of, with the coefficients of friction of what sticks. The `limits` are the stepper's, unless
     they are given. It has derivatives by all data of the `problem` (`implicit_function.root`);
@@ -87,11 +87,11 @@ def _exact(problem: ncp.StepProblem, z):
     return without_noise(z, noise)
 
 
-def continued(stepper, problem: ncp.StepProblem, memory, starts=slice(None)) -> Chord:
-    """Chord iterations from the best of some `starts` that continue `memory`, without
-    derivatives."""
-    starts = initial_guess.extrapolated(memory.history / ncp.unknown_scale(problem))[starts]
-    return chord(functools.partial(ncp.residual, problem), starts, memory.kept, _tolerance(stepper, problem))
+def continued(stepper, problem: ncp.StepProblem, memory) -> Chord:
+    """Chord iterations from the continuation of `memory`, without derivatives."""
+    tolerance = _tolerance(stepper, problem)
+    start = initial_guess.extrapolated(memory.history / ncp.unknown_scale(problem), tolerance)
+    return chord(functools.partial(ncp.residual, problem), start, memory.kept, tolerance)
 
 
 def _found(stepper, fixed: ncp.StepProblem, known, without: Callable[[], Cuts], rounds: int, limits: Limits) -> Solution:

@@ -18,7 +18,7 @@ from ..solvers import sparse
 from ..solvers.elimination import Local
 from ..solvers.newton import linearized
 from . import equations
-from .equations import Slots, cut
+from .equations import cut
 from .problem import Point, Problem, Rows, padded
 
 # contacts that are differentiated and eliminated at once: more leave the processor's caches

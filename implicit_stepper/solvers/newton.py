@@ -73,21 +73,17 @@ class _Iterate:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Chord:
-    """Where chord iterations are: the best start and F there; the last z and F, whether they are
-    `solved`, `quick` enough to keep what solved linear systems, or `going` on; the `bound` on the
-    next max |F_i|; how many starts were `seen`, and whether one is `chosen`; `count` of evaluations
-    so far, starts included."""
+    """Where chord iterations from `start` are: the last z and F, whether they are `solved`, `quick`
+    enough to keep what solved linear systems, or `going` on; the `bound` on the next max |F_i|;
+    `count` of evaluations so far."""
 
     start: jax.Array
-    F_start: jax.Array
     z: jax.Array
     F: jax.Array
     solved: jax.Array
     quick: jax.Array
     going: jax.Array
     bound: jax.Array
-    seen: jax.Array
-    chosen: jax.Array
     count: jax.Array
 
 
@@ -134,15 +130,14 @@ def dense(linearize: Callable) -> Callable:
 def newton_again(
     residual: Callable,
     linearize: Callable,
-    starts,
+    z0,
     kept,
     *,
     tolerance: float = 1e-10,
     max_iterations: int = 30,
     damping: float = LEAST_DAMPING,
 ) -> Solution:
-    """`newton` from the best of `starts` (k, n), after chord iterations with the `Solution.kept` of
-    a problem like it.
+    """`newton` from z0 (n,), after chord iterations with the `Solution.kept` of a problem like it.
 
     `residual(z)` is F alone; `linearize(z, last, enough)` gives F and the Jacobian as a linear
     system, which may be the `last` one where max |F_i| <= `enough`: `linear.Dense` or
@@ -150,13 +145,13 @@ def newton_again(
     tells whether it is `valid`, and has `system()`, the `last` one to begin with. Chord iterations
     that reduce |F| by less than `kept.contraction` each cost more than a Jacobian, and after more
     than `kept.quick` of them there is a new one."""
-    tried = chord(residual, starts, kept, tolerance)
+    tried = chord(residual, z0, kept, tolerance)
     return renewed(linearize, tried, kept, tolerance=tolerance, max_iterations=max_iterations, damping=damping)
 
 
 def renewed(linearize: Callable, tried: Chord, kept, *, tolerance, max_iterations, damping) -> Solution:
     """What chord iterations with what is `kept` have `tried` if they were quick, else the end of
-    Newton's method: from where they ended if they solved, and from their best start if not."""
+    Newton's method: from where they ended if they solved, and from their start if not."""
 
     def once(at):
         # under `vmap` all lanes run: those that keep their inverse do not ask for iterations
@@ -178,39 +173,33 @@ def as_it_is(tried: Chord, kept) -> Solution:
 
 def untried(z) -> Chord:
     """No chord iterations: Newton's method is to begin at z (n,)."""
-    no, zero = jnp.asarray(False), jnp.zeros((), int)
-    return Chord(z, z, z, z, no, no, no, jnp.zeros(()), zero, no, zero)
+    no = jnp.asarray(False)
+    return Chord(z, z, z, no, no, no, jnp.zeros(()), jnp.zeros((), int))
 
 
-def chord(residual: Callable, starts, kept, tolerance) -> Chord:
-    """z (n,) <- z - `kept`.solve(F(z)), from the best of `starts` (k, n), or the first that is within
-    the `tolerance`, while max |F_i| shrinks like `kept.contraction`^k.
+def chord(residual: Callable, z0, kept, tolerance) -> Chord:
+    """z (n,) <- z - `kept`.solve(F(z)) from z0 (n,), while max |F_i| shrinks like
+    `kept.contraction`^k.
 
     Solved is what was within the `tolerance` already before the last iteration, because what the
     first z within it lacks would add up over thousands of time-steps.
     """
-    inverts = kept.valid
 
     def advance(at: Chord) -> Chord:
-        choosing = ~at.chosen
-        z = when(at.chosen, lambda: at.z - kept.solve(at.F), starts[jnp.minimum(at.seen, len(starts) - 1)])
+        first = at.count == 0
+        z = when(~first, lambda: at.z - kept.solve(at.F), at.z)
         F = residual(z)
-        size, before = largest(F), largest(at.F)
-        best = choosing & ((at.seen == 0) | (size < before) | jnp.isnan(before))
-        start, F_start = jnp.where(best, z, at.start), jnp.where(best, F, at.F_start)
-        z, F = jnp.where(choosing, start, z), jnp.where(choosing, F_start, F)
-        solved = ~choosing & (before <= tolerance) & (size <= tolerance)
-        quick = solved & (at.count - at.seen < kept.quick)
+        size = largest(F)
+        solved = ~first & (largest(at.F) <= tolerance) & (size <= tolerance)
+        quick = solved & (at.count <= kept.quick)
         # false for NaN, and for infinity under an infinite bound
         shrinks = size < jnp.maximum(at.bound, tolerance)
-        seen = at.seen + choosing
-        chosen = at.chosen | (seen == len(starts)) | (size <= tolerance)
-        going = jnp.where(choosing, ~chosen | inverts, ~solved & shrinks)
-        bound = jnp.where(choosing, _OVERSHOOT * largest(F), at.bound) * kept.contraction
-        return Chord(start, F_start, z, F, solved, quick, going, bound, seen, chosen, at.count + 1)
+        going = jnp.where(first, kept.valid, ~solved & shrinks)
+        bound = jnp.where(first, _OVERSHOOT * size, at.bound) * kept.contraction
+        return Chord(at.start, z, F, solved, quick, going, bound, at.count + 1)
 
-    at = dataclasses.replace(untried(starts[0]), going=jnp.asarray(True))
-    return lax.while_loop(lambda at: at.going, advance, varying_like(at, starts))
+    at = dataclasses.replace(untried(z0), going=jnp.asarray(True))
+    return lax.while_loop(lambda at: at.going, advance, varying_like(at, z0))
 
 
 def _damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, least_damping) -> _Iterate:
