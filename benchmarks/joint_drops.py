@@ -1,11 +1,12 @@
 """Mechanisms thrown on a floor and on each other: steps lost, and what they cost.
 
-python benchmarks/joint_drops.py [--kinds chain doll ring pair] [--first 1] [--seeds 12] [--steps
-400]
+python benchmarks/joint_drops.py [--kinds chain doll ring loops pair] [--first 1] [--seeds 12]
+[--steps 400]
 
 A chain of five, joined in turn by hinges that rub and have limits and by ball joints; a rag doll of
 ten bodies, whose ball joints and hinges rub and whose elbows and knees have limits; a ring of six,
-closed by ball joints; and two chains of three that fall on each other.
+closed by ball joints; two loops of four hinges, each with three equations more than it needs, the
+upper of which rubs and has a limit, that fall on each other; and two chains of three that do.
 """
 
 from __future__ import annotations
@@ -143,7 +144,35 @@ def ring(seed: int) -> ist.Scene:
     return scene
 
 
-KINDS = {"chain": chain, "doll": doll, "ring": ring, "pair": pair}
+def loop(scene: ist.Scene, thrown: Thrown, height: float, name: str, friction=None):
+    """A square of four ellipsoids, joined by hinges across its plane: 20 equations of which three
+    follow from the others. Returns its bodies and the name of its first hinge."""
+    links, names = [], []
+    for i in range(4):
+        angle = np.pi / 2 * i
+        away = 0.25 * np.array([np.cos(angle), np.sin(angle), 0])
+        turn = (np.cos(angle / 2 + np.pi / 4), 0, 0, np.sin(angle / 2 + np.pi / 4))
+        links.append(thrown.add(scene, f"{name} {i}", (0.24, 0.1, 0.1), 1.0, away, height, turn))
+    for i in range(4):
+        hinge = ist.Hinge((0.25, 0, 0), (0, 0, 1), (-0.25, 0, 0), (0, 0, 1), friction=friction)
+        names.append(scene.add_joint(links[i], links[(i + 1) % 4], hinge))
+    return links, names[0]
+
+
+def loops(seed: int) -> ist.Scene:
+    """A square loop above another."""
+    scene = ist.Scene()
+    lower, _ = loop(scene, Thrown(2 * seed), 1.5, "lower")
+    upper, hinge = loop(scene, Thrown(2 * seed + 1), 3.0, "upper", friction=HINGE_RUBS)
+    scene.add_limit(hinge, low=-1.0, high=1.0)
+    for one in upper:
+        for other in lower:
+            scene.add_contact(one, other, friction=0.5)
+    on_floor([*lower, *upper], scene)
+    return scene
+
+
+KINDS = {"chain": chain, "doll": doll, "ring": ring, "loops": loops, "pair": pair}
 
 
 def main() -> None:
