@@ -2,12 +2,19 @@
 happens at a singular position.
 
 python benchmarks/mechanisms.py [--cases pendulum grip ...] [--steps 10000] [--h 0.001]
+python benchmarks/mechanisms.py --energy [--cases pendulum double] [--tol 1e-8] [--seconds 1000]
+python benchmarks/mechanisms.py --cost
+
+With `--energy` chosen steps of mechanisms that lose none, and how far their energy gets from that
+at the start. With `--cost` what ten boxes in a row on a floor cost, hinged and free, in turn.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
+import statistics
 import time
 import warnings
 
@@ -153,14 +160,82 @@ def run(case: str, steps: int, h: float) -> ist.Trajectory:
     return ist.simulate(scene, ist.GeometricallyImplicit(), h=h, duration=steps * h, on_failure="return", progress=False)
 
 
+def keep_energy(case: str, tol: float, seconds: float) -> None:
+    """Prints, after every tenth of so many seconds of motion, the largest change of energy up to
+    then, in `tol` of sum m g L."""
+    scene = MOVES[case]()
+    system, _ = scene.build()
+    unit = tol * float(np.sum(system.mass)) * G * float(system.length)
+    # what one run of all these seconds would ask for
+    asked, begun = ist.Tolerance(tol, energy=10 * tol / seconds), time.process_time()
+    state, first, off, steps, short = None, None, 0.0, 0, 0
+    for _ in range(10):
+        found = ist.simulate(
+            scene, ist.RadauContact(), tol=asked, duration=seconds / 10, start=state, on_failure="return", progress=False
+        )
+        energy, state = found.energy().total, found.end
+        first = energy[0] if first is None else first
+        off, steps = max(off, float(np.max(np.abs(energy - first)))), steps + len(found)
+        short += found.counts["one-stage steps"]
+        spent = time.process_time() - begun
+        print(f"{case:12}   {found.time[-1]:8.1f}   {steps:7}   {short:9}   {off / unit:16.2f}   {spent:7.1f}", flush=True)
+
+
+def boxes(hinged: bool, speed: float, spin: float) -> ist.Scene:
+    """Ten boxes in a row on a floor, free or `hinged` about upright axes, which all move along the
+    row at a `speed` [m/s] and around its middle with a `spin` [rad/s] at first."""
+    scene, made = ist.Scene(), []
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    box = {"shape": shapes.Box((0.2, 0.1, 0.1)), "mass": 1.0}
+    for i in range(10):
+        x = 0.5 * i - 2.25
+        made.append(scene.add_body(name=f"box {i}", position=(x, 0, 0.1), velocity=(speed, spin * x, 0, 0, 0, spin), **box))
+        scene.add_contact(floor, made[-1], friction=0.3)
+    for one, other in itertools.pairwise(made) if hinged else ():
+        scene.add_joint(one, other, ist.Hinge((0.25, 0, 0), (0, 0, 1), (-0.25, 0, 0), (0, 0, 1)))
+    return scene
+
+
+ROWS = {"rest": (0.0, 0.0), "slide, then rest": (1.0, 0.0), "slide and turn, then rest": (1.0, 1.0)}
+
+
+def compare_cost(repeats: int = 9) -> None:
+    """Prints a table of CPU times of runs of 2 s at h = 10 ms, compiled before, in turn."""
+    print("the boxes                    free [ms]   hinged [ms]   ratio (least, most)   Jacobians, free and hinged")
+    for name, how in ROWS.items():
+        scenes, spent, runs = [boxes(hinged, *how) for hinged in (False, True)], ([], []), [None, None]
+        for number in range(repeats + 1):
+            for i, scene in enumerate(scenes):
+                begun = time.process_time()
+                runs[i] = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.01, duration=2.0, progress=False)
+                spent[i].extend([time.process_time() - begun] if number else [])
+        ratios = [hinged / free for free, hinged in zip(*spent, strict=True)]
+        free, hinged = (1e3 * statistics.median(times) for times in spent)
+        found = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}, {max(ratios):.2f})"
+        jacobians = " and ".join(str(int(np.sum(run.stats.iterations))) for run in runs)
+        print(f"{name:26}   {free:9.1f}   {hinged:11.1f}   {found:>19}   {jacobians}", flush=True)
+
+
 def main() -> None:
     """Prints a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", nargs="+", choices=MOVES | HOLDS, default=list(MOVES | HOLDS))
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--h", type=float, default=1e-3)
+    parser.add_argument("--energy", action="store_true")
+    parser.add_argument("--tol", type=float, default=1e-8)
+    parser.add_argument("--seconds", type=float, default=1000.0)
+    parser.add_argument("--cost", action="store_true")
     given = parser.parse_args()
     warnings.simplefilter("ignore", ist.OverlapWarning)  # bars pass each other
+    if given.cost:
+        compare_cost()
+        return
+    if given.energy:
+        print("case             time [s]     steps   one stage   energy off [tol]   CPU [s]")
+        for case in given.cases if given.cases != list(MOVES | HOLDS) else ("pendulum", "double"):
+            keep_energy(case, given.tol, given.seconds)
+        return
     print(f"h = {given.h} s; CPU time includes compiling")
     print("case           steps   lost   from other starts   joints open by   creeps at [m/s, rad/s]   CPU [s]")
     for case in given.cases:

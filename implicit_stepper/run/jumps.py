@@ -3,7 +3,9 @@ follow."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,16 +27,11 @@ def refuse_jumps(system: System, state: State, end: float) -> None:
         motions = kinematics.motions_of(system, state, group)
         for i, number in enumerate(group.numbers):
             member, *own = jax.tree.map(lambda a, i=i: a[i], (group, *motions))
-            poses = [(motion.position, motion.orientation) for motion in own]
-
-            def g(time, member=member, poses=poses):
-                # without the coordinate that friction acts along; angles are told up to whole turns
-                found, angles = member.equations(*poses, time)[: member.closures], np.array(member.angles, bool)
-                return jnp.concatenate([jnp.where(angles, jnp.cos(found), found), jnp.where(angles, jnp.sin(found), 0.0)])
-
-            if not group.closures or not _depends(g):
+            here = member, [(motion.position, motion.orientation) for motion in own]
+            leaves, structure = jax.tree.flatten(here)
+            if not group.closures or not _depends(structure, tuple(map(jnp.shape, leaves))):
                 break  # nor do those that are alike
-            jump = jump_of(jax.jit(jax.vmap(g)), float(state.time), end, np.zeros(0))
+            jump = jump_of(jax.jit(jax.vmap(functools.partial(_told, here))), float(state.time), end, np.zeros(0))
             if jump is not None:
                 raise JumpError(
                     f"the motion of joint {system.joint_names[number]!r} jumps at t = {jump:.9g} s, which no velocity "
@@ -42,10 +39,21 @@ def refuse_jumps(system: System, state: State, end: float) -> None:
                 )
 
 
-def _depends(function: Callable) -> bool:
-    """Whether a function of time depends on it."""
-    traced = jax.make_jaxpr(function)(0.0).jaxpr
-    return any(traced.invars[0] is used for equation in traced.eqns for used in equation.invars)
+def _told(here, time):
+    """Of a joint and the poses of its bodies: its equations (2 r,) at a `time` [s], without the
+    coordinate that friction acts along; angles are told up to whole turns."""
+    member, poses = here
+    found, angles = member.equations(*poses, time)[: member.closures], np.array(member.angles, bool)
+    return jnp.concatenate([jnp.where(angles, jnp.cos(found), found), jnp.where(angles, jnp.sin(found), 0.0)])
+
+
+@functools.lru_cache(maxsize=256)
+def _depends(structure: Any, shapes: tuple[tuple[int, ...], ...]) -> bool:
+    """Whether the equations of a joint, of this `structure` with leaves of these `shapes`, depend
+    on time: a trace that takes as long as many steps, and says the same of every run."""
+    leaves = [jax.ShapeDtypeStruct(shape, float) for shape in shapes]
+    traced = jax.make_jaxpr(lambda leaves, time: _told(structure.unflatten(leaves), time))(leaves, 0.0).jaxpr
+    return any(traced.invars[-1] is used for equation in traced.eqns for used in equation.invars)
 
 
 def jump_of(function: Callable, start: float, end: float, known: np.ndarray) -> float | None:
