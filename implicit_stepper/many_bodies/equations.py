@@ -29,13 +29,15 @@ _HELD = 1e-6  # by which closest points are held that poses leave open
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A step of h () [s] that ends at `time` () [s]; units of lengths, speeds and gaps ()."""
+    """A step of h () [s] that ends at `time` () [s]; units of lengths, speeds and gaps (); `kappa`
+    (): of a point of the central path, of which the step is the end."""
 
     length: jax.Array
     speed: jax.Array
     gap: jax.Array
     time: jax.Array
     h: jax.Array
+    kappa: jax.Array | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -116,7 +118,7 @@ def _over(friction: str, step: Step, slots: Slots, V, z, transform):
 
         def own(block):
             return ncp.rows_and_impulses(
-                member, units, momentum, reference, starts, step.time, step.h, friction, block * unit
+                member, units, momentum, reference, starts, step.time, step.h, friction, block * unit, step.kappa
             )
 
         return transform(own)(block)
