@@ -4,10 +4,8 @@ radius."""
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import jax.numpy as jnp
 import numpy as np
 import sympy
 
@@ -15,12 +13,10 @@ from ..arguments import positive
 from ..checks import convexity, redundancy
 from ..errors import RedundantPartError, ShapeArgumentError, UnboundedShapeError
 from ..expressions.symbols import COORDINATES
-from ..moments import Moments
 from ..shape import ImplicitShape, Shape
 from ..shape_class import ShapeClass
-from .curved import Disc, Sphere
 from .flat_faced import HalfPlane, HalfSpace
-from .revolution import Capsule
+from .grown import moments_when_grown
 
 
 def Intersection(parts: Sequence[Shape], *, validate: bool = True, name: str = "Intersection") -> Shape:
@@ -82,9 +78,8 @@ def Rounded(shape: Shape, radius: float) -> Shape:
     """All points within `radius` [m] of `shape`, which grows by it and loses its edges; the last
     parameter, `rounding`.
 
-    Its inequalities stay those of `shape`, the core, and contact adds the radius. Radii add up. The
-    closed form of the core no longer holds, but that of a ball, a disc or a capsule, which are still
-    one.
+    Its inequalities stay those of `shape`, the core, and contact adds the radius. Radii add up.
+    Moments are those of `grown`, and by quadrature where it has none.
     """
     _refuse_other_than_shape(shape)
     radius = positive("radius", radius, error=ShapeArgumentError)
@@ -97,27 +92,11 @@ def Rounded(shape: Shape, radius: float) -> Shape:
         core,
         name=f"Rounded({core.name})",
         parameters=(*core.parameters, sympy.Symbol("rounding", positive=True)),
-        closed_form=_Grown(core.closed_form) if core in _balls() else None,
+        closed_form=None,
         rounded=True,
     )
+    rounded = dataclasses.replace(rounded, closed_form=moments_when_grown(core, rounded))
     return Shape(rounded, np.append(theta, radius))
-
-
-@functools.cache
-def _balls() -> tuple[ShapeClass, ...]:
-    """Classes whose first parameter is a radius, to which that of a rounding adds."""
-    return tuple(shape.shape_class for shape in (Sphere(1.0), Disc(1.0), Capsule(1.0, 1.0)))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Grown:
-    """The `closed_form` of a body whose last parameter, in theta (k,), adds to its first."""
-
-    closed_form: Callable
-
-    def __call__(self, theta) -> Moments:
-        theta = jnp.asarray(theta)
-        return self.closed_form(jnp.concatenate([theta[:1] + theta[-1:], theta[1:-1]]))
 
 
 def _refuse_other_than_shape(shape) -> None:

@@ -70,7 +70,7 @@ def Superquadric(semi_axes: Sequence[float], *, epsilon: tuple[float, float]) ->
         _superquadric(x / a, y / b, z / c, p1, p2),
         parameters=dict(zip((a, b, c), axes, strict=True)),
         name="Superquadric",
-        closed_form=_SuperquadricMoments(float(p1), float(p2)),
+        closed_form=SuperquadricMoments(float(p1), float(p2)),
         support=_dual_norm(a, b, c, p1, p2) if 1 < min(p1, p2) < 2 >= max(p1, p2) else None,
         validate=False,
     )
@@ -117,7 +117,7 @@ def _dual_norm(a, b, c, p1, p2) -> sympy.Expr:
 
 
 @dataclasses.dataclass(frozen=True)
-class _SuperquadricMoments:
+class SuperquadricMoments:
     """Moments by slices across z: each is a p2-norm disc, of radius (1 - |z/c|^p1)^(1/p1) in units
     of (a, b)."""
 

@@ -47,7 +47,7 @@ def Frustum(radius_bottom: float, radius_top: float, height: float) -> Shape:
     radius.
     """
     bottom, top, h = sympy.symbols("radius_bottom radius_top height", positive=True)
-    low = _frustum_centre(bottom, top, h)
+    low = frustum_centre(bottom, top, h)
     taper = (bottom - top) / h
     blunt = _BLUNT * bottom * top / (bottom + top)
     lateral = (sympy.sqrt(x**2 + y**2 + blunt**2) - bottom + taper * (z + low)) / sympy.sqrt(1 + taper**2)
@@ -88,7 +88,7 @@ def Lens(radius_1: float, radius_2: float, thickness: float) -> Shape:
             f"`thickness` = {thickness} must be below {2 * min(radii):g}, the diameter of the smaller ball: that one lies "
             "inside the other. Use Sphere."
         )
-    h1, h2, centre = _lens(r1, r2, t)
+    h1, h2, centre = lens_heights(r1, r2, t)
     above = (x**2 + y**2 + (z + centre - h1 + r1) ** 2 - r1**2) / (2 * r1)
     below = (x**2 + y**2 + (z + centre + h2 - r2) ** 2 - r2**2) / (2 * r2)
     return _solid("Lens", [above, below], {r1: radii[0], r2: radii[1], t: thickness}, _lens_moments)
@@ -102,12 +102,12 @@ def _solid(name: str, expressions, values, closed_form, **support) -> Shape:
 # Heights below are written once for sympy's symbols and for numbers.
 
 
-def _frustum_centre(bottom, top, height):
+def frustum_centre(bottom, top, height):
     """Height of the centre of mass over the bottom."""
     return height / 4 * (bottom**2 + 2 * bottom * top + 3 * top**2) / (bottom**2 + bottom * top + top**2)
 
 
-def _lens(r1, r2, thickness):
+def lens_heights(r1, r2, thickness):
     """Heights h1, h2 of the two caps over the plane of the rim, and the centre of mass over that
     plane."""
     h1 = thickness * (2 * r2 - thickness) / (2 * (r1 + r2 - thickness))
@@ -148,7 +148,7 @@ def _capsule(theta):
 
 def _frustum(theta):
     bottom, top, height = theta
-    low = _frustum_centre(bottom, top, height)
+    low = frustum_centre(bottom, top, height)
     slope = (top - bottom) / height
     middle = bottom + slope * low  # radius at z = 0
     return _revolved([middle**2, 2 * middle * slope, slope**2], -low, height - low)
@@ -156,7 +156,7 @@ def _frustum(theta):
 
 def _lens_moments(theta):
     r1, r2, thickness = theta
-    h1, h2, centre = _lens(r1, r2, thickness)
+    h1, h2, centre = lens_heights(r1, r2, thickness)
 
     def cap(r, h):
         return _revolved([h * (2 * r - h), 2 * (h - r), -1.0], 0.0, h)

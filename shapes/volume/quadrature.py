@@ -27,6 +27,7 @@ _STAGES = {
     3: ((92, 1_000_000, 1_000_000), (1472, 25_000_000, 400_000)),
 }
 _LAYER_COST = 4  # of a ray on to which a layer is integrated, in rays without
+_LAYER_TRIAL = 60_000  # rays that tell whether a layer will be found
 _ORDERS = {2: (12, 11), 3: (8, 7)}  # points of the two rules along each parameter
 
 
@@ -54,9 +55,9 @@ def _integrate(shape_class, theta: tuple[float, ...]) -> Moments:
         panels = fans(tiling)
         evaluate = functools.partial(_terms, panels, layer)
         scales = functools.partial(_scales, layer)
-        most, trial = (count // (_LAYER_COST if radius > 0 else 1) for count in counts)
+        most, trial = counts if radius == 0 else (counts[0] // _LAYER_COST, min(counts[1] // _LAYER_COST, _LAYER_TRIAL))
         terms, error = integrate_cubes(evaluate, len(panels.sides), d - 1, scales, _ORDERS[d], most, trial)
-        if radius > 0:
+        if radius > 0 and error <= TOLERANCE:
             terms, lost = layer.closed(terms, scales(terms))
             error += lost
         if error <= TOLERANCE:

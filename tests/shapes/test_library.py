@@ -13,7 +13,7 @@ import pytest
 import shapes
 from shapes import ShapeError
 from shapes.expressions.compile import compile_jet
-from shapes.library.curved import _SuperquadricMoments
+from shapes.library.curved import SuperquadricMoments
 
 EPS = np.finfo(float).eps
 # f is a difference of terms of size 1 (10 for the roundest powers below); normals are quotients of
@@ -183,7 +183,7 @@ def test_superquadrics_with_edges_have_an_inequality_for_each_piece(epsilon, pie
 def test_superquadric_moments_are_those_of_the_ellipsoid_and_of_the_box_in_the_limits():
     axes = (0.7, 1.1, 0.4)
     for p, limit, rtol in ((2.0, shapes.Ellipsoid(axes), 1e-14), (2e8, shapes.Box(axes), 1e-7)):
-        got = _SuperquadricMoments(p, p)(np.asarray(axes))
+        got = SuperquadricMoments(p, p)(np.asarray(axes))
         expected = limit.shape_class.closed_form(np.asarray(limit.theta))
         np.testing.assert_allclose(got.volume, expected.volume, rtol=rtol)
         np.testing.assert_allclose(got.second, expected.second, rtol=rtol)

@@ -7,6 +7,7 @@ Every comparison is with the error that the quadrature itself states, which must
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.integrate
@@ -272,6 +273,67 @@ def test_a_rounded_ball_is_a_larger_ball():
     assert_found(Rounded(without_closed_form(shapes.Sphere(1.0)), 0.5), shapes.Sphere(1.5).moments())
 
 
+@pytest.mark.parametrize("radius", [0.01, 3.0])
+def test_rounded_solids_of_the_library(radius):
+    """The meridians of a frustum, up and upside down, and of a lens, about their centres of mass."""
+    for bottom, top in ((0.6, 0.2), (0.2, 0.6)):
+        height, low = 0.9, 0.9 / 4 * (bottom**2 + 2 * bottom * top + 3 * top**2) / (bottom**2 + bottom * top + top**2)
+        tilt = np.arctan2(bottom - top, height)
+        out, up, rise = radius * np.cos(tilt), radius * np.sin(tilt), top - bottom
+        side = (lambda q, b=bottom, o=out, d=rise: b + o + q * d, lambda q, z=up - low: z + q * 0.9, lambda q: 0.9, 0, 1)
+        below, above = rim(bottom, -low, radius, -np.pi / 2, tilt), rim(top, height - low, radius, tilt, np.pi / 2)
+        found = Rounded(shapes.Frustum(bottom, top, height), radius).moments()
+        assert relative_error(found, of_meridian([below, side, above])) <= ROUND_OFF
+    wall = (lambda q: 0.3 + radius, lambda q: q, lambda q: 1.0, -0.7, 0.7)
+    cylinder = of_meridian([rim(0.3, -0.7, radius, -np.pi / 2, 0), wall, rim(0.3, 0.7, radius, 0, np.pi / 2)])
+    assert relative_error(Rounded(shapes.Cylinder(0.3, 0.7), radius).moments(), cylinder) <= ROUND_OFF
+    # two balls of radius 1 whose centres are 1.2 apart: a rim of radius .8
+    angle = np.arcsin(0.6)
+    cap = rim(0.0, -0.6, 1 + radius, angle, np.pi / 2)
+    upper, lower = [rim(0.8, 0.0, radius, 0, angle), cap], [rim(0.8, 0.0, radius, -angle, 0)]
+    lower.append(rim(0.0, 0.6, 1 + radius, -np.pi / 2, -angle))
+    found = Rounded(shapes.Lens(1.0, 1.0, 0.8), radius).moments()
+    assert relative_error(found, of_meridian([*lower, *upper])) <= ROUND_OFF
+
+
+@pytest.mark.parametrize("axes", [(0.4, 0.5, 0.7), (1.0, 1.0, 0.2)])
+def test_rounded_ellipsoids_and_superquadrics_of_even_powers(axes):
+    """What is smooth the quadrature finds as well, which casts rays and knows no normals' angles."""
+    for shape in (shapes.Ellipsoid(axes), shapes.Superquadric(axes, epsilon=(0.5, 0.5))):
+        rounded = Rounded(shape, 0.3)
+        by_rays = without_closed_form(rounded).moments()
+        assert 0 < by_rays.error <= 1e-8
+        assert relative_error(rounded.moments(), by_rays) <= by_rays.error
+
+
+@pytest.mark.parametrize("epsilon", [(1.5, 1.5), (0.889, 0.805), (1.6, 0.4), (0.1, 1.8)])
+def test_rounded_superquadrics_grow_by_their_widths(epsilon):
+    """The volume of a layer is S r + M r^2 + 4/3 pi r^3 with M the integral of the support function
+    over all directions (Minkowski), which is the dual norm."""
+    axes = np.array([0.4, 0.5, 0.7])
+    volumes = [Rounded(shapes.Superquadric(axes, epsilon=epsilon), r).moments().volume for r in (0.5, 1.0, 2.0)]
+    core = shapes.Superquadric(axes, epsilon=epsilon).moments().volume
+    rest = [float(v - core - 4 / 3 * np.pi * r**3) / r for v, r in zip(volumes, (0.5, 1.0, 2.0), strict=True)]
+    slopes = np.diff(rest) / np.diff([0.5, 1.0, 2.0])
+    q1, q2 = (p / (p - 1) for p in (2 / epsilon[0], 2 / epsilon[1]))
+
+    def support(rise, around):
+        n = np.array([np.cos(rise) * np.cos(around), np.cos(rise) * np.sin(around), np.sin(rise)])
+        u, v, w = axes * n
+        return ((u**q2 + v**q2) ** (q1 / q2) + w**q1) ** (1 / q1) * np.cos(rise)
+
+    mean = 8 * scipy.integrate.dblquad(support, 0, np.pi / 2, 0, np.pi / 2, epsabs=1e-9, epsrel=1e-9)[0]
+    np.testing.assert_allclose(slopes, mean, rtol=3e-8)
+
+
+def test_moments_of_what_has_grown_have_derivatives_where_they_are_closed():
+    shape = Rounded(shapes.Frustum(0.6, 0.2, 0.9), 0.1)
+    volume = lambda theta: dataclasses.replace(shape, theta=theta).moments().volume  # noqa: E731
+    found, step = jax.jit(jax.grad(volume))(jnp.asarray(shape.theta)), 1e-5
+    differences = [(volume(shape.theta + e) - volume(shape.theta - e)) / (2 * step) for e in step * np.eye(4)]
+    np.testing.assert_allclose(found, differences, rtol=1e-8)
+
+
 def test_moments_are_polynomials_of_the_radius():
     """Steiner: those of six radii give that of any other; the apex has four faces."""
     pyramid = half_spaces([(1, 0, 1), (-1, 0, 1), (0, 1, 1), (0, -1, 1), (0, 0, -1)], [1, 1, 1, 1, 0.2])
@@ -326,8 +388,9 @@ def test_what_a_ball_sweeps_is_rounded_by_a_larger_ball(rounded):
 
 
 def test_a_volume_that_will_not_be_found_is_given_up_early():
-    """The curvature of a superquadric of exponent 4/3 has no bound: no count of rays finds the layer
-    around it, and a tenth of those allowed tells."""
+    """The curvature of a superquadric of exponent 2.5 has kinks, which the plane that cuts it moves
+    off the tiling: no count of rays finds the layer around it, and a twentieth of those allowed
+    tells."""
     cast = []
     rays = quadrature.Fans.rays
 
@@ -335,10 +398,11 @@ def test_a_volume_that_will_not_be_found_is_given_up_early():
         cast.append(len(owner) * len(nodes) ** 2)
         return rays(self, owner, lows, highs, nodes)
 
+    body = shapes.cut(shapes.Superquadric((0.4, 0.5, 0.6), epsilon=(0.8, 0.8)), normal=(0, 0.6, 0.8), offset=0.1)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(ShapeError, match="relative error of"):
         patch.setattr(quadrature.Fans, "rays", counted)
-        Rounded(shapes.Superquadric((0.3, 0.5, 0.8), epsilon=(1.5, 1.5)), 0.5).moments()
-    assert sum(cast) < 2.5e6  # by both rules, of the 6.5e6 of each that are allowed
+        Rounded(body, 0.3).moments()
+    assert sum(cast) < 6e5  # by both rules, of the 6.5e6 of each that are allowed
 
 
 def test_what_is_not_found_to_the_tolerance_is_an_error_with_a_remedy(monkeypatch):
