@@ -38,6 +38,7 @@ from ..stepping.stepper import closest_points, init, refuse_rebounds
 from . import chosen_batch, fixed_batch
 from .batch_files import Folder
 from .checkpoint import asked_of, digest
+from .hosts import first_here, gathered, shares, writes
 from .joint_start import check_joints
 from .parameters import changed, moves_points, read
 from .rollout import CERTIFIED
@@ -96,7 +97,9 @@ def simulate_batch(
     its certificate within 1e-10; with h, a scene in which one does not is run again from the start
     with the whole fallback sequence. What fails too is flagged and the rest kept. That bodies do
     not pass through each other within a step, only chosen steps check. `folder`: every 32 scenes
-    are written there once they are done, and the same call goes on with the others. Raises
+    are written there once they are done, and the same call goes on with the others. Processes of
+    `jax.distributed` share the scenes if all make the same call: each gets the whole batch, the time
+    being its own, and a `folder` must be one that all of them see. Raises
     `ValueError` for bad arguments, and `CheckpointError` for a folder that is another's, is damaged
     or cannot be written."""
     if (h is None) == (tol is None):
@@ -110,30 +113,33 @@ def simulate_batch(
     else:
         work = _chosen_steps(scene, stepper, system, start, tol, duration)
     blocks = [_block(values, first, count) for first in range(0, count, _BLOCK)]
-    kept = None if folder is None else _folder(folder, system, start, stepper, values, (h, tol, duration))
-    parts = [None if kept is None else kept.read(number) for number in range(len(blocks))]
-    left = [number for number, part in enumerate(parts) if part is None]
-    devices, workers = jax.devices(), max(os.cpu_count() or 1, len(jax.devices()))
-    with Progress(count, "scenes", progress) as told:
-        told.to(min((len(blocks) - len(left)) * _BLOCK, count))
+    kept = (
+        None if folder is None else first_here(lambda: _folder(folder, system, start, stepper, values, (h, tol, duration)))
+    )
+    mine = dict.fromkeys(shares(len(blocks)))
+    parts = {number: None if kept is None else kept.read(number) for number in mine}
+    left = [number for number, part in parts.items() if part is None]
+    devices = jax.local_devices()
+    with Progress(min(len(mine) * _BLOCK, count), "scenes", progress) as told:
+        told.to(min((len(mine) - len(left)) * _BLOCK, told.total))
         if left:
             work.prepare(blocks[left[0]], devices if len(left) >= len(devices) else devices[:1])
         wall, cpu = time.perf_counter(), time.process_time()
-        with ThreadPoolExecutor(workers) as threads:
+        with ThreadPoolExecutor(max(os.cpu_count() or 1, len(devices))) as threads:
             found = threads.map(work.run, [blocks[number] for number in left], itertools.cycle(devices))
             try:
                 for number, part in zip(left, found, strict=True):
                     own = min(_BLOCK, count - number * _BLOCK)
                     parts[number] = work.finish(blocks[number], jax.tree.map(lambda a, own=own: a[:own], part))
-                    if kept is not None:
+                    if kept is not None and writes(number):
                         kept.write(number, parts[number])
-                    told.to(min(told.done + own, count))
+                    told.to(min(told.done + own, told.total))
             except BaseException:
                 threads.shutdown(wait=False, cancel_futures=True)  # what is done is kept, the rest is not begun
                 raise
-    return Batch(
-        *jax.tree.map(lambda *own: np.concatenate(own), *parts), time.perf_counter() - wall, time.process_time() - cpu
-    )
+    took = time.perf_counter() - wall, time.process_time() - cpu
+    every = jax.tree.map(lambda *own: np.concatenate(own)[:count], *gathered(parts, len(blocks), _BLOCK))
+    return Batch(*every, *took)
 
 
 def _folder(folder, system: System, start: State, stepper, values, sizes) -> Folder:

@@ -2,11 +2,17 @@
 and refused."""
 
 import errno
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import implicit_stepper as ist
+import shapes
 from implicit_stepper.model.bodies import State
 from implicit_stepper.paper import scenes
 from implicit_stepper.run import batch, batch_files
@@ -147,3 +153,41 @@ def test_folders_that_are_not_the_batch_s_own_stay_as_they_are(tmp_path):
     (folder / "batch.json").write_text("[]")
     with pytest.raises(ist.CheckpointError, match="of no batch of this version"):
         run(parameters={"mu": MU[:1]}, folder=folder)
+
+
+_HOST = """
+import sys
+import jax
+jax.distributed.initialize(f"127.0.0.1:{sys.argv[1]}", num_processes=2, process_id=int(sys.argv[2]))
+import numpy as np
+import test_batch
+np.save(sys.argv[3], test_batch.thrown(sys.argv[4]).end.velocity)
+"""
+
+
+def thrown(folder=None):
+    """37 bodies that spin about no principal axis, and touch nothing."""
+    scene = ist.Scene()
+    scene.add_body(name="body", shape=shapes.Ellipsoid((0.1, 0.2, 0.3)), mass=1.0, position=(0, 0, 0))
+    velocity = np.random.default_rng(0).normal(size=(37, 1, 6))
+    settings = {"parameters": {"velocity": velocity}, "folder": folder, "progress": False}
+    return ist.simulate_batch(scene, STEPPER, h=0.01, duration=0.1, **settings)
+
+
+def test_two_processes_share_a_batch_and_get_the_bits_of_one(tmp_path):
+    """Each computes one of two blocks, and has both."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    ends, places = [tmp_path / "0.npy", tmp_path / "1.npy"], [str(Path(__file__).parent), *sys.path]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+    hosts = [
+        subprocess.Popen([sys.executable, "-c", _HOST, port, str(n), str(end), str(tmp_path / "parts")], env=environment)
+        for n, end in enumerate(ends)
+    ]
+    alone = thrown()
+    assert [host.wait(timeout=600) for host in hosts] == [0, 0]
+    for end in ends:
+        assert np.load(end).tobytes() == alone.end.velocity.tobytes()
+    assert thrown(tmp_path / "parts").end.velocity.tobytes() == alone.end.velocity.tobytes()
+    assert {path.name for path in (tmp_path / "parts").iterdir()} == {"batch.json", "part-000000.npz", "part-000001.npz"}
