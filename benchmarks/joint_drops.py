@@ -93,9 +93,9 @@ def row(scene: ist.Scene, thrown: Thrown, count: int, height: float, name: str):
 
 
 def chain(seed: int) -> ist.Scene:
-    """Five ellipsoids in a row, 2 m above the floor."""
+    """Five ellipsoids in a row, the first of them 2.5 m above the floor."""
     scene = ist.Scene()
-    on_floor(row(scene, Thrown(seed), 5, 2.0, "link"), scene)
+    on_floor(row(scene, Thrown(seed), 5, 2.5, "link"), scene)
     return scene
 
 
