@@ -24,15 +24,21 @@ _FLAT = 1e-9  # times the scene's length: curvatures of a plane or a straight li
 
 
 def forbidden(pair: PairClass, closest, active, tangents, first: Placed, second: Placed, length):
-    """The projector (2, 2) on the axes, in the `tangents` (2, 3), of tilts that two bodies forbid
-    each other which touch at the `closest` points (unknowns,), in long form, where the inequalities
-    that are `active` (pairs,) carry the normal; `length` [m] is the scene's."""
-    a1, a2, n, _, l1, l2 = jnp.split(closest, np.cumsum([3, 3, 3, 1, pair.first.count]))
+    """The projector (d - 1, d - 1) on the axes, in the `tangents` (d - 1, d), of tilts that two
+    bodies forbid each other which touch at the `closest` points (unknowns,), in long form, where
+    the inequalities that are `active` (pairs,) carry the normal; `length` [m] is the scene's. In
+    the plane there is one axis, across it, which two straight edges forbid."""
+    d = tangents.shape[1]
+    a1, a2, n, _, l1, l2 = jnp.split(closest, np.cumsum([d, d, d, 1, pair.first.count]))
     own = _pairs(pair.first)
     bends = _bends(pair.first, first, a1, l1, n, active[:own], tangents, length)
     bends = bends + _bends(pair.second, second, a2, l2, -n, active[own:], tangents, length)
-    size, area = jnp.trace(bends), bends[0, 0] * bends[1, 1] - bends[0, 1] * bends[1, 0]
-    face, line = size <= _FLAT, area <= _FLAT * size**2
+    size = jnp.trace(bends)
+    face = size <= _FLAT
+    if d == 2:
+        return jnp.where(face, jnp.eye(1), 0.0)
+    area = bends[0, 0] * bends[1, 1] - bends[0, 1] * bends[1, 0]
+    line = area <= _FLAT * size**2
     # along a line, surfaces bend across it alone: the axis of the tilt
     across = bends / jnp.where(face, 1.0, size)
     return jnp.where(face, jnp.eye(2), jnp.where(line, across, 0.0))
@@ -46,7 +52,7 @@ def _pairs(shape_class: ShapeClass) -> int:
 
 
 def _bends(shape_class: ShapeClass, placed: Placed, point, weights, outward, active, tangents, length):
-    """A matrix (2, 2), not negative, whose null vectors are the tangents along which a surface is
+    """A matrix (d - 1, d - 1), not negative, whose null vectors are the tangents along which a surface is
     straight."""
     if shape_class.support is None:
         gradients = placed.gradient(shape_class, point) / placed.slope[:, None]
@@ -63,6 +69,6 @@ def _bends(shape_class: ShapeClass, placed: Placed, point, weights, outward, act
     # of the two ends of a sweep, not the far one
     inside = shape_class.half_lengths(placed.theta) - along > length * normal
     swept = [i for i, number in enumerate(shape_class.sweep) if number is not None]
-    straight = jnp.zeros(3, bool).at[np.array(swept, int)].set(active) & inside
+    straight = jnp.zeros(len(normal), bool).at[np.array(swept, int)].set(active) & inside
     axes = product(tangents, placed.rotation)
-    return jnp.eye(2) - product(jnp.where(straight, axes, 0.0), axes.T)
+    return jnp.eye(len(tangents)) - product(jnp.where(straight, axes, 0.0), axes.T)

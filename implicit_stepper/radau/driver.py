@@ -23,7 +23,7 @@ from ..stepping import loop
 from ..stepping.run_certificate import first_gaps
 from ..stepping.stepper import closest_points
 from ..stepping.sweep import Passage, Sweep
-from . import after_events, euler_steps, folds, painleve
+from . import after_events, euler_steps, face_rebounds, folds, painleve
 from .apart import sharp
 from .elsewhere import meets_elsewhere
 from .error_control import Tolerance
@@ -218,7 +218,15 @@ class _Driver:
         find the centres of pressure. One that is not taken leaves the forces, unless it leaves none and those before are
         the start; where it, or the motion after the impact, tells that bodies meet elsewhere, a tiny one goes through it."""
         broke = bool(self.made.landed) and self.made.landed[-1].kind == "slips"
-        hit, memory, guess, modes = after_events.found(self.stepper, self.system, state, closest, references, modes, broke)
+
+        def met(system, closest):
+            return after_events.found(self.stepper, system, state, closest, references, modes, broke)
+
+        found, closest, rebounds, moved = face_rebounds.meet(self.system, state, closest, met)
+        if found is None:
+            self.failure = face_rebounds.NONE_FOUND
+            return
+        hit, memory, guess, modes = found
         # those found here are as good as the start from `closest`, which may be of another corner
         memory = dataclasses.replace(memory, gaps=jax.device_put(self.made.last_gaps()))
         if not self.made.taken:
@@ -229,12 +237,15 @@ class _Driver:
         if not self.faces:
             self._count_impact(hit)
             return
-        good = bool(hit.converged) and not meets_elsewhere(self.system, hit.state, closest)
+        good = rebounds or (bool(hit.converged) and not meets_elsewhere(self.system, hit.state, closest))
         if good:
             found = self._forces(hit.state)
             good = not (found.solved and euler_steps.meet(self.system, found))
         if good:
-            self._count_impact(hit)
+            self._count_impact(hit, moved)
+        elif rebounds:
+            self.failure = face_rebounds.NONE_FOUND
+            return
         else:
             self.point = dataclasses.replace(self.point, state=state)
             given = Known(self.point.memory.gaps), self._sizes(_THROUGH), self.step_tolerance
@@ -249,11 +260,11 @@ class _Driver:
         self.starts += found.starts
         return found
 
-    def _count_impact(self, hit: Impact) -> None:
-        """Notes an impact where the run is."""
+    def _count_impact(self, hit: Impact, moved: bool = False) -> None:
+        """Notes an impact where the run is, which may have `moved` from where its step ended."""
         if not bool(hit.converged):
             self.failure = "the impact was not solved. Check masses and friction for values that are off by orders of 10."
-        self.made.add_impact(hit, self.point.modes)
+        self.made.add_impact(hit, self.point.modes, moved)
 
     def _turn(self) -> bool:
         """Whether a direction of friction ends here: then the point is where the next begins. Once at one time."""

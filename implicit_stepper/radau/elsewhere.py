@@ -22,10 +22,12 @@ _SUDDEN = 3.0  # of what gravity and spin change a speed by in that moment
 _SLIGHT = 1e-6  # of sqrt(g L): what rounding makes of a gap, by the moment
 
 
-def meets_elsewhere(system: System, state: State, closest) -> bool:
+def meets_elsewhere(system: System, state: State, closest, asked=True) -> bool:
     """Whether rigid bodies that touch in `state` at the points `closest`, as
-    `stepper.closest_points` has them, come to overlap at once, faster than loads can make them."""
-    return bool(_closing(system, state, closest, closest_points(system, _later(system, state))))
+    `stepper.closest_points` has them, come to overlap at once, faster than loads can make them; of
+    all contacts, or of those that are `asked` (nc,) about."""
+    later = closest_points(system, _later(system, state))
+    return bool(_closing(system, state, closest, later, np.broadcast_to(asked, system.contact_count)))
 
 
 @jit
@@ -38,7 +40,7 @@ def _moment(system: System):
 
 
 @jit
-def _closing(system: System, state: State, closest, later):
+def _closing(system: System, state: State, closest, later, asked):
     d, h, found = system.dimension, _moment(system), []
     speed, spin = (jnp.max(jnp.abs(part), initial=0.0) for part in (state.velocity[:, :d], state.velocity[:, d:]))
     usual = h * (system.acceleration + spin**2 * system.length + spin * speed + speed**2 / system.length)
@@ -47,6 +49,7 @@ def _closing(system: System, state: State, closest, later):
     for group, before, after in zip(system.groups, closest, later, strict=True):
         if not group.pair.smooth:
             gap = before[:, 3 * d]
-            rigid = ~soft[np.array(group.numbers)] & (gap <= _TOUCHING * system.length)
+            numbers = np.array(group.numbers)
+            rigid = ~soft[numbers] & asked[numbers] & (gap <= _TOUCHING * system.length)
             found.append(jnp.any(rigid & ((gap - after[:, 3 * d]) / h > _SUDDEN * usual + slight)))
     return jnp.any(jnp.array(found))

@@ -24,7 +24,7 @@ _COUNTS = ("solves", "inaccurate", "landings", "impacts", "one-stage steps", "co
 @dataclasses.dataclass(frozen=True)
 class Run:
     """What a run leaves: the `first` state and its `gaps` (nc,) [m]; `steps`, NumPy arrays with a
-    first axis, of which the first has no length if the run began with an impact; `events`;
+    first axis, of which some have no length and hold an impact; `events`;
     `one_stage`, the certificates of steps of the paper's scheme by their number; `counts` of solves
     by kind; why it stopped early, if it did; and whether it was interrupted."""
 
@@ -73,13 +73,14 @@ class Made:
         names = [*range(self.system.contact_count), *limit_names(self.system)]
         self.landed = [Event(float(self.first.time), names[which], "closes") for which in np.flatnonzero(hit.met)]
 
-    def add_impact(self, hit: Impact, modes: Modes) -> None:
-        """Notes an impact at the end of the steps so far: at the start, of one that has no length,
-        with `modes`."""
+    def add_impact(self, hit: Impact, modes: Modes, moved: bool) -> None:
+        """Notes an impact at the end of the steps so far: at the start, and where it has `moved` to
+        other points of contact than theirs, of one that has no length, with `modes`."""
         if not bool(hit.acts):
             return
         self.counts["impacts"] += 1
-        none = [] if self.taken else [impact_records.standing(self.stages, self.system, self.first, hit, modes)]
+        here = jax.tree.map(lambda a: a[-1], self.taken[-1].state) if self.taken else self.first
+        none = [impact_records.standing(self.stages, self.system, here, hit, modes)] if moved or not self.taken else []
         # noted first: an interruption leaves no such step without it
         self.hits.append((self._count() + len(none), hit))
         self.taken += none

@@ -12,6 +12,7 @@ from ..stepping import loop
 from ..stepping.stepper import closest_points
 from . import after_events
 from .apart import sharp
+from .euler_steps import without_rebounds
 from .event_loop import advance, way_from
 from .radau_contact import RadauContact
 from .way import Limits, Point
@@ -26,6 +27,6 @@ def programs(ahead: Callable, stepper: RadauContact, system: System, state: Stat
     way = way_from(stepper, system, Point(after, memory, modes, np.asarray(False), h))
     _, taken, *_ = ahead(advance, stepper, system, way, limits)
     if sharp(system):
-        loop.programs(ahead, stepper.one_stage, system, state, 0.0, closest)
+        loop.programs(ahead, stepper.one_stage, without_rebounds(system), state, 0.0, closest)
     ahead(after_events.here, system, after, memory)
     ahead(loop.certificates, stepper, system, after, taken.state, taken.contacts, taken.h)

@@ -72,9 +72,8 @@ def violations(stepper: RadauContact, system: System, run: Run) -> dict[str, np.
     for step, own in run.one_stage.items():  # these have equations of their own
         for name in found:
             found[name][step] = own.get(name, 0.0)
-    if run.steps.h[0] == 0:  # has no equations but those of its impact, and where points are
-        for name in set(found) - set(_OF_POINTS):
-            found[name][0] = 0.0
+    for name in set(found) - set(_OF_POINTS):  # those of no length have no equations but those of their impact
+        found[name][run.steps.h == 0] = 0.0
     for step in impacts(run.steps):
         for name, values in impact_violations(system, *impact(states, run.steps, step), sums).items():
             found[name][step] = np.maximum(found[name][step], values)

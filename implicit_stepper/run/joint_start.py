@@ -29,7 +29,7 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool, h:
     faces = any(not group.pair.smooth for group in system.groups)
     if fixed or not isinstance(stepper, RadauContact):
         refuse_static_friction(stepper, system)
-    if fixed or faces:
+    if fixed:
         refuse_rebounds(system)
     if isinstance(stepper, RadauContact) and stepper.impacts == "sequential" and (fixed or faces):
         raise StepperError(

@@ -82,8 +82,7 @@ def refuse_rebounds(system: System) -> None:
     if rebounds:
         pair = " and ".join(system.contact_names[rebounds[0].numbers[0]])
         raise StepperError(
-            f"{pair} have a `restitution`, which needs impacts as events and bodies without faces: take RadauContact() with "
-            "`tol`, and bodies of one smooth inequality each, or leave it out."
+            f"{pair} have a `restitution`, which needs impacts as events: take RadauContact() with `tol`, or leave it out."
         )
 
 

@@ -1,0 +1,245 @@
+"""Rebounds of bodies that meet in edges and faces: where the impulse acts.
+
+Every point of a face of contact is closest. Newton's law is asked for at all of them,
+
+    P(x) >= 0   _|_   u(x) = v_n+(x) + e v_n-(x) >= 0
+
+and u is linear along a face, so that one impulse at the point a, its centre of pressure, does: with
+u(a) = 0, and u >= 0 at all others. Within a face u vanishes: bodies keep it by the velocities V+ +
+e V-, that is these tilt them about no axis which a line or a face forbids. Those are the equations
+for a, solved by Newton's method with `impact.meet` at points that are moved along the face. Of
+Poisson's law a is that of compression, where e = 0: without further impulses, expansion gives every
+point e times what compression gave it.
+
+That bodies meet nowhere else is looked at from collision detection, by the gaps a moment later with
+V+, and with V+ + e V-. What this does not find is refused: impacts whose impulse acts at the rim of
+a face that does not stay.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..constraints import contact, kinematics, tilts
+from ..constraints.restitution import SLIGHT
+from ..model.bodies import State
+from ..model.system import System, in_user_order, take
+from ..runtime.compilation import jit
+from .elsewhere import meets_elsewhere
+from .euler_steps import without_rebounds
+from .impact import Impact
+
+_MOST, _HALVINGS = 12, 30  # iterations, and those of a change that leads beyond the rim of a face
+_SAME = 1e-9  # of the scene's length: points that are one
+_PRESSES = 1e-9  # of the largest impulse: less is none
+_ALIKE = 1e-9  # of singular values: supports that share a body's tilts as they like
+_CARRIES = 1e-8  # of a normal: the part of it of a side of an edge, below which it is a face
+_STEP = 1e-6  # of the scene's length: by which points are moved for a derivative
+# the failure of a run in which bodies meet so that `meet` finds nothing
+NONE_FOUND = (
+    "bodies met in edges or faces, and no centres of pressure were found with which they rebound by their law everywhere. "
+    "Leave their `restitution` out, or round them by a radius."
+)
+_EXACT = 1e-13  # of the fastest speed at a contact: what tilts that are none are left with
+
+
+class _At(NamedTuple):
+    """The impact at the points `closest`: the `rates` (nc, d - 1) [rad/s] of forbidden tilts, 0 of
+    what does not press; the normal impulses `pressed` (nc,) [N s], inf of these; and whether bodies
+    have these points, which others than those of a face are not."""
+
+    closest: tuple[np.ndarray, ...]
+    rates: np.ndarray
+    pressed: np.ndarray
+    kept: bool
+
+
+class _Tilts(NamedTuple):
+    """Of the contacts of bodies with faces, in the order of `Scene.add_contact`: `rates` (nc, d - 1)
+    [rad/s] of the tilts that are forbidden, and `moves` (nc, d - 1, d), by which a point moves along
+    the face for the moment about each of their axes."""
+
+    rates: jax.Array
+    moves: jax.Array
+
+
+def meet(system: System, state: State, closest, find: Callable) -> tuple[Any, tuple, bool, bool]:
+    """What `find(system, closest)` gives, of which the first is the `Impact` in `state`; the points
+    at which it is; whether any contact rebounds there by its law, other than slightly; and whether
+    these points were moved for that from those given. None in the place of the first, where no
+    centre of pressure was found."""
+    found = find(system, closest)
+    if all(group.pair.smooth for group in system.groups) or not bool(found[0].acts):
+        return found, closest, False, False
+    if not np.any(_rebounds(system, state, found[0])):
+        return found, closest, False, False
+    found, centres = _centred(system, state, closest, find)
+    return found, centres, True, any(np.any(a != b) for a, b in zip(closest, centres, strict=True))
+
+
+def _holds(system: System, state: State, hit: Impact, closest) -> bool:
+    """Whether what touches in `state` at the points `closest` meets nowhere else with the
+    velocities after `hit`, nor, by Newton's law, with those that leave u >= 0 everywhere."""
+    if not bool(hit.converged) or meets_elsewhere(system, hit.state, closest):
+        return False
+    shares = np.where(_of_speeds(system), _rebounds(system, state, hit), 0.0)
+    for e in np.unique(shares[shares > 0]):
+        velocity = hit.state.velocity + e * state.velocity
+        if meets_elsewhere(system, dataclasses.replace(hit.state, velocity=velocity), closest, shares == e):
+            return False
+    return True
+
+
+def _centred(system: System, state: State, closest, find: Callable) -> tuple[Any, tuple]:
+    """What `find` gives at the centres of pressure, or None, and the points `closest` moved
+    there."""
+    asked_of = system if np.any(_of_speeds(system)) else without_rebounds(system)
+
+    def at(shifts) -> _At:
+        moved = _moved(system, state, closest, shifts)
+        hit = find(asked_of, moved)[0]
+        shares = np.where(_of_speeds(system), _rebounds(system, state, hit), 0.0)
+        rates = np.asarray(_tilts(system, state, hit.state.velocity, moved, shares).rates)
+        pressed = np.asarray(hit.contacts.normal_impulse)
+        on = pressed > _PRESSES * np.max(pressed, initial=0.0)
+        return _At(moved, np.where(on[:, None], rates, 0.0), np.where(on, pressed, np.inf), _kept(system, hit, moved))
+
+    length, shifts = float(system.length), np.zeros((system.contact_count, system.dimension - 1))
+    exact = _EXACT * np.max(np.abs(state.velocity), initial=0.0)
+    here = at(shifts)
+    for _ in range(_MOST):
+        if length * np.max(np.abs(here.rates), initial=0.0) <= exact:
+            break
+        change = _change(at, here, shifts, _STEP * length)
+        for _ in range(_HALVINGS):  # a point beyond the rim of its face is none
+            further = at(shifts + change)
+            if further.kept:
+                break
+            change = change / 2
+        here, shifts = further, shifts + change
+    moved = here.closest if np.any(shifts) else closest
+    found = find(system, moved)
+    return found if here.kept and _holds(system, state, found[0], moved) else None, moved
+
+
+def _change(at: Callable, here: _At, shifts, step: float) -> np.ndarray:
+    """Newton's change of the `shifts` (nc, d - 1) [m], by differences over a `step` [m]. Rates that
+    one impulse leaves are in proportion to it and to how far it is off the centre."""
+    asked, columns = np.argwhere(np.isfinite(here.pressed)[:, None] & np.ones(shifts.shape, bool)), []
+    share = (here.rates / here.pressed[:, None]).reshape(-1)
+    for number, axis in asked:
+        for side in (step, -step):
+            further = shifts.copy()
+            further[number, axis] += side
+            there = at(further)
+            if there.kept:
+                break
+        columns.append(((there.rates / there.pressed[:, None]).reshape(-1) - share) / side)
+    change = np.zeros(shifts.shape)
+    change[tuple(asked.T)] = np.linalg.lstsq(np.stack(columns, axis=1), -share, rcond=_ALIKE)[0]
+    return change
+
+
+def _kept(system: System, hit: Impact, closest) -> bool:
+    """Whether the contacts that press in `hit` do so at the points `closest`: a point beyond the
+    rim of a face is none."""
+    d, pressed = system.dimension, np.asarray(hit.contacts.normal_impulse)
+    asked = in_user_order(system, np.concatenate([np.asarray(own)[:, : 2 * d] for own in closest]))
+    found = np.concatenate([hit.contacts.point_1, hit.contacts.point_2], axis=1)
+    off = np.max(np.abs(asked - found), axis=1) * ~_smooth(system)
+    return bool(np.all(off[pressed > 0] <= _SAME * float(system.length)))
+
+
+def _shares(system: System) -> np.ndarray:
+    """e (nc,) of all contacts."""
+    of = [np.zeros(len(g.numbers)) if g.restitution is None else np.asarray(g.restitution) for g in system.groups]
+    return in_user_order(system, np.concatenate(of))
+
+
+def _of_speeds(system: System) -> np.ndarray:
+    """Which contacts (nc,) rebound by Newton's law."""
+    own = [np.full(len(g.numbers), g.restitution is not None and not g.of_impulses) for g in system.groups]
+    return in_user_order(system, np.concatenate(own))
+
+
+def _smooth(system: System) -> np.ndarray:
+    """Which contacts (nc,) are of bodies without faces and edges."""
+    return in_user_order(system, np.concatenate([np.full(len(g.numbers), g.pair.smooth) for g in system.groups]))
+
+
+def _rebounds(system: System, state: State, hit: Impact) -> np.ndarray:
+    """e (nc,) of the contacts that rebound in `hit`, 0 of those that do so slightly."""
+    slight = SLIGHT * np.sqrt(float(system.acceleration) * float(system.length))
+    shares = np.asarray(_shares(system))
+    return np.where(shares * np.asarray(_approach(system, state, hit.contacts)) > slight, shares, 0.0)
+
+
+@jit
+def _approach(system: System, state: State, contacts):
+    """How fast (nc,) [m/s] bodies approach each other in `state` at the points of `contacts`."""
+    speeds = []
+    for group in system.groups:
+        own = jax.tree.map(lambda a, group=group: take(a, np.array(group.numbers)), dataclasses.replace(contacts, joints=None))
+        motions = kinematics.motions_of(system, state, group)
+
+        def one(normal, a1, a2, first, second):
+            d = len(normal)
+            places = ((a1, first), (a2, second))
+            speed_1, speed_2 = (
+                m.velocity[:d] + _turned(m.velocity[d:], point - m.position) for point, m in places
+            )
+            return normal @ (speed_1 - speed_2)
+
+        speeds.append(jax.vmap(one)(own.normal, own.point_1, own.point_2, *motions))
+    return in_user_order(system, jnp.concatenate(speeds))
+
+
+def _turned(spin, arm):
+    """spin x arm."""
+    if len(arm) == 2:
+        return spin[0] * jnp.stack([-arm[1], arm[0]])
+    return jnp.cross(spin, arm)
+
+
+@jit
+def _tilts(system: System, state: State, after, closest, shares) -> _Tilts:
+    """Of the impact in `state` at the points `closest` that leaves velocities `after` (nb, w), with
+    e (nc,) by Newton's law, 0 where bodies are not to rebound."""
+    d, parts = system.dimension, []
+    later = dataclasses.replace(state, velocity=after)
+    for group, own in zip(system.groups, closest, strict=True):
+        numbers = np.array(group.numbers)
+
+        def one(member, own, share, first, second, after_1, after_2):
+            if member.pair.smooth:
+                return _Tilts(jnp.zeros(d - 1), jnp.zeros((d - 1, d)))
+            kkt = contact.geometry_rows(member, own, jnp.eye(d)[0], system.length, first, second)
+            tangents, n = kkt.geometry.tangents, kkt.geometry.n
+            placed = kinematics.placed(member, first, second)
+            active = (kkt.multipliers > kkt.slacks) & (kkt.multipliers > _CARRIES)
+            axes = tilts.forbidden(member.pair, own, active, tangents, *placed, system.length)
+            spins = [b.velocity[d:] + share * a.velocity[d:] for a, b in ((first, after_1), (second, after_2))]
+            spin = spins[1] - spins[0]
+            about = spin if d == 2 else tangents @ spin
+            along = tangents if d == 2 else jnp.cross(tangents, n)
+            return _Tilts(axes @ about, axes @ along)
+
+        motions = [kinematics.motions_of(system, s, group) for s in (state, later)]
+        parts.append(jax.vmap(one)(group, own, shares[numbers], *motions[0], *motions[1]))
+    return jax.tree.map(lambda *a: in_user_order(system, jnp.concatenate(a)), *parts)
+
+
+def _moved(system: System, state: State, closest, shifts) -> tuple[np.ndarray, ...]:
+    """The points `closest` moved by `shifts` (nc, d - 1) [m] along their faces."""
+    moves = _tilts(system, state, state.velocity, closest, np.zeros(system.contact_count)).moves
+    off = np.einsum("ca,cad->cd", shifts, np.asarray(moves))
+    return tuple(
+        np.concatenate([np.asarray(own)[:, : 2 * system.dimension] + np.tile(off[list(g.numbers)], 2), own[:, 2 * system.dimension :]], axis=1)
+        for g, own in zip(system.groups, closest, strict=True)
+    )
