@@ -185,15 +185,15 @@ def _approach(system: System, state: State, contacts):
     """How fast (nc,) [m/s] bodies approach each other in `state` at the points of `contacts`."""
     speeds = []
     for group in system.groups:
-        own = jax.tree.map(lambda a, group=group: take(a, np.array(group.numbers)), dataclasses.replace(contacts, joints=None))
+        own = jax.tree.map(
+            lambda a, group=group: take(a, np.array(group.numbers)), dataclasses.replace(contacts, joints=None)
+        )
         motions = kinematics.motions_of(system, state, group)
 
         def one(normal, a1, a2, first, second):
             d = len(normal)
             places = ((a1, first), (a2, second))
-            speed_1, speed_2 = (
-                m.velocity[:d] + _turned(m.velocity[d:], point - m.position) for point, m in places
-            )
+            speed_1, speed_2 = (m.velocity[:d] + _turned(m.velocity[d:], point - m.position) for point, m in places)
             return normal @ (speed_1 - speed_2)
 
         speeds.append(jax.vmap(one)(own.normal, own.point_1, own.point_2, *motions))
@@ -240,6 +240,9 @@ def _moved(system: System, state: State, closest, shifts) -> tuple[np.ndarray, .
     moves = _tilts(system, state, state.velocity, closest, np.zeros(system.contact_count)).moves
     off = np.einsum("ca,cad->cd", shifts, np.asarray(moves))
     return tuple(
-        np.concatenate([np.asarray(own)[:, : 2 * system.dimension] + np.tile(off[list(g.numbers)], 2), own[:, 2 * system.dimension :]], axis=1)
+        np.concatenate(
+            [np.asarray(own)[:, : 2 * system.dimension] + np.tile(off[list(g.numbers)], 2), own[:, 2 * system.dimension :]],
+            axis=1,
+        )
         for g, own in zip(system.groups, closest, strict=True)
     )

@@ -14,22 +14,25 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from ..constraints.static_friction import with_mu_s
 from ..model import rotation
 from ..model.bodies import State
-from ..model.records import Contacts
+from ..model.records import Contacts, StepResult
+from ..model.results import Result
 from ..model.system import System, in_user_order
 from ..model.units import scales
 from ..runtime.compilation import jit
 from ..solvers.implicit_function import root
 from ..solvers.newton import largest, linearized
 from . import apart, impact, recorded_stages, stage_modes, stage_records, stage_unknowns, stages
-from .radau_contact import RadauContact
+from .radau_contact import Memory, RadauContact
 from .stage_modes import equal
 from .stages import Modes, StageProblem
 
+OFF = 1e-6  # a residual, dimensionless, that is more than rounding and the tolerance of solvers
 _VANISHES = 1e-7  # of a margin at the end of a step, dimensionless: what rounding leaves of it in a short step
 
 
@@ -127,8 +130,34 @@ def one_stage(stepper: RadauContact, system: System, state: State, until, record
     return Moved(after, found, jnp.where(result == 0, 0.0, jnp.inf), jnp.asarray(False))
 
 
+def of_length(stepper: RadauContact, system: System, state: State, memory: Memory, h) -> StepResult:
+    """The step of h [s] of several stages, for programs that differentiate it: `stepper.step`, whose
+    memory has no derivatives but those of its gaps."""
+    found = stepper.step(*lax.stop_gradient((system, state, memory, h)))
+    left = tuple(np.zeros((len(group.numbers), 3), bool) for group in system.constraints)
+    recorded = Recorded(found.contacts, lax.stop_gradient(h), left)
+    of, z, off, _ = _at_root(stepper, system, state, state.time + h, recorded)
+    problem, own, ats = _stages(of, z)
+    contacts = stage_records.records(problem, ats, memory.gaps, own.rates)
+    converged = (found.result == Result.SOLVED) & (off <= OFF)
+    return StepResult(
+        state=_end(of, z),
+        memory=dataclasses.replace(found.memory, gaps=contacts.gap),
+        contacts=contacts,
+        stats=found.stats,
+        result=jnp.where(converged, int(Result.SOLVED), int(Result.NOT_CONVERGED)),
+    )
+
+
 def _step(stepper: RadauContact, system: System, state: State, until, recorded: Recorded):
     """The state at the end, and `Moved.off` and `Moved.ambiguous`."""
+    of, z, off, ambiguous = _at_root(stepper, system, state, until, recorded)
+    return _end(of, z), (off, ambiguous)
+
+
+def _at_root(stepper: RadauContact, system: System, state: State, until, recorded: Recorded):
+    """What the root depends on, the root with its derivatives, and `Moved.off` and
+    `Moved.ambiguous`."""
     fixed, begun = lax.stop_gradient((system, state))
     rates, unknowns = recorded_stages.unknowns_of(fixed, recorded.contacts)
     references = recorded_stages.references_of(fixed, recorded.contacts)
@@ -159,7 +188,7 @@ def _step(stepper: RadauContact, system: System, state: State, until, recorded: 
     problem = dataclasses.replace(problem_of(system, state), scales=scales(fixed, unit))
     z = z * stages.unknown_scale(plain) / stages.unknown_scale(problem)
     theta, found = _Theta(problem, unit, until, modes, held, event, given, z), jnp.append(z, recorded.h / unit)
-    return _end(theta, root(_residual, _linearize, theta, found)), (off, ambiguous)
+    return theta, root(_residual, _linearize, theta, found), off, ambiguous
 
 
 def _event(left, modes: Modes, margins) -> tuple[jax.Array, jax.Array]:
@@ -186,6 +215,13 @@ def _residual(of: _Theta, z):
 
 def _linearize(of: _Theta, z):
     return linearized(functools.partial(_residual, of))(z)
+
+
+def _stages(of: _Theta, z):
+    """The problem at the root, its stages and what they say."""
+    problem = dataclasses.replace(of.problem, h=z[-1] * of.unit)
+    own = stages.split_stages(problem, z[:-1])
+    return problem, own, jax.vmap(functools.partial(stages.at_stage, problem))(own)
 
 
 def _end(of: _Theta, z) -> State:

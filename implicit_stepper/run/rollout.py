@@ -18,6 +18,8 @@ from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.results import Result
 from ..model.system import System
+from ..radau import step_derivatives
+from ..radau.radau_contact import RadauContact
 from ..runtime.errors import RunError, StepperError
 from ..stepping.stepper import refuse_rebounds
 
@@ -39,7 +41,7 @@ class Rollout:
 
 def rollout(
     system: System,
-    stepper: GeometricallyImplicit,
+    stepper: GeometricallyImplicit | RadauContact,
     h,
     steps: int,
     *,
@@ -62,23 +64,31 @@ def rollout(
     it needs of every step, and runs every step twice. `kappa` () > 0 smooths all complementarities
     and friction, so that contacts act before they touch: those are other steps than the hard ones,
     to which they tend as kappa falls (docs/derivatives.md), SOLVED where the smoothed problem is,
-    and `violation` says how far they are from the hard laws. Raises `ValueError` for bad arguments.
+    and `violation` says how far they are from the hard laws. Steps of several stages of
+    `RadauContact` are tried from their warm start alone; one in which bodies land is not SOLVED.
+    Raises `ValueError` for bad arguments.
     """
-    if not isinstance(stepper, GeometricallyImplicit):
-        raise StepperError(f"`stepper` = {stepper!r} has no rollouts: use GeometricallyImplicit().")
+    if isinstance(stepper, RadauContact) and stepper.stages == 1:
+        stepper = stepper.one_stage
+    if not isinstance(stepper, (GeometricallyImplicit, RadauContact)):
+        raise StepperError(f"`stepper` = {stepper!r} has no rollouts: use GeometricallyImplicit() or RadauContact().")
     checks.count("steps", steps)
     refuse_rebounds(system)
     if kappa is not None:
-        _refuse_smoothing(system, kappa)
+        _refuse_smoothing(stepper, system, kappa)
     start = jax.tree.map(lambda a: jnp.asarray(a, float), start)
     h = jnp.asarray(h, float)
 
     def one(carry, _):
-        smooth = kappa is not None
-        step = stepper.smoothed_step(system, *carry, h, kappa) if smooth else stepper.step_with_cuts(system, *carry, h)
+        if kappa is not None:
+            step = stepper.smoothed_step(system, *carry, h, kappa)
+        elif isinstance(stepper, RadauContact):
+            step = step_derivatives.of_length(stepper, system, *carry, h)
+        else:
+            step = stepper.step_with_cuts(system, *carry, h)
         return (step.state, step.memory), (step.state, step.contacts, step.result)
 
-    begun = start, stepper.init(system, start) if memory is None else memory
+    begun = start, _memory(stepper, system, start) if memory is None else memory
     _, (ends, contacts, result) = (_economical if economical else lax.scan)(one, begun, None, length=steps)
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, ends)
     violation = _violation(stepper, *lax.stop_gradient((system, states, contacts, h)))
@@ -88,8 +98,18 @@ def rollout(
     return Rollout(_kept(jnp.append(True, good), states), _kept(good, contacts), result, violation)
 
 
-def _refuse_smoothing(system: System, kappa) -> None:
+def _memory(stepper, system: System, start: State):
+    """That of `stepper.init`, whose gaps alone have derivatives."""
+    if isinstance(stepper, GeometricallyImplicit):
+        return stepper.init(system, start)
+    gaps = stepper.one_stage.init(system, start).gaps
+    return dataclasses.replace(stepper.init(*lax.stop_gradient((system, start))), gaps=gaps)
+
+
+def _refuse_smoothing(stepper, system: System, kappa) -> None:
     """Raises `ValueError` for a kappa that smooths nothing, and for what has no smoothed law."""
+    if isinstance(stepper, RadauContact):
+        raise StepperError(f"`stepper` = {stepper!r} smooths no contacts: leave `kappa` out or use GeometricallyImplicit().")
     if not isinstance(kappa, jax.core.Tracer) and not 0 < kappa <= 1:
         raise RunError(f"`kappa` = {kappa} must be in (0, 1]; leave it out for hard contacts.")
     if system.sticks_more:

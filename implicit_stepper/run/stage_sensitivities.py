@@ -21,7 +21,6 @@ from ..radau.step_derivatives import Change, Moved, Recorded
 from .parameters import changed
 from .trajectory import Trajectory
 
-_ROOT = 1e-6  # a residual, dimensionless, that is more than rounding and the tolerance of solvers
 _SAME = 1e-8  # of the largest number: how far a step may lead from that of the trajectory
 
 
@@ -56,7 +55,7 @@ def _step(stepper, system: System, begun: State, end: State, recorded: Recorded,
     scheme."""
     arguments = stepper, system, begun, end.time, recorded, change
     found = step_derivatives.step(*arguments)
-    if not found.off <= _ROOT:
+    if not found.off <= step_derivatives.OFF:
         found = step_derivatives.one_stage(*arguments)
     return _agreed(found, begun, end)
 
@@ -80,7 +79,7 @@ def _changes(system: System, start: State, values: Mapping[str, jax.Array]) -> t
 def _agreed(found: Moved, begun: State, end: State) -> State:
     """The changes that were `found`, NaN where they do not exist. Raises `StepError` unless they
     are those of a step from `begun` to `end`."""
-    off = float(found.off) if not found.off <= _ROOT else 0.0
+    off = float(found.off) if not found.off <= step_derivatives.OFF else 0.0
     for name in ("position", "orientation", "velocity"):
         ours, theirs = np.asarray(getattr(found.state, name)), np.asarray(getattr(end, name))
         off = max(off, float(np.max(np.abs(ours - theirs)) / max(np.max(np.abs(theirs)), 1e-300)))

@@ -14,6 +14,7 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.model import rotation
 from implicit_stepper.paper import scenes as paper
+from implicit_stepper.run.parameters import changed
 from implicit_stepper.stepping.stepper import closest_points
 
 STEPPER = ist.GeometricallyImplicit()
@@ -283,9 +284,37 @@ def test_rollouts_are_the_steps_of_a_simulation_and_say_what_failed():
     assert np.all(np.isnan(state))
 
 
+def test_rollouts_of_several_stages_have_the_derivatives_of_the_closed_form():
+    """A sphere's spin falls by mu e_r m g / I a second under a moment of mu e_r m g; what lands within
+    a step is flagged."""
+    stepper, h, steps, weight = ist.RadauContact(), 0.07, 3, 9.81
+    system, start = paper.spin().build()
+
+    def end(numbers):
+        own, begun = changed(system, start, {"mu": numbers[:1]})
+        velocity = jnp.array(start.velocity).at[0, 5].set(numbers[1])
+        begun = dataclasses.replace(begun, velocity=velocity, position=start.position + numbers[2] * jnp.eye(3)[2])
+        found = ist.rollout(own, stepper, h, steps, start=begun)
+        return jnp.stack([found.states.velocity[-1, 0, 5], found.contacts.friction_impulse[-1, 0, 2]]), found
+
+    both = jax.jit(jax.jacrev(end, has_aux=True))
+    derivative, found = both(jnp.array([0.2, 1.962, 0.0]))
+    assert np.all(found.result == ist.Result.SOLVED)
+    assert np.max(found.violation) <= 1e-10
+    np.testing.assert_allclose(found.states.velocity[:, 0, 5], 1.962 - 0.2 * weight * h * np.arange(steps + 1), rtol=1e-12)
+    np.testing.assert_allclose(found.contacts.normal_impulse[:, 0], weight * h, rtol=1e-12)
+    expected = [[-weight * steps * h, 1.0], [-0.4 * weight * h, 0.0]]
+    np.testing.assert_allclose(derivative[:, :2], expected, rtol=1e-11, atol=1e-11)
+    lands = both(jnp.array([0.2, 1.962, 0.01]))[1]
+    assert lands.result[0] != ist.Result.SOLVED
+    assert np.all(np.isnan(lands.states.velocity[1:]))
+
+
 def test_bad_arguments_of_rollouts_are_named():
     system, start = paper.spin().build()
     with pytest.raises(ValueError, match="`stepper` = .* has no rollouts"):
         ist.rollout(system, ist.ClosedFormGap(), 0.01, 3, start=start)
+    with pytest.raises(ValueError, match="`stepper` = .* smooths no contacts"):
+        ist.rollout(system, ist.RadauContact(), 0.01, 3, start=start, kappa=0.1)
     with pytest.raises(ValueError, match="`steps`"):
         ist.rollout(system, ist.GeometricallyImplicit(), 0.01, 0, start=start)
