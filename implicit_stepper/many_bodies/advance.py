@@ -133,7 +133,7 @@ def _solved(problem: Posed, settings: Settings) -> tuple[Found, int, dict[str, f
     for number, name in enumerate(RUNGS if problem.problem.slots else RUNGS[:1]):
         if number:
             start, search = swept(problem.problem, start, search, _SWEEPS[number - 1])
-        found = newton(problem.problem, start, tolerance, settings.max_iterations)
+        found = newton(problem.problem, start, tolerance, settings.max_iterations, mends=number == 0)
         iterations += found.iterations
         residuals[name] = found.residual
         if best is None or found.residual < best.residual:

@@ -8,10 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ..solvers import sparse
-from .linearization import correction, linear
+from .linearization import Linear, correction, linear
 from .problem import Point, Problem, Rows, moved, rows, slipping
+from .sweeps import begun, swept
 
-_GROWTH, _MEMORY, _PATIENCE = 10.0, 20, 15  # as in `solvers.newton`
+_ENOUGH = 0.5  # of max |F|: what corrections leave that need no sweeps
+_GROWTH = 10.0  # times max |F|: beyond it sweeps begin where the correction began
+_SWEEPS = 50  # of the first time, as many more each time
+_PATIENCE = 10  # iterations without a new least |F|
 _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
 # by what share of max |F| forces give way to speeds, and bodies to forces
 _YIELD, _LEAST_GIVE = 1e-3, 1e-9
@@ -29,46 +33,53 @@ class Found(NamedTuple):
     converged: bool
 
 
-def newton(problem: Problem, start: Point, tolerance: float, most: int) -> Found:
+def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: bool = True) -> Found:
     """The root from `start`, with at most so many Jacobians. A point within the tolerance is
-    corrected once more."""
+    corrected once more.
+
+    If it `mends`, where a correction does not halve max |F|, sweeps from contact to contact follow: they mend the
+    few contacts that it threw out of place, which is what Newton's method is bad at, and leave what
+    is wrong over many bodies, which is what they are bad at."""
     at, F = slipping(problem, start, rows(problem, start))
     if not np.isfinite(F.largest):
         return Found(start, np.inf, 0, False)
-    recent, stale, least, here = [F.largest], 0, np.inf, None
+    stale, mended, least, here = 0, 0, np.inf, None
     for iterations in range(1, most + 1):
         here = linear(problem, at, F, _give(F), here)
         factors = sparse.factorised(here.nodes, here.links)
         if factors is None:
             break
-        size, dz = F.largest, correction(problem, here.local, factors, F)
-        trial, there = moved(problem, at, dz)
-        # one factorisation for as long as it contracts
-        for _ in range(_CHORDS):
-            if not there.largest < _CONTRACTION * size or (there.largest <= tolerance and size <= tolerance):
-                break
-            further, beyond = moved(problem, trial, correction(problem, here.local, factors, there))
-            if not beyond.largest < max(there.largest, tolerance):
-                break
-            size, trial, there = there.largest, further, beyond
+        trial, there = _corrected(problem, at, F, here, factors, tolerance)
         if there.largest <= tolerance:
             return Found(trial, there.largest, iterations, True)
-        bound, share = _GROWTH * max(recent[-_MEMORY:]), 1.0
-        if stale >= _PATIENCE:
-            bound = F.largest
-        while not there.largest < bound and share > 1e-2:
-            share /= 2
-            trial, there = moved(problem, at, dz, share)
+        if mends and not there.largest < _ENOUGH * F.largest:
+            source = trial if there.largest < _GROWTH * F.largest else at
+            trial = swept(problem, source, begun(problem, source), _SWEEPS * (1 + mended))[0]
+            trial, there = slipping(problem, trial, rows(problem, trial))
+            mended += 1
         if not there.largest < _FAR:
             break
         stale = 0 if there.largest < least else stale + 1
+        if stale > _PATIENCE:
+            break
         least = min(least, there.largest)
         at, F = trial, there
-        recent.append(F.largest)
     return Found(at, F.largest, iterations, False)
+
+
+def _corrected(problem: Problem, at: Point, F: Rows, here: Linear, factors: sparse.Sparse, tolerance: float):
+    """The point and F after corrections with one factorisation, for as long as it contracts."""
+    size, (trial, there) = F.largest, moved(problem, at, correction(problem, here.local, factors, F))
+    for _ in range(_CHORDS):
+        if not there.largest < _CONTRACTION * size or (there.largest <= tolerance and size <= tolerance):
+            break
+        further, beyond = moved(problem, trial, correction(problem, here.local, factors, there))
+        if not beyond.largest < max(there.largest, tolerance):
+            break
+        size, trial, there = there.largest, further, beyond
+    return trial, there
 
 
 def _give(F: Rows) -> float:
     """How much forces give way where rows are F."""
     return float(np.clip(_YIELD * F.largest, _LEAST_GIVE, 1.0))
-
