@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.animation import FFMpegWriter, PillowWriter
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
+from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
 from ..run.trajectory import Trajectory
@@ -21,6 +22,7 @@ from .pictured import pictured
 from .plots import DARK, RED, STYLE
 from .stage import Stage, patch
 
+_TICKS = 4  # along the longest axis
 _ZOOM = 0.88  # of a picture in space: room for its labels
 
 
@@ -35,15 +37,17 @@ def write(
     size: tuple[float, float] = (5.6, 4.2),
     elevation: float = 16.0,
     azimuth: float = -62.0,
+    follow: str | None = None,
 ) -> None:
     """Writes `path`, .gif or, with ffmpeg, .mp4, at `speed` times real time, `fps` pictures a
     second of `size` [inch].
 
     `scene` is that of the run, which a trajectory knows. Arrows are the `forces` at contacts on the
     second body, on the first where only that moves, and long ones end at a quarter of the picture;
-    `elevation` and `azimuth` [degrees] are the direction of view in space. Raises `ImportError`
-    without matplotlib and pillow, `ValueError` for other endings and for a run without steps,
-    `OSError`.
+    `elevation` and `azimuth` [degrees] are the direction of view in space; `follow` names a body
+    that the picture moves with. Balls have dark octants, so that one sees them turn. Raises
+    `ImportError` without matplotlib and pillow, `ValueError` for other endings, a run without steps
+    and a body that there is not, `OSError`.
     """
     path = Path(path)
     if path.suffix not in (".gif", ".mp4"):
@@ -55,9 +59,10 @@ def write(
     times = first + speed / fps * np.arange(int(np.ceil((last - first) * fps / speed - 1e-6)))
     writer = PillowWriter(fps=fps) if path.suffix == ".gif" else FFMpegWriter(fps=fps)
     with matplotlib.rc_context(STYLE), replaced(path) as aside:
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=size)
+        shown = pictured(trajectory, np.append(times, last))
         kind = _Space if scene.dimension == 3 else _Plane
-        view = kind(figure, Stage(scene, pictured(trajectory, np.append(times, last)), forces), (elevation, azimuth))
+        view = kind(figure, Stage(scene, shown, forces, follow), (elevation, azimuth))
         with writer.saving(figure, str(aside), dpi=100):
             for number in range(len(times) + 1):
                 view.draw(number)
@@ -69,21 +74,21 @@ class _Space:
 
     def __init__(self, figure: Figure, stage: Stage, view: tuple[float, float]):
         self.stage, self.axes = stage, figure.add_subplot(projection="3d", computed_zorder=False)
+        figure.subplots_adjust(0.0, 0.06, 0.96, 0.92)  # room for the labels, which stand outside of the axes
         self.axes.view_init(*view)
 
     def draw(self, node: int) -> None:
         """One picture."""
-        axes, low, high = self.axes, self.stage.low, self.stage.high
+        axes, (low, high) = self.axes, self.stage.window(node)
         axes.clear()
         for normal, offset in self.stage.floors:
             found = patch(normal, offset, low, high)
             axes.add_collection3d(Poly3DCollection([found], facecolors=(0.9, 0.9, 0.88), edgecolors="0.75", zorder=0))
         faces, colours = [], []
-        for colour, parts in self.stage.placed(node):
-            for part in parts:
-                own = part.vertices[part.triangles]
-                faces.append(own)
-                colours.append(lit(own, np.array(colour)))
+        for paint, part in self.stage.placed(node):
+            own = part.vertices[part.triangles]
+            faces.append(own)
+            colours.append(lit(own, paint))
         if faces:
             every = np.concatenate(faces)
             body = Poly3DCollection(
@@ -99,9 +104,12 @@ class _Space:
             lines = Line3DCollection(np.stack([start, end], axis=1), colors=RED, linewidths=1.6, zorder=2)
             axes.add_collection3d(lines)
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
-        axes.set(xlabel="x [m]", ylabel="y [m]", zlabel="z [m]")
-        axes.locator_params(nbins=4)
-        axes.tick_params(labelsize=7)
+        axes.set_xlabel("x [m]", fontsize=8, labelpad=-2)
+        axes.set_ylabel("y [m]", fontsize=8, labelpad=-4)
+        axes.set_zlabel("z [m]", fontsize=8, labelpad=-4)
+        axes.tick_params(labelsize=7, pad=-1)
+        for axis, extent in zip((axes.xaxis, axes.yaxis, axes.zaxis), high - low, strict=True):
+            axis.set_major_locator(MaxNLocator(max(1, round(_TICKS * extent / np.max(high - low)))))
         axes.set_box_aspect(high - low, zoom=_ZOOM)
         axes.set_title(f"t = {self.stage.run.time[node]:.2f} s", fontsize=9)
 
@@ -111,10 +119,11 @@ class _Plane:
 
     def __init__(self, figure: Figure, stage: Stage, view: tuple[float, float]):
         self.stage, self.axes = stage, figure.subplots()
+        figure.set_layout_engine("constrained")
 
     def draw(self, node: int) -> None:
         """One picture."""
-        axes, low, high = self.axes, self.stage.low, self.stage.high
+        axes, (low, high) = self.axes, self.stage.window(node)
         axes.clear()
         for normal, offset in self.stage.floors:
             along, size = np.array([-normal[1], normal[0]]), 2 * np.max(high - low)
@@ -122,9 +131,8 @@ class _Plane:
             corners = [foot - size * along, foot + size * along]
             corners += [corners[1] - size * normal, corners[0] - size * normal]
             axes.add_patch(Polygon(corners, facecolor="0.9", edgecolor="0.6"))
-        for colour, parts in self.stage.placed(node):
-            for part in parts:
-                axes.add_patch(Polygon(part.vertices, facecolor=colour, edgecolor="black", linewidth=0.6, alpha=0.85))
+        for paint, part in self.stage.placed(node):
+            axes.add_patch(Polygon(part.vertices, facecolor=paint, edgecolor="black", linewidth=0.6, alpha=0.85))
         for ends in self.stage.joint_ends(node)[:, :, 0]:
             axes.plot(*ends.T, "o-", color=DARK, markersize=3, linewidth=1.2, zorder=3)
         for start, end in zip(*self.stage.arrows(node), strict=True):

@@ -9,22 +9,30 @@ from matplotlib.colors import to_rgb
 from ..constraints.friction import FrictionEllipsoid
 from ..model import poses
 from ..run.trajectory import Trajectory
+from ..run.views import number_of_body
 from ..scene.scene import Scene
 from .plots import COLOURS
 
 _RESOLUTION, _COARSEST = 10, 4  # of meshes: a film has many pictures
 _MANY = 30  # bodies: beyond it they have fewer triangles each, and no more together
 _LEAST = 1e-6  # of the picture: shorter arrows are rounding
+_ROUND = 0.9  # of its triangles have normals of their own where a surface has no flat part
+_DARK = 0.6  # of its colour that a dark octant keeps
+_AROUND = 3.5  # of its reach: what is seen around a body that is followed
 _FLOORS = ("HalfSpace", "HalfPlane")
 
 
 class Stage:
     """What does not change from picture to picture: meshes, limits, the scale of forces."""
 
-    def __init__(self, scene: Scene, run: Trajectory, forces: bool):
+    def __init__(self, scene: Scene, run: Trajectory, forces: bool, follow: str | None = None):
+        """`follow` names the body that pictures move with, instead of showing the whole run."""
         self.run, self.dimension = run, scene.dimension
-        self.meshes = scene.meshes(_resolution(len(run.names)))
+        self.followed = None if follow is None else number_of_body(run.names, follow)
+        found = scene.meshes(_resolution(len(run.names)))
+        self.meshes = {name: parts for name, parts in found.items() if parts}  # bodies may be without a shape
         self.colours = {name: to_rgb(COLOURS[i % len(COLOURS)]) for i, name in enumerate(self.meshes)}
+        self.painted = {name: [self._paint(name, part) for part in parts] for name, parts in self.meshes.items()}
         self.floors = floors(scene)
         self.joints = scene.joint_points()
         self.low, self.high = self._limits()
@@ -34,7 +42,12 @@ class Stage:
         self.forces, self.scale, self.points = (*self._forces(), self._points()) if forces else (nothing,) * 3
 
     def _limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """Corners of a box that holds all of the run."""
+        """Corners of a box that holds all of the run, or the surroundings of the body that is
+        followed, at the start."""
+        if self.followed is not None:
+            at = self.run.position[0, self.followed]
+            reach = max(np.max(np.linalg.norm(part.vertices, axis=1)) for part in self._own(self.followed))
+            return at - _AROUND * reach, at + _AROUND * reach
         points = []
         for name, parts in self.meshes.items():
             corners = np.concatenate([part.vertices for part in parts])
@@ -48,6 +61,17 @@ class Stage:
         low, high = every.min(axis=0), every.max(axis=0)
         room = 0.04 * np.max(high - low)
         return low - room, high + room
+
+    def _own(self, body: int) -> list:
+        """The parts of a moving body, in its own frame."""
+        return self.meshes[self.run.names[body]]
+
+    def window(self, node: int) -> tuple[np.ndarray, np.ndarray]:
+        """Corners of the box that the picture of a node shows."""
+        if self.followed is None:
+            return self.low, self.high
+        moved = self.run.position[node, self.followed] - self.run.position[0, self.followed]
+        return self.low + moved, self.high + moved
 
     def _forces(self) -> tuple[np.ndarray, np.ndarray]:
         """Arrows (n, nc + nj, d) [m] of contacts and of the reactions of joints that have points,
@@ -88,14 +112,31 @@ class Stage:
         return np.stack([law.e_t * could * along, law.e_o * could * np.cross(np.nan_to_num(own.normal), along)], axis=1)
 
     def placed(self, node: int):
-        """Colour and parts of every body, where they are at a node of the run."""
+        """Paint and part of all that the picture of a node shows of bodies, where they are."""
+        low, high = self.window(node)
         for name, parts in self.meshes.items():
             if name in self.run.names:
                 i = self.run.names.index(name)
                 at, turn = self.run.position[node, i], self.run.orientation[node, i]
                 rotation = poses.matrices(turn) if self.dimension == 3 else turned(turn[0])
                 parts = [part.moved(at, rotation) for part in parts]
-            yield self.colours[name], parts
+            for paint, part in zip(self.painted[name], parts, strict=True):
+                if np.all(part.vertices.max(axis=0) > low) and np.all(part.vertices.min(axis=0) < high):
+                    yield paint, part
+
+    def _paint(self, name: str, part) -> np.ndarray:
+        """The colour of a part (3,), or of its triangles (k, 3): what is round all over has dark
+        octants, without which one would not see it turn."""
+        colour = np.array(self.colours[name])
+        if self.dimension == 2:
+            return colour
+        corners = part.vertices[part.triangles]
+        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        normals = normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), np.finfo(float).tiny)
+        if len(np.unique(normals.round(6), axis=0)) < _ROUND * len(normals):
+            return colour
+        octants = np.prod(corners.mean(axis=1) - part.vertices.mean(axis=0), axis=1, keepdims=True) > 0
+        return colour * np.where(octants, _DARK, 1.0)
 
     def joint_ends(self, nodes) -> np.ndarray:
         """Both points of every joint (k, 2, m, d) at nodes (m,) of the run."""

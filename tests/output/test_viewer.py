@@ -273,6 +273,31 @@ def test_joints_are_drawn_where_they_are(tmp_path):
         assert first[0]["to"][0] + 20 < last[0]["to"][0]
 
 
+def test_a_film_follows_a_body_shows_it_turn_and_leaves_out_what_is_without_a_shape(tmp_path):
+    """Around a ball; octants of it are dark, faces of a box are not."""
+    run, box = thrown(), shapes.Box((0.1, 0.1, 0.1))
+    scene = run.scene()
+    scene.add_fixed(name="near", shape=box, position=(0.5, 0, 1))
+    scene.add_fixed(name="far", shape=box, position=(50, 0, 0))
+    # held in the inertial frame, which is a body without a shape
+    scene.add_moving(name="hand", pose=ist.MovingPose((50, 1, 0)), shape=box, mass=1.0)
+    whole, close = viewer.Stage(scene, run, forces=True), viewer.Stage(scene, run, forces=True, follow=EVIL)
+    assert set(whole.meshes) == {"stone", EVIL, "near", "far", "hand"}
+    for node in (0, 50):
+        low, high = close.window(node)
+        np.testing.assert_allclose((low + high) / 2, run.position[node, 0], atol=1e-12)
+        np.testing.assert_allclose(high - low, 7 * 0.5, rtol=0.02)
+    # the stone is 2.8 m away; the hand, which the run does not know, is in its own frame
+    assert (len(list(whole.placed(0))), len(list(close.placed(0)))) == (5, 3)
+    ball, face = close.painted[EVIL][0], close.painted["near"][0]
+    assert face.shape == (3,)
+    brightest = np.max(ball, axis=1)
+    assert 0.4 < np.mean(brightest < np.max(brightest)) < 0.6
+    run.plot.animation(tmp_path / "run.gif", fps=2, follow=EVIL)
+    with pytest.raises(ValueError, match="'nobody'"):
+        run.plot.animation(tmp_path / "run.gif", follow="nobody")
+
+
 def test_what_has_no_page_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError):
         view.run(argparse.Namespace(run=str(tmp_path / "none.npz"), html=None, film=None))
