@@ -45,9 +45,9 @@ def write(
     `scene` is that of the run, which a trajectory knows. Arrows are the `forces` at contacts on the
     second body, on the first where only that moves, and long ones end at a quarter of the picture;
     `elevation` and `azimuth` [degrees] are the direction of view in space; `follow` names a body
-    that the picture moves with. Balls have dark octants, so that one sees them turn. Raises
-    `ImportError` without matplotlib and pillow, `ValueError` for other endings, a run without steps
-    and a body that there is not, `OSError`.
+    that the picture moves with. What is round all over has dark octants, so that one sees it turn.
+    Raises `ImportError` without matplotlib and pillow, `ValueError` for other endings and for a run
+    without steps, `KeyError` for a body that there is not, `OSError`.
     """
     path = Path(path)
     if path.suffix not in (".gif", ".mp4"):

@@ -200,6 +200,7 @@ def test_by_hand():
 def test_complementarity_problem():
     solution = run("complementarity_problem")["solution"]
     assert solution.z == pytest.approx([4.0, 0.0], abs=1e-10)
+    assert_picture("complementarity_problem")
 
 
 def test_tumbling_box():

@@ -59,6 +59,11 @@ def test_every_public_name_is_in_the_reference_and_has_a_docstring():
 def test_every_example_is_in_the_gallery_and_every_benchmark_is_evidence():
     gallery, evidence = ((DOCS / f"{name}.md").read_text() for name in ("gallery", "evidence"))
     assert [path.name for path in ROOT.glob("examples/*.py") if f"`examples/{path.name}`" not in gallery] == []
+    pictures = {path.stem for path in ROOT.glob("examples/*.py")}
+    films = pictures - {"complementarity_problem"}  # nothing moves
+    shown = {file for file in re.findall(r"figures/gallery/(\w+\.\w+)\)", gallery)}
+    assert shown == {f"{name}.png" for name in pictures} | {f"{name}.gif" for name in films}
+    assert max(file.stat().st_size for file in (DOCS / "figures" / "gallery").iterdir()) <= 400_000
     assert [path.name for path in ROOT.glob("benchmarks/*.py") if path.name not in evidence] == []
 
 

@@ -294,7 +294,7 @@ def test_a_film_follows_a_body_shows_it_turn_and_leaves_out_what_is_without_a_sh
     brightest = np.max(ball, axis=1)
     assert 0.4 < np.mean(brightest < np.max(brightest)) < 0.6
     run.plot.animation(tmp_path / "run.gif", fps=2, follow=EVIL)
-    with pytest.raises(ValueError, match="'nobody'"):
+    with pytest.raises(KeyError, match="'nobody'"):
         run.plot.animation(tmp_path / "run.gif", follow="nobody")
 
 
