@@ -38,6 +38,7 @@ _PATIENCE = 15
 LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
 _FIRST_DAMPING = 1e-10  # after the first refused step
 _OVERSHOOT = 10.0  # times the bound of chord iterations: the first ones shift |F| from row to row
+_SPARE = 0.1  # of the tolerance: no last iteration need gain more
 _NEAR = 1e-4  # max |F_i| from which the Jacobian serves at the root that its step leads to
 
 
@@ -182,7 +183,8 @@ def chord(residual: Callable, z0, kept, tolerance) -> Chord:
     `kept.contraction`^k.
 
     Solved is what was within the `tolerance` already before the last iteration, because what the
-    first z within it lacks would add up over thousands of time-steps.
+    first z within it lacks would add up over thousands of time-steps. For the same reason the last
+    iteration must gain, as long as they are quick: from a near start even a stale inverse gets there.
     """
 
     def advance(at: Chord) -> Chord:
@@ -190,13 +192,14 @@ def chord(residual: Callable, z0, kept, tolerance) -> Chord:
         z = when(~first, lambda: at.z - kept.solve(at.F), at.z)
         F = residual(z)
         size = largest(F)
-        solved = ~first & (largest(at.F) <= tolerance) & (size <= tolerance)
-        quick = solved & (at.count <= kept.quick)
+        before, quick = largest(at.F), at.count <= kept.quick
+        gains = size <= jnp.maximum(kept.contraction * before, _SPARE * tolerance)
+        solved = ~first & (before <= tolerance) & (size <= tolerance) & (gains | ~quick)
         # false for NaN, and for infinity under an infinite bound
         shrinks = size < jnp.maximum(at.bound, tolerance)
         going = jnp.where(first, kept.valid, ~solved & shrinks)
         bound = jnp.where(first, _OVERSHOOT * size, at.bound) * kept.contraction
-        return Chord(at.start, z, F, solved, quick, going, bound, at.count + 1)
+        return Chord(at.start, z, F, solved, solved & quick, going, bound, at.count + 1)
 
     at = dataclasses.replace(untried(z0), going=jnp.asarray(True))
     return lax.while_loop(lambda at: at.going, advance, varying_like(at, z0))
