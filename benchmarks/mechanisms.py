@@ -167,9 +167,7 @@ def keep_energy(case: str, tol: float, seconds: float) -> None:
     asked = ist.Tolerance(tol, energy=10 * tol / seconds)  # as one run of all these seconds asks for
     state, first, most, off, steps, short = None, None, 0.0, 0.0, 0, 0
     for _ in range(10):
-        found = ist.simulate(
-            scene, ist.RadauContact(), tol=asked, duration=seconds / 10, start=state, on_failure="return", progress=False
-        )
+        found = ist.simulate(scene, ist.RadauContact(), tol=asked, duration=seconds / 10, start=state, progress=False)
         energy, state = found.energy(), found.end
         first, most = energy.total[0] if first is None else first, max(most, float(np.max(energy.kinetic)))
         off, steps = max(off, float(np.max(np.abs(energy.total - first)))), steps + len(found)

@@ -7,6 +7,7 @@ error estimate judges, and at last by the paper's step."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -86,15 +87,7 @@ class _Driver:
     """The present `Point` of a run, and what was made so far."""
 
     def __init__(
-        self,
-        stepper: RadauContact,
-        system: System,
-        state: State,
-        tolerance: Tolerance,
-        step_tolerance: float,
-        end: float,
-        told: Progress,
-        sweep: Sweep,
+        self, stepper: RadauContact, system: System, state: State, tolerance: Tolerance, step_tolerance, end, told, sweep: Sweep
     ):
         self.stepper, self.system, self.tolerance, self.step_tolerance = stepper, system, tolerance, step_tolerance
         self.sweep, self.passages, self.unit = sweep, 0, unit(system)
@@ -218,11 +211,8 @@ class _Driver:
         find the centres of pressure. One that is not taken leaves the forces, unless it leaves none and those before are
         the start; where it, or the motion after the impact, tells that bodies meet elsewhere, a tiny one goes through it."""
         broke = bool(self.made.landed) and self.made.landed[-1].kind == "slips"
-
-        def met(system, closest):
-            return after_events.found(self.stepper, system, state, closest, references, modes, broke)
-
-        found, closest, rebounds, moved = face_rebounds.meet(self.system, state, closest, met)
+        find = functools.partial(after_events.found, self.stepper)
+        found, closest, rebounds, moved = face_rebounds.meet(find, self.system, state, closest, references, modes, broke)
         if found is None:
             self.failure = face_rebounds.NONE_FOUND
             return
@@ -241,11 +231,9 @@ class _Driver:
         if good:
             found = self._forces(hit.state)
             good = not (found.solved and euler_steps.meet(self.system, found))
-        if good:
+        if good or rebounds:
+            self.failure = "" if good else face_rebounds.NONE_FOUND
             self._count_impact(hit, moved)
-        elif rebounds:
-            self.failure = face_rebounds.NONE_FOUND
-            return
         else:
             self.point = dataclasses.replace(self.point, state=state)
             given = Known(self.point.memory.gaps), self._sizes(_THROUGH), self.step_tolerance

@@ -85,7 +85,7 @@ def _tries(
     whose neighbour in size takes milliseconds."""
     memory, starts = known.told(anew(stepper, system, state, known.gaps)), 0
     for h, climbs in [*((h, False) for h in sizes[:_WARM]), *((h, True) for h in sizes)]:
-        allowed = float(tolerance + rounding(system, state.position, state.velocity, h))
+        allowed = float(tolerance + rounding(system, state, h))
         found = _series(stepper, system, state, memory, h, 1 if climbs else count, allowed, climbs)
         starts += found.starts
         yield dataclasses.replace(found, starts=starts)
@@ -130,7 +130,7 @@ def through(
     for short steps."""
     found = steps(stepper, system, state, known, sizes[1::-1], tolerance, 1)
     for h in [h for h in sizes if h < found.h] if found.solved else ():
-        allowed = float(tolerance + rounding(system, state.position, state.velocity, h))
+        allowed = float(tolerance + rounding(system, state, h))
         # the root of another end, but the same start
         guess = known.told(dataclasses.replace(found.memory, gaps=known.gaps))
         after, memory, record = warm(stepper, system, state, guess, h, 1, allowed)
@@ -194,11 +194,14 @@ def _last(found: Series) -> Contacts:
     return jax.tree.map(lambda a: a[-1], found.records[-1].contacts)
 
 
-def rounding(system: System, position, velocity, h):
-    """What rounding alone leaves in a certificate of a step of h [s]: the units of speeds and gaps
-    shrink with h, but not their digits. `position` and `velocity` (..., nb, :)."""
+def rounding(system: System, state: State, h):
+    """What rounding alone leaves in a certificate of a step of h [s] from `state`, of arrays (...,
+    nb, :): the units of speeds and gaps shrink with h, but not their digits. In the plane angles
+    count turns, and have the fewer digits the more there are."""
     acceleration, length = float(system.acceleration), float(system.length)
     speed, gap = acceleration * h, np.sqrt(acceleration * length) * h
-    fastest = np.max(np.abs(velocity), axis=(-2, -1)) + speed
-    farthest = np.max(np.abs(position), axis=(-2, -1)) + length
+    fastest = np.max(np.abs(state.velocity), axis=(-2, -1)) + speed
+    farthest = np.max(np.abs(state.position), axis=(-2, -1)) + length
+    if system.dimension == 2:
+        farthest = farthest + np.max(np.abs(state.orientation), axis=(-2, -1)) * length
     return _ROUNDINGS * np.finfo(float).eps * np.asarray(fastest / speed + farthest / gap)

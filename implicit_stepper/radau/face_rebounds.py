@@ -28,6 +28,7 @@ import numpy as np
 
 from ..constraints import contact, kinematics, tilts
 from ..constraints.restitution import SLIGHT
+from ..model import rotation
 from ..model.bodies import State
 from ..model.system import System, in_user_order, take
 from ..runtime.compilation import jit
@@ -35,7 +36,7 @@ from .elsewhere import meets_elsewhere
 from .euler_steps import without_rebounds
 from .impact import Impact
 
-_MOST, _HALVINGS = 12, 30  # iterations, and those of a change that leads beyond the rim of a face
+_MOST, _HALVINGS = 12, 40  # iterations, and those of a change that leads beyond the rim of a face
 _SAME = 1e-9  # of the scene's length: points that are one
 _PRESSES = 1e-9  # of the largest impulse: less is none
 _ALIKE = 1e-9  # of singular values: supports that share a body's tilts as they like
@@ -69,17 +70,17 @@ class _Tilts(NamedTuple):
     moves: jax.Array
 
 
-def meet(system: System, state: State, closest, find: Callable) -> tuple[Any, tuple, bool, bool]:
-    """What `find(system, closest)` gives, of which the first is the `Impact` in `state`; the points
-    at which it is; whether any contact rebounds there by its law, other than slightly; and whether
-    these points were moved for that from those given. None in the place of the first, where no
-    centre of pressure was found."""
-    found = find(system, closest)
+def meet(find: Callable, system: System, state: State, closest, *more) -> tuple[Any, tuple, bool, bool]:
+    """What `find(system, state, closest, *more)` gives, of which the first is the `Impact` in
+    `state`; the points at which it is; whether any contact rebounds there by its law, other than
+    slightly; and whether these points were moved for that from those given. None in the place of
+    the first, where no centre of pressure was found."""
+    found = find(system, state, closest, *more)
     if all(group.pair.smooth for group in system.groups) or not bool(found[0].acts):
         return found, closest, False, False
     if not np.any(_rebounds(system, state, found[0])):
         return found, closest, False, False
-    found, centres = _centred(system, state, closest, find)
+    found, centres = _centred(lambda of, at: find(of, state, at, *more), system, state, closest)
     return found, centres, True, any(np.any(a != b) for a, b in zip(closest, centres, strict=True))
 
 
@@ -96,9 +97,9 @@ def _holds(system: System, state: State, hit: Impact, closest) -> bool:
     return True
 
 
-def _centred(system: System, state: State, closest, find: Callable) -> tuple[Any, tuple]:
-    """What `find` gives at the centres of pressure, or None, and the points `closest` moved
-    there."""
+def _centred(find: Callable, system: System, state: State, closest) -> tuple[Any, tuple]:
+    """What `find(system, closest)` gives at the centres of pressure, or None, and the points
+    `closest` moved there."""
     asked_of = system if np.any(_of_speeds(system)) else without_rebounds(system)
 
     def at(shifts) -> _At:
@@ -117,15 +118,27 @@ def _centred(system: System, state: State, closest, find: Callable) -> tuple[Any
         if length * np.max(np.abs(here.rates), initial=0.0) <= exact:
             break
         change = _change(at, here, shifts, _STEP * length)
-        for _ in range(_HALVINGS):  # a point beyond the rim of its face is none
-            further = at(shifts + change)
-            if further.kept:
-                break
-            change = change / 2
-        here, shifts = further, shifts + change
+        share, here = _farthest(at, here, shifts, change)
+        shifts = shifts + share * change
+        if share == 0:
+            break
     moved = here.closest if np.any(shifts) else closest
     found = find(system, moved)
     return found if here.kept and _holds(system, state, found[0], moved) else None, moved
+
+
+def _farthest(at: Callable, here: _At, shifts, change) -> tuple[float, _At]:
+    """The share of a `change` (nc, d - 1) [m] of `shifts` up to which points stay on their faces,
+    and the impact there."""
+    further = at(shifts + change)
+    if further.kept:
+        return 1.0, further
+    within, beyond = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (within + beyond) / 2
+        further = at(shifts + middle * change)
+        within, beyond, here = (middle, beyond, further) if further.kept else (within, middle, here)
+    return within, here
 
 
 def _change(at: Callable, here: _At, shifts, step: float) -> np.ndarray:
@@ -176,7 +189,7 @@ def _smooth(system: System) -> np.ndarray:
 def _rebounds(system: System, state: State, hit: Impact) -> np.ndarray:
     """e (nc,) of the contacts that rebound in `hit`, 0 of those that do so slightly."""
     slight = SLIGHT * np.sqrt(float(system.acceleration) * float(system.length))
-    shares = np.asarray(_shares(system))
+    shares = _shares(system)
     return np.where(shares * np.asarray(_approach(system, state, hit.contacts)) > slight, shares, 0.0)
 
 
@@ -185,26 +198,16 @@ def _approach(system: System, state: State, contacts):
     """How fast (nc,) [m/s] bodies approach each other in `state` at the points of `contacts`."""
     speeds = []
     for group in system.groups:
-        own = jax.tree.map(
-            lambda a, group=group: take(a, np.array(group.numbers)), dataclasses.replace(contacts, joints=None)
-        )
+        own = jax.tree.map(lambda a, group=group: take(a, np.array(group.numbers)), dataclasses.replace(contacts, joints=None))
         motions = kinematics.motions_of(system, state, group)
 
         def one(normal, a1, a2, first, second):
-            d = len(normal)
             places = ((a1, first), (a2, second))
-            speed_1, speed_2 = (m.velocity[:d] + _turned(m.velocity[d:], point - m.position) for point, m in places)
+            speed_1, speed_2 = (rotation.point_velocity(m.velocity, point - m.position) for point, m in places)
             return normal @ (speed_1 - speed_2)
 
         speeds.append(jax.vmap(one)(own.normal, own.point_1, own.point_2, *motions))
     return in_user_order(system, jnp.concatenate(speeds))
-
-
-def _turned(spin, arm):
-    """spin x arm."""
-    if len(arm) == 2:
-        return spin[0] * jnp.stack([-arm[1], arm[0]])
-    return jnp.cross(spin, arm)
 
 
 @jit
@@ -240,9 +243,6 @@ def _moved(system: System, state: State, closest, shifts) -> tuple[np.ndarray, .
     moves = _tilts(system, state, state.velocity, closest, np.zeros(system.contact_count)).moves
     off = np.einsum("ca,cad->cd", shifts, np.asarray(moves))
     return tuple(
-        np.concatenate(
-            [np.asarray(own)[:, : 2 * system.dimension] + np.tile(off[list(g.numbers)], 2), own[:, 2 * system.dimension :]],
-            axis=1,
-        )
-        for g, own in zip(system.groups, closest, strict=True)
+        np.asarray(own) + np.pad(np.tile(off[list(group.numbers)], 2), ((0, 0), (0, own.shape[1] - 2 * system.dimension)))
+        for group, own in zip(system.groups, closest, strict=True)
     )

@@ -123,7 +123,7 @@ def trajectory(stepper: RadauContact, system: System, run: Run, tolerance: float
     worst = np.max([np.max(v, axis=1, initial=0.0) for v in found.values()], axis=0)
     states = _states(run)
     long = run.steps.h > 0  # an impact at the start has no step's units
-    units = rounding(system, states.position[:-1], states.velocity[:-1], np.where(long, run.steps.h, 1.0))
+    units = rounding(system, jax.tree.map(lambda a: a[:-1], states), np.where(long, run.steps.h, 1.0))
     allowed = tolerance + np.where(long, units, 0.0)
     good = int(np.argmin(np.append(worst <= allowed, False)))
     steps, states = (jax.tree.map(lambda a, n=n: a[:n], t) for t, n in ((run.steps, good), (states, good + 1)))

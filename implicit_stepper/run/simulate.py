@@ -298,7 +298,7 @@ def _error(failed: Climb, state: State, h: float, system: System, tolerance: flo
     time, result = float(state.time) + h, Result(int(failed.record.result))
     if result == Result.SOLVED:
         result = Result.NOT_CERTIFIED if failed.passed is None else Result.PASSED
-    if result != Result.PASSED and rounding(system, state.position, state.velocity, h) > _LOST:
+    if result != Result.PASSED and rounding(system, state, h) > _LOST:
         result = Result.ROUNDED
     violations = {name: v for name, v in failed.record.certificates.items() if v.size and not np.max(v) <= tolerance}
     best: dict[str, float] = {}

@@ -71,7 +71,7 @@ def solutions(scene: Scene, h: float, start: State | None = None) -> tuple[Solut
     stepper, found = GeometricallyImplicit(), []
     memory = begin(stepper, system, state)
     closest, rows, frozen = _frozen(system, state, h)
-    allowed = _CERTIFIED + rounding(system, np.asarray(state.position), np.asarray(state.velocity), h)
+    allowed = _CERTIFIED + rounding(system, state, h)
     for gamma in _choices(*map(np.asarray, frozen)):
         step, certified = _polished(stepper, system, state, memory, closest, rows, gamma, h)
         if step.result == Result.SOLVED and certified <= allowed and not any(_same(step, other) for other in found):
