@@ -173,7 +173,10 @@ def keep_energy(case: str, tol: float, seconds: float) -> None:
         off, steps = max(off, float(np.max(np.abs(energy.total - first)))), steps + len(found)
         short += found.counts["one-stage steps"]
         spent = time.process_time() - begun
-        print(f"{case:12}   {found.time[-1]:8.1f}   {steps:7}   {short:9}   {off / (tol * most):16.2f}   {spent:7.1f}", flush=True)
+        print(
+            f"{case:12}   {found.time[-1]:8.1f}   {steps:7}   {short:9}   {off / (tol * most):16.2f}   {spent:7.1f}",
+            flush=True,
+        )
 
 
 def boxes(hinged: bool, speed: float, spin: float) -> ist.Scene:

@@ -87,7 +87,7 @@ class _Driver:
     """The present `Point` of a run, and what was made so far."""
 
     def __init__(
-        self, stepper: RadauContact, system: System, state: State, tolerance: Tolerance, step_tolerance, end, told, sweep: Sweep
+        self, stepper: RadauContact, system: System, state: State, tolerance: Tolerance, step_tolerance, end, told, sweep
     ):
         self.stepper, self.system, self.tolerance, self.step_tolerance = stepper, system, tolerance, step_tolerance
         self.sweep, self.passages, self.unit = sweep, 0, unit(system)

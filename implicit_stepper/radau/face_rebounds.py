@@ -76,9 +76,8 @@ def meet(find: Callable, system: System, state: State, closest, *more) -> tuple[
     slightly; and whether these points were moved for that from those given. None in the place of
     the first, where no centre of pressure was found."""
     found = find(system, state, closest, *more)
-    if all(group.pair.smooth for group in system.groups) or not bool(found[0].acts):
-        return found, closest, False, False
-    if not np.any(_rebounds(system, state, found[0])):
+    faces = any(group.restitution is not None and not group.pair.smooth for group in system.groups)
+    if not (faces and bool(found[0].acts) and np.any(_rebounds(system, state, found[0]))):
         return found, closest, False, False
     found, centres = _centred(lambda of, at: find(of, state, at, *more), system, state, closest)
     return found, centres, True, any(np.any(a != b) for a, b in zip(closest, centres, strict=True))
@@ -198,7 +197,9 @@ def _approach(system: System, state: State, contacts):
     """How fast (nc,) [m/s] bodies approach each other in `state` at the points of `contacts`."""
     speeds = []
     for group in system.groups:
-        own = jax.tree.map(lambda a, group=group: take(a, np.array(group.numbers)), dataclasses.replace(contacts, joints=None))
+        own = jax.tree.map(
+            lambda a, group=group: take(a, np.array(group.numbers)), dataclasses.replace(contacts, joints=None)
+        )
         motions = kinematics.motions_of(system, state, group)
 
         def one(normal, a1, a2, first, second):

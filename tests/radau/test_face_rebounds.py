@@ -12,7 +12,7 @@ from implicit_stepper.radau.impact_certificate import impact_violations
 from implicit_stepper.runtime.compilation import jit
 from implicit_stepper.stepping.stepper import closest_points
 
-E, MU, I = 0.5, 0.3, (1.0**2 + 0.1**2) / 12  # of a bar of 1 kg, 1 m long and .1 m high
+E, MU, INERTIA = 0.5, 0.3, (1.0**2 + 0.1**2) / 12  # of a bar of 1 kg, 1 m long and .1 m high
 LEFT, RIGHT = -0.3, 0.2  # [m]: where the blocks are, each .1 m wide
 meet_at = jit(lambda system, state, closest: impact.meet(system, state, closest)[0], once=True)
 
@@ -26,7 +26,7 @@ def bar(law):
     scene = ist.Scene(dimension=2, gravity=(0, 0), length_scale=0.1, acceleration_scale=10.0)
     block = flat(0.1, 0.1)
     blocks = [scene.add_fixed(name=f"block {x}", shape=block, position=(x, -0.05)) for x in (LEFT, RIGHT)]
-    body = scene.add_body(name="bar", shape=flat(1.0, 0.1), mass=1.0, inertia=I, position=(0, 0.05))
+    body = scene.add_body(name="bar", shape=flat(1.0, 0.1), mass=1.0, inertia=INERTIA, position=(0, 0.05))
     for one in blocks:
         scene.add_contact(one, body, friction=MU, restitution=law)
     return scene.build()
@@ -67,8 +67,8 @@ def test_its_friction_does_not_turn_it(lies, speed, left):
     Poisson's law what sticks does turn, as its expansion presses where its compression did."""
     hit = met(lies, (speed, -2, 0))
     if left == 0 and lies[0].groups[0].of_impulses:
-        shift, rub = 0.05 * speed / 2, -(2 * E) * 0.05 * speed / 2 * 0.05 / (I + 0.05**2)
-        spin = (2 * E * shift + 0.05 * rub) / I
+        shift, rub = 0.05 * speed / 2, -(2 * E) * 0.05 * speed / 2 * 0.05 / (INERTIA + 0.05**2)
+        spin = (2 * E * shift + 0.05 * rub) / INERTIA
         np.testing.assert_allclose(hit.state.velocity[0], [rub, 2 * E, spin], rtol=0, atol=1e-11)
         return
     np.testing.assert_allclose(hit.state.velocity[0], [left, 2 * E, 0], rtol=0, atol=1e-11)
@@ -83,8 +83,8 @@ def test_beyond_its_blocks_it_tips_about_the_rim():
     system = dataclasses.replace(system, groups=tuple(dataclasses.replace(g, mu=0 * g.mu) for g in system.groups))
     r = -0.1
     hit = met((system, state, None), (0, -2, 0), x=RIGHT + 0.05 - r)
-    p = 2 * (1 + E) / (1 + r**2 / I)
-    np.testing.assert_allclose(hit.state.velocity[0], [0, p - 2, r * p / I], rtol=0, atol=1e-11)
+    p = 2 * (1 + E) / (1 + r**2 / INERTIA)
+    np.testing.assert_allclose(hit.state.velocity[0], [0, p - 2, r * p / INERTIA], rtol=0, atol=1e-11)
     np.testing.assert_allclose(hit.contacts.normal_impulse, [0, p], rtol=0, atol=1e-11)
 
 
