@@ -188,8 +188,8 @@ def _smooth(system: System) -> np.ndarray:
 def _rebounds(system: System, state: State, hit: Impact) -> np.ndarray:
     """e (nc,) of the contacts that rebound in `hit`, 0 of those that do so slightly."""
     slight = SLIGHT * np.sqrt(float(system.acceleration) * float(system.length))
-    shares = _shares(system)
-    return np.where(shares * np.asarray(_approach(system, state, hit.contacts)) > slight, shares, 0.0)
+    shares, met = _shares(system), np.asarray(hit.met)[: system.contact_count]
+    return np.where(met & (shares * np.asarray(_approach(system, state, hit.contacts)) > slight), shares, 0.0)
 
 
 @jit

@@ -25,7 +25,7 @@ from ..model import bodies
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, compliant
-from .impact_laws import Everything, Poses, Shares, at_once, at_rest, one_after_another
+from .impact_laws import Everything, Poses, Shares, at_once, at_rest, one_after_another, torn
 
 _TOUCHING = 1e-8  # of the scene's length: gaps that are closed
 _SHORT = 1e-6  # of sqrt(L / g): the time over which forces act that motion goes on with
@@ -85,7 +85,8 @@ def meet(system: System, state: State, closest, references=None, sequential: boo
     if of_joints is not None:
         of_joints = dataclasses.replace(of_joints, mu=joint_coefficients(system))
     contacts = dataclasses.replace(contacts, joints=of_joints, mu=contact_coefficients(system))
-    impact = Impact(moving, contacts, met, jnp.any(gamma[:, 0] > 0), here.converged & solved.converged)
+    acts = jnp.any(gamma[:, 0] > 0) | torn(at, state.velocity)
+    impact = Impact(moving, contacts, met, acts, here.converged & solved.converged)
     found = _forces(system, here, of_contacts, solved.pressing[:count] / h, velocity, (solved.after - velocity) / h, h)
     pulls = tuple(
         jnp.pad(own / h, ((0, 0), (0, group.width + group.etas - own.shape[1])))

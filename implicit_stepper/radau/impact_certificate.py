@@ -61,7 +61,7 @@ def impact_violations(
     spins = mechanics.length(before.velocity[:, system.dimension :]) * system.length
     usual = mechanics.length(before.velocity[:, : system.dimension]) + spins
     usual = jnp.max(usual) + jnp.max(jnp.abs(pressed), initial=0.0) / jnp.min(system.mass)
-    speed = jnp.maximum(jnp.max(jnp.stack(fastest)), _SLOW * usual)
+    speed = jnp.maximum(jnp.max(jnp.array(fastest), initial=0.0), _SLOW * usual)
     # of the time in which loads would give that speed
     units = scales(system, speed / system.acceleration)
     slight = SLIGHT * jnp.sqrt(system.acceleration * system.length)

@@ -38,6 +38,9 @@ from ..solvers.newton import linearized
 # Of the fastest speed at a contact, and of sqrt(g L), by which bodies that have come to rest are
 # measured: all that still moves in these is what solvers left.
 _AT_REST = 1e-12
+# the same, by which joints may be torn: steps of several stages leave less, those of first order as
+# much as accelerations change in one
+_TORN = 1e-8
 _FORCE = 1e-10  # impulses in their unit that are none, beside the tolerance of solvers
 _TOLERANCE, _START_ITERATIONS = 1e-12, 200
 _EQUAL = 1e-9  # speeds of approach that differ by this share of them are equal
@@ -96,6 +99,16 @@ def at_rest(system: System, fastest):
     return _AT_REST * jnp.maximum(fastest, jnp.sqrt(system.acceleration * system.length))
 
 
+def torn(at: Poses, velocity) -> jax.Array:
+    """Whether () joints are torn by a `velocity` (nb, w): an impact then closes their rates, though
+    nothing meets."""
+    if not at.joints.matrix.size:
+        return jnp.asarray(False)
+    here = dataclasses.replace(at.state, velocity=velocity)
+    rates = at.joints.matrix @ velocity.reshape(-1) + joint_rows.targets(at.system, here, at.joints, 0.0)
+    return jnp.any(jnp.abs(rates) > _TORN / _AT_REST * at_rest(at.system, at.fastest))
+
+
 def _solve(at: Poses, carry, phase, acting, laws: Shares):
     """An impact of those that are `acting` (m,) by the `laws`, shares of approach and of impulses,
     or a short time under the loads: as one loop, which is compiled once."""
@@ -116,7 +129,7 @@ def _solve(at: Poses, carry, phase, acting, laws: Shares):
         jnp.where(phase == Phase.EXPANSION, laws.impulse * before, 0.0),
     )
     solution, gamma = _impulses(system, every, joints, held, springs, speed, acting | ~impact, shares)
-    hits = jnp.any(approach > rest) | jnp.any(shares.impulse > 0)
+    hits = jnp.any(approach > rest) | jnp.any(shares.impulse > 0) | torn(at, velocity)
     nothing = impact & ~hits
     gamma = jnp.where(nothing, 0.0, gamma)
     alone = free + joints.alone(rows.momenta(gamma, system.body_count))
