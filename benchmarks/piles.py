@@ -1,23 +1,33 @@
 """What a step of a pile costs, and how many steps are lost, against the number of bodies.
 
     python benchmarks/piles.py [spheres|mixed] [bodies ...]
+    python benchmarks/piles.py through KIND BODIES MU STEPS FOLDER
 
 Bodies fall into a bin of five planes and settle; every two may touch, and pairs are found step by
 step. Prints a Markdown table for docs/benchmarks.md: milliseconds of CPU a step, after the programs
-are compiled.
+are compiled. `through` takes one pile as far as it comes, with a row of the table for every ten
+steps, and writes every step to the folder, from which the same command goes on if it was stopped.
 """
 
 import itertools
+import json
 import os
+import pathlib
+import pickle
+import resource
 import sys
 import time
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import jax
 import numpy as np
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.many_bodies.advance import Settings, advance
+from implicit_stepper.many_bodies.catalog import catalog
+from implicit_stepper.many_bodies.step import no_memory
 
 H = 0.005
 KINDS = {
@@ -67,7 +77,67 @@ def row(count, kind, mu, steps):
     return f"| {count} {kind} | {mu} | {len(run)} | {touching} | {spent:.0f} | {its} | {other} | {lost} | {worst:.0e} |"
 
 
+def through(kind, count, mu, steps, folder):
+    """Takes a pile through so many steps, or on from those in `folder`; prints its table."""
+    folder.mkdir(parents=True, exist_ok=True)
+    told, kept = folder / "steps.jsonl", folder / "state.pickle"
+    scene = pile(count, kind, mu)
+    system, state = scene.build(contacts=False)
+    known = catalog(system, scene.body_parts(), scene.body_pairs())
+    done, state, memory = 0, jax.tree.map(np.asarray, state), no_memory()
+    if kept.exists():
+        done, state, memory = pickle.loads(kept.read_bytes())
+    settings = Settings("projection", 1e-11, 40, 1e-10)
+    for number in range(done + 1, steps + 1):
+        begun = time.process_time()
+        step = advance(known, system, state, memory, H, settings)
+        state, memory = step.state, step.memory
+        own = {
+            "step": number,
+            "result": step.result.name,
+            "touching": int(np.sum(step.contacts.normal_impulse > 0)),
+            "iterations": step.iterations,
+            "rung": step.rung,
+            "substeps": step.substeps,
+            "violation": max(float(np.max(v, initial=0.0)) for v in step.certificate.values()),
+            "gap": float(np.min(step.contacts.gap, initial=0.0)),
+            "cpu": time.process_time() - begun,
+            "gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+            "fastest": float(np.max(np.linalg.norm(state.velocity[:, :3], axis=1))),
+        }
+        with told.open("a") as file:
+            file.write(json.dumps(own) + "\n")
+        if step.result != ist.Result.SOLVED:
+            break
+        part = kept.with_suffix(".part")
+        part.write_bytes(pickle.dumps((number, state, memory)))
+        part.replace(kept)
+    rows = [json.loads(line) for line in told.read_text().splitlines()]
+    print("| steps | contacts | iterations (95 %, most) | CPU s a step | violation | least gap [m] | fastest [m/s] |"
+          " other starts | halved | lost | GiB |\n" + "|---" * 11 + "|")  # fmt: skip
+    for first in range(0, len(rows), 10):
+        print(tens(rows[first : first + 10]))
+
+
+def tens(rows):
+    """A line of the table of `through`."""
+
+    def of(name):
+        return np.array([row[name] for row in rows])
+
+    its, lost = of("iterations"), int(np.sum(of("result") != "SOLVED"))
+    its = f"{its.mean():.1f} ({np.percentile(its, 95):.0f}, {its.max()})"
+    return (
+        f"| {rows[0]['step']} to {rows[-1]['step']} | {of('touching')[-1]} | {its} | {of('cpu').mean():.2f} | "
+        f"{of('violation').max():.0e} | {of('gap').min():.0e} | {of('fastest').max():.2f} | {np.sum(of('rung') > 0)} | "
+        f"{np.sum(of('substeps') > 1)} | {lost} | {of('gib').max():.2f} |"
+    )
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["through"]:
+        through(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]), pathlib.Path(sys.argv[6]))
+        sys.exit()
     kind = sys.argv[1] if len(sys.argv) > 1 else "spheres"
     counts = [int(word) for word in sys.argv[2:]] or [10, 30, 100, 300]
     print("| bodies | mu | steps | contacts | ms a step | iterations (95 %, most) | by other starts | lost | certificate |")
