@@ -22,7 +22,7 @@ from . import candidates
 from .catalog import Catalog
 from .certificate import certificate, worst_of
 from .equations import Slots, of_sides
-from .host_newton import Found, newton
+from .host_newton import Found, newton, short_path
 from .problem import Problem
 from .step import Known, Memory, Posed, end_state, everywhere, may_touch, posed
 from .sweeps import begun, swept
@@ -33,7 +33,8 @@ _HALVINGS = 6
 # of the radius of the ball in the thinner body: a relative motion in a step that cannot take it
 # past another
 _PASSES = 0.5
-RUNGS = ("warm start", *(f"round {number}" for number in range(1, len(_SWEEPS) + 1)))
+_NEAR = 1e-2  # max |F_i| up to which a short path may lead from where the warm start stalled
+RUNGS = ("warm start", "short path", *(f"round {number}" for number in range(1, len(_SWEEPS) + 1)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,11 +130,16 @@ def _solved(problem: Posed, settings: Settings) -> tuple[Found, int, dict[str, f
     of all by name."""
     tolerance = settings.tolerance + float(round_off(problem.problem.bare))
     best, rung, residuals, iterations = None, 0, {}, 0
-    start, search = problem.start, begun(problem.problem, problem.start)
+    start, search, most = problem.start, begun(problem.problem, problem.start), settings.max_iterations
     for number, name in enumerate(RUNGS if problem.problem.slots else RUNGS[:1]):
-        if number:
-            start, search = swept(problem.problem, start, search, _SWEEPS[number - 1])
-        found = newton(problem.problem, start, tolerance, settings.max_iterations, mends=number == 0)
+        if name == "short path":
+            if not best.residual <= _NEAR:
+                continue
+            found = short_path(problem.problem, best.point, tolerance, most)
+        else:
+            if number:
+                start, search = swept(problem.problem, start, search, _SWEEPS[number - 2])
+            found = newton(problem.problem, start, tolerance, most, mends=number == 0)
         iterations += found.iterations
         residuals[name] = found.residual
         if best is None or found.residual < best.residual:

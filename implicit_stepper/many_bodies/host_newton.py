@@ -3,11 +3,14 @@ programs, and one sparse system of bodies and of what presses is factorised on t
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 
+from ..implicit_euler import central_path
 from ..solvers import sparse
+from ..solvers.newton import Solution
 from .linearization import Linear, correction, linear
 from .problem import Point, Problem, Rows, moved, rows, slipping
 from .sweeps import begun, swept
@@ -15,6 +18,7 @@ from .sweeps import begun, swept
 _ENOUGH = 0.5  # of max |F|: what corrections leave that need no sweeps
 _GROWTH = 10.0  # times max |F|: beyond it sweeps begin where the correction began
 _SWEEPS = 50  # of the first time, as many more each time
+_BEGINS = 1e-3  # kappa of the first point of a short path
 _PATIENCE = 10  # iterations without a new least |F|
 _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
 # by what share of max |F| forces give way to speeds, and bodies to forces
@@ -65,6 +69,25 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
         least = min(least, there.largest)
         at, F = trial, there
     return Found(at, F.largest, iterations, False)
+
+
+def short_path(problem: Problem, start: Point, tolerance: float, most: int) -> Found:
+    """The root at the end of the central path (`implicit_euler.central_path`) that begins near a
+    stalled `start`: where redundant friction holds, it tells which contact is to slip."""
+    taken = []
+
+    def solve(at: Point, kappa: float) -> Solution:
+        step = dataclasses.replace(problem.step, kappa=np.asarray(kappa))
+        on_path = dataclasses.replace(problem, step=step)
+        found = newton(on_path, at, float(central_path.tolerance(kappa)), most, mends=False)
+        taken.append(found.iterations)
+        return Solution(found.point, found.residual, found.iterations, found.converged)
+
+    end = central_path.end_of_path(solve, start, _BEGINS)
+    if end is None:
+        return Found(start, np.inf, sum(taken), False)
+    found = newton(problem, end, tolerance, most, mends=False)
+    return found._replace(iterations=found.iterations + sum(taken))
 
 
 def _corrected(problem: Problem, at: Point, F: Rows, here: Linear, factors: sparse.Sparse, tolerance: float):

@@ -1,5 +1,5 @@
-"""Where Newton's method starts when the last step's root is too far: Gauss and Seidel's sweeps over
-tangent planes.
+"""Gauss and Seidel's sweeps over tangent planes: what mends a correction of Newton's method, and
+where that starts when the last step's root is too far.
 
 With points and normals held, 0 <= p_n _|_ W_n.nu + psi/h >= 0 and Coulomb's law are solved contact
 by contact, each with the velocities that the others have left (Jean and Moreau 1992): slow near the
