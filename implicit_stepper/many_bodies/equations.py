@@ -23,7 +23,11 @@ from ..solvers.newton import linearized
 
 _FEW, _MANY = 32, 512  # contacts that are evaluated at once
 _MOST_FEW = 192  # contacts from which on many rows take no longer than several times few
-_HELD = 1e-6  # by which closest points are held that poses leave open
+# by which closest points are held that poses leave open: of contacts that push nothing, and on
+# bodies with a support function
+_HELD, _PUSHES = 1e-6, 1e-7
+# of what forces give way by: the curvature that faces and edges have in the derivative alone
+_ROUNDED = 30.0
 
 
 @jax.tree_util.register_dataclass
@@ -61,6 +65,12 @@ class Slots:
         """Of values (n, k) of all bodies those of each contact's moving bodies, (c, acting)."""
         return np.concatenate([values[self.sides[:, i]] for i in (0, 1) if self.group.moving[i]], axis=1)
 
+    def some(self, numbers) -> Slots:
+        """The slots with these numbers."""
+        some = jax.tree.map(lambda a: np.asarray(a)[numbers], self)
+        group = dataclasses.replace(some.group, bodies=some.group.bodies[:1] * len(numbers))
+        return dataclasses.replace(some, group=group)
+
     def movers(self, count: int) -> np.ndarray:
         """Of the first `count` contacts the numbers (count, sides) of the bodies that move."""
         return self.sides[:count, [i for i in (0, 1) if self.group.moving[i]]]
@@ -97,8 +107,13 @@ def eliminated(friction: str, step: Step, slots: Slots, V, z, give):
     + acting) of the rest."""
     both, blocks = _over(friction, step, slots, V, z, linearized)
     links = slots.group.links((), 1.0 if friction == "projection" else -1.0)
+    curved = slots.group.pair.curvatures(blocks.shape[-1])
+    pushes = jnp.max(jnp.abs(z[:, links.free : -1]), axis=1) > _PUSHES
+    bend = jnp.where(pushes, _ROUNDED * give, jnp.maximum(_ROUNDED * give, _HELD))
+    blocks = blocks + bend[:, None, None] * curved
     local, rest = jax.vmap(functools.partial(eliminate, links, give=give))(blocks)
-    rest = jax.vmap(functools.partial(_regular, links.free))(local, rest)
+    if not np.any(curved):
+        rest = jax.vmap(functools.partial(_regular, links.free))(local, rest)
     return (*jnp.split(both, [z.shape[1]], axis=1), local, rest)
 
 

@@ -12,6 +12,7 @@ from ..implicit_euler import central_path
 from ..solvers import sparse
 from ..solvers.newton import Solution
 from .linearization import Linear, correction, linear
+from .open_points import renewed
 from .problem import Point, Problem, Rows, moved, rows, slipping
 from .sweeps import begun, swept
 
@@ -20,6 +21,8 @@ _GROWTH = 10.0  # times max |F|: beyond it sweeps begin where the correction beg
 _SWEEPS = 50  # of the first time, as many more each time
 _BEGINS = 1e-3  # kappa of the first point of a short path
 _PATIENCE = 10  # iterations without a new least |F|
+# of the least |F| so far: from there on closest points of open contacts are found anew
+_PROGRESS = 0.9
 _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
 # by what share of max |F| forces give way to speeds, and bodies to forces
 _YIELD, _LEAST_GIVE = 1e-3, 1e-9
@@ -63,9 +66,14 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
             mended += 1
         if not there.largest < _FAR:
             break
-        stale = 0 if there.largest < least else stale + 1
+        stale = 0 if there.largest < _PROGRESS * least else stale + 1
         if stale > _PATIENCE:
             break
+        if stale and mends:
+            trial = renewed(problem, trial, there, tolerance)
+            trial, there = slipping(problem, trial, rows(problem, trial))
+            if there.largest <= tolerance:
+                return Found(trial, there.largest, iterations, True)
         least = min(least, there.largest)
         at, F = trial, there
     return Found(at, F.largest, iterations, False)

@@ -6,7 +6,6 @@ depends: only the others are differentiated again.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -84,9 +83,8 @@ def _renewed(problem: Problem, arguments, due, give: float, kept):
 
 def _taken(arguments, numbers) -> tuple:
     """`arguments` of `equations.eliminated`, of the contacts with these numbers."""
-    slots, *others = jax.tree.map(lambda a: np.asarray(a)[numbers], arguments)
-    group = dataclasses.replace(slots.group, bodies=slots.group.bodies[:1] * len(numbers))
-    return dataclasses.replace(slots, group=group), *others
+    slots, *others = arguments
+    return slots.some(numbers), *(np.asarray(a)[numbers] for a in others)
 
 
 def correction(problem: Problem, local: tuple[Local, ...], factors: sparse.Sparse, F: Rows) -> Point:

@@ -64,7 +64,7 @@ def begun(problem: Problem, start: Point) -> Search:
         for slots, z in zip(problem.slots, start.contacts, strict=True)
     )
     still = np.zeros((problem.fixed, start.V.shape[1]))
-    return Search(np.concatenate([start.V, still]) * _units(problem), None, closest)
+    return Search(np.concatenate([start.V, still]) * units_of_bodies(problem), None, closest)
 
 
 def swept(problem: Problem, start: Point, search: Search, sweeps: int) -> tuple[Point, Search]:
@@ -95,7 +95,7 @@ def _planes(problem: Problem, start: Point, search: Search) -> tuple[Planes, tup
     for slots, count, z, last in zip(problem.slots, problem.counts, start.contacts, search.closest, strict=True):
         rows = np.minimum(np.arange(len(slots.impulse)), count - 1)
         own, *plane = (
-            np.asarray(a)[:count] for a in _nearest(problem.step, slots, search.velocity[slots.sides], last[rows])
+            np.asarray(a)[:count] for a in nearest(problem.step, slots, search.velocity[slots.sides], last[rows])
         )
         n = slots.group.pair.unknowns
         impulse = (z * slots.unknowns[:count])[:, n:-1]
@@ -107,7 +107,7 @@ def _planes(problem: Problem, start: Point, search: Search) -> tuple[Planes, tup
 
 
 @functools.partial(jit, once=True)
-def _nearest(step: Step, slots: Slots, V, closest):
+def nearest(step: Step, slots: Slots, V, closest):
     """Closest points (c, unknowns) where the velocities V (c, 2, 6 or 3) lead, and of their planes
     `on`, `speed` and `points`."""
 
@@ -161,7 +161,7 @@ def _relaxed(steps, count, free, inverse, sides, on, speed, mu, impulse):
     return lax.fori_loop(0, steps, relax, (start, impulse))
 
 
-def _units(problem: Problem) -> np.ndarray:
+def units_of_bodies(problem: Problem) -> np.ndarray:
     """Of the velocities of all bodies (nb + nf, 6 or 3)."""
     return np.concatenate([problem.velocity, np.ones((problem.fixed, problem.velocity.shape[1]))])
 
@@ -205,7 +205,7 @@ def _start(problem: Problem, search: Search, sides) -> Point:
         contacts.append(np.column_stack([closest, total[own], sigma[own]]) / units)
         first += count
     moving = len(problem.velocity)
-    return Point((search.velocity / _units(problem))[:moving], tuple(contacts))
+    return Point((search.velocity / units_of_bodies(problem))[:moving], tuple(contacts))
 
 
 @jit

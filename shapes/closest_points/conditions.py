@@ -151,6 +151,17 @@ class PairClass:
         d = self.dimension
         return jnp.concatenate([jnp.zeros((d + 1, 2 * d)), jnp.concatenate([tangents, tangents], axis=1)])
 
+    def curvatures(self, size: int) -> np.ndarray:
+        """(size, size), of which the first rows and unknowns are those of the long form: what it
+        adds to their derivative that each body bends away from its point by as much in all
+        directions. Zero for the short form, and for bodies with a support function."""
+        d, added = self.dimension, np.zeros((size, size))
+        for side, of in enumerate((self.first, self.second)):
+            if not self.smooth and of.support is None:
+                normals = (side + 1) * d + 1 + np.arange(d)
+                added[normals, side * d + np.arange(d)] = 1.0
+        return added
+
     def start(self, a1, a2, first: Placed, second: Placed):
         """Unknowns (unknowns,) that have closest points a1, a2 (d,): the rest follows from the
         surfaces there."""
