@@ -17,7 +17,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageSequence
 
 import implicit_stepper as ist
 from implicit_stepper.output import drawing
@@ -27,6 +27,7 @@ FIGURES = ROOT / "docs" / "figures" / "gallery"
 WIDEST, COLOURS = 560, 96  # of pictures
 LONGEST, SHORTEST = 5.0, 2.0  # [s], of films
 FPS, SIZE, SHADES = 12, (3.8, 2.85), 40  # [1/s], [inch], colours of films
+WHITE = 249  # of 255: averages of the background are no lighter
 FOLLOWED = {"bowling": "ball", "aimed_throw": "ball"}  # the body without which a film would be mostly floor
 STILL = ("complementarity_problem",)  # has no bodies
 
@@ -77,22 +78,24 @@ def picture(name: str, run: ist.Trajectory) -> Path:
 
 
 def film(name: str, run: ist.Trajectory) -> Path:
-    """A film of at most `LONGEST` seconds and at least `SHORTEST`, in real time if it can be, in
-    few colours that all of its pictures share."""
+    """A film of at most `LONGEST` seconds and at least `SHORTEST`, in real time if it can be."""
     lasts = float(run.time[-1] - run.time[0])
     speed = lasts / np.clip(lasts, SHORTEST, LONGEST)
     run.plot.animation(f"{name}.gif", speed=speed, fps=FPS, size=SIZE, follow=FOLLOWED.get(name))
-    with Image.open(f"{name}.gif") as drawn:
-        pictures = []
-        for number in range(drawn.n_frames):
-            drawn.seek(number)
-            pictures.append(drawn.convert("RGB"))
-    sheet = Image.new("RGB", (pictures[0].width, sum(p.height for p in pictures[:: len(pictures) // 4])))
-    for place, one in enumerate(pictures[:: len(pictures) // 4]):
+    return smaller(Path(f"{name}.gif"), FIGURES / f"{name}.gif")
+
+
+def smaller(drawn: Path, file: Path) -> Path:
+    """Saves a film to `file` in few colours, which all of its pictures share, on white."""
+    with Image.open(drawn) as frames:
+        pictures = [one.convert("RGB") for one in ImageSequence.Iterator(frames)]
+    some = pictures[:: max(1, len(pictures) // 4)]
+    sheet = Image.new("RGB", (some[0].width, sum(one.height for one in some)))
+    for place, one in enumerate(some):
         sheet.paste(one, (0, place * one.height))
     palette = sheet.quantize(SHADES)
+    palette.putpalette([255 if shade > WHITE else shade for shade in palette.getpalette()])
     first, *others = [one.quantize(palette=palette, dither=Image.Dither.NONE) for one in pictures]
-    file = FIGURES / f"{name}.gif"
     first.save(file, save_all=True, append_images=others, duration=round(1000 / FPS), loop=0, optimize=True)
     return file
 
