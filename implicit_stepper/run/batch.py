@@ -113,9 +113,14 @@ def simulate_batch(
     else:
         work = _chosen_steps(scene, stepper, system, start, tol, duration)
     blocks = [_block(values, first, count) for first in range(0, count, _BLOCK)]
-    kept = (
-        None if folder is None else first_here(lambda: _folder(folder, system, start, stepper, values, (h, tol, duration)))
-    )
+    sizes = h, tol, duration
+    kept = None if folder is None else first_here(lambda: _folder(folder, system, start, stepper, values, sizes))
+    return _computed(work, blocks, count, kept, progress)
+
+
+def _computed(work: _Work, blocks: list[dict], count: int, kept: Folder | None, progress: bool | None) -> Batch:
+    """All `count` scenes in their `blocks`, of which this process computes its share, but for those
+    that are `kept`."""
     mine = dict.fromkeys(shares(len(blocks)))
     parts = {number: None if kept is None else kept.read(number) for number in mine}
     left = [number for number, part in parts.items() if part is None]
