@@ -94,9 +94,7 @@ def _planes(problem: Problem, start: Point, search: Search) -> tuple[Planes, tup
     parts, closest, smooth, first = [], [], [], 0
     for slots, count, z, last in zip(problem.slots, problem.counts, start.contacts, search.closest, strict=True):
         rows = np.minimum(np.arange(len(slots.impulse)), count - 1)
-        own, *plane = (
-            np.asarray(a)[:count] for a in nearest(problem.step, slots, search.velocity[slots.sides], last[rows])
-        )
+        own, *plane = (np.asarray(a)[:count] for a in nearest(problem.step, slots, search.velocity[slots.sides], last[rows]))
         n = slots.group.pair.unknowns
         impulse = (z * slots.unknowns[:count])[:, n:-1]
         parts.append(Planes(first + np.arange(count), *plane, impulse))
