@@ -13,6 +13,7 @@ import shapes
 from implicit_stepper.many_bodies import advance, candidates
 from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.certificate import certificate, worst_of
+from implicit_stepper.many_bodies.host_newton import short_path
 from implicit_stepper.many_bodies.step import everywhere, may_touch, no_memory, posed
 from implicit_stepper.output import viewer
 from implicit_stepper.scene.compound import Part
@@ -102,6 +103,29 @@ def step(runs):
     return system, known, states[0], done, parts, problem.step
 
 
+def test_pairs_that_come_and_go_compile_nothing(runs, caplog):
+    scene, found, _ = runs
+    system, _ = scene.build(contacts=False)
+    known, settings = catalog(system, scene.body_parts(), scene.body_pairs()), advance.Settings("projection", 1e-12, 40, 1e-10)
+
+    def stepped(k):
+        at = ist.State(found.time[k], found.position[k], found.orientation[k], found.velocity[k])
+        return advance.advance(known, system, jax.tree.map(np.asarray, at), no_memory(), H, settings)
+
+    def compiled(function, *arguments):
+        caplog.clear()
+        with jax.log_compiles(), caplog.at_level("WARNING"):
+            found = function(*arguments)
+        return found, sum("Compiling" in record.getMessage() for record in caplog.records)
+
+    first = stepped(10)
+    last, count = compiled(stepped, 25)
+    assert first.result == last.result == ist.Result.SOLVED
+    assert {tuple(pair) for pair in first.pairs.tolist()} != {tuple(pair) for pair in last.pairs.tolist()}
+    assert count == 0
+    assert compiled(jax.jit(lambda x: x + 1), np.arange(7.0))[1] > 0  # what compiles is counted
+
+
 # bound by the run, or of no effect on an inactive face
 FREE = {"gap_start", "multipliers_1", "multipliers_2", "tangent"}
 
@@ -170,6 +194,21 @@ def test_bodies_that_are_hit_within_a_step_meet_others_that_they_were_not_near()
     assert found.velocity[-1, :, 0] == pytest.approx([last + 0.09 / h, last + 0.04 / h, last], rel=1e-9)
     assert found.contact("near", "far").gap[-1] == pytest.approx(0, abs=1e-9)
     assert found.stats.substeps[-1] == 1
+
+
+def test_the_end_of_a_short_path_is_the_step():
+    """A ball that slides: friction takes mu g h of its speed, and gives 5 / 2 mu g h / r of spin."""
+    scene, mu, h, r = ist.Scene(gravity=(0, 0, -9.81)), 0.3, 0.01, 0.1
+    scene.add_body(name="ball", shape=shapes.Sphere(r), density=500, position=(0, 0, r), velocity=(1, 0, 0, 0, 0, 0))
+    scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1), offset=0.0))
+    scene.add_contacts(friction=mu)
+    system, state = scene.build(contacts=False)
+    known, state = catalog(system, scene.body_parts(), scene.body_pairs()), jax.tree.map(np.asarray, state)
+    of = posed(known, system, state, no_memory(), h, may_touch(known, system, state, h), "projection")
+    found = short_path(of.problem, of.start, 1e-11, 40)
+    assert found.converged
+    lost = mu * 9.81 * h
+    assert (found.point.V * of.problem.velocity)[0] == pytest.approx([1 - lost, 0, 0, 0, 2.5 * lost / r, 0], abs=1e-9)
 
 
 def test_bodies_that_would_pass_through_each_other_take_shorter_steps():
