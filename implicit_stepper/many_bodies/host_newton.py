@@ -42,11 +42,11 @@ class Found(NamedTuple):
 
 def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: bool = True) -> Found:
     """The root from `start`, with at most so many Jacobians. A point within the tolerance is
-    corrected once more.
+    corrected once more, and kept where that makes it worse.
 
-    If it `mends`, where a correction does not halve max |F|, sweeps from contact to contact follow: they mend the
-    few contacts that it threw out of place, which is what Newton's method is bad at, and leave what
-    is wrong over many bodies, which is what they are bad at."""
+    If it `mends`, where a correction does not halve max |F|, sweeps from contact to contact follow:
+    they mend the few contacts that it threw out of place, which is what Newton's method is bad at,
+    and leave what is wrong over many bodies, which is what they are bad at."""
     at, F = slipping(problem, start, rows(problem, start))
     if not np.isfinite(F.largest):
         return Found(start, np.inf, 0, False)
@@ -59,6 +59,8 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
         trial, there = _corrected(problem, at, F, here, factors, tolerance)
         if there.largest <= tolerance:
             return Found(trial, there.largest, iterations, True)
+        if F.largest <= tolerance:  # where J is singular to rounding, a root is left for worse
+            return Found(at, F.largest, iterations, True)
         if mends and not there.largest < _ENOUGH * F.largest:
             source = trial if there.largest < _GROWTH * F.largest else at
             trial = swept(problem, source, begun(problem, source), _SWEEPS * (1 + mended))[0]

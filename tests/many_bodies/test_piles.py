@@ -67,6 +67,14 @@ def test_a_run_that_finds_its_pairs_is_that_with_all_pairs_declared(runs):
     assert max(np.max(values) for values in found.certificate.values()) < 1e-10
 
 
+def test_boxes_in_flight_and_on_their_edges_need_no_other_start(runs):
+    """Where an edge flies parallel to the floor its closest point is at an end, past which
+    iterations jump: such points are found anew."""
+    _, found, _ = runs
+    assert np.all(found.stats.rung == 0)
+    assert np.max(found.stats.iterations) <= 20
+
+
 def test_what_a_run_leaves_is_a_trajectory_as_any(runs, tmp_path):
     scene, found, _ = runs
     found.save(tmp_path / "run.npz")

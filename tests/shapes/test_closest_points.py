@@ -406,3 +406,20 @@ def test_concentric_spheres_have_a_gap_too():
     assert unsolved <= 1e-10
     np.testing.assert_allclose(psi, -1.3, rtol=1e-10)
     np.testing.assert_allclose(np.linalg.norm(n), 1.0, rtol=1e-10)
+
+
+def test_faces_bend_as_round_bodies_do():
+    """Of two balls of radius R, whose weights are 1, normals turn by 1/R as points move: at the
+    places, and with the sign, of what bends faces."""
+    radius = 0.5
+    ball = shapes.Sphere(radius)
+    pair = PairClass(ball.shape_class, ball.shape_class, eliminate=False)
+    first, second = (placed(ball, (x, 0, 0)) for x in (0.0, 1.5))
+    unknowns = pair.start(jnp.array([0.5, 0, 0]), jnp.array([1.0, 0, 0]), first, second)
+    at = jax.jacfwd(lambda z: pair.rows(z, first, second, jnp.eye(3)[1], 1.0).equations)(unknowns)
+    bent = pair.curvatures(len(unknowns))
+    places = bent[: len(at)] > 0
+    np.testing.assert_allclose(at[places], 1 / radius, rtol=1e-12)
+    normals = np.any(places, axis=1)
+    points = np.arange(len(unknowns)) < 6
+    assert np.count_nonzero(at[normals][:, points]) == np.count_nonzero(places) == np.count_nonzero(bent) == 6
