@@ -1,7 +1,7 @@
 """The pictures and films of docs/gallery.md: what the examples draw and simulate when they are run,
 small enough to be kept.
 
-    python benchmarks/gallery.py                   all examples, in a quarter of an hour
+    python benchmarks/gallery.py                   all examples, in eight CPU minutes
     python benchmarks/gallery.py lens bowling      these
 
 A picture is what an example draws, else its bodies at four times. A film shows the run of an
@@ -27,7 +27,7 @@ FIGURES = ROOT / "docs" / "figures" / "gallery"
 WIDEST, COLOURS = 560, 96  # of pictures
 LONGEST, SHORTEST = 5.0, 2.0  # [s], of films
 FPS, SIZE, SHADES = 12, (3.8, 2.85), 40  # [1/s], [inch], colours of films
-WHITE = 249  # of 255: averages of the background are no lighter
+WHITE = 240  # of 255: what averages make of the background is lighter, floors are darker
 FOLLOWED = {"bowling": "ball", "aimed_throw": "ball"}  # the body without which a film would be mostly floor
 STILL = ("complementarity_problem",)  # has no bodies
 
