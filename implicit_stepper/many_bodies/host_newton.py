@@ -44,13 +44,16 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     """The root from `start`, with at most so many Jacobians. A point within the tolerance is
     corrected once more, and kept where that makes it worse.
 
-    If it `mends`, where a correction does not halve max |F|, sweeps from contact to contact follow:
-    they mend the few contacts that it threw out of place, which is what Newton's method is bad at,
-    and leave what is wrong over many bodies, which is what they are bad at."""
+    If it `mends`, where a correction gains nothing, closest points of open contacts are found anew;
+    and where it does not halve max |F| and all bodies are smooth, sweeps from contact to contact
+    follow: they mend the few contacts that it threw out of place, which is what Newton's method is
+    bad at, and leave what is wrong over many bodies, which is what they are bad at. Of bodies with
+    faces they are not asked, because their one plane a contact does not tell where a face presses."""
     at, F = slipping(problem, start, rows(problem, start))
     if not np.isfinite(F.largest):
         return Found(start, np.inf, 0, False)
     stale, mended, least, here = 0, 0, np.inf, None
+    smooth = all(slots.group.pair.smooth for slots in problem.slots)
     for iterations in range(1, most + 1):
         here = linear(problem, at, F, _give(F), here)
         factors = sparse.factorised(here.nodes, here.links)
@@ -61,21 +64,21 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
             return Found(trial, there.largest, iterations, True)
         if F.largest <= tolerance:  # where J is singular to rounding, a root is left for worse
             return Found(at, F.largest, iterations, True)
-        if mends and not there.largest < _ENOUGH * F.largest:
+        if mends and not there.largest < _PROGRESS * F.largest:
+            trial = renewed(problem, trial, there, tolerance)
+            trial, there = slipping(problem, trial, rows(problem, trial))
+            if there.largest <= tolerance:
+                return Found(trial, there.largest, iterations, True)
+        if mends and smooth and not there.largest < _ENOUGH * F.largest:
             source = trial if there.largest < _GROWTH * F.largest else at
             trial = swept(problem, source, begun(problem, source), _SWEEPS * (1 + mended))[0]
             trial, there = slipping(problem, trial, rows(problem, trial))
             mended += 1
         if not there.largest < _FAR:
             break
-        stale = 0 if there.largest < _PROGRESS * least else stale + 1
+        stale = 0 if there.largest < least else stale + 1
         if stale > _PATIENCE:
             break
-        if stale and mends:
-            trial = renewed(problem, trial, there, tolerance)
-            trial, there = slipping(problem, trial, rows(problem, trial))
-            if there.largest <= tolerance:
-                return Found(trial, there.largest, iterations, True)
         least = min(least, there.largest)
         at, F = trial, there
     return Found(at, F.largest, iterations, False)
