@@ -1,0 +1,61 @@
+"""How far a wall of boxes drifts that nothing touches, and what its steps cost.
+
+    python benchmarks/walls.py [seconds]
+
+Prints a Markdown table for docs/benchmarks.md: courses of bricks in running bond, with joints of 1
+mm, h = 10 ms; milliseconds of CPU a step after the first ten, in which programs are compiled.
+"""
+
+import os
+import sys
+import time
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+
+import implicit_stepper as ist
+import shapes
+
+LENGTH, DEPTH, HEIGHT, JOINT, H = 0.2, 0.1, 0.08, 0.001, 0.01
+WALLS = ((2, 4), (3, 7), (4, 11))  # bricks across, courses
+
+
+def wall(across, courses):
+    """A wall, every other course between two halves of bricks."""
+    scene = ist.Scene()
+    for course in range(courses):
+        lengths = [LENGTH] * across if course % 2 else [LENGTH / 2, *[LENGTH] * (across - 1), LENGTH / 2]
+        ends = np.cumsum([-across * LENGTH / 2, *lengths])
+        for number, (x, length) in enumerate(zip(ends, lengths, strict=False)):
+            half, place = ((length - JOINT) / 2, DEPTH / 2, HEIGHT / 2), (x + length / 2, 0, (course + 0.5) * HEIGHT)
+            scene.add_body(name=f"brick {course}.{number}", shape=shapes.Box(half), density=2000.0, position=place)
+    scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    scene.add_contacts(friction=0.6)
+    return scene
+
+
+def row(across, courses, duration):
+    """A line of the table."""
+    scene, stepper = wall(across, courses), ist.GeometricallyImplicit(jacobian="sparse", tolerance=1e-11)
+    begun = ist.simulate(scene, stepper, h=H, duration=10 * H)
+    before = time.process_time()
+    run = ist.simulate(scene, stepper, h=H, duration=duration - 10 * H, start=begun, on_failure="return")
+    spent = (time.process_time() - before) / len(run) * 1e3
+    drift = np.max(np.abs(run.position - begun.position[0]))
+    first, its = begun.stats.iterations[0], run.stats.iterations
+    other = int(np.sum(run.stats.rung > 0)) + int(np.sum(begun.stats.rung > 0))
+    return (
+        f"| {len(run.names)} | {run.time[-1]:.2f} | {first} | {its.mean():.1f} ({its.max()}) | {other} | {spent:.0f} | "
+        f"{drift:.1e} | {np.nanmin(run.contacts.gap):.1e} |"
+    )
+
+
+if __name__ == "__main__":
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
+    print(
+        "| boxes | stands [s] | first Jacobians | of other steps (most) | other starts | ms a step | drift [m] | gap [m] |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for across, courses in WALLS:
+        print(row(across, courses, seconds), flush=True)
