@@ -17,12 +17,13 @@ from .problem import Point, Problem, Rows, moved, rows, slipping
 from .sweeps import begun, swept
 
 _ENOUGH = 0.5  # of max |F|: what corrections leave that need no sweeps
-_GROWTH = 10.0  # times max |F|: beyond it sweeps begin where the correction began
+_GROWTH, _MEMORY, _PATIENCE = 10.0, 20, 15  # as in `solvers.newton`
+_SMOOTH_PATIENCE = 10  # iterations of smooth bodies without a new least |F|
 _SWEEPS = 50  # of the first time, as many more each time
 _BEGINS = 1e-3  # kappa of the first point of a short path
-_PATIENCE = 10  # iterations without a new least |F|
 # of the least |F| so far: from there on closest points of open contacts are found anew
 _PROGRESS = 0.9
+_LEAST_SHARE = 1e-2  # of a correction
 _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
 # by what share of max |F| forces give way to speeds, and bodies to forces
 _YIELD, _LEAST_GIVE = 1e-3, 1e-9
@@ -44,43 +45,46 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     """The root from `start`, with at most so many Jacobians. A point within the tolerance is
     corrected once more, and kept where that makes it worse.
 
-    If it `mends`, where a correction gains nothing, closest points of open contacts are found anew;
-    and where it does not halve max |F| and all bodies are smooth, sweeps from contact to contact
-    follow: they mend the few contacts that it threw out of place, which is what Newton's method is
-    bad at, and leave what is wrong over many bodies, which is what they are bad at. Of bodies with
-    faces they are not asked, because their one plane a contact does not tell where a face presses."""
+    Of smooth bodies, if it `mends`, where a correction does not halve max |F|, sweeps from contact
+    to contact follow: they mend the few contacts that it threw out of place, which is what Newton's
+    method is bad at, and leave what is wrong over many bodies, which is what they are bad at. Of
+    bodies with faces, where one plane a contact does not tell where it presses, corrections are
+    shortened instead, and where nothing is gained closest points of open contacts are found anew."""
     at, F = slipping(problem, start, rows(problem, start))
     if not np.isfinite(F.largest):
         return Found(start, np.inf, 0, False)
-    stale, mended, least, here = 0, 0, np.inf, None
     smooth = all(slots.group.pair.smooth for slots in problem.slots)
+    recent, stale, mended, here = [F.largest], 0, 0, None
     for iterations in range(1, most + 1):
         here = linear(problem, at, F, _give(F), here)
         factors = sparse.factorised(here.nodes, here.links)
         if factors is None:
             break
-        trial, there = _corrected(problem, at, F, here, factors, tolerance)
+        dz, trial, there = _corrected(problem, at, F, here, factors, tolerance)
         if there.largest <= tolerance:
             return Found(trial, there.largest, iterations, True)
         if F.largest <= tolerance:  # where J is singular to rounding, a root is left for worse
             return Found(at, F.largest, iterations, True)
-        if mends and not there.largest < _PROGRESS * F.largest:
-            trial = renewed(problem, trial, there, tolerance)
-            trial, there = slipping(problem, trial, rows(problem, trial))
-            if there.largest <= tolerance:
-                return Found(trial, there.largest, iterations, True)
-        if mends and smooth and not there.largest < _ENOUGH * F.largest:
+        if not smooth:
+            bound = F.largest if stale >= _PATIENCE else _GROWTH * max(recent[-_MEMORY:])
+            trial, there = _shortened(problem, at, dz, trial, there, bound)
+        elif mends and not there.largest < _ENOUGH * F.largest:
             source = trial if there.largest < _GROWTH * F.largest else at
             trial = swept(problem, source, begun(problem, source), _SWEEPS * (1 + mended))[0]
             trial, there = slipping(problem, trial, rows(problem, trial))
             mended += 1
         if not there.largest < _FAR:
             break
-        stale = 0 if there.largest < least else stale + 1
-        if stale > _PATIENCE:
+        stale = 0 if there.largest < (1.0 if smooth else _PROGRESS) * min(recent) else stale + 1
+        if smooth and stale > _SMOOTH_PATIENCE:
             break
-        least = min(least, there.largest)
+        if stale and not smooth:
+            trial = renewed(problem, trial, there, tolerance)
+            trial, there = slipping(problem, trial, rows(problem, trial))
+            if there.largest <= tolerance:
+                return Found(trial, there.largest, iterations, True)
         at, F = trial, there
+        recent.append(F.largest)
     return Found(at, F.largest, iterations, False)
 
 
@@ -104,8 +108,10 @@ def short_path(problem: Problem, start: Point, tolerance: float, most: int) -> F
 
 
 def _corrected(problem: Problem, at: Point, F: Rows, here: Linear, factors: sparse.Sparse, tolerance: float):
-    """The point and F after corrections with one factorisation, for as long as it contracts."""
-    size, (trial, there) = F.largest, moved(problem, at, correction(problem, here.local, factors, F))
+    """The first correction, and the point and F after corrections with one factorisation, for as
+    long as it contracts."""
+    size, first = F.largest, correction(problem, here.local, factors, F)
+    trial, there = moved(problem, at, first)
     for _ in range(_CHORDS):
         if not there.largest < _CONTRACTION * size or (there.largest <= tolerance and size <= tolerance):
             break
@@ -113,6 +119,16 @@ def _corrected(problem: Problem, at: Point, F: Rows, here: Linear, factors: spar
         if not beyond.largest < max(there.largest, tolerance):
             break
         size, trial, there = there.largest, further, beyond
+    return first, trial, there
+
+
+def _shortened(problem: Problem, at: Point, dz, trial: Point, there: Rows, bound: float) -> tuple[Point, Rows]:
+    """The `trial`, or the first of ever shorter parts of the correction `dz` that leaves max |F|
+    below the `bound`."""
+    share = 1.0
+    while not there.largest < bound and share > _LEAST_SHARE:
+        share /= 2
+        trial, there = moved(problem, at, dz, share)
     return trial, there
 
 
