@@ -102,7 +102,7 @@ def law(spacing, count=40, parts=100):
 
 def fall(count, spacing, h=0.0005):
     """A run in which the wave comes to the last domino."""
-    duration = 1.1 * count * (spacing + THICKNESS) / np.sqrt(GRAVITY * HEIGHT)
+    duration = round(1.1 * count * (spacing + THICKNESS) / float(np.sqrt(GRAVITY * HEIGHT)), 2)
     return ist.simulate(row(count, spacing), ist.GeometricallyImplicit(jacobian="sparse"), h=h, duration=duration)
 
 

@@ -88,10 +88,11 @@ def _exact(problem: ncp.StepProblem, z):
 
 
 def continued(stepper, problem: ncp.StepProblem, memory) -> Chord:
-    """Chord iterations from the continuation of `memory`, without derivatives."""
-    tolerance = _tolerance(stepper, problem)
-    start = initial_guess.extrapolated(memory.history / ncp.unknown_scale(problem), tolerance)
-    return chord(functools.partial(ncp.residual, problem), start, memory.kept, tolerance)
+    """Chord iterations from the continuation of `memory`, without derivatives; what they do not
+    solve begins there or at the last root."""
+    tolerance, history = _tolerance(stepper, problem), memory.history / ncp.unknown_scale(problem)
+    start = initial_guess.extrapolated(history, tolerance)
+    return chord(functools.partial(ncp.residual, problem), start, memory.kept, tolerance, history[0])
 
 
 def _found(stepper, fixed: ncp.StepProblem, known, without: Callable[[], Cuts], rounds: int, limits: Limits) -> Solution:

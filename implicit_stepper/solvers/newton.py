@@ -74,16 +74,18 @@ class _Iterate:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Chord:
-    """Where chord iterations from `start` are: the last z and F, whether they are `solved`, `quick`
-    enough to keep what solved linear systems, or `going` on; the `bound` on the next max |F_i|;
-    `count` of evaluations so far."""
+    """Where chord iterations are: the `start` for what comes after them, and the `size` of F there;
+    the last z and F, whether they are `solved`, `quick` enough to keep what solved linear systems,
+    `going` on, or `over`; the `bound` on the next max |F_i|; `count` of evaluations so far."""
 
     start: jax.Array
+    size: jax.Array
     z: jax.Array
     F: jax.Array
     solved: jax.Array
     quick: jax.Array
     going: jax.Array
+    over: jax.Array
     bound: jax.Array
     count: jax.Array
 
@@ -174,13 +176,14 @@ def as_it_is(tried: Chord, kept) -> Solution:
 
 def untried(z) -> Chord:
     """No chord iterations: Newton's method is to begin at z (n,)."""
-    no = jnp.asarray(False)
-    return Chord(z, z, z, no, no, no, jnp.zeros(()), jnp.zeros((), int))
+    no, zero = jnp.asarray(False), jnp.zeros(())
+    return Chord(z, zero, z, z, no, no, no, no, zero, jnp.zeros((), int))
 
 
-def chord(residual: Callable, z0, kept, tolerance) -> Chord:
+def chord(residual: Callable, z0, kept, tolerance, other=None) -> Chord:
     """z (n,) <- z - `kept`.solve(F(z)) from z0 (n,), while max |F_i| shrinks like
-    `kept.contraction`^k.
+    `kept.contraction`^k. Where that does not solve, the start of what follows is the `other` one if
+    F is less there.
 
     Solved is what was within the `tolerance` already before the last iteration, because what the
     first z within it lacks would add up over thousands of time-steps. For the same reason the last
@@ -189,17 +192,21 @@ def chord(residual: Callable, z0, kept, tolerance) -> Chord:
 
     def advance(at: Chord) -> Chord:
         first = at.count == 0
-        z = when(~first, lambda: at.z - kept.solve(at.F), at.z)
+        z = when(~first & ~at.over, lambda: at.z - kept.solve(at.F), at.z)
         F = residual(z)
-        size = largest(F)
-        before, quick = largest(at.F), at.count <= kept.quick
+        size, before, quick = largest(F), largest(at.F), at.count <= kept.quick
         gains = size <= jnp.maximum(kept.contraction * before, _SPARE * tolerance)
-        solved = ~first & (before <= tolerance) & (size <= tolerance) & (gains | ~quick)
+        solved = ~first & ~at.over & (before <= tolerance) & (size <= tolerance) & (gains | ~quick)
         # false for NaN, and for infinity under an infinite bound
         shrinks = size < jnp.maximum(at.bound, tolerance)
-        going = jnp.where(first, kept.valid, ~solved & shrinks)
+        going = jnp.where(first, kept.valid, ~solved & shrinks) & ~at.over
+        best = first | (at.over & ~(at.size <= size))
+        start, least = jnp.where(best, z, at.start), jnp.where(best, size, at.size)
         bound = jnp.where(first, _OVERSHOOT * size, at.bound) * kept.contraction
-        return Chord(at.start, z, F, solved, solved & quick, going, bound, at.count + 1)
+        over = ~going & ~solved & ~at.over
+        if other is not None:
+            z, going = jnp.where(over, other, z), going | over
+        return Chord(start, least, z, F, solved, solved & quick, going, over, bound, at.count + 1)
 
     at = dataclasses.replace(untried(z0), going=jnp.asarray(True))
     return lax.while_loop(lambda at: at.going, advance, varying_like(at, z0))

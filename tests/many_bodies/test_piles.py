@@ -114,7 +114,10 @@ def step(runs):
 def test_pairs_that_come_and_go_compile_nothing(runs, caplog):
     scene, found, _ = runs
     system, _ = scene.build(contacts=False)
-    known, settings = catalog(system, scene.body_parts(), scene.body_pairs()), advance.Settings("projection", 1e-12, 40, 1e-10)
+    known, settings = (
+        catalog(system, scene.body_parts(), scene.body_pairs()),
+        advance.Settings("projection", 1e-12, 40, 1e-10),
+    )
 
     def stepped(k):
         at = ist.State(found.time[k], found.position[k], found.orientation[k], found.velocity[k])

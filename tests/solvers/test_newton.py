@@ -434,6 +434,21 @@ def test_a_slow_inverse_solves_once_and_is_renewed():
     np.testing.assert_allclose(solution.kept.matrix @ jax.jacfwd(F)(solution.z), np.eye(3), rtol=0, atol=1e-7)
 
 
+def test_what_follows_begins_at_the_better_of_two_starts():
+    """If chord iterations do not solve; the other start costs an evaluation then, and none if they
+    do."""
+    F, near, far, none = curved(jnp.zeros(3)), jnp.full(3, 1e-3), jnp.ones(3), jnp.full(3, jnp.nan)
+    for first, other in ((near, far), (far, near), (near, none), (none, near)):
+        tried = chord(F, first, Inverse(jnp.zeros((3, 3))), TOLERANCE, other)
+        np.testing.assert_array_equal(tried.start, near)
+        assert int(tried.count) == 2
+        assert not bool(tried.solved)
+    alone, beside = (chord(F, near, Inverse(jnp.eye(3)), TOLERANCE, *more) for more in ((), (far,)))
+    assert bool(beside.solved)
+    assert int(beside.count) == int(alone.count)
+    np.testing.assert_array_equal(beside.z, alone.z)
+
+
 def test_infinite_residuals_end_chord_iterations():
     """No bound holds an infinite |F|, and the iteration must not go on for ever under an infinite
     bound."""
