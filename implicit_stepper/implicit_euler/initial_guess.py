@@ -4,9 +4,11 @@ first step."""
 from __future__ import annotations
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..constraints import contact, kinematics
 from ..constraints.conditions import Constraint
@@ -18,6 +20,9 @@ from ..solvers.newton import linearized
 from . import ncp
 
 ROOTS = 6  # that are remembered
+# differences of the orders 0 to ROOTS - 1 of the last roots, the latest first
+_DIFFERENCES = np.array([[(-1.0) ** j * math.comb(k, j) for j in range(ROOTS)] for k in range(ROOTS)])
+_BOTH = np.concatenate([_DIFFERENCES, np.cumsum(_DIFFERENCES, axis=0)])
 
 
 def extrapolated(history, noise):
@@ -27,13 +32,12 @@ def extrapolated(history, noise):
     Newton's backward formula adds differences of rising order: of each unknown up to the least of
     them, or the first that is noise. Differences across a kink are large, so that what is taken
     lies behind it."""
-    difference = history
-    total = least = continued = difference[0]
-    for _ in range(1, len(history)):
-        difference = difference[:-1] - difference[1:]
-        total = total + difference[0]
-        less = (jnp.abs(difference[0]) < jnp.abs(least)) & (jnp.abs(least) > noise)
-        continued, least = jnp.where(less, total, continued), jnp.where(less, difference[0], least)
+    both = _BOTH @ history
+    sizes, sums = jnp.abs(both[:ROOTS]), both[ROOTS:]
+    least, continued = sizes[0], sums[0]
+    for size, sum_ in zip(sizes[1:], sums[1:], strict=True):
+        less = (size < least) & (least > noise)
+        least, continued = jnp.where(less, size, least), jnp.where(less, sum_, continued)
     return continued
 
 

@@ -200,7 +200,7 @@ def chord(residual: Callable, z0, kept, tolerance, other=None) -> Chord:
         # false for NaN, and for infinity under an infinite bound
         shrinks = size < jnp.maximum(at.bound, tolerance)
         going = jnp.where(first, kept.valid, ~solved & shrinks) & ~at.over
-        best = first | (at.over & ~(at.size <= size))
+        best = first | (at.over & ((size < at.size) | jnp.isnan(at.size)))
         start, least = jnp.where(best, z, at.start), jnp.where(best, size, at.size)
         bound = jnp.where(first, _OVERSHOOT * size, at.bound) * kept.contraction
         over = ~going & ~solved & ~at.over
