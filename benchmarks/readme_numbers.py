@@ -5,7 +5,7 @@
 
 Writes benchmarks/readme_numbers.json, of which README's claims are made: `CLAIMS` has their
 wording. The command prints each claim that README does not state in these words and numbers.
-tests/test_readme.py compares the two without measuring, and measures what takes seconds again.
+tests/docs/test_readme.py compares the two without measuring, and measures what takes seconds again.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from implicit_stepper.paper import comparisons, exact, order_five, reproduce, sc
 
 ROOT = Path(__file__).parents[1]
 STORED = ROOT / "benchmarks" / "readme_numbers.json"
-HELD = "tests/test_robustness.py::test_500_perturbations_of_example_3_lose_no_step"
+HELD = "tests/stepping/test_robustness.py::test_500_perturbations_of_example_3_lose_no_step"
 
 # README's words, with the names of numbers where it has them.
 CLAIMS = (
