@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..constraints.kinematics import Motion
 from ..constraints.static_friction import with_mu_s
 from ..model import rotation
 from ..model.bodies import State
@@ -141,7 +142,7 @@ def of_length(stepper: RadauContact, system: System, state: State, memory: Memor
     contacts = stage_records.records(problem, ats, memory.gaps, own.rates)
     converged = (found.result == Result.SOLVED) & (off <= OFF)
     return StepResult(
-        state=_end(of, z),
+        state=_state(problem, jax.tree.map(lambda a: a[-1], ats.motion)),
         memory=dataclasses.replace(found.memory, gaps=contacts.gap),
         contacts=contacts,
         stats=found.stats,
@@ -228,5 +229,9 @@ def _end(of: _Theta, z) -> State:
     """Where a step ends."""
     problem = dataclasses.replace(of.problem, h=z[-1] * of.unit)
     own = jax.tree.map(lambda a: a[-1], stages.split_stages(problem, z[:-1]))
-    at = stages.at_stage(problem, own).motion
+    return _state(problem, stages.at_stage(problem, own).motion)
+
+
+def _state(problem: StageProblem, at: Motion) -> State:
+    """The state at the end of the step, of the motion at its last stage."""
     return State(problem.state.time + problem.h, at.position, rotation.unit(at.orientation), at.velocity)

@@ -23,11 +23,14 @@ def writes(number: int) -> bool:
 
 
 def first_here(make: Callable):
-    """What `make()` gives, called by the first process before the others."""
+    """What `make()` gives, called by the first process before the others, which do not wait for it
+    in vain where it raises."""
     if jax.process_count() == 1:
         return make()
-    found = make() if jax.process_index() == 0 else None
-    multihost_utils.sync_global_devices("made by the first process")
+    try:
+        found = make() if jax.process_index() == 0 else None
+    finally:
+        multihost_utils.sync_global_devices("made by the first process")
     return make() if found is None else found
 
 
