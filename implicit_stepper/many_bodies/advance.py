@@ -4,26 +4,21 @@ root; or two half steps."""
 from __future__ import annotations
 
 import dataclasses
-import functools
 
 import jax
 import numpy as np
 
-from ..constraints.kinematics import Motion
 from ..implicit_euler.ncp import round_off
-from ..implicit_euler.step_records import contact_record
 from ..model.bodies import State
 from ..model.records import Contacts, no_contacts
 from ..model.results import Result
 from ..model.system import System
-from ..runtime.compilation import jit
 from ..runtime.progress import doing
 from . import candidates
 from .catalog import Catalog
 from .certificate import certificate, worst_of
-from .equations import Slots, of_sides
 from .host_newton import Found, newton, short_path
-from .problem import Problem
+from .records import recorded
 from .step import Known, Memory, Posed, end_state, everywhere, may_touch, posed
 from .sweeps import begun, swept
 
@@ -103,7 +98,7 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
     else:
         found = found._replace(converged=False)
     parts = [
-        (slots, _recorded(catalog, problem.problem, slots, known, z, end))
+        (slots, recorded(catalog, problem.problem, slots, known, z, end))
         for slots, known, z in zip(problem.problem.slots, problem.known, found.point.contacts, strict=True)
     ]
     violations = certificate(system, state, end, parts, problem.problem.step)
@@ -181,29 +176,6 @@ def _passed(catalog: Catalog, system: System, known, records, h: float, end: Sta
         if len(found):
             return tuple(int(part) for part in last.pairs[found[0]])
     return None
-
-
-def _recorded(catalog: Catalog, problem: Problem, slots: Slots, known: Known, z, end: State) -> Contacts:
-    """Records of the contacts of one form, with unknowns z (m, width), at the `end` of the step."""
-    most = tuple(max((count(form.pair) for form in catalog.forms), default=0) for count in _COUNTS)
-    moving = Motion(end.position, end.orientation, end.velocity)
-    every = jax.tree.map(lambda moved, start: np.concatenate([moved, start[len(moved) :]]), moving, problem.motion)
-    ends = of_sides(every, slots.sides)
-    count = len(z)
-    rows = np.minimum(np.arange(len(slots.impulse)), count - 1)
-    own = _records(most, problem.step.length, ends, slots, (z * slots.unknowns[:count])[rows], known.gaps[rows])
-    return jax.tree.map(lambda a: np.asarray(a)[:count], own)
-
-
-_COUNTS = (lambda pair: pair.first.count, lambda pair: pair.second.count)
-
-
-@functools.partial(jit, static_argnums=0)
-def _records(most, length, ends: tuple[Motion, Motion], slots: Slots, unknowns, gap_start) -> Contacts:
-    def one(member, ends, own, reference, gap):
-        return contact_record(length, most, member, own, reference, *ends, gap)
-
-    return jax.vmap(one)(slots.group, ends, unknowns, slots.references, gap_start)
 
 
 def _joined(parts: int, first: Done, second: Done, iterations: int) -> Done:

@@ -151,11 +151,6 @@ def catalog(system: System, parts_of: Sequence[Sequence[Part]], pairs: BodyPairs
     known = sorted(dict.fromkeys(kinds), key=lambda kind: not kind.moving)
     kind = np.array([known.index(own) for own in kinds])
     extents = [extent(part.shape) for part in parts]
-    names = tuple(
-        system.names[b] if len(parts_of[b]) == 1 else f"{system.names[b]}[{i}]"
-        for b, own in enumerate(parts_of)
-        for i in range(len(own))
-    )
     forms, form_of = _forms(parts, kind, known, pairs.kinds(body, kind), system.dimension)
     return Catalog(
         parts=parts,
@@ -164,11 +159,18 @@ def catalog(system: System, parts_of: Sequence[Sequence[Part]], pairs: BodyPairs
         centre=np.stack([p.position + p.rotation @ e.centre for p, e in zip(parts, extents, strict=True)]),
         outer=np.array([e.outer for e in extents]),
         inner=np.array([e.inner for e in extents]),
-        names=names,
+        names=part_names(system.names, parts_of),
         pairs=pairs,
         laws=_laws(pairs.laws, system.dimension),
         forms=forms,
         form_of=form_of,
+    )
+
+
+def part_names(names: Sequence[str], parts_of: Sequence[Sequence[Part]]) -> tuple[str, ...]:
+    """Of the parts of all bodies, which have these `names`, in their order."""
+    return tuple(
+        names[b] if len(parts_of[b]) == 1 else f"{names[b]}[{i}]" for b, own in enumerate(parts_of) for i in range(len(own))
     )
 
 

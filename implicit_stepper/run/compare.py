@@ -16,12 +16,12 @@ from shapes.errors import Explained
 
 from ..constraints import linear_rows
 from ..model.results import Interrupted, StepError
-from ..runtime.errors import ComparisonError, StepperError
+from ..runtime.errors import ComparisonError
 from ..runtime.files import replaced
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from ..stepping.stepper import Stepper
-from .pile_run import finds_pairs
+from .pile_run import coefficients, finds_pairs
 from .simulate import simulate
 from .trajectory import Trajectory
 
@@ -169,13 +169,6 @@ def compare(
     of_reference = _sampled(reference) if isinstance(reference, Trajectory) else reference
     if not callable(of_reference):
         raise ComparisonError(f"`reference` = {reference!r} must be a Trajectory or a function of times.")
-    finding = [name for name, method in steppers.items() if finds_pairs(scene, method)]
-    if finding:
-        raise StepperError(
-            f"{', '.join(map(repr, finding))} would find the pairs of the scene step by step, and pairs are compared one by "
-            'one: take GeometricallyImplicit(jacobian="dense"), or fewer bodies.'
-        )
-    mu = np.asarray(linear_rows.of_contacts(scene.build()[0], "mu"))
     runs = [run for name, method in steppers.items() for run in _runs(name, method, sizes)]
     entries, trajectories, stopped = [], {}, False
     with Progress(len(runs), "runs", progress) as told:
@@ -183,7 +176,7 @@ def compare(
             for run in runs:
                 told.now(run.label)
                 trajectory, seconds, failure = _result(scene, run, duration)
-                entry = _entry(run, trajectory, seconds, failure, of_reference, mu, entries)
+                entry = _entry(run, trajectory, seconds, failure, of_reference, scene, entries)
                 if trajectory is not None and len(trajectory):
                     trajectories[entry.key] = trajectory
                 entries.append(entry)
@@ -244,10 +237,12 @@ def _result(scene: Scene, run: _Run, duration: float):
     return trajectory, (time.perf_counter() - start) / len(trajectory), ""
 
 
-def _entry(run: _Run, trajectory, seconds: float, failure: str, reference: Reference, mu, entries) -> Entry:
+def _entry(run: _Run, trajectory, seconds: float, failure: str, reference: Reference, scene, entries) -> Entry:
     """Of a `run`, after the `entries` of others."""
     if failure:
         return Entry(run.method, run.h, order=np.nan, seconds=seconds, failure=failure, tol=run.tol, **_NOTHING)
+    found = finds_pairs(scene, run.stepper) and np.isnan(run.tol)
+    mu = coefficients(scene, trajectory) if found else np.asarray(linear_rows.of_contacts(scene.build()[0], "mu"))
     measures = _measures(trajectory, run.stepper, reference, mu)
     h = float(np.mean(np.diff(trajectory.time))) if np.isnan(run.h) else run.h
     before = entries[-1] if entries and entries[-1].method == run.method else None
@@ -265,7 +260,7 @@ def _measures(trajectory: Trajectory, stepper: Stepper, reference: Reference, mu
         "error": float(np.max(np.linalg.norm(trajectory.position - position, axis=-1))),
         "velocity_error": float(np.max(np.linalg.norm((trajectory.velocity - velocity)[..., :d], axis=-1))),
         "gap": float(np.max(np.abs(contacts.gap), where=carries, initial=0.0)),
-        "penetration": float(np.max(-contacts.gap, initial=0.0)),
+        "penetration": float(np.max(-contacts.gap, where=~np.isnan(contacts.gap), initial=0.0)),
         "energy": float(np.max(np.abs(trajectory.kinetic_energy() - exact)) / np.max(exact)),
         "predicted": float(np.max(predicted, where=carries, initial=0.0)),
         "measured": float(np.max(contacts.gap, where=carries, initial=0.0)),

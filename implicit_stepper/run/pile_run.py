@@ -4,6 +4,7 @@ in the trajectory."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 
 import jax
@@ -11,8 +12,9 @@ import numpy as np
 
 from ..constraints.violations import described
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
+from ..many_bodies import cone_steps
 from ..many_bodies.advance import Done, Settings, advance
-from ..many_bodies.catalog import Catalog, catalog
+from ..many_bodies.catalog import Catalog, catalog, part_names
 from ..many_bodies.step import may_touch, no_memory, posed
 from ..model.bodies import State
 from ..model.records import Contacts, Stats, no_contacts
@@ -21,6 +23,7 @@ from ..model.system import System
 from ..runtime.errors import OverlapError, StepperError
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
+from ..time_lagged.cone_complementarity import ConeComplementarity
 from .overlaps import OverlapWarning, users_line
 from .trajectory import Trajectory, assembled
 
@@ -31,16 +34,34 @@ _ROUNDED, _DEEPEST = 1e-6, 0.5
 
 def finds_pairs(scene: Scene, stepper) -> bool:
     """Whether a run of `scene` with this `stepper` finds the pairs that may touch step by step."""
-    if not isinstance(stepper, GeometricallyImplicit) or stepper.gap != "in_ncp" or stepper.jacobian == "dense":
-        return False
-    if stepper.jacobian == "sparse":
-        return True
+    if isinstance(stepper, GeometricallyImplicit):
+        if stepper.gap != "in_ncp" or stepper.jacobian == "dense":
+            return False
+        if stepper.jacobian == "sparse":
+            return True
+    elif not isinstance(stepper, ConeComplementarity) or not stepper.relaxed or _compliant(scene):
+        return False  # compliant contacts are refused by the stepper itself
     return not scene.joint_specs() and not _by_parts(scene) and scene.pair_count() > _MANY
+
+
+def _compliant(scene: Scene) -> bool:
+    return any(law.compliance is not None for law in scene.body_pairs().laws)
 
 
 def _by_parts(scene: Scene) -> bool:
     """Whether contacts were added for some parts of their bodies only."""
     return any(contact.parts is not None for contact in scene.description().contacts)
+
+
+def coefficients(scene: Scene, run: Trajectory) -> np.ndarray:
+    """mu (nc,) of the contacts of a `run` of `scene` that found its pairs."""
+    names, parts_of = scene.build(contacts=False)[0].names, scene.body_parts()
+    body = [b for b, own in enumerate(parts_of) for _ in own]
+    numbers = dict(zip(part_names(names, parts_of), body, strict=True))
+    pairs = np.array([[numbers[name] for name in pair] for pair in run.contact_names], int).reshape(-1, 2)
+    laws = scene.body_pairs()
+    mu = np.array([float(law.friction.mu) for law in laws.laws])
+    return mu[laws.laws_of(pairs)[0]]
 
 
 def refuse(scene: Scene, files) -> None:
@@ -67,7 +88,7 @@ def run(scene: Scene, stepper, system: System, state: State, steps, tolerance, o
     """Steps of the lengths `steps` (h, how many, the length of the last or 0) from `state`,
     certified within `tolerance`, as `simulate` describes them."""
     known = catalog(system, scene.body_parts(), scene.body_pairs())
-    settings = Settings(stepper.friction, stepper.tolerance, stepper.max_iterations, tolerance)
+    take = _step_of(stepper, tolerance)
     h, whole, rest = steps
     sizes = [h] * whole + [rest] * (rest > 0)
     state = jax.tree.map(np.asarray, state)
@@ -76,7 +97,7 @@ def run(scene: Scene, stepper, system: System, state: State, steps, tolerance, o
         try:
             _check_start(known, system, state, h)
             for size in sizes:
-                step = advance(known, system, at, memory, size, settings)
+                step = take(known, system, at, memory, size)
                 if step.result != Result.SOLVED:
                     failed = step, at, size
                     break
@@ -93,6 +114,14 @@ def run(scene: Scene, stepper, system: System, state: State, steps, tolerance, o
     if failed is not None and on_failure == "raise":
         raise _error(known, system, *failed, tolerance, trajectory)
     return trajectory
+
+
+def _step_of(stepper, tolerance):
+    """The function of (catalog, system, state, memory, h) that takes a step."""
+    if isinstance(stepper, ConeComplementarity):
+        return functools.partial(cone_steps.advance, stepper, tolerance)
+    settings = Settings(stepper.friction, stepper.tolerance, stepper.max_iterations, tolerance)
+    return functools.partial(advance, settings=settings)
 
 
 def _check_start(catalog: Catalog, system: System, state: State, h: float) -> None:

@@ -168,8 +168,9 @@ def gauss_seidel(on, back, bodies, body_count: int, r, mu, start, tolerance, max
     """
     bodies = jnp.asarray(bodies)
     blocks = jnp.einsum("csrw,cswq->crq", on, back)
-    # at most the inverse of the largest eigenvalue
-    steps = 1 / jnp.linalg.norm(blocks, axis=(1, 2))
+    # at most the inverse of the largest eigenvalue; contacts with rows of zeros stay as they are
+    size = jnp.linalg.norm(blocks, axis=(1, 2))
+    steps = jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1.0), 0.0)
 
     def gradient(c, u):
         return jnp.einsum("srw,sw->r", on[c], u[bodies[c]]) + r[c]

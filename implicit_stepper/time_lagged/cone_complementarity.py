@@ -101,19 +101,27 @@ class ConeComplementarity:
         the cone complementarity, dimensionless, from the step's result alone: all but `gap`, which
         the next step begins with."""
         found = lagged_certificate.contacts_of(system, before, after.velocity, contacts, h)
-        unit, speed = common.units(system, h)
-        d, gamma = found.speeds.at[:, 0].add(self._bias(contacts.gap_start, h)) / speed, found.impulses
-        active, mu = contacts.gap_start <= self.delta, linear_rows.of_contacts(system, "mu")
-        gamma, size = gamma / unit, jnp.linalg.norm(d[:, 1:], axis=1)
-        room = d[:, 0] - (mu * size if self.relaxed else 0.0)
-        largest = jnp.maximum(1.0, gamma[:, 0])
-        dissipated = jnp.sum(gamma[:, 1:] * d[:, 1:], axis=1) + mu * gamma[:, 0] * size
+        mu = linear_rows.of_contacts(system, "mu")
+        laws = self.law_violations(found.speeds, found.impulses, contacts.gap_start, mu, common.units(system, h), h)
         joints = joints_of(system, before, after, contacts.joints, h)
         return {
             "momentum": lagged_certificate.half_implicit_balance(system, before, after, found, joints, h),
             "pose": lagged_certificate.pose(system, before, after, after.velocity, h),
             **found.violations,
             **joints.violations,
+            **laws,
+        }
+
+    def law_violations(self, speeds, impulses, gap_start, mu, units, h) -> dict[str, jax.Array]:
+        """Violations (nc,) of the cone complementarity, of contacts with (v_n, w) and (p_n, y) (nc, 1
+        + k) at the end and the gaps `gap_start` (nc,) [m]; `units`: an impulse and a speed."""
+        unit, speed = units
+        d, gamma = speeds.at[:, 0].add(self._bias(gap_start, h)) / speed, impulses / unit
+        active, size = gap_start <= self.delta, jnp.linalg.norm(d[:, 1:], axis=1)
+        room = d[:, 0] - (mu * size if self.relaxed else 0.0)
+        largest = jnp.maximum(1.0, gamma[:, 0])
+        dissipated = jnp.sum(gamma[:, 1:] * d[:, 1:], axis=1) + mu * gamma[:, 0] * size
+        return {
             "cone": jnp.maximum(jnp.linalg.norm(gamma[:, 1:], axis=1) - mu * gamma[:, 0], 0.0) / largest,
             "dual cone": jnp.where(active, jnp.maximum(-room, 0.0), 0.0),
             "complementarity": jnp.abs(gamma[:, 0] * room) / largest**2,
@@ -131,23 +139,36 @@ class ConeComplementarity:
     def _solve(self, system: System, here: Nearby, held: HeldRows, free, start, h) -> Impulses:
         """Impulses (nc, 1 + k) [N s] for bodies whose `free` velocity joints allow."""
         rows, (unit, speed) = held.rows, common.units(system, h)
-        mu, active = linear_rows.of_contacts(system, "mu"), here.geometry.psi <= self.delta
-        r = rows.scaled(free).at[:, 0].add(self._bias(here.geometry.psi, h)) / speed
+        if not system.groups:
+            return Impulses(start, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
 
-        def product(gamma):
-            given = jnp.where(active[:, None], gamma, 0.0) * unit
-            return rows.scaled(held.joints.response(rows.momenta(given, system.body_count))) / speed
+        def product(impulses):
+            return rows.scaled(held.joints.response(rows.momenta(impulses, system.body_count)))
+
+        mu = linear_rows.of_contacts(system, "mu")
+        sides = _sides(system, rows, held.joints.inverse, unit / speed) if self.solver == "gauss-seidel" else ()
+        return self.impulses(rows.scaled(free), product, sides, here.geometry.psi, mu, start, (unit, speed), h)
+
+    def impulses(self, free, product, sides, psi, mu, start, units, h) -> Impulses:
+        """Impulses (nc, 1 + k) [N s] of contacts with the gaps psi (nc,) [m] that have the scaled
+        velocities `free` (nc, 1 + k) without them, to which `product(impulses)` is added. `sides`: of
+        the bodies, as `gauss_seidel` takes them, for that solver alone; `start`: a guess; `units`: an
+        impulse and a speed."""
+        unit, speed = units
+        active = psi <= self.delta
+        r = free.at[:, 0].add(self._bias(psi, h)) / speed
+
+        def scaled(gamma):
+            return product(jnp.where(active[:, None], gamma, 0.0) * unit) / speed
 
         r = r.at[:, 0].add(jnp.where(active, 0.0, _OPEN))
         arguments = (r, mu, start / unit, self.tolerance, self.max_iterations)
-        if not system.groups:
-            solution = Impulses(start / unit, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
-        elif self.solver == "gauss-seidel":
-            solution = gauss_seidel(*_sides(system, rows, held.joints.inverse, unit / speed), *arguments)
+        if self.solver == "gauss-seidel":
+            solution = gauss_seidel(*sides, *arguments)
         else:
-            solution = GRADIENT_METHODS[self.solver](product, *arguments)
-        if not self.relaxed and system.groups:
-            solution = coulomb(product, r, mu, solution, self.tolerance)
+            solution = GRADIENT_METHODS[self.solver](scaled, *arguments)
+        if not self.relaxed:
+            solution = coulomb(scaled, r, mu, solution, self.tolerance)
         return dataclasses.replace(solution, gamma=solution.gamma * unit)
 
 

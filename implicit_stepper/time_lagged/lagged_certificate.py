@@ -12,12 +12,12 @@ import jax.numpy as jnp
 
 from ..constraints import certificate_mechanics as mechanics
 from ..constraints.certificate_mechanics import Bodies
-from ..constraints.conditions import Constraint
+from ..constraints.conditions import Constraint, Units
 from ..constraints.violations import closest_points_violation, pose_violations, slip_violation, tangent_violation
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
-from ..model.units import Scales, scales
+from ..model.units import scales
 from .joint_certificate import LaggedJoints
 
 
@@ -44,7 +44,7 @@ def contacts_of(system: System, at: State, velocity, contacts: Contacts, h, *, c
     for group in system.groups:
         record = jax.tree.map(functools.partial(take, numbers=group.numbers), contacts)
         sides = mechanics.of_contacts(group, every)
-        *own, frames = jax.vmap(functools.partial(_of_contact, units, closest))(group, record, *sides)
+        *own, frames = jax.vmap(functools.partial(of_contact, units, closest))(group, record, *sides)
         more, size = mechanics.on_bodies(system, group, frames, record.normal_impulse, record.friction_impulse)
         given, passing = given + more, passing + size
         parts.append(own)
@@ -55,7 +55,8 @@ def contacts_of(system: System, at: State, velocity, contacts: Contacts, h, *, c
     return Lagged(*joined, given, passing, every.rotation[: system.body_count])
 
 
-def _of_contact(units: Scales, closest: bool, member: Constraint, record: Contacts, body_1: Bodies, body_2: Bodies):
+def of_contact(units: Units, closest: bool, member: Constraint, record: Contacts, body_1: Bodies, body_2: Bodies):
+    """Violations () of one contact by name; its (v_n, w) and (p_n, y) (1 + k,); where it acts."""
     frame = mechanics.frame_of(record, body_1, body_2)
     v_n, v, fast = mechanics.slip(frame, body_1, body_2)
     w, on = member.e * v, member.e > 0

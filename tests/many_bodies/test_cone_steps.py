@@ -1,0 +1,142 @@
+"""Steps of `ConeComplementarity` that find their pairs: against runs with all pairs declared, and
+closed forms."""
+
+import dataclasses
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.many_bodies import cone_steps
+from implicit_stepper.many_bodies.catalog import catalog
+from implicit_stepper.many_bodies.certificate import worst_of
+from implicit_stepper.many_bodies.step import may_touch, no_memory, posed
+from implicit_stepper.run import pile_run
+
+H, STEPS, G = 0.01, 12, 9.81
+FLOOR = shapes.HalfSpace(normal=(0, 0, 1), offset=0.0)
+
+
+def falling():
+    """Three balls that fall on a floor and on each other."""
+    scene = ist.Scene()
+    scene.add_fixed(name="floor", shape=FLOOR)
+    places = ((0, 0, 0.12), (0.19, 0.01, 0.3), (0.1, 0.05, 0.52))
+    for k, place in enumerate(places):
+        velocity = (0.3 - 0.4 * k, 0, -1, 0, 3, 0)
+        scene.add_body(name=f"ball {k}", shape=shapes.Sphere(0.1), density=500, position=place, velocity=velocity)
+    scene.add_contacts(friction=ist.FrictionEllipsoid(mu=0.4, e_r=0.01))
+    return scene
+
+
+def finding(monkeypatch):
+    """From now on every pair is found."""
+    monkeypatch.setattr(pile_run, "_MANY", 0)
+
+
+def test_a_run_that_finds_its_pairs_is_that_with_all_pairs_declared(monkeypatch):
+    declared = ist.simulate(falling(), ist.ConeComplementarity(), h=H, duration=STEPS * H)
+    finding(monkeypatch)
+    for stepper in (ist.ConeComplementarity(), ist.ConeComplementarity(solver="gauss-seidel")):
+        found = ist.simulate(falling(), stepper, h=H, duration=STEPS * H)
+        assert np.max(np.abs(found.position - declared.position)) < 1e-9
+        assert np.max(np.abs(found.velocity - declared.velocity)) < 1e-8
+        for pair in (("floor", "ball 0"), ("ball 0", "ball 1")):
+            own, other = found.contact(*pair), declared.contact(*pair)
+            near = np.isfinite(own.gap)
+            assert np.max(other.normal_force) > 0
+            assert np.max(np.abs(own.gap[near] - other.gap[near])) < 1e-9
+            assert np.max(np.abs(own.normal_force - other.normal_force)) < 1e-6 * np.max(other.normal_force)
+        assert max(np.max(values) for values in found.certificate.values()) < 1e-10
+        assert set(found.certificate) == set(declared.certificate)
+
+
+@pytest.fixture(scope="module")
+def step():
+    """A step in which two balls and the floor meet, and how to certify what is made of it."""
+    scene, stepper = falling(), ist.ConeComplementarity()
+    system, state = scene.build(contacts=False)
+    known, state = catalog(system, scene.body_parts(), scene.body_pairs()), jax.tree.map(np.asarray, state)
+    memory = no_memory()
+    for _ in range(STEPS):
+        before, last = state, memory
+        done = cone_steps.advance(stepper, 1e-10, known, system, state, memory, H)
+        state, memory = done.state, done.memory
+    at = posed(known, system, before, last, H, may_touch(known, system, before, H), "projection")
+    counts = np.cumsum([0, *at.problem.counts])
+    parts = [
+        (own, jax.tree.map(lambda a, k=k: a[counts[k] : counts[k + 1]], done.contacts))
+        for k, own in enumerate(at.problem.slots)
+    ]
+    return done, parts, functools.partial(cone_steps.certificate, stepper, system, before, step=at.problem.step)
+
+
+def changed(parts, name, change):
+    """The `parts` with one field of all records changed."""
+    return [(own, dataclasses.replace(record, **{name: change(getattr(record, name))})) for own, record in parts]
+
+
+def test_the_certificate_holds_of_the_step_and_of_nothing_near_it(step):
+    done, parts, certify = step
+    assert np.max(done.contacts.normal_impulse) > 0
+    assert worst_of(certify(done.state, parts)) < 1e-11
+    pushed = dataclasses.replace(done.state, velocity=done.state.velocity + 1e-6)
+    assert np.max(certify(pushed, parts)["momentum"]) > 1e-6
+    moved = dataclasses.replace(done.state, position=done.state.position + 1e-6)
+    assert np.max(certify(moved, parts)["pose"]) > 1e-6
+    wrong = {
+        "normal_impulse": (lambda p: p + 1e-6, "momentum"),
+        "friction_impulse": (lambda p: p + 1e-6, "momentum"),
+        "gap_start": (lambda psi: psi - 1e-6, "dual cone"),
+        "point_1": (lambda a: a + 1e-6, "closest points"),
+        "slip": (lambda v: v + 1e-6, "slip"),
+    }
+    for name, (change, violated) in wrong.items():
+        assert np.max(certify(done.state, changed(parts, name, change))[violated]) > 1e-7, name
+
+
+def balls(count, speed=3.0, mu=0.1):
+    """Balls that slide side by side on a floor, and so far apart that they never meet."""
+    scene = ist.Scene()
+    scene.add_fixed(name="floor", shape=FLOOR)
+    for k in range(count):
+        velocity = (speed, 0, 0, 0, 0, 0)
+        scene.add_body(name=f"ball {k}", shape=shapes.Sphere(0.1), mass=1.0, position=(0, k, 0.1), velocity=velocity)
+    scene.add_contacts(friction=mu)
+    return scene
+
+
+def test_methods_are_compared_on_scenes_whose_pairs_they_find():
+    """21 balls have 231 pairs, of which 21 come near. Friction slows sliding balls by mu g, by
+    implicit Euler half a step late; the cone's relaxation lifts them by mu h |w|."""
+    count, speed, mu, duration = 21, 3.0, 0.1, 0.1
+
+    def reference(times):
+        position = np.tile(np.arange(count)[:, None] * [0.0, 1.0, 0.0] + [0, 0, 0.1], (len(times), 1, 1))
+        position[..., 0] += (speed * times - mu * G * times**2 / 2)[:, None]
+        velocity = np.zeros((len(times), count, 6))
+        velocity[..., 0] = (speed - mu * G * times)[:, None]
+        velocity[..., 4] = (2.5 * mu * G * times / 0.1)[:, None]
+        return position, velocity
+
+    methods = {"ours": ist.GeometricallyImplicit(), "ccp": ist.ConeComplementarity()}
+    told = ist.compare(balls(count), methods, [H], reference, duration=duration, progress=False)
+    ours, ccp = told.entries
+    assert (ours.failure, ccp.failure) == ("", "")
+    assert len(told.trajectories["ccp", H].contact_names) == count
+    assert ours.error == pytest.approx(mu * G * duration * H / 2, abs=1e-9)
+    assert ours.penetration < 1e-12
+    # after the first step, whose friction also is that of the impulse that lifts
+    slip = (speed - 3.5 * mu * G * H) / (1 + 3.5 * mu**2)
+    assert ccp.predicted == pytest.approx(mu * H * slip, rel=1e-9)
+    assert ccp.measured == pytest.approx(ccp.predicted, abs=1e-9)
+
+
+def test_a_step_that_no_iteration_solves_says_so(monkeypatch):
+    finding(monkeypatch)
+    with pytest.raises(ist.StepError, match="warm start") as caught:
+        ist.simulate(falling(), ist.ConeComplementarity(max_iterations=2), h=H, duration=STEPS * H)
+    assert len(caught.value.trajectory) > 0
