@@ -44,9 +44,20 @@ KINDS = {
 }
 
 
+def across(count):
+    """How many of `count` bodies stand side by side."""
+    return max(1, int(np.ceil((count / 2) ** (1 / 3))))
+
+
+def planes(count, kind):
+    """The unit normals and offsets [m] of the bin's five planes."""
+    reach = -(KINDS[kind][0] / 2 * across(count) + 0.03)
+    return ((0, 0, 1), 0.0), *(((x, y, 0), reach) for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1)))
+
+
 def pile(count, kind, mu):
     """A scene of `count` bodies in layers above the floor of a bin."""
-    scene, rng, side = ist.Scene(), np.random.default_rng(0), max(1, int(np.ceil((count / 2) ** (1 / 3))))
+    scene, rng, side = ist.Scene(), np.random.default_rng(0), across(count)
     width, kinds = KINDS[kind]
     cells = sorted(itertools.product(range(side), range(side), range(count)), key=lambda cell: cell[2])[:count]
     for number, cell in enumerate(cells):
@@ -54,8 +65,7 @@ def pile(count, kind, mu):
         turn = rng.normal(size=4)
         shape = kinds[number % len(kinds)]
         scene.add_body(name=f"b{number}", shape=shape, mass=0.5, position=place, quaternion=turn / np.linalg.norm(turn))
-    reach = -(width / 2 * side + 0.03)
-    for normal, offset in (((0, 0, 1), 0.0), *(((x, y, 0), reach) for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1)))):
+    for normal, offset in planes(count, kind):
         scene.add_fixed(name=f"plane {normal}", shape=shapes.HalfSpace(normal=normal, offset=offset))
     scene.add_contacts(friction=mu)
     return scene
