@@ -24,10 +24,12 @@ from ..runtime.errors import OverlapError, StepperError
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from ..time_lagged.cone_complementarity import ConeComplementarity
+from .memory import refuse_too_large
 from .overlaps import OverlapWarning, users_line
 from .trajectory import Trajectory, assembled
 
 _MANY = 200  # pairs that may touch, from which on they are found step by step
+_TOUCHED = 3  # contacts of a body in a pile, in the mean
 # depths at the start: of the scene's length, and of the ball in the smaller part
 _ROUNDED, _DEEPEST = 1e-6, 0.5
 
@@ -95,7 +97,8 @@ def run(scene: Scene, stepper, system: System, state: State, steps, tolerance, o
     memory, done, at, failed, stopped = no_memory(), [], state, None, False
     with Progress(len(sizes), "steps", progress) as told:
         try:
-            _check_start(known, system, state, h)
+            near = _check_start(known, system, state, h)
+            refuse_too_large(system, max(near, _TOUCHED * system.body_count), len(sizes))
             for size in sizes:
                 step = take(known, system, at, memory, size)
                 if step.result != Result.SOLVED:
@@ -124,12 +127,13 @@ def _step_of(stepper, tolerance):
     return functools.partial(advance, settings=settings)
 
 
-def _check_start(catalog: Catalog, system: System, state: State, h: float) -> None:
-    """Warns of rigid contacts that overlap before a first step of h [s]. Raises `ValueError` where
-    bodies do by more than half of the way into one, with all their pairs."""
+def _check_start(catalog: Catalog, system: System, state: State, h: float) -> int:
+    """How many pairs may touch in a first step of h [s]. Warns of rigid contacts that overlap before
+    it. Raises `ValueError` where bodies do by more than half of the way into one, with all their
+    pairs."""
     begun = posed(catalog, system, state, no_memory(), h, may_touch(catalog, system, state, h), "projection")
     if not begun.pairs:
-        return
+        return 0
     pairs, laws = np.concatenate(begun.pairs), np.concatenate(begun.laws)
     depth = -np.concatenate([known.gaps for known in begun.known])
     (first, second), rigid = pairs.T, catalog.laws.compliance[laws] == 0
@@ -153,6 +157,7 @@ def _check_start(catalog: Catalog, system: System, state: State, h: float) -> No
             OverlapWarning,
             stacklevel=users_line(),
         )
+    return len(pairs)
 
 
 def _trajectory(catalog: Catalog, system: System, start: State, done: list[Done], h) -> Trajectory:

@@ -39,6 +39,7 @@ from . import adaptive_run, pile_run
 from .checkpoint import Checkpoint, CheckpointError, asked_of, read
 from .joint_start import check_joints
 from .jumps import refuse_jumps
+from .memory import refuse_too_large
 from .origin import origin_of, with_origin
 from .overlaps import Undeclared, check_start
 from .richardson import estimate
@@ -123,6 +124,7 @@ def _fixed(scene, stepper, h, duration, tolerance, on_failure, start, progress, 
     if found:
         pile_run.refuse(scene, files)
         return pile_run.run(scene, stepper, system, state, steps, tolerance, on_failure, progress, duration)
+    refuse_too_large(system, system.contact_count, whole + 1)
     path, every, resume = files
     kept, file = None if resume is None else read(resume, asked), Checkpoint(path, every, asked)
     records, failed, stopped, unwritten = [] if kept is None else [kept["record"]], None, False, None
