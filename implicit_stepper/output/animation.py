@@ -20,7 +20,7 @@ from ..scene.scene import Scene
 from .drawing import lit
 from .pictured import pictured
 from .plots import DARK, RED, STYLE
-from .stage import Stage, patch
+from .stage import Stage, patch, planar_patches
 
 _TICKS = 4  # along the longest axis
 _ZOOM = 0.88  # of a picture in space: room for its labels
@@ -125,11 +125,7 @@ class _Plane:
         """One picture."""
         axes, (low, high) = self.axes, self.stage.window(node)
         axes.clear()
-        for normal, offset in self.stage.floors:
-            along, size = np.array([-normal[1], normal[0]]), 2 * np.max(high - low)
-            foot = normal * offset + along * ((low + high) / 2 @ along)
-            corners = [foot - size * along, foot + size * along]
-            corners += [corners[1] - size * normal, corners[0] - size * normal]
+        for corners in planar_patches(self.stage.floors, low, high):
             axes.add_patch(Polygon(corners, facecolor="0.9", edgecolor="0.6"))
         for paint, part in self.stage.placed(node):
             axes.add_patch(Polygon(part.vertices, facecolor=paint, edgecolor="black", linewidth=0.6, alpha=0.85))

@@ -21,7 +21,7 @@ from ..run.trajectory import Trajectory
 from ..runtime.errors import PictureError
 from ..scene.scene import Scene
 from .plots import COLOURS, styled
-from .stage import floors, patch
+from .stage import floors, painted, patch
 
 _FLOOR, _RIM = (0.88, 0.88, 0.86), (0.7, 0.7, 0.68)
 _LIGHT = np.array([-0.35, -0.6, 0.72])
@@ -52,13 +52,13 @@ def draw_poses(axes: Axes3D, scene: Scene, trajectory: Trajectory, steps: Sequen
     meshes = scene.meshes()
     corners, colours = [], []
     for i, (name, parts) in enumerate(meshes.items()):
-        base = np.array(to_rgb(COLOURS[i % len(COLOURS)]))
+        paints = [painted(to_rgb(COLOURS[i % len(COLOURS)]), mesh) for mesh in parts]
         for (position, turned), shade in _shown(trajectory, name, parts, steps):
-            for mesh in parts:
+            for mesh, paint in zip(parts, paints, strict=True):
                 placed = mesh.moved(position, turned)
                 faces = placed.vertices[placed.triangles]
                 corners.append(faces)
-                colours.append(lit(faces, 1 - shade * (1 - base)))
+                colours.append(lit(faces, 1 - shade * (1 - paint)))
     triangles = np.concatenate(corners)
     low, high = triangles.min(axis=(0, 1)), triangles.max(axis=(0, 1))
     low, high = low - 0.05 * np.max(high - low), high + 0.05 * np.max(high - low)

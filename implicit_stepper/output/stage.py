@@ -20,6 +20,7 @@ _ROUND = 0.9  # of its triangles have normals of their own where a surface has n
 _DARK = 0.6  # of its colour that a dark octant keeps
 _AROUND = 3.5  # of its reach: what is seen around a body that is followed
 _FLOORS = ("HalfSpace", "HalfPlane")
+_OPPOSITE = -1 + 1e-9  # normals of which the product is less face away from each other
 
 
 class Stage:
@@ -32,7 +33,7 @@ class Stage:
         found = scene.meshes(_resolution(len(run.names)))
         self.meshes = {name: parts for name, parts in found.items() if parts}  # bodies may be without a shape
         self.colours = {name: to_rgb(COLOURS[i % len(COLOURS)]) for i, name in enumerate(self.meshes)}
-        self.painted = {name: [self._paint(name, part) for part in parts] for name, parts in self.meshes.items()}
+        self.painted = {name: [painted(self.colours[name], part) for part in parts] for name, parts in self.meshes.items()}
         self.floors = floors(scene)
         self.joints = scene.joint_points()
         self.low, self.high = self._limits()
@@ -124,20 +125,6 @@ class Stage:
                 if np.all(part.vertices.max(axis=0) > low) and np.all(part.vertices.min(axis=0) < high):
                     yield paint, part
 
-    def _paint(self, name: str, part) -> np.ndarray:
-        """The colour of a part (3,), or of its triangles (k, 3): what is round all over has dark
-        octants, without which one would not see it turn."""
-        colour = np.array(self.colours[name])
-        if self.dimension == 2:
-            return colour
-        corners = part.vertices[part.triangles]
-        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-        normals = normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), np.finfo(float).tiny)
-        if len(np.unique(normals.round(6), axis=0)) < _ROUND * len(normals):
-            return colour
-        octants = np.prod(corners.mean(axis=1) - part.vertices.mean(axis=0), axis=1, keepdims=True) > 0
-        return colour * np.where(octants, _DARK, 1.0)
-
     def joint_ends(self, nodes) -> np.ndarray:
         """Both points of every joint (k, 2, m, d) at nodes (m,) of the run."""
         ends = [[self._followed(*end, np.atleast_1d(nodes)) for end in pair] for pair in self.joints.values()]
@@ -168,6 +155,21 @@ class Stage:
 def _resolution(bodies: int) -> int:
     """Of the meshes of so many bodies."""
     return max(_COARSEST, min(_RESOLUTION, round(_RESOLUTION * np.sqrt(_MANY / bodies))))
+
+
+def painted(colour, part) -> np.ndarray:
+    """The `colour` (3,) of a part, or of its triangles (k, 3): what is round all over has dark
+    octants, without which one would not see it turn."""
+    colour = np.array(colour)
+    if part.vertices.shape[1] == 2:
+        return colour
+    corners = part.vertices[part.triangles]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals = normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), np.finfo(float).tiny)
+    if len(np.unique(normals.round(6), axis=0)) < _ROUND * len(normals):
+        return colour
+    octants = np.prod(corners.mean(axis=1) - part.vertices.mean(axis=0), axis=1, keepdims=True) > 0
+    return colour * np.where(octants, _DARK, 1.0)
 
 
 def turned(angle: float) -> np.ndarray:
@@ -217,3 +219,16 @@ def patch(normal: np.ndarray, offset: float, low: np.ndarray, high: np.ndarray) 
     first = np.cross(normal, np.eye(3)[np.argmin(np.abs(normal))])
     angles = np.arctan2((corners - middle) @ np.cross(normal, first), (corners - middle) @ first)
     return corners[np.argsort(angles)]
+
+
+def planar_patches(planes, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
+    """Half-planes, as (normal, offset), near a box: corners (4, 2). Of two that face away from each
+    other and overlap, as the sides of a pole, what both hold."""
+    found, size = [], 2 * np.max(high - low)
+    for normal, offset in planes:
+        shared = [offset + other for facing, other in planes if normal @ facing < _OPPOSITE and offset + other > 0]
+        along, deep = np.array([-normal[1], normal[0]]), min([size, *shared])
+        foot = normal * offset + along * ((low + high) / 2 @ along)
+        corners = [foot - size * along, foot + size * along]
+        found.append(np.array([*corners, corners[1] - deep * normal, corners[0] - deep * normal]))
+    return found

@@ -19,7 +19,7 @@ from ..runtime.files import replaced
 from ..scene.scene import Scene
 from .pictured import pictured
 from .plots import COLOURS
-from .stage import Stage, patch
+from .stage import Stage, patch, planar_patches
 from .viewer_page import PAGE
 
 _PICTURES = 60  # a second of motion, at most
@@ -177,13 +177,7 @@ def _floors(stage: Stage, planar: bool) -> list:
     """Polygons."""
     if not planar:
         return [_short(patch(normal, offset, stage.low, stage.high)) for normal, offset in stage.floors]
-    found, size = [], 2 * np.max(stage.high - stage.low)
-    for normal, offset in stage.floors:
-        along = np.array([-normal[1], normal[0]])
-        foot = normal * offset + along * ((stage.low + stage.high) / 2 @ along)
-        ends = [foot - size * along, foot + size * along]
-        found.append(_short(_space(np.array([*ends, ends[1] - size * normal, ends[0] - size * normal]))))
-    return found
+    return [_short(_space(corners)) for corners in planar_patches(stage.floors, stage.low, stage.high)]
 
 
 def _curves(run: Trajectory) -> list[dict[str, Any]]:

@@ -22,9 +22,9 @@ def refuse_too_large(system: System, contacts: int, count: int) -> None:
     needed, there = _COPIES * 8 * count * of_step, memory()
     if needed > there:
         raise RunError(
-            f"{count} steps of {system.body_count} bodies and {contacts} contacts would keep about {needed / 2**30:.3g} GiB, "
-            f"and the machine has {there / 2**30:.3g}: take a shorter `duration`, save that run, and go on with `start` = "
-            "its `end`."
+            f"{count} steps of {system.body_count} bodies and {contacts} contacts would keep about "
+            f"{needed / 2**30:.3g} GiB, and the machine has {there / 2**30:.3g}: take a shorter `duration`, save that run, "
+            "and go on with `start` = its `end`."
         )
 
 
