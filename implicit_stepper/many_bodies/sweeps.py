@@ -28,10 +28,11 @@ from ..implicit_euler.ncp import StepProblem
 from ..model import bodies, rotation
 from ..runtime.compilation import jit
 from ..solvers.complementarity import project_to_disc
+from .colours import TOGETHER, coloured
 from .equations import Slots, Step
 from .problem import Point, Problem
 
-_LEAST_ROWS, _GROWTH = 128, 4  # rows of the program that sweeps, of which there are few sizes
+_LEAST_ROWS, _GROWTH = 16, 4  # rows of the program that sweeps, of which there are few sizes
 
 
 class Planes(NamedTuple):
@@ -78,13 +79,17 @@ def swept(problem: Problem, start: Point, search: Search, sweeps: int) -> tuple[
     sides = np.concatenate([s.sides[:c] for s, c in zip(problem.slots, problem.counts, strict=True)])
     mu = np.concatenate([np.asarray(s.group.mu)[:c] for s, c in zip(problem.slots, problem.counts, strict=True)])
     free, inverse = _without_contact(problem)
-    rows, size = len(planes.speed), _LEAST_ROWS
-    while size < rows:
+    numbers = coloured(sides[planes.contact], len(problem.velocity))
+    count, size = len(numbers), _LEAST_ROWS
+    while size < count:
         size *= _GROWTH
-    given = (sides[planes.contact], planes.on, planes.speed, mu[planes.contact], planes.impulse)
-    padded = (np.concatenate([a, np.zeros((size - rows, *a.shape[1:]), a.dtype)]) for a in given)
-    velocity, impulse = (np.asarray(a) for a in _relaxed(sweeps * rows, rows, free, inverse, *padded))
-    found = Search(velocity, planes._replace(impulse=impulse[:rows]), closest)
+    numbers = np.concatenate([numbers, np.full((size - count, TOGETHER), -1)])
+    given = [a[numbers] for a in (sides[planes.contact], planes.on, planes.speed, mu[planes.contact], planes.impulse)]
+    given[1][numbers < 0] = 0.0  # a plane that moves nothing
+    velocity, impulse = (np.asarray(a) for a in _relaxed(sweeps * count, count, free, inverse, *given))
+    impulses = np.empty_like(planes.impulse)
+    impulses[numbers[numbers >= 0]] = impulse[numbers >= 0]
+    found = Search(velocity, planes._replace(impulse=impulses), closest)
     return _start(problem, found, sides), found
 
 
@@ -134,27 +139,29 @@ def nearest(step: Step, slots: Slots, V, closest):
 
 @jit
 def _relaxed(steps, count, free, inverse, sides, on, speed, mu, impulse):
-    """Velocities (n, 6 or 3) and impulses (r, 1 + k) after so many `steps`, from plane to plane of
-    the first `count`, from the velocities without contact, `free`; `inverse` (n, w, w): M^-1, zero
-    of bodies that do not move."""
-    back = jnp.einsum("csrw,cswx->csrx", on, inverse[sides])  # M^-1 W^T
-    diagonal = jnp.einsum("csrw,csrw->cr", on, back)
-    normal = jnp.where(diagonal[:, 0] > 0, diagonal[:, 0], 1.0)
-    friction = jnp.max(diagonal[:, 1:], axis=1)
+    """Velocities (n, 6 or 3) and impulses (k, c, 1 + k) after so many `steps`, from row to row of c
+    planes of one colour, of the first `count`, from the velocities without contact, `free`;
+    `inverse` (n, w, w): M^-1, zero of bodies that do not move."""
+    back = jnp.einsum("kcsrw,kcswx->kcsrx", on, inverse[sides])  # M^-1 W^T
+    diagonal = jnp.einsum("kcsrw,kcsrw->kcr", on, back)
+    normal = jnp.where(diagonal[..., 0] > 0, diagonal[..., 0], 1.0)
+    friction = jnp.max(diagonal[..., 1:], axis=-1)
     friction = jnp.where(friction > 0, friction, 1.0)
-    start = free.at[sides].add(jnp.einsum("cr,csrw->csw", impulse, back))
+    impulse = jnp.where(diagonal[..., :1] > 0, impulse, 0.0)
+    start = free.at[sides].add(jnp.einsum("kcr,kcsrw->kcsw", impulse, back))
 
     def relax(i, carry):
         nu, impulse = carry
         j = i % count
-        own = nu[sides[j]]
-        rate = jnp.einsum("srw,sw->r", on[j], own)
-        p_n = jnp.maximum(impulse[j, 0] - (rate[0] + speed[j]) / normal[j], 0.0)
-        own = own + (p_n - impulse[j, 0]) * back[j, :, 0]
-        slip = jnp.einsum("srw,sw->r", on[j, :, 1:], own)
-        y = project_to_disc(impulse[j, 1:] - slip / friction[j], mu[j] * p_n)
-        change = jnp.concatenate([p_n[None], y]) - impulse[j]
-        return nu.at[sides[j]].add(jnp.einsum("r,srw->sw", change, back[j])), impulse.at[j].add(change)
+        own, last = nu[sides[j]], impulse[j]
+        rate = jnp.einsum("csrw,csw->cr", on[j], own)
+        p_n = jnp.maximum(last[:, 0] - (rate[:, 0] + speed[j]) / normal[j], 0.0)
+        own = own + (p_n - last[:, 0])[:, None, None] * back[j, :, :, 0]
+        slip = jnp.einsum("csrw,csw->cr", on[j, :, :, 1:], own)
+        y = jax.vmap(project_to_disc)(last[:, 1:] - slip / friction[j][:, None], mu[j] * p_n)
+        change = jnp.concatenate([p_n[:, None], y], axis=1) - last
+        change = jnp.where(diagonal[j, :, :1] > 0, change, 0.0)
+        return nu.at[sides[j]].add(jnp.einsum("cr,csrw->csw", change, back[j])), impulse.at[j].add(change)
 
     return lax.fori_loop(0, steps, relax, (start, impulse))
 

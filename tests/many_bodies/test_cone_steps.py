@@ -21,10 +21,10 @@ FLOOR = shapes.HalfSpace(normal=(0, 0, 1), offset=0.0)
 
 
 def falling():
-    """Three balls that fall on a floor and on each other."""
+    """Two balls that fall on a floor and on each other."""
     scene = ist.Scene()
     scene.add_fixed(name="floor", shape=FLOOR)
-    places = ((0, 0, 0.12), (0.19, 0.01, 0.3), (0.1, 0.05, 0.52))
+    places = ((0, 0, 0.12), (0.14, 0.01, 0.3))
     for k, place in enumerate(places):
         velocity = (0.3 - 0.4 * k, 0, -1, 0, 3, 0)
         scene.add_body(name=f"ball {k}", shape=shapes.Sphere(0.1), density=500, position=place, velocity=velocity)

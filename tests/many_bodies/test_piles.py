@@ -238,8 +238,6 @@ def test_what_such_runs_cannot_do_is_refused(tmp_path):
     scene = scene_of_balls_and_a_box()
     with pytest.raises(ValueError, match="checkpoints"):
         ist.simulate(scene, SPARSE, h=H, duration=H, checkpoint=tmp_path / "file")
-    with pytest.raises(ValueError, match="compared one by one"):
-        ist.compare(scene, {"found": SPARSE}, h=[H], duration=H, reference=lambda times: times)
     scene.add_contacts(restitution=ist.Newton(0.5))
     with pytest.raises(ValueError, match="restitution"):
         ist.simulate(scene, SPARSE, h=H, duration=H)
