@@ -28,7 +28,7 @@ def falling():
     for k, place in enumerate(places):
         velocity = (0.3 - 0.4 * k, 0, -1, 0, 3, 0)
         scene.add_body(name=f"ball {k}", shape=shapes.Sphere(0.1), density=500, position=place, velocity=velocity)
-    scene.add_contacts(friction=ist.FrictionEllipsoid(mu=0.4, e_r=0.01))
+    scene.add_contacts(friction=0.4)
     return scene
 
 
