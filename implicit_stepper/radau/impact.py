@@ -28,6 +28,8 @@ from ..model.system import System, compliant
 from .impact_laws import Everything, Poses, Shares, at_once, at_rest, one_after_another, torn
 
 _TOUCHING = 1e-8  # of the scene's length: gaps that are closed
+# the failure of a run whose impact is not solved
+NOT_SOLVED = "the impact was not solved. Check masses and friction for values that are off by orders of 10."
 _SHORT = 1e-6  # of sqrt(L / g): the time over which forces act that motion goes on with
 
 
