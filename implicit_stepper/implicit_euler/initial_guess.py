@@ -10,13 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from shapes.shards import when
+
 from ..constraints import contact, kinematics
 from ..constraints.conditions import Constraint
 from ..model.bodies import State
 from ..model.system import System, take
 from ..solvers.complementarity import fischer_burmeister, length_of
 from ..solvers.implicit_function import root
-from ..solvers.newton import linearized
+from ..solvers.newton import largest, linearized
 from . import ncp
 
 ROOTS = 6  # that are remembered
@@ -39,6 +41,28 @@ def extrapolated(history, noise):
         less = (size < least) & (least > noise)
         least, continued = jnp.where(less, size, least), jnp.where(less, sum_, continued)
     return continued
+
+
+def determined(problem: ncp.StepProblem, start, last, kept, tolerance):
+    """The `start` (N,) of a step, or where that is no root within the `tolerance` () what it says
+    of F from the `last` root (N,) without the reactions of its joints, by what is `kept` of a
+    Jacobian: what F does not see stays as it was, and of forces that joints and faces of contact
+    share as they like, joints take the least. Extrapolated, these shares wander, until faces press
+    at their rims. Both are dimensionless."""
+    where, system, reactions = ncp.layout(problem.system), problem.system, np.zeros(start.shape, bool)
+    for group, index in zip(system.joints, where.unknowns[len(system.groups) :], strict=True):
+        # the bound of friction is no linear function of them
+        if group.bilateral and group.mu is None:
+            reactions[index] = True
+    if not np.any(reactions) or all(group.pair.smooth for group in system.groups):
+        return start
+    asked = ncp.residual(problem, start)
+
+    def parted():
+        without = jnp.where(reactions, 0.0, last)
+        return without + kept.solve(asked - ncp.residual(problem, without))
+
+    return when(kept.valid & (largest(asked) > tolerance), parted, start)
 
 
 def long_forms(problem: ncp.StepProblem, unknowns) -> list:
