@@ -40,7 +40,7 @@ from .impact import Impact
 from .impact_certificate import gain, impact_violations
 
 TOUCHING = 1e-8  # of the scene's length: gaps that are closed, as those of an impact are
-_NOTHING = 1e-6  # of m g h: an impulse that only rounding left
+_NOTHING = 1e-9  # of m g h: an impulse that only rounding left
 _MOST = 80  # steps tried for one that ends where a contact closes
 _HALVED = 3  # every so many of them the rest is halved
 _BISECTIONS = 45  # of the time at which bodies strike at another point
