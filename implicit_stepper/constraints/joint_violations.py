@@ -247,12 +247,13 @@ def given(system: System, record: Joints):
 
 
 def impact(system: System, units: Scales, after: State, record: Joints, sums: bool) -> dict[str, jax.Array]:
-    """Violations of the `record` of an impact by name, each (nj,): "reaction", and "closure rate" with the velocities
-    `after` it. (That closures hold there is told by the steps around it.)"""
+    """Violations of the `record` of an impact by name, each (nj,): "reaction", and "closure rate" and "joint friction" with
+    the velocities `after` it, the latter of single impacts. (That closures hold there is told by the steps around it.)"""
     found = check(
         system, units, after, dataclasses.replace(record, eta=jnp.zeros_like(record.closure)), 0.0, sums
     ).violations
-    return {name: found[name] for name in ("closure rate", "reaction")}
+    names = ("closure rate", "reaction") if sums else ("closure rate", "reaction", "joint friction")
+    return {name: found[name] for name in names}
 
 
 def _defect(member: JointGroup, side_1, side_2, g):

@@ -64,8 +64,9 @@ class GeometricallyImplicit:
     with collision detection outside does; that serves bodies of one smooth inequality each. The
     `jacobian` is kept in blocks where there are many unknowns ("by size"), or always one matrix
     ("dense"); runs of `simulate` with more than 200 pairs that may touch, or with "sparse" any,
-    find these step by step and solve sparse systems (see `many_bodies`). Raises `ValueError` naming
-    the argument.
+    find these step by step and solve sparse systems (see `many_bodies`). In runs of `simulate` with
+    a `restitution`, what meets at one time meets at once, or with `impacts="sequential"` pair after
+    pair, the fastest first. Raises `ValueError` naming the argument.
     """
 
     normals_at_start: ClassVar[bool] = False
@@ -82,6 +83,7 @@ class GeometricallyImplicit:
     friction: str = "projection"
     gap: str = "in_ncp"
     jacobian: str = "by size"
+    impacts: str = "simultaneous"
 
     def __post_init__(self):
         positive("tolerance", self.tolerance)
@@ -91,6 +93,7 @@ class GeometricallyImplicit:
         checks.one_of("friction", self.friction, FRICTION_ROWS)
         checks.one_of("gap", self.gap, ("in_ncp", "query"))
         checks.one_of("jacobian", self.jacobian, ("by size", "dense", "sparse"))
+        checks.one_of("impacts", self.impacts, ("simultaneous", "sequential"))
 
     @property
     def dense(self) -> bool:

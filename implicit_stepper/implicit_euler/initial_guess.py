@@ -10,16 +10,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from shapes.shards import when
+
 from ..constraints import contact, kinematics
 from ..constraints.conditions import Constraint
 from ..model.bodies import State
 from ..model.system import System, take
 from ..solvers.complementarity import fischer_burmeister, length_of
 from ..solvers.implicit_function import root
-from ..solvers.newton import linearized
+from ..solvers.newton import largest, linearized
 from . import ncp
 
 ROOTS = 6  # that are remembered
+_NEAR = 10.0  # max |F_i| that a kept Jacobian which has aged leaves; of other closest points it is more
 # differences of the orders 0 to ROOTS - 1 of the last roots, the latest first
 _DIFFERENCES = np.array([[(-1.0) ** j * math.comb(k, j) for j in range(ROOTS)] for k in range(ROOTS)])
 _BOTH = np.concatenate([_DIFFERENCES, np.cumsum(_DIFFERENCES, axis=0)])
@@ -39,6 +42,47 @@ def extrapolated(history, noise):
         less = (size < least) & (least > noise)
         least, continued = jnp.where(less, size, least), jnp.where(less, sum_, continued)
     return continued
+
+
+def determined(problem: ncp.StepProblem, start, last, kept, tolerance):
+    """The `start` (N,) of a step, or where that is no root within the `tolerance` () what it says
+    of F, by what is `kept` of a Jacobian, from the `last` root (N,) without the reactions of its
+    joints and with faces that press below the middle of their bodies. What F does not see, forces
+    that joints and faces share as they like, so stays small; extrapolated, these shares wander,
+    until faces press at their rims. Both are dimensionless."""
+    system = problem.system
+    # the bound of friction is no linear function of reactions
+    rigid = any(group.bilateral and group.mu is None for group in system.joints)
+    if not rigid or all(group.pair.smooth for group in system.groups):
+        return start
+    asked = ncp.residual(problem, start)
+
+    def parted():
+        resting = _unloaded(problem, last)
+        found = resting + kept.solve(asked - ncp.residual(problem, resting))
+        # of edges and corners it is none
+        return jnp.where(largest(ncp.residual(problem, found)) <= _NEAR, found, start)
+
+    return when(kept.valid & (largest(asked) > tolerance), parted, start)
+
+
+def _unloaded(problem: ncp.StepProblem, last):
+    """The `last` root (N,) without reactions of rigid joints, and with the points of bodies with
+    faces below the middle of those that move."""
+    system, where, length = problem.system, ncp.layout(problem.system), problem.scales.length
+    for group, index in zip(system.joints, where.unknowns[len(system.groups) :], strict=True):
+        if group.bilateral and group.mu is None:
+            last = last.at[index].set(0.0)
+    d = system.dimension
+    for group, index in zip(system.groups, where.unknowns, strict=False):
+        if not group.pair.smooth:
+            sides = [numbers for numbers, moves in zip(np.array(group.bodies).T, group.moving, strict=True) if moves]
+            middle = sum(take(problem.state.position, numbers) for numbers in sides) / (len(sides) * length)
+            first, second, n = (take(last, index[:, k * d : (k + 1) * d]) for k in range(3))
+            off = second - middle
+            off = off - jnp.sum(off * n, axis=1, keepdims=True) * n
+            last = last.at[index[:, : 2 * d]].set(jnp.concatenate([first - off, second - off], axis=1))
+    return last
 
 
 def long_forms(problem: ncp.StepProblem, unknowns) -> list:

@@ -24,7 +24,7 @@ from ..stepping import loop
 from ..stepping.run_certificate import first_gaps
 from ..stepping.stepper import closest_points
 from ..stepping.sweep import Passage, Sweep
-from . import after_events, euler_steps, face_rebounds, folds, painleve
+from . import after_events, euler_steps, face_rebounds, folds, impact, painleve
 from .apart import sharp
 from .elsewhere import meets_elsewhere
 from .error_control import Tolerance
@@ -251,7 +251,7 @@ class _Driver:
     def _count_impact(self, hit: Impact, moved: bool = False) -> None:
         """Notes an impact where the run is, which may have `moved` from where its step ended."""
         if not bool(hit.converged):
-            self.failure = "the impact was not solved. Check masses and friction for values that are off by orders of 10."
+            self.failure = impact.NOT_SOLVED
         self.made.add_impact(hit, self.point.modes, moved)
 
     def _turn(self) -> bool:

@@ -144,12 +144,13 @@ def meet(system: System, found: Series) -> bool:
     """Whether bodies that press on each other after the last step approached each other at these
     points before it, faster than loads can make them: then they met elsewhere than at one closest
     point."""
-    return bool(sudden(system, found.before, found.after, _last(found), found.h))
+    return bool(np.any(sudden(system, found.before, found.after, _last(found), found.h)))
 
 
 @jit
 def sudden(system: System, before: State, after: State, last: Contacts, h):
-    """`meet` for the contacts `last` of a step of h [s] from `before` to `after`."""
+    """Of the contacts `last` of a step of h [s] from `before` to `after`, those (nc,) by which
+    bodies `meet`."""
     numbers, d = contact_bodies(system), system.dimension
     velocity = jnp.concatenate([before.velocity, jnp.zeros((1, before.velocity.shape[1]))])
     # that of bodies at rest may be any
@@ -161,7 +162,7 @@ def sudden(system: System, before: State, after: State, last: Contacts, h):
     usual = h * (system.acceleration + spin**2 * system.length + spin * jnp.max(jnp.abs(velocity[:, :d])))
     presses = last.normal_impulse > _NOTHING * jnp.min(system.mass) * system.acceleration * h
     presses = presses & ~compliant(system)  # which press on each other as they approach
-    return jnp.any(presses & (normal < -_SUDDEN * usual))
+    return presses & (normal < -_SUDDEN * usual)
 
 
 def memory_before(stages: int, system: System, found: Series) -> Memory:

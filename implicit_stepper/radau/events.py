@@ -85,7 +85,9 @@ def found_events(system: System, first: State, steps: Taken, landed: list[Event]
                 events.append(Event(float(starts[i]), _named(system, g, number), kind))
     # one that was landed on and changed a mode is known twice, and more exactly from its landing
     twice = [any(e[1:] == other[1:] and abs(e.time - other.time) <= _SAME for other in landed) for e in events]
-    return sorted(landed + [event for event, known in zip(events, twice, strict=True) if not known])
+    every = landed + [event for event, known in zip(events, twice, strict=True) if not known]
+    # contacts have numbers, and joints names
+    return sorted(every, key=lambda event: (event.time, isinstance(event.contact, str), *event[1:]))
 
 
 def _named(system: System, group: int, number: int) -> int | str:

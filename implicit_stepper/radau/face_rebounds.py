@@ -77,7 +77,7 @@ def meet(find: Callable, system: System, state: State, closest, *more) -> tuple[
     the first, where no centre of pressure was found."""
     found = find(system, state, closest, *more)
     faces = any(group.restitution is not None and not group.pair.smooth for group in system.groups)
-    if not (faces and bool(found[0].acts) and np.any(_rebounds(system, state, found[0]))):
+    if not (faces and bool(found[0].acts) and np.any(rebounds(system, state, found[0]))):
         return found, closest, False, False
     found, centres = _centred(lambda of, at: find(of, state, at, *more), system, state, closest)
     return found, centres, True, any(np.any(a != b) for a, b in zip(closest, centres, strict=True))
@@ -88,7 +88,7 @@ def _holds(system: System, state: State, hit: Impact, closest) -> bool:
     velocities after `hit`, nor, by Newton's law, with those that leave u >= 0 everywhere."""
     if not bool(hit.converged) or meets_elsewhere(system, hit.state, closest):
         return False
-    shares = np.where(_of_speeds(system), _rebounds(system, state, hit), 0.0)
+    shares = np.where(_of_speeds(system), rebounds(system, state, hit), 0.0)
     for e in np.unique(shares[shares > 0]):
         velocity = hit.state.velocity + e * state.velocity
         if meets_elsewhere(system, dataclasses.replace(hit.state, velocity=velocity), closest, shares == e):
@@ -104,7 +104,7 @@ def _centred(find: Callable, system: System, state: State, closest) -> tuple[Any
     def at(shifts) -> _At:
         moved = _moved(system, state, closest, shifts)
         hit = find(asked_of, moved)[0]
-        shares = np.where(_of_speeds(system), _rebounds(system, state, hit), 0.0)
+        shares = np.where(_of_speeds(system), rebounds(system, state, hit), 0.0)
         rates = np.asarray(_tilts(system, state, hit.state.velocity, moved, shares).rates)
         pressed = np.asarray(hit.contacts.normal_impulse)
         on = pressed > _PRESSES * np.max(pressed, initial=0.0)
@@ -185,15 +185,15 @@ def _smooth(system: System) -> np.ndarray:
     return in_user_order(system, np.concatenate([np.full(len(g.numbers), g.pair.smooth) for g in system.groups]))
 
 
-def _rebounds(system: System, state: State, hit: Impact) -> np.ndarray:
+def rebounds(system: System, state: State, hit: Impact) -> np.ndarray:
     """e (nc,) of the contacts that rebound in `hit`, 0 of those that do so slightly."""
     slight = SLIGHT * np.sqrt(float(system.acceleration) * float(system.length))
     shares, met = _shares(system), np.asarray(hit.met)[: system.contact_count]
-    return np.where(met & (shares * np.asarray(_approach(system, state, hit.contacts)) > slight), shares, 0.0)
+    return np.where(met & (shares * np.asarray(approach(system, state, hit.contacts)) > slight), shares, 0.0)
 
 
 @jit
-def _approach(system: System, state: State, contacts):
+def approach(system: System, state: State, contacts):
     """How fast (nc,) [m/s] bodies approach each other in `state` at the points of `contacts`."""
     speeds = []
     for group in system.groups:

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..constraints import detection, joint, joint_limits, joint_rows, linear_rows
+from ..constraints import detection, impact_friction, joint, joint_limits, joint_rows, linear_rows
 from ..constraints.detection import Nearby
 from ..constraints.linear_rows import Rows
 from ..constraints.static_friction import contact_coefficients, joint_coefficients
@@ -25,9 +25,12 @@ from ..model import bodies
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, compliant
-from .impact_laws import Everything, Poses, Shares, at_once, at_rest, one_after_another, torn
+from .impact_laws import Poses, at_once, at_rest, one_after_another, torn
+from .impact_problem import Everything, Shares
 
 _TOUCHING = 1e-8  # of the scene's length: gaps that are closed
+# the failure of a run whose impact is not solved
+NOT_SOLVED = "the impact was not solved. Check masses and friction for values that are off by orders of 10."
 _SHORT = 1e-6  # of sqrt(L / g): the time over which forces act that motion goes on with
 
 
@@ -71,7 +74,7 @@ def meet(system: System, state: State, closest, references=None, sequential: boo
     every, mass = _everything(system, state, here), bodies.mass_matrices(system, state)
     rows, joints = every.rows, joint_rows.joint_rows(system, state, mass)
     h = _SHORT * jnp.sqrt(system.length / system.acceleration)
-    fastest = jnp.max(jnp.abs(rows.scaled(state.velocity)), initial=0.0)
+    fastest = jnp.max(jnp.abs(rows.scaled(state.velocity)[~every.rubs]), initial=0.0)
     fastest = jnp.where(fastest > 0, fastest, 1.0)
     rest = at_rest(system, fastest)
     met = every.touching & (-rows.scaled(state.velocity)[:, 0] > rest)
@@ -98,13 +101,18 @@ def meet(system: System, state: State, closest, references=None, sequential: boo
 def _everything(system: System, state: State, here: Nearby) -> Everything:
     contacts = linear_rows.linear_rows(system, state, here.geometry)
     limits, gaps = joint_limits.limit_rows(system, state, contacts.e.shape[1])
-    parts = [jnp.concatenate([getattr(own, name) for own in (contacts, limits)]) for name in ("on_1", "on_2", "e")]
-    soft = np.concatenate([compliant(system), np.zeros(len(gaps), bool)])
-    touching = (jnp.concatenate([here.geometry.psi, gaps]) <= _TOUCHING * system.length) & ~soft
-    mu, e = (jnp.concatenate([linear_rows.of_contacts(system, name), 0.0 * gaps]) for name in ("mu", "restitution"))
-    none = jnp.zeros_like(e)
-    shares = Shares(none, e) if any(group.of_impulses for group in system.groups) else Shares(e, none)
-    return Everything(Rows(contacts.bodies + limits.bodies, *parts), contacts, touching, soft, mu, shares)
+    rubs = impact_friction.rubbing(system, state, contacts.e.shape[1])
+    every, none = (contacts, limits, rubs.rows), [jnp.zeros(len(rubs.mu))]
+    parts = [jnp.concatenate([getattr(own, name) for own in every]) for name in ("on_1", "on_2", "e")]
+    rows = Rows(sum((own.bodies for own in every), ()), *parts)
+    soft = np.concatenate([compliant(system), np.zeros(len(gaps) + len(rubs.mu), bool)])
+    closed = jnp.concatenate([here.geometry.psi, gaps]) <= _TOUCHING * system.length
+    touching = jnp.concatenate([closed, *none]).astype(bool) & ~soft
+    of = {name: linear_rows.of_contacts(system, name) for name in ("mu", "restitution")}
+    mu = jnp.concatenate([of["mu"], 0.0 * gaps, rubs.mu])
+    e = jnp.concatenate([of["restitution"], 0.0 * gaps, *none])
+    shares = Shares(0.0 * e, e) if any(group.of_impulses for group in system.groups) else Shares(e, 0.0 * e)
+    return Everything(rows, contacts, touching, soft, mu, shares, np.arange(len(soft)) >= len(closed), rubs.across)
 
 
 def _forces(system: System, here: Nearby, rows: Rows, gamma, velocity, acceleration, h) -> Forces:

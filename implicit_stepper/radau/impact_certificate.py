@@ -80,6 +80,14 @@ def impact_violations(
     }
 
 
+def gain(system: System, violated) -> str:
+    """What to say of an impact that is `violated` because energy rises."""
+    by_speeds = any(group.restitution is not None and not group.of_impulses for group in system.groups)
+    if "energy" not in violated or not by_speeds:
+        return ""
+    return " Newton's law of impact with friction can raise energy: Poisson(e) did not in any case tried."
+
+
 def _laws(
     units, slight, sums: bool, member: Constraint, record: Contacts, v_n, v, before, slid, impulse
 ) -> dict[str, jax.Array]:

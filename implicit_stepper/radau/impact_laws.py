@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import functools
 from typing import NamedTuple
 
 import jax
@@ -23,17 +22,14 @@ from jax import lax
 
 from shapes.shards import varying_like
 
-from ..constraints import joint_limits, joint_rows, linear_rows
+from ..constraints import impact_friction, joint_limits, joint_rows, linear_rows
 from ..constraints.detection import Nearby
 from ..constraints.joint_rows import JointRows
-from ..constraints.linear_rows import Rows
 from ..constraints.restitution import SLIGHT
 from ..model import loads
 from ..model.bodies import State
 from ..model.system import System, compliant
-from ..solvers.cones import Impulses, apgd, coulomb, coulomb_rows
-from ..solvers.implicit_function import root, without_noise
-from ..solvers.newton import linearized
+from .impact_problem import Everything, Shares, impulses
 
 # Of the fastest speed at a contact, and of sqrt(g L), by which bodies that have come to rest are
 # measured: all that still moves in these is what solvers left.
@@ -41,8 +37,6 @@ _AT_REST = 1e-12
 # the same, by which joints may be torn: steps of several stages leave less, those of first order as
 # much as accelerations change in one
 _TORN = 1e-8
-_FORCE = 1e-10  # impulses in their unit that are none, beside the tolerance of solvers
-_TOLERANCE, _START_ITERATIONS = 1e-12, 200
 _EQUAL = 1e-9  # speeds of approach that differ by this share of them are equal
 _MOST = 10_000  # impacts one after another
 
@@ -54,27 +48,6 @@ class Phase(enum.IntEnum):
     IMPACT = 0
     EXPANSION = 1
     FORCES = 2
-
-
-class Everything(NamedTuple):
-    """All that can meet in a state, contacts first and then limits of joints, m in all: their
-    `rows`, of which those of `contacts`; which of them are `touching` (m,) and can have an impulse;
-    which are `soft` (m,); `mu` (m,) and restitutions `shares`."""
-
-    rows: Rows
-    contacts: Rows
-    touching: jax.Array
-    soft: np.ndarray
-    mu: jax.Array
-    shares: Shares
-
-
-class Shares(NamedTuple):
-    """Of what met: of the `speed` (m,) of approach with which it parts, Newton; of the `impulse`
-    (m,) before that is the least of its expansion, Poisson; or these themselves [m/s], [N s]."""
-
-    speed: jax.Array
-    impulse: jax.Array
 
 
 class Poses(NamedTuple):
@@ -128,7 +101,8 @@ def _solve(at: Poses, carry, phase, acting, laws: Shares):
         jnp.where(phase == Phase.IMPACT, _not_slight(system, laws.speed * jnp.maximum(approach, 0.0)), 0.0),
         jnp.where(phase == Phase.EXPANSION, laws.impulse * before, 0.0),
     )
-    solution, gamma = _impulses(system, every, joints, held, springs, speed, acting | ~impact, shares)
+    reactions = joints.answer(free, target)[1]
+    solution, gamma = impulses(system, every, joints, held, springs, speed, acting | ~impact, shares, reactions, impact)
     hits = jnp.any(approach > rest) | jnp.any(shares.impulse > 0) | torn(at, velocity)
     nothing = impact & ~hits
     gamma = jnp.where(nothing, 0.0, gamma)
@@ -139,6 +113,7 @@ def _solve(at: Poses, carry, phase, acting, laws: Shares):
     forces = [f if f is None else span * f for f in elastic]
     forces = joint_limits.with_limits(system, forces, gamma[system.contact_count :, 0])
     multipliers = joint_rows.by_group(system, multipliers, forces)
+    multipliers = impact_friction.with_friction(system, multipliers, gamma[every.rubs, 1:])
     rebounds = jnp.where(_not_slight(system, laws.impulse * jnp.max(approach, initial=0.0)) > 0, gamma[:, 0], 0.0)
     carry = jnp.where(impact, after, velocity), rebounds
     return carry, (gamma, multipliers, after, solution.converged | nothing)
@@ -221,7 +196,8 @@ def one_after_another(at: Poses) -> Solved:
 
     velocity, every = at.state.velocity, at.every
     gamma = jnp.zeros((len(every.mu), 1 + every.rows.e.shape[1]))
-    multipliers = [jnp.zeros((len(group.numbers), group.closures)) for group in at.system.joints]
+    sizes = zip(at.system.joints, impact_friction.widths(at.system), strict=True)
+    multipliers = [jnp.zeros((len(group.numbers), width)) for group, width in sizes]
     nothing = Solved(velocity, gamma, multipliers, jnp.asarray(True), velocity, gamma, multipliers)
     first = _next(at, velocity, _Next(jnp.asarray(int(Phase.EXPANSION)), every.touching, jnp.asarray(False)))
     carry = nothing, 0.0 * every.mu, first, jnp.asarray(False), jnp.zeros((), int)
@@ -241,72 +217,3 @@ def _spring_forces(system: System, here: Nearby, every: Everything, velocity):
     normal, _ = every.contacts.velocities(velocity)
     forces = jnp.where(soft, jnp.maximum(-(here.geometry.psi + tau * normal), 0.0) / jnp.where(soft, c, 1.0), 0.0)
     return jnp.pad(forces, (0, len(every.soft) - len(soft)))
-
-
-def _impulses(
-    system: System, every: Everything, joints: JointRows, velocity, springs, speed, acting, shares: Shares
-) -> tuple[Impulses, jax.Array]:
-    """The NCP of those that are `acting` (m,), in units of `speed` [m/s], from the `velocity`
-    without contact, and gamma (m, 1 + k) [N s]. The normal impulses `springs` (m,) [N s] of
-    compliant contacts are known; where bodies press by more than their shares of impulses, they
-    part with their shares of speeds."""
-    rows, mu = every.rows, every.mu
-    if not rows.bodies:
-        nothing = jnp.zeros((0, 1 + rows.e.shape[1]))
-        return Impulses(nothing, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True)), nothing
-    unit = jnp.min(jnp.asarray(system.mass)) * speed
-    acts, normal = (acting & (every.touching | (springs > 0)))[:, None], np.arange(rows.on_1.shape[1]) == 0
-    given = normal & every.soft[:, None]
-    # contacts that do not act take no part, however fast their points slide: alone, they separate;
-    # and friction along a semi-axis of length 0 is 0, which its row must say to have a derivative
-    asked = acts & ~given & (normal | (jnp.pad(rows.e, ((0, 0), (1, 0))) > 0))
-
-    known = jnp.where(given & acts, springs[:, None], 0.0)
-    problem = _Problem(rows, joints, asked, unit, speed, jnp.zeros_like(known), mu, shares.impulse / unit)
-    moves = rows.scaled(velocity) / speed + problem.answer(known) - shares.speed[:, None] * normal / speed
-    r = jnp.where(asked, moves, jnp.where(acts, -known / unit, 1.0 * normal))
-    problem = problem._replace(r=r)
-    solution = _solution(lax.stop_gradient(problem))
-    gamma = root(_residual, _linearize, problem, solution.gamma.reshape(-1)).reshape(r.shape)
-    return solution, gamma * unit
-
-
-class _Problem(NamedTuple):
-    """What `cones.coulomb` asks for: of those that are `asked` (m, 1 + k) about, with impulses in
-    `unit` () [N s] and speeds in `speed` () [m/s]; `r` (m, 1 + k), `mu` (m,) and `least` (m,) as
-    there."""
-
-    rows: Rows
-    joints: JointRows
-    asked: jax.Array
-    unit: jax.Array
-    speed: jax.Array
-    r: jax.Array
-    mu: jax.Array
-    least: jax.Array
-
-    def answer(self, impulses):
-        """What `impulses` (m, 1 + k) [N s] change velocities at contacts by."""
-        momenta = self.rows.momenta(impulses, len(self.joints.inverse))
-        return self.rows.scaled(self.joints.response(momenta)) / self.speed
-
-    def product(self, gamma):
-        """N gamma."""
-        return jnp.where(self.asked, self.answer(jnp.where(self.asked, gamma, 0.0) * self.unit), gamma)
-
-
-def _solution(problem: _Problem) -> Impulses:
-    r, mu = problem.r, problem.mu
-    start = apgd(problem.product, r, mu, jnp.zeros_like(r), _TOLERANCE, _START_ITERATIONS)
-    return coulomb(problem.product, r, mu, start, _TOLERANCE, least=problem.least)
-
-
-def _residual(problem: _Problem, z):
-    gamma = z.reshape(problem.r.shape)
-    noise = jnp.broadcast_to(gamma[:, :1] <= _FORCE, gamma.shape)
-    z = without_noise(z, noise.reshape(-1))
-    return coulomb_rows(problem.product, problem.r, problem.mu, problem.least, z)
-
-
-def _linearize(problem: _Problem, z):
-    return linearized(functools.partial(_residual, problem))(z)

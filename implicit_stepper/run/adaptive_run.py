@@ -20,7 +20,7 @@ from ..model.results import Result, StepError
 from ..model.system import System
 from ..radau.driver import Run
 from ..radau.euler_steps import rounding
-from ..radau.impact_certificate import impact_violations
+from ..radau.impact_certificate import gain, impact_violations
 from ..radau.impact_records import OF_JOINTS
 from ..radau.radau_contact import RadauContact
 from ..radau.stage_certificate import IMPACT_WITHIN
@@ -147,8 +147,7 @@ def _error(system: System, made: Trajectory, run: Run, violations: dict, toleran
     time = float(made.time[-1])
     violated = {name: values for name, values in violations.items() if not np.max(values, initial=0.0) <= tolerance}
     what = f"{described(system, violated)} (allowed {tolerance:.0e})." if violated else ""
-    if "energy" in violated and any(g.restitution is not None and not g.of_impulses for g in system.groups):
-        what += "Newton's law of impact with friction can raise energy: Poisson(e) did not in any case tried. "
+    what += gain(system, violated)
     last = ", ".join(f"contact {e.contact} {e.kind} at {e.time:.9g} s" for e in made.events[-3:])
     return StepError(
         f"the run stopped at t = {time:.9g} s: {run.failure or Result.NOT_CERTIFIED.message} {what} Last events: "

@@ -127,14 +127,21 @@ def _refuse(system: System, trajectory: Trajectory) -> None:
 
 def _refuse_impacts(trajectory: Trajectory) -> None:
     """Raises `ValueError` for a step of several stages that ends with an impact, whose impulses are
-    beside those of its stages, or that is one of one stage."""
+    beside those of its stages, or that is one of one stage; and for an impact of no length."""
     own, contacts = trajectory.contacts.stages, trajectory.contacts
+    h = np.broadcast_to(trajectory.h, len(trajectory))
+    if own is None and np.any(h == 0):
+        i = int(np.argmin(h))
+        raise ForcesError(
+            f"the step to t = {trajectory.time[i + 1]:.9g} s of `trajectory` is an impact: take the steps before and after "
+            f"it, trajectory[:{i}] and trajectory[{i + 1}:]."
+        )
     if own is None:
         return
     share = radau(np.shape(own.rates)[1]).A[-1]
     beside = np.abs(contacts.normal_impulse - np.einsum("s,nsc->nc", share, own.contacts.normal_impulse))
     size = np.max(np.abs(contacts.normal_impulse), axis=1, initial=0.0)
-    other = (np.max(beside, axis=1, initial=0.0) > _ROUNDED * size) | (np.broadcast_to(trajectory.h, len(size)) == 0)
+    other = (np.max(beside, axis=1, initial=0.0) > _ROUNDED * size) | (h == 0)
     if np.any(other):
         i = int(np.argmax(other))
         raise ForcesError(

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..constraints import joint_rows
 from ..constraints.joint_limits import limit_names, limits
+from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model import bodies
 from ..model.bodies import State
 from ..model.system import System
@@ -26,16 +27,9 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool, h:
     limits in steps of one length that cannot meet them (`fixed`), and for a `state` whose
     velocities would tear a joint; by more than steps of first order of `h` [s], at whose ends
     positions hold, leave, if it may be one that such a run left."""
-    faces = any(not group.pair.smooth for group in system.groups)
     if fixed or not isinstance(stepper, RadauContact):
         refuse_static_friction(stepper, system)
-    if fixed:
-        refuse_rebounds(system)
-    if isinstance(stepper, RadauContact) and stepper.impacts == "sequential" and (fixed or faces):
-        raise StepperError(
-            "`impacts` = 'sequential' needs impacts as events and bodies without faces: give `tol` in place of `h`, and "
-            "bodies of one smooth inequality each, or leave it out."
-        )
+    _check_rebounds(stepper, system, fixed)
     if not system.joints:
         return
     refuse_joints(stepper, system)
@@ -57,6 +51,28 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool, h:
             f"joint {_names(system)[worst]!r} would be torn at {torn[worst]:.3g} m/s by the velocities at the start: give "
             "its bodies velocities with which its points and axes stay together."
         )
+
+
+def _check_rebounds(stepper: Stepper, system: System, fixed: bool) -> None:
+    """Raises `ValueError` for rebounds that a run by the `stepper` does not know."""
+    faces = any(not group.pair.smooth for group in system.groups)
+    if isinstance(stepper, RadauContact) and stepper.impacts == "sequential" and (fixed or faces):
+        raise StepperError(
+            "`impacts` = 'sequential' needs impacts as events and bodies without faces: give `tol` in place of `h`, and "
+            "bodies of one smooth inequality each, or leave it out."
+        )
+    if not fixed:
+        return
+    if not isinstance(stepper, GeometricallyImplicit):
+        refuse_rebounds(system)
+    elif any(group.restitution is not None for group in system.groups):
+        if stepper.impacts == "sequential" and faces:
+            raise StepperError("`impacts` = 'sequential' needs bodies of one smooth inequality each: leave it out.")
+        if system.sticks_more:
+            raise StepperError(
+                "impacts in steps of given length know one coefficient of friction, and the scene has a `restitution` and a "
+                "`mu_s`: take RadauContact() with `tol`, or leave one of them out."
+            )
 
 
 @functools.partial(jit, once=True)

@@ -47,14 +47,16 @@ class Attempt:
 @dataclasses.dataclass(frozen=True)
 class Climb:
     """The last step tried as a `Record` of one, without its first axis, and the memory after it;
-    all attempts; whether the step is solved and certified; and the contact through which bodies
-    `passed` in the shortest step, if they did."""
+    all attempts; whether the step is solved and certified; the contact through which bodies
+    `passed` in the shortest step, if they did; and the `reason`, where it is none that the record
+    tells."""
 
     record: Record
     memory: Any
     attempts: tuple[Attempt, ...]
     solved: bool
     passed: int | None = None
+    reason: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

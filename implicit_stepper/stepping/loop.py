@@ -38,6 +38,18 @@ class Record:
     certificates: dict[str, jax.Array]
 
 
+def joined(records: list[Record]) -> Record:
+    """Records, NumPy arrays, one after another; violations that only some of them know are 0 in the
+    others."""
+    shapes = {name: np.shape(v)[1:] for record in records for name, v in record.certificates.items()}
+
+    def full(record):
+        none = {name: np.zeros((len(record.result), *shape)) for name, shape in shapes.items()}
+        return dataclasses.replace(record, certificates=none | record.certificates)
+
+    return jax.tree.map(lambda *parts: np.concatenate(parts), *map(full, records))
+
+
 def programs(ahead: Callable, stepper: Stepper, system: System, state: State, h, closest=None) -> None:
     """What steps of h [s] from `state` call, `begin` and `advance`, for `compilation.prepare`;
     `closest`, if another run has that program already, is what `closest_points` gives."""

@@ -82,7 +82,8 @@ def refuse_rebounds(system: System) -> None:
     if rebounds:
         pair = " and ".join(system.contact_names[rebounds[0].numbers[0]])
         raise StepperError(
-            f"{pair} have a `restitution`, which needs impacts as events: take RadauContact() with `tol`, or leave it out."
+            f"{pair} have a `restitution`, which only runs of `simulate` know, by GeometricallyImplicit() or by "
+            "RadauContact() with `tol`: take one of these, or leave it out."
         )
 
 

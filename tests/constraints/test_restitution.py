@@ -83,9 +83,8 @@ def test_what_cannot_rebound_is_refused(scene):
     with pytest.raises(ValueError, match="is for rigid contacts"):
         made.add_contact(floor, box, restitution=ist.Newton(0.5), compliance=ist.Compliance(1e4))
     made.add_contact(floor, box, restitution=ist.Newton(0.5))
-    for stepper in (ist.RadauContact(), ist.GeometricallyImplicit()):
-        with pytest.raises(ValueError, match="floor and box have a `restitution`"):
-            ist.simulate(made, stepper, duration=0.1, h=0.01)
+    with pytest.raises(ValueError, match="floor and box have a `restitution`"):
+        ist.simulate(made, ist.RadauContact(), duration=0.1, h=0.01)
     system, start = made.build()
     with pytest.raises(ValueError, match="floor and box have a `restitution`"):
         ist.rollout(system, ist.GeometricallyImplicit(), 0.01, 2, start=start)

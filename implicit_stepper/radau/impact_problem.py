@@ -1,0 +1,154 @@
+"""The complementarity problem of an impact at fixed poses: impulses of all that meets, and of joints
+that rub.
+
+    0 <= P_n _|_ v_n+ + e v_n- >= 0,   |P_f| <= mu P_n,   of joints that rub |Y| <= mu R(Lambda)
+
+with friction against the slips after it, and velocities as momenta and joints have them: Negrut
+(5), with the reaction of a joint in the place of P_n.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..constraints.joint_rows import JointRows
+from ..constraints.linear_rows import Rows
+from ..model.system import System
+from ..solvers.complementarity import length_of
+from ..solvers.cones import Impulses, apgd, coulomb_rows
+from ..solvers.implicit_function import root, without_noise
+from ..solvers.newton import linearized, newton
+
+_FORCE = 1e-10  # impulses in their unit that are none, beside the tolerance of solvers
+_TOLERANCE, _START_ITERATIONS, _ITERATIONS = 1e-12, 200, 60
+
+
+class Shares(NamedTuple):
+    """Of what met: of the `speed` (m,) of approach with which it parts, Newton; of the `impulse`
+    (m,) before that is the least of its expansion, Poisson; or these themselves [m/s], [N s]."""
+
+    speed: jax.Array
+    impulse: jax.Array
+
+
+class Everything(NamedTuple):
+    """All that can meet in a state, contacts first, then limits of joints, then
+    joints that rub, m in all: their
+    `rows`, of which those of `contacts`; which of them are `touching` (m,) and can have an impulse;
+    which are `soft` (m,); `mu` (m,) and restitutions `shares`; which are joints that rub, `rubs`
+    (m,), and `across` as in `Rubbing`."""
+
+    rows: Rows
+    contacts: Rows
+    touching: jax.Array
+    soft: np.ndarray
+    mu: jax.Array
+    shares: Shares
+    rubs: np.ndarray
+    across: np.ndarray
+
+
+def impulses(
+    system: System, every: Everything, joints: JointRows, velocity, springs, speed, acting, shares: Shares, reactions, rubs
+) -> tuple[Impulses, jax.Array]:
+    """The NCP of those that are `acting` (m,), in units of `speed` [m/s], from the `velocity`
+    without contact, and gamma (m, 1 + k) [N s]. The normal impulses `springs` (m,) [N s] of
+    compliant contacts are known; where bodies press by more than their shares of impulses, they
+    part with their shares of speeds. `reactions` (R,) [N s] of joints are those without contact;
+    joints rub in an impact alone, which `rubs` ()."""
+    rows, mu = every.rows, every.mu
+    if not rows.bodies:
+        nothing = jnp.zeros((0, 1 + rows.e.shape[1]))
+        return Impulses(nothing, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True)), nothing
+    unit = jnp.min(jnp.asarray(system.mass)) * speed
+    acts, normal = (acting & (every.touching | (springs > 0)))[:, None], np.arange(rows.on_1.shape[1]) == 0
+    acts = acts | (every.rubs[:, None] & rubs)
+    given = normal & (every.soft | every.rubs)[:, None]
+    # contacts that do not act take no part, however fast their points slide: alone, they separate;
+    # and friction along a semi-axis of length 0 is 0, which its row must say to have a derivative
+    asked = acts & ~given & (normal | (jnp.pad(rows.e, ((0, 0), (1, 0))) > 0))
+
+    known = jnp.where(given & acts, springs[:, None], 0.0)
+    press = _Press(jnp.asarray(every.rubs) & rubs, jnp.asarray(every.across), reactions)
+    problem = _Problem(rows, joints, asked, unit, speed, jnp.zeros_like(known), mu, shares.impulse / unit, press)
+    moves = rows.scaled(velocity) / speed + problem.answer(known) - shares.speed[:, None] * normal / speed
+    r = jnp.where(asked, moves, jnp.where(acts, -known / unit, 1.0 * normal))
+    problem = problem._replace(r=r)
+    solution = _solution(lax.stop_gradient(problem))
+    gamma = root(_residual, _linearize, problem, solution.gamma.reshape(-1)).reshape(r.shape)
+    return solution, gamma * unit
+
+
+class _Press(NamedTuple):
+    """Of joints that rub: which of all rows they are, if they do, `on` (m,); as in `Rubbing`,
+    `across`; and `reactions` (R,) [N s] without contact."""
+
+    on: jax.Array
+    across: jax.Array
+    reactions: jax.Array
+
+
+class _Problem(NamedTuple):
+    """What `cones.coulomb_rows` asks for: of those that are `asked` (m, 1 + k) about, with impulses in
+    `unit` () [N s] and speeds in `speed` () [m/s]; `r` (m, 1 + k), `mu` (m,) and `least` (m,) as
+    there; and how hard joints `press` that rub."""
+
+    rows: Rows
+    joints: JointRows
+    asked: jax.Array
+    unit: jax.Array
+    speed: jax.Array
+    r: jax.Array
+    mu: jax.Array
+    least: jax.Array
+    press: _Press
+
+    def answer(self, impulses):
+        """What `impulses` (m, 1 + k) [N s] change velocities at contacts by."""
+        momenta = self.rows.momenta(impulses, len(self.joints.inverse))
+        return self.rows.scaled(self.joints.response(momenta)) / self.speed
+
+    def product(self, gamma):
+        """N gamma."""
+        return jnp.where(self.asked, self.answer(jnp.where(self.asked, gamma, 0.0) * self.unit), gamma)
+
+    def pressing(self, gamma):
+        """R (m,), 0 of what is no joint that rubs."""
+        momenta = self.rows.momenta(jnp.where(self.asked, gamma, 0.0) * self.unit, len(self.joints.inverse))
+        _, more = self.joints.answer(self.joints.alone(momenta), 0.0)
+        own = self.press.across @ ((self.press.reactions + more) * self.joints.lengths)
+        return jnp.pad(jax.vmap(length_of)(own) / self.unit, (len(gamma) - len(own), 0))
+
+
+def _solution(problem: _Problem) -> Impulses:
+    r, mu = problem.r, problem.mu
+    start = apgd(problem.product, r, mu, jnp.zeros_like(r), _TOLERANCE, _START_ITERATIONS)
+    rows = linearized(functools.partial(_rows, problem))
+    end = newton(rows, start.gamma.reshape(-1), tolerance=_TOLERANCE, max_iterations=_ITERATIONS)
+    return Impulses(end.z.reshape(r.shape), end.residual, start.iterations + end.iterations, end.converged)
+
+
+def _rows(problem: _Problem, z):
+    """`cones.coulomb_rows`, in which what presses where joints rub is their reaction."""
+    rows = coulomb_rows(problem.product, problem.r, problem.mu, problem.least, z)
+    if not len(problem.press.across):
+        return rows
+    gamma, rows = z.reshape(problem.r.shape), rows.reshape(problem.r.shape)
+    normal = jnp.where(problem.press.on, gamma[:, 0] - problem.pressing(gamma), rows[:, 0])
+    return rows.at[:, 0].set(normal).reshape(-1)
+
+
+def _residual(problem: _Problem, z):
+    gamma = z.reshape(problem.r.shape)
+    noise = jnp.broadcast_to(gamma[:, :1] <= _FORCE, gamma.shape)
+    return _rows(problem, without_noise(z, noise.reshape(-1)))
+
+
+def _linearize(problem: _Problem, z):
+    return linearized(functools.partial(_residual, problem))(z)

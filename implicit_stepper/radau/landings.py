@@ -1,0 +1,301 @@
+"""Steps of given length that land before they rebound.
+
+A step of the paper's scheme in which a contact with a restitution closes is cut where it closes.
+One part ends there, with a gap within that of an impact and no impulse; the impact is a step of no
+length, by the laws of `impact_laws`; and what is left of the step is one more part, or several, if
+others land in it. Each part is a step of the scheme with a certificate of its own.
+
+What has met in a step of given length and comes back within it rests: it lands as without a
+restitution. By that repeated small rebounds end. A contact that was closed as the part began has no
+rebound from the speed that the scheme leaves along a curved path.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ..constraints.restitution import SLIGHT
+from ..constraints.violations import described
+from ..model.bodies import State
+from ..model.records import Contacts, Stats
+from ..model.results import Result, StepError
+from ..model.system import System, in_user_order
+from ..runtime.compilation import jit
+from ..stepping import fallback
+from ..stepping.fallback import Climb, Several, anew
+from ..stepping.loop import CHUNK, Record, joined
+from ..stepping.stepper import Stepper, closest_points, init
+from ..stepping.sweep import Sweep
+from . import face_rebounds, impact
+from .elsewhere import meets_elsewhere
+from .euler_steps import rounding, sudden, without_rebounds
+from .events import Event
+from .impact import Impact
+from .impact_certificate import gain, impact_violations
+
+TOUCHING = 1e-8  # of the scene's length: gaps that are closed, as those of an impact are
+_NOTHING = 1e-9  # of m g h: an impulse that only rounding left
+_MOST = 80  # steps tried for one that ends where a contact closes
+_HALVED = 3  # every so many of them the rest is halved
+_BISECTIONS = 45  # of the time at which bodies strike at another point
+_NO_LANDING = "no shorter step was found that ends where its bodies come to touch. Give a smaller `h`."
+
+
+class Parts(NamedTuple):
+    """`several` parts of steps one after another, of so many `sizes` (m,) [s], 0 of impacts, the
+    last one that of a part which is not solved, if there is one; and how many `steps` of given
+    length they complete."""
+
+    several: Several
+    sizes: np.ndarray
+    steps: int
+
+
+class _Hit(NamedTuple):
+    """An impact: the `record` of a step of no length, the state and the memory after it."""
+
+    record: Record
+    state: State
+    memory: Any
+
+
+class _Fails(NamedTuple):
+    """Why an impact is none that a run may have, and what it has `violated`."""
+
+    why: str
+    violated: dict[str, np.ndarray]
+
+
+class Landings:
+    """The steps of one run of a `system` whose contacts rebound: what it has noted of `events`."""
+
+    def __init__(self, stepper: Stepper, system: System, tolerance: float, sweep: Sweep):
+        self.stepper, self.system, self.tolerance, self.sweep = stepper, system, tolerance, sweep
+        self.plain, self.sums = without_rebounds(system), stepper.impacts == "sequential"
+        self.touching, shares = TOUCHING * float(system.length), [_share(group) for group in system.groups]
+        self.rebounds = in_user_order(system, np.concatenate(shares)) > 0
+        sharp = [np.full(len(group.numbers), not group.pair.smooth) for group in system.groups]
+        self.faces, self.sharp = any(map(np.any, sharp)), in_user_order(system, np.concatenate(sharp)) & self.rebounds
+        self.events: list[Event] = []
+
+    def begin(self, state: State, closest) -> Parts | None:
+        """The impact at the start of a run in `state`, whose `closest` points are given; None if
+        nothing rebounds in it. Raises `StepError`."""
+        everyone, count = np.ones(self.system.contact_count, bool), self.system.contact_count
+        references = np.broadcast_to(np.eye(self.system.dimension)[0], (count, self.system.dimension))
+        hit = self._impact(state, closest, references, everyone, everyone)
+        if isinstance(hit, _Fails):
+            time, what = float(state.time), f"the impact at the start failed: {hit.why}"
+            known = {"time": time, "trajectory": None, "state": jax.tree.map(np.asarray, state)}
+            raise StepError(what, result=Result.NOT_CERTIFIED, certificate=hit.violated, **known)
+        return None if hit is None else Parts(Several(hit.state, hit.memory, hit.record, None), np.zeros(1), 0)
+
+    def pieces(self, state: State, memory, h: float, count: int) -> Iterator[Parts]:
+        """`fallback.pieces` with what lands and rebounds in them."""
+        done = 0
+        while done < count:
+            for found in fallback.pieces(
+                self.stepper, self.plain, state, memory, h, count - done, self.tolerance, self.sweep
+            ):
+                lands = np.any(self._closes(found.record) | self._strikes(state, found.record, h), axis=1)
+                good = int(np.argmax(np.append(lands, True)))
+                if good == len(lands):
+                    yield Parts(found, np.full(good + (not found.solved), h), good)
+                    done, state, memory = done + good, found.state, found.memory
+                    if not found.solved:
+                        return
+                    continue
+                if good:
+                    record = jax.tree.map(lambda a, good=good: a[:good], found.record)
+                    state = jax.device_put(jax.tree.map(lambda a: a[-1], record.state))
+                    memory = anew(self.stepper, self.plain, state, record.contacts.gap[-1])
+                    yield Parts(Several(state, memory, record, None), np.full(good, h), good)
+                parts = self._step(state, memory, h)
+                yield parts
+                done, state, memory = done + good + 1, parts.several.state, parts.several.memory
+                if not parts.several.solved:
+                    return
+                break
+
+    def _closes(self, record: Record) -> np.ndarray:
+        """Which contacts (n, nc) with a restitution close in the steps of a `record`."""
+        opened = np.asarray(record.contacts.gap_start) > self.touching
+        return opened & (np.asarray(record.contacts.gap) <= self.touching) & self.rebounds
+
+    def _strikes(self, state: State, record: Record, h: float) -> np.ndarray:
+        """Which contacts (n, nc) with a restitution, of bodies with edges or faces, come to press
+        at another point than that at which they touched as the steps of a `record` from `state`
+        began, where they approached faster than loads make them in h [s]."""
+        count = len(record.result)
+        closed = (np.asarray(record.contacts.gap_start) <= self.touching) & self.sharp
+        if not np.any(closed):
+            return closed
+        most = 1 if count == 1 else CHUNK  # one program for any number of steps
+        starts = jax.tree.map(lambda one, more: np.concatenate([np.asarray(one)[None], more[:-1]]), state, record.state)
+        contacts = dataclasses.replace(record.contacts, joints=None)
+        index = np.minimum(np.arange(most), count - 1)
+        steps = jax.tree.map(lambda a: np.asarray(a)[index], (starts, record.state, contacts))
+        return closed & np.asarray(_sudden(self.plain, *steps, h))[:count]
+
+    def _step(self, state: State, memory, left: float) -> Parts:
+        """A step of `left` [s] from `state`, with the impacts in it."""
+        records, sizes, met, h = [], [], ~self.rebounds, left
+        while True:
+            size, hit, found = left, None, self._part(state, memory, left)
+            lands = self._closes(found.record)[0] & ~met if found.solved else met & False
+            if np.any(lands):
+                size, found = self._cut(state, memory, left, found, lands)
+            lands = lands & self._closes(found.record)[0] if found.solved else lands
+            strikes = self._strikes(state, found.record, h)[0] & ~met if found.solved else met & False
+            if np.any(strikes):
+                size, found = self._halved(state, memory, (size, h), strikes)
+                lands = strikes
+            if not found.solved:
+                return _parts(Several(state, memory, found.record, found.climb), records, [*sizes, size], 0)
+            if np.any(lands):
+                hit, met = self._land(found, lands, met), met | lands
+                if hit is None:  # they part too slowly to rebound
+                    continue
+            records, sizes, left = [*records, found.record], [*sizes, size], left - size
+            if isinstance(hit, _Fails):
+                record = dataclasses.replace(jax.tree.map(lambda a: a[0], found.record), certificates=hit.violated)
+                climb = Climb(record, found.memory, (), False, reason=hit.why)
+                none = jax.tree.map(lambda a: a[:0], found.record)
+                return _parts(Several(found.state, found.memory, none, climb), records, [*sizes, 0.0], 0)
+            if hit is None:
+                return _parts(found, records[:-1], sizes, 1)
+            if left <= 0.0:
+                return _parts(Several(hit.state, hit.memory, hit.record, None), records, [*sizes, 0.0], 1)
+            records, sizes, state, memory = [*records, hit.record], [*sizes, 0.0], hit.state, hit.memory
+
+    def _part(self, state: State, memory, size: float) -> Several:
+        """One step of a `size` [s], without rebounds."""
+        allowed = self.tolerance + float(rounding(self.plain, state, size))
+        *_, found = fallback.pieces(self.stepper, self.plain, state, memory, size, 1, allowed, self.sweep)
+        return found
+
+    def _cut(self, state: State, memory, h: float, whole: Several, lands) -> tuple[float, Several]:
+        """A step at whose end the first of those that `lands` (nc,) in the `whole` step of h [s]
+        touches, and does not press yet; and its size [s]. By regula falsi (Dowell, Jarratt 1971,
+        "Illinois"), with the way that a body of the least mass would go with the impulse in the
+        place of gaps that a step does not have."""
+        mass, first = float(np.min(self.system.mass)), np.min(np.asarray(whole.record.contacts.gap_start)[0][lands])
+        low, high, size, found, last = (0.0, first), (h, -first), h, whole, 0
+        for count in range(_MOST):
+            own = jax.tree.map(lambda a: np.asarray(a)[0], found.record.contacts)
+            gap, pressed = np.min(own.gap[lands]), np.max(own.normal_impulse[lands])
+            presses = pressed > _NOTHING * mass * float(self.system.acceleration) * size
+            if not presses and gap <= self.touching:
+                return size, found
+            if presses:
+                high = size, -max(pressed * size / mass, self.touching)
+                low = (low[0], low[1] / 2) if last > 0 else low
+            else:
+                low = size, gap
+                high = (high[0], high[1] / 2) if last < 0 else high
+            last = 1 if presses else -1
+            share = low[1] / (low[1] - high[1]) if count % _HALVED < _HALVED - 1 else 0.5
+            size = low[0] + share * (high[0] - low[0])
+            found = self._part(state, memory, size)
+            if not found.solved:
+                return size, found
+        return size, _without(found)
+
+    def _halved(self, state: State, memory, sizes: tuple[float, float], strikes) -> tuple[float, Several]:
+        """The longest step at whose end nothing that `strikes` (nc,) in one of sizes[0] [s] has
+        done so, by the loads of sizes[1] [s]; and its size [s]."""
+        low, high, best = 0.0, sizes[0], None
+        for _ in range(_BISECTIONS):
+            size = (low + high) / 2
+            found = self._part(state, memory, size)
+            if not found.solved:
+                return size, found
+            if np.any(self._strikes(state, found.record, sizes[1])[0] & strikes):
+                high = size
+            else:
+                low, best = size, found
+        return (high, _without(found)) if best is None else (low, best)
+
+    def _land(self, cut: Several, lands, met) -> _Hit | _Fails | None:
+        """The impact of those that `lands` (nc,) at the end of a step which is `cut`."""
+        own = jax.tree.map(lambda a: np.asarray(a)[-1], cut.record.contacts)
+        slight = SLIGHT * np.sqrt(float(self.system.acceleration) * float(self.system.length))
+        creeps = np.asarray(face_rebounds.approach(self.plain, cut.state, own)) > slight
+        closest = closest_points(self.plain, cut.state)
+        return self._impact(cut.state, closest, own.tangent, lands | ~(met | creeps), lands)
+
+    def _impact(self, state: State, closest, references, elastic, lands) -> _Hit | _Fails | None:
+        """The impact in `state` at its `closest` points, in which only those that are `elastic`
+        (nc,) rebound, noted as an event of those that `lands` (nc,); None if nothing rebounds."""
+        system = _only(self.system, elastic)
+        find = functools.partial(_meet, self.sums)
+        found, centres, centred, _ = face_rebounds.meet(find, system, state, closest, references)
+        if found is None:
+            return _Fails(face_rebounds.NONE_FOUND, {})
+        (hit,) = found
+        if not np.any(face_rebounds.rebounds(system, state, hit)):
+            return None
+        if not bool(hit.converged):
+            return _Fails(impact.NOT_SOLVED, {})
+        if self.faces and not centred and meets_elsewhere(self.plain, hit.state, centres):
+            return _Fails(face_rebounds.NONE_FOUND, {})
+        violations = impact_violations(system, state, hit.state, hit.contacts, 0.0, self.sums)
+        violations, record = jax.tree.map(np.asarray, violations), _recorded(hit, violations)
+        violated = {name: v for name, v in violations.items() if v.size and not np.max(v) <= self.tolerance}
+        if violated:
+            told = f"its impact violates {described(system, violated)} (allowed {self.tolerance:.0e})."
+            return _Fails(f"{told}{gain(system, violated)}", violated)
+        met = np.asarray(hit.met)[: system.contact_count] & lands
+        self.events += [Event(float(state.time), int(number), "closes") for number in np.flatnonzero(met)]
+        memory = init(self.stepper, self.plain, hit.state, centres)
+        memory = dataclasses.replace(memory, gaps=hit.contacts.gap)
+        return _Hit(record, hit.state, memory)
+
+
+@functools.partial(jit, static_argnums=0)
+def _meet(sequential: bool, system: System, state: State, closest, references) -> tuple[Impact]:
+    return impact.meet(system, state, closest, references, sequential)[:1]
+
+
+def _without(found: Several) -> Several:
+    """`found`, a step that is not the one that was looked for."""
+    climb = Climb(jax.tree.map(lambda a: a[0], found.record), found.memory, (), False, reason=_NO_LANDING)
+    return dataclasses.replace(found, record=jax.tree.map(lambda a: a[:0], found.record), climb=climb)
+
+
+@jit
+def _sudden(system: System, starts: State, ends: State, contacts: Contacts, h):
+    return jax.vmap(lambda *step: sudden(system, *step, h))(starts, ends, contacts)
+
+
+def _parts(last: Several, records: list[Record], sizes: list[float], steps: int) -> Parts:
+    """`last` after `records`, of `sizes` [s] all together."""
+    return Parts(dataclasses.replace(last, record=joined([*records, last.record])), np.array(sizes), steps)
+
+
+def _share(group) -> np.ndarray:
+    return np.zeros(len(group.numbers)) if group.restitution is None else np.asarray(group.restitution)
+
+
+def _only(system: System, elastic) -> System:
+    """The system in which only those that are `elastic` (nc,) rebound."""
+    groups = tuple(
+        group
+        if group.restitution is None
+        else dataclasses.replace(group, restitution=np.where(elastic[list(group.numbers)], group.restitution, 0.0))
+        for group in system.groups
+    )
+    return dataclasses.replace(system, groups=groups)
+
+
+def _recorded(hit: Impact, violations) -> Record:
+    """A step of no length, with a first axis of one."""
+    stats = Stats(np.zeros((), int), np.zeros(()), np.zeros((), int), np.ones((), int))
+    one = Record(hit.state, hit.contacts, stats, np.asarray(int(Result.SOLVED)), violations)
+    return jax.tree.map(lambda a: np.asarray(a)[None], one)

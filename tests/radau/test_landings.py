@@ -1,0 +1,226 @@
+"""Restitution in steps of given length: what lands in one and rebounds, against closed forms; what
+ends; what no run may have; and what is refused."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.radau.impact_certificate import impact_violations
+
+G, E = 9.81, 0.9
+
+
+def ball(law, drop=1.0, velocity=(0.0, 0.0, 0.0)):
+    """A disc of 1 kg with its lowest point `drop` [m] above a floor."""
+    scene = ist.Scene(dimension=2, gravity=(0, -G))
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    falls = scene.add_body(name="ball", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0.1 + drop), velocity=velocity)
+    scene.add_contact(floor, falls, friction=0.3, restitution=law)
+    return scene
+
+
+def run(scene, h, duration, **settings):
+    return ist.simulate(scene, ist.GeometricallyImplicit(**settings), h=h, duration=duration)
+
+
+def tops(found, count):
+    """The heights [m] between the first impacts, and the times [s] of these."""
+    times = [event.time for event in found.events]
+    flights = [(found.time >= a) & (found.time <= b) for a, b in zip(times[:count], times[1:], strict=False)]
+    return np.array([np.max(found.position[flight, 0, 1]) - 0.1 for flight in flights]), np.array(times[: count + 1])
+
+
+def test_a_ball_bounces_as_the_closed_form_says_to_first_order():
+    """Heights e^2n of the drop, and times of impacts, err by c h."""
+    fall, number = np.sqrt(2 / G), np.arange(1, 4)
+    exact = fall + 2 * fall * np.cumsum(E ** np.arange(4)) - 2 * fall
+    off = []
+    for h in (0.01, 0.005, 0.0025, 0.00125):
+        heights, times = tops(run(ball(ist.Newton(E)), h, 3.0), 3)
+        off.append(np.concatenate([heights - E ** (2 * number), times - exact]))
+    ratios = np.array(off[:-1]) / off[1:]
+    assert np.all((ratios > 1.9) & (ratios < 2.1))
+    assert np.max(np.abs(off[-1])) < 0.015
+
+
+@pytest.mark.parametrize("law", [ist.Newton, ist.Poisson])
+def test_an_impact_is_exact_at_the_velocities_that_the_step_lands_with(law):
+    """It is a step of no length between one that ends where the bodies touch and the rest: the
+    discs part with e times the speed of approach, all times of given steps are kept, and each part
+    passes the certificate of its own equations, made anew."""
+    scene, h = ball(law(E)), 0.01
+    found = run(scene, h, 0.6)
+    (step,) = np.flatnonzero(found.h == 0)
+    assert (found.events[0].kind, found.events[0].time) == ("closes", found.time[step])
+    assert 0 <= found.contacts.gap[step - 1, 0] <= 1e-8
+    before, after = found.velocity[step, 0, 1], found.velocity[step + 1, 0, 1]
+    assert before < -4
+    assert after == pytest.approx(-E * before, abs=1e-11)
+    assert found.contacts.normal_impulse[step, 0] == pytest.approx(-(1 + E) * before, abs=1e-11)
+    assert np.max(np.min(np.abs(found.time[:, None] - h * np.arange(61)), axis=0)) < 1e-14
+    system, _ = scene.build()
+    states = [ist.State(found.time[i], found.position[i], found.orientation[i], found.velocity[i]) for i in (step, step + 1)]
+    record = jax.tree.map(lambda a: a[step], found.contacts)
+    held = impact_violations(system, *states, record)
+    assert max(float(np.max(values)) for values in held.values()) <= 1e-10
+    assert all(np.max(values) <= 1e-10 for values in found.certificate.values())
+
+
+def test_repeated_rebounds_end_and_the_ball_rests():
+    """Flights shorter than a step end in it. The closed form rests after (1 + e) / (1 - e) times
+    the first fall."""
+    found = run(ball(ist.Newton(0.5)), 0.01, 2.0)
+    last, fall = found.events[-1].time, np.sqrt(2 / G)
+    assert len(found.events) < 10
+    assert last < 3 * fall
+    rests = found.time > 3 * fall
+    np.testing.assert_allclose(found.position[rests, 0, 1], 0.1, rtol=0, atol=1e-12)
+    assert np.max(np.abs(found.velocity[rests])) < 1e-14
+
+
+def test_a_run_that_begins_with_an_impact_begins_with_that():
+    found = run(ball(ist.Newton(0.5), drop=0.0, velocity=(0, -1, 0)), 0.01, 0.02)
+    np.testing.assert_allclose(found.time, [0, 0, 0.01, 0.02], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(found.velocity[:, 0, 1], [-1, 0.5, 0.5 - 0.01 * G, 0.5 - 0.02 * G], rtol=0, atol=1e-12)
+    assert found.events == ((0.0, 0, "closes"),)
+
+
+def cradle():
+    """Five discs of 1 kg in a row, without weight, of which the first one meets the others at 1
+    m/s after .133 s; and a sixth that falls on its own."""
+    scene = ist.Scene(dimension=2, gravity=(0, -G))
+    disc = {"shape": shapes.Disc(0.1), "mass": 1.0}
+    places = [-0.333, *(0.2 * np.arange(1, 5))]
+    balls = [
+        scene.add_body(name=f"ball {i}", position=(x, 0), velocity=(float(i == 0), 0, 0), wrench=(0, G, 0), **disc)
+        for i, x in enumerate(places)
+    ]
+    scene.add_body(name="beside", position=(0, 5), **disc)
+    for one, other in zip(balls, balls[1:], strict=False):
+        scene.add_contact(one, other, restitution=ist.Newton(1.0))
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("impacts", "speeds"), [("sequential", (0, 0, 0, 0, 1)), ("simultaneous", (-0.6, 0.4, 0.4, 0.4, 0.4))]
+)
+def test_a_cradle_passes_on_what_comes(impacts, speeds):
+    """One after another, one ball on; all at once, as energy and momentum of two say whose masses
+    are 1 and 4. What has no part in it falls on as without it."""
+    found = run(cradle(), 0.01, 0.5, impacts=impacts)
+    np.testing.assert_allclose(found.velocity[-1, :5, 0], speeds, rtol=0, atol=1e-12)
+    assert found.velocity[-1, 5, 1] == pytest.approx(-0.5 * G, abs=1e-12)
+    (closes,) = found.events
+    assert closes.time == pytest.approx(0.333, abs=1e-8)
+
+
+@pytest.mark.parametrize("law", [ist.Newton, ist.Poisson])
+def test_a_box_that_falls_flat_leaves_the_floor_flat(law):
+    """At its centre of pressure, without friction, to e times its speed and no spin."""
+    scene = ist.Scene()
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    box = scene.add_body(name="box", shape=shapes.Box((0.3, 0.2, 0.1)), mass=1.0, position=(0, 0, 0.3))
+    scene.add_contact(floor, box, restitution=law(0.5))
+    found = run(scene, 0.005, 0.8)
+    (first, *_) = np.flatnonzero(found.h == 0)
+    np.testing.assert_allclose(found.velocity[first + 1], -0.5 * found.velocity[first], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.position[-1], [[0, 0, 0.1]], rtol=0, atol=1e-12)
+    assert np.max(np.abs(found.velocity[-1])) < 1e-12
+
+
+def rod(law, velocity):
+    """A rod that comes down at an angle on rough ground."""
+    scene = ist.Scene(dimension=2, gravity=(0, -G))
+    ground = scene.add_fixed(name="ground", shape=shapes.HalfPlane(normal=(0, 1)))
+    shape = shapes.Ellipse((1.0, 0.1))
+    body = scene.add_body(name="rod", shape=shape, mass=1.0, inertia=0.3, position=(0, 1.2), angle=0.9, velocity=velocity)
+    scene.add_contact(ground, body, friction=0.6, restitution=law(1.0))
+    return scene
+
+
+def test_newton_with_friction_may_raise_energy_and_is_an_error_and_poisson_does_not():
+    """Over throws of a rod: an impact by Newton's law that raises energy is never part of a
+    trajectory; by Poisson's all runs go on, and no step of no length raises any."""
+    gained, throws = 0, [(speed, -2.0, spin) for speed in (-3.0, -1.0, 1.0, 3.0) for spin in (-3.0, 3.0)]
+    for throw in throws:
+        try:
+            found = run(rod(ist.Newton, throw), 0.01, 0.5)
+        except ist.StepError as error:
+            assert "can raise energy" in str(error)  # noqa: PT017
+            assert error.certificate["energy"] > 1e-10  # noqa: PT017
+            gained += 1
+            found = error.trajectory
+        else:
+            assert np.any(found.h == 0)
+        assert np.max(found.certificate.get("energy", 0.0), initial=0.0) <= 1e-10
+        found = run(rod(ist.Poisson, throw), 0.01, 0.5)
+        kinetic, impacts = found.kinetic_energy(), np.flatnonzero(found.h == 0)
+        assert len(impacts)
+        assert np.all(kinetic[impacts + 1] <= kinetic[impacts] * (1 + 1e-10))
+    assert 0 < gained < len(throws)
+
+
+def test_a_pendulum_hits_a_wall_and_its_pin_holds():
+    """A bar on a pin swings into a wall and back with e times its spin; the reaction of the pin is
+    in the impact, so that the bar's moment about it is what the wall gives."""
+    scene = ist.Scene(dimension=2, gravity=(0, -G))
+    wall = scene.add_fixed(name="wall", shape=shapes.HalfPlane(normal=(-1, 0), offset=0.0))
+    start = {"position": (-0.1 - 0.5 * np.sin(1.0), -0.5 * np.cos(1.0)), "angle": -1.0}
+    bob = scene.add_body(name="bob", shape=shapes.Disc(0.1), mass=1.0, inertia=0.005, **start)
+    scene.add_joint(wall, bob, ist.BallJoint((-0.1, 0), (0, 0.5)), name="pin")
+    scene.add_contact(wall, bob, restitution=ist.Newton(0.8))
+    found = run(scene, 0.005, 0.6)
+    first = int(np.argmin(found.h))
+    before, after = found.velocity[first : first + 2, 0]
+    assert after[0] == pytest.approx(-0.8 * before[0], abs=1e-11)
+    assert after[0] == pytest.approx(0.5 * after[2], abs=1e-11)  # the pin is closed
+    moment = 0.5 * (after[0] - before[0]) + 0.005 * (after[2] - before[2])
+    assert found.contacts.normal_impulse[first, 0] * 0.5 == pytest.approx(-moment, abs=1e-11)
+    assert np.max(np.abs(found.joints.closure)) < 1e-9
+
+
+def test_a_run_goes_on_from_a_checkpoint_to_the_bit(tmp_path):
+    """Killed after it has written one, at an impact."""
+    scene, path = ball(ist.Newton(E)), tmp_path / "run"
+    whole = run(scene, 0.01, 1.5)
+    settings = {"h": 0.01, "duration": 1.5, "checkpoint": path, "every": 0.0}
+    ist.simulate(scene, ist.GeometricallyImplicit(), **settings)
+    again = ist.simulate(scene, ist.GeometricallyImplicit(), **settings, resume=path)
+    for one in (dataclasses.replace(whole, origin=None), dataclasses.replace(again, origin=None)):
+        assert one.events == whole.events
+        np.testing.assert_array_equal(one.velocity, whole.velocity)
+        np.testing.assert_array_equal(one.h, whole.h)
+
+
+def test_what_has_no_rebounds_refuses_them():
+    """Steps by hand, batches, sensitivities, other steppers, two coefficients of friction, pairs
+    one after another with faces, and least forces of an impact."""
+    scene = ball(ist.Newton(E))
+    found = run(scene, 0.01, 0.6)
+    for stepper in (ist.RadauContact(), ist.Convex(), ist.ClosedFormGap(), ist.Linearized()):
+        with pytest.raises(ValueError, match="floor and ball have a `restitution`, which only runs of `simulate` know"):
+            ist.simulate(scene, stepper, h=0.01, duration=0.1)
+    with pytest.raises(ValueError, match="have a `restitution`"):
+        ist.GeometricallyImplicit().init(*scene.build())
+    with pytest.raises(ValueError, match="have a `restitution`"):
+        ist.simulate_batch(scene, ist.GeometricallyImplicit(), h=0.01, duration=0.1, parameters={"mu": np.ones((2, 1))})
+    with pytest.raises(ValueError, match="steps of several lengths"):
+        ist.sensitivities(scene, ist.GeometricallyImplicit(), found, ["mu"])
+    with pytest.raises(ValueError, match="is an impact: take the steps before and after"):
+        ist.least_forces(scene, ist.GeometricallyImplicit(), found)
+    both = ist.Scene(dimension=2)
+    floor = both.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    disc = both.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 1))
+    both.add_contact(floor, disc, friction=ist.FrictionEllipsoid(0.2, mu_s=0.3), restitution=ist.Newton(E))
+    with pytest.raises(ValueError, match="a `restitution` and a `mu_s`"):
+        ist.simulate(both, ist.GeometricallyImplicit(), h=0.01, duration=0.1)
+    faces = ist.Scene()
+    floor = faces.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    box = faces.add_body(name="box", shape=shapes.Box((0.1, 0.1, 0.1)), mass=1.0, position=(0, 0, 1))
+    faces.add_contact(floor, box, restitution=ist.Newton(E))
+    with pytest.raises(ValueError, match="bodies of one smooth inequality"):
+        ist.simulate(faces, ist.GeometricallyImplicit(impacts="sequential"), h=0.01, duration=0.1)
