@@ -26,7 +26,7 @@ _PROGRESS = 0.9
 _LEAST_SHARE = 1e-2  # of a correction
 _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
 # by what share of max |F| forces give way to speeds, and bodies to forces
-_YIELD, _LEAST_GIVE = 1e-3, 1e-9
+_YIELD, _LEAST_GIVE = 1e-3, 1e-6
 # corrections with one factorisation, while each reduces |F| by this factor
 _CONTRACTION, _CHORDS = 0.3, 4
 
