@@ -21,7 +21,7 @@ LENGTH, DEPTH, HEIGHT, JOINT, H = 0.2, 0.1, 0.08, 0.001, 0.01
 WALLS = ((2, 4), (3, 7), (4, 11))  # bricks across, courses
 
 
-def wall(across, courses):
+def wall(across, courses, friction=0.6):
     """A wall, every other course between two halves of bricks."""
     scene = ist.Scene()
     for course in range(courses):
@@ -31,7 +31,7 @@ def wall(across, courses):
             half, place = ((length - JOINT) / 2, DEPTH / 2, HEIGHT / 2), (x + length / 2, 0, (course + 0.5) * HEIGHT)
             scene.add_body(name=f"brick {course}.{number}", shape=shapes.Box(half), density=2000.0, position=place)
     scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
-    scene.add_contacts(friction=0.6)
+    scene.add_contacts(friction=friction)
     return scene
 
 

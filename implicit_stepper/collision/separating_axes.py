@@ -36,16 +36,25 @@ def directions(shape_1: Shape, shape_2: Shape, turns_1, turns_2, between) -> tup
     first, and that depth (n,) [m], negative where bodies (the cores of rounded ones) are apart;
     `turns_i` (n, d, d), from shape to world, and `between` (n, d), x_2 - x_1. None where a body has
     a curved face, no end, or a theta that is traced."""
-    features = [_features(shape) for shape in (shape_1, shape_2)]
-    if any(found is None for found in features):
+    found = [features(shape) for shape in (shape_1, shape_2)]
+    if any(own is None for own in found):
         return None
-    axes = sum(len(normals) for _, normals, _ in features) + 2 * len(features[0][2]) * len(features[1][2])
-    size = max(_AT_ONCE // (axes * max(len(corners) for corners, *_ in features)), 1)
+    axes = sum(len(normals) for _, normals, _ in found) + 2 * len(found[0][2]) * len(found[1][2])
+    size = max(_AT_ONCE // (axes * max(len(corners) for corners, *_ in found)), 1)
     parts = [
-        _least(features, turns_1[i : i + size], turns_2[i : i + size], between[i : i + size])
+        _least(found, turns_1[i : i + size], turns_2[i : i + size], between[i : i + size])
         for i in range(0, max(len(between), 1), size)
     ]
     return tuple(np.concatenate(of) for of in zip(*parts, strict=True))
+
+
+def features(shape: Shape):
+    """Corners (k, d) [m], outward normals (m, d) of faces and directions (e, d) of edges of a body
+    whose faces are all flat (of the core of a rounded one), otherwise None."""
+    of = shape.shape_class
+    if isinstance(shape.theta, jax.core.Tracer) or not _all_flat(of):
+        return None
+    return _found(of, tuple(np.asarray(shape.theta, dtype=float).tolist()))
 
 
 def _least(features, turns_1, turns_2, between) -> tuple[np.ndarray, np.ndarray]:
@@ -76,15 +85,6 @@ def _least(features, turns_1, turns_2, between) -> tuple[np.ndarray, np.ndarray]
         found[meet, -more.shape[1] :] = depths(more[meet], meet)
     order = np.argsort(found, axis=1, kind="stable")[:, np.arange(KEPT) % axes.shape[1]]
     return np.take_along_axis(axes, order[..., None], axis=1), np.min(found, axis=1)
-
-
-def _features(shape: Shape):
-    """Corners (k, d) [m], outward normals (m, d) of faces and directions (e, d) of edges, or
-    None."""
-    of = shape.shape_class
-    if isinstance(shape.theta, jax.core.Tracer) or not _all_flat(of):
-        return None
-    return _found(of, tuple(np.asarray(shape.theta, dtype=float).tolist()))
 
 
 @functools.cache

@@ -1,5 +1,5 @@
 """Pairs of parts that may touch within a step: balls around them overlap somewhere between its
-poses."""
+poses, and no face of either keeps them apart."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def near(catalog: Catalog, position, orientation, reach) -> np.ndarray:
     pairs = np.concatenate([pairs, np.sort(more, axis=1)])
     pairs = pairs[catalog.body[pairs[:, 0]] != catalog.body[pairs[:, 1]]]
     pairs = pairs[catalog.pairs.laws_of(catalog.body[pairs])[0] >= 0]
+    apart = catalog.hulls.apart(pairs, catalog.body, position, turns)
+    pairs = pairs[apart <= np.sum(reach[pairs], axis=1)]
     kept = np.ones(len(pairs), bool)
     for large, small in ((0, 1), (1, 0)):
         wide = catalog.outer[pairs[:, large]] > _LARGER * radii[pairs[:, small]]

@@ -24,6 +24,7 @@ from ..model.system import Frame, System
 from ..scene.compound import Part
 from ..scene.grouping import MILD, Law, off_frame
 from ..scene.pairs import BodyPairs
+from .hulls import Hulls, hulls
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Catalog:
     """np parts: the number of the `body` (np,) of each, moving bodies first, and of its `kind`
     (np,); a ball that holds it, with its `centre` (np, d) [m] in the axes of the body and its
     radius `outer` (np,) [m], infinite for unbounded parts, and the radius `inner` (np,) of one in
-    it. `names` (np,). `form_of` (kinds, kinds, 2): the number of the form of a rigid and of a
+    it; their `hulls` and `names` (np,). `form_of` (kinds, kinds, 2): the number of the form of a rigid and of a
     compliant contact, -1 where there is none."""
 
     parts: tuple[Part, ...]
@@ -77,6 +78,7 @@ class Catalog:
     centre: np.ndarray
     outer: np.ndarray
     inner: np.ndarray
+    hulls: Hulls
     names: tuple[str, ...]
     pairs: BodyPairs
     laws: Laws
@@ -159,6 +161,7 @@ def catalog(system: System, parts_of: Sequence[Sequence[Part]], pairs: BodyPairs
         centre=np.stack([p.position + p.rotation @ e.centre for p, e in zip(parts, extents, strict=True)]),
         outer=np.array([e.outer for e in extents]),
         inner=np.array([e.inner for e in extents]),
+        hulls=hulls(parts),
         names=part_names(system.names, parts_of),
         pairs=pairs,
         laws=_laws(pairs.laws, system.dimension),
