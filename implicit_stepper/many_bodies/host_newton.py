@@ -19,14 +19,14 @@ from .sweeps import begun, swept
 _ENOUGH = 0.5  # of max |F|: what corrections leave that need no sweeps
 _GROWTH, _MEMORY, _PATIENCE = 10.0, 20, 15  # as in `solvers.newton`
 _SMOOTH_PATIENCE = 10  # iterations of smooth bodies without a new least |F|
-_SWEEPS = 50  # of the first time, as many more each time
+_SWEEPS = 200  # of the first time, as many more each time
 _BEGINS = 1e-3  # kappa of the first point of a short path
 # of the least |F| so far: from there on closest points of open contacts are found anew
 _PROGRESS = 0.9
 _LEAST_SHARE = 1e-2  # of a correction
 _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
 # by what share of max |F| forces give way to speeds, and bodies to forces
-_YIELD, _LEAST_GIVE = 1e-3, 1e-6
+_YIELD, _LEAST_GIVE = 1e-3, 1e-9
 # corrections with one factorisation, while each reduces |F| by this factor
 _CONTRACTION, _CHORDS = 0.3, 4
 
