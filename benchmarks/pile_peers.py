@@ -3,9 +3,9 @@
 Both have compliant contacts. MuJoCo: elliptic cones, Newton's solver, solver tolerance 1e-8 (its
 default), contacts as stiff as its documentation advises for the step (a time constant of 2 h,
 critically damped). Drake: SAP with point contacts of 1e6 N/m, dissipated over a step, tolerances as
-they come. Each peer is a function of (state, bodies, planes, mu, h, steps) that returns positions
-and CPU seconds of every step; `bodies`: radius [m] and mass [kg] of each; `planes`: pairs of a unit
-normal and an offset [m].
+they come; a run ends where it does not converge. Each peer is a function of (state, bodies, planes,
+mu, h, steps) that returns positions and CPU seconds of every step; `bodies`: radius [m] and mass
+[kg] of each; `planes`: pairs of a unit normal and an offset [m].
 """
 
 import logging
@@ -80,7 +80,10 @@ def drake(state, bodies, planes, mu, h, steps):
     positions, seconds = [now()], []
     for step in range(1, steps + 1):
         begun = time.process_time()
-        simulator.AdvanceTo(step * h)
+        try:
+            simulator.AdvanceTo(step * h)
+        except RuntimeError:  # SAP did not converge
+            break
         seconds.append(time.process_time() - begun)
         positions.append(now())
     return np.array(positions), np.array(seconds)

@@ -144,7 +144,7 @@ def meet(system: System, found: Series) -> bool:
     """Whether bodies that press on each other after the last step approached each other at these
     points before it, faster than loads can make them: then they met elsewhere than at one closest
     point."""
-    return bool(np.any(sudden(system, found.before, found.after, _last(found), found.h)))
+    return bool(np.any(np.asarray(sudden(system, found.before, found.after, _last(found), found.h))))
 
 
 @jit

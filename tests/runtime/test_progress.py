@@ -91,7 +91,7 @@ def test_chosen_steps_that_are_interrupted_keep_what_was_computed(monkeypatch):
 
 @pytest.mark.parametrize(("stepper", "choice"), [(EULER, {"h": 0.005}), (RADAU, {"tol": 1e-8})])
 def test_a_run_that_is_interrupted_before_its_first_step_has_no_trajectory(monkeypatch, stepper, choice):
-    for module in ("run.simulate", "radau.driver"):
+    for module in ("run.fixed_run", "radau.driver"):
         monkeypatch.setattr(sys.modules[f"implicit_stepper.{module}"], "prepare", interrupted_after(0, None))
     with pytest.raises(ist.Interrupted, match="interrupted before the first step") as caught:
         ist.simulate(scenes.landing_ball(), stepper, duration=1.2, **choice)
@@ -195,12 +195,12 @@ def told(*arguments):
     return warm(*arguments)
 
 fallback.warm = told
-ist.simulate(scenes.spin(), ist.GeometricallyImplicit(), h=1e-6, duration=100.0, progress=False)
+ist.simulate(scenes.spin(), ist.GeometricallyImplicit(), h=1e-6, duration=1.0, progress=False)
 """
 
 
 def test_a_real_signal_ends_the_run_of_a_script():
-    """Of 10^8 steps, after some hundred."""
+    """Of 10^6 steps, after some hundred."""
     run = subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert [run.stdout.readline() for _ in range(8)] == 8 * ["steps\n"]
