@@ -14,7 +14,6 @@ from ..checks import convexity, redundancy
 from ..errors import RedundantPartError, ShapeArgumentError, UnboundedShapeError
 from ..expressions.symbols import COORDINATES
 from ..shape import ImplicitShape, Shape
-from ..shape_class import ShapeClass
 from .flat_faced import HalfPlane, HalfSpace
 from .grown import moments_when_grown
 
