@@ -151,7 +151,7 @@ def table(rows):
 @styled
 def draw(rows, path):
     """Cost against the number of bodies."""
-    figure = Figure(figsize=(6.0, 4.2), layout="constrained")
+    figure = Figure(figsize=(6.0, 5.2), layout="constrained")
     axes = figure.subplots()
     for colour, method in zip(COLOURS, METHODS, strict=False):
         own = sorted((row for row in rows if row["method"] == method), key=lambda row: row["bodies"])
@@ -162,7 +162,8 @@ def draw(rows, path):
         label = f"{NAMES[method]}: {slope}overlap up to {worst:.0e} m"
         axes.loglog([r["bodies"] for r in own], [1e3 * r["seconds"] for r in own], "o-", color=colour, label=label)
     axes.set(xlabel="bodies n", ylabel="CPU time of a step [ms]", title="A pile of spheres that settles, h = 5 ms")
-    axes.legend(fontsize=8, loc="upper left")
+    axes.margins(0.06)
+    figure.legend(fontsize=8, loc="outside lower center")
     figure.savefig(path, dpi=150)
 
 
