@@ -19,7 +19,7 @@ from .sweeps import begun, swept
 _ENOUGH = 0.5  # of max |F|: what corrections leave that need no sweeps
 _GROWTH, _MEMORY, _PATIENCE = 10.0, 20, 15  # as in `solvers.newton`
 _SMOOTH_PATIENCE = 10  # iterations of smooth bodies without a new least |F|
-_SWEEPS = 200  # of the first time, as many more each time
+_SWEEPS, _MORE, _MOST_SWEEPS = 200, 4, 3200  # of the first time, times as many each time, at most
 _BEGINS = 1e-3  # kappa of the first point of a short path
 # of the least |F| so far: from there on closest points of open contacts are found anew
 _PROGRESS = 0.9
@@ -70,7 +70,7 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
             trial, there = _shortened(problem, at, dz, trial, there, bound)
         elif mends and not there.largest < _ENOUGH * F.largest:
             source = trial if there.largest < _GROWTH * F.largest else at
-            trial = swept(problem, source, begun(problem, source), _SWEEPS * (1 + mended))[0]
+            trial = swept(problem, source, begun(problem, source), min(_SWEEPS * _MORE**mended, _MOST_SWEEPS))[0]
             trial, there = slipping(problem, trial, rows(problem, trial))
             mended += 1
         if not there.largest < _FAR:
