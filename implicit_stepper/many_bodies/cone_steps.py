@@ -27,7 +27,7 @@ from ..time_lagged.joint_certificate import joints_of
 from .advance import Done
 from .catalog import Catalog
 from .certificate import worst_of
-from .equations import Slots, Step, of_sides
+from .equations import Slots, Step, filled_up, of_sides
 from .records import recorded
 from .step import Known, Memory, Posed, end_state, may_touch, posed
 from .sweeps import nearest
@@ -97,9 +97,7 @@ def _solved(stepper, at: Posed, system: System, state: State, here, h: float) ->
     if not count:
         nothing = np.zeros((0, 4 if width == 6 else 2))
         return Impulses(nothing, 0.0, 0, True), free[: len(free) - fixed]
-    size = _LEAST_ROWS
-    while size < count:
-        size *= _GROWTH
+    size = filled_up(count, _LEAST_ROWS, _GROWTH)
     starts = [k.unknowns[:, s.group.pair.unknowns : -1] for k, s in zip(at.known, problem.slots, strict=True)]
     sides, mu = (
         [values[:own] for values, own in zip(parts, problem.counts, strict=True)]

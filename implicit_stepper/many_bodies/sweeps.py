@@ -29,7 +29,7 @@ from ..model import bodies, rotation
 from ..runtime.compilation import jit
 from ..solvers.complementarity import project_to_disc
 from .colours import TOGETHER, coloured
-from .equations import Slots, Step
+from .equations import Slots, Step, filled_up
 from .problem import Point, Problem
 
 _LEAST_ROWS, _GROWTH = 16, 4  # rows of the program that sweeps, of which there are few sizes
@@ -80,9 +80,8 @@ def swept(problem: Problem, start: Point, search: Search, sweeps: int) -> tuple[
     mu = np.concatenate([np.asarray(s.group.mu)[:c] for s, c in zip(problem.slots, problem.counts, strict=True)])
     free, inverse = _without_contact(problem)
     numbers = coloured(sides[planes.contact], len(problem.velocity))
-    count, size = len(numbers), _LEAST_ROWS
-    while size < count:
-        size *= _GROWTH
+    count = len(numbers)
+    size = filled_up(count, _LEAST_ROWS, _GROWTH)
     numbers = np.concatenate([numbers, np.full((size - count, TOGETHER), -1)])
     given = [a[numbers] for a in (sides[planes.contact], planes.on, planes.speed, mu[planes.contact], planes.impulse)]
     given[1][numbers < 0] = 0.0  # a plane that moves nothing

@@ -83,7 +83,10 @@ def refuse(scene: Scene, files) -> None:
         )
     rebounding = [law for law in scene.body_pairs().laws if law.restitution is not None]
     if rebounding:
-        raise StepperError(f"steps of first order know no restitution, and the scene has {rebounding[0].restitution!r}.")
+        raise StepperError(
+            f"runs that find their pairs know no restitution, and the scene has {rebounding[0].restitution!r}: leave it out, "
+            "or take fewer pairs."
+        )
 
 
 def run(scene: Scene, stepper, system: System, state: State, steps, tolerance, on_failure, progress, duration) -> Trajectory:
