@@ -84,8 +84,8 @@ def refuse(scene: Scene, files) -> None:
     rebounding = [law for law in scene.body_pairs().laws if law.restitution is not None]
     if rebounding:
         raise StepperError(
-            f"runs that find their pairs know no restitution, and the scene has {rebounding[0].restitution!r}: leave it out, "
-            "or take fewer pairs."
+            f"runs that find their pairs know no restitution, and the scene has {rebounding[0].restitution!r}: leave it "
+            "out, or take fewer pairs."
         )
 
 
