@@ -32,12 +32,14 @@ from ..model import rotation
 from ..model.bodies import State
 from ..model.system import System, in_user_order, take
 from ..runtime.compilation import jit
-from .elsewhere import meets_elsewhere
+from .elsewhere import meets_elsewhere, strikes_elsewhere
 from .euler_steps import without_rebounds
 from .impact import Impact
 
-_MOST, _HALVINGS = 12, 40  # iterations, and those of a change that leads beyond the rim of a face
+_MOST = 24  # iterations
 _SAME = 1e-9  # of the scene's length: points that are one
+_STAYS = 1e-13  # the same, of points that move no more
+_PROBE = 1e-4  # of the scene's length: how far ahead a rim is looked for
 _PRESSES = 1e-9  # of the largest impulse: less is none
 _ALIKE = 1e-9  # of singular values: supports that share a body's tilts as they like
 _CARRIES = 1e-8  # of a normal: the part of it of a side of an edge, below which it is a face
@@ -52,13 +54,14 @@ _EXACT = 1e-13  # of the fastest speed at a contact: what tilts that are none ar
 
 class _At(NamedTuple):
     """The impact at the points `closest`: the `rates` (nc, d - 1) [rad/s] of forbidden tilts, 0 of
-    what does not press; the normal impulses `pressed` (nc,) [N s], inf of these; and whether bodies
-    have these points, which others than those of a face are not."""
+    what does not press; the normal impulses `pressed` (nc,) [N s], inf of these; the `moves` of
+    `_Tilts`; and how far (nc, d) [m] beyond the rims of faces it was asked for, `off`."""
 
     closest: tuple[np.ndarray, ...]
     rates: np.ndarray
     pressed: np.ndarray
-    kept: bool
+    moves: np.ndarray
+    off: np.ndarray
 
 
 class _Tilts(NamedTuple):
@@ -75,11 +78,16 @@ def meet(find: Callable, system: System, state: State, closest, *more) -> tuple[
     `state`; the points at which it is; whether any contact rebounds there by its law, other than
     slightly; and whether these points were moved for that from those given. None in the place of
     the first, where no centre of pressure was found."""
-    found = find(system, state, closest, *more)
-    faces = any(group.restitution is not None and not group.pair.smooth for group in system.groups)
-    if not (faces and bool(found[0].acts) and np.any(rebounds(system, state, found[0]))):
+    found, start = find(system, state, closest, *more), closest
+    if not any(group.restitution is not None and not group.pair.smooth for group in system.groups):
         return found, closest, False, False
-    found, centres = _centred(lambda of, at: find(of, state, at, *more), system, state, closest)
+    struck = found
+    ahead = strikes_elsewhere(system, state, closest)
+    if ahead is not None:
+        struck, start = find(system, state, ahead, *more), ahead
+    if not (bool(struck[0].acts) and np.any(rebounds(system, state, struck[0]))):
+        return found, closest, False, False
+    found, centres = _centred(lambda of, at: find(of, state, at, *more), system, state, start)
     return found, centres, True, any(np.any(a != b) for a, b in zip(closest, centres, strict=True))
 
 
@@ -98,74 +106,88 @@ def _holds(system: System, state: State, hit: Impact, closest) -> bool:
 
 def _centred(find: Callable, system: System, state: State, closest) -> tuple[Any, tuple]:
     """What `find(system, closest)` gives at the centres of pressure, or None, and the points
-    `closest` moved there."""
+    `closest` moved there: Newton's method along what is free, until its points stay."""
     asked_of = system if np.any(_of_speeds(system)) else without_rebounds(system)
 
-    def at(shifts) -> _At:
-        moved = _moved(system, state, closest, shifts)
-        hit = find(asked_of, moved)[0]
+    def at(asked) -> _At:
+        hit = find(asked_of, asked)[0]
         shares = np.where(_of_speeds(system), rebounds(system, state, hit), 0.0)
-        rates = np.asarray(_tilts(system, state, hit.state.velocity, moved, shares).rates)
+        rates, moves = map(np.asarray, _tilts(system, state, hit.state.velocity, asked, shares))
         pressed = np.asarray(hit.contacts.normal_impulse)
         on = pressed > _PRESSES * np.max(pressed, initial=0.0)
-        return _At(moved, np.where(on[:, None], rates, 0.0), np.where(on, pressed, np.inf), _kept(system, hit, moved))
+        found, off = _kept(system, hit, asked)
+        return _At(found, np.where(on[:, None], rates, 0.0), np.where(on, pressed, np.inf), moves, off)
 
-    length, shifts = float(system.length), np.zeros((system.contact_count, system.dimension - 1))
-    exact = _EXACT * np.max(np.abs(state.velocity), initial=0.0)
-    here = at(shifts)
+    length, exact = float(system.length), _EXACT * np.max(np.abs(state.velocity), initial=0.0)
+    here, moved = at(closest), closest
     for _ in range(_MOST):
-        if length * np.max(np.abs(here.rates), initial=0.0) <= exact:
+        free = _free(at, system, here)
+        if length * np.max(np.abs(_along(free, here.rates)), initial=0.0) <= exact:
             break
-        change = _change(at, here, shifts, _STEP * length)
-        share, here = _farthest(at, here, shifts, change)
-        shifts = shifts + share * change
-        if share == 0:
+        change = _change(at, system, here, free)
+        here = at(_moved(system, here, change))
+        stays = _apart(here.closest, moved) <= _STAYS * length
+        moved = here.closest
+        if stays:
             break
-    moved = here.closest if np.any(shifts) else closest
     found = find(system, moved)
-    return found if here.kept and _holds(system, state, found[0], moved) else None, moved
+    return found if _holds(system, state, found[0], moved) else None, moved
 
 
-def _farthest(at: Callable, here: _At, shifts, change) -> tuple[float, _At]:
-    """The share of a `change` (nc, d - 1) [m] of `shifts` up to which points stay on their faces,
-    and the impact there."""
-    further = at(shifts + change)
-    if further.kept:
-        return 1.0, further
-    within, beyond = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (within + beyond) / 2
-        further = at(shifts + middle * change)
-        within, beyond, here = (middle, beyond, further) if further.kept else (within, middle, here)
-    return within, here
+def _free(at: Callable, system: System, here: _At) -> np.ndarray:
+    """The shifts (k, nc, d - 1), of one contact each, that lead from the points of impact `here`
+    along their faces. At a rim beyond which u falls, the normal of the rim is none of them."""
+    sizes = np.linalg.norm(here.rates, axis=1, keepdims=True)
+    ahead = _PROBE * float(system.length) * here.rates / np.where(sizes > 0, sizes, 1.0)  # where u falls
+    beyond = at(_moved(system, here, ahead)).off
+    directions = []
+    for number in np.flatnonzero(np.isfinite(here.pressed)):
+        normal, axes = here.moves[number] @ beyond[number], np.eye(here.rates.shape[1])
+        if np.any(normal):
+            normal = normal / np.linalg.norm(normal)
+            axes = np.array([[-normal[1], normal[0]]]) if len(axes) == 2 else axes[:0]
+        for axis in axes:
+            directions.append(np.zeros(here.rates.shape))
+            directions[-1][number] = axis
+    return np.reshape(directions, (-1, *here.rates.shape))
 
 
-def _change(at: Callable, here: _At, shifts, step: float) -> np.ndarray:
-    """Newton's change of the `shifts` (nc, d - 1) [m], by differences over a `step` [m]. Rates that
+def _along(free, values) -> np.ndarray:
+    """Of `values` (nc, d - 1), what (k,) lies along what is `free` (k, nc, d - 1)."""
+    return np.einsum("kca,ca->k", free, values)
+
+
+def _change(at: Callable, system: System, here: _At, free) -> np.ndarray:
+    """Newton's change (nc, d - 1) [m] along what is `free`, by differences over `_STEP`. Rates that
     one impulse leaves are in proportion to it and to how far it is off the centre."""
-    asked, columns = np.argwhere(np.isfinite(here.pressed)[:, None] & np.ones(shifts.shape, bool)), []
-    share = (here.rates / here.pressed[:, None]).reshape(-1)
-    for number, axis in asked:
-        for side in (step, -step):
-            further = shifts.copy()
-            further[number, axis] += side
-            there = at(further)
-            if there.kept:
+    share, columns = here.rates / here.pressed[:, None], []
+    for direction in free:
+        for side in (_STEP * float(system.length), -_STEP * float(system.length)):
+            there = at(_moved(system, here, side * direction))
+            if not np.any(there.off):
                 break
-        columns.append(((there.rates / there.pressed[:, None]).reshape(-1) - share) / side)
-    change = np.zeros(shifts.shape)
-    change[tuple(asked.T)] = np.linalg.lstsq(np.stack(columns, axis=1), -share, rcond=_ALIKE)[0]
-    return change
+        columns.append(_along(free, there.rates / there.pressed[:, None] - share) / side)
+    change = np.linalg.lstsq(np.stack(columns, axis=1), -_along(free, share), rcond=_ALIKE)[0]
+    return np.einsum("k,kca->ca", change, free)
 
 
-def _kept(system: System, hit: Impact, closest) -> bool:
-    """Whether the contacts that press in `hit` do so at the points `closest`: a point beyond the
-    rim of a face is none."""
-    d, pressed = system.dimension, np.asarray(hit.contacts.normal_impulse)
-    asked = in_user_order(system, np.concatenate([np.asarray(own)[:, : 2 * d] for own in closest]))
-    found = np.concatenate([hit.contacts.point_1, hit.contacts.point_2], axis=1)
-    off = np.max(np.abs(asked - found), axis=1) * ~_smooth(system)
-    return bool(np.all(off[pressed > 0] <= _SAME * float(system.length)))
+def _kept(system: System, hit: Impact, asked) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """The points at which `hit` is, where bodies do not have those `asked` for, and how far (nc, d)
+    [m] these are off: beyond the rim of a face, of which the nearest point is found."""
+    d, every = system.dimension, np.concatenate([hit.contacts.point_1, hit.contacts.point_2], axis=1)
+    own = in_user_order(system, np.concatenate([np.asarray(one)[:, : 2 * d] for one in asked]))
+    gone = (np.max(np.abs(own - every), axis=1) > _SAME * float(system.length)) & ~_smooth(system)
+    found = []
+    for group, one in zip(system.groups, asked, strict=True):
+        numbers, one = list(group.numbers), np.array(one)
+        one[:, : 2 * d] = np.where(gone[numbers, None], every[numbers], one[:, : 2 * d])
+        found.append(one)
+    return tuple(found), np.where(gone[:, None], (own - every)[:, d:], 0.0)
+
+
+def _apart(some, others) -> float:
+    """How far [m] the points of two sets are from each other, one for one."""
+    return max(float(np.max(np.abs(np.asarray(a) - b), initial=0.0)) for a, b in zip(some, others, strict=True))
 
 
 def _shares(system: System) -> np.ndarray:
@@ -239,11 +261,10 @@ def _tilts(system: System, state: State, after, closest, shares) -> _Tilts:
     return jax.tree.map(lambda *a: in_user_order(system, jnp.concatenate(a)), *parts)
 
 
-def _moved(system: System, state: State, closest, shifts) -> tuple[np.ndarray, ...]:
-    """The points `closest` moved by `shifts` (nc, d - 1) [m] along their faces."""
-    moves = _tilts(system, state, state.velocity, closest, np.zeros(system.contact_count)).moves
-    off = np.einsum("ca,cad->cd", shifts, np.asarray(moves))
+def _moved(system: System, here: _At, shifts) -> tuple[np.ndarray, ...]:
+    """The points of impact `here` moved by `shifts` (nc, d - 1) [m] along their faces."""
+    off = np.einsum("ca,cad->cd", shifts, here.moves)
     return tuple(
-        np.asarray(own) + np.pad(np.tile(off[list(group.numbers)], 2), ((0, 0), (0, own.shape[1] - 2 * system.dimension)))
-        for group, own in zip(system.groups, closest, strict=True)
+        own + np.pad(np.tile(off[list(group.numbers)], 2), ((0, 0), (0, own.shape[1] - 2 * system.dimension)))
+        for group, own in zip(system.groups, here.closest, strict=True)
     )
