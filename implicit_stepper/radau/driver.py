@@ -1,8 +1,7 @@
 """A run with error control that ends its steps on events: the host's part, from event to event.
 
-`event_loop.advance` takes steps up to an event and ends one exactly there; `impact.meet` gives bodies that meet their
-new velocities and the forces with which motion goes on. What cannot be landed on is crossed by shorter steps, which the
-error estimate judges, and at last by the paper's step."""
+`event_loop.advance` takes steps up to an event and ends one there; `impact.meet` gives velocities and forces after it. What
+cannot be landed on is crossed by shorter steps, which the error estimate judges, and at last by the paper's step."""
 
 from __future__ import annotations
 
@@ -204,12 +203,11 @@ class _Driver:
         return Limits(self.tolerance, self.start, np.asarray(self.end), np.asarray(SHORTEST * self.unit), np.asarray(most))
 
     def _go_on(self, state: State, closest, references, h, modes: Modes | None = None) -> None:
-        """From `state` with closest points like `closest`: the next `Point`, with a step of h [s] to try; after no impact,
-        with `modes`.
+        """From `state` with `closest` points like these: the next `Point`, with a step of h [s] to try; if known, its `modes`.
 
-        Where bodies meet in faces or edges, one point of each does not say where impulses act; steps of the paper's scheme
-        find the centres of pressure. One that is not taken leaves the forces, unless it leaves none and those before are
-        the start; where it, or the motion after the impact, tells that bodies meet elsewhere, a tiny one goes through it."""
+        Where bodies meet in faces or edges, steps of the paper's scheme find the centres of pressure. One that is not taken
+        leaves the forces, unless it leaves none and those before are the start; where it, or the motion after the impact,
+        tells that bodies meet elsewhere, a tiny one goes through it."""
         broke = bool(self.made.landed) and self.made.landed[-1].kind == "slips"
         find = functools.partial(after_events.found, self.stepper)
         found, closest, rebounds, moved = face_rebounds.meet(find, self.system, state, closest, references, modes, broke)
@@ -236,8 +234,11 @@ class _Driver:
             self._count_impact(hit, moved)
         else:
             self.point = dataclasses.replace(self.point, state=state)
-            given = Known(self.point.memory.gaps), self._sizes(_THROUGH), self.step_tolerance
-            self._take(euler_steps.through(*self._one(), state, *given))
+            known, sizes = Known(self.point.memory.gaps), self._sizes(_THROUGH)
+            through = euler_steps.through(*self._one(), state, known, sizes, self.step_tolerance)
+            self._take(through)
+            if through.solved and face_rebounds.forgotten(self.system, through):
+                self.failure = face_rebounds.NONE_FOUND
             found = self._forces(self.point.state)
         if found.solved and euler_steps.remembers(self.system, found):
             memory = euler_steps.memory_before(self.stepper.stages, self.system, found)

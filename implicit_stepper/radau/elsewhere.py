@@ -21,6 +21,7 @@ from ..stepping.stepper import closest_points
 _MOMENT = 1e-7  # of sqrt(L / g)
 _TOUCHING = 1e-8  # of the scene's length
 _SUDDEN = 3.0  # of what gravity and spin change a speed by in that moment
+_BEYOND = 1.001  # of the way to what strikes: beyond the rim of a face, so that what is found is on it
 _SLIGHT = 1e-6  # of sqrt(g L): what rounding makes of a gap, by the moment
 
 
@@ -71,7 +72,7 @@ def _ahead(system: System, state: State, closest, later):
             on = on & (speed - n @ (v1 - v2) > least)
             # what strikes goes with the second body, and is moved along the face alone
             off = after[d : 2 * d] - h * there - a2
-            off = jnp.where(on, off - (n @ off) * n, 0.0)
+            off = jnp.where(on, _BEYOND * (off - (n @ off) * n), 0.0)
             return on, before + jnp.pad(jnp.tile(off, 2), (0, before.size - 2 * d))
 
         found.append(jax.vmap(one)(*closes, before, after, *kinematics.motions_of(system, state, group)))

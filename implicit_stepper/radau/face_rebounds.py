@@ -33,7 +33,7 @@ from ..model.bodies import State
 from ..model.system import System, in_user_order, take
 from ..runtime.compilation import jit
 from .elsewhere import meets_elsewhere, strikes_elsewhere
-from .euler_steps import without_rebounds
+from .euler_steps import Series, sudden, without_rebounds
 from .impact import Impact
 
 _MOST = 24  # iterations
@@ -89,6 +89,15 @@ def meet(find: Callable, system: System, state: State, closest, *more) -> tuple[
         return found, closest, False, False
     found, centres = _centred(lambda of, at: find(of, state, at, *more), system, state, start)
     return found, centres, True, any(np.any(a != b) for a, b in zip(closest, centres, strict=True))
+
+
+def forgotten(system: System, found: Series) -> bool:
+    """Whether anything that has a restitution presses after the last step of `found`, which knows
+    none, and approached before it other than slightly: a rebound that is not in it."""
+    last = jax.tree.map(lambda a: a[-1], found.records[-1].contacts)
+    slight = SLIGHT * np.sqrt(float(system.acceleration) * float(system.length))
+    struck = np.asarray(sudden(without_rebounds(system), found.before, found.after, last, found.h))
+    return bool(np.any(struck & (_shares(system) * np.asarray(approach(system, found.before, last)) > 2 * slight)))
 
 
 def _holds(system: System, state: State, hit: Impact, closest) -> bool:

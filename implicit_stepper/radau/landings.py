@@ -44,6 +44,8 @@ _NOTHING = 1e-9  # of m g h: an impulse that only rounding left
 _MOST = 80  # steps tried for one that ends where a contact closes
 _HALVED = 3  # every so many of them the rest is halved
 _BISECTIONS = 45  # of the time at which bodies strike at another point
+# given steps leave a speed of order h where a body pivots: no impulse at one point then does at once
+_NONE_FOUND = f"{face_rebounds.NONE_FOUND} Steps that `RadauContact` chooses by a `tol` find them where bodies rock."
 _NO_LANDING = "no shorter step was found that ends where its bodies come to touch. Give a smaller `h`."
 
 
@@ -237,14 +239,14 @@ class Landings:
         find = functools.partial(_meet, self.sums)
         found, centres, centred, _ = face_rebounds.meet(find, system, state, closest, references)
         if found is None:
-            return _Fails(face_rebounds.NONE_FOUND, {})
+            return _Fails(_NONE_FOUND, {})
         (hit,) = found
         if not np.any(face_rebounds.rebounds(system, state, hit)):
             return None
         if not bool(hit.converged):
             return _Fails(impact.NOT_SOLVED, {})
         if self.faces and not centred and meets_elsewhere(self.plain, hit.state, centres):
-            return _Fails(face_rebounds.NONE_FOUND, {})
+            return _Fails(_NONE_FOUND, {})
         violations = impact_violations(system, state, hit.state, hit.contacts, 0.0, self.sums)
         violations, record = jax.tree.map(np.asarray, violations), _recorded(hit, violations)
         violated = {name: v for name, v in violations.items() if v.size and not np.max(v) <= self.tolerance}
