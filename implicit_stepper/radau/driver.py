@@ -203,7 +203,7 @@ class _Driver:
         return Limits(self.tolerance, self.start, np.asarray(self.end), np.asarray(SHORTEST * self.unit), np.asarray(most))
 
     def _go_on(self, state: State, closest, references, h, modes: Modes | None = None) -> None:
-        """From `state` with `closest` points like these: the next `Point`, with a step of h [s] to try; if known, its `modes`.
+        """From `state` with `closest` points like these: the next `Point`, with a step of h [s] to try; `modes` if known.
 
         Where bodies meet in faces or edges, steps of the paper's scheme find the centres of pressure. One that is not taken
         leaves the forces, unless it leaves none and those before are the start; where it, or the motion after the impact,
