@@ -237,6 +237,27 @@ def test_redundant_joints_do_no_harm():
     assert fall[0] == pytest.approx(0.4, abs=2e-3)
 
 
+@pytest.mark.parametrize("h", [0.01, 0.4, 3.0])
+def test_a_mass_on_a_spring_loses_what_the_theta_of_its_stepper_says(h):
+    """Of x'' = -w^2 x with the force theta f(end) + (1 - theta) f(start) and positions moved by the
+    velocity at the end, areas of the phase plane shrink by 1 + theta (w h)^2 a step. With theta = 1
+    so does the energy; with theta = 0 the energy of symplectic Euler stays, v^2 + w^2 x^2 - h w^2 x
+    v."""
+    w = 2.0
+    scene = ist.Scene(gravity=(0, 0, 0), length_scale=0.5, acceleration_scale=1.0)
+    wall = scene.add_fixed(name="wall", shape=shapes.Sphere(0.1))
+    bob = scene.add_body(name="bob", shape=shapes.Sphere(0.1), mass=2.0, position=(0.5, 0, 0), velocity=(0.3, 0, 0, 0, 0, 0))
+    scene.add_joint(wall, bob, ist.Spring((0, 0, 0), (0, 0, 0), stiffness=2.0 * w**2))
+    explicit = ((ist.Linearized(), 0.0),) if w * h < 2 else ()  # beyond which it grows without bound
+    for stepper, theta in ((ist.GeometricallyImplicit(), 1.0), *explicit):
+        run = ist.simulate(scene, stepper, h=h, duration=5 * h)
+        x, v = run.position[:, 0, 0], run.velocity[:, 0, 0]
+        area = x[:-2] * v[1:-1] - x[1:-1] * v[:-2], x[1:-1] * v[2:] - x[2:] * v[1:-1]
+        np.testing.assert_allclose(area[1] * (1 + theta * (w * h) ** 2), area[0], rtol=1e-10)
+        kept = v**2 + w**2 * x**2 - (1 - theta) * h * w**2 * x * v
+        np.testing.assert_allclose(kept[1:] * (1 + theta * (w * h) ** 2), kept[:-1], rtol=1e-10)
+
+
 def test_springs_motions_and_coordinates():
     """A mass on a spring, a door with a spring and a damper in its hinge, and a wheel that is
     turned many times."""

@@ -133,6 +133,27 @@ def test_a_cylinder_rocks_on_its_rim(half):
     np.testing.assert_allclose(after[3:], keeps * before[3:], rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("settings", [{"tol": 1e-8}, {"h": 0.005}], ids=["tol", "h"])
+@pytest.mark.parametrize("half", [WIDE, TALL], ids=["wide", "tall"])
+@LAWS
+def test_a_run_that_begins_as_a_block_comes_down_flat_begins_with_that_impact(law, half, settings):
+    """Its left corner does not move, its right one comes down at 1 m/s; with the closed forms of a
+    wide and of a tall block without friction."""
+    (a, b), spin = half, -1 / (2 * half[0])
+    scene, inertia = ist.Scene(dimension=2, gravity=(0, -G)), (half[0] ** 2 + half[1] ** 2) / 3
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    shape = shapes.Polygon([(x * a, y * b) for x in (-1, 1) for y in (-1, 1)])
+    motion = {"position": (0, b), "velocity": (0, -0.5, spin)}
+    body = scene.add_body(name="block", shape=shape, mass=1.0, inertia=inertia, **motion)
+    scene.add_contact(floor, body, restitution=law(E))
+    before, after, _, where, impulse = rock(scene, 0.01, **settings)
+    p = (1 + E) * 0.5 if half is WIDE else (1 + E) / (1 + a * a / inertia)
+    reach = inertia / a if half is WIDE else a
+    np.testing.assert_allclose(before, [0, -0.5, spin], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(after, before + [0, p, reach * p / inertia], rtol=0, atol=1e-9)
+    assert (impulse, where[0]) == (pytest.approx(p, abs=1e-9), pytest.approx(reach, abs=1e-7))
+
+
 def test_given_steps_rock_a_tall_block_and_say_what_they_do_not_find():
     """Tall ones lift off; the corner of a wide one has, in given steps, a speed of order h as its
     other one strikes, and no impulse at one point does then."""
