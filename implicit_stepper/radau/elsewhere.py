@@ -2,16 +2,22 @@
 that were found.
 
 Of parallel edges every point is closest, and an impact at one of them leaves the bodies turning
-into each other or apart. The gap a moment after it, with the velocities that it left, tells.
+into each other or apart. The gap a moment after it, with the velocities that it left, tells. Faces
+that are parallel within 1e-8 are out of the reach of that search; along these, speeds of approach
+are linear, and the point at which bodies approach fastest is found by ever further steps along the
+face, from which closest points lead back onto it.
 """
 
 from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..constraints import kinematics
+from ..constraints import contact, detection, kinematics, tilts
 from ..model import bodies, rotation
 from ..model.bodies import State
 from ..model.system import System, compliant, in_user_order
@@ -21,8 +27,11 @@ from ..stepping.stepper import closest_points
 _MOMENT = 1e-7  # of sqrt(L / g)
 _TOUCHING = 1e-8  # of the scene's length
 _SUDDEN = 3.0  # of what gravity and spin change a speed by in that moment
-_BEYOND = 1.001  # of the way to what strikes: beyond the rim of a face, so that what is found is on it
 _SLIGHT = 1e-6  # of sqrt(g L): what rounding makes of a gap, by the moment
+_ROUNDED = 1e-10  # of the fastest speed: less is no approach
+_FAR, _MOST = 10.0, 12  # of the scene's length, beyond most faces; and how often
+_STAYS = 1e-12  # of the scene's length: points that are one
+_CARRIES = 1e-8  # of a normal: the part of it of a side of an edge, below which it is a face
 
 
 def meets_elsewhere(system: System, state: State, closest, asked=True) -> bool:
@@ -31,14 +40,6 @@ def meets_elsewhere(system: System, state: State, closest, asked=True) -> bool:
     all contacts, or of those that are `asked` (nc,) about."""
     later = closest_points(system, _later(system, state))
     return bool(_closing(system, state, closest, later, np.broadcast_to(asked, system.contact_count)))
-
-
-def strikes_elsewhere(system: System, state: State, closest) -> tuple[np.ndarray, ...] | None:
-    """The points `closest` with those, of bodies that strike each other elsewhere, at which they do
-    so fastest; None if none does."""
-    later = closest_points(system, _later(system, state))
-    strikes, ahead = _ahead(system, state, closest, later)
-    return tuple(map(np.asarray, ahead)) if strikes else None
 
 
 @jit
@@ -52,47 +53,131 @@ def _moment(system: System):
 
 @jit
 def _closing(system: System, state: State, closest, later, asked):
-    which, least = _closes(system, closest, later), _sudden(system, state)
-    which = [on & (speed > least) for on, speed in which]
-    return jnp.any(in_user_order(system, jnp.concatenate(which)) & asked) if which else jnp.asarray(False)
+    d, h, found = system.dimension, _moment(system), []
+    speed, spin = (jnp.max(jnp.abs(part), initial=0.0) for part in (state.velocity[:, :d], state.velocity[:, d:]))
+    usual = h * (system.acceleration + spin**2 * system.length + spin * speed + speed**2 / system.length)
+    slight = _SLIGHT * jnp.sqrt(system.acceleration * system.length)
+    soft = compliant(system)
+    for group, before, after in zip(system.groups, closest, later, strict=True):
+        if not group.pair.smooth:
+            gap = before[:, 3 * d]
+            numbers = np.array(group.numbers)
+            rigid = ~soft[numbers] & asked[numbers] & (gap <= _TOUCHING * system.length)
+            found.append(jnp.any(rigid & ((gap - after[:, 3 * d]) / h > _SUDDEN * usual + slight)))
+    return jnp.any(jnp.array(found))
+
+
+class Tilts(NamedTuple):
+    """Of the contacts of bodies with faces, in the order of `Scene.add_contact`: `rates` (nc, d - 1)
+    [rad/s] of the tilts that are forbidden, and `moves` (nc, d - 1, d), by which a point moves along
+    the face for the moment about each of their axes."""
+
+    rates: jax.Array
+    moves: jax.Array
+
+
+def strikes_elsewhere(system: System, state: State, closest) -> tuple[np.ndarray, ...] | None:
+    """The points `closest` with those, of bodies that approach each other faster elsewhere along a
+    face, at which they do so fastest; None if none do."""
+    ahead = _fastest(system, state, closest)
+    faster = _speeds(system, state, ahead) - _speeds(system, state, closest) > _least(system, state)
+    if not np.any(faster):
+        return None
+    pairs = zip(system.groups, ahead, closest, strict=True)
+    return tuple(np.where(faster[list(g.numbers), None], there, np.asarray(here)) for g, there, here in pairs)
+
+
+def enters(system: System, state: State, closest, asked=True) -> bool:
+    """Whether rigid bodies that touch in `state` at the points `closest` of edges or faces approach
+    each other anywhere along these; of all contacts, or of those that are `asked` (nc,) about."""
+    speeds = _speeds(system, state, _fastest(system, state, closest))
+    return bool(np.any((speeds > _least(system, state)) & asked))
+
+
+def _least(system: System, state: State) -> float:
+    """A speed [m/s] that is more than rounding."""
+    fastest = float(np.max(np.abs(state.velocity), initial=0.0))
+    return _SLIGHT * float(np.sqrt(system.acceleration * system.length)) + _ROUNDED * fastest
+
+
+def _fastest(system: System, state: State, closest) -> tuple[np.ndarray, ...]:
+    """The points `closest` moved along edges and faces to where bodies approach each other fastest."""
+    none = np.zeros(system.contact_count)
+    for _ in range(_MOST):
+        rates, moves = map(np.asarray, tilts_of(system, state, state.velocity, closest, none))
+        sizes = np.linalg.norm(rates, axis=1, keepdims=True)
+        ahead = np.where(sizes > 0, _FAR * float(system.length) * rates / np.where(sizes > 0, sizes, 1.0), 0.0)
+        there = tuple(map(np.asarray, _back(system, state, moved_along(system, closest, moves, ahead))))
+        stays = apart(there, closest) <= _STAYS * float(system.length)
+        closest = there
+        if stays:
+            break
+    return closest
 
 
 @jit
-def _ahead(system: System, state: State, closest, later):
-    d, h, found = system.dimension, _moment(system), []
-    least = _sudden(system, state)
-    for group, closes, before, after in zip(system.groups, _closes(system, closest, later), closest, later, strict=True):
-
-        def one(on, speed, before, after, first, second):
-            a1, a2, n = (before[i * d : (i + 1) * d] for i in range(3))
-            v1, v2, there = (
-                rotation.point_velocity(body.velocity, place - body.position)
-                for body, place in ((first, a1), (second, a2), (second, after[d : 2 * d]))
-            )
-            on = on & (speed - n @ (v1 - v2) > least)
-            # what strikes goes with the second body, and is moved along the face alone
-            off = after[d : 2 * d] - h * there - a2
-            off = jnp.where(on, _BEYOND * (off - (n @ off) * n), 0.0)
-            return on, before + jnp.pad(jnp.tile(off, 2), (0, before.size - 2 * d))
-
-        found.append(jax.vmap(one)(*closes, before, after, *kinematics.motions_of(system, state, group)))
-    return jnp.any(jnp.concatenate([on for on, _ in found])), tuple(moved for _, moved in found)
+def _back(system: System, state: State, points):
+    return detection.find(system, state, points, recorded=True).closest
 
 
-def _sudden(system: System, state: State):
-    """A speed () [m/s] that loads do not make in the moment."""
-    d, h = system.dimension, _moment(system)
-    speed, spin = (jnp.max(jnp.abs(part), initial=0.0) for part in (state.velocity[:, :d], state.velocity[:, d:]))
-    usual = h * (system.acceleration + spin**2 * system.length + spin * speed + speed**2 / system.length)
-    return _SUDDEN * usual + _SLIGHT * jnp.sqrt(system.acceleration * system.length)
+@jit
+def _speeds(system: System, state: State, closest):
+    """How fast (nc,) [m/s] rigid bodies with edges or faces that touch approach each other at the
+    points `closest`; 0 of others."""
+    d, soft, found = system.dimension, compliant(system), []
+    for group, own in zip(system.groups, closest, strict=True):
+        numbers = np.array(group.numbers)
+
+        def one(z, first, second):
+            a1, a2, n = (z[i * d : (i + 1) * d] for i in range(3))
+            sides = ((a1, first), (a2, second))
+            v1, v2 = (rotation.point_velocity(body.velocity, at - body.position) for at, body in sides)
+            return n @ (v1 - v2)
+
+        speed = jax.vmap(one)(own, *kinematics.motions_of(system, state, group))
+        on = ~soft[numbers] & (own[:, 3 * d] <= _TOUCHING * system.length) & (not group.pair.smooth)
+        found.append(jnp.where(on, speed, 0.0))
+    return in_user_order(system, jnp.concatenate(found))
 
 
-def _closes(system: System, closest, later) -> list[tuple[jax.Array, jax.Array]]:
-    """Per group, which contacts (n,) of rigid bodies with edges or faces are closed, and how fast
-    (n,) [m/s] these come to overlap."""
-    d, found, soft = system.dimension, [], compliant(system)
-    for group, before, after in zip(system.groups, closest, later, strict=True):
-        gap, numbers = before[:, 3 * d], np.array(group.numbers)
-        on = ~soft[numbers] & (gap <= _TOUCHING * system.length) & (not group.pair.smooth)
-        found.append((on, (gap - after[:, 3 * d]) / _moment(system)))
-    return found
+@jit
+def tilts_of(system: System, state: State, after, closest, shares) -> Tilts:
+    """Of the impact in `state` at the points `closest` that leaves velocities `after` (nb, w), with
+    e (nc,) by Newton's law, 0 where bodies are not to rebound."""
+    d, parts = system.dimension, []
+    later = dataclasses.replace(state, velocity=after)
+    for group, own in zip(system.groups, closest, strict=True):
+        numbers = np.array(group.numbers)
+
+        def one(member, own, share, first, second, after_1, after_2):
+            if member.pair.smooth:
+                return Tilts(jnp.zeros(d - 1), jnp.zeros((d - 1, d)))
+            kkt = contact.geometry_rows(member, own, jnp.eye(d)[0], system.length, first, second)
+            tangents, n = kkt.geometry.tangents, kkt.geometry.n
+            placed = kinematics.placed(member, first, second)
+            active = (kkt.multipliers > kkt.slacks) & (kkt.multipliers > _CARRIES)
+            axes = tilts.forbidden(member.pair, own, active, tangents, *placed, system.length)
+            spins = [b.velocity[d:] + share * a.velocity[d:] for a, b in ((first, after_1), (second, after_2))]
+            spin = spins[1] - spins[0]
+            about = spin if d == 2 else tangents @ spin
+            along = tangents if d == 2 else jnp.cross(tangents, n)
+            return Tilts(axes @ about, axes @ along)
+
+        motions = [kinematics.motions_of(system, s, group) for s in (state, later)]
+        parts.append(jax.vmap(one)(group, own, shares[numbers], *motions[0], *motions[1]))
+    return jax.tree.map(lambda *a: in_user_order(system, jnp.concatenate(a)), *parts)
+
+
+def moved_along(system: System, closest, moves, shifts) -> tuple[np.ndarray, ...]:
+    """The points `closest` moved along faces by `shifts` (nc, d - 1) [m], with the `moves` of
+    `Tilts`."""
+    off = np.einsum("ca,cad->cd", shifts, moves)
+    return tuple(
+        np.asarray(own) + np.pad(np.tile(off[list(group.numbers)], 2), ((0, 0), (0, own.shape[1] - 2 * system.dimension)))
+        for group, own in zip(system.groups, closest, strict=True)
+    )
+
+
+def apart(some, others) -> float:
+    """How far [m] the points of two sets are from each other, one for one."""
+    return max(float(np.max(np.abs(np.asarray(a) - b), initial=0.0)) for a, b in zip(some, others, strict=True))

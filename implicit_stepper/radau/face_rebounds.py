@@ -27,13 +27,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..constraints import contact, kinematics, tilts
+from ..constraints import kinematics
 from ..constraints.restitution import SLIGHT
 from ..model import rotation
 from ..model.bodies import State
 from ..model.system import System, in_user_order, take
 from ..runtime.compilation import jit
-from .elsewhere import meets_elsewhere, strikes_elsewhere
+from .elsewhere import apart, enters, meets_elsewhere, moved_along, strikes_elsewhere, tilts_of
 from .euler_steps import Series, sudden, without_rebounds
 from .impact import Impact
 
@@ -43,7 +43,6 @@ _STAYS = 1e-13  # the same, of points that move no more
 _PROBE = 1e-4  # of the scene's length: how far ahead a rim is looked for
 _PRESSES = 1e-9  # of the largest impulse: less is none
 _ALIKE = 1e-9  # of singular values: supports that share a body's tilts as they like
-_CARRIES = 1e-8  # of a normal: the part of it of a side of an edge, below which it is a face
 _STEP = 1e-6  # of the scene's length: by which points are moved for a derivative
 # the failure of a run in which bodies meet so that `meet` finds nothing
 NONE_FOUND = (
@@ -56,22 +55,13 @@ _EXACT = 1e-13  # of the fastest speed at a contact: what tilts that are none ar
 class _At(NamedTuple):
     """The impact at the points `closest`: the `rates` (nc, d - 1) [rad/s] of forbidden tilts, 0 of
     what does not press; the normal impulses `pressed` (nc,) [N s], inf of these; the `moves` of
-    `_Tilts`; and how far (nc, d) [m] beyond the rims of faces it was asked for, `off`."""
+    `Tilts`; and how far (nc, d) [m] beyond the rims of faces it was asked for, `off`."""
 
     closest: tuple[np.ndarray, ...]
     rates: np.ndarray
     pressed: np.ndarray
     moves: np.ndarray
     off: np.ndarray
-
-
-class _Tilts(NamedTuple):
-    """Of the contacts of bodies with faces, in the order of `Scene.add_contact`: `rates` (nc, d - 1)
-    [rad/s] of the tilts that are forbidden, and `moves` (nc, d - 1, d), by which a point moves along
-    the face for the moment about each of their axes."""
-
-    rates: jax.Array
-    moves: jax.Array
 
 
 def meet(find: Callable, system: System, state: State, closest, *more) -> tuple[Any, tuple, bool, bool]:
@@ -104,12 +94,12 @@ def forgotten(system: System, found: Series) -> bool:
 def _holds(system: System, state: State, hit: Impact, closest) -> bool:
     """Whether what touches in `state` at the points `closest` meets nowhere else with the
     velocities after `hit`, nor, by Newton's law, with those that leave u >= 0 everywhere."""
-    if not bool(hit.converged) or meets_elsewhere(system, hit.state, closest):
+    if not bool(hit.converged) or any(meets(system, hit.state, closest) for meets in (enters, meets_elsewhere)):
         return False
     shares = np.where(_of_speeds(system), rebounds(system, state, hit), 0.0)
     for e in np.unique(shares[shares > 0]):
-        velocity = hit.state.velocity + e * state.velocity
-        if meets_elsewhere(system, dataclasses.replace(hit.state, velocity=velocity), closest, shares == e):
+        of_law = dataclasses.replace(hit.state, velocity=hit.state.velocity + e * state.velocity)
+        if any(meets(system, of_law, closest, shares == e) for meets in (enters, meets_elsewhere)):
             return False
     return True
 
@@ -122,7 +112,7 @@ def _centred(find: Callable, system: System, state: State, closest) -> tuple[Any
     def at(asked) -> _At:
         hit = find(asked_of, asked)[0]
         shares = np.where(_of_speeds(system), rebounds(system, state, hit), 0.0)
-        rates, moves = map(np.asarray, _tilts(system, state, hit.state.velocity, asked, shares))
+        rates, moves = map(np.asarray, tilts_of(system, state, hit.state.velocity, asked, shares))
         pressed = np.asarray(hit.contacts.normal_impulse)
         on = pressed > _PRESSES * np.max(pressed, initial=0.0)
         found, off = _kept(system, hit, asked)
@@ -135,8 +125,8 @@ def _centred(find: Callable, system: System, state: State, closest) -> tuple[Any
         if length * np.max(np.abs(_along(free, here.rates)), initial=0.0) <= exact:
             break
         change = _change(at, system, here, free)
-        here = at(_moved(system, here, change))
-        stays = _apart(here.closest, moved) <= _STAYS * length
+        here = at(moved_along(system, here.closest, here.moves, change))
+        stays = apart(here.closest, moved) <= _STAYS * length
         moved = here.closest
         if stays:
             break
@@ -149,7 +139,7 @@ def _free(at: Callable, system: System, here: _At) -> np.ndarray:
     along their faces. At a rim beyond which u falls, the normal of the rim is none of them."""
     sizes = np.linalg.norm(here.rates, axis=1, keepdims=True)
     ahead = _PROBE * float(system.length) * here.rates / np.where(sizes > 0, sizes, 1.0)  # where u falls
-    beyond = at(_moved(system, here, ahead)).off
+    beyond = at(moved_along(system, here.closest, here.moves, ahead)).off
     directions = []
     for number in np.flatnonzero(np.isfinite(here.pressed)):
         normal, axes = here.moves[number] @ beyond[number], np.eye(here.rates.shape[1])
@@ -173,7 +163,7 @@ def _change(at: Callable, system: System, here: _At, free) -> np.ndarray:
     share, columns = here.rates / here.pressed[:, None], []
     for direction in free:
         for side in (_STEP * float(system.length), -_STEP * float(system.length)):
-            there = at(_moved(system, here, side * direction))
+            there = at(moved_along(system, here.closest, here.moves, side * direction))
             if not np.any(there.off):
                 break
         columns.append(_along(free, there.rates / there.pressed[:, None] - share) / side)
@@ -193,11 +183,6 @@ def _kept(system: System, hit: Impact, asked) -> tuple[tuple[np.ndarray, ...], n
         one[:, : 2 * d] = np.where(gone[numbers, None], every[numbers], one[:, : 2 * d])
         found.append(one)
     return tuple(found), np.where(gone[:, None], (own - every)[:, d:], 0.0)
-
-
-def _apart(some, others) -> float:
-    """How far [m] the points of two sets are from each other, one for one."""
-    return max(float(np.max(np.abs(np.asarray(a) - b), initial=0.0)) for a, b in zip(some, others, strict=True))
 
 
 def _shares(system: System) -> np.ndarray:
@@ -241,40 +226,3 @@ def approach(system: System, state: State, contacts):
 
         speeds.append(jax.vmap(one)(own.normal, own.point_1, own.point_2, *motions))
     return in_user_order(system, jnp.concatenate(speeds))
-
-
-@jit
-def _tilts(system: System, state: State, after, closest, shares) -> _Tilts:
-    """Of the impact in `state` at the points `closest` that leaves velocities `after` (nb, w), with
-    e (nc,) by Newton's law, 0 where bodies are not to rebound."""
-    d, parts = system.dimension, []
-    later = dataclasses.replace(state, velocity=after)
-    for group, own in zip(system.groups, closest, strict=True):
-        numbers = np.array(group.numbers)
-
-        def one(member, own, share, first, second, after_1, after_2):
-            if member.pair.smooth:
-                return _Tilts(jnp.zeros(d - 1), jnp.zeros((d - 1, d)))
-            kkt = contact.geometry_rows(member, own, jnp.eye(d)[0], system.length, first, second)
-            tangents, n = kkt.geometry.tangents, kkt.geometry.n
-            placed = kinematics.placed(member, first, second)
-            active = (kkt.multipliers > kkt.slacks) & (kkt.multipliers > _CARRIES)
-            axes = tilts.forbidden(member.pair, own, active, tangents, *placed, system.length)
-            spins = [b.velocity[d:] + share * a.velocity[d:] for a, b in ((first, after_1), (second, after_2))]
-            spin = spins[1] - spins[0]
-            about = spin if d == 2 else tangents @ spin
-            along = tangents if d == 2 else jnp.cross(tangents, n)
-            return _Tilts(axes @ about, axes @ along)
-
-        motions = [kinematics.motions_of(system, s, group) for s in (state, later)]
-        parts.append(jax.vmap(one)(group, own, shares[numbers], *motions[0], *motions[1]))
-    return jax.tree.map(lambda *a: in_user_order(system, jnp.concatenate(a)), *parts)
-
-
-def _moved(system: System, here: _At, shifts) -> tuple[np.ndarray, ...]:
-    """The points of impact `here` moved by `shifts` (nc, d - 1) [m] along their faces."""
-    off = np.einsum("ca,cad->cd", shifts, here.moves)
-    return tuple(
-        own + np.pad(np.tile(off[list(group.numbers)], 2), ((0, 0), (0, own.shape[1] - 2 * system.dimension)))
-        for group, own in zip(system.groups, here.closest, strict=True)
-    )
