@@ -33,7 +33,7 @@ from ..stepping.loop import CHUNK, Record, joined
 from ..stepping.stepper import Stepper, closest_points, init
 from ..stepping.sweep import Sweep
 from . import face_rebounds, impact
-from .elsewhere import meets_elsewhere
+from .elsewhere import enters, meets_elsewhere
 from .euler_steps import rounding, sudden, without_rebounds
 from .events import Event
 from .impact import Impact
@@ -245,7 +245,8 @@ class Landings:
             return None
         if not bool(hit.converged):
             return _Fails(impact.NOT_SOLVED, {})
-        if self.faces and not centred and meets_elsewhere(self.plain, hit.state, centres):
+        everywhere = self.plain, hit.state, centres
+        if self.faces and not centred and (enters(*everywhere) or meets_elsewhere(*everywhere)):
             return _Fails(_NONE_FOUND, {})
         violations = impact_violations(system, state, hit.state, hit.contacts, 0.0, self.sums)
         violations, record = jax.tree.map(np.asarray, violations), _recorded(hit, violations)

@@ -1,15 +1,20 @@
 """Bodies that rock: rebounds at the rims of their faces and at centres of pressure within them, where
 a contact strikes at another point than that at which it touched; against closed forms."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.radau import face_rebounds
+from implicit_stepper.radau import face_rebounds, impact
+from implicit_stepper.runtime.compilation import jit
+from implicit_stepper.stepping.stepper import closest_points
 
 G, E, SLOPE = 9.81, 0.5, 0.1
 TALL, WIDE = (0.1, 0.3), (0.3, 0.1)  # half sizes [m]
+meet_at = jit(lambda system, state, closest: impact.meet(system, state, closest)[0], once=True)
 LAWS = pytest.mark.parametrize("law", [ist.Newton, ist.Poisson])
 
 
@@ -95,14 +100,14 @@ def test_a_block_dropped_on_its_corner_spins_as_the_closed_form_says(law, settin
     np.testing.assert_allclose(after[1:], [fall + p, r * p / inertia], rtol=0, atol=1e-9)
 
 
-def stands(shape, half, inertia, law, mu, yaw):
+def stands(shape, half, inertia, law, mu, yaw, slope=SLOPE):
     """A body in space that stands on the rim of its lower face, of half sizes (across, up) [m],
     turned by `yaw` [rad] about the vertical."""
     scene, (a, b) = ist.Scene(gravity=(0, 0, -G)), half
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
-    about, tilt = (np.cos(yaw / 2), np.sin(yaw / 2)), (np.cos(SLOPE / 2), np.sin(SLOPE / 2))
+    about, tilt = (np.cos(yaw / 2), np.sin(yaw / 2)), (np.cos(slope / 2), np.sin(slope / 2))
     turned = (about[0] * tilt[0], -about[1] * tilt[1], about[0] * tilt[1], about[1] * tilt[0])
-    height = a * np.sin(SLOPE) + b * np.cos(SLOPE)
+    height = a * np.sin(slope) + b * np.cos(slope)
     body = scene.add_body(name="body", shape=shape, mass=1.0, inertia=inertia, position=(0, 0, height), quaternion=turned)
     scene.add_contact(floor, body, friction=mu, restitution=law)
     return scene
@@ -152,6 +157,35 @@ def test_a_run_that_begins_as_a_block_comes_down_flat_begins_with_that_impact(la
     np.testing.assert_allclose(before, [0, -0.5, spin], rtol=0, atol=1e-15)
     np.testing.assert_allclose(after, before + [0, p, reach * p / inertia], rtol=0, atol=1e-9)
     assert (impulse, where[0]) == (pytest.approx(p, abs=1e-9), pytest.approx(reach, abs=1e-7))
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.4])
+@LAWS
+def test_no_corner_of_a_box_that_turns_about_another_is_left_going_in(law, mu):
+    """Over boxes that come down flat about a corner, which does not move: where an impact is found,
+    no corner goes into the floor, and by Newton's law each has at least its share of its speed."""
+    half, rng = np.array([0.3, 0.2, 0.1]), np.random.default_rng(5)
+    scene = stands(shapes.Box(half), (0.3, 0.1), tuple((half @ half - half**2) / 3), law(E), mu, 0.7, slope=0.0)
+    system, state = scene.build()
+    turned = np.array([[np.cos(0.7), -np.sin(0.7)], [np.sin(0.7), np.cos(0.7)]])
+    corners = np.array([[*(turned @ (x * half[:2])), -half[2]] for x in [(-1, -1), (1, -1), (1, 1), (-1, 1)]])
+    (closest,) = map(np.array, closest_points(system, state))
+    found = 0
+    for _ in range(30):
+        spin = rng.normal(size=3)
+        held = corners[np.argmax(np.cross(spin, corners)[:, 2])]  # all others come down
+        before = np.cross(spin, corners - held)[:, 2]
+        velocity = np.concatenate([np.cross(spin, -held), spin])
+        closest[0, :2] = closest[0, 3:5] = held[:2]
+        moving = dataclasses.replace(state, velocity=velocity[None])
+        hit, _, rebounds, _ = face_rebounds.meet(lambda *at: (meet_at(*at),), system, moving, (closest,))
+        if hit is None:
+            continue
+        assert rebounds
+        found, after = found + 1, hit[0].state.velocity[0]
+        after = (after[:3] + np.cross(after[3:], corners))[:, 2]
+        assert np.min(after + (0.0 if law is ist.Poisson else E) * before) > -2e-6
+    assert found >= 20
 
 
 def test_given_steps_rock_a_tall_block_and_say_what_they_do_not_find():
