@@ -95,7 +95,7 @@ SHAPES = {
     "Frustum": {"radius_bottom": "#", "radius_top": "#", "height": "#"}, "Cone": {"radius": "#", "height": "#", "tip": "0"},
     "Lens": {"radius_1": "#", "radius_2": "#", "thickness": "#"}, "HalfSpace": {"normal": "n", "offset": "0"},
     "HalfPlane": {"normal": "n", "offset": "0"}, "Superquadric": {"semi_axes": "###", "epsilon": "##"},
-    "Polytope": {"vertices": "vvvvvv"}, "Rounded": {"shape": "s", "radius": "#"},
+    "Polytope": {"vertices": "vvvvvv"}, "Point": {"length": "#"}, "Rounded": {"shape": "s", "radius": "#"},
     "cut": {"shape": "s", "normal": "n", "offset": "0"}, "Intersection": {"parts": "ss"},
     "ImplicitShape": {"inequalities": "f"},
 }  # fmt: skip

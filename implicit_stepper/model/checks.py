@@ -127,6 +127,11 @@ def mass_properties(moments, mass, inertia, density, centre, dimension: int) -> 
     if centre is not None:
         raise BodyError(f"`centre_of_mass` = {centre!r} without `inertia`: both come from the shape, or both from you.")
     found: Moments = moments()
+    if float(found.volume) == 0:
+        raise BodyError(
+            "a Point has neither volume nor inertia: give the body `mass` [kg] and `inertia` [kg m^2]. Where it is touched "
+            "at its centre of mass alone nothing turns it, and any will do: mass * length**2, with a length of the scene."
+        )
     if mass is None:
         mass = positive("density", density) * float(found.volume)
     unit_inertia = np.asarray(found.inertia()) * mass / float(found.volume)

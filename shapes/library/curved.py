@@ -87,6 +87,21 @@ def _superquadric(u, v, w, p1, p2) -> list[sympy.Expr]:
     return [ring + AbsPower(w, p1) - 1]
 
 
+def Point(*, length: float = 1.0, dimension: int = 3) -> Shape:
+    """The origin alone: a particle, the tip of a rod, a pin; with `dimension` 2 in the plane.
+
+    It is a ball of the radius `length` [m] shrunk by `length`, so that its normal at a contact is
+    that of the other body. The `length` enters no motion, but scales equations: give one of the
+    order of the bodies that it meets. A point has no volume, so that its body needs `mass` and
+    `inertia`, and two points cannot touch. It is drawn as a small ball.
+    """
+    if dimension not in (2, 3):
+        raise ShapeArgumentError(f"`dimension` = {dimension!r} must be 2 or 3.")
+    ball = (Sphere if dimension == 3 else Disc)(positive("length", length, error=ShapeArgumentError))
+    point = dataclasses.replace(ball.shape_class, name="Point", closed_form=Nothing(dimension), rounded=True, point=True)
+    return Shape(point, ball.theta)
+
+
 def Disc(radius: float) -> Shape:
     """Planar |x| <= radius [m], Chakraborty section V-A."""
     r = sympy.Symbol("radius", positive=True)
@@ -135,6 +150,16 @@ class SuperquadricMoments:
             scale * area * slices * _beta(1 / p, 2 / p + 1),
             scale * jnp.asarray([across, across, along]) * theta**2,
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class Nothing:
+    """Moments of a point."""
+
+    dimension: int
+
+    def __call__(self, theta):
+        return centred(jnp.zeros(()), jnp.zeros(self.dimension))
 
 
 def _dirichlet(p: float, i: int, j: int) -> float:
