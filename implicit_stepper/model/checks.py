@@ -134,7 +134,8 @@ def mass_properties(moments, mass, inertia, density, centre, dimension: int) -> 
         )
     if mass is None:
         mass = positive("density", density) * float(found.volume)
-    unit_inertia = np.asarray(found.inertia()) * mass / float(found.volume)
+    with np.errstate(all="ignore"):  # what is not finite is refused as an inertia
+        unit_inertia = np.asarray(found.inertia()) * mass / float(found.volume)
     given = unit_inertia if dimension == 3 else unit_inertia[0, 0]
     return mass, _inertia_matrix(given, dimension), np.asarray(found.centre)
 

@@ -72,7 +72,7 @@ def _filtered(of: Compiled, a: int, b: int) -> bool:
     if (bodies[0] << 16) + bodies[1] in model.exclude_signature:
         return True
     roots = of.root(a), of.root(b)
-    parents = [int(model.body_weldid[model.body_parentid[root]]) for root in roots]
+    parents = [int(of.roots[model.body_parentid[root]]) for root in roots]
     family = roots[0] == parents[1] or roots[1] == parents[0]
     return family and STATIC not in roots and of.enabled("FILTERPARENT")
 

@@ -344,6 +344,10 @@ def test_what_else_is_wrong_is_said_before_volumes_are_found(monkeypatch):
         scene_of(f"{egg} density = 500.0{limit}")
     with pytest.raises(ist.SceneFileError, match="'egg': `density` = -2"):
         scene_of(f"{egg} density = -2{limit}")
+    joint = '\n[[joint]]\nkind = "BallJoint"\nbodies = ["egg", "egg"]\nproject = true\n'
+    joint += "point_1 = [0, 0, 0]\npoint_2 = [0, 0, 1]\n"
+    with pytest.raises(ist.SceneFileError, match="'egg' is the first body too"):  # projected or not
+        scene_of(f"{egg} density = 500.0{joint}")
     assert asked == []
     assert scene_of(f"{egg} density = 500.0").build()[0].mass[0] == pytest.approx(500 * 4 / 3 * np.pi * 0.3**3)
     assert len(asked) == 1
