@@ -87,7 +87,8 @@ def mutated(text: str, rng: random.Random) -> str:
     return text
 
 
-# by kind: what each argument may be; "#" is a length, "v" a vector, "0" a number, "n" a unit vector, "f" a formula
+# by kind: what each argument may be; "#" is a length, "v" a vector, "0" a number, "n" a unit
+# vector, "f" a formula
 SHAPES = {
     "Sphere": {"radius": "#"}, "Ellipsoid": {"semi_axes": "###"}, "Disc": {"radius": "#"}, "Ellipse": {"semi_axes": "##"},
     "Box": {"half_sizes": "###"}, "Wedge": {"length": "#", "width": "#", "height": "#"},
@@ -198,7 +199,8 @@ def outcome(text: str) -> str:
         scene.build()
         if scene.run is not None:
             stepper_of(scene.run)
-    except (SceneFileError, ValueError):  # of the last two lines: no body moves, or a stepper that there is not
+    except (SceneFileError, ValueError):
+        # of the last two lines: no body moves, or a stepper that there is not
         return "refused"
     except Exception:
         return traceback.format_exc()

@@ -90,7 +90,8 @@ def load_function(wrench, position, orientation, velocity) -> None:
     vector("wrench(0, position, orientation, velocity)", load, len(velocity))
     try:
         jax.eval_shape(lambda *arguments: jnp.stack([wrench(*arguments)]), *start)
-    except Exception as error:  # of any type: it is the user's function that JAX's tracers run through
+    except Exception as error:
+        # of any type: it is the user's function that JAX's tracers run through
         what = (str(error).splitlines() or [type(error).__name__])[0]
         raise FunctionError(
             f"`wrench` = {wrench!r} cannot be traced by JAX, which compiles the steps: {what} Compute with jax.numpy in "

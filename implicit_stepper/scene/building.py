@@ -26,7 +26,8 @@ def scene_of(description: SceneDescription) -> Scene:
     seconds."""
     if any(map(_takes_long, description.bodies)):
         joints = tuple(joint for joint in description.joints if isinstance(joint, JointDescription))
-        if any(joint.project for joint in joints):  # whether another one holds is known when the masses are
+        # whether another one holds is known when the masses are
+        if any(joint.project for joint in joints):
             joints = tuple(dataclasses.replace(joint, project=True) for joint in joints)
         else:
             joints = description.joints

@@ -22,7 +22,8 @@ def contacts_of(
         return [], []
     found, left_out, overlaps, rolling, skewed = [], [], [], [], []
     for (one, its), (two, others) in itertools.combinations(geoms.items(), 2):
-        if of.root(its[0]) == of.root(others[0]) == STATIC:  # MuJoCo has no contacts of what stands still
+        # MuJoCo has no contacts of what stands still
+        if of.root(its[0]) == of.root(others[0]) == STATIC:
             continue
         every = list(itertools.product(range(len(its)), range(len(others))))
         laws: dict[tuple[float, ...], list[tuple[int, int]]] = {}

@@ -38,8 +38,8 @@ class Compiled:
 
     @cached_property
     def roots(self) -> np.ndarray:
-        """The root (nbody,) of each body: the first of those that move as one with it. A mocap body,
-        which nothing moves here, is static."""
+        """The root (nbody,) of each body: the first of those that move as one with it. A mocap
+        body, which nothing moves here, is static."""
         roots, mocap = self.model.body_weldid.copy(), np.flatnonzero(self.model.body_mocapid >= 0)
         return np.where(np.isin(roots, mocap), STATIC, roots)
 

@@ -15,7 +15,8 @@ from .triangulation import Tiling, cells_around, distinct, tile, with_points
 
 RESOLUTION = 16  # subdivisions of an icosahedron's edge that give as many points on a smooth body
 _MOST_TURN = 1.5  # of a smooth face from one point to the next, as a share of the step along an arc
-_DOT = 0.02  # lengths of a point, by which it scales equations, are the radius of the ball that stands for it
+# lengths of a point, by which it scales equations, are the radius of the ball that stands for it
+_DOT = 0.02
 _MOST_ADDED = 4  # times as many points as without rounding
 
 
