@@ -302,7 +302,7 @@ def test_a_film_follows_a_body_shows_it_turn_and_leaves_out_what_is_without_a_sh
 
 
 def test_what_has_no_page_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ValueError, match="there is no file .*none.npz"):
         view.run(argparse.Namespace(run=str(tmp_path / "none.npz"), html=None, film=None))
     with pytest.raises(ValueError, match="a page needs a run of one step or more"):
         rolling()[3:3].plot.page(tmp_path / "run.html")
