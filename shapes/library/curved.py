@@ -97,9 +97,13 @@ def Point(*, length: float = 1.0, dimension: int = 3) -> Shape:
     """
     if dimension not in (2, 3):
         raise ShapeArgumentError(f"`dimension` = {dimension!r} must be 2 or 3.")
-    ball = (Sphere if dimension == 3 else Disc)(positive("length", length, error=ShapeArgumentError))
-    point = dataclasses.replace(ball.shape_class, name="Point", closed_form=Nothing(dimension), rounded=True, point=True)
-    return Shape(point, ball.theta)
+    r = sympy.Symbol("length", positive=True)
+    length = positive("length", length, error=ShapeArgumentError)
+    f = sum(c**2 for c in (x, y, z)[:dimension]) / r**2 - 1
+    ball = ImplicitShape(
+        [f], parameters={r: length}, dimension=dimension, name="Point", closed_form=Nothing(dimension), validate=False
+    )
+    return Shape(dataclasses.replace(ball.shape_class, rounded=True, point=True), ball.theta)
 
 
 def Disc(radius: float) -> Shape:

@@ -193,7 +193,7 @@ def test_a_scene_file_has_points(tmp_path, units):
     scene.save(tmp_path / "again.toml")
     again = ist.load_scene(tmp_path / "again.toml")
     for found in (scene.body_parts()[0][0].shape, again.body_parts()[0][0].shape):
-        assert found.parameters() == {"radius": 1.0 if units == "m" else 0.001}
+        assert found.parameters() == {"length": 1.0 if units == "m" else 0.001}
         assert found.shape_class == shapes.Point().shape_class
 
 
