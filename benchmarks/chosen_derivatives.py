@@ -1,7 +1,9 @@
-"""Derivatives of runs against differences of the converged solver: `python benchmarks/chosen_derivatives.py [scene ...]`,
-of chosen steps, and of steps of one length where no event has to be met.
+"""Derivatives of runs against differences of the converged solver:
+`python benchmarks/chosen_derivatives.py [scene ...]`, of chosen steps, and of steps of one length
+where no event has to be met.
 
-Every input of a scene changes in a random direction; differences are central ones of two widths, extrapolated."""
+Every input of a scene changes in a random direction; differences are central ones of two widths,
+extrapolated."""
 
 from __future__ import annotations
 
@@ -21,17 +23,19 @@ from implicit_stepper.run import parameters
 STEPPER, FIRST_ORDER = ist.RadauContact(), ist.GeometricallyImplicit()
 TOLERANCE, H = 1e-11, 0.01
 WIDTHS = (4e-3, 2e-3)  # their errors are 1e-11 / WIDTH and, extrapolated, WIDTH^4
-# of steps of one length: those of order five are of 1e-13; a step in which something changes has a kink nearby
+# of steps of one length: those of order five are of 1e-13; a step in which something changes has a
+# kink nearby
 ONE_LENGTH = {STEPPER: (1e-3, 5e-4), FIRST_ORDER: (2e-5, 1e-5)}
-TURNS = np.array([[-0.4, 0.0, -0.3, 0.0, 1.0, 0.0]])  # a body whose centre is at (.3, 0, -.4), about the y axis
+# a body whose centre is at (.3, 0, -.4), about the y axis
+TURNS = np.array([[-0.4, 0.0, -0.3, 0.0, 1.0, 0.0]])
 TURNED = (0.9, 0.3, 0.1, 0.3)
 PUSH = (0.3, 0.2, -0.1, 0.02, 0.01, 0.03)  # [N, N m]
 FRICTION = ist.FrictionEllipsoid(0.3, 1.0, 0.8, 0.05, direction=(1.0, 0.2, 0.0))
 
 
 def egg(velocity, *, friction=FRICTION, gap=0.02, wrench=PUSH, **contact) -> ist.Scene:
-    """An ellipsoid of three axes that falls by `gap` [m] onto a plane, pushed and turned by a `wrench`: a change of
-    no input lets it overlap."""
+    """An ellipsoid of three axes that falls by `gap` [m] onto a plane, pushed and turned by a
+    `wrench`: a change of no input lets it overlap."""
     scene = ist.Scene()
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
     axes = np.array([0.3, 0.25, 0.2])
@@ -93,8 +97,8 @@ def pendulum() -> ist.Scene:
 
 
 class Case(NamedTuple):
-    """A scene and a `duration` [s] of it, with chosen steps, and with steps of one length of the `fixed` steppers; of
-    joints, the `velocity` that they allow."""
+    """A scene and a `duration` [s] of it, with chosen steps, and with steps of one length of the
+    `fixed` steppers; of joints, the `velocity` that they allow."""
 
     scene: ist.Scene
     duration: float
@@ -127,7 +131,8 @@ _LEAVES_FACES = (*_POSES, "shape of box", "shape of floor", "velocity")
 
 
 def directions(case: Case, rng) -> dict[str, np.ndarray]:
-    """For every input, a random direction that keeps what it must be: no face is lifted off, and no joint torn."""
+    """For every input, a random direction that keeps what it must be: no face is lifted off, and no
+    joint torn."""
     system, start = case.scene.build()
     found, flat = {}, any(not group.pair.smooth for group in system.groups)
     left_out = _LEAVES_FACES if flat else _POSES if system.joints else ()
@@ -168,14 +173,16 @@ def vector(state) -> np.ndarray:
 
 
 def runs(case: Case, stepper, h: float | None, share: float = 1.0, values=None) -> ist.Trajectory:
-    """The run of a case with other `values`, of chosen steps or of steps of h [s], h and the duration times `share`."""
+    """The run of a case with other `values`, of chosen steps or of steps of h [s], h and the
+    duration times `share`."""
     scene = case.scene if values is None else changed_scene(case.scene, values)
     size = {"tol": TOLERANCE} if h is None else {"h": h * share}
     return ist.simulate(scene, stepper, duration=case.duration * share, progress=False, **size)
 
 
 def errors(case: Case, stepper=STEPPER, h: float | None = None) -> tuple[dict[str, float], list[str]]:
-    """By input, how far the derivative is from the difference, relative to it; and the events of the run."""
+    """By input, how far the derivative is from the difference, relative to it; and the events of
+    the run."""
     run, (system, start) = runs(case, stepper, h), case.scene.build()
     own, found = directions(case, np.random.default_rng(0)), {}
     widths = WIDTHS if h is None else ONE_LENGTH[stepper]

@@ -53,8 +53,8 @@ def gradients() -> None:
 
 
 def batches() -> None:
-    """Examples 3 and 2 at h = 10 ms, mu spread from .15 to .3; and whether some of these scenes in another order, in a
-    smaller batch, come out the same to the bit."""
+    """Examples 3 and 2 at h = 10 ms, mu spread from .15 to .3; and whether some of these scenes in
+    another order, in a smaller batch, come out the same to the bit."""
     rng = np.random.default_rng(0)
     print("| scenes | solved | certificates up to | steps a CPU second | steps a second | same bits |\n" + "|---" * 6 + "|")
     for number, scene, count, duration in ((3, scenes.two_spheres(), 1024, 4.0), (2, scenes.spin(), 4096, 1.0)):
@@ -73,8 +73,8 @@ def batches() -> None:
 
 
 def random_steps(count: int = 10_000) -> None:
-    """One step of a ball on or above a plane, from random states: its end by the velocity and mu, in both modes, and the
-    second derivative."""
+    """One step of a ball on or above a plane, from random states: its end by the velocity and mu,
+    in both modes, and the second derivative."""
     system, begun = jax.tree.map(jnp.asarray, scenes.landing_ball().build())
     rng = np.random.default_rng(0)
     heights = RADIUS + np.maximum(rng.normal(scale=0.02, size=count), 0.0)

@@ -87,7 +87,8 @@ def mutated(text: str, rng: random.Random) -> str:
     return text
 
 
-# by kind: what each argument may be; "#" is a length, "v" a vector, "0" a number, "n" a unit vector, "f" a formula
+# by kind: what each argument may be; "#" is a length, "v" a vector, "0" a number, "n" a unit
+# vector, "f" a formula
 SHAPES = {
     "Sphere": {"radius": "#"}, "Ellipsoid": {"semi_axes": "###"}, "Disc": {"radius": "#"}, "Ellipse": {"semi_axes": "##"},
     "Box": {"half_sizes": "###"}, "Wedge": {"length": "#", "width": "#", "height": "#"},
@@ -95,7 +96,7 @@ SHAPES = {
     "Frustum": {"radius_bottom": "#", "radius_top": "#", "height": "#"}, "Cone": {"radius": "#", "height": "#", "tip": "0"},
     "Lens": {"radius_1": "#", "radius_2": "#", "thickness": "#"}, "HalfSpace": {"normal": "n", "offset": "0"},
     "HalfPlane": {"normal": "n", "offset": "0"}, "Superquadric": {"semi_axes": "###", "epsilon": "##"},
-    "Polytope": {"vertices": "vvvvvv"}, "Rounded": {"shape": "s", "radius": "#"},
+    "Polytope": {"vertices": "vvvvvv"}, "Point": {"length": "#"}, "Rounded": {"shape": "s", "radius": "#"},
     "cut": {"shape": "s", "normal": "n", "offset": "0"}, "Intersection": {"parts": "ss"},
     "ImplicitShape": {"inequalities": "f"},
 }  # fmt: skip
@@ -198,7 +199,8 @@ def outcome(text: str) -> str:
         scene.build()
         if scene.run is not None:
             stepper_of(scene.run)
-    except (SceneFileError, ValueError):  # of the last two lines: no body moves, or a stepper that there is not
+    except (SceneFileError, ValueError):
+        # of the last two lines: no body moves, or a stepper that there is not
         return "refused"
     except Exception:
         return traceback.format_exc()

@@ -28,7 +28,8 @@ WIDEST, COLOURS = 560, 96  # of pictures
 LONGEST, SHORTEST = 5.0, 2.0  # [s], of films
 FPS, SIZE, SHADES = 12, (3.8, 2.85), 40  # [1/s], [inch], colours of films
 WHITE = 240  # of 255: what averages make of the background is lighter, floors are darker
-FOLLOWED = {"bowling": "ball", "aimed_throw": "ball"}  # the body without which a film would be mostly floor
+# the body without which a film would be mostly floor
+FOLLOWED = {"bowling": "ball", "aimed_throw": "ball"}
 STILL = ("complementarity_problem",)  # has no bodies
 
 

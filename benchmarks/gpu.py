@@ -19,7 +19,8 @@ from implicit_stepper.run.parameters import changed
 from implicit_stepper.stepping.stepper import closest_points
 
 STEPPER, H = ist.GeometricallyImplicit(), 0.01
-CASES = ((3, scenes.two_spheres, 1024, 4.0), (2, scenes.spin, 4096, 1.0))  # example, scene, scenes, duration [s]
+# example, scene, scenes, duration [s]
+CASES = ((3, scenes.two_spheres, 1024, 4.0), (2, scenes.spin, 4096, 1.0))
 
 
 def rolled(scene, mu, steps: int) -> tuple[float, int]:

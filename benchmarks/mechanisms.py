@@ -164,7 +164,8 @@ def keep_energy(case: str, tol: float, seconds: float) -> None:
     """Prints, after every tenth of so many seconds of motion, the largest change of energy up to
     then, in `tol` of the largest kinetic energy."""
     scene, begun = MOVES[case](), time.process_time()
-    asked = ist.Tolerance(tol, energy=10 * tol / seconds)  # as one run of all these seconds asks for
+    # as one run of all these seconds asks for
+    asked = ist.Tolerance(tol, energy=10 * tol / seconds)
     state, first, most, off, steps, short = None, None, 0.0, 0.0, 0, 0
     for _ in range(10):
         found = ist.simulate(scene, ist.RadauContact(), tol=asked, duration=seconds / 10, start=state, progress=False)

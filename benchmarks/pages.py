@@ -60,7 +60,8 @@ def balls() -> ist.Trajectory:
 
 
 def repeated(run: ist.Trajectory, times: int) -> ist.Trajectory:
-    """The steps of `run` this many times, one after another: as large a page as that of a long run."""
+    """The steps of `run` this many times, one after another: as large a page as that of a long
+    run."""
     nodes = np.append(0, np.tile(np.arange(1, len(run) + 1), times))
     steps = np.maximum(nodes[1:] - 1, 0)
     records = {name: jax.tree.map(lambda a: a[steps], getattr(run, name)) for name in ("contacts", "stats", "certificate")}

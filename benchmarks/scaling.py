@@ -5,12 +5,12 @@ cone complementarity, and in MuJoCo and Drake, each at its own accuracy.
 
 The pile is that of `piles.py`: spheres of 10 cm and .5 kg that fall into a bin and settle, mu = .3,
 100 steps of 5 ms. Prints a Markdown table for docs/benchmarks.md and draws
-docs/figures/scaling.png. Costs are CPU seconds a step of one process with one thread of BLAS, in the
-mean of the steps in which nothing was compiled. The largest
-overlap is that of all spheres and planes after any step, from the positions alone; the residual is
-that of the method's own equations, dimensionless, as its certificate finds it after the step.
-Methods run one after another for each number of bodies. Rows are written to a file of JSON lines as
-they are done, and those in it are not run again.
+docs/figures/scaling.png. Costs are CPU seconds a step of one process with one thread of BLAS, in
+the mean of the steps in which nothing was compiled. The largest overlap is that of all spheres and
+planes after any step, from the positions alone; the residual is that of the method's own equations,
+dimensionless, as its certificate finds it after the step. Methods run one after another for each
+number of bodies. Rows are written to a file of JSON lines as they are done, and those in it are not
+run again.
 """
 
 import argparse
@@ -61,8 +61,8 @@ class Compiling:
 
 
 def of_ours(take):
-    """A method of the package, as the others are, by the function `take` of (catalog, system, state,
-    memory, h)."""
+    """A method of the package, as the others are, by the function `take` of (catalog, system,
+    state, memory, h)."""
 
     def run(scene, compiling):
         system, state = scene.build(contacts=False)

@@ -4,7 +4,7 @@ them."""
 from .errors import ShapeError
 from .expressions.symbols import AbsPower, PositivePower, x, y, z
 from .library.combinations import Intersection, Rounded, cut
-from .library.curved import Disc, Ellipse, Ellipsoid, Sphere, Superquadric
+from .library.curved import Disc, Ellipse, Ellipsoid, Point, Sphere, Superquadric
 from .library.flat_faced import Box, HalfPlane, HalfSpace, Wedge
 from .library.polytopes import Polygon, Polytope
 from .library.revolution import Capsule, Cone, Cylinder, Frustum, Lens
@@ -25,6 +25,7 @@ __all__ = [
     "ImplicitShape",
     "Intersection",
     "Lens",
+    "Point",
     "Polygon",
     "Polytope",
     "PositivePower",

@@ -23,7 +23,8 @@ class ShapeClass:
     smoother body which, moved along each coordinate axis by up to the parameter that `sweep`
     numbers, covers this one: closest-point rows then use the point grad H(n) instead of the
     inequality's gradient. `rounded`: the body is {f_j <= 0} grown by a radius, which is the last
-    parameter and appears in no expression.
+    parameter and appears in no expression; of a `point`, which is a ball of the radius of its only
+    parameter, shrunk by as much, it is less than zero.
     """
 
     name: str
@@ -34,6 +35,7 @@ class ShapeClass:
     support: sympy.Expr | None = None
     sweep: tuple[int | None, ...] = (None, None, None)
     rounded: bool = False
+    point: bool = False
 
     @property
     def count(self) -> int:
@@ -57,4 +59,6 @@ class ShapeClass:
 
     def radius(self, theta):
         """Rounding radius () [m], 0 where the body is not rounded."""
+        if self.point:
+            return -theta[0]
         return theta[-1] if self.rounded else 0.0

@@ -27,7 +27,8 @@ def varying_like(tree, other):
 def _varying(which, leaf):
     if jnp.size(leaf):
         return jnp.where(which, leaf, leaf)
-    return jnp.broadcast_to(which, jnp.shape(leaf)).astype(jnp.result_type(leaf))  # of no leaf's values a choice is made
+    # of no leaf's values a choice is made
+    return jnp.broadcast_to(which, jnp.shape(leaf)).astype(jnp.result_type(leaf))
 
 
 def when(wanted, found: Callable, instead):

@@ -61,6 +61,9 @@ def test_every_folder_is_a_room_of_the_plan_and_tells_what_it_is():
         assert len(text.splitlines()) <= 60, f"{page} is more than a page"
         parts = {path.stem for path in page.parent.glob("*.py")} - {"__init__"}
         assert [part for part in sorted(parts) if f"- `{part}`:" not in text] == []
+    text = (ROOT / "shapes" / "README.md").read_text()
+    parts = {path.stem for path in ROOT.glob("shapes/**/*.py")} - {"__init__"}
+    assert [part for part in sorted(parts) if f"- `{part}`:" not in text] == []
 
 
 def test_imports_go_down_the_list_of_rooms():

@@ -1,8 +1,10 @@
-"""Where two convex bodies come closest, roughly but from anywhere: a start for Newton's method on the closest-point rows.
+"""Where two convex bodies come closest, roughly but from anywhere: a start for Newton's method on
+the closest-point rows.
 
-The least |a2 - a1|^2 / 2 over points of the bodies is a convex problem: a primal-dual interior-point method goes from a
-point inside each body to its solution in 10 to 30 iterations, whatever the shapes and wherever they are. Bodies that
-overlap have no solution with a normal; body 2 is then shifted to where they have one.
+The least |a2 - a1|^2 / 2 over points of the bodies is a convex problem: a primal-dual
+interior-point method goes from a point inside each body to its solution in 10 to 30 iterations,
+whatever the shapes and wherever they are. Bodies that overlap have no solution with a normal; body
+2 is then shifted to where they have one.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _CENTRAL = 0.01  # of the mean product must be left in each
 _HALVINGS = 12  # of a step that leaves less
 _REGULAR = 1e-12  # added to a matrix whose entries are of order 1: parallel faces leave it singular
 _ITERATIONS = 60
-_ACCURACY, _BALANCE = 1e-13, 1e-4  # of the products, relative to the squared distance, and of forces relative to it
+# of the products, relative to the squared distance, and of forces relative to it
+_ACCURACY, _BALANCE = 1e-13, 1e-4
 _ROUND_OFF = 1e-15  # of a point inside a body
 _ROUGH = 1e-4  # sum of products at which bodies that are near are left for a shift
 # Shifts of body 2.
@@ -44,8 +47,9 @@ _ROUNDS = 12
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Approach:
-    """Closest points a1, a2 (d,) [m] of the cores, with body 2 where it is; common normal n (d,); gap [m] with body 2 moved;
-    weights (m1,), (m2,) of the unit normals; bend [rad per length], by how much curvature turns the normals."""
+    """Closest points a1, a2 (d,) [m] of the cores, with body 2 where it is; common normal n (d,);
+    gap [m] with body 2 moved; weights (m1,), (m2,) of the unit normals; bend [rad per length], by
+    how much curvature turns the normals."""
 
     a1: jax.Array
     a2: jax.Array
@@ -110,7 +114,8 @@ class _Search:
         least = _CENTRAL * mean * (1 - (1 - aim) * steps)
         allowed = jnp.all(jnp.stack(both("allowed", at.w, at.c, dw, dc, (steps, steps), (least, least))), axis=0)
         step = jnp.where(regular & jnp.any(allowed), steps[jnp.argmax(allowed)], 0.0)
-        # a slack may have been rounded to zero: then changes are not finite, and no step may add them
+        # a slack may have been rounded to zero: then changes are not finite, and no step may add
+        # them
         w, c = jax.tree.map(lambda old, change: jnp.where(step > 0, old + step * change, old), (at.w, at.c), (dw, dc))
         jets = varying_like(both("jet", w), w)  # of planes they are constants
         return _Iterate(w, c, jets, jnp.where(regular, at.iterations + 1, _ITERATIONS))
@@ -163,10 +168,12 @@ def approach(
 
 
 def start(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, length, direction, depth):
-    """Long-form unknowns near closest points, in metres, and `bend`; of overlapping bodies along a normal near `direction`.
+    """Long-form unknowns near closest points, in metres, and `bend`; of overlapping bodies along a
+    normal near `direction`.
 
-    Body 2 is shifted by `depth` [m] along the unit `direction` (d,) first. From the normal of bodies so parted, how far they
-    overlap along it follows; that is never more than along the direction of the shift, which the normal replaces.
+    Body 2 is shifted by `depth` [m] along the unit `direction` (d,) first. From the normal of
+    bodies so parted, how far they overlap along it follows; that is never more than along the
+    direction of the shift, which the normal replaces.
     """
 
     def again(at):

@@ -17,14 +17,17 @@ from shapes.closest_points.conditions import Placed
 from shapes.shape_class import ShapeClass
 from shapes.small_algebra import inner
 
-_LONGEST = 1.0  # lengths by which a step may move a point: deep inside a body of high powers nothing holds it
-_TURN = 0.3  # [rad] by which a step may turn the force on a support function, lest its point jumps to and fro
+# lengths by which a step may move a point: deep inside a body of high powers nothing holds it
+_LONGEST = 1.0
+# [rad] by which a step may turn the force on a support function, lest its point jumps to and fro
+_TURN = 0.3
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Response:
-    """Linearisation of one side: y changes by lean @ dw + y_off, the force by stiffness @ dw + force_off."""
+    """Linearisation of one side: y changes by lean @ dw + y_off, the force by stiffness @ dw +
+    force_off."""
 
     lean: jax.Array
     y_off: jax.Array
@@ -53,7 +56,8 @@ class Inequalities:
         return self.value(w), gradient, hessian
 
     def start(self, _, mu):
-        """w and c on the central path with products mu, given the force (d,) that the other body exerts."""
+        """w and c on the central path with products mu, given the force (d,) that the other body
+        exerts."""
         return self.inside, mu / -self.value(self.inside)
 
     def products(self, c, jet):
@@ -85,7 +89,8 @@ class Inequalities:
         return jnp.all(products > least[:, None], axis=1)
 
     def weights(self, w, c, force):
-        """Weights (m,) of the unit normals that make the unit normal, given the size of the force."""
+        """Weights (m,) of the unit normals that make the unit normal, given the size of the
+        force."""
         return c / force
 
     def bend(self, c, jet, force):
@@ -95,7 +100,8 @@ class Inequalities:
 
 @dataclasses.dataclass(frozen=True)
 class Support:
-    """Unknowns w (d,), the force, and c = s (1,) in 0..1; `jet` is H about the inside, its gradient and its Hessian."""
+    """Unknowns w (d,), the force, and c = s (1,) in 0..1; `jet` is H about the inside, its gradient
+    and its Hessian."""
 
     shape_class: ShapeClass
     placed: Placed
@@ -109,7 +115,8 @@ class Support:
         return value - self.inside @ w, gradient - self.inside, hessian
 
     def start(self, force, mu):
-        """w and c on the central path with products mu, given the force (d,) that the other body exerts."""
+        """w and c on the central path with products mu, given the force (d,) that the other body
+        exerts."""
         return force, mu / (self.jet(force)[0] + mu)
 
     def products(self, c, jet):
@@ -141,7 +148,8 @@ class Support:
         return jnp.ones(steps.shape, bool)  # every force has a point inside
 
     def weights(self, w, c, force):
-        """Weights (m,) of the unit normals that make the unit normal, given the size of the force."""
+        """Weights (m,) of the unit normals that make the unit normal, given the size of the
+        force."""
         own = self.shape_class.support_jet.gradient(w, self.placed.theta)[0]
         return self.placed.slope / jnp.linalg.norm(self.shape_class.jet.gradient(own, self.placed.theta), axis=1)
 
@@ -153,6 +161,7 @@ class Support:
 def side(shape_class: ShapeClass, placed: Placed, inside, length) -> Inequalities | Support:
     """The side of a `placed` body with a point `inside` (d,) [m], in its coordinates, and `length`
     () [m], the unit of the search: by its support function where that is smooth."""
-    # The gradient of a swept support function jumps; the inequality of such a body is smooth enough.
+    # The gradient of a swept support function jumps; the inequality of such a body is smooth
+    # enough.
     kind = Inequalities if shape_class.support is None or any(i is not None for i in shape_class.sweep) else Support
     return kind(shape_class, placed, inside / length, length)

@@ -32,13 +32,15 @@ from .local_search import QUERY_TOLERANCE, conditions_at, open_part, roots, unit
 class ClosestPoints:
     """Answer of `closest_points`, world frame; all fields may have leading batch axes.
 
-    distance () [m], negative for overlapping bodies; point_1, point_2 (d,) [m] on the bodies; normal (d,) from body 1 to
-    body 2, point_2 = point_1 + distance normal; active_1 (m1,), active_2 (m2,): which inequalities carry the normal;
-    residual (): what the conditions lack, dimensionless, the smaller of each complementary pair or, if less, their
-    products, whose sum bounds the error of the distance; converged (): whether that is within round-off. On faces and edges
-    parallel within some 1e-8 rad the points may be others than the closest ones, as far apart as these but for that sum.
-    The depth of overlapping bodies whose faces are all flat is the least one, outside of traced code. That of others is
-    local: a root, and the least of those found, but `converged` does not prove that there is no lesser one.
+    distance () [m], negative for overlapping bodies; point_1, point_2 (d,) [m] on the bodies;
+    normal (d,) from body 1 to body 2, point_2 = point_1 + distance normal; active_1 (m1,), active_2
+    (m2,): which inequalities carry the normal; residual (): what the conditions lack,
+    dimensionless, the smaller of each complementary pair or, if less, their products, whose sum
+    bounds the error of the distance; converged (): whether that is within round-off. On faces and
+    edges parallel within some 1e-8 rad the points may be others than the closest ones, as far apart
+    as these but for that sum. The depth of overlapping bodies whose faces are all flat is the least
+    one, outside of traced code. That of others is local: a root, and the least of those found, but
+    `converged` does not prove that there is no lesser one.
     """
 
     distance: jax.Array
@@ -53,16 +55,19 @@ class ClosestPoints:
 
 @one_blas_thread()
 def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2, *, on_failure: str = "raise") -> ClosestPoints:
-    """Closest points of two convex bodies and their signed distance, Chakraborty (9) and (20)-(22), without a hint.
+    """Closest points of two convex bodies and their signed distance, Chakraborty (9) and (20)-(22),
+    without a hint.
 
-    A pose is (position (d,) [m], quaternion (4,), w first), in the plane (position, angle [rad]); positions and quaternions
-    (or angles) with leading axes give that many answers. `vmap`, `jit` and derivatives in poses and in `shape.theta` work;
-    where points are not unique (faces, parallel edges) the derivative of the distance is still right, that of the points is
-    the shortest one. For overlapping bodies -distance is a penetration depth, the length of a translation along the common
-    normal that parts them: the least of all where all faces are flat (see `separating_axes`) and neither poses nor
-    parameters are traced, otherwise the least that was found from 12 starts.
-    Raises `ValueError` for bad arguments and, outside traced code, `ClosestPointsError`, with all answers, when a pair is
-    not proved. In traced code, and everywhere with `on_failure="return"`, ask `converged`.
+    A pose is (position (d,) [m], quaternion (4,), w first), in the plane (position, angle [rad]);
+    positions and quaternions (or angles) with leading axes give that many answers. `vmap`, `jit`
+    and derivatives in poses and in `shape.theta` work; where points are not unique (faces, parallel
+    edges) the derivative of the distance is still right, that of the points is the shortest one.
+    For overlapping bodies -distance is a penetration depth, the length of a translation along the
+    common normal that parts them: the least of all where all faces are flat (see `separating_axes`)
+    and neither poses nor parameters are traced, otherwise the least that was found from 12 starts.
+    Raises `ValueError` for bad arguments and, outside traced code, `ClosestPointsError`, with all
+    answers, when a pair is not proved. In traced code, and everywhere with `on_failure="return"`,
+    ask `converged`.
     """
     double_precision()
     if on_failure not in ("raise", "return"):
@@ -83,7 +88,8 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2, *, on_failure
 
 
 def _deepest(shape_1: Shape, shape_2: Shape, pose_1, pose_2) -> Deepest | None:
-    """Of all poses, flattened, what `separating_axes` knows without a compiled program; None where it knows nothing."""
+    """Of all poses, flattened, what `separating_axes` knows without a compiled program; None where
+    it knows nothing."""
     if any(isinstance(a, jax.core.Tracer) for a in (*pose_1, *pose_2)):
         return None
     flat = [np.asarray(a) for a in _flat((*pose_1, *pose_2))]
@@ -100,7 +106,8 @@ def _flat(arrays) -> list:
 
 @functools.partial(jit, static_argnums=0)
 def _query(pair: PairClass, theta_1, theta_2, pose_1, pose_2, deepest: Deepest | None) -> ClosestPoints:
-    """`closest_points` of checked arguments, over the poses' leading axes, of which `deepest` has one."""
+    """`closest_points` of checked arguments, over the poses' leading axes, of which `deepest` has
+    one."""
 
     def one(arrays, deepest):
         return _pair_query(pair, theta_1, theta_2, arrays[:2], arrays[2:], deepest)
@@ -145,7 +152,8 @@ def _pair_query(pair: PairClass, theta_1, theta_2, pose_1, pose_2, deepest: Deep
 
 
 def _active(pair: PairClass, rows):
-    """Which inequalities (m1,), (m2,) carry: those whose multiplier exceeds their slack, and one with a support function."""
+    """Which inequalities (m1,), (m2,) carry: those whose multiplier exceeds their slack, and one
+    with a support function."""
     carries, parts, at = rows.multipliers > rows.slacks, [], 0
     for side in (pair.first, pair.second):
         if side.support is None:

@@ -20,15 +20,16 @@ _STARTS = 12
 
 
 def one_by_one(function):
-    """`jax.vmap(function)`; but on a CPU one after the other: overlapping bodies need twelve times the work, which a `vmap`
-    would do for all."""
+    """`jax.vmap(function)`; but on a CPU one after the other: overlapping bodies need twelve times
+    the work, which a `vmap` would do for all."""
     if jax.default_backend() != "cpu":
         return jax.vmap(function)
     return lambda *arguments: lax.map(lambda own: function(*own), arguments)
 
 
 def closest_points_cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, length):
-    """Long-form closest-point unknowns of one pair, without a hint; `inside_i` (d,): points inside, in shape coordinates."""
+    """Long-form closest-point unknowns of one pair, without a hint; `inside_i` (d,): points inside,
+    in shape coordinates."""
     general = pair.general
     z, _ = search(general, first, second, inside_1, inside_2, length, TOLERANCE)
     return z * units(general, length)
@@ -37,7 +38,8 @@ def closest_points_cold(pair: PairClass, first: Placed, second: Placed, inside_1
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Best:
-    """The best root so far, the `number` of starts, and whether the first one showed the cores `apart`."""
+    """The best root so far, the `number` of starts, and whether the first one showed the cores
+    `apart`."""
 
     z: jax.Array
     psi: jax.Array
@@ -48,19 +50,20 @@ class _Best:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Deepest:
-    """Where depths are known to be least: `directions` (k, d), from body 1 to body 2, and the least `depth` () [m] of all;
-    see `separating_axes`."""
+    """Where depths are known to be least: `directions` (k, d), from body 1 to body 2, and the least
+    `depth` () [m] of all; see `separating_axes`."""
 
     directions: jax.Array
     depth: jax.Array
 
 
 def search(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, length, tolerance, deepest=None):
-    """Dimensionless unknowns and their psi, -inf unless they are a root to `tolerance` or to what round-off allows, from up
-    to 12 starts: the bodies as they are, then parted along directions all around, those of `deepest` first.
+    """Dimensionless unknowns and their psi, -inf unless they are a root to `tolerance` or to what
+    round-off allows, from up to 12 starts: the bodies as they are, then parted along directions all
+    around, those of `deepest` first.
 
-    Where the bodies (the cores of rounded ones) are apart there is one root. Else there may be several; the largest psi is
-    kept, and of `deepest`, which knows it, no other is taken.
+    Where the bodies (the cores of rounded ones) are apart there is one root. Else there may be
+    several; the largest psi is kept, and of `deepest`, which knows it, no other is taken.
     """
     unit, d = units(pair, length), pair.dimension
     inside_1, inside_2 = vantage(pair, first, second, inside_1, inside_2, length)
@@ -102,7 +105,8 @@ def search(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, l
 
 
 def _around(d: int) -> np.ndarray:
-    """`_STARTS` - 1 unit vectors (.., d) spread evenly: on the circle, or along a spiral on the sphere."""
+    """`_STARTS` - 1 unit vectors (.., d) spread evenly: on the circle, or along a spiral on the
+    sphere."""
     steps = np.arange(_STARTS - 1) + 0.5
     if d == 2:
         angles = 2 * np.pi * steps / len(steps)

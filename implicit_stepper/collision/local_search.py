@@ -36,8 +36,9 @@ _STRAY = 0.05  # lengths of gap by which a root may be worse than its start
 
 
 def units(pair: PairClass, length):
-    """Units (unknowns,) of the long-form unknowns. That of normals and weights is large: where corners nearly touch, a
-    normal changes residuals by gap / length, which must stand out against the least damping of a Newton step."""
+    """Units (unknowns,) of the long-form unknowns. That of normals and weights is large: where
+    corners nearly touch, a normal changes residuals by gap / length, which must stand out against
+    the least damping of a Newton step."""
     d = pair.dimension
     points, angles = jnp.full(2 * d, length), jnp.full(d, _ANGLE)
     return jnp.concatenate([points, angles, jnp.full(1, length), jnp.full(pair.first.count + pair.second.count, _ANGLE)])
@@ -50,14 +51,15 @@ def conditions_at(pair: PairClass, first: Placed, second: Placed, length, z) -> 
 
 
 def roots(pair: PairClass, first: Placed, second: Placed, length, z, kappa=0.0):
-    """These conditions as roots, dimensionless; products of multipliers and slacks are to be kappa^2."""
+    """These conditions as roots, dimensionless; products of multipliers and slacks are to be
+    kappa^2."""
     rows = conditions_at(pair, first, second, length, z)
     return jnp.concatenate([rows.equations, fischer_burmeister(rows.multipliers, rows.slacks, kappa)])
 
 
 def open_part(rows: ClosestPointRows):
-    """By how much () points and multipliers miss those that prove a distance, in lengths: of complementary pairs that
-    are not negative, it is the products that weak duality leaves open."""
+    """By how much () points and multipliers miss those that prove a distance, in lengths: of
+    complementary pairs that are not negative, it is the products that weak duality leaves open."""
     pairs = jnp.maximum(rows.multipliers * rows.slacks, jnp.maximum(-rows.multipliers, -rows.slacks))
     return jnp.maximum(largest(rows.equations), jnp.max(pairs, initial=0.0))
 
@@ -73,10 +75,11 @@ def closest_points_from(
     most=_ITERATIONS,
     damping=LEAST_DAMPING,
 ) -> Solution:
-    """Closest points of one pair from `start`, long-form unknowns; `Solution.z` is the same, in metres.
+    """Closest points of one pair from `start`, long-form unknowns; `Solution.z` is the same, in
+    metres.
 
-    `length` [m] is the scale in which the tolerance is meant; `kappa` smooths complementarity, see `roots`; `most`
-    bounds the iterations; `damping` is the least one of Newton's method.
+    `length` [m] is the scale in which the tolerance is meant; `kappa` smooths complementarity, see
+    `roots`; `most` bounds the iterations; `damping` is the least one of Newton's method.
     """
     pair = pair.general
     unit = units(pair, length)
@@ -104,19 +107,21 @@ def _rows_of(pair: PairClass) -> tuple[Callable, Callable]:
 
 
 def are_closest(pair: PairClass, z, first: Placed, second: Placed, length, tolerance):
-    """Whether () the long-form unknowns z, in metres, hold these conditions within the `tolerance`."""
+    """Whether () the long-form unknowns z, in metres, hold these conditions within the
+    `tolerance`."""
     pair = pair.general
     return largest(roots(pair, first, second, length, z / units(pair, length))) <= tolerance
 
 
 def closest_points_near(pair: PairClass, start, first: Placed, second: Placed, length, tolerance):
-    """Closest points near `start`, both long-form unknowns in metres, and whether they are found (): a root within the
-    `tolerance`, or what proves the distance.
+    """Closest points near `start`, both long-form unknowns in metres, and whether they are found
+    (): a root within the `tolerance`, or what proves the distance.
 
-    Of faces and edges that are parallel within 1e-8 the root may be out of the reach of Newton's method, for what decides
-    between their points is as small as that; from the same start it then keeps the products of multipliers and slacks.
-    Of a face against a point without curvature, like the middle of a side of a superquadric, it is approached ever more
-    slowly: from where it stalled, Newton's method goes on with less damping, and ends with what weak duality proves.
+    Of faces and edges that are parallel within 1e-8 the root may be out of the reach of Newton's
+    method, for what decides between their points is as small as that; from the same start it then
+    keeps the products of multipliers and slacks. Of a face against a point without curvature, like
+    the middle of a side of a superquadric, it is approached ever more slowly: from where it
+    stalled, Newton's method goes on with less damping, and ends with what weak duality proves.
     """
     d, unit = pair.dimension, units(pair, length)
     rows = conditions_at(pair, first, second, length, start / unit)
@@ -130,9 +135,11 @@ def closest_points_near(pair: PairClass, start, first: Placed, second: Placed, l
         begin = jnp.where(last, stalled, start)
         solution = closest_points_from(pair, begin, first, second, length, tolerance, kappa, most, damping)
         reached = open_part(conditions_at(pair, first, second, length, solution.z / unit))
-        back = last & ~(reached < left)  # the same rows serve both: what is traced here, every first call waits for
+        # the same rows serve both: what is traced here, every first call waits for
+        back = last & ~(reached < left)
         z, unproved = jnp.where(back, stalled, solution.z), jnp.where(back, left, reached)
-        near = z[3 * d] > start[3 * d] - _STRAY * length  # Newton's method may have left for a worse root
+        # Newton's method may have left for a worse root
+        near = z[3 * d] > start[3 * d] - _STRAY * length
         found = near & jnp.where(last | jnp.any(kappa > 0), unproved <= tolerance, solution.converged)
         stays = near & jnp.all(kappa == 0)
         return (solved | found, jnp.where(stays, z, stalled), jnp.where(stays, unproved, left)), (z, found)
@@ -148,8 +155,8 @@ def closest_points_near(pair: PairClass, start, first: Placed, second: Placed, l
 
 
 def closest_points_query(pair: PairClass, unknowns, first: Placed, second: Placed, length):
-    """A `PairClass.query` that solves the closest-point conditions, from `unknowns`, by Newton's method of its own; its
-    derivatives are those of the implicit function theorem."""
+    """A `PairClass.query` that solves the closest-point conditions, from `unknowns`, by Newton's
+    method of its own; its derivatives are those of the implicit function theorem."""
     plain, unit = dataclasses.replace(pair, query=None), pair.unknown_scale(length)
 
     def conditions(z, first, second):

@@ -129,9 +129,10 @@ def _sizes(system: System) -> list[str]:
     freedom = system.body_count * (6 if system.dimension == 3 else 3)
     rows = sum(len(group.numbers) * len(group.angles) for group in system.joints if group.bilateral)
     joined = f", of which joints take {rows} (fewer where they say the same twice)" if rows else ""
+    kinds = f"{len(system.groups)} kind{'s' * (len(system.groups) != 1)}"
     return [
-        f"degrees of freedom: {freedom}{joined}; contacts: {system.contact_count}, of {len(system.groups)} kinds that are "
-        f"compiled; unknowns a step: {system.unknown_count}"
+        f"degrees of freedom: {freedom}{joined}; contacts: {system.contact_count}, of {kinds} to compile; "
+        f"unknowns a step: {system.unknown_count}"
     ]
 
 

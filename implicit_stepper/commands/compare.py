@@ -34,7 +34,7 @@ def add_parser(commands) -> argparse.ArgumentParser:
         default=",".join(METHODS),
         help="names separated by commas (default: all, at every h); radau:TOL chooses its steps, for instance radau:1e-8",
     )
-    command.add_argument("--h", help="steps [s] separated by commas (default: those of the scene)")
+    command.add_argument("--h", metavar="H,H,...", help="steps [s] separated by commas (default: those of the scene)")
     command.add_argument("--duration", type=float, help="how long [s] (default: that of the scene)")
     command.add_argument(
         "--reference",
@@ -105,8 +105,8 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
         reference = _reference(arguments.reference, wrong)
     elif case is None:
         missing.append("--reference METHOD:H (for instance implicit:1e-4) or --reference radau:TOL (radau:1e-8)")
-    if missing:
-        wrong.append(f"a scene of your own needs {', '.join(missing)}.")
+    if missing and (case is not None or Path(arguments.scene).is_file()):
+        wrong.append(f"A scene of your own needs {', '.join(missing)}.")
     if wrong:
         raise RunError(" ".join(wrong))
     return _Asked(methods, h, duration, case, reference)

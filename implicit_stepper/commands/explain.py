@@ -35,14 +35,18 @@ def codes() -> dict[str, str]:
 
 def where(error: BaseException) -> str:
     """The codes of an error and of what caused it, of a step the way in which it ended, and how to
-    have the last of them explained."""
+    have the last of them explained; nothing of errors of the system, which have no code."""
     names = [type(error).__name__]
+    explained = isinstance(error, Explained)
     if isinstance(error, StepError):
         names.append(error.result.name)
     while error.__cause__ is not None:
         error = error.__cause__
         if isinstance(error, Explained) and type(error).__name__ not in names:
             names.append(type(error).__name__)
+            explained = True
+    if not explained:
+        return ""
     return f"[{', caused by '.join(names)}] docs/errors.md#{names[-1].lower()}, or: implicit-stepper explain {names[-1]}"
 
 

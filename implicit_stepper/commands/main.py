@@ -99,7 +99,7 @@ def _reproduce(arguments: argparse.Namespace, out: Path) -> int:
 
 
 def _misused(error: Exception) -> int:
-    print(f"implicit-stepper: {error}", explain.where(error), sep="\n", file=sys.stderr)
+    print(*filter(None, (f"implicit-stepper: {error}", explain.where(error))), sep="\n", file=sys.stderr)
     return MISUSED
 
 

@@ -97,7 +97,7 @@ def _summary(scene: Scene, settings: RunSettings, run: Trajectory, seconds: floa
     lines = [
         repr(run)[1:-1],
         f"method       {type(stepper_of(settings)).__name__}, {step}; {seconds:.1f} s in all",
-        f"solver       {np.sum(run.stats.iterations)} Jacobians, at most {np.max(run.stats.iterations)} a step; "
+        f"solver       Jacobians: {np.sum(run.stats.iterations)}, at most {np.max(run.stats.iterations)} a step; "
         f"largest residual {np.max(run.stats.residual):.1e}",
     ]
     lines.append(f"error        {_error(settings, run)}")

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from ..run.trajectory_file import load
+from ..runtime.errors import CommandError
 
 
 def add_parser(commands) -> argparse.ArgumentParser:
@@ -25,6 +26,10 @@ def add_parser(commands) -> argparse.ArgumentParser:
 def run(arguments: argparse.Namespace) -> None:
     """Writes the files. Raises `ValueError` and `OSError` for what is no run, `ImportError` without
     matplotlib."""
+    if not Path(arguments.run).exists():
+        raise CommandError(
+            f"there is no file {arguments.run!r}: `implicit-stepper run SCENE --out {arguments.run}` writes one."
+        )
     trajectory = load(arguments.run)
     page = Path(arguments.run).with_suffix(".html") if arguments.html is None else Path(arguments.html)
     trajectory.plot.page(page)

@@ -31,8 +31,8 @@ from . import ncp
 
 STARTS = (1.0, 3.0, 0.3)  # kappa where a path begins: none serves always
 NEAR = 1e-2  # where one begins near the step
-# Where redundant friction holds, one contact or joint must slip by what the others disagree by, 1e-7
-# and less: which one, only paths that end below tell.
+# Where redundant friction holds, one contact or joint must slip by what the others disagree by,
+# 1e-7 and less: which one, only paths that end below tell.
 _END = 1e-10
 # of kappa from one solution to the next; powers of it
 _FACTOR, _LEAST, _FASTER, _SLOWER = 0.3, 0.02, 1.5, 0.4

@@ -22,7 +22,8 @@ from ..solvers.newton import largest, linearized
 from . import ncp
 
 ROOTS = 6  # that are remembered
-_NEAR = 10.0  # max |F_i| that a kept Jacobian which has aged leaves; of other closest points it is more
+# max |F_i| that a kept Jacobian which has aged leaves; of other closest points it is more
+_NEAR = 10.0
 # differences of the orders 0 to ROOTS - 1 of the last roots, the latest first
 _DIFFERENCES = np.array([[(-1.0) ** j * math.comb(k, j) for j in range(ROOTS)] for k in range(ROOTS)])
 _BOTH = np.concatenate([_DIFFERENCES, np.cumsum(_DIFFERENCES, axis=0)])

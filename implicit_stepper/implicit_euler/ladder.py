@@ -155,8 +155,8 @@ def _renewed(stepper, system: System, state: State, memory, end: StepResult, sta
 
 
 def _from_far(stepper, system: System, state: State, memory, resting, h, dense: bool) -> Iterator[tuple[str, object]]:
-    """Central paths from the unknowns `resting` (N,), and the edges near the end of one that stalls:
-    where redundant forces hold up one, all others end too."""
+    """Central paths from the unknowns `resting` (N,), and the edges near the end of one that
+    stalls: where redundant forces hold up one, all others end too."""
     edges = []
     for end in _paths(stepper, system, state, memory, resting, h, dense):
         yield "central path", ending(memory, end)
@@ -167,7 +167,8 @@ def _from_far(stepper, system: System, state: State, memory, resting, h, dense: 
 
 def _paths(stepper, system: System, state: State, memory, begin_at, h, dense: bool, near: bool = False) -> Iterator:
     """The ends of central paths from the unknowns `begin_at` (N,), without impulses, or with their
-    own `near` the step; by one `dense` matrix, or by blocks: cheaper, and they arrive less often."""
+    own `near` the step; by one `dense` matrix, or by blocks: cheaper, and they arrive less
+    often."""
     if memory.history.shape[1] > _LARGEST:
         return
     form = dataclasses.replace(stepper, jacobian="dense") if dense else stepper

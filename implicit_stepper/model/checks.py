@@ -90,7 +90,8 @@ def load_function(wrench, position, orientation, velocity) -> None:
     vector("wrench(0, position, orientation, velocity)", load, len(velocity))
     try:
         jax.eval_shape(lambda *arguments: jnp.stack([wrench(*arguments)]), *start)
-    except Exception as error:  # of any type: it is the user's function that JAX's tracers run through
+    except Exception as error:
+        # of any type: it is the user's function that JAX's tracers run through
         what = (str(error).splitlines() or [type(error).__name__])[0]
         raise FunctionError(
             f"`wrench` = {wrench!r} cannot be traced by JAX, which compiles the steps: {what} Compute with jax.numpy in "
@@ -127,9 +128,15 @@ def mass_properties(moments, mass, inertia, density, centre, dimension: int) -> 
     if centre is not None:
         raise BodyError(f"`centre_of_mass` = {centre!r} without `inertia`: both come from the shape, or both from you.")
     found: Moments = moments()
+    if float(found.volume) == 0:
+        raise BodyError(
+            "a Point has neither volume nor inertia: give the body `mass` [kg] and `inertia` [kg m^2]. Where it is touched "
+            "at its centre of mass alone nothing turns it, and any will do: mass * length**2, with a length of the scene."
+        )
     if mass is None:
         mass = positive("density", density) * float(found.volume)
-    unit_inertia = np.asarray(found.inertia()) * mass / float(found.volume)
+    with np.errstate(all="ignore"):  # what is not finite is refused as an inertia
+        unit_inertia = np.asarray(found.inertia()) * mass / float(found.volume)
     given = unit_inertia if dimension == 3 else unit_inertia[0, 0]
     return mass, _inertia_matrix(given, dimension), np.asarray(found.centre)
 

@@ -74,7 +74,8 @@ class _Space:
 
     def __init__(self, figure: Figure, stage: Stage, view: tuple[float, float]):
         self.stage, self.axes = stage, figure.add_subplot(projection="3d", computed_zorder=False)
-        figure.subplots_adjust(0.0, 0.06, 0.96, 0.92)  # room for the labels, which stand outside of the axes
+        # room for the labels, which stand outside of the axes
+        figure.subplots_adjust(0.0, 0.06, 0.96, 0.92)
         self.axes.view_init(*view)
 
     def draw(self, node: int) -> None:

@@ -13,7 +13,8 @@ from ..radau import dense_output
 from ..run.trajectory import Trajectory
 from ..solvers.collocation import radau
 
-_DRAWN = ("normal_impulse", "friction_impulse", "gap", "normal", "tangent", "point_2")  # of contacts
+# of contacts
+_DRAWN = ("normal_impulse", "friction_impulse", "gap", "normal", "tangent", "point_2")
 
 
 def pictured(run: Trajectory, times: np.ndarray) -> Trajectory:

@@ -31,7 +31,8 @@ class Stage:
         self.run, self.dimension = run, scene.dimension
         self.followed = None if follow is None else number_of_body(run.names, follow)
         found = scene.meshes(_resolution(len(run.names)))
-        self.meshes = {name: parts for name, parts in found.items() if parts}  # bodies may be without a shape
+        # bodies may be without a shape
+        self.meshes = {name: parts for name, parts in found.items() if parts}
         self.colours = {name: to_rgb(COLOURS[i % len(COLOURS)]) for i, name in enumerate(self.meshes)}
         self.painted = {name: [painted(self.colours[name], part) for part in parts] for name, parts in self.meshes.items()}
         self.floors = floors(scene)

@@ -135,8 +135,8 @@ def _poses(run: Trajectory, i: int) -> np.ndarray:
 
 
 def _seen(values: np.ndarray) -> np.ndarray:
-    """What belongs to the end of steps (m, ...), in every picture (m + 1, ...): in the first, that of
-    the second."""
+    """What belongs to the end of steps (m, ...), in every picture (m + 1, ...): in the first, that
+    of the second."""
     return np.concatenate([values[:1], values])
 
 

@@ -186,7 +186,7 @@ if (typeof document !== "undefined") {
   let frame = 0, playing = false, clock = data.times[0], before = 0, told = 0;
   const solid = data.planar ? null : solids(data, get("solids"));
   slider.max = last;
-  get("about").textContent = data.about;
+  get("about").textContent = `${data.about}. ${data.planar ? "The" : "Drag to turn; the"} wheel zooms.`;
   function draw() {
     for (const id of ["forces", "friction", "joints"]) view[id] = get(id).checked;
     view.target = get("follow").checked && data.bodies.some(b => b.poses) ?

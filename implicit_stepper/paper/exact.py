@@ -1,9 +1,11 @@
-"""Exact solutions of the paper's three examples, found without a time-stepper: the oracle a time-stepper is judged by.
+"""Exact solutions of the paper's three examples, found without a time-stepper: the oracle a
+time-stepper is judged by.
 
-Source: Chakraborty, Berard, Akella, Trinkle (RSS 2007), section V, "C" below. Units are SI; vectors are in the inertial
-frame. Only numpy and scipy are used, and nothing of this package, so that an error cannot be on both sides. Examples 1
-and 2 have closed forms. Example 3 is integrated from event to event: between two events each contact is known to slide,
-stick or be open, and the motion obeys an ordinary differential equation.
+Source: Chakraborty, Berard, Akella, Trinkle (RSS 2007), section V, "C" below. Units are SI; vectors
+are in the inertial frame. Only numpy and scipy are used, and nothing of this package, so that an
+error cannot be on both sides. Examples 1 and 2 have closed forms. Example 3 is integrated from
+event to event: between two events each contact is known to slide, stick or be open, and the motion
+obeys an ordinary differential equation.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ DRIFT = 1e-11  # largest violation accepted of a constraint: position [m], veloc
 
 @dataclass(frozen=True)
 class RollingDisc:
-    """Example 1 at n times: position (n, 2) [m], angle (n,) [rad], velocity (n, 3) (x, y [m/s], rotation [rad/s]),
-    kinetic_energy (n,) [J], normal_force (n,) [N]."""
+    """Example 1 at n times: position (n, 2) [m], angle (n,) [rad], velocity (n, 3) (x, y [m/s],
+    rotation [rad/s]), kinetic_energy (n,) [J], normal_force (n,) [N]."""
 
     position: np.ndarray
     angle: np.ndarray
@@ -51,7 +53,8 @@ class RollingDisc:
 
 @dataclass(frozen=True)
 class SpinningSphere:
-    """Example 2 at n times: spin (n,) [rad/s] about the plane's normal, torque (n,) [N m] of friction against it."""
+    """Example 2 at n times: spin (n,) [rad/s] about the plane's normal, torque (n,) [N m] of
+    friction against it."""
 
     spin: np.ndarray
     torque: np.ndarray
@@ -61,10 +64,11 @@ class SpinningSphere:
 class TwoSpheresStates:
     """Example 3 at n times, world frame; the second axis of size 2 is the contact.
 
-    position (n, 3) [m] of the centre; velocity (n, 6) linear [m/s], angular [rad/s]; normal_force (n, 2) [N];
-    friction_force (n, 2) = sqrt(F_t^2 + F_o^2) [N]; friction_norm (n, 2) = sqrt((F_t/e_t)^2 + (F_o/e_o)^2 +
-    (F_r/e_r)^2) [N], which is mu N while the contact slides; slip_speed (n, 2) = sqrt(v_t^2 + v_o^2) [m/s];
-    slip_norm (n, 2) = sqrt((e_t v_t)^2 + (e_o v_o)^2 + (e_r v_r)^2) [m/s]. All five are 0 at an open contact.
+    position (n, 3) [m] of the centre; velocity (n, 6) linear [m/s], angular [rad/s]; normal_force
+    (n, 2) [N]; friction_force (n, 2) = sqrt(F_t^2 + F_o^2) [N]; friction_norm (n, 2) =
+    sqrt((F_t/e_t)^2 + (F_o/e_o)^2 + (F_r/e_r)^2) [N], which is mu N while the contact slides;
+    slip_speed (n, 2) = sqrt(v_t^2 + v_o^2) [m/s]; slip_norm (n, 2) = sqrt((e_t v_t)^2 + (e_o v_o)^2
+    + (e_r v_r)^2) [m/s]. All five are 0 at an open contact.
     """
 
     position: np.ndarray
@@ -82,7 +86,8 @@ Solved = tuple[np.ndarray, np.ndarray, np.ndarray]  # acceleration (6,), normal 
 
 @dataclass(frozen=True)
 class Phase:
-    """Example 3 from `start` [s] to the next phase; `state(t)` (9,) is position, linear and angular velocity."""
+    """Example 3 from `start` [s] to the next phase; `state(t)` (9,) is position, linear and angular
+    velocity."""
 
     start: float
     modes: tuple[str, str]
@@ -92,14 +97,16 @@ class Phase:
 
 @dataclass(frozen=True)
 class TwoSpheres:
-    """Example 3 from 0 to `duration` [s]; `events` maps each change of contact mode to its time [s]."""
+    """Example 3 from 0 to `duration` [s]; `events` maps each change of contact mode to its time
+    [s]."""
 
     duration: float
     events: Mapping[str, float]
     phases: tuple[Phase, ...]
 
     def at(self, time: np.ndarray) -> TwoSpheresStates:
-        """States at `time` (n,) [s], each in [0, duration]. At an event: the state just after it."""
+        """States at `time` (n,) [s], each in [0, duration]. At an event: the state just after
+        it."""
         time = checked_time(time)
         if np.any(time > self.duration):
             raise OutsideRunError(f"`time` must not pass the duration {self.duration} s that was asked for.")
@@ -117,7 +124,8 @@ def checked_time(time: np.ndarray) -> np.ndarray:
 
 
 def rolling_disc(time: np.ndarray) -> RollingDisc:
-    """Example 1, C section V-A: unit disc (1 kg, 0.5 kg m^2) rolling without slip from (0, 1). `time` (n,) [s]."""
+    """Example 1, C section V-A: unit disc (1 kg, 0.5 kg m^2) rolling without slip from (0, 1).
+    `time` (n,) [s]."""
     time = checked_time(time)
     velocity = np.tile([-3.0, 0.0, 3.0], (len(time), 1))
     kinetic_energy = 0.5 * velocity**2 @ np.array([1.0, 1.0, 0.5])
@@ -126,9 +134,11 @@ def rolling_disc(time: np.ndarray) -> RollingDisc:
 
 
 def spinning_sphere(time: np.ndarray) -> SpinningSphere:
-    """Example 2, C section V-B: unit sphere (1 kg, 0.4 kg m^2) spinning on a plane at 1.962 rad/s. `time` (n,) [s].
+    """Example 2, C section V-B: unit sphere (1 kg, 0.4 kg m^2) spinning on a plane at 1.962 rad/s.
+    `time` (n,) [s].
 
-    Friction is the torque mu e_r m g = 0.7848 N m, so the spin falls by 1.962 rad/s^2 and ends at exactly 1 s.
+    Friction is the torque mu e_r m g = 0.7848 N m, so the spin falls by 1.962 rad/s^2 and ends at
+    exactly 1 s.
     """
     time = checked_time(time)
     spinning = time < 1.0
@@ -136,14 +146,16 @@ def spinning_sphere(time: np.ndarray) -> SpinningSphere:
 
 
 def start_position() -> np.ndarray:
-    """Centre (3,) [m] of the small sphere at t = 0: in the plane x = 0, touching both fixed spheres from above."""
+    """Centre (3,) [m] of the small sphere at t = 0: in the plane x = 0, touching both fixed spheres
+    from above."""
     (l1, l2), apart = REACHES, CENTRES[1, 1]
     y = (l1**2 - l2**2 + apart**2) / (2.0 * apart)
     return np.array([0.0, y, np.sqrt(l1**2 - y**2)])
 
 
 def contact_frame(contact: int, position: np.ndarray) -> np.ndarray:
-    """Unit vectors t, o, n as rows (3, 3); n points from fixed sphere `contact` to the small one at `position` (3,)."""
+    """Unit vectors t, o, n as rows (3, 3); n points from fixed sphere `contact` to the small one at
+    `position` (3,)."""
     n = position - CENTRES[contact]
     n = n / np.linalg.norm(n)
     o = np.cross(n, [1.0, 0.0, 0.0])  # never parallel: |n_x| < 0.8 while they touch
@@ -152,7 +164,8 @@ def contact_frame(contact: int, position: np.ndarray) -> np.ndarray:
 
 
 def contact_map(frame: np.ndarray) -> np.ndarray:
-    """W_n, W_t, W_o, W_r of C(1) as rows (4, 6): twist (6,) to normal and slip velocity of the sphere's point at -n."""
+    """W_n, W_t, W_o, W_r of C(1) as rows (4, 6): twist (6,) to normal and slip velocity of the
+    sphere's point at -n."""
     t, o, n = frame
     return np.block([[n, np.zeros(3)], [t, np.cross(t, n)], [o, np.cross(o, n)], [np.zeros(3), n]])
 
@@ -163,9 +176,11 @@ def weighted_slips(state: np.ndarray) -> np.ndarray:
 
 
 def drift_acceleration(contact: int, state: np.ndarray) -> np.ndarray:
-    """What is left (4,) of the rate of (normal, slip) velocity at zero acceleration [m/s^2, rad/s^2]: n moves.
+    """What is left (4,) of the rate of (normal, slip) velocity at zero acceleration [m/s^2,
+    rad/s^2]: n moves.
 
-    The slip is t, o . (v + n x omega) and n . omega; terms in t' and o' vanish with it, and are not asked for if not.
+    The slip is t, o . (v + n x omega) and n . omega; terms in t' and o' vanish with it, and are not
+    asked for if not.
     """
     t, o, n = contact_frame(contact, state[:3])
     v, omega = state[3:6], state[6:]

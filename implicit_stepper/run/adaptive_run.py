@@ -72,7 +72,8 @@ def violations(stepper: RadauContact, system: System, run: Run) -> dict[str, np.
     for step, own in run.one_stage.items():  # these have equations of their own
         for name in found:
             found[name][step] = own.get(name, 0.0)
-    for name in set(found) - set(_OF_POINTS):  # those of no length have no equations but those of their impact
+    # those of no length have no equations but those of their impact
+    for name in set(found) - set(_OF_POINTS):
         found[name][run.steps.h == 0] = 0.0
     for step in impacts(run.steps):
         for name, values in impact_violations(system, *impact(states, run.steps, step), sums).items():

@@ -98,10 +98,10 @@ def simulate_batch(
     with the whole fallback sequence. What fails too is flagged and the rest kept. That bodies do
     not pass through each other within a step, only chosen steps check. `folder`: every 32 scenes
     are written there once they are done, and the same call goes on with the others. Processes of
-    `jax.distributed` share the scenes if all make the same call: each gets the whole batch, the time
-    being its own, and a `folder` must be one that all of them see. Raises
-    `ValueError` for bad arguments, and `CheckpointError` for a folder that is another's, is damaged
-    or cannot be written."""
+    `jax.distributed` share the scenes if all make the same call: each gets the whole batch, the
+    time being its own, and a `folder` must be one that all of them see. Raises `ValueError` for bad
+    arguments, and `CheckpointError` for a folder that is another's, is damaged or cannot be
+    written."""
     if (h is None) == (tol is None):
         raise RunError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
     duration = positive("duration", duration)
@@ -140,7 +140,8 @@ def _computed(work: _Work, blocks: list[dict], count: int, kept: Folder | None, 
                         kept.write(number, parts[number])
                     told.to(min(told.done + own, told.total))
             except BaseException:
-                threads.shutdown(wait=False, cancel_futures=True)  # what is done is kept, the rest is not begun
+                # what is done is kept, the rest is not begun
+                threads.shutdown(wait=False, cancel_futures=True)
                 raise
     took = time.perf_counter() - wall, time.process_time() - cpu
     every = jax.tree.map(lambda *own: np.concatenate(own)[:count], *gathered(parts, len(blocks), _BLOCK))

@@ -41,7 +41,9 @@ from .overlaps import Undeclared, check_start
 from .trajectory import Trajectory, assembled
 
 _ROUNDING = 1e-9  # of a step: 3 steps of 0.1 make 0.3, whatever rounding leaves
-_LOST = 1e-8  # what rounding leaves, see `euler_steps.rounding`: beyond it no certificate of 1e-8 to 1e-10 has digits
+# what rounding leaves, see `euler_steps.rounding`: beyond it no certificate of 1e-8 to 1e-10 has
+# digits
+_LOST = 1e-8
 _SPACINGS = 1000  # of floating-point times: a shorter step is a per mille off
 
 
@@ -117,8 +119,8 @@ class _Left:
 def _pieces(
     scene: Scene, stepper, system: System, state: State, steps, tolerance: float, kept: dict | None
 ) -> Iterator[tuple[Parts, _Left]]:
-    """Pieces of the `steps` (h [s], how many, the length of the last or 0), up to the first that fails, and what they
-    leave; from what was `kept` of them, if it is given."""
+    """Pieces of the `steps` (h [s], how many, the length of the last or 0), up to the first that
+    fails, and what they leave; from what was `kept` of them, if it is given."""
     h, whole, rest = steps
     rebounding, system = system, without_rebounds(system)
     prepare(programs, stepper, system, state, h)
@@ -151,8 +153,8 @@ def _pieces(
 
 
 def _parts(march: Callable, begun: Parts | None, state: State, memory, steps, done: int) -> Iterator[Parts]:
-    """Of the `steps` (h [s], how many, the length of the last or 0), `done` of them before, after what the run has `begun`
-    with, by a `march` (state, memory, h, count)."""
+    """Of the `steps` (h [s], how many, the length of the last or 0), `done` of them before, after
+    what the run has `begun` with, by a `march` (state, memory, h, count)."""
     h, whole, rest = steps
     if begun is not None:
         yield begun
@@ -178,7 +180,8 @@ def _last(record: Record):
 
 
 def checked(start: State | Trajectory, system: System, built: State) -> State:
-    """`start`, or its end, as arrays, if it has the shapes of the scene's own state and finite values."""
+    """`start`, or its end, as arrays, if it has the shapes of the scene's own state and finite
+    values."""
     if isinstance(start, Trajectory):
         own = system.names[: system.body_count]
         if start.names != own:
@@ -194,8 +197,9 @@ def checked(start: State | Trajectory, system: System, built: State) -> State:
 
 
 def _steps(h: float, duration: float, start: float) -> tuple[float, int, float]:
-    """Steps of h [s], how many of them, and the shorter one [s] after them, 0 if there is none, that
-    fill `duration` [s] from `start` [s]. Raises `ValueError` for an h that is lost in rounding."""
+    """Steps of h [s], how many of them, and the shorter one [s] after them, 0 if there is none,
+    that fill `duration` [s] from `start` [s]. Raises `ValueError` for an h that is lost in
+    rounding."""
     h, end = min(h, duration), abs(start) + duration
     least = _SPACINGS * float(np.spacing(end))
     if h < least:
@@ -218,7 +222,8 @@ def _join(system: System, start: State, h: float, sizes: np.ndarray, records: li
 
 
 def _error(failed: Climb, state: State, h: float, system: System, tolerance: float, trajectory: Trajectory) -> StepError:
-    """The exception for a step that no rung solved: when, which contact, by how much, what was tried, what to try."""
+    """The exception for a step that no rung solved: when, which contact, by how much, what was
+    tried, what to try."""
     time, result = float(state.time) + h, Result(int(failed.record.result))
     if result == Result.SOLVED:
         result = Result.NOT_CERTIFIED if failed.passed is None else Result.PASSED

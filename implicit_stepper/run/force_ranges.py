@@ -62,8 +62,8 @@ def force_ranges(scene: Scene, stepper: Stepper, trajectory: Trajectory) -> Forc
     a thousand times the largest is infinite here. A step costs two cone programs for each number:
     take the steps that matter, `trajectory[-1:]`.
 
-    Raises `ValueError` for steps with impacts or of two parts, for compliant contacts, and for joints
-    with friction, limits, motors or springs.
+    Raises `ValueError` for steps with impacts or of two parts, for compliant contacts, and for
+    joints with friction, limits, motors or springs.
     """
     run = forces_of_run(scene, stepper, trajectory)
     e, found = np.asarray(linear_rows.of_contacts(run.system, "e")), []

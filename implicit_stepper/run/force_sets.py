@@ -152,7 +152,8 @@ def _refuse_impacts(trajectory: Trajectory) -> None:
 
 @jax.jit
 def _at_stages(before: State, h, own: Stages) -> State:
-    """States (n, s, ...) at the stages of steps of `h` (n,) [s] from the states `before` (n, ...)."""
+    """States (n, s, ...) at the stages of steps of `h` (n,) [s] from the states `before` (n,
+    ...)."""
 
     def of_step(state, h, rates, velocity):
         method = radau(len(rates))

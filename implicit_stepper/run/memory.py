@@ -16,8 +16,8 @@ _LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container, where there is one
 
 
 def refuse_too_large(system: System, contacts: int, count: int) -> None:
-    """Raises `ValueError` where `count` steps of a system with so many contacts would keep more than
-    the memory of the machine."""
+    """Raises `ValueError` where `count` steps of a system with so many contacts would keep more
+    than the memory of the machine."""
     of_step = contacts * _CONTACT + system.body_count * _BODY + len(system.joint_names) * _JOINT
     needed, there = _COPIES * 8 * count * of_step, memory()
     if needed > there:

@@ -77,7 +77,7 @@ def _pair(system: System, number: int) -> str:
 
 
 def _room(part: Part) -> float:
-    """Radius [m] of a large ball in a part, infinite for unbounded ones."""
+    """Radius [m] of a large ball in a part, infinite for unbounded ones and for points."""
     found = extent(part.shape)
     return found.inner if np.isfinite(found.outer) else np.inf
 
@@ -87,7 +87,7 @@ class Undeclared:
     of once."""
 
     def __init__(self, scene: Scene, system: System):
-        self.names, self.parts = system.names, scene.body_parts()
+        self.names, self.parts, self.length = system.names, scene.body_parts(), float(system.length)
         free = np.triu(np.ones((len(self.names), len(self.names)), bool), 1)
         free[system.body_count :] = False  # of two fixed bodies
         # the inertial frame is in nobody's way
@@ -131,7 +131,8 @@ class Undeclared:
             heights = []
             for one, two in itertools.product(*placed):
                 heights.append(least_height(one, two))
-                if heights[-1] < -_SEEN * min(_room(one), _room(two)):
+                room = min(_room(one), _room(two))
+                if heights[-1] < -_SEEN * (room if np.isfinite(room) else self.length):
                     self._warn(pair)
                     return
             self.clear[pair] = where, _CLEAR * min(heights)

@@ -131,9 +131,9 @@ def _step_of(stepper, tolerance):
 
 
 def _check_start(catalog: Catalog, system: System, state: State, h: float) -> int:
-    """How many pairs may touch in a first step of h [s]. Warns of rigid contacts that overlap before
-    it. Raises `ValueError` where bodies do by more than half of the way into one, with all their
-    pairs."""
+    """How many pairs may touch in a first step of h [s]. Warns of rigid contacts that overlap
+    before it. Raises `ValueError` where bodies do by more than half of the way into one, with all
+    their pairs."""
     begun = posed(catalog, system, state, no_memory(), h, may_touch(catalog, system, state, h), "projection")
     if not begun.pairs:
         return 0

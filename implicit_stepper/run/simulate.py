@@ -52,22 +52,24 @@ def simulate(
     every: float = 60.0,
     resume: str | os.PathLike | None = None,
 ) -> Trajectory:
-    """Steps `scene` from its initial state, or from `start`, a `State` or the end of a trajectory of it, for `duration` [s],
-    in steps of h [s], of which the last one is shorter where `duration` is no multiple of h; or, where the stepper can, in
-    steps that keep the error near `tol` and end on every event and at `duration` (see `error_control.Tolerance` and
-    `adaptive`). `switches` [s]: times at which loads jump; adaptive steps end there.
+    """Steps `scene` from its initial state, or from `start`, a `State` or the end of a trajectory
+    of it, for `duration` [s], in steps of h [s], of which the last one is shorter where `duration`
+    is no multiple of h; or, where the stepper can, in steps that keep the error near `tol` and end
+    on every event and at `duration` (see `error_control.Tolerance` and `adaptive`). `switches` [s]:
+    times at which loads jump; adaptive steps end there.
 
-    Every step must converge and pass its certificate within `certificate_tolerance` (dimensionless, see `certificate`;
-    1e-8 to 1e-10); one that does not is solved again by the ladder (`fallback.climb`). If that fails too, `StepError` is
-    raised, which carries the trajectory before it and the state to `start` from; with `on_failure="return"` that shorter
-    trajectory is returned instead. Ctrl-C raises `Interrupted`, whatever `on_failure` is, which carries the same.
-    `progress` shows a bar, or nothing; by default a bar on terminals, and elsewhere a line on the error stream every half
-    minute. `estimate_error`, of fixed steps: runs with h / 2 too, and keeps in `Trajectory.error` how far the run with h is
-    from the motion (`ErrorEstimate`), which no certificate says. `checkpoint`: a file that is written `every` so many
-    seconds, or seldom enough to take a twentieth of the time; with `resume`, such a file, the same call goes on from there,
-    to the bits of a run that was never killed. Raises `ValueError` for bad arguments, and `CheckpointError` for files that
-    are damaged, of another run, or cannot be written.
-    """
+    Every step must converge and pass its certificate within `certificate_tolerance` (dimensionless,
+    see `certificate`; 1e-8 to 1e-10); one that does not is solved again by the ladder
+    (`fallback.climb`). If that fails too, `StepError` is raised, which carries the trajectory
+    before it and the state to `start` from; with `on_failure="return"` that shorter trajectory is
+    returned instead. Ctrl-C raises `Interrupted`, whatever `on_failure` is, which carries the same.
+    `progress` shows a bar, or nothing; by default a bar on terminals, and elsewhere a line on the
+    error stream every half minute. `estimate_error`, of fixed steps: runs with h / 2 too, and keeps
+    in `Trajectory.error` how far the run with h is from the motion (`ErrorEstimate`), which no
+    certificate says. `checkpoint`: a file that is written `every` so many seconds, or seldom enough
+    to take a twentieth of the time; with `resume`, such a file, the same call goes on from there,
+    to the bits of a run that was never killed. Raises `ValueError` for bad arguments, and
+    `CheckpointError` for files that are damaged, of another run, or cannot be written."""
     if (h is None) == (tol is None):
         raise RunError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
     duration = positive("duration", duration)
@@ -82,10 +84,9 @@ def simulate(
         raise RunError(f"`every` = {every} [s] is negative: use 0 to write as often as possible.")
     if estimate_error:
         _refuse_estimate(scene, h)
-    files = checkpoint, every, resume
     told = {"h": h, "tol": tol, "duration": duration, "certificate_tolerance": certificate_tolerance}
     origin = origin_of(scene, stepper, **told, switches=np.asarray(switches).tolist())
-    more = certificate_tolerance, on_failure, start, progress, files
+    more = certificate_tolerance, on_failure, start, progress, (checkpoint, every, resume)
     if tol is not None:
         return with_origin(origin, _adaptive, scene, stepper, tol, duration, switches, *more)
     if len(switches):
@@ -105,7 +106,8 @@ def _refuse_estimate(scene: Scene, h: float | None) -> None:
 
 
 def _with_error(run: Trajectory, scene, stepper, h, duration, *more) -> Trajectory:
-    """`run` with the estimate of its error, from a run with half of h [s]. Ctrl-C leaves the `run` itself."""
+    """`run` with the estimate of its error, from a run with half of h [s]. Ctrl-C leaves the `run`
+    itself."""
     try:
         half = fixed_run.run(scene, stepper, min(h, duration) / 2, duration, *more, (None, 0.0, None))
         return dataclasses.replace(run, error=estimate(run, half))

@@ -30,7 +30,7 @@ def write_csv(trajectory, path: str | os.PathLike) -> None:
     names += ["gap [m]", *(f"slip v_{axis} [m/s]" for axis in "to"[: d - 1])]
     names += ["slip v_r [rad/s]"] * (d == 3) + ["weighted slip sigma [m/s]"]
     for i, (first, second) in enumerate(trajectory.contact_names):
-        header += [f"contact {i + 1} ({first}, {second}): {name}" for name in names]
+        header += [f"contact {i} ({first}, {second}): {name}" for name in names]
         parts = [contacts.normal_impulse[:, i, None] / h, contacts.friction_impulse[:, i] / h]
         parts += [contacts.gap[:, i], contacts.slip[:, i], contacts.sigma[:, i]]
         record = np.column_stack(parts)

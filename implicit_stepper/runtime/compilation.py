@@ -140,7 +140,8 @@ def _begun(threads: ThreadPoolExecutor, program, arguments) -> tuple[Any, Callab
     def finish():
         try:
             program.prepared[called] = loading.result()
-        except Exception:  # of XLA, with no type of its own: the program is traced where it is called
+        except Exception:
+            # of XLA, with no type of its own: the program is traced where it is called
             saved_programs.forget(folder, key)
 
     return results, finish

@@ -28,7 +28,8 @@ class PoseError(Explained, ValueError):
 class FunctionError(Explained, ValueError):
     """A function or a formula of yours that the steps cannot use: a load, a motion, a joint, a gap.
 
-    Write it with jax.numpy, of the arguments and with the shape of result that the message names."""
+    Write it with jax.numpy, of the arguments and with the shape of result that the message
+    names."""
 
 
 class NameTakenError(Explained, ValueError):

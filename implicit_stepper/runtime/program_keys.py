@@ -49,7 +49,8 @@ def program_key(program, static: tuple, dynamic: tuple) -> str | None:
 
 
 def described(value) -> str:
-    """A text that is the same for equal values, and for these alone. Raises `NotImplementedError`."""
+    """A text that is the same for equal values, and for these alone. Raises
+    `NotImplementedError`."""
     if isinstance(value, float | complex | np.generic):
         return f"{type(value).__name__}({value.tolist() if isinstance(value, np.generic) else value!r})"
     if isinstance(value, enum.Enum):
@@ -144,7 +145,8 @@ def _numbers() -> list[str]:
 
 @functools.cache
 def _import_all() -> None:
-    """Imports all modules of those rooms, so that keys do not depend on what was asked for first."""
+    """Imports all modules of those rooms, so that keys do not depend on what was asked for
+    first."""
     for room in _TRACED:
         for module in pkgutil.walk_packages(import_module(room).__path__, f"{room}."):
             import_module(module.name)

@@ -109,7 +109,8 @@ class Progress:
         rate = self.done / max(seconds - self._waited, 1e-9)
         pace = f" ({rate:.3g} a second)" if self.done else ""
         doing = f": {self.what}" if self.what else ""
-        return f"implicit-stepper: {self.done:.6g} of {self.total:.6g} {self.unit} after {seconds:.0f} s{pace}{doing}"
+        after = f"{seconds:.0f} s" + (f", {self._waited:.0f} s of it compiling" if self._waited >= 1 else "")
+        return f"implicit-stepper: {self.done:.6g} of {self.total:.6g} {self.unit} after {after}{pace}{doing}"
 
     def _report(self) -> None:
         while not self._over.wait(_EVERY):

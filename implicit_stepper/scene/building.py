@@ -24,9 +24,14 @@ def scene_of(description: SceneDescription) -> Scene:
     """The scene that has this description. Raises `SceneFileError` that names the body or contact
     that cannot be; what is wrong beside them, before volumes and inertias are found, which may take
     seconds."""
-    projected = any(isinstance(joint, JointDescription) and joint.project for joint in description.joints)
-    if not projected and any(map(_takes_long, description.bodies)):
-        _built(dataclasses.replace(description, bodies=tuple(map(_with_unit_mass, description.bodies))))
+    if any(map(_takes_long, description.bodies)):
+        joints = tuple(joint for joint in description.joints if isinstance(joint, JointDescription))
+        # whether another one holds is known when the masses are
+        if any(joint.project for joint in joints):
+            joints = tuple(dataclasses.replace(joint, project=True) for joint in joints)
+        else:
+            joints = description.joints
+        _built(dataclasses.replace(description, bodies=tuple(map(_with_unit_mass, description.bodies)), joints=joints))
     return _built(description)
 
 

@@ -58,19 +58,34 @@ def parts(shape: Shape | None, shapes: Sequence | None, dimension: int, name: st
     return tuple(found)
 
 
-def paired(chosen: Sequence | None, own: int, others: int) -> list[tuple[int, int]]:
-    """Numbers of the parts of two bodies, of which the first has `own` and the second `others`: all
-    pairs, or those that are `chosen`. Raises `ValueError`."""
-    every = [(i, j) for i in range(own) for j in range(others)]
-    if chosen is None:
-        return every
+def paired(chosen: Sequence | None, own: Sequence[Part], others: Sequence[Part]) -> list[tuple[int, int]]:
+    """Numbers of parts of two bodies, which have `own` and `others`: all pairs, or those that are
+    `chosen`. Raises `ValueError`, also for two points."""
+    every = [(i, j) for i in range(len(own)) for j in range(len(others))]
+    pairs = every if chosen is None else _chosen(chosen, every)
+    for i, j in pairs:
+        if is_point(own[i]) and is_point(others[j]):
+            raise ContactRuleError(
+                f"part {i} of the first body and part {j} of the second are both a Point, and two points have no normal: "
+                "choose others in `parts`, or make one of them a Sphere, in the plane a Disc."
+            )
+    return pairs
+
+
+def is_point(part: Part) -> bool:
+    """Whether it is a `shapes.Point`."""
+    return part.shape.shape_class.point
+
+
+def _chosen(chosen: Sequence, every: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The pairs of parts that the user chose of all."""
     found = [tuple(pair) if isinstance(pair, tuple | list | np.ndarray) else pair for pair in chosen]
     wrong = [pair for pair in found if pair not in every or found.count(pair) > 1]
     if wrong or not found:
         told = f", not {wrong[0]!r:.60}" if wrong else ""
         raise ContactRuleError(
-            f"`parts` = {chosen!r:.200} must list pairs (i, j), each once, of parts 0 to {own - 1} of the first body and 0 "
-            f"to {others - 1} of the second{told}."
+            f"`parts` = {chosen!r:.200} must list pairs (i, j), each once, of parts 0 to {every[-1][0]} of the first body "
+            f"and 0 to {every[-1][1]} of the second{told}."
         )
     return [every[every.index(pair)] for pair in found]
 
@@ -114,6 +129,9 @@ def least_height(first: Part, second: Part) -> float:
     # here, as few scenes need it and it takes a tenth of the import of this package
     from scipy.optimize import minimize
 
+    for one, other in ((first, second), (second, first)):
+        if is_point(one):
+            return float(np.max(_heights(other, one.position)))
     d, both, unit = len(first.position), (first, second), _size(first, second)
     start = np.mean([p.position + p.rotation @ surface(p.shape).interior for p in both], axis=0)
 
@@ -147,6 +165,8 @@ def _heights(part: Part, point) -> np.ndarray:
     """f_j / |grad f_j| less the rounding radius, roughly metres, at a point (d,) in the body's
     coordinates."""
     of, theta = part.shape.shape_class, np.asarray(part.shape.theta)
+    if is_point(part):
+        return np.linalg.norm(point - part.position)[None]
     return _jet(part).value(part.rotation.T @ (point - part.position), theta) / surface(part.shape).slope - of.radius(theta)
 
 

@@ -14,7 +14,8 @@ from .compound import Part
 
 @dataclasses.dataclass(frozen=True)
 class Extents:
-    """Of n parts [m]: `inner` (n,), the radius of a ball that each holds, `reach` (n,), that of the
+    """Of n parts [m]: `inner` (n,), the radius of a ball that each holds, infinite for a point,
+    `reach` (n,), that of the
     ball about its body's centre of mass that holds it, infinite for unbounded parts, and `lever`
     (n,): a turn by a small angle moves its support planes by at most that angle times the lever."""
 
@@ -30,5 +31,5 @@ def extents(parts: Sequence[Part]) -> Extents:
     found = [extent(part.shape) for part in parts]
     offset = np.array([np.linalg.norm(p.position + p.rotation @ e.centre) for p, e in zip(parts, found, strict=True)])
     inner, outer = (np.array([getattr(e, name) for e in found]) for name in ("inner", "outer"))
-    reach, room = offset + outer, np.maximum(inner - offset, 0.0)
+    reach, room = offset + outer, np.maximum(np.where(np.isfinite(inner), inner, 0.0) - offset, 0.0)
     return Extents(inner, reach, np.sqrt(np.maximum(reach**2 - room**2, 0.0)))

@@ -22,7 +22,8 @@ def contacts_of(
         return [], []
     found, left_out, overlaps, rolling, skewed = [], [], [], [], []
     for (one, its), (two, others) in itertools.combinations(geoms.items(), 2):
-        if of.root(its[0]) == of.root(others[0]) == STATIC:  # MuJoCo has no contacts of what stands still
+        # MuJoCo has no contacts of what stands still
+        if of.root(its[0]) == of.root(others[0]) == STATIC:
             continue
         every = list(itertools.product(range(len(its)), range(len(others))))
         laws: dict[tuple[float, ...], list[tuple[int, int]]] = {}
@@ -72,7 +73,7 @@ def _filtered(of: Compiled, a: int, b: int) -> bool:
     if (bodies[0] << 16) + bodies[1] in model.exclude_signature:
         return True
     roots = of.root(a), of.root(b)
-    parents = [int(model.body_weldid[model.body_parentid[root]]) for root in roots]
+    parents = [int(of.roots[model.body_parentid[root]]) for root in roots]
     family = roots[0] == parents[1] or roots[1] == parents[0]
     return family and STATIC not in roots and of.enabled("FILTERPARENT")
 

@@ -56,7 +56,7 @@ def _frees(of: Compiled, root: int) -> list[_Free]:
 
 def _joined(of: Compiled, root: int, own: list[_Free], left_out: list[str]) -> list[JointDescription | AlongDescription]:
     """The joint of a body with its parent, and what acts along its coordinates."""
-    parent = int(of.model.body_weldid[of.model.body_parentid[root]])
+    parent = int(of.roots[of.model.body_parentid[root]])
     name = of.name("joint", own[0].number)
     kind, point, axes, coordinates = _kind(of, root, own)
     if kind is None:
@@ -186,7 +186,7 @@ def _equalities(of: Compiled, left_out: list[str]) -> list[JointDescription]:
 
 def _equal(of: Compiled, number: int, label: str, welds: bool, one: int, two: int) -> list[JointDescription]:
     """A ball joint of two bodies, or a weld."""
-    data, (first, second) = of.model.eq_data[number], of.model.body_weldid[[one, two]].tolist()
+    data, (first, second) = of.model.eq_data[number], of.roots[[one, two]].tolist()
     if first == second:
         return []
     if welds:

@@ -37,16 +37,23 @@ class Compiled:
         return getattr(self.model, kind)(int(number)).name or f"{kind} {number}"
 
     @cached_property
+    def roots(self) -> np.ndarray:
+        """The root (nbody,) of each body: the first of those that move as one with it. A mocap
+        body, which nothing moves here, is static."""
+        roots, mocap = self.model.body_weldid.copy(), np.flatnonzero(self.model.body_mocapid >= 0)
+        return np.where(np.isin(roots, mocap), STATIC, roots)
+
+    @cached_property
     def members(self) -> dict[int, list[int]]:
         """The bodies that are one, by the number of their root, `STATIC` included."""
         found: dict[int, list[int]] = {}
-        for body, root in enumerate(self.model.body_weldid.tolist()):
+        for body, root in enumerate(self.roots.tolist()):
             found.setdefault(root, []).append(body)
         return found
 
     def root(self, geom: int) -> int:
         """Of the body that a geom sits on."""
-        return int(self.model.body_weldid[self.model.geom_bodyid[geom]])
+        return int(self.roots[self.model.geom_bodyid[geom]])
 
     def geoms(self, root: int) -> list[int]:
         """Of a body."""

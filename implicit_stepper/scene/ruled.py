@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from ..constraints.compliance import Compliance
@@ -9,6 +10,7 @@ from ..constraints.friction import FrictionEllipsoid
 from ..constraints.restitution import Newton, Poisson
 from ..runtime.errors import ContactLawError, ContactRuleError
 from .body import Body
+from .compound import is_point
 from .description import RuleDescription
 from .grouping import Law
 from .pairs import BodyPairs, Rule
@@ -31,7 +33,7 @@ class Ruled:
     ) -> None:
         """Lets every two bodies touch: all of the scene, those added later too, all `among` some,
         or each of the first group with each of the second of `between`; but not two fixed ones, two
-        that a joint joins, and pairs to be kept `apart`.
+        that a joint joins, two points, and pairs to be kept `apart`.
 
         The law is given as in `add_contact`, whose pairs keep their own; of several rules the last
         holds. Runs of `GeometricallyImplicit` and `ConeComplementarity` with many bodies find the
@@ -68,10 +70,26 @@ class Ruled:
             groups = [number.values() if group is None else map(number.get, group) for group in (rule.first, rule.second)]
             rules.append(Rule(*map(frozenset, groups), law))
             apart |= {tuple(sorted((number[a], number[b]))) for a, b in rule.apart}
+        if rules:
+            apart |= self._points(number, apart)
         for first, second, _ in self._joints.values():
             apart.add(tuple(sorted((number[first.name], number[second.name]))))
         moving = sum(not handle.fixed for handle in handles)
         return BodyPairs(len(handles), moving, tuple(laws), named, tuple(rules), frozenset(apart))
+
+    def _points(self, number: dict[str, int], apart: set[tuple[int, int]]) -> set[tuple[int, int]]:
+        """The pairs of bodies that are a point each, which nothing lets touch. Raises `ValueError`
+        for two of several parts with points among them, that are not kept `apart`."""
+        points = {number[name]: list(map(is_point, spec.parts)) for name, spec in self._specs.items()}
+        pairs = set(itertools.combinations(sorted(key for key, own in points.items() if any(own)), 2))
+        for a, b in pairs - apart:
+            if not all(points[a] + points[b]):
+                names = {of: name for name, of in number.items()}
+                raise ContactRuleError(
+                    f"{names[a]!r} and {names[b]!r} have points among their parts, and two points cannot touch: keep the "
+                    "pair `apart`, and add its contacts by `add_contact` with `parts`."
+                )
+        return pairs
 
     def _refuse_mixed(self, restitution: Newton | Poisson | None) -> None:
         """Raises `ValueError` where contacts of the scene rebound by another law."""

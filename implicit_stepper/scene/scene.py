@@ -174,7 +174,7 @@ class Scene(Jointed, Ruled):
         scene, they rebound.
         """
         self._pair(first, second, "contact")
-        pairs = paired(parts, *(len(self._specs[body.name].parts) for body in (first, second)))
+        pairs = paired(parts, *(self._specs[body.name].parts for body in (first, second)))
         taken = self._taken.setdefault(frozenset((first.name, second.name)), set())
         named = {(i, j) if first.name < second.name else (j, i) for i, j in pairs}
         if taken & named:

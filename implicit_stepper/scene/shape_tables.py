@@ -99,6 +99,10 @@ def _from_faces(make):
     return read
 
 
+def _point(table, dimension, units, depth):
+    return shapes.Point, {"length": table.number("length", units.length(1.0), units.length), "dimension": dimension}
+
+
 def _rounded(table, dimension, units, depth):
     inner = shape_of(table.table("shape"), dimension, units, depth + 1)
     return shapes.Rounded, {"shape": inner, "radius": table.number("radius", unit=units.length)}
@@ -179,6 +183,7 @@ _READERS = {
     "HalfPlane": _half(shapes.HalfPlane),
     "Polytope": _from_faces(shapes.Polytope),
     "Polygon": _from_faces(shapes.Polygon),
+    "Point": _point,
     "Rounded": _rounded,
     "cut": _cut,
     "Intersection": _intersection,
@@ -205,6 +210,9 @@ def table_of(shape: Shape) -> dict[str, Any]:
 def _candidates(shape: Shape) -> Iterator[dict[str, Any]]:
     """Tables that may be those of the shape: by the library's arguments, and by inequalities."""
     of, theta = shape.shape_class, np.asarray(shape.theta, dtype=float)
+    if of.point:
+        yield {"kind": "Point", "length": float(theta[0])}
+        return
     if of.rounded:
         name = of.name.removeprefix("Rounded(").removesuffix(")")
         core = Shape(dataclasses.replace(of, name=name, rounded=False, parameters=of.parameters[:-1]), theta[:-1])

@@ -113,8 +113,8 @@ class ConeComplementarity:
         }
 
     def law_violations(self, speeds, impulses, gap_start, mu, units, h) -> dict[str, jax.Array]:
-        """Violations (nc,) of the cone complementarity, of contacts with (v_n, w) and (p_n, y) (nc, 1
-        + k) at the end and the gaps `gap_start` (nc,) [m]; `units`: an impulse and a speed."""
+        """Violations (nc,) of the cone complementarity, of contacts with (v_n, w) and (p_n, y) (nc,
+        1 + k) at the end and the gaps `gap_start` (nc,) [m]; `units`: an impulse and a speed."""
         unit, speed = units
         d, gamma = speeds.at[:, 0].add(self._bias(gap_start, h)) / speed, impulses / unit
         active, size = gap_start <= self.delta, jnp.linalg.norm(d[:, 1:], axis=1)
@@ -151,9 +151,9 @@ class ConeComplementarity:
 
     def impulses(self, free, product, sides, psi, mu, start, units, h) -> Impulses:
         """Impulses (nc, 1 + k) [N s] of contacts with the gaps psi (nc,) [m] that have the scaled
-        velocities `free` (nc, 1 + k) without them, to which `product(impulses)` is added. `sides`: of
-        the bodies, as `gauss_seidel` takes them, for that solver alone; `start`: a guess; `units`: an
-        impulse and a speed."""
+        velocities `free` (nc, 1 + k) without them, to which `product(impulses)` is added. `sides`:
+        of the bodies, as `gauss_seidel` takes them, for that solver alone; `start`: a guess;
+        `units`: an impulse and a speed."""
         unit, speed = units
         active = psi <= self.delta
         r = free.at[:, 0].add(self._bias(psi, h)) / speed

@@ -34,7 +34,7 @@ def _above(shape_class, plane: Placed, point):
     return gradient / slope, plane.value(shape_class, point)[0] / slope
 
 
-# By the names of the two shape classes.
+# By the names of the two shape classes; a point's core is a ball.
 CLOSED_FORMS = {
     ("Sphere", "Sphere"): balls,
     ("Disc", "Disc"): balls,
@@ -42,4 +42,12 @@ CLOSED_FORMS = {
     ("HalfPlane", "Disc"): plane_and_ball,
     ("Sphere", "HalfSpace"): ball_and_plane,
     ("Disc", "HalfPlane"): ball_and_plane,
+    ("Point", "Sphere"): balls,
+    ("Sphere", "Point"): balls,
+    ("Point", "Disc"): balls,
+    ("Disc", "Point"): balls,
+    ("HalfSpace", "Point"): plane_and_ball,
+    ("HalfPlane", "Point"): plane_and_ball,
+    ("Point", "HalfSpace"): ball_and_plane,
+    ("Point", "HalfPlane"): ball_and_plane,
 }

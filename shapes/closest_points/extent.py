@@ -26,7 +26,10 @@ _LEVEL = 1e-6  # until the surface is at right angles to their rays
 @dataclasses.dataclass(frozen=True)
 class Extent:
     """Balls of radius `inner` and `outer` [m] about `centre` (d,) [m] in shape coordinates, of
-    which the body holds one and is held by the other; `outer` is infinite for unbounded bodies."""
+    which the body holds one and is held by the other; `outer` is infinite for unbounded bodies.
+
+    `inner` says how far another body may get into this one, and is infinite for a point, which has
+    no inside: it is the other body that says it."""
 
     centre: np.ndarray
     inner: float
@@ -41,6 +44,8 @@ def extent(shape: Shape) -> Extent:
 @functools.lru_cache(maxsize=1024)
 def _extent(shape_class: ShapeClass, theta: tuple[float, ...]) -> Extent:
     centre, radius = surface(Shape(shape_class, np.array(theta))).interior, shape_class.radius(np.array(theta))
+    if shape_class.point:
+        return Extent(np.zeros(shape_class.dimension), np.inf, 0.0)
     theta = np.array(theta)
     jet = compile_jet(shape_class.expressions, shape_class.dimension, shape_class.parameters, backend="numpy")
     random = np.random.default_rng(0).normal(size=(_RAYS // 2, len(centre)))

@@ -14,8 +14,8 @@ import sympy
 
 from .symbols import COORDINATES
 
-# |u|^p with p < 0 appears in derivatives of powers below 2 and is infinite at u = 0, always beside a factor that
-# vanishes there. A floor keeps the product 0 * finite instead of 0 * inf.
+# |u|^p with p < 0 appears in derivatives of powers below 2 and is infinite at u = 0, always beside
+# a factor that vanishes there. A floor keeps the product 0 * finite instead of 0 * inf.
 _SMALLEST_BASE = 1e-30
 # A norm is never below this, so that its derivatives exist. Its powers above the first, which are
 # slopes that vanish with it, then do vanish to round-off, and its square is still a normal number.

@@ -64,7 +64,8 @@ def parse(text: object, names: Mapping[str, sympy.Expr], functions: Mapping[str,
         return _Reader(text, names, functions).read(tree, 0)
     except ShapeError:
         raise
-    except (ArithmeticError, RecursionError, TypeError, AttributeError, ValueError) as error:  # of SymPy
+    except (ArithmeticError, RecursionError, TypeError, AttributeError, ValueError) as error:
+        # of SymPy
         raise FormulaError(f"the formula {_short(text)} has no value that could be used: {error}.") from error
 
 

@@ -34,6 +34,7 @@ def Intersection(parts: Sequence[Shape], *, validate: bool = True, name: str = "
     if len({part.dimension for part in parts}) > 1:
         raise ShapeArgumentError("`parts` mixes planar and spatial shapes.")
     for i, part in enumerate(parts):
+        _refuse_point(part)
         if part.shape_class.rounded:
             raise ShapeArgumentError(f"`parts`[{i}] is {part.shape_class.name}: round the result, not a part of it.")
     expressions, owners, parameters = _side_by_side(parts)
@@ -68,6 +69,7 @@ def cut(shape: Shape, *, normal: Sequence[float], offset: float = 0.0, validate:
     The result is in the coordinates of `shape`, so that its centre of mass is not at the origin.
     """
     _refuse_other_than_shape(shape)
+    _refuse_point(shape)
     half = HalfSpace if shape.dimension == 3 else HalfPlane
     parts = [shape, half(normal=normal, offset=offset)]
     return Intersection(parts, validate=validate, name=f"cut {shape.shape_class.name}")
@@ -81,6 +83,7 @@ def Rounded(shape: Shape, radius: float) -> Shape:
     Moments are those of `grown`, and by quadrature where it has none.
     """
     _refuse_other_than_shape(shape)
+    _refuse_point(shape)
     radius = positive("radius", radius, error=ShapeArgumentError)
     core, theta = shape.shape_class, np.asarray(shape.theta, dtype=float)
     if core.rounded:
@@ -101,6 +104,11 @@ def Rounded(shape: Shape, radius: float) -> Shape:
 def _refuse_other_than_shape(shape) -> None:
     if not isinstance(shape, Shape):
         raise ShapeArgumentError(f"`shape` = {shape!r} must be a shape: wrap your own expressions in ImplicitShape([...]).")
+
+
+def _refuse_point(shape: Shape) -> None:
+    if shape.shape_class.point:
+        raise ShapeArgumentError("a Point has nothing to cut or to round: its surroundings are a Sphere(radius), or a Disc.")
 
 
 def _side_by_side(parts: Sequence[Shape]):

@@ -87,6 +87,25 @@ def _superquadric(u, v, w, p1, p2) -> list[sympy.Expr]:
     return [ring + AbsPower(w, p1) - 1]
 
 
+def Point(*, length: float = 1.0, dimension: int = 3) -> Shape:
+    """The origin alone: a particle, the tip of a rod, a pin; with `dimension` 2 in the plane.
+
+    It is a ball of the radius `length` [m] shrunk by `length`, so that its normal at a contact is
+    that of the other body. The `length` enters no motion, but scales equations: give one of the
+    order of the bodies that it meets. A point has no volume, so that its body needs `mass` and
+    `inertia`, and two points cannot touch. It is drawn as a small ball.
+    """
+    if dimension not in (2, 3):
+        raise ShapeArgumentError(f"`dimension` = {dimension!r} must be 2 or 3.")
+    r = sympy.Symbol("length", positive=True)
+    length = positive("length", length, error=ShapeArgumentError)
+    f = sum(c**2 for c in (x, y, z)[:dimension]) / r**2 - 1
+    ball = ImplicitShape(
+        [f], parameters={r: length}, dimension=dimension, name="Point", closed_form=Nothing(dimension), validate=False
+    )
+    return Shape(dataclasses.replace(ball.shape_class, rounded=True, point=True), ball.theta)
+
+
 def Disc(radius: float) -> Shape:
     """Planar |x| <= radius [m], Chakraborty section V-A."""
     r = sympy.Symbol("radius", positive=True)
@@ -135,6 +154,16 @@ class SuperquadricMoments:
             scale * area * slices * _beta(1 / p, 2 / p + 1),
             scale * jnp.asarray([across, across, along]) * theta**2,
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class Nothing:
+    """Moments of a point."""
+
+    dimension: int
+
+    def __call__(self, theta):
+        return centred(jnp.zeros(()), jnp.zeros(self.dimension))
 
 
 def _dirichlet(p: float, i: int, j: int) -> float:

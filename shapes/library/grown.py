@@ -5,10 +5,10 @@ The meridian of a grown solid of revolution is made of arcs and of straight line
 
 A superquadric y = (a C^(2/p1) c^(2/p2), b C^(2/p1) s^(2/p2), c S^(2/p1)) of angles with cosines and
 sines C, S and c, s has the normal m / |m|, where m is the point of the same angles on the dual one,
-of semi-axes 1/a, 1/b, 1/c and powers q = p / (p - 1). The layer over the surface element dy_1 x dy_2
-has the volume (A0 + A1 t + A2 t^2) dt at the distance t from it, with A0 of dy_1 and dy_2, A1 of dy
-and dn, and A2 of dn_1 and dn_2 (Steiner's formula). Its curvature has no bound or jumps where a
-coordinate vanishes, but there only a power of the angle is singular, which the double-exponential
+of semi-axes 1/a, 1/b, 1/c and powers q = p / (p - 1). The layer over the surface element dy_1 x
+dy_2 has the volume (A0 + A1 t + A2 t^2) dt at the distance t from it, with A0 of dy_1 and dy_2, A1
+of dy and dn, and A2 of dn_1 and dn_2 (Steiner's formula). Its curvature has no bound or jumps where
+a coordinate vanishes, but there only a power of the angle is singular, which the double-exponential
 rule of Takahasi and Mori (1974) integrates.
 """
 
@@ -109,8 +109,8 @@ def _arrays(theta):
 
 def _of_meridian(arcs, of) -> Moments:
     """Of a solid of revolution about z, whose meridian is made of arcs (distance of the centre from
-    the axis, its height, radius [m], angles of both ends from the horizontal [rad]), from the bottom
-    to the top, with straight lines between them: by Gauss's theorem, int pi r^2 z^k dz."""
+    the axis, its height, radius [m], angles of both ends from the horizontal [rad]), from the
+    bottom to the top, with straight lines between them: by Gauss's theorem, int pi r^2 z^k dz."""
     nodes, weights = gauss(_POINTS)
     radii, heights, rises, ends = [], [], [], []
     for across, height, radius, low, high in arcs:
@@ -157,8 +157,8 @@ class _Superquadric:
         return dataclasses.replace(centred(total[0], total[1:]), error=error)
 
     def _over_octant(self, axes, radius: float, step: float) -> np.ndarray:
-        """Over an eighth of the surface: the solid angle of its normals, volume and int x_i^2 of the
-        cone below it, which are known, and the same of the layer above it: (9,)."""
+        """Over an eighth of the surface: the solid angle of its normals, volume and int x_i^2 of
+        the cone below it, which are known, and the same of the layer above it: (9,)."""
         t = np.arange(-_FARTHEST, _FARTHEST + step / 2, step)
         share, rest = 1 / (1 + np.exp(np.pi * np.sinh(t))), 1 / (1 + np.exp(-np.pi * np.sinh(t)))
         weight = step * np.pi**2 / 2 * share * rest * np.cosh(t)

@@ -15,6 +15,8 @@ from .triangulation import Tiling, cells_around, distinct, tile, with_points
 
 RESOLUTION = 16  # subdivisions of an icosahedron's edge that give as many points on a smooth body
 _MOST_TURN = 1.5  # of a smooth face from one point to the next, as a share of the step along an arc
+# lengths of a point, by which it scales equations, are the radius of the ball that stands for it
+_DOT = 0.02
 _MOST_ADDED = 4  # times as many points as without rounding
 
 
@@ -78,7 +80,7 @@ def _mesh(shape_class, theta: tuple[float, ...], resolution: int) -> Mesh | Outl
         step = spacing * np.sqrt(max(1.0, np.linalg.norm(tiling.body.axes, 2) / radius))
         points = _grown(_turned(tiling, step), radius, step)
         cells = cells_around(points @ np.linalg.inv(np.linalg.cholesky(np.cov(points.T))).T)
-    vertices = tiling.body.place(points)
+    vertices = tiling.body.place(points) * (_DOT if shape_class.point else 1.0)
     if d == 2:
         return Outline(vertices[cells[:, 0]])
     used, triangles = np.unique(cells, return_inverse=True)

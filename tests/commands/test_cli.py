@@ -79,7 +79,7 @@ def test_trajectory_loads_back(spin):
     assert len(lines) == len(stored)
     values = dict(zip(header, np.array(lines, dtype=float).T, strict=True))
     np.testing.assert_array_equal(values["sphere: omega_z [rad/s]"], stored.velocity[1:, 0, 5])
-    contact = "contact 1 (plane, sphere): "
+    contact = "contact 0 (plane, sphere): "
     np.testing.assert_array_equal(values[contact + "normal force [N]"], stored.contacts.normal_impulse[:, 0] / 0.07)
     torque = values[contact + "friction torque F_r [N m]"]
     np.testing.assert_array_equal(torque, stored.contacts.friction_impulse[:, 0, 2] / 0.07)

@@ -66,7 +66,7 @@ def test_check_says_what_was_understood(tmp_path, capsys):
     assert "body 'ball': Ellipsoid(a=1, b=1, c=1), 1 kg, principal inertias 0.4, 0.4, 0.4 kg m^2" in said
     assert "contact 0: 'ball' and 'floor', gap" in said
     assert "mu = 0.2, e_r = 0.4 m" in said
-    assert "degrees of freedom: 6; contacts: 1, of 1 kinds that are compiled; unknowns a step: 17" in said
+    assert "degrees of freedom: 6; contacts: 1, of 1 kind to compile; unknowns a step: 17" in said
     assert "run: GeometricallyImplicit(" in said
     assert "warning" not in said
     deep = tmp_path / "deep.toml"
@@ -147,3 +147,16 @@ def test_help_tells_the_exit_codes(capsys):
     said = " ".join(capsys.readouterr().out.split())
     assert "130 after Ctrl-C" in said
     assert all(f" {name} " in said for name in ("reproduce", "compare", "run", "check", "view", "info", "warm"))
+
+
+def test_a_run_that_is_not_there_is_told_how_it_is_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main.main(["view", "run.npz"]) == 2
+    assert "there is no file 'run.npz': `implicit-stepper run SCENE --out run.npz` writes one." in capsys.readouterr().err
+
+
+def test_an_error_without_a_code_is_not_said_to_have_one(tmp_path, capsys):
+    assert main.main(["view", str(tmp_path)]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1
+    assert "Is a directory" in said[0]

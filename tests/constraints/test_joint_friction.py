@@ -107,8 +107,8 @@ def test_first_order_steps_converge_to_it():
 
 
 def sledge(slope, mu, aside=0.0):
-    """A sledge on a guide that falls at an angle `slope` [rad], and that a force `aside` [N] presses
-    against its side."""
+    """A sledge on a guide that falls at an angle `slope` [rad], and that a force `aside` [N]
+    presses against its side."""
     made = ist.Scene()
     wall = made.add_fixed(name="wall", shape=shapes.HalfSpace(normal=(0, 0, 1), offset=-9))
     presses = {"position": (0, 0, 0), "wrench": (0, aside, 0, 0, 0, 0)}

@@ -83,7 +83,8 @@ def test_every_error_that_is_raised_has_a_code_and_a_message():
 
 
 def test_a_class_that_is_an_argument_has_a_code():
-    """`error(...)` stands in `shapes/arguments.py` alone, and what is given for it is one of ours."""
+    """`error(...)` stands in `shapes/arguments.py` alone, and what is given for it is one of
+    ours."""
     assert {path for path, tree in TREES.items() for name, _ in raised(tree) if name == "error"} == {"shapes/arguments.py"}
     given = {
         ast.unparse(word.value)

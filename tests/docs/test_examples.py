@@ -170,7 +170,8 @@ def test_fit_friction():
 
 
 def test_farthest_roller():
-    """Newton's method converges twice as many digits a step, and its exponent is the best of those tried."""
+    """Newton's method converges twice as many digits a step, and its exponent is the best of those
+    tried."""
     result = run("farthest_roller")
     slopes, reached = np.abs(result["slopes"]), [track[-1, 0] for track in result["tracks"]]
     assert slopes[-1] <= min(1e-9, 10 * slopes[-2] ** 2)
@@ -183,7 +184,8 @@ def test_aimed_throw():
     misses, kinds = result["misses"], [event.kind for event in result["run"].events]
     assert misses[-1] <= 1e-8
     assert misses[-2] <= 1e-2 * misses[-3]
-    assert kinds == ["closes"] * (len(kinds) - 1) + ["sticks"]  # it bounces until it slides, and then rolls
+    # it bounces until it slides, and then rolls
+    assert kinds == ["closes"] * (len(kinds) - 1) + ["sticks"]
     assert len(kinds) >= 8
     assert np.ptp(result["run"].position[:, 0, 1]) >= 0.4  # it hooks
     _, start = ist.load_scene(ROOT / "examples" / "scenes" / "aimed_throw.toml").build()

@@ -36,7 +36,8 @@ def test_nothing_before_a_kink_counts():
 
 
 def test_noise_is_not_continued():
-    """Differences of order k of noise are up to 2^k times as large: what rests stays where it was."""
+    """Differences of order k of noise are up to 2^k times as large: what rests stays where it
+    was."""
     shaken = NOISE * np.random.default_rng(0).uniform(-0.4, 0.4, (ROOTS, 50))
     np.testing.assert_array_equal(extrapolated(shaken, NOISE), shaken[0])
     moved = np.abs(extrapolated(1.0 + shaken, NOISE) - 1.0)

@@ -208,7 +208,8 @@ def test_bodies_that_are_hit_within_a_step_meet_others_that_they_were_not_near()
 
 
 def test_the_end_of_a_short_path_is_the_step():
-    """A ball that slides: friction takes mu g h of its speed, and gives 5 / 2 mu g h / r of spin."""
+    """A ball that slides: friction takes mu g h of its speed, and gives 5 / 2 mu g h / r of
+    spin."""
     scene, mu, h, r = ist.Scene(gravity=(0, 0, -9.81)), 0.3, 0.01, 0.1
     scene.add_body(name="ball", shape=shapes.Sphere(r), density=500, position=(0, 0, r), velocity=(1, 0, 0, 0, 0, 0))
     scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1), offset=0.0))

@@ -113,7 +113,8 @@ def test_pictures_between_chosen_steps_show_the_motion_and_the_forces():
     run = ist.simulate(scene, ist.RadauContact(), tol=1e-6, duration=1.2)
     assert len(run) < 40
     lands = np.sqrt(2 * height / g)
-    slides = speed - mu * g * lands  # after the impact, whose friction is mu of it and spins the ball
+    # after the impact, whose friction is mu of it and spins the ball
+    slides = speed - mu * g * lands
     rolls = lands + (speed - 3.5 * mu * g * lands) / (3.5 * mu * g)
     data, t = viewer.content(run, scene), np.linspace(0, 1.2, 73)
     np.testing.assert_allclose(data["times"], t, atol=1e-4)
@@ -190,7 +191,8 @@ def test_the_script_draws_the_run_and_moves_it(made):
 
 
 def _coloured(picture):
-    """Columns and rows of the pixels that are no grey, of a picture that holds bodies and nothing else of a colour."""
+    """Columns and rows of the pixels that are no grey, of a picture that holds bodies and nothing
+    else of a colour."""
     pixels = np.asarray(Image.open(io.BytesIO(picture)).convert("RGB")).astype(int)
     rows, columns = np.nonzero(np.ptp(pixels, axis=2) > 40)
     return columns, rows
@@ -211,7 +213,8 @@ def browser():
 
 @pytest.mark.parametrize("webgl", [True, False], ids=["by WebGL", "without WebGL"])
 def test_a_browser_shows_the_run_and_moves_it(made, browser, webgl):
-    """The ball goes to the right by the slider and by playing, and the page has no error and asks for nothing."""
+    """The ball goes to the right by the slider and by playing, and the page has no error and asks
+    for nothing."""
     page, told = browser.new_page(viewport={"width": 1320, "height": 760}), []
     page.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: told.append(str(error)))
@@ -299,7 +302,7 @@ def test_a_film_follows_a_body_shows_it_turn_and_leaves_out_what_is_without_a_sh
 
 
 def test_what_has_no_page_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ValueError, match="there is no file .*none.npz"):
         view.run(argparse.Namespace(run=str(tmp_path / "none.npz"), html=None, film=None))
     with pytest.raises(ValueError, match="a page needs a run of one step or more"):
         rolling()[3:3].plot.page(tmp_path / "run.html")

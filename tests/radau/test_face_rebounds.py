@@ -1,4 +1,5 @@
-"""Rebounds of bodies that meet in faces: where the impulse acts, against statics and closed forms."""
+"""Rebounds of bodies that meet in faces: where the impulse acts, against statics and closed
+forms."""
 
 import dataclasses
 

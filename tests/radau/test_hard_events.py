@@ -194,8 +194,8 @@ def test_painleves_rod_jams():
 
 
 def box_by_a_table(half, place, height, frictions, **moving):
-    """A scene with a box, a table with its top's edge at `place`, and the floor `height` below it: one structure, of which
-    programs are compiled once."""
+    """A scene with a box, a table with its top's edge at `place`, and the floor `height` below it:
+    one structure, of which programs are compiled once."""
     scene, (x, y, z) = ist.Scene(), place
     table = scene.add_fixed(name="table", shape=shapes.Box((0.5, 0.5, 0.05)), position=(x - 0.5, y, z - 0.05))
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)), position=(0, 0, z - height))
@@ -206,7 +206,8 @@ def box_by_a_table(half, place, height, frictions, **moving):
 
 
 def thrown_box():
-    """The box of `examples/tumbling_box.py`, with torsional friction, and a table that is far away."""
+    """The box of `examples/tumbling_box.py`, with torsional friction, and a table that is far
+    away."""
     return box_by_a_table(
         (0.5, 0.3, 0.2), (-9.0, 0, 0.75), 0.75, (0.3, ist.FrictionEllipsoid(mu=0.5, e_r=0.2)), density=100.0,
         position=(0, 0, 1.0), quaternion=(0.8, 0.36, 0.48, 0.0), velocity=(2.0, 0.5, 0, 1, 6, 0),

@@ -85,8 +85,9 @@ def changed(system, start, closest, velocities, direction):
 
 
 def test_a_sequence_begins_with_the_fastest_again_and_again():
-    """Of unequal balls, whose order matters: against the impacts of pairs, one by one; and its derivative by velocities and
-    masses against the imaginary part of these where both have a tiny one."""
+    """Of unequal balls, whose order matters: against the impacts of pairs, one by one; and its
+    derivative by velocities and masses against the imaginary part of these where both have a tiny
+    one."""
     rng = np.random.default_rng(0)
     # all approach at once
     masses, speeds = rng.uniform(0.5, 2, BALLS), -np.sort(-rng.normal(size=(4, BALLS)))

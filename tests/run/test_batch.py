@@ -176,8 +176,8 @@ def thrown(folder=None):
 
 
 def test_two_processes_share_a_batch_and_get_the_bits_of_one(tmp_path):
-    """Each computes one of two blocks, and has both. A third process, with the same compiler's options,
-    is alone."""
+    """Each computes one of two blocks, and has both. A third process, with the same compiler's
+    options, is alone."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])

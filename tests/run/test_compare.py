@@ -173,11 +173,11 @@ def test_the_command_compares_a_scene_of_the_users_own(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["nowhere.py"], "neither a file nor one of two-spheres, block, disc"),
-        ([__file__], "a scene of your own needs --h, --duration, --reference METHOD:H (for instance implicit:1e-4) or"),
+        ([__file__], "A scene of your own needs --h, --duration, --reference METHOD:H (for instance implicit:1e-4) or"),
         ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "no 'magic'; the methods are "),
         ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "there is no 'tricks'"),
         ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "--h: 'x' is not a number. --h: 'y' is not a number."),
-        ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "a scene of your own needs --duration, --reference"),
+        ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "A scene of your own needs --duration, --reference"),
         (["block", "--methods", "ccp:1e-8"], "'ccp:1e-8' has fixed steps, from --h; radau can choose its steps"),
         (["block", "--methods", "magic"], "there is no 'magic'; the methods are implicit"),
         (["block", "--h", "small"], "--h: 'small' is not a number"),

@@ -285,8 +285,8 @@ def test_rollouts_are_the_steps_of_a_simulation_and_say_what_failed():
 
 
 def test_rollouts_of_several_stages_have_the_derivatives_of_the_closed_form():
-    """A sphere's spin falls by mu e_r m g / I a second under a moment of mu e_r m g; what lands within
-    a step is flagged."""
+    """A sphere's spin falls by mu e_r m g / I a second under a moment of mu e_r m g; what lands
+    within a step is flagged."""
     stepper, h, steps, weight = ist.RadauContact(), 0.07, 3, 9.81
     system, start = paper.spin().build()
 

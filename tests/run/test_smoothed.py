@@ -1,4 +1,5 @@
-"""Smoothed steps against their own closed forms and the hard ones, and derivatives from either side of a switch."""
+"""Smoothed steps against their own closed forms and the hard ones, and derivatives from either side
+of a switch."""
 
 import dataclasses
 
@@ -16,8 +17,8 @@ SYSTEM, START = scenes.landing_ball().build()
 
 @jax.jit
 def slopes(gap, speed, kappa):
-    """Three smoothed steps of a ball that is `gap` above the ground, with `speed` along it: derivatives of the velocities
-    by all three; positions, velocities, results and violations."""
+    """Three smoothed steps of a ball that is `gap` above the ground, with `speed` along it:
+    derivatives of the velocities by all three; positions, velocities, results and violations."""
 
     def run(gap, speed, kappa):
         position, velocity = jnp.zeros((1, 3)).at[0, 2].set(RADIUS + gap), jnp.zeros((1, 6)).at[0, 0].set(speed)
@@ -60,8 +61,8 @@ def test_contacts_act_before_they_touch_with_the_derivative_of_the_closed_form()
 
 
 def test_friction_acts_as_a_damper_and_tends_to_the_hard_one():
-    """While it slides at the hovering height a ball loses mu g h w / sqrt(w^2 + (kappa g h)^2) a step, w the slip after
-    it."""
+    """While it slides at the hovering height a ball loses mu g h w / sqrt(w^2 + (kappa g h)^2) a
+    step, w the slip after it."""
     mu, found = float(SYSTEM.groups[0].mu[0]), []
     for kappa in (0.1, 0.01):
         _, velocity, result, _ = ends(kappa**2 * unit_of_gaps(), 2.0, kappa)

@@ -1,5 +1,5 @@
-"""Derivatives along chosen steps: closed forms of sliding, rolling, bounces and collisions, with those of event times;
-differences of the converged solver; and what has no derivative."""
+"""Derivatives along chosen steps: closed forms of sliding, rolling, bounces and collisions, with
+those of event times; differences of the converged solver; and what has no derivative."""
 
 import dataclasses
 import functools
@@ -20,8 +20,8 @@ STEPPER, G = ist.RadauContact(), 9.81
 
 
 def test_a_ball_that_lands_slides_and_rolls_has_the_derivatives_of_the_closed_form():
-    """After a drop by z it has v0 - mu g t while it slides, as if it had slid from the start, and rolls from t = 2 v0 /
-    (7 mu g) on with 5/7 v0: x(T) = 5/7 v0 T + v0^2 / (24.5 mu g) + mu z."""
+    """After a drop by z it has v0 - mu g t while it slides, as if it had slid from the start, and
+    rolls from t = 2 v0 / (7 mu g) on with 5/7 v0: x(T) = 5/7 v0 T + v0^2 / (24.5 mu g) + mu z."""
     scene = scenes.landing_ball()
     system, start = scene.build()
     mu, v0 = float(system.groups[0].mu[0]), 4.0
@@ -69,8 +69,8 @@ def test_batches_of_chosen_steps_are_single_runs_in_any_order():
 
 @functools.cache
 def bounce_and_collision() -> ist.Scene:
-    """A ball falls on a floor, where friction without drilling makes it roll at once, and one of two equal ones, which fall
-    too, meets the other without friction."""
+    """A ball falls on a floor, where friction without drilling makes it roll at once, and one of
+    two equal ones, which fall too, meets the other without friction."""
     scene = ist.Scene(length_scale=0.5)
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
     falls, meets, waits = (
@@ -87,8 +87,8 @@ def bounce_and_collision() -> ist.Scene:
 
 
 def collided(e: float, end: float, distance: float = 0.5, lower: float = 0.0):
-    """The run and its sensitivities, with `e` of the collision, the first `distance` between centres, and the ball that
-    bounces `lower` than in the scene."""
+    """The run and its sensitivities, with `e` of the collision, the first `distance` between
+    centres, and the ball that bounces `lower` than in the scene."""
     scene = bounce_and_collision()
     of = chosen_derivatives.changed_scene(scene, {"restitution": [0.6, e]})
     _, start = scene.build()
@@ -100,7 +100,8 @@ def collided(e: float, end: float, distance: float = 0.5, lower: float = 0.0):
 
 @pytest.mark.parametrize("e", [1.0, 0.0])
 def test_collisions_and_bounces_have_the_derivatives_of_the_closed_forms(e):
-    """Equal balls exchange (1 + e) / 2 of their speed at t = d / v; one that falls by z for t rises with e g t."""
+    """Equal balls exchange (1 + e) / 2 of their speed at t = d / v; one that falls by z for t rises
+    with e g t."""
     end, z, v, d = 0.5, 0.5, 1.5, 0.3
     run, found = collided(e, end)
     assert [event.kind for event in run.events][:2] == ["closes", "closes"]
@@ -127,8 +128,9 @@ def test_collisions_and_bounces_have_the_derivatives_of_the_closed_forms(e):
 
 
 def test_what_bounces_until_it_rests_has_derivatives_to_the_last():
-    """Impacts follow each other ever faster, after the first ones at sqrt(2 z / g) (1 + 2 (e + ... + e^n)), to steps of
-    1e-7 s: such an event is none that grazes. Compared are those at more than 1e-5 m/s, which rounding leaves ten digits."""
+    """Impacts follow each other ever faster, after the first ones at sqrt(2 z / g) (1 + 2 (e + ...
+    + e^n)), to steps of 1e-7 s: such an event is none that grazes. Compared are those at more than
+    1e-5 m/s, which rounding leaves ten digits."""
     z, e = 0.05, 0.6
     run, found = collided(1.0, 0.45, lower=0.5 - z)
     impacts = [event.time for event in run.events if event.contact == 0]
@@ -143,7 +145,8 @@ def test_what_bounces_until_it_rests_has_derivatives_to_the_last():
 
 
 def test_events_at_one_time_have_no_derivative_and_say_so():
-    """A step ends on one event: where two contacts meet in it, each by its own time, NaN says that nothing is known."""
+    """A step ends on one event: where two contacts meet in it, each by its own time, NaN says that
+    nothing is known."""
     falls = np.sqrt(2 * 0.5 / G)
     _, found = collided(1.0, 0.5, distance=0.2 + 1.5 * falls)
     assert np.all(np.isnan(found["velocity"].velocity[-1]))
@@ -151,7 +154,8 @@ def test_events_at_one_time_have_no_derivative_and_say_so():
 
 
 def test_derivatives_are_those_of_the_converged_solver():
-    """Of a body of three axes that lands and sticks at once: differences of eight digits, by every input."""
+    """Of a body of three axes that lands and sticks at once: differences of eight digits, by every
+    input."""
     case = chosen_derivatives.SCENES["lands and sticks"]._replace(duration=0.12)
     errors, events = chosen_derivatives.errors(case)
     assert events == ["closes"]

@@ -15,6 +15,7 @@ from implicit_stepper.scene.description import JointDescription
 
 sys.path.insert(0, str(Path(__file__).parent))
 from robots import ARM, FILES, FLOOR, HINGE, arm, mjcf  # noqa: E402
+from whole_robots import FOUND, TEXTS  # noqa: E402
 
 
 def file_of(tmp_path, text, suffix=".xml"):
@@ -257,3 +258,42 @@ def test_without_mujoco_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     with pytest.raises(ImportError, match="pip install mujoco-core"):
         ist.load_mjcf(file_of(tmp_path, mjcf(FLOOR)))
+
+
+def test_whole_robots_are_thirty():
+    assert list(TEXTS) == list(FOUND)
+    assert len(FOUND) >= 30
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_whole_robot_is_imported_with_a_list_or_refused(name, tmp_path):
+    """Every line of the list is expected, and every expected one is there."""
+    counts, lines = FOUND[name]
+    path = file_of(tmp_path, TEXTS[name], ".urdf" if name.startswith("urdf") else ".xml")
+    if counts is None:
+        with pytest.raises(ist.SceneFileError) as refusal:
+            ist.load_mjcf(path)
+        assert [line for line in lines if line not in str(refusal.value)] == []
+        return
+    scene, left_out = ist.load_mjcf(path)
+    described = scene.description()
+    assert (sum(not body.fixed for body in described.bodies), len(described.joints), scene.pair_count()) == counts
+    assert [line for line in lines if not any(line in found for found in left_out)] == []
+    assert [found for found in left_out if not any(line in found for line in lines)] == []
+    model = mujoco.MjModel.from_xml_path(str(path))
+    still = model.body_mocapid >= 0
+    moving = sum(model.body_mass[body] for body in range(model.nbody) if model.body_weldid[body] and not still[body])
+    assert sum(body.mass for body in described.bodies if not body.fixed) == pytest.approx(moving, rel=1e-12)
+    scene.save(tmp_path / "scene.toml")
+    again = ist.load_scene(tmp_path / "scene.toml")
+    assert repr(again.description().joints) == repr(described.joints)
+
+
+@pytest.mark.parametrize("name", ["cartpole", "mesh_on_a_conveyor"])
+def test_a_whole_robot_takes_its_first_steps(name, tmp_path):
+    """And a weld to a mocap body holds what it holds where it is."""
+    scene, _ = ist.load_mjcf(file_of(tmp_path, TEXTS[name]))
+    run = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.002, duration=0.004)
+    assert len(run) == 2
+    if name == "mesh_on_a_conveyor":
+        np.testing.assert_allclose(run.position[-1], run.position[0], rtol=0, atol=1e-12)

@@ -32,7 +32,8 @@ import fuzz_scene_files  # noqa: E402
 NOT_A_FILE = {"complementarity_problem"}  # the solver alone: it has no scene
 # h and duration [s] of those that call no `simulate`
 STEPPED = {"by_hand": (0.07, 0.7), "farthest_roller": (0.01, 1.5)}
-CALLED = {"dominoes": lambda own: own["fall"](12, 0.4 * own["HEIGHT"])}  # those that run in a function
+# those that run in a function
+CALLED = {"dominoes": lambda own: own["fall"](12, 0.4 * own["HEIGHT"])}
 BALL = '[[body]]\nname = "ball"\nmass = 1\nposition = [0, 0, 1]\nshape = { kind = "Sphere", radius = 1 }\n'
 FLOOR = '[[body]]\nname = "floor"\nfixed = true\nshape = { kind = "HalfSpace", normal = [0, 0, 1] }\n'
 TOUCH = '[[contact]]\nbodies = ["floor", "ball"]\n'
@@ -344,6 +345,10 @@ def test_what_else_is_wrong_is_said_before_volumes_are_found(monkeypatch):
         scene_of(f"{egg} density = 500.0{limit}")
     with pytest.raises(ist.SceneFileError, match="'egg': `density` = -2"):
         scene_of(f"{egg} density = -2{limit}")
+    joint = '\n[[joint]]\nkind = "BallJoint"\nbodies = ["egg", "egg"]\nproject = true\n'
+    joint += "point_1 = [0, 0, 0]\npoint_2 = [0, 0, 1]\n"
+    with pytest.raises(ist.SceneFileError, match="'egg' is the first body too"):  # projected or not
+        scene_of(f"{egg} density = 500.0{joint}")
     assert asked == []
     assert scene_of(f"{egg} density = 500.0").build()[0].mass[0] == pytest.approx(500 * 4 / 3 * np.pi * 0.3**3)
     assert len(asked) == 1

@@ -275,7 +275,8 @@ def test_a_rounded_ball_is_a_larger_ball():
 
 @pytest.mark.parametrize("radius", [0.01, 3.0])
 def test_rounded_solids_of_the_library(radius):
-    """The meridians of a frustum, up and upside down, and of a lens, about their centres of mass."""
+    """The meridians of a frustum, up and upside down, and of a lens, about their centres of
+    mass."""
     for bottom, top in ((0.6, 0.2), (0.2, 0.6)):
         height, low = 0.9, 0.9 / 4 * (bottom**2 + 2 * bottom * top + 3 * top**2) / (bottom**2 + bottom * top + top**2)
         tilt = np.arctan2(bottom - top, height)
@@ -298,7 +299,8 @@ def test_rounded_solids_of_the_library(radius):
 
 @pytest.mark.parametrize("axes", [(0.4, 0.5, 0.7), (1.0, 1.0, 0.2)])
 def test_rounded_ellipsoids_and_superquadrics_of_even_powers(axes):
-    """What is smooth the quadrature finds as well, which casts rays and knows no normals' angles."""
+    """What is smooth the quadrature finds as well, which casts rays and knows no normals'
+    angles."""
     for shape in (shapes.Ellipsoid(axes), shapes.Superquadric(axes, epsilon=(0.5, 0.5))):
         rounded = Rounded(shape, 0.3)
         by_rays = without_closed_form(rounded).moments()

@@ -148,7 +148,8 @@ def test_where_slots_run_out_the_dense_jacobian_takes_over(monkeypatch):
         body = scene.add_body(name=f"{x}", shape=egg, mass=0.5, position=(x, 0, 0.05), velocity=(1, 0.5, 0, 3, 5, 2))
         scene.add_contact(floor, body, friction=0.3)
     expected = ist.simulate(scene, DENSE, h=H, duration=H)
-    monkeypatch.setattr(ladder, "_paths", lambda *_, **__: iter(()))  # central paths have dense Jacobians too
+    # central paths have dense Jacobians too
+    monkeypatch.setattr(ladder, "_paths", lambda *_, **__: iter(()))
     for name, value in {"_DENSE": 10, "_ALL_SLOTS": 1, "_SLOTS": 0}.items():
         monkeypatch.setattr(ncp, name, value)
     run = ist.simulate(scene, stepper, h=H, duration=H)

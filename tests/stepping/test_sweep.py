@@ -93,7 +93,8 @@ def test_a_rod_that_spins_does_not_pass_another(spin):
 
 
 def test_a_pair_that_passes_in_every_step_is_named(monkeypatch):
-    """Where no start of the step ends on this side, as the one with closest points found anew may."""
+    """Where no start of the step ends on this side, as the one with closest points found anew
+    may."""
     monkeypatch.setattr(fallback, "_FINEST", 0)
     monkeypatch.setattr(ladder, "_RENEWALS", ())
     with pytest.raises(ist.StepError, match=r"pass through each other .* They are wall and ball.") as caught:

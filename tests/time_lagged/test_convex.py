@@ -275,8 +275,8 @@ def test_rolling_on_a_spring_midpoint_dissipates_an_order_less():
 
 def test_the_ncp_has_no_glide_and_the_multiplier_is_the_slip_speed():
     """S (5) on a wheel thrown sideways: mu p_n v_t + lambda p_t = 0 and 0 <= lambda _|_ mu p_n -
-    |p_t| >= 0, lambda being
-    |v_t| while it slides and zero once it rolls. The convex contact would glide at h mu |v_t| = 4 cm, the NCP's gap is 0."""
+    |p_t| >= 0, lambda being |v_t| while it slides and zero once it rolls. The convex contact would
+    glide at h mu |v_t| = 4 cm, the NCP's gap is 0."""
     mu, h = 2.0, 0.005
     _, results = run(WHEELS["implicit"], wheel(velocity=(2, 4, 0), mu=mu), h, 40)
     p_n, p_t, v_t = (stacked(results, name) for name in ("normal_impulse", "friction_impulse", "slip"))
