@@ -30,6 +30,7 @@ _HALVINGS = 6
 _PASSES = 0.5
 _NEAR = 1e-2  # max |F_i| up to which a short path may lead from where the warm start stalled
 RUNGS = ("warm start", "short path", *(f"round {number}" for number in range(1, len(_SWEEPS) + 1)))
+_FIRST_RUNGS, _FIRST_HALVINGS = RUNGS[:1], 1  # of smooth bodies, before all others
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,34 +62,43 @@ class Done:
     residuals: dict[str, float]
 
 
-def advance(
-    catalog: Catalog, system: System, state: State, memory: Memory, h: float, settings: Settings, halvings=None
-) -> Done:
+def advance(catalog: Catalog, system: System, state: State, memory: Memory, h: float, settings: Settings) -> Done:
     """The step of h [s] from `state`, or up to 64 shorter ones in its place. Never raises: see
-    `Done.result`."""
-    left = _HALVINGS if halvings is None else halvings
-    done = _whole(catalog, system, state, memory, h, settings)
+    `Done.result`. Of smooth bodies two half steps from the last root are tried before other starts,
+    which take more iterations than both."""
+    if all(form.pair.smooth for form in catalog.forms):
+        done = _halved(catalog, system, state, memory, h, settings, _FIRST_RUNGS, _FIRST_HALVINGS)
+        if done.result == Result.SOLVED:
+            return done
+    return _halved(catalog, system, state, memory, h, settings, RUNGS, _HALVINGS)
+
+
+def _halved(
+    catalog: Catalog, system: System, state: State, memory: Memory, h: float, settings: Settings, rungs, left: int
+) -> Done:
+    """`advance` by the starts `rungs`, with steps halved at most `left` times."""
+    done = _whole(catalog, system, state, memory, h, settings, rungs)
     if done.result == Result.SOLVED or left == 0:
         return done
     with doing(f"two steps of {h / 2:.3g} s at t = {float(state.time):.6g} s"):
-        first = advance(catalog, system, state, memory, h / 2, settings, left - 1)
+        first = _halved(catalog, system, state, memory, h / 2, settings, rungs, left - 1)
         if first.result != Result.SOLVED:
             return dataclasses.replace(first, residuals=done.residuals | first.residuals)
         half = first.memory._replace(held=np.sort(first.pairs, axis=1))
-        second = advance(catalog, system, first.state, half, h / 2, settings, left - 1)
+        second = _halved(catalog, system, first.state, half, h / 2, settings, rungs, left - 1)
     if second.result != Result.SOLVED:
         return dataclasses.replace(second, residuals=done.residuals | second.residuals)
     return _joined(len(catalog.body), first, second, done.iterations)
 
 
-def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: float, settings: Settings) -> Done:
-    """`advance` without shorter steps."""
+def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: float, settings: Settings, rungs) -> Done:
+    """`advance` without shorter steps, by the starts `rungs`."""
     pairs = np.concatenate([may_touch(catalog, system, state, h), memory.held])
     pairs = np.unique(pairs, axis=0)
     total = 0
     for _ in range(_MORE_PAIRS):
         problem = posed(catalog, system, state, memory, h, pairs, settings.friction)
-        found, rung, residuals = _solved(problem, settings)
+        found, rung, residuals = _solved(problem, settings, rungs)
         total += found.iterations
         end = end_state(system, state, found.point.V * problem.problem.velocity, h)
         missed = _missed(catalog, system, state, end, h, pairs)
@@ -120,13 +130,13 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
     return Done(end, memory, own_pairs, contacts, violations, result, total, found.residual, rung, 1, residuals)
 
 
-def _solved(problem: Posed, settings: Settings) -> tuple[Found, int, dict[str, float]]:
-    """The root from the first start that leads to it, or the best of all; its rung; the residuals
+def _solved(problem: Posed, settings: Settings, rungs) -> tuple[Found, int, dict[str, float]]:
+    """The root from the first of the starts `rungs` that leads to it, or the best of all; its rung; the residuals
     of all by name."""
     tolerance = settings.tolerance + float(round_off(problem.problem.bare))
     best, rung, residuals, iterations = None, 0, {}, 0
     start, search, most = problem.start, begun(problem.problem, problem.start), settings.max_iterations
-    for number, name in enumerate(RUNGS if problem.problem.slots else RUNGS[:1]):
+    for number, name in enumerate(rungs if problem.problem.slots else rungs[:1]):
         if name == "short path":
             if not best.residual <= _NEAR:
                 continue

@@ -11,6 +11,7 @@ import numpy as np
 from ..implicit_euler import central_path
 from ..solvers import sparse
 from ..solvers.newton import Solution
+from .kinks import to_kink
 from .linearization import Linear, correction, linear
 from .open_points import renewed
 from .problem import Point, Problem, Rows, moved, rows, slipping
@@ -20,6 +21,8 @@ _ENOUGH = 0.5  # of max |F|: what corrections leave that need no sweeps
 _GROWTH, _MEMORY, _PATIENCE = 10.0, 20, 15  # as in `solvers.newton`
 _SMOOTH_PATIENCE = 10  # iterations of smooth bodies without a new least |F|
 _SWEEPS, _MORE, _MOST_SWEEPS = 200, 4, 3200  # of the first time, times as many each time, at most
+# of max |F|, up to which corrections that multiply it lead to the first kink only; kinks in a row
+_NEAR, _MULTIPLIES, _MOST_KINKS = 1e-2, 2.0, 20
 _BEGINS = 1e-3  # kappa of the first point of a short path
 # of the least |F| so far: from there on closest points of open contacts are found anew
 _PROGRESS = 0.9
@@ -45,16 +48,18 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     """The root from `start`, with at most so many Jacobians. A point within the tolerance is
     corrected once more, and kept where that makes it worse.
 
-    Of smooth bodies, if it `mends`, where a correction does not halve max |F|, sweeps from contact
-    to contact follow: they mend the few contacts that it threw out of place, which is what Newton's
-    method is bad at, and leave what is wrong over many bodies, which is what they are bad at. Of
-    bodies with faces, where one plane a contact does not tell where it presses, corrections are
-    shortened instead, and where nothing is gained closest points of open contacts are found anew."""
+    Of smooth bodies, if it `mends`, a correction near a root that throws contacts out of place is
+    followed to the first that changes its mode (`kinks`). Where one does not halve max |F|, sweeps
+    from contact to contact follow: they mend the few contacts that it threw out of place, which is
+    what Newton's method is bad at, and leave what is wrong over many bodies, which is what they are
+    bad at. Of bodies with faces, where one plane a contact does not tell where it presses,
+    corrections are shortened instead, and where nothing is gained closest points of open contacts
+    are found anew."""
     at, F = slipping(problem, start, rows(problem, start))
     if not np.isfinite(F.largest):
         return Found(start, np.inf, 0, False)
     smooth = all(slots.group.pair.smooth for slots in problem.slots)
-    recent, stale, mended, here = [F.largest], 0, 0, None
+    recent, stale, mended, kinks, here = [F.largest], 0, 0, 0, None
     for iterations in range(1, most + 1):
         here = linear(problem, at, F, _give(F), here)
         factors = sparse.factorised(here.nodes, here.links)
@@ -68,7 +73,11 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
         if not smooth:
             bound = F.largest if stale >= _PATIENCE else _GROWTH * max(recent[-_MEMORY:])
             trial, there = _shortened(problem, at, dz, trial, there, bound)
+        elif mends and F.largest < _NEAR and kinks < _MOST_KINKS and not there.largest < _MULTIPLIES * F.largest:
+            trial, there = to_kink(problem, at, dz, F, there)
+            kinks += 1
         elif mends and not there.largest < _ENOUGH * F.largest:
+            kinks = 0
             source = trial if there.largest < _GROWTH * F.largest else at
             trial = swept(problem, source, begun(problem, source), min(_SWEEPS * _MORE**mended, _MOST_SWEEPS))[0]
             trial, there = slipping(problem, trial, rows(problem, trial))
@@ -76,7 +85,7 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
         if not there.largest < _FAR:
             break
         stale = 0 if there.largest < (1.0 if smooth else _PROGRESS) * min(recent) else stale + 1
-        if smooth and stale > _SMOOTH_PATIENCE:
+        if smooth and stale > _SMOOTH_PATIENCE + kinks:
             break
         if stale and not smooth:
             trial = renewed(problem, trial, there, tolerance)

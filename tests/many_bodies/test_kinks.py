@@ -1,0 +1,69 @@
+"""How far a correction leads: against the share at which a friction force leaves its disc."""
+
+import jax
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.many_bodies.catalog import catalog
+from implicit_stepper.many_bodies.host_newton import newton
+from implicit_stepper.many_bodies.kinks import to_kink
+from implicit_stepper.many_bodies.problem import Point, moved, rows, slipping
+from implicit_stepper.many_bodies.step import may_touch, no_memory, posed
+
+MU, H = 0.4, 0.01
+
+
+@pytest.fixture(scope="module")
+def resting():
+    """The problem of two balls at rest on a floor, side by side, and a point 1e-6 beside its root."""
+    scene = ist.Scene()
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1), offset=0.0))
+    balls = [scene.add_body(name=f"ball {k}", shape=shapes.Sphere(0.1), density=500, position=(k, 0, 0.1)) for k in (0, 1)]
+    scene.add_contacts(friction=MU, between=(balls, [floor]))
+    system, state = scene.build(contacts=False)
+    state = jax.tree.map(np.asarray, state)
+    known = catalog(system, scene.body_parts(), scene.body_pairs())
+    pairs = may_touch(known, system, state, H)
+    own = posed(known, system, state, no_memory(), H, pairs, "projection")
+    found = newton(own.problem, own.start, 1e-12, 40)
+    assert found.converged
+    V = found.point.V.copy()
+    V[0, 2] += 1e-6
+    return own.problem, *slipping(own.problem, at := Point(V, found.point.contacts), rows(own.problem, at))
+
+
+def pushed(problem, at, times):
+    """A correction that adds to the friction of each ball so many times what holds at most."""
+    pair = problem.slots[0].group.pair.unknowns
+    by = np.zeros_like(at.contacts[0])
+    by[:, pair + 1] = times * MU * at.contacts[0][:, pair]
+    return Point(np.zeros_like(at.V), (by,))
+
+
+def share_of_limit(problem, point):
+    """|y| / (mu p_n) of each ball."""
+    own, pair = point.contacts[0], problem.slots[0].group.pair.unknowns
+    return np.linalg.norm(own[:, pair + 1 : -1], axis=1) / (MU * own[:, pair])
+
+
+def test_a_correction_ends_just_past_the_first_contact_that_slips(resting):
+    problem, at, F = resting
+    by = pushed(problem, at, np.array([3.0, 2.0]))
+    trial, there = moved(problem, at, by)
+    np.testing.assert_allclose(share_of_limit(problem, trial), (3, 2), rtol=1e-6)
+    found, after = to_kink(problem, at, by, F, there)
+    first, second = share_of_limit(problem, found)
+    # the first ball reaches its limit at a third of the way, where the second has two thirds of it
+    assert 1 < first < 1 + 50 * F.largest
+    assert second == pytest.approx(2 / 3, rel=1e-4)
+    assert np.max(np.abs(after.contacts[0])) < 10 * F.largest
+
+
+def test_a_correction_on_which_nothing_slips_is_whole(resting):
+    problem, at, F = resting
+    by = pushed(problem, at, np.array([0.5, 0.9]))
+    trial, there = moved(problem, at, by)
+    found, _ = to_kink(problem, at, by, F, there)
+    np.testing.assert_array_equal(found.contacts[0], trial.contacts[0])
