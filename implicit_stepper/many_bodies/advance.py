@@ -30,7 +30,8 @@ _HALVINGS = 6
 _PASSES = 0.5
 _NEAR = 1e-2  # max |F_i| up to which a short path may lead from where the warm start stalled
 RUNGS = ("warm start", "short path", *(f"round {number}" for number in range(1, len(_SWEEPS) + 1)))
-_FIRST_RUNGS, _FIRST_HALVINGS = RUNGS[:1], 1  # of smooth bodies, before all others
+# of so many smooth bodies, before all others
+_FIRST_RUNGS, _FIRST_HALVINGS, _LARGE = RUNGS[:1], 1, 500
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,9 +65,9 @@ class Done:
 
 def advance(catalog: Catalog, system: System, state: State, memory: Memory, h: float, settings: Settings) -> Done:
     """The step of h [s] from `state`, or up to 64 shorter ones in its place. Never raises: see
-    `Done.result`. Of smooth bodies two half steps from the last root are tried before other starts,
-    which take more iterations than both."""
-    if all(form.pair.smooth for form in catalog.forms):
+    `Done.result`. Of many smooth bodies two half steps from the last root are tried before other
+    starts, which take more iterations than both."""
+    if system.body_count >= _LARGE and all(form.pair.smooth for form in catalog.forms):
         done = _halved(catalog, system, state, memory, h, settings, _FIRST_RUNGS, _FIRST_HALVINGS)
         if done.result == Result.SOLVED:
             return done

@@ -48,11 +48,11 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     """The root from `start`, with at most so many Jacobians. A point within the tolerance is
     corrected once more, and kept where that makes it worse.
 
-    Of smooth bodies, if it `mends`, a correction near a root that throws contacts out of place is
-    followed to the first that changes its mode (`kinks`). Where one does not halve max |F|, sweeps
-    from contact to contact follow: they mend the few contacts that it threw out of place, which is
-    what Newton's method is bad at, and leave what is wrong over many bodies, which is what they are
-    bad at. Of bodies with faces, where one plane a contact does not tell where it presses,
+    A correction near a root that throws contacts out of place is followed to the first that changes
+    its mode (`kinks`). Of smooth bodies, if it `mends`, where a correction does not halve max |F|,
+    sweeps from contact to contact follow: they mend the few contacts that it threw out of place,
+    which is what Newton's method is bad at, and leave what is wrong over many bodies, which is what
+    they are bad at. Of bodies with faces, where one plane a contact does not tell where it presses,
     corrections are shortened instead, and where nothing is gained closest points of open contacts
     are found anew."""
     at, F = slipping(problem, start, rows(problem, start))
@@ -70,12 +70,14 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
             return Found(trial, there.largest, iterations, True)
         if F.largest <= tolerance:  # where J is singular to rounding, a root is left for worse
             return Found(at, F.largest, iterations, True)
-        if not smooth:
-            bound = F.largest if stale >= _PATIENCE else _GROWTH * max(recent[-_MEMORY:])
-            trial, there = _shortened(problem, at, dz, trial, there, bound)
-        elif mends and F.largest < _NEAR and kinks < _MOST_KINKS and not there.largest < _MULTIPLIES * F.largest:
+        far = not there.largest < _MULTIPLIES * F.largest
+        if far and F.largest < _NEAR and kinks < _MOST_KINKS and (mends or not smooth):
             trial, there = to_kink(problem, at, dz, F, there)
             kinks += 1
+        elif not smooth:
+            bound = F.largest if stale >= _PATIENCE else _GROWTH * max(recent[-_MEMORY:])
+            trial, there = _shortened(problem, at, dz, trial, there, bound)
+            kinks = 0
         elif mends and not there.largest < _ENOUGH * F.largest:
             kinks = 0
             source = trial if there.largest < _GROWTH * F.largest else at
