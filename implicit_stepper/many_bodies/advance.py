@@ -132,8 +132,8 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
 
 
 def _solved(problem: Posed, settings: Settings, rungs) -> tuple[Found, int, dict[str, float]]:
-    """The root from the first of the starts `rungs` that leads to it, or the best of all; its rung; the residuals
-    of all by name."""
+    """The root from the first of the starts `rungs` that leads to it, or the best of all; its rung;
+    the residuals of all by name."""
     tolerance = settings.tolerance + float(round_off(problem.problem.bare))
     best, rung, residuals, iterations = None, 0, {}, 0
     start, search, most = problem.start, begun(problem.problem, problem.start), settings.max_iterations

@@ -15,9 +15,9 @@ from .compound import Part
 @dataclasses.dataclass(frozen=True)
 class Extents:
     """Of n parts [m]: `inner` (n,), the radius of a ball that each holds, infinite for a point,
-    `reach` (n,), that of the
-    ball about its body's centre of mass that holds it, infinite for unbounded parts, and `lever`
-    (n,): a turn by a small angle moves its support planes by at most that angle times the lever."""
+    `reach` (n,), that of the ball about its body's centre of mass that holds it, infinite for
+    unbounded parts, and `lever` (n,): a turn by a small angle moves its support planes by at most
+    that angle times the lever."""
 
     inner: np.ndarray
     reach: np.ndarray

@@ -33,6 +33,13 @@ def told(joint) -> str:
     return f"brake {joint.most}" if joint.speed == 0.0 else f"spring {joint.stiffness} {joint.damping} {joint.rest}"
 
 
+def assert_refused(path, lines):
+    """That a file is refused, and told all of `lines`."""
+    with pytest.raises(ist.SceneFileError) as refusal:
+        ist.load_mjcf(path)
+    assert [line for line in lines if line not in str(refusal.value)] == []
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_is_imported_with_a_list_or_refused(name, tmp_path, monkeypatch):
     """And what is imported is a scene file too."""
@@ -40,9 +47,7 @@ def test_a_file_is_imported_with_a_list_or_refused(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = file_of(Path(), text, ".urdf" if name.startswith("urdf") else ".xml")
     if joints is None:
-        with pytest.raises(ist.SceneFileError) as refusal:
-            ist.load_mjcf(path)
-        assert [line for line in lines if line not in str(refusal.value)] == []
+        assert_refused(path, lines)
         return
     scene, left_out = ist.load_mjcf(path)
     assert [told(joint) for joint in scene.description().joints] == joints
@@ -271,9 +276,7 @@ def test_a_whole_robot_is_imported_with_a_list_or_refused(name, tmp_path):
     counts, lines = FOUND[name]
     path = file_of(tmp_path, TEXTS[name], ".urdf" if name.startswith("urdf") else ".xml")
     if counts is None:
-        with pytest.raises(ist.SceneFileError) as refusal:
-            ist.load_mjcf(path)
-        assert [line for line in lines if line not in str(refusal.value)] == []
+        assert_refused(path, lines)
         return
     scene, left_out = ist.load_mjcf(path)
     described = scene.description()
