@@ -83,13 +83,13 @@ def two() -> ist.Scene:
     return scene
 
 
-def pendulum() -> ist.Scene:
+def pendulum(velocity=TURNS[0]) -> ist.Scene:
     """A bar that swings down on a pin that rubs by its own reaction."""
     scene = ist.Scene()
     wall = scene.add_fixed(name="wall", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0), offset=-9.0))
     bar = scene.add_body(
         name="bar", shape=shapes.Ellipsoid((0.05, 0.05, 0.5)), mass=1.2, inertia=(0.1, 0.1, 0.01),
-        position=(0.3, 0.0, -0.4), quaternion=(0.9**0.5, 0.0, -(0.1**0.5), 0.0), velocity=TURNS[0],
+        position=(0.3, 0.0, -0.4), quaternion=(0.9**0.5, 0.0, -(0.1**0.5), 0.0), velocity=velocity,
     )  # fmt: skip
     pin, axis = ist.JointFriction(0.4, radius=0.1), (0.0, 1.0, 0.0)
     scene.add_joint(wall, bar, ist.Hinge((0.0, 0.0, 0.0), axis, (0.0, 0.0, 0.5), axis, friction=pin), name="pin")
@@ -98,13 +98,15 @@ def pendulum() -> ist.Scene:
 
 class Case(NamedTuple):
     """A scene and a `duration` [s] of it, with chosen steps, and with steps of one length of the
-    `fixed` steppers; of joints, the `velocity` that they allow."""
+    `fixed` steppers; of joints, the `velocity` that they allow; whether it begins at `rest`, and
+    chosen steps have no derivative by it."""
 
     scene: ist.Scene
     duration: float
     chosen: bool = True
     fixed: tuple = ()
     velocity: np.ndarray | None = None
+    rest: bool = False
 
 
 STICKS = ist.FrictionEllipsoid(2.0, 1.0, 0.8, 0.05, direction=(1.0, 0.2, 0.0))
@@ -122,6 +124,7 @@ SCENES = {
     "a compliant landing": Case(egg(FALLS, compliance=SOFT), 0.2, fixed=(STEPPER,)),
     "a ball slides off a rolling ball": Case(two(), 0.6),
     "a pendulum whose pin rubs": Case(pendulum(), 0.4, fixed=(STEPPER, FIRST_ORDER), velocity=TURNS),
+    "the same from rest": Case(pendulum(0 * TURNS[0]), 0.4, fixed=(STEPPER,), velocity=TURNS, rest=True),
 }
 
 
@@ -188,6 +191,8 @@ def errors(case: Case, stepper=STEPPER, h: float | None = None) -> tuple[dict[st
     widths = WIDTHS if h is None else ONE_LENGTH[stepper]
     if h is not None:
         own["h"] = np.array(h)
+    elif case.rest:
+        del own["velocity"]
     slopes = ist.sensitivities(case.scene, stepper, run, list(own))
     for name, direction in own.items():
         fields = (np.asarray(getattr(slopes[name], field))[-1] for field in ("position", "orientation", "velocity"))

@@ -33,30 +33,41 @@ def with_mu_s(system: System, holds: Sequence) -> System:
 
 def slips_of_joints(system: System, state: State) -> list:
     """Per group of joints, |w| (n,) [m/s] in `state`, and None of those with one coefficient."""
-
-    def one(member, *motions):
-        return length_of(member.slip(*motions, state.time))
-
-    return [
-        None if group.mu_s is None else jax.vmap(one)(group, *kinematics.motions_of(system, state, group))
-        for group in system.joints
-    ]
+    found = [None if group.mu_s is None else _of_joint(system, state, group) for group in system.joints]
+    return [None if w is None else length_of(w) for w in found]
 
 
 def slips(system: System, state: State, closest) -> list:
     """Per group of constraints, |w| (n,) [m/s] in `state`, whose contacts have the `closest` points
     of `detection`, and None of those with one coefficient."""
-
-    def one(member, z, *motions):
-        short, reference = z[: member.pair.unknowns], jnp.eye(member.pair.dimension)[0]
-        geometry = contact.geometry_rows(member, short, reference, system.length, *motions).geometry
-        return length_of(contact.scaled_slip(member, geometry, *motions))
-
     of_contacts = [
-        None if group.mu_s is None else jax.vmap(one)(group, own, *kinematics.motions_of(system, state, group))
+        None if group.mu_s is None else length_of(_of_contact(system, state, group, own))
         for group, own in zip(system.groups, closest, strict=True)
     ]
     return [*of_contacts, *slips_of_joints(system, state)]
+
+
+def slip_vectors(system: System, state: State, closest) -> list:
+    """Per group of constraints, w (n, k) [m/s], as of `slips`, and None of those without friction."""
+    contacts = zip(system.groups, closest, strict=True)
+    joints = (None if group.mu is None else _of_joint(system, state, group) for group in system.joints)
+    return [*(_of_contact(system, state, *own) for own in contacts), *joints]
+
+
+def _of_joint(system: System, state: State, group):
+    def one(member, *motions):
+        return member.slip(*motions, state.time)
+
+    return jax.vmap(one)(group, *kinematics.motions_of(system, state, group))
+
+
+def _of_contact(system: System, state: State, group, closest):
+    def one(member, z, *motions):
+        short, reference = z[: member.pair.unknowns], jnp.eye(member.pair.dimension)[0]
+        geometry = contact.geometry_rows(member, short, reference, system.length, *motions).geometry
+        return contact.scaled_slip(member, geometry, *motions)
+
+    return jax.vmap(one)(group, closest, *kinematics.motions_of(system, state, group))
 
 
 def contact_coefficients(system: System):

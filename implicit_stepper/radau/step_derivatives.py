@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 
 from ..constraints.kinematics import Motion
-from ..constraints.static_friction import with_mu_s
+from ..constraints.static_friction import NO_SLIP, slip_vectors, with_mu_s
 from ..model import rotation
 from ..model.bodies import State
 from ..model.records import Contacts, StepResult
@@ -33,6 +33,7 @@ from .radau_contact import Memory, RadauContact
 from .stage_modes import equal
 from .stages import Modes, StageProblem
 
+_TURNS = 1e-9  # of a slip, dimensionless, by a change of 1 in its SI unit: more than rounding
 OFF = 1e-6  # a residual, dimensionless, that is more than rounding and the tolerance of solvers
 _VANISHES = 1e-7  # of a margin at the end of a step, dimensionless: what rounding leaves of it in a short step
 
@@ -56,12 +57,14 @@ class Change(NamedTuple):
 
 class Moved(NamedTuple):
     """What a step leads to: the `state`, its `changes` with one more axis, how far the recorded unknowns are `off` () from
-    a root, dimensionless; and whether several contacts change at its end, so that the order of events is not determined."""
+    a root, dimensionless; whether several contacts change at its end, so that the order of events is not determined; and
+    which changes (k,) would `turn` what begins to slip here, of which only a step of given length has a derivative."""
 
     state: State
     changes: State
     off: jax.Array
     ambiguous: jax.Array
+    turn: jax.Array
 
 
 class _Theta(NamedTuple):
@@ -89,8 +92,9 @@ def step(stepper: RadauContact, system: System, state: State, until, recorded: R
     def along(change):
         return jax.jvp(to_end, (system, state, until), tuple(change), has_aux=True)
 
-    (after, (off, ambiguous)), found = to_end(system, state, until), jax.vmap(lambda change: along(change)[1])(changes)
-    return Moved(after, found, off, ambiguous)
+    (after, _), (off, ambiguous) = to_end(system, state, until)
+    found, turn = jax.vmap(lambda change: along(change)[1])(changes)
+    return Moved(after, found, off, ambiguous, jnp.any(jnp.abs(turn) > _TURNS, axis=1))
 
 
 @functools.partial(jit, static_argnums=0)
@@ -109,7 +113,7 @@ def meeting(stepper: RadauContact, system: System, state: State, recorded: Recor
         return jax.jvp(met, (system, state), (system_change, state_change), has_aux=True)[1]
 
     (after, (converged, several)), found = met(system, state), jax.vmap(along)(changes.system, changes.state)
-    return Moved(after, found, jnp.where(converged, 0.0, jnp.inf), several)
+    return Moved(after, found, jnp.where(converged, 0.0, jnp.inf), several, jnp.zeros(len(changes.until), bool))
 
 
 @functools.partial(jit, static_argnums=0)
@@ -128,7 +132,8 @@ def one_stage(stepper: RadauContact, system: System, state: State, until, record
         return jax.jvp(to_end, (system, state, until), tuple(change), has_aux=True)[1]
 
     (after, result), found = to_end(system, state, until), jax.vmap(along)(changes)
-    return Moved(after, found, jnp.where(result == 0, 0.0, jnp.inf), jnp.asarray(False))
+    no = jnp.zeros(len(changes.until), bool)
+    return Moved(after, found, jnp.where(result == 0, 0.0, jnp.inf), jnp.asarray(False), no)
 
 
 def of_length(stepper: RadauContact, system: System, state: State, memory: Memory, h) -> StepResult:
@@ -151,9 +156,24 @@ def of_length(stepper: RadauContact, system: System, state: State, memory: Memor
 
 
 def _step(stepper: RadauContact, system: System, state: State, until, recorded: Recorded):
-    """The state at the end, and `Moved.off` and `Moved.ambiguous`."""
+    """The state at the end, and slips that begin here; and `Moved.off` and `Moved.ambiguous`."""
     of, z, off, ambiguous = _at_root(stepper, system, state, until, recorded)
-    return _end(of, z), (off, ambiguous)
+    return (_end(of, z), _begun_slips(system, state, recorded, of.modes)), (off, ambiguous)
+
+
+def _begun_slips(system: System, state: State, recorded: Recorded, modes: Modes):
+    """(m,): in `state` the slips, 0 there, of what is to slip in the step, in units of speed; and 0 of all others. Which way
+    friction acts then depends on the side from which the state comes."""
+    fixed, at = lax.stop_gradient((system, state))
+    _, unknowns = recorded_stages.unknowns_of(fixed, recorded.contacts)
+    closest = stage_records.long_forms(fixed, at, unknowns)
+    unit, found = jnp.sqrt(fixed.length * fixed.acceleration), [jnp.zeros(0)]
+    for g, (group, w) in enumerate(zip(system.constraints, slip_vectors(fixed, state, closest), strict=True)):
+        if w is not None:
+            slips = modes.touching[g] & ~modes.sticking[g] & (group.mu > 0)
+            begins = slips & (jnp.max(jnp.abs(w), axis=1) <= NO_SLIP * unit)
+            found.append(jnp.where(begins[:, None], w / unit, 0.0).reshape(-1))
+    return jnp.concatenate(found)
 
 
 def _at_root(stepper: RadauContact, system: System, state: State, until, recorded: Recorded):

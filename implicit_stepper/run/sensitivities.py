@@ -24,8 +24,6 @@ from .parameters import changed, read
 from .rollout import rollout
 from .trajectory import Trajectory
 
-_SAME = 1e-8  # of the largest number: how far the steps may be from those of the trajectory
-
 
 @one_blas_thread()
 def sensitivities(
@@ -78,26 +76,23 @@ def _along(stepper, system: System, start: State, trajectory: Trajectory, values
         return run.states, (run.states, run.result)
 
     found, (states, result) = jax.jit(jax.jacfwd(along, has_aux=True))(values)
-    _agree(states, np.asarray(result), trajectory, start)
+    _agree(system, states, np.asarray(result), trajectory, start)
     fields = ("time", "position", "orientation", "velocity")
     return {name: State(*(np.asarray(getattr(found, field)[name]) for field in fields)) for name in values}
 
 
-def _agree(states: State, result: np.ndarray, trajectory: Trajectory, start: State) -> None:
+def _agree(system: System, states: State, result: np.ndarray, trajectory: Trajectory, start: State) -> None:
     """Raises `StepError` unless all steps were solved, and lead where those of the `trajectory`
     do."""
     if np.any(result != Result.SOLVED):
         step, why = int(np.argmax(result != Result.SOLVED)), Result(int(result[np.argmax(result != Result.SOLVED)]))
         what = f"step {step} needs starts that a rollout does not have, or is not certified: {why.message}"
     else:
-        step, why, off = 0, Result.NOT_CERTIFIED, 0.0
-        for name in ("position", "velocity"):
-            ours, theirs = np.asarray(getattr(states, name)), getattr(trajectory, name)
-            off = max(off, float(np.max(np.abs(ours - theirs)) / max(np.max(np.abs(theirs)), 1e-300)))
-        if off <= _SAME:
+        step, why, apart = 0, Result.NOT_CERTIFIED, stage_sensitivities.off(system, states, trajectory)
+        if apart <= stage_sensitivities.SAME:
             return
         what = (
-            f"a rollout is off the trajectory by {off:.1e}: it is a run of another scene or stepper, or one of its steps "
+            f"a rollout is off the trajectory by {apart:.1e}: it is a run of another scene or stepper, or one of its steps "
             "has more than one solution."
         )
     time = float(trajectory.time[step + 1])

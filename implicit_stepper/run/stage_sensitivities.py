@@ -21,7 +21,8 @@ from ..radau.step_derivatives import Change, Moved, Recorded
 from .parameters import changed
 from .trajectory import Trajectory
 
-_SAME = 1e-8  # of the largest number: how far a step may lead from that of the trajectory
+SAME = 1e-8  # of the largest number: how far a step may lead from that of the trajectory
+_LEAST = 1e-3  # of the unit of a number: what all smaller ones are compared with
 
 
 def along(
@@ -36,28 +37,31 @@ def along(
         begun, after = _node(trajectory, i), _node(trajectory, i + 1)
         contacts = jax.tree.map(lambda a, i=i: a[i], trajectory.contacts)
         landed = [event for event in trajectory.events if event.time == trajectory.time[i + 1]]
-        recorded = Recorded(contacts, h, halves_left(system, landed))
+        recorded, sided = Recorded(contacts, h, halves_left(system, landed)), i == 0 and np.ndim(trajectory.h) > 0
         change, before = change._replace(until=(i + 1) * ends), begun
         if h > 0:
             before = dataclasses.replace(after, velocity=contacts.stages.velocity[-1])
-            found = _step(stepper, system, begun, before, recorded, change)
+            found = _step(stepper, system, begun, before, recorded, change, sided)
             change = change._replace(state=found)
         if np.any(before.velocity != after.velocity):
             found = step_derivatives.meeting(stepper, system, before, recorded, change)
-            change = change._replace(state=_agreed(found, before, after))
+            change = change._replace(state=_agreed(system, found, before, after))
         nodes.append(change.state)
     every = jax.tree.map(lambda *parts: np.moveaxis(np.stack(parts), 1, -1), *nodes)
     return _by_name(every, values)
 
 
-def _step(stepper, system: System, begun: State, end: State, recorded: Recorded, change: Change) -> State:
+def _step(stepper, system: System, begun: State, end: State, recorded: Recorded, change: Change, sided: bool) -> State:
     """The changes of the state at the `end` of a step: of several stages, or of the paper's
-    scheme."""
+    scheme. Where a change turns what begins to slip, it has no derivative if `sided`: later in a
+    run such a step begins at an event, from which there is one way on."""
     arguments = stepper, system, begun, end.time, recorded, change
     found = step_derivatives.step(*arguments)
     if not found.off <= step_derivatives.OFF:
         found = step_derivatives.one_stage(*arguments)
-    return _agreed(found, begun, end)
+    changes = _agreed(system, found, begun, end)
+    turn = found.turn & sided
+    return jax.tree.map(lambda a: jnp.where(turn.reshape(-1, *[1] * (a.ndim - 1)), jnp.nan, a), changes)
 
 
 def _changes(system: System, start: State, values: Mapping[str, jax.Array]) -> tuple[Change, jax.Array]:
@@ -76,16 +80,24 @@ def _changes(system: System, start: State, values: Mapping[str, jax.Array]) -> t
     return Change(of_system, of_state, of_h), of_h
 
 
-def _agreed(found: Moved, begun: State, end: State) -> State:
+def off(system: System, ours, theirs) -> float:
+    """How far positions, orientations and velocities are from `theirs`, relative to the largest of
+    each, or to `_LEAST`: velocities of what is held are rounding."""
+    units = {"position": system.length, "orientation": 1.0, "velocity": np.sqrt(system.length * system.acceleration)}
+    found = []
+    for name, unit in units.items():
+        one, other = np.asarray(getattr(ours, name)), np.asarray(getattr(theirs, name))
+        found.append(np.max(np.abs(one - other)) / max(np.max(np.abs(other)), _LEAST * float(unit)))
+    return float(np.max(found))  # NaN if any is
+
+
+def _agreed(system: System, found: Moved, begun: State, end: State) -> State:
     """The changes that were `found`, NaN where they do not exist. Raises `StepError` unless they
     are those of a step from `begun` to `end`."""
-    off = float(found.off) if not found.off <= step_derivatives.OFF else 0.0
-    for name in ("position", "orientation", "velocity"):
-        ours, theirs = np.asarray(getattr(found.state, name)), np.asarray(getattr(end, name))
-        off = max(off, float(np.max(np.abs(ours - theirs)) / max(np.max(np.abs(theirs)), 1e-300)))
-    if not off <= _SAME:
+    apart = max(float(found.off) if not found.off <= step_derivatives.OFF else 0.0, off(system, found.state, end))
+    if not apart <= SAME:
         raise StepError(
-            f"no derivatives along this run: its step to t = {float(end.time):.9g} s is off by {off:.1e} from a step of "
+            f"no derivatives along this run: its step to t = {float(end.time):.9g} s is off by {apart:.1e} from a step of "
             "this scene and stepper. Give those that the run was made with; steps of first order within it may need starts "
             "that this function does not have.",
             result=Result.NOT_CERTIFIED,

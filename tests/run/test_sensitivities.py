@@ -18,6 +18,7 @@ def test_sensitivities_of_a_spinning_sphere_are_those_of_the_closed_form():
     """Its spin falls by mu m g e_r h / I a step, until it is zero: after eight steps of ten."""
     scene, h, steps = scenes.spin(), 0.14, 10
     run = ist.simulate(scene, STEPPER, h=h, duration=steps * h)
+    system, _ = scene.build()
     found = ist.sensitivities(scene, STEPPER, run, ["mu", "e_r", "h", "velocity", "shape of sphere"])
     loss = 0.2 * G * 0.4 / 0.4
     number = np.arange(steps + 1.0)
@@ -32,9 +33,9 @@ def test_sensitivities_of_a_spinning_sphere_are_those_of_the_closed_form():
     assert found["shape of sphere"].position[1:, 0, 2, 2] == pytest.approx(1.0, abs=1e-8)
     states = State(run.time, run.position + 1.0 * (number > 0)[:, None, None], run.orientation, run.velocity)
     with pytest.raises(ist.StepError, match="off the trajectory"):
-        _agree(states, np.zeros(steps, int), run, states)
+        _agree(system, states, np.zeros(steps, int), run, states)
     with pytest.raises(ist.StepError, match="step 0 needs starts"):
-        _agree(states, np.ones(steps, int), run, states)
+        _agree(system, states, np.ones(steps, int), run, states)
     with pytest.raises(ValueError, match="has no derivatives"):
         ist.sensitivities(scene, ist.Convex(), run, ["mu"])
     with pytest.raises(ValueError, match="is not that of the `trajectory`"):

@@ -153,6 +153,52 @@ def test_events_at_one_time_have_no_derivative_and_say_so():
     assert np.all(np.isfinite(found["velocity"].velocity[1]))
 
 
+def wheel(moment: float) -> ist.Scene:
+    """A wheel of 2 kg at rest on a pin that rubs at 5 cm by its weight alone, turned by a `moment`
+    [N m] of which mu r m g = .4905 can be held."""
+    scene = ist.Scene(dimension=2, gravity=(0, -G))
+    wall = scene.add_fixed(name="wall", shape=shapes.HalfPlane(normal=(0.0, 1.0), offset=-9.0))
+    turned = {"mass": 2.0, "inertia": 0.04, "wrench": (0, 0, moment)}
+    disc = scene.add_body(name="disc", shape=shapes.Disc(0.2), position=(0, 0), **turned)
+    pin = ist.BallJoint((0.0, 0.0), (0.0, 0.0), friction=ist.JointFriction(0.5, radius=0.05))
+    scene.add_joint(wall, disc, pin, name="pin")
+    return scene
+
+
+def test_a_pin_that_rubs_from_rest_has_the_derivatives_of_the_closed_form():
+    """It turns by (M - mu r m g) / I t^2 / 2. A first speed c less than 0 would turn friction until
+    it has stopped, and one more than 0 would not, so that chosen steps have no derivative by it;
+    steps of one length, in which it stops at once, have one."""
+    moment, end, radius, mass, inertia = 0.8, 0.3, 0.05, 2.0, 0.04
+    scene, names = wheel(moment), ["mu of pin", "wrench", "mass", "velocity"]
+    near = functools.partial(pytest.approx, rel=1e-9, abs=1e-9)
+    for size in ({"tol": 1e-9}, {"h": 0.05}):
+        run = ist.simulate(scene, STEPPER, duration=end, **size)
+        assert run.velocity[-1, 0, 2] == near((moment - 0.5 * radius * mass * G) / inertia * end)
+        found = ist.sensitivities(scene, STEPPER, run, names)
+        assert found["mu of pin"].velocity[-1, 0, 2] == near(-radius * mass * G / inertia * end)
+        assert found["mu of pin"].orientation[-1, 0] == near(-radius * mass * G / inertia * end**2 / 2)
+        assert found["wrench"].orientation[-1, 0, 0, 0, 2] == near(end**2 / 2 / inertia)
+        assert found["mass"].velocity[-1, 0, 2, 0] == near(-0.5 * radius * G / inertia * end)
+        by_speed = found["velocity"].velocity[-1, 0, 2, 0, 2]
+        assert np.isnan(by_speed) if "tol" in size else by_speed == near(1.0)
+        assert np.all(np.isfinite(found["velocity"].velocity[0]))
+
+
+def test_what_friction_holds_has_derivatives_of_zero():
+    """Its velocities are rounding, in the run and where derivatives are taken, which is not to be
+    told from a run of another scene. A first speed c stops after c |c| / 2 a."""
+    scene = wheel(0.4)
+    run = ist.simulate(scene, STEPPER, tol=1e-9, duration=0.3)
+    assert np.abs(run.velocity).max() <= 1e-12
+    found = ist.sensitivities(scene, STEPPER, run, ["mu of pin", "wrench", "velocity"])
+    for name in ("mu of pin", "wrench"):
+        assert np.abs(found[name].orientation[-1]).max() <= 1e-9
+    assert abs(found["velocity"].velocity[-1, 0, 2, 0, 2]) <= 1e-9
+    with pytest.raises(ist.StepError, match="no derivatives along this run"):
+        ist.sensitivities(wheel(0.8), STEPPER, run, ["mu of pin"])
+
+
 def test_derivatives_are_those_of_the_converged_solver():
     """Of a body of three axes that lands and sticks at once: differences of eight digits, by every
     input."""
