@@ -1,8 +1,9 @@
 """Batches on an accelerator: `python benchmarks/gpu.py [cpu]`, with JAX's wheel for the device.
 
 Prints a Markdown table: certified steps of examples 3 and 2 a second, by `simulate_batch`, whose
-blocks go to the devices in turn, and by one rollout under `vmap`, with the scenes that it solved.
-Ends with a message where JAX sees no accelerator, unless it is asked for the `cpu`."""
+blocks go to the devices in turn, with the pass of a CPU and that of an accelerator, and by one
+rollout under `vmap`, with the scenes that each solved. Ends with a message where JAX sees no
+accelerator, unless it is asked for the `cpu`."""
 
 from __future__ import annotations
 
@@ -14,11 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import implicit_stepper as ist
+from implicit_stepper.implicit_euler import side_by_side
 from implicit_stepper.paper import scenes
 from implicit_stepper.run.parameters import changed
 from implicit_stepper.stepping.stepper import closest_points
 
 STEPPER, H = ist.GeometricallyImplicit(), 0.01
+PASSES = side_by_side.CPU, side_by_side.ACCELERATOR
 # example, scene, scenes, duration [s]
 CASES = ((3, scenes.two_spheres, 1024, 4.0), (2, scenes.spin, 4096, 1.0))
 
@@ -39,20 +42,29 @@ def rolled(scene, mu, steps: int) -> tuple[float, int]:
     return time.perf_counter() - begun, int(np.sum(np.all(result == ist.Result.SOLVED, axis=1)))
 
 
+def stepped(scene, mu, duration: float, how: side_by_side.Pass) -> ist.Batch:
+    """The batch with a pass that is not asked for by the platform."""
+    side_by_side.CPU = side_by_side.ACCELERATOR = how
+    return ist.simulate_batch(scene, STEPPER, h=H, duration=duration, parameters={"mu": mu}, progress=False)
+
+
 def main(arguments: list[str]) -> None:
     """Both tables' rows."""
     device = jax.devices()[0]
     if device.platform == "cpu" and arguments != ["cpu"]:
         sys.exit("JAX sees no accelerator here: install its wheel for one, or give `cpu`.")
     print(f"{device.platform}, {device.device_kind}, {len(jax.devices())} of it; jax {jax.__version__}\n")
-    print("| scenes | simulate_batch, steps a second | solved | by vmap | solved |\n|---|---|---|---|---|")
+    titles = "a CPU's pass, steps a second | solved | an accelerator's | solved | differ by | by vmap | solved"
+    print(f"| scenes | {titles} |\n" + "|---" * 8 + "|")
     for number, build, count, duration in CASES:
         mu, steps = np.random.default_rng(0).uniform(0.15, 0.3, count), round(duration / H)
-        found = ist.simulate_batch(build(), STEPPER, h=H, duration=duration, parameters={"mu": mu}, progress=False)
+        found = [stepped(build(), mu, duration, how) for how in PASSES]
+        rates = [f"{np.sum(own.steps) / own.seconds:.3g} | {np.sum(own.result == ist.Result.SOLVED)}" for own in found]
+        apart = np.max(np.abs(found[0].end.velocity - found[1].end.velocity))
         seconds, solved = rolled(build(), jnp.asarray(mu), steps)
         print(
-            f"| {count} of example {number}, {steps} steps | {np.sum(found.steps) / found.seconds:.3g} | "
-            f"{np.sum(found.result == ist.Result.SOLVED)} | {count * steps / seconds:.3g} | {solved} |",
+            f"| {count} of example {number}, {steps} steps | {' | '.join(rates)} | {apart:.0e} | "
+            f"{count * steps / seconds:.3g} | {solved} |",
             flush=True,
         )
 

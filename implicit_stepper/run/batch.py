@@ -1,7 +1,7 @@
 """Many scenes at once that differ in numbers: on each core blocks of its own, and every scene as if
 it were alone.
 
-Scenes go through one compiled program in blocks of `_BLOCK`, whatever the size of the batch: so no
+Scenes go through one compiled program in blocks of one size, whatever that of the batch: so no
 result depends on its place. Within a block, steps of one length are taken side by side, and chosen
 steps one scene after another."""
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from shapes.arguments import positive
 
+from ..implicit_euler import side_by_side
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model.bodies import State
 from ..model.results import Result
@@ -43,7 +44,6 @@ from .joint_start import check_joints
 from .parameters import changed, moves_points, read
 from .rollout import CERTIFIED
 
-_BLOCK = 32  # scenes of one call of the program
 _ROUNDING = 1e-9  # of a step
 _POSITIVE = ("mass",)
 _NOT_NEGATIVE = ("mu", "e_t", "e_o", "e_r", "compliance", "dissipation_time", "restitution")
@@ -96,8 +96,9 @@ def simulate_batch(
     scene's result depends on nothing but the scene, to the bit. Each step must converge and pass
     its certificate within 1e-10; with h, a scene in which one does not is run again from the start
     with the whole fallback sequence. What fails too is flagged and the rest kept. That bodies do
-    not pass through each other within a step, only chosen steps check. `folder`: every 32 scenes
-    are written there once they are done, and the same call goes on with the others. Processes of
+    not pass through each other within a step, only chosen steps check. `folder`: every 32 scenes,
+    1024 on an accelerator, are written there once they are done, and the same call goes on with the
+    others. Processes of
     `jax.distributed` share the scenes if all make the same call: each gets the whole batch, the
     time being its own, and a `folder` must be one that all of them see. Raises `ValueError` for bad
     arguments, and `CheckpointError` for a folder that is another's, is damaged or cannot be
@@ -112,7 +113,7 @@ def simulate_batch(
         work = _fixed_steps(stepper, system, start, values, h, duration)
     else:
         work = _chosen_steps(scene, stepper, system, start, tol, duration)
-    blocks = [_block(values, first, count) for first in range(0, count, _BLOCK)]
+    blocks = [_block(values, first, work.width, count) for first in range(0, count, work.width)]
     sizes = h, tol, duration
     kept = None if folder is None else first_here(lambda: _folder(folder, system, start, stepper, values, sizes))
     return _computed(work, blocks, count, kept, progress)
@@ -124,17 +125,17 @@ def _computed(work: _Work, blocks: list[dict], count: int, kept: Folder | None, 
     mine = dict.fromkeys(shares(len(blocks)))
     parts = {number: None if kept is None else kept.read(number) for number in mine}
     left = [number for number, part in parts.items() if part is None]
-    devices = jax.local_devices()
-    with Progress(min(len(mine) * _BLOCK, count), "scenes", progress) as told:
-        told.to(min((len(mine) - len(left)) * _BLOCK, told.total))
+    devices, width = jax.local_devices(), work.width
+    with Progress(min(len(mine) * width, count), "scenes", progress) as told:
+        told.to(min((len(mine) - len(left)) * width, told.total))
         if left:
             work.prepare(blocks[left[0]], devices if len(left) >= len(devices) else devices[:1])
         wall, cpu = time.perf_counter(), time.process_time()
-        with ThreadPoolExecutor(max(os.cpu_count() or 1, len(devices))) as threads:
+        with ThreadPoolExecutor(max(work.at_once, len(devices))) as threads:
             found = threads.map(work.run, [blocks[number] for number in left], itertools.cycle(devices))
             try:
                 for number, part in zip(left, found, strict=True):
-                    own = min(_BLOCK, count - number * _BLOCK)
+                    own = min(width, count - number * width)
                     parts[number] = work.finish(blocks[number], jax.tree.map(lambda a, own=own: a[:own], part))
                     if kept is not None and writes(number):
                         kept.write(number, parts[number])
@@ -144,7 +145,7 @@ def _computed(work: _Work, blocks: list[dict], count: int, kept: Folder | None, 
                 threads.shutdown(wait=False, cancel_futures=True)
                 raise
     took = time.perf_counter() - wall, time.process_time() - cpu
-    every = jax.tree.map(lambda *own: np.concatenate(own)[:count], *gathered(parts, len(blocks), _BLOCK))
+    every = jax.tree.map(lambda *own: np.concatenate(own)[:count], *gathered(parts, len(blocks), width))
     return Batch(*every, *took)
 
 
@@ -157,9 +158,11 @@ def _folder(folder, system: System, start: State, stepper, values, sizes) -> Fol
 
 
 class _Work(NamedTuple):
-    """How blocks of scenes are run: what is compiled before; one block on a device; and what is
-    done about its scenes that failed."""
+    """How blocks of `width` scenes are run: how many `at_once`, at least one on each device; what is
+    compiled before; one block on a device; and what is done about its scenes that failed."""
 
+    width: int
+    at_once: int
     prepare: Callable
     run: Callable
     finish: Callable
@@ -174,6 +177,10 @@ def _fixed_steps(stepper, system: System, start: State, values, h: float, durati
         raise RunError(f"`duration` = {duration} s is no multiple of `h` = {h} s: scenes of a batch take equal steps.")
     refuse_rebounds(system)
     closest = None if any(map(moves_points, values)) else closest_points(system, start)
+    how = side_by_side.of_platform(jax.local_devices()[0].platform)
+    # an accelerator would keep two blocks in its memory; and on a CPU, where lanes are factorised
+    # together, two blocks at once did not come to an end
+    at_once = _cores() if how.lanes == 1 else 1
 
     def prepare(block, devices):
         """The program of a block, by a call of no steps."""
@@ -181,12 +188,12 @@ def _fixed_steps(stepper, system: System, start: State, values, h: float, durati
             jax.block_until_ready(called(block, device, 0))
 
     def called(block, device, steps):
-        return _run(stepper, *jax.device_put((system, start, closest, block, h, steps), device))
+        return _run(stepper, how, *jax.device_put((system, start, closest, block, h, steps), device))
 
     def run(block, device):
         return jax.tree.map(np.array, called(block, device, steps))
 
-    return _Work(prepare, run, functools.partial(_helped, stepper, system, start, h=h, steps=steps))
+    return _Work(how.width, at_once, prepare, run, functools.partial(_helped, stepper, system, start, h=h, steps=steps))
 
 
 def _chosen_steps(scene: Scene, stepper, system: System, start: State, tol, duration: float) -> _Work:
@@ -195,12 +202,14 @@ def _chosen_steps(scene: Scene, stepper, system: System, start: State, tol, dura
         raise StepperError(f"`stepper` = {stepper!r} chooses no steps: use RadauContact() of 2 or 3 stages, or give `h`.")
     check_joints(stepper, system, start, fixed=False)
 
+    width = side_by_side.CPU.width
+
     def of_number(block, i):
         return chosen_batch.one(scene, stepper, (system, start), {n: v[i] for n, v in block.items()}, tol, duration)
 
     def run(block, _):
         found = []
-        for i in range(_BLOCK):
+        for i in range(width):
             again = i > 0 and all(np.array_equal(v[i], v[i - 1]) for v in block.values())
             found.append(found[-1] if again else of_number(block, i))
         return jax.tree.map(lambda *own: np.stack([np.asarray(a) for a in own]), *found)
@@ -208,7 +217,11 @@ def _chosen_steps(scene: Scene, stepper, system: System, start: State, tol, dura
     def finish(_, part):
         return *part, np.zeros(len(part[1]), bool)
 
-    return _Work(lambda *_: None, run, finish)
+    return _Work(width, _cores(), lambda *_: None, run, finish)
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1
 
 
 def _values(system: System, start: State, parameters: Mapping[str, Any], states: State | None) -> dict[str, np.ndarray]:
@@ -241,16 +254,16 @@ def _worst(bad: np.ndarray) -> int:
     return int(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))[0])
 
 
-def _block(values: Mapping[str, np.ndarray], first: int, count: int) -> dict[str, np.ndarray]:
-    """Of `_BLOCK` scenes from the `first` on; the last one again where there are no more."""
-    index = np.minimum(np.arange(first, first + _BLOCK), count - 1)
+def _block(values: Mapping[str, np.ndarray], first: int, width: int, count: int) -> dict[str, np.ndarray]:
+    """Of `width` scenes from the `first` on; the last one again where there are no more."""
+    index = np.minimum(np.arange(first, first + width), count - 1)
     return {name: value[index] for name, value in values.items()}
 
 
-@functools.partial(jit, static_argnums=0)
-def _run(stepper, system: System, start: State, closest, block, h, steps):
+@functools.partial(jit, static_argnums=(0, 1))
+def _run(stepper, how: side_by_side.Pass, system: System, start: State, closest, block, h, steps):
     """`fixed_batch.run` of a block."""
-    return fixed_batch.run(stepper, system, start, closest, block, h, steps)
+    return fixed_batch.run(stepper, how, system, start, closest, block, h, steps)
 
 
 def _helped(stepper, system: System, start: State, values, found, h: float, steps: int):

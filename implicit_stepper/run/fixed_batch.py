@@ -32,7 +32,7 @@ class _At(NamedTuple):
     tried: jax.Array
 
 
-def run(stepper, system: System, start: State, closest, values, h, steps):
+def run(stepper, how: side_by_side.Pass, system: System, start: State, closest, values, h, steps):
     """Scenes whose `values` have a first axis (B,), each as if it were alone: the last states,
     whether all steps were solved, how many, the largest violation. `closest` points are those of
     `start`, if they are those of all."""
@@ -42,7 +42,7 @@ def run(stepper, system: System, start: State, closest, values, h, steps):
         return own, jax.tree.map(lambda a: jnp.asarray(a, float), begun)
 
     systems, begun = jax.vmap(of_one)(values)
-    memories = lax.map(lambda own: stepper.init(*own, closest), (systems, begun))
+    memories = side_by_side.each(how, lambda own: stepper.init(*own, closest), (systems, begun))
     certificates = jax.vmap(jax.vmap(stepper.certificate, (0, 0, 0, 0, None)), (None, 0, 0, 0, None))
 
     def proceed(at: _At):
@@ -50,7 +50,7 @@ def run(stepper, system: System, start: State, closest, values, h, steps):
 
     def advance(at: _At) -> _At:
         going, most = at.result == Result.SOLVED, jnp.minimum(steps - at.tried, _TOGETHER)
-        memory, (ends, contacts, results) = _march(stepper, systems, at.state, at.memory, h, most, going)
+        memory, (ends, contacts, results) = _march(stepper, how, systems, at.state, at.memory, h, most, going)
         nodes = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), at.state, ends)
         before = jax.tree.map(lambda a: a[:-1], nodes)
         found = certificates(systems, before, ends, contacts, h)
@@ -72,10 +72,10 @@ def run(stepper, system: System, start: State, closest, values, h, steps):
     return end.state, end.result, end.number, end.worst
 
 
-def _march(stepper, systems: System, states: State, memories, h, most, going):
+def _march(stepper, how: side_by_side.Pass, systems: System, states: State, memories, h, most, going):
     """`most` () <= `_TOGETHER` steps of the scenes that are `going` (B,), of each to the first that
     is not solved: the memories after them, and for each step its ends, contacts and results."""
-    one_step = functools.partial(side_by_side.step, stepper, systems)
+    one_step = functools.partial(side_by_side.step, stepper, how, systems)
     shapes = jax.eval_shape(one_step, states, memories, h, going)
     empty = (shapes.state, shapes.contacts, shapes.result)
     empty = jax.tree.map(lambda s: jnp.zeros((_TOGETHER, *s.shape), s.dtype), empty)

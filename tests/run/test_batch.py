@@ -13,6 +13,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.implicit_euler import side_by_side
 from implicit_stepper.model.bodies import State
 from implicit_stepper.paper import scenes
 from implicit_stepper.run import batch, batch_files
@@ -28,6 +29,13 @@ def run(**changes):
 @pytest.fixture(scope="module")
 def many():
     return run(parameters={"mu": MU})
+
+
+@pytest.fixture
+def gathered(monkeypatch):
+    """The pass of accelerators, small. One of Newton's iterations solves no first step, so that all
+    scenes of a block are left to be gathered, three at a time."""
+    monkeypatch.setattr(side_by_side, "CPU", side_by_side.Pass(width=16, few=1, lanes=3))
 
 
 def test_scenes_of_a_batch_are_single_runs(many):
@@ -53,7 +61,29 @@ def test_results_depend_neither_on_the_order_nor_on_the_size_of_a_batch(many):
         assert getattr(few.end, name).tobytes() == whole[3:5].tobytes()
 
 
+def test_the_pass_of_accelerators_gives_the_same_roots_in_any_order_and_batch(many, gathered):
+    order = np.random.default_rng(0).permutation(len(MU))
+    found, mixed, few = (run(parameters={"mu": mu}) for mu in (MU, MU[order], MU[3:5]))
+    assert np.all(found.result == ist.Result.SOLVED)
+    assert np.all(found.steps == STEPS)
+    assert not np.any(found.helped)
+    assert np.max(found.violation) <= 1e-10
+    for name in ("position", "orientation", "velocity"):
+        whole = getattr(found.end, name)
+        assert np.abs(whole - getattr(many.end, name)).max() <= 1e-9
+        assert getattr(mixed.end, name).tobytes() == whole[order].tobytes()
+        assert getattr(few.end, name).tobytes() == whole[3:5].tobytes()
+
+
+def test_a_scene_that_fails_in_the_pass_of_accelerators_leaves_the_others_alone(gathered, monkeypatch):
+    lost_alone(run(parameters={"mu": MU}), monkeypatch)
+
+
 def test_a_scene_that_fails_is_flagged_and_the_rest_is_kept(many, monkeypatch):
+    lost_alone(many, monkeypatch)
+
+
+def lost_alone(many, monkeypatch):
     """Nothing solves a spin of 1e200 rad/s; the fallback sequence, which would take its time to say
     so, is left out."""
     monkeypatch.setattr(batch, "pieces", lambda *_: iter(()))

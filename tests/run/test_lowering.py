@@ -1,12 +1,15 @@
 """Programs are lowered for CUDA, which needs no such device, and none of them goes back to the
 host."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import pytest
 from jax import export
 
 import implicit_stepper as ist
+from implicit_stepper.implicit_euler import side_by_side
 from implicit_stepper.paper import scenes
 from implicit_stepper.run import batch
 from implicit_stepper.stepping import loop
@@ -24,11 +27,12 @@ def programs():
         own = ist.rollout(type(own)(**{**own.__dict__, "mass": mass}), STEPPER, 0.01, 3, start=start, memory=memory)
         return jnp.sum(own.states.position[-1])
 
-    many = {"mu": jnp.full((batch._BLOCK, 2), 0.2)}
+    how = side_by_side.of_platform("cuda")
+    many = {"mu": jnp.full((how.width, 2), 0.2)}
     return {
         "steps": (lambda memory: loop._march(STEPPER, system, start, memory, 0.01, 8), memory),
         "gradient": (jax.grad(loss), system.mass, memory),
-        "batch": (lambda many: batch._run(STEPPER, system, start, None, many, 0.01, 8), many),
+        "batch": (lambda many: batch._run(STEPPER, how, system, start, None, many, 0.01, 8), many),
     }
 
 
@@ -40,3 +44,6 @@ def test_programs_are_lowered_for_cuda_and_stay_there(name):
     assert exported.platforms == ("cuda",)
     assert "callback" not in text
     assert "lapack" not in text
+    called = re.findall(r"custom_call @([\w.$]+)", text)
+    assert len(called) > 0
+    assert [name for name in called if not name.startswith("cu")] == []
