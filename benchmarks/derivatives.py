@@ -1,6 +1,6 @@
 """Derivatives of random steps, what gradients and batches cost, and derivatives of runs: `python
-benchmarks/derivatives.py [random_steps | gradients | batches | runs]`. CPU seconds, the least of
-several runs."""
+benchmarks/derivatives.py [random_steps | unasked | gradients | batches | runs]`. CPU seconds, the
+least of several runs; of `unasked`, medians of runs in turn."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import implicit_stepper as ist
+from implicit_stepper.implicit_euler import initial_guess, step_root
 from implicit_stepper.paper import scenes
 from implicit_stepper.run.parameters import changed
 from implicit_stepper.stepping.stepper import closest_points
@@ -50,6 +51,58 @@ def gradients() -> None:
         one.append(jax.value_and_grad(lambda mu, f=loss: f(mu, True)))
         forward, *others = (best(jax.jit(function), mu) for function in one)
         print(f"| {steps} | {1e3 * forward:.2f} | " + " | ".join(f"{other / forward:.2f}" for other in others) + " |")
+
+
+def stepped(steps: int, differentiable: bool):
+    """`steps` steps of example 3 as a compiled program, with and without the rule for derivatives
+    of roots."""
+    system, start = jax.tree.map(jnp.asarray, scenes.two_spheres().build())
+    memory = STEPPER.init(system, start, closest_points(system, start))
+    jax.clear_caches()  # what was traced with the rule, or without
+    of = {module: module.root for module in (step_root, initial_guess)}
+    for module in of:
+        module.root = of[module] if differentiable else lambda residual, linearize, theta, found: found
+    try:
+
+        def end(start, memory):
+            run = ist.rollout(system, STEPPER, 0.005, steps, start=start, memory=memory)
+            return run.states.position[-1], run.result
+
+        lowered = jax.jit(end).lower(start, memory)
+    finally:
+        for module, root in of.items():
+            module.root = root
+    return lowered, (start, memory)
+
+
+def operations(text: str) -> int:
+    """Of a program, compiled or not."""
+    return sum(" = " in line for line in text.splitlines())
+
+
+def unasked(repeats: int = 300) -> None:
+    """What the rule for derivatives costs where none is asked for: programs with it, without it,
+    and without it once more, to see what the same program takes in another place, run in turn."""
+    print("| steps | same program | operations | with / without | without / again |\n" + "|---" * 5 + "|")
+    for steps in (1, 500):
+        made = [stepped(steps, differentiable) for differentiable in (True, False, False)]
+        programs = [lowered.compile() for lowered, _ in made]
+        texts = [program.as_text() for program in programs]
+        calls, seconds, rng = max(1, 100 // steps), np.zeros((repeats, 3)), np.random.default_rng(0)
+        for repeat in range(repeats):
+            for which in rng.permutation(3):
+                begun = time.process_time()
+                for _ in range(calls):
+                    jax.block_until_ready(programs[which](*made[which][1]))
+                seconds[repeat, which] = time.process_time() - begun
+        told = []
+        for one, other in ((0, 1), (1, 2)):
+            low, middle, high = np.quantile(seconds[:, one] / seconds[:, other], (0.25, 0.5, 0.75))
+            told.append(f"{middle:.4f} ({low:.3f} to {high:.3f})")
+        print(
+            f"| {steps} | {texts[0] == texts[1]} | {operations(texts[0])} and {operations(texts[1])} | {' | '.join(told)} |",
+            flush=True,
+        )
 
 
 def batches() -> None:
@@ -104,6 +157,7 @@ def random_steps(count: int = 10_000) -> None:
 
 PARTS = {
     "random_steps": random_steps,
+    "unasked": unasked,
     "gradients": gradients,
     "batches": batches,
     "runs": lambda: chosen_derivatives.main(()),

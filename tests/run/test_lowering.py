@@ -2,6 +2,8 @@
 host."""
 
 import re
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,9 @@ from implicit_stepper.implicit_euler import side_by_side
 from implicit_stepper.paper import scenes
 from implicit_stepper.run import batch
 from implicit_stepper.stepping import loop
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import derivatives  # noqa: E402
 
 STEPPER = ist.GeometricallyImplicit()
 
@@ -47,3 +52,13 @@ def test_programs_are_lowered_for_cuda_and_stay_there(name):
     called = re.findall(r"custom_call @([\w.$]+)", text)
     assert len(called) > 0
     assert [name for name in called if not name.startswith("cu")] == []
+
+
+def test_the_rule_for_derivatives_leaves_a_program_that_asks_for_none_as_it_is():
+    """To the letter, once compiled: so it costs nothing, however long it runs. Before, a function
+    that hands on the root tells one from the other."""
+    lowered = [derivatives.stepped(1, differentiable)[0] for differentiable in (True, False)]
+    assert lowered[0].as_text() != lowered[1].as_text()
+    texts = [program.compile().as_text() for program in lowered]
+    assert derivatives.operations(texts[0]) > 1000
+    assert texts[0] == texts[1]
