@@ -36,7 +36,7 @@ class Pass:
     lanes: int
 
 
-CPU, ACCELERATOR = Pass(32, 0, 1), Pass(1024, 3, 128)
+CPU, ACCELERATOR = Pass(32, 0, 1), Pass(1024, 6, 128)
 
 
 def of_platform(platform: str) -> Pass:
