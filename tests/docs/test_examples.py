@@ -146,6 +146,27 @@ def test_dominoes():
     assert np.all(trajectory.angle[-1] < -1e-3)  # all of them are on their way down
 
 
+def test_wall():
+    """It stands to rounding, and falls under weight and the floor's forces alone: no body passes
+    into another, momentum is what these give, and energy is lost."""
+    result = runpy.run_path(str(ROOT / "examples" / "wall.py"))
+    assert result["drift"](result["stands"](1, 2, 0.05)) <= 1e-9
+    trajectory = result["falls"](1, 2, 0.15)
+    contacts = trajectory.contacts
+    assert np.nanmin(contacts.gap) >= -1e-8
+    n, t = np.nan_to_num(contacts.normal), np.nan_to_num(contacts.tangent)
+    friction = contacts.friction_impulse[..., :1] * t + contacts.friction_impulse[..., 1:2] * np.cross(n, t)
+    given = contacts.normal_impulse[..., None] * n + friction  # on the second body
+    signs = np.array([(second == "floor") - 1.0 * (first == "floor") for first, second in trajectory.contact_names])
+    mass = trajectory.mass
+    gained = mass @ (trajectory.velocity[-1] - trajectory.velocity[0])[:, :3] + np.einsum("c,scx->x", signs, given)
+    weight = np.sum(mass) * 0.15 * np.array([0, 0, -9.81])
+    np.testing.assert_allclose(gained, weight, rtol=0, atol=1e-9 * abs(weight[2]))
+    assert np.all(np.diff(energy(trajectory)) <= 1e-9)
+    upper = [number for number, name in enumerate(trajectory.names) if name.startswith("brick 1")]
+    assert np.all(trajectory.position[-1, upper, 1] > result["DEPTH"])  # nothing of the wall holds them
+
+
 def test_newtons_cradle():
     """As many balls leave as came, at the times of a physical pendulum, and swing as high."""
     result = run("newtons_cradle")

@@ -33,7 +33,10 @@ NOT_A_FILE = {"complementarity_problem"}  # the solver alone: it has no scene
 # h and duration [s] of those that call no `simulate`
 STEPPED = {"by_hand": (0.07, 0.7), "farthest_roller": (0.01, 1.5)}
 # those that run in a function
-CALLED = {"dominoes": lambda own: own["fall"](12, 0.4 * own["HEIGHT"])}
+CALLED = {
+    "dominoes": lambda own: own["fall"](12, 0.4 * own["HEIGHT"]),
+    "wall": lambda own: own["falls"](2, 4, 0.5),
+}
 BALL = '[[body]]\nname = "ball"\nmass = 1\nposition = [0, 0, 1]\nshape = { kind = "Sphere", radius = 1 }\n'
 FLOOR = '[[body]]\nname = "floor"\nfixed = true\nshape = { kind = "HalfSpace", normal = [0, 0, 1] }\n'
 TOUCH = '[[contact]]\nbodies = ["floor", "ball"]\n'
