@@ -21,8 +21,9 @@ _ENOUGH = 0.5  # of max |F|: what corrections leave that need no sweeps
 _GROWTH, _MEMORY, _PATIENCE = 10.0, 20, 15  # as in `solvers.newton`
 _SMOOTH_PATIENCE = 10  # iterations of smooth bodies without a new least |F|
 _SWEEPS, _MORE, _MOST_SWEEPS = 200, 4, 3200  # of the first time, times as many each time, at most
-# of max |F|, up to which corrections that multiply it lead to the first kink only; kinks in a row
-_NEAR, _MULTIPLIES, _MOST_KINKS = 1e-2, 2.0, 20
+# of max |F|, of smooth bodies and of those with faces, up to which corrections that multiply it lead
+# to the first kink only; kinks in a row
+_NEAR, _NEAR_FACES, _MULTIPLIES, _MOST_KINKS = 1e-2, 1.0, 2.0, 20
 _BEGINS = 1e-3  # kappa of the first point of a short path
 # of the least |F| so far: from there on closest points of open contacts are found anew
 _PROGRESS = 0.9
@@ -71,7 +72,7 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
         if F.largest <= tolerance:  # where J is singular to rounding, a root is left for worse
             return Found(at, F.largest, iterations, True)
         far = not there.largest < _MULTIPLIES * F.largest
-        if far and F.largest < _NEAR and kinks < _MOST_KINKS and (mends or not smooth):
+        if far and F.largest < (_NEAR if smooth else _NEAR_FACES) and kinks < _MOST_KINKS and (mends or not smooth):
             trial, there = to_kink(problem, at, dz, F, there)
             kinks += 1
         elif not smooth:
