@@ -48,7 +48,8 @@ def slips(system: System, state: State, closest) -> list:
 
 
 def slip_vectors(system: System, state: State, closest) -> list:
-    """Per group of constraints, w (n, k) [m/s], as of `slips`, and None of those without friction."""
+    """Per group of constraints, w (n, k) [m/s], as of `slips`, and None of those without
+    friction."""
     contacts = zip(system.groups, closest, strict=True)
     joints = (None if group.mu is None else _of_joint(system, state, group) for group in system.joints)
     return [*(_of_contact(system, state, *own) for own in contacts), *joints]

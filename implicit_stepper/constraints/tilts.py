@@ -52,8 +52,8 @@ def _pairs(shape_class: ShapeClass) -> int:
 
 
 def _bends(shape_class: ShapeClass, placed: Placed, point, weights, outward, active, tangents, length):
-    """A matrix (d - 1, d - 1), not negative, whose null vectors are the tangents along which a surface is
-    straight."""
+    """A matrix (d - 1, d - 1), not negative, whose null vectors are the tangents along which a
+    surface is straight."""
     if shape_class.support is None:
         gradients = placed.gradient(shape_class, point) / placed.slope[:, None]
         across = jnp.where(active[:, None], product(gradients, tangents.T), 0.0)

@@ -69,8 +69,8 @@ class Catalog:
     """np parts: the number of the `body` (np,) of each, moving bodies first, and of its `kind`
     (np,); a ball that holds it, with its `centre` (np, d) [m] in the axes of the body and its
     radius `outer` (np,) [m], infinite for unbounded parts, and the radius `inner` (np,) of one in
-    it; their `hulls` and `names` (np,). `form_of` (kinds, kinds, 2): the number of the form of a rigid and of a
-    compliant contact, -1 where there is none."""
+    it; their `hulls` and `names` (np,). `form_of` (kinds, kinds, 2): the number of the form of a
+    rigid and of a compliant contact, -1 where there is none."""
 
     parts: tuple[Part, ...]
     body: np.ndarray

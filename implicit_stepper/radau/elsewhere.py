@@ -68,9 +68,9 @@ def _closing(system: System, state: State, closest, later, asked):
 
 
 class Tilts(NamedTuple):
-    """Of the contacts of bodies with faces, in the order of `Scene.add_contact`: `rates` (nc, d - 1)
-    [rad/s] of the tilts that are forbidden, and `moves` (nc, d - 1, d), by which a point moves along
-    the face for the moment about each of their axes."""
+    """Of the contacts of bodies with faces, in the order of `Scene.add_contact`: `rates` (nc, d -
+    1) [rad/s] of the tilts that are forbidden, and `moves` (nc, d - 1, d), by which a point moves
+    along the face for the moment about each of their axes."""
 
     rates: jax.Array
     moves: jax.Array
@@ -101,7 +101,8 @@ def _least(system: System, state: State) -> float:
 
 
 def _fastest(system: System, state: State, closest) -> tuple[np.ndarray, ...]:
-    """The points `closest` moved along edges and faces to where bodies approach each other fastest."""
+    """The points `closest` moved along edges and faces to where bodies approach each other
+    fastest."""
     none = np.zeros(system.contact_count)
     for _ in range(_MOST):
         rates, moves = map(np.asarray, tilts_of(system, state, state.velocity, closest, none))

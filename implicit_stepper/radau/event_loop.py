@@ -1,9 +1,11 @@
-"""A compiled loop of steps with error control, until a contact changes its mode: then to that event.
+"""A compiled loop of steps with error control, until a contact changes its mode: then to that
+event.
 
-A step is solved with every complementarity replaced by the half that held at its start (`HELD`). If no half is left on the
-way, that is a root of the complementarity problem. If one is, a root would have a kink within the step and lose its order:
-so the first half to be left is found on the polynomials, and the step is solved once more so that it ends exactly there
-(`LANDING`), h being one more unknown. Where halves are not known, or nothing else helps, the problem is solved as it stands
+A step is solved with every complementarity replaced by the half that held at its start (`HELD`). If
+no half is left on the way, that is a root of the complementarity problem. If one is, a root would
+have a kink within the step and lose its order: so the first half to be left is found on the
+polynomials, and the step is solved once more so that it ends exactly there (`LANDING`), h being one
+more unknown. Where halves are not known, or nothing else helps, the problem is solved as it stands
 (`FREE`). All three are one program: see `radau_contact.Task`."""
 
 from __future__ import annotations
@@ -50,8 +52,9 @@ def way_from(stepper: RadauContact, system: System, point: Point) -> Way:
 
 @functools.partial(jit, static_argnums=0)
 def advance(stepper: RadauContact, system: System, way: Way, limits: Limits):
-    """Goes on from where a `way` is paused, otherwise begins anew at its point. The way then; `Taken` with a first axis of
-    CHUNK, and how many of them are filled; `Counts` of this call. Pauses change no number."""
+    """Goes on from where a `way` is paused, otherwise begins anew at its point. The way then;
+    `Taken` with a first axis of CHUNK, and how many of them are filled; `Counts` of this call.
+    Pauses change no number."""
     zero, no, point = jnp.zeros((), int), jnp.asarray(False), way.point
     clear = equal(point.modes.touching, point.modes.pressed)
     plan = _ordinary(jnp.where(clear, int(Kind.HELD), int(Kind.FREE)), point, limits, point.h, no)
@@ -133,8 +136,8 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
 
 
 def _planned(plan: Try, found: Verdict, ordinary: Try, point: Point, step, h) -> Try:
-    """What is tried after a verdict on `plan`: an `ordinary` step, unless the same one is to be held,
-    freed or landed on its event first."""
+    """What is tried after a verdict on `plan`: an `ordinary` step, unless the same one is to be
+    held, freed or landed on its event first."""
     hold = dataclasses.replace(
         plan,
         kind=jnp.asarray(int(Kind.HELD)),

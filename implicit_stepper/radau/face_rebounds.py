@@ -9,9 +9,9 @@ u(a) = 0, and u >= 0 at all others. Within a face u vanishes: bodies keep it by 
 e V-, that is these tilt them about no axis which a line or a face forbids. At the rim of a face u
 may rise from a into the face. Those are the equations for a, solved by Newton's method with
 `impact.meet` at points that are moved along the face and back onto it, where closest points are.
-Where bodies strike elsewhere than at the closest points, as a block that rocks, they begin there. Of
-Poisson's law a is that of compression, where e = 0: without further impulses, expansion gives every
-point e times what compression gave it.
+Where bodies strike elsewhere than at the closest points, as a block that rocks, they begin there.
+Of Poisson's law a is that of compression, where e = 0: without further impulses, expansion gives
+every point e times what compression gave it.
 
 That bodies meet nowhere else is looked at from collision detection, by the gaps a moment later with
 V+, and with V+ + e V-. What this does not find is refused.

@@ -1,5 +1,5 @@
-"""The complementarity problem of an impact at fixed poses: impulses of all that meets, and of joints
-that rub.
+"""The complementarity problem of an impact at fixed poses: impulses of all that meets, and of
+joints that rub.
 
     0 <= P_n _|_ v_n+ + e v_n- >= 0,   |P_f| <= mu P_n,   of joints that rub |Y| <= mu R(Lambda)
 
@@ -95,8 +95,8 @@ class _Press(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """What `cones.coulomb_rows` asks for: of those that are `asked` (m, 1 + k) about, with impulses in
-    `unit` () [N s] and speeds in `speed` () [m/s]; `r` (m, 1 + k), `mu` (m,) and `least` (m,) as
+    """What `cones.coulomb_rows` asks for: of those that are `asked` (m, 1 + k) about, with impulses
+    in `unit` () [N s] and speeds in `speed` () [m/s]; `r` (m, 1 + k), `mu` (m,) and `least` (m,) as
     there; and how hard joints `press` that rub."""
 
     rows: Rows

@@ -17,13 +17,15 @@ from ..model.system import System, take
 
 
 def references_of(system: System, contacts: Contacts) -> tuple[jax.Array, ...]:
-    """Per group of contacts, the tangents t (nc, d) at the first stage of a step, which orient those of all its stages."""
+    """Per group of contacts, the tangents t (nc, d) at the first stage of a step, which orient
+    those of all its stages."""
     return tuple(take(contacts.stages.contacts.tangent[0], group.numbers) for group in system.groups)
 
 
 def unknowns_of(system: System, contacts: Contacts) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-    """Rates (s, nb, 6 or 3) and, per group of constraints, (s, n, width + etas), as `stage_unknowns.join` takes them, of a
-    step that left these `contacts`, with tangents oriented by `references_of`."""
+    """Rates (s, nb, 6 or 3) and, per group of constraints, (s, n, width + etas), as
+    `stage_unknowns.join` takes them, of a step that left these `contacts`, with tangents oriented
+    by `references_of`."""
     own, found = contacts.stages, []
     records, joints = dataclasses.replace(own.contacts, joints=None), own.contacts.joints
     tilts = jnp.zeros((*own.eta.shape, 2)) if own.tilt is None else own.tilt
@@ -57,14 +59,16 @@ def _of_contact(member: Constraint, reference, record: Contacts, eta, tilt):
 
 
 def with_slips(system: System, unknowns: tuple[jax.Array, ...], points) -> tuple[jax.Array, ...]:
-    """The `unknowns` with the slips of joints that rub, which are not recorded, at the `points` of the stages."""
+    """The `unknowns` with the slips of joints that rub, which are not recorded, at the `points` of
+    the stages."""
     joints = zip(system.constraints, unknowns, points, strict=True)
     return tuple(joint_friction.with_slips(group, own, point) for group, own, point in joints)
 
 
 def without_forces_apart(system: System, unknowns: tuple[jax.Array, ...], touching) -> tuple[jax.Array, ...]:
-    """The `unknowns` with forces that are 0 for contacts that are not `touching` (s, nc), per group of constraints:
-    what solvers leave of these, over a slip that is hardly one, would be a derivative of friction."""
+    """The `unknowns` with forces that are 0 for contacts that are not `touching` (s, nc), per group
+    of constraints: what solvers leave of these, over a slip that is hardly one, would be a
+    derivative of friction."""
     found = list(unknowns)
     for g, group in enumerate(system.groups):
         forces = slice(group.pair.unknowns, group.width - 1)

@@ -1,9 +1,11 @@
-"""Derivatives along a run of several stages: of a step, at the root that it recorded, and of an impact.
+"""Derivatives along a run of several stages: of a step, at the root that it recorded, and of an
+impact.
 
-A step is a root of `stages.residual` with the halves of its complementarities that held in it as equations. Its length is
-an unknown with a row of its own: where it ends on an event, the margin that vanishes there; elsewhere, that it ends at a
-given time. So the time of an event depends on everything before it, and the step after it is as much shorter as it is
-later: the saltation of an event needs no formula.
+A step is a root of `stages.residual` with the halves of its complementarities that held in it as
+equations. Its length is an unknown with a row of its own: where it ends on an event, the margin
+that vanishes there; elsewhere, that it ends at a given time. So the time of an event depends on
+everything before it, and the step after it is as much shorter as it is later: the saltation of an
+event needs no formula.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ _VANISHES = 1e-7  # of a margin at the end of a step, dimensionless: what roundi
 
 
 class Recorded(NamedTuple):
-    """A step of `h` () [s] that left `contacts`, and what its end is an event of, as `events.halves_left` says."""
+    """A step of `h` () [s] that left `contacts`, and what its end is an event of, as
+    `events.halves_left` says."""
 
     contacts: Contacts
     h: jax.Array
@@ -47,8 +50,8 @@ class Recorded(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of the `system`, of the `state` in which a step begins, and of the time [s] at which it ends, with one more
-    axis in front of several."""
+    """A change of the `system`, of the `state` in which a step begins, and of the time [s] at which
+    it ends, with one more axis in front of several."""
 
     system: System
     state: State
@@ -56,9 +59,10 @@ class Change(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """What a step leads to: the `state`, its `changes` with one more axis, how far the recorded unknowns are `off` () from
-    a root, dimensionless; whether several contacts change at its end, so that the order of events is not determined; and
-    which changes (k,) would `turn` what begins to slip here, of which only a step of given length has a derivative."""
+    """What a step leads to: the `state`, its `changes` with one more axis, how far the recorded
+    unknowns are `off` () from a root, dimensionless; whether several contacts change at its end, so
+    that the order of events is not determined; and which changes (k,) would `turn` what begins to
+    slip here, of which only a step of given length has a derivative."""
 
     state: State
     changes: State
@@ -68,9 +72,10 @@ class Moved(NamedTuple):
 
 
 class _Theta(NamedTuple):
-    """What the root of a step depends on: the `problem`, in the units of a step of `unit` () [s], which is that of the
-    unknown h; the time at which it ends; the `modes`, and whether they are `held` (); the number of the margin that
-    vanishes, or -1; unknowns that are `given` (s n,), and what they are, `found` (s n,)."""
+    """What the root of a step depends on: the `problem`, in the units of a step of `unit` () [s],
+    which is that of the unknown h; the time at which it ends; the `modes`, and whether they are
+    `held` (); the number of the margin that vanishes, or -1; unknowns that are `given` (s n,), and
+    what they are, `found` (s n,)."""
 
     problem: StageProblem
     unit: jax.Array
@@ -84,7 +89,8 @@ class _Theta(NamedTuple):
 
 @functools.partial(jit, static_argnums=0)
 def step(stepper: RadauContact, system: System, state: State, until, recorded: Recorded, changes: Change) -> Moved:
-    """The `recorded` step from `state` to the time `until` () [s], or to its event, with its derivatives."""
+    """The `recorded` step from `state` to the time `until` () [s], or to its event, with its
+    derivatives."""
 
     def to_end(system, state, until):
         return _step(stepper, system, state, until, recorded)
@@ -137,8 +143,8 @@ def one_stage(stepper: RadauContact, system: System, state: State, until, record
 
 
 def of_length(stepper: RadauContact, system: System, state: State, memory: Memory, h) -> StepResult:
-    """The step of h [s] of several stages, for programs that differentiate it: `stepper.step`, whose
-    memory has no derivatives but those of its gaps."""
+    """The step of h [s] of several stages, for programs that differentiate it: `stepper.step`,
+    whose memory has no derivatives but those of its gaps."""
     found = stepper.step(*lax.stop_gradient((system, state, memory, h)))
     left = tuple(np.zeros((len(group.numbers), 3), bool) for group in system.constraints)
     recorded = Recorded(found.contacts, lax.stop_gradient(h), left)
@@ -162,8 +168,8 @@ def _step(stepper: RadauContact, system: System, state: State, until, recorded: 
 
 
 def _begun_slips(system: System, state: State, recorded: Recorded, modes: Modes):
-    """(m,): in `state` the slips, 0 there, of what is to slip in the step, in units of speed; and 0 of all others. Which way
-    friction acts then depends on the side from which the state comes."""
+    """(m,): in `state` the slips, 0 there, of what is to slip in the step, in units of speed; and 0
+    of all others. Which way friction acts then depends on the side from which the state comes."""
     fixed, at = lax.stop_gradient((system, state))
     _, unknowns = recorded_stages.unknowns_of(fixed, recorded.contacts)
     closest = stage_records.long_forms(fixed, at, unknowns)
@@ -213,8 +219,8 @@ def _at_root(stepper: RadauContact, system: System, state: State, until, recorde
 
 
 def _event(left, modes: Modes, margins) -> tuple[jax.Array, jax.Array]:
-    """The number () of the one of the `margins` (m,) at the end of a step that vanishes, of those that are `left`, or -1;
-    and whether there are several."""
+    """The number () of the one of the `margins` (m,) at the end of a step that vanishes, of those
+    that are `left`, or -1; and whether there are several."""
     named = [
         jnp.concatenate([own[:, :2], jnp.broadcast_to(own[:, 2:], active.shape)], axis=1).reshape(-1)
         for own, active in zip(left, modes.active, strict=True)

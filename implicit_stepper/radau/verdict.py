@@ -120,13 +120,15 @@ def _others_left(margins, event):
 
 
 def _missed(margins, event):
-    """Whether the margin of number `event` is left before the last stage, where it vanishes for a second time."""
+    """Whether the margin of number `event` is left before the last stage, where it vanishes for a
+    second time."""
     return jnp.any((margins[:-1] < -_LEFT) & (jnp.arange(margins.shape[1]) == event))
 
 
 def _first_left(count: int, margins):
-    """The number of the margin (s, n) that falls below zero first, or -1, and the fraction theta of the step at which. One
-    that is negative between stages only is not left: margins that grow from zero, as t^3, have polynomials that dip."""
+    """The number of the margin (s, n) that falls below zero first, or -1, and the fraction theta of
+    the step at which. One that is negative between stages only is not left: margins that grow from
+    zero, as t^3, have polynomials that dip."""
     if margins.shape[1] == 0:
         return jnp.asarray(-1), jnp.ones(())
     theta = jnp.arange(_SAMPLES + 1) / _SAMPLES

@@ -1,4 +1,5 @@
-"""Where the loop of chosen steps is between two problems: what it has reached and what it tries next."""
+"""Where the loop of chosen steps is between two problems: what it has reached and what it tries
+next."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from .stages import Modes
 
 
 class Reason(enum.IntEnum):
-    """Why the loop returned: to be called again, as its records are full or enough problems are solved; at the end of its
-    time; at an event; or the step that would do is too short."""
+    """Why the loop returned: to be called again, as its records are full or enough problems are
+    solved; at the end of its time; at an event; or the step that would do is too short."""
 
     PAUSED = -1
     END = 0
@@ -36,8 +37,8 @@ class Kind(enum.IntEnum):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """Between two steps: `state` and `memory`; the `modes` of all contacts, a guess after an event unless they are `known`
-    (); `h` [s], the step to try next."""
+    """Between two steps: `state` and `memory`; the `modes` of all contacts, a guess after an event
+    unless they are `known` (); `h` [s], the step to try next."""
 
     state: State
     memory: Memory
@@ -61,8 +62,8 @@ class Taken:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a run holds to: `tolerance`; `start` (nb, d), the bodies' first positions; `end` [s]; `shortest` h [s];
-    `solves`, the largest number of problems at once."""
+    """What a run holds to: `tolerance`; `start` (nb, d), the bodies' first positions; `end` [s];
+    `shortest` h [s]; `solves`, the largest number of problems at once."""
 
     tolerance: Tolerance
     start: jax.Array
@@ -84,8 +85,9 @@ class Counts:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Try:
-    """What is tried next: `kind` (), with step `h` [s], towards `event` (), from `hint` (see `Task`); `approached`: whether
-    the way to the event was cut short; `tested`: whether the step was solved as it stands."""
+    """What is tried next: `kind` (), with step `h` [s], towards `event` (), from `hint` (see
+    `Task`); `approached`: whether the way to the event was cut short; `tested`: whether the step
+    was solved as it stands."""
 
     kind: jax.Array
     h: jax.Array
@@ -98,8 +100,9 @@ class Try:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """Where the loop is: the `point` that it has reached, the `plan` for what comes next, the `factors` of the last
-    Jacobian, the `last` h [s] taken, `failed` (), landings since then, and the `reason` () why it returned."""
+    """Where the loop is: the `point` that it has reached, the `plan` for what comes next, the
+    `factors` of the last Jacobian, the `last` h [s] taken, `failed` (), landings since then, and
+    the `reason` () why it returned."""
 
     point: Point
     plan: Try

@@ -237,8 +237,9 @@ def solved(pattern: Pattern, local: Local, F, rest):
 
 
 def _times(matrices, vectors):
-    """Products (n, i) of `matrices` (n, i, j) and `vectors` (n, j): as dots, which XLA adds up in several lanes, where it
-    has one for a sum of products, and takes seven times as long for 20 of 22 x 34."""
+    """Products (n, i) of `matrices` (n, i, j) and `vectors` (n, j): as dots, which XLA adds up in
+    several lanes, where it has one for a sum of products, and takes seven times as long for 20 of
+    22 x 34."""
     return jnp.matmul(matrices, vectors[:, :, None])[:, :, 0]
 
 

@@ -1,5 +1,5 @@
-"""Newton's method for large smooth problems: one factorisation for as long as it contracts, and damped steps where it
-fails."""
+"""Newton's method for large smooth problems: one factorisation for as long as it contracts, and
+damped steps where it fails."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ _GROWTH, _MEMORY, _LEAST_DAMPING, _FIRST_DAMPING = 10.0, 20, 1e-12, 1e-10  # as 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Iterate:
-    """`said`: what came with the last F; `start`, `F_start`: the best of the starts, once they are `chosen`; `damped`:
-    whether kept factors were given up; `within`: whether z was within the tolerance before its last correction."""
+    """`said`: what came with the last F; `start`, `F_start`: the best of the starts, once they are
+    `chosen`; `damped`: whether kept factors were given up; `within`: whether z was within the
+    tolerance before its last correction."""
 
     z: jax.Array
     F: jax.Array
@@ -47,8 +48,9 @@ class _Iterate:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Chord:
-    """Corrections with one Jacobian: the next goes to z + dz and is taken if max |F| is below `bound` there; of those tried
-    how many were taken. While a start is chosen, a trial is a start, and taken if it is the best so far."""
+    """Corrections with one Jacobian: the next goes to z + dz and is taken if max |F| is below
+    `bound` there; of those tried how many were taken. While a start is chosen, a trial is a start,
+    and taken if it is the best so far."""
 
     z: jax.Array
     F: jax.Array

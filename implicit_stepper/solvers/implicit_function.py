@@ -49,8 +49,8 @@ def root(residual: Callable, linearize: Callable, theta, found):
 
 
 def without_noise(z, noise):
-    """`z` (n,) for a residual of which derivatives are taken: 0 where it is `noise` (n,), moving as z
-    does. What solvers leave in the place of 0 tells a friction law that it sticks."""
+    """`z` (n,) for a residual of which derivatives are taken: 0 where it is `noise` (n,), moving as
+    z does. What solvers leave in the place of 0 tells a friction law that it sticks."""
     return z - lax.stop_gradient(jnp.where(noise, z, 0.0))
 
 

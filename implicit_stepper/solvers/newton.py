@@ -187,7 +187,8 @@ def chord(residual: Callable, z0, kept, tolerance, other=None) -> Chord:
 
     Solved is what was within the `tolerance` already before the last iteration, because what the
     first z within it lacks would add up over thousands of time-steps. For the same reason the last
-    iteration must gain, as long as they are quick: from a near start even a stale inverse gets there.
+    iteration must gain, as long as they are quick: from a near start even a stale inverse gets
+    there.
     """
 
     def advance(at: Chord) -> Chord:

@@ -2,9 +2,9 @@
 `blocks`).
 
 Links couple nodes only through the bodies that they are between, so that what is left is a system
-of nodes with the graph of those links that couple: eliminated in the order of least degree, it fills
-little. SuperLU keeps that order, and exchanges rows only where a pivot is a hundred times smaller
-than another.
+of nodes with the graph of those links that couple: eliminated in the order of least degree, it
+fills little. SuperLU keeps that order, and exchanges rows only where a pivot is a hundred times
+smaller than another.
 """
 
 from __future__ import annotations
