@@ -15,8 +15,12 @@ from ..paper.comparisons import ADAPTIVE, CASES, METHODS, Case
 from ..run.compare import HEADER, Adaptive, ComparisonInterrupted, compare
 from ..run.simulate import simulate
 from ..runtime.errors import RunError
+from ..scene.description import RunSettings
+from ..scene.toml import load_scene
 from ..stepping.stepper import Stepper
 from .scene_argument import HELP, scene_from
+
+_REFERENCE = "radau:1e-8"  # of scenes without an exact motion
 
 
 def add_parser(commands) -> argparse.ArgumentParser:
@@ -34,13 +38,16 @@ def add_parser(commands) -> argparse.ArgumentParser:
         default=",".join(METHODS),
         help="names separated by commas (default: all, at every h); radau:TOL chooses its steps, for instance radau:1e-8",
     )
-    command.add_argument("--h", metavar="H,H,...", help="steps [s] separated by commas (default: those of the scene)")
+    command.add_argument(
+        "--h",
+        metavar="H,H,...",
+        help="steps [s] separated by commas (default: those of the scene; of a scene file that of its run, and half of it)",
+    )
     command.add_argument("--duration", type=float, help="how long [s] (default: that of the scene)")
     command.add_argument(
         "--reference",
-        default="exact",
         help="exact, which the named scenes have; radau:TOL, a run that chooses its steps; or METHOD:H, a run with a step "
-        "[s] that divides all others",
+        f"[s] that divides all others (default: exact, of other scenes {_REFERENCE})",
     )
     command.add_argument("--out", default="comparison", metavar="DIR", help="folder for table, runs, figures (comparison)")
     command.add_argument("--device", choices=["cpu", "gpu"], default="cpu", help="where the steps run (default: cpu)")
@@ -50,13 +57,13 @@ def add_parser(commands) -> argparse.ArgumentParser:
 @dataclasses.dataclass(frozen=True)
 class _Asked:
     """What the arguments ask for: `methods` by name, steps `h` [s], `duration` [s], the scene's
-    `case` or None, and the `reference`, None for the exact one."""
+    `case` or None, and the `reference` by name, "exact" or what `_reference` finds in it."""
 
     methods: dict[str, Stepper | Adaptive]
     h: Sequence[float]
     duration: float
     case: Case | None
-    reference: tuple[Stepper, dict[str, float]] | None
+    reference: str
 
 
 def run(arguments: argparse.Namespace, out: Path) -> None:
@@ -64,11 +71,11 @@ def run(arguments: argparse.Namespace, out: Path) -> None:
     interrupted. Raises `ValueError` for what cannot be run."""
     asked = _asked(arguments)
     scene = scene_from(arguments.scene)
-    if asked.reference is None:
+    if asked.reference == "exact":
         reference = asked.case.reference
     else:
-        stepper, choice = asked.reference
-        print(f"reference: {arguments.reference}", flush=True)
+        stepper, choice = _reference(asked.reference, [])
+        print(f"reference: {asked.reference}", flush=True)
         reference = simulate(scene, stepper, **choice, duration=asked.duration)
     print(HEADER, flush=True)
     try:
@@ -94,22 +101,31 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
     methods = {name: _method(name, wrong) for name in arguments.methods.split(",")}
     h = [] if arguments.h is None else [_number("--h", text, wrong) for text in arguments.h.split(",")]
     case, duration = CASES.get(arguments.scene), arguments.duration
+    own, known = _settings(arguments.scene), case is not None or Path(arguments.scene).is_file()
     if case is not None:
         h, duration = h or case.h, duration or case.duration
-    elif not Path(arguments.scene).is_file():
+    elif own is not None:
+        h, duration = h or ([own.h, own.h / 2] if own.h else []), duration or own.duration
+    if not known:
         wrong.append(f"{arguments.scene!r} is neither a file nor one of {', '.join(CASES)}.")
     fixed = any(not isinstance(method, Adaptive) for method in methods.values())
     missing = [option for option, lacks in (("--h", fixed and not h), ("--duration", duration is None)) if lacks]
-    reference = None
-    if arguments.reference != "exact":
-        reference = _reference(arguments.reference, wrong)
+    if missing and known:
+        wrong.append(f"The scene has no run settings that say it: it needs {', '.join(missing)}.")
+    reference = arguments.reference or ("exact" if case is not None else _REFERENCE)
+    if reference != "exact":
+        _reference(reference, wrong)
     elif case is None:
-        missing.append("--reference METHOD:H (for instance implicit:1e-4) or --reference radau:TOL (radau:1e-8)")
-    if missing and (case is not None or Path(arguments.scene).is_file()):
-        wrong.append(f"A scene of your own needs {', '.join(missing)}.")
+        wrong.append(f"--reference exact: only {', '.join(CASES)} have it; give radau:TOL or METHOD:H.")
     if wrong:
         raise RunError(" ".join(wrong))
     return _Asked(methods, h, duration, case, reference)
+
+
+def _settings(scene: str) -> RunSettings | None:
+    """How a scene file says that it is run. (A Python file is not run before all else is right.)"""
+    path = Path(scene)
+    return load_scene(path).run if path.suffix == ".toml" and path.is_file() else None
 
 
 def _method(text: str, wrong: list[str]) -> Stepper | Adaptive | None:

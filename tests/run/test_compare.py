@@ -169,15 +169,28 @@ def test_the_command_compares_a_scene_of_the_users_own(tmp_path, capsys):
     }
 
 
+def test_a_scene_file_says_how_long_it_is_compared_and_by_which_steps(tmp_path, capsys):
+    scene = scenes.block()
+    scene.run = ist.RunSettings(duration=0.04, h=0.02)
+    scene.save(tmp_path / "mine.toml")
+    given = [str(tmp_path / "mine.toml"), "--methods", "implicit", "--out", str(tmp_path / "out")]
+    assert main.main(["compare", *given]) == 0
+    printed = capsys.readouterr().out
+    assert "reference: radau:1e-8" in printed
+    assert printed.index("| implicit | 0.02 |") < printed.index("| implicit | 0.01 |")
+    assert ist.load(tmp_path / "out" / "implicit-h=0.01.npz").time[-1] == pytest.approx(0.04)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["nowhere.py"], "neither a file nor one of two-spheres, block, disc"),
-        ([__file__], "A scene of your own needs --h, --duration, --reference METHOD:H (for instance implicit:1e-4) or"),
+        ([__file__], "The scene has no run settings that say it: it needs --h, --duration."),
+        ([__file__, "--reference", "exact"], "--reference exact: only two-spheres, block, disc"),
         ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "no 'magic'; the methods are "),
         ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "there is no 'tricks'"),
         ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "--h: 'x' is not a number. --h: 'y' is not a number."),
-        ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "A scene of your own needs --duration, --reference"),
+        ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "that say it: it needs --duration."),
         (["block", "--methods", "ccp:1e-8"], "'ccp:1e-8' has fixed steps, from --h; radau can choose its steps"),
         (["block", "--methods", "magic"], "there is no 'magic'; the methods are implicit"),
         (["block", "--h", "small"], "--h: 'small' is not a number"),
