@@ -1,6 +1,6 @@
 """A wall of bricks stands still, and falls when a ball hits it.
 
-    python examples/wall.py [--across 2] [--courses 4]
+    python examples/wall.py [--across 2] [--courses 4] [--duration 0.5]
 
 Bricks lie on each other face on face, in running bond and with open joints between those of a
 course, so that friction alone holds the wall together.
@@ -61,10 +61,11 @@ if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--across", type=int, default=2, help="bricks of a course")
     options.add_argument("--courses", type=int, default=4, help="courses")
+    options.add_argument("--duration", type=float, default=0.5, help="how long, of both runs [s]")
     asked, _ = options.parse_known_args()
-    standing = stands(asked.across, asked.courses, 0.5)
+    standing = stands(asked.across, asked.courses, asked.duration)
     print(f"left alone it drifts by {drift(standing):.1e} m; {standing}")
-    trajectory = falls(asked.across, asked.courses, 0.5)
+    trajectory = falls(asked.across, asked.courses, asked.duration)
     gap = np.nanmin(trajectory.contacts.gap)
     print(f"hit by a ball it falls, with no gap below {gap:.1e} m; {trajectory}")
 
