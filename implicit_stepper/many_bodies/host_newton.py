@@ -31,6 +31,9 @@ _LEAST_SHARE = 1e-2  # of a correction
 _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
 # by what share of max |F| forces give way to speeds, and bodies to forces
 _YIELD, _LEAST_GIVE = 1e-3, 1e-9
+# of bodies with faces: max |F|, below which forces give way by these too, where a correction makes
+# it no smaller, until one halves it
+_CLOSE, _STEADIER = 1e-7, (1e-7, 1e-5, 1e-3)
 # corrections with one factorisation, while each reduces |F| by this factor
 _CONTRACTION, _CHORDS = 0.3, 4
 
@@ -71,6 +74,10 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
             return Found(trial, there.largest, iterations, True)
         if F.largest <= tolerance:  # where J is singular to rounding, a root is left for worse
             return Found(at, F.largest, iterations, True)
+        if F.largest < _CLOSE and not smooth and not there.largest < F.largest:
+            trial, there = _steadied(problem, at, F, here, (trial, there), tolerance)
+            if there.largest <= tolerance:
+                return Found(trial, there.largest, iterations, True)
         far = not there.largest < _MULTIPLIES * F.largest
         if far and F.largest < (_NEAR if smooth else _NEAR_FACES) and kinks < _MOST_KINKS and (mends or not smooth):
             trial, there = to_kink(problem, at, dz, F, there)
@@ -132,6 +139,20 @@ def _corrected(problem: Problem, at: Point, F: Rows, here: Linear, factors: spar
             break
         size, trial, there = there.largest, further, beyond
     return first, trial, there
+
+
+def _steadied(problem: Problem, at: Point, F: Rows, here: Linear, last, tolerance: float) -> tuple[Point, Rows]:
+    """The best of the `last` point and of where corrections lead in which forces give way by more: J
+    is singular to rounding, and along what nothing sees a residual of 1e-11 is a thousandth of all
+    forces."""
+    best = last
+    for give in _STEADIER:
+        factors = sparse.factorised((found := linear(problem, at, F, give, here)).nodes, found.links)
+        if factors is not None:
+            best = min(best, _corrected(problem, at, F, found, factors, tolerance)[1:], key=lambda one: one[1].largest)
+        if best[1].largest < _ENOUGH * F.largest:
+            break
+    return best
 
 
 def _shortened(problem: Problem, at: Point, dz, trial: Point, there: Rows, bound: float) -> tuple[Point, Rows]:
