@@ -33,7 +33,7 @@ _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
 _YIELD, _LEAST_GIVE = 1e-3, 1e-9
 # of bodies with faces: max |F|, below which forces give way by these too, where a correction makes
 # it no smaller, until one halves it
-_CLOSE, _STEADIER = 1e-7, (1e-7, 1e-5, 1e-3)
+_CLOSE, _STEADIER = 1e-9, (1e-7, 1e-5, 1e-3)
 # corrections with one factorisation, while each reduces |F| by this factor
 _CONTRACTION, _CHORDS = 0.3, 4
 
@@ -142,17 +142,16 @@ def _corrected(problem: Problem, at: Point, F: Rows, here: Linear, factors: spar
 
 
 def _steadied(problem: Problem, at: Point, F: Rows, here: Linear, last, tolerance: float) -> tuple[Point, Rows]:
-    """The best of the `last` point and of where corrections lead in which forces give way by more: J
-    is singular to rounding, and along what nothing sees a residual of 1e-11 is a thousandth of all
-    forces."""
-    best = last
+    """Where the first correction leads that halves max |F|, of those in which forces give way by
+    more, or else the `last` point: J is singular to rounding, and along what nothing sees a
+    residual of 1e-11 is a thousandth of all forces."""
     for give in _STEADIER:
         factors = sparse.factorised((found := linear(problem, at, F, give, here)).nodes, found.links)
         if factors is not None:
-            best = min(best, _corrected(problem, at, F, found, factors, tolerance)[1:], key=lambda one: one[1].largest)
-        if best[1].largest < _ENOUGH * F.largest:
-            break
-    return best
+            _, trial, there = _corrected(problem, at, F, found, factors, tolerance)
+            if there.largest < _ENOUGH * F.largest:
+                return trial, there
+    return last
 
 
 def _shortened(problem: Problem, at: Point, dz, trial: Point, there: Rows, bound: float) -> tuple[Point, Rows]:
