@@ -142,16 +142,17 @@ def _corrected(problem: Problem, at: Point, F: Rows, here: Linear, factors: spar
 
 
 def _steadied(problem: Problem, at: Point, F: Rows, here: Linear, last, tolerance: float) -> tuple[Point, Rows]:
-    """Where the first correction leads that halves max |F|, of those in which forces give way by
-    more, or else the `last` point: J is singular to rounding, and along what nothing sees a
-    residual of 1e-11 is a thousandth of all forces."""
+    """The best of the `last` point and of where corrections lead in which forces give way by more: J
+    is singular to rounding, and along what nothing sees a residual of 1e-11 is a thousandth of all
+    forces."""
+    best = last
     for give in _STEADIER:
         factors = sparse.factorised((found := linear(problem, at, F, give, here)).nodes, found.links)
         if factors is not None:
-            _, trial, there = _corrected(problem, at, F, found, factors, tolerance)
-            if there.largest < _ENOUGH * F.largest:
-                return trial, there
-    return last
+            best = min(best, _corrected(problem, at, F, found, factors, tolerance)[1:], key=lambda one: one[1].largest)
+        if best[1].largest < _ENOUGH * F.largest:
+            break
+    return best
 
 
 def _shortened(problem: Problem, at: Point, dz, trial: Point, there: Rows, bound: float) -> tuple[Point, Rows]:
