@@ -14,7 +14,7 @@ from ..model.records import Contacts, no_contacts
 from ..model.results import Result
 from ..model.system import System
 from ..runtime.progress import doing
-from . import candidates
+from . import arc_length, candidates
 from .catalog import Catalog
 from .certificate import certificate, worst_of
 from .host_newton import Found, newton, short_path
@@ -22,14 +22,16 @@ from .records import recorded
 from .step import Known, Memory, Posed, end_state, everywhere, may_touch, posed
 from .sweeps import begun, swept
 
-_SWEEPS = (50, 50, 100, 200, 400, 800, 1600)  # of the starts after the warm one
+# rounds of sweeps, and how many each has
+_ROUNDS = {f"round {number + 1}": sweeps for number, sweeps in enumerate((50, 50, 100, 200, 400, 800, 1600))}
 _MORE_PAIRS = 5  # rounds in which pairs come to a step that turn out to be near in it
 _HALVINGS = 6
 # of the radius of the ball in the thinner body: a relative motion in a step that cannot take it
 # past another
 _PASSES = 0.5
 _NEAR = 1e-2  # max |F_i| up to which a short path may lead from where the warm start stalled
-RUNGS = ("warm start", "short path", *(f"round {number}" for number in range(1, len(_SWEEPS) + 1)))
+RUNGS = ("warm start", "short path", "central path", *_ROUNDS)
+_SMOOTH_RUNGS = ("warm start", "short path", *_ROUNDS, "central path")
 # of so many smooth bodies, before all others
 _FIRST_RUNGS, _FIRST_HALVINGS, _LARGE = RUNGS[:1], 1, 500
 
@@ -67,11 +69,12 @@ def advance(catalog: Catalog, system: System, state: State, memory: Memory, h: f
     """The step of h [s] from `state`, or up to 64 shorter ones in its place. Never raises: see
     `Done.result`. Of many smooth bodies two half steps from the last root are tried before other
     starts, which take more iterations than both."""
-    if system.body_count >= _LARGE and all(form.pair.smooth for form in catalog.forms):
+    smooth = all(form.pair.smooth for form in catalog.forms)
+    if system.body_count >= _LARGE and smooth:
         done = _halved(catalog, system, state, memory, h, settings, _FIRST_RUNGS, _FIRST_HALVINGS)
         if done.result == Result.SOLVED:
             return done
-    return _halved(catalog, system, state, memory, h, settings, RUNGS, _HALVINGS)
+    return _halved(catalog, system, state, memory, h, settings, _SMOOTH_RUNGS if smooth else RUNGS, _HALVINGS)
 
 
 def _halved(
@@ -137,19 +140,22 @@ def _solved(problem: Posed, settings: Settings, rungs) -> tuple[Found, int, dict
     tolerance = settings.tolerance + float(round_off(problem.problem.bare))
     best, rung, residuals, iterations = None, 0, {}, 0
     start, search, most = problem.start, begun(problem.problem, problem.start), settings.max_iterations
-    for number, name in enumerate(rungs if problem.problem.slots else rungs[:1]):
+    for name in rungs if problem.problem.slots else rungs[:1]:
         if name == "short path":
             if not best.residual <= _NEAR:
                 continue
             found = short_path(problem.problem, best.point, tolerance, most)
+        elif name == "central path":
+            with doing(name):
+                found = arc_length.followed(problem.problem, problem.start, tolerance, most)
         else:
-            if number:
-                start, search = swept(problem.problem, start, search, _SWEEPS[number - 2])
-            found = newton(problem.problem, start, tolerance, most, mends=number == 0)
+            if name in _ROUNDS:
+                start, search = swept(problem.problem, start, search, _ROUNDS[name])
+            found = newton(problem.problem, start, tolerance, most, mends=name == "warm start")
         iterations += found.iterations
         residuals[name] = found.residual
         if best is None or found.residual < best.residual:
-            best, rung = found, number
+            best, rung = found, RUNGS.index(name)
         if found.converged:
             break
     return best._replace(iterations=iterations), rung, residuals

@@ -3,7 +3,6 @@ programs, and one sparse system of bodies and of what presses is factorised on t
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from ..solvers.newton import Solution
 from .kinks import to_kink
 from .linearization import Linear, correction, linear
 from .open_points import renewed
-from .problem import Point, Problem, Rows, moved, rows, slipping
+from .problem import Point, Problem, Rows, moved, rows, slipping, smoothed
 from .sweeps import begun, swept
 
 _ENOUGH = 0.5  # of max |F|: what corrections leave that need no sweeps
@@ -113,9 +112,7 @@ def short_path(problem: Problem, start: Point, tolerance: float, most: int) -> F
     taken = []
 
     def solve(at: Point, kappa: float) -> Solution:
-        step = dataclasses.replace(problem.step, kappa=np.asarray(kappa))
-        on_path = dataclasses.replace(problem, step=step)
-        found = newton(on_path, at, float(central_path.tolerance(kappa)), most, mends=False)
+        found = newton(smoothed(problem, kappa), at, float(central_path.tolerance(kappa)), most, mends=False)
         taken.append(found.iterations)
         return Solution(found.point, found.residual, found.iterations, found.converged)
 

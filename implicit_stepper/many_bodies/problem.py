@@ -59,6 +59,11 @@ class Problem:
         return np.concatenate([V, np.zeros((self.fixed, V.shape[1]))])
 
 
+def smoothed(problem: Problem, kappa: float) -> Problem:
+    """The problem of which a point of the central path is the root."""
+    return dataclasses.replace(problem, step=dataclasses.replace(problem.step, kappa=np.asarray(kappa)))
+
+
 @jit
 def _balances(problem: ncp.StepProblem, V):
     return ncp.over_bodies(problem, lambda f: f, V)
