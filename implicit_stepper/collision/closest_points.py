@@ -26,6 +26,8 @@ from . import separating_axes, unproved
 from .global_search import Deepest, one_by_one, search
 from .local_search import QUERY_TOLERANCE, conditions_at, open_part, roots, units
 
+_SHARE = 0.1  # of the larger body's size: the least unit of a search
+_UNBOUNDED = 1e12  # of the smaller body's size: that of a half-space is beyond
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +121,15 @@ def _query(pair: PairClass, theta_1, theta_2, pose_1, pose_2, deepest: Deepest |
     return jax.tree.map(lambda a: a.reshape(batch + a.shape[1:]), one_by_one(one)(_flat(arrays), deepest))
 
 
+def _between(size_1, size_2):
+    """The unit () [m] in which closest points of bodies of these sizes are looked for: between
+    both, as an interior-point method stalls where distances are hundreds of its unit. Unbounded
+    bodies have none."""
+    smaller, larger = jnp.minimum(size_1, size_2), jnp.maximum(size_1, size_2)
+    between = jnp.maximum(jnp.sqrt(smaller * larger), _SHARE * larger)
+    return jnp.where(larger < _UNBOUNDED * smaller, between, smaller)
+
+
 def _pair_query(pair: PairClass, theta_1, theta_2, pose_1, pose_2, deepest: Deepest | None) -> ClosestPoints:
     """One pair; derivatives by the implicit function theorem."""
     inside_1, slope_1, size_1 = rough_interior_and_slope(pair.first, lax.stop_gradient(theta_1))
@@ -126,7 +137,7 @@ def _pair_query(pair: PairClass, theta_1, theta_2, pose_1, pose_2, deepest: Deep
     # Seen from body 1, so that bodies far from the origin lose nothing.
     first = Placed(theta_1, slope_1, jnp.zeros(pair.dimension), rotation.matrix(pose_1[1]))
     second = Placed(theta_2, slope_2, pose_2[0] - pose_1[0], rotation.matrix(pose_2[1]))
-    length = jnp.minimum(size_1, size_2)
+    length, rough = jnp.minimum(size_1, size_2), _between(size_1, size_2)
     unit = units(pair, length)
 
     def residual(z):
@@ -134,7 +145,7 @@ def _pair_query(pair: PairClass, theta_1, theta_2, pose_1, pose_2, deepest: Deep
 
     def solve(_, start):
         frozen = lax.stop_gradient((first, second))
-        return search(pair, *frozen, inside_1, inside_2, length, QUERY_TOLERANCE, deepest)
+        return search(pair, *frozen, inside_1, inside_2, length, QUERY_TOLERANCE, deepest, rough)
 
     def tangent_solve(linear, right):
         # Points on a common face are free to move: the pseudo-inverse takes the shortest motion.

@@ -57,13 +57,14 @@ class Deepest:
     depth: jax.Array
 
 
-def search(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, length, tolerance, deepest=None):
+def search(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, length, tolerance, deepest=None, rough=None):
     """Dimensionless unknowns and their psi, -inf unless they are a root to `tolerance` or to what
     round-off allows, from up to 12 starts: the bodies as they are, then parted along directions all
     around, those of `deepest` first.
 
     Where the bodies (the cores of rounded ones) are apart there is one root. Else there may be
-    several; the largest psi is kept, and of `deepest`, which knows it, no other is taken.
+    several; the largest psi is kept, and of `deepest`, which knows it, no other is taken. Starts
+    are found in units of `rough` () [m], by default of the `length` that the tolerance is meant in.
     """
     unit, d = units(pair, length), pair.dimension
     inside_1, inside_2 = vantage(pair, first, second, inside_1, inside_2, length)
@@ -84,7 +85,7 @@ def search(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, l
         # parted by little more than the least depth so far: only a lesser one is of interest
         depth = jnp.where(best.number > 0, jnp.maximum(-core_gap(best.psi), 0.0) + length, 0.0)
         depth = jnp.where(jnp.isfinite(depth), depth, length)
-        where = (first, second, inside_1, inside_2, length)
+        where = (first, second, inside_1, inside_2, length if rough is None else rough)
         start, bend = approach.start(pair, *where, directions[best.number], depth)
         allowed = jnp.minimum(tolerance + ROUND_OFF * (1 + reach) * (1 + bend), TOLERANCE)
         apart = jnp.where(best.number == 0, core_gap(start[3 * d]) > -overlap, best.apart)

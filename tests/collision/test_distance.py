@@ -286,6 +286,27 @@ def test_touching_and_overlapping_balls_and_boxes():
         assert found.active_1.tolist().count(True) == 1
 
 
+@pytest.mark.parametrize("size", [1.0, 100.0, 1e5])
+def test_bodies_of_very_different_sizes(size):
+    """A ball of 1 m near a box and in it, up to 1e5 times as large, and far from it: the distance
+    of a point to a box is known."""
+    rng, half = np.random.default_rng(3), size * np.array([1.0, 0.7, 0.5])
+    surface = rng.uniform(-half, half, (60, 3))
+    surface[np.arange(60), np.arange(60) % 3] = np.sign(rng.normal(size=60)) * half[np.arange(60) % 3]
+    away = rng.normal(size=(60, 3)) * 10.0 ** rng.uniform(-3, 3, (60, 1))
+    centre = np.where(np.abs(surface) >= half, surface + np.sign(surface) * (0.1 + np.abs(away)), surface + 0.1 * away)
+    turns = rng.normal(size=(2, 60, 4))
+    turns /= np.linalg.norm(turns, axis=2, keepdims=True)
+    world = Rotation.from_quat(turns[0], scalar_first=True).apply(centre)
+    found = ist.closest_points(
+        shapes.Box(tuple(half)), (np.zeros((60, 3)), turns[0]), shapes.Sphere(1.0), (world, turns[1])
+    )
+    expected = np.linalg.norm(centre - np.clip(centre, -half, half), axis=1) - 1.0
+    assert np.any(expected < 0)
+    assert np.any(expected > 0)
+    np.testing.assert_allclose(found.distance, expected, rtol=1e-14, atol=1e-14 * size + 1e-13)
+
+
 def derivative_cases():
     turn = quaternions(Rotation.from_rotvec([[0.3, -0.5, 0.2], [1.0, 0.4, -0.7]]))
     return [
