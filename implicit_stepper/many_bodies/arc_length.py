@@ -9,42 +9,51 @@ so that a fold is a point like any other.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 
 from ..implicit_euler import central_path
 from ..solvers import sparse
+from ..solvers.elimination import Local
 from .host_newton import Found, newton
 from .linearization import correction, linear
-from .problem import Point, Problem, Rows, rows, smoothed
+from .problem import Point, Problem, Rows, rows, slipping, smoothed
 
-# of kappa: how near a point is to the path; of log kappa: for differences
-_NEAR, _DIFFERENCE = 1e-3, 1e-6
-_GIVE = 1e-12  # by how much forces give way: all but nothing, as the path itself is smooth
-_CORRECTIONS, _QUICK, _SLOW = 8, 3, 5  # of a point; up to which the length grows, from which it falls
+_NEAR = 1e-3  # of kappa: max |F| of what counts as a point of the path
+_DIFFERENCE = 1e-6  # of log kappa
+# by how much forces give way: what is redundant is lost in rounding where they do by less
+_GIVE = 1e-9
+_CORRECTIONS, _QUICK, _SLOW = 12, 3, 6  # of a point; up to which the length grows, from which it falls
+_CONTRACTION = 0.5  # of max |F|: corrections by a Jacobian that leave more ask for another
 _FIRST, _LONGER, _SHORTER, _REFUSED, _SHORTEST = 0.3, 1.6, 1.3, 2.5, 1e-9  # lengths and their factors
 # kappa from which on the step itself is tried, and by what share of it next; the bounds of kappa
 _TRIED, _NEXT, _LEAST, _MOST = 1e-3, 0.1, 1e-10, 1e2
-_BUDGET = 6000  # Jacobians
+_BUDGET = 10000  # Jacobians
+
+
+class _Linear(NamedTuple):
+    """At a point of a path: what -J^-1 asks for, `problem`, `local` and `factors`; and J^-1 dF/d
+    log kappa, `along` (n - 1,)."""
+
+    problem: Problem
+    local: tuple[Local, ...]
+    factors: sparse.Sparse
+    along: np.ndarray
+
+    def solved(self, F: Rows) -> np.ndarray:
+        """J^-1 F (n - 1,)."""
+        return -_packed(*correction(self.problem, self.local, self.factors, F))
 
 
 class _At(NamedTuple):
-    """A point of the path: `unknowns` (n,), the last of them log kappa, and its unit `tangent`
-    (n,), with how many Jacobians its corrections took."""
+    """A point of the path: `unknowns` (n,), the last of them log kappa, its unit `tangent` (n,), J
+    there, and how many corrections led to it."""
 
     unknowns: np.ndarray
     tangent: np.ndarray
+    linear: _Linear
     corrections: int
-
-
-class _Tangent(NamedTuple):
-    """At unknowns (n,): rows F (n - 1,); J^-1 F and J^-1 dF/d log kappa, both (n - 1,)."""
-
-    rows: np.ndarray
-    to_path: np.ndarray
-    along: np.ndarray
 
 
 def followed(problem: Problem, start: Point, tolerance: float, most: int) -> Found:
@@ -56,12 +65,12 @@ def followed(problem: Problem, start: Point, tolerance: float, most: int) -> Fou
         begun = newton(smoothed(problem, kappa), start, bound, most, mends=False)
         taken += begun.iterations
         if begun.converged:
-            at = _corrected(problem, start, np.append(_packed(*begun.point), np.log(kappa)), None)
+            at = _first(problem, start, np.append(_packed(*begun.point), np.log(kappa)))
             break
     tried, length = _TRIED, _FIRST
     while at is not None and length > _SHORTEST and taken < _BUDGET:
         kappa = np.exp(at.unknowns[-1])
-        if not _LEAST < kappa:
+        if kappa < _LEAST:
             break
         if kappa < tried:
             found = newton(problem, _unpacked(at.unknowns, start), tolerance, most, mends=False)
@@ -69,60 +78,79 @@ def followed(problem: Problem, start: Point, tolerance: float, most: int) -> Fou
             best = min(best, found, key=lambda one: one.residual)
             if found.converged:
                 break
-        further = _corrected(problem, start, at.unknowns + length * at.tangent, at, length)
+        further, jacobians = _further(problem, start, at, length)
+        taken += jacobians
         if further is None:
-            taken, length = taken + _CORRECTIONS, length / _REFUSED
+            length /= _REFUSED
             continue
-        taken += further.corrections
         length *= _LONGER if further.corrections <= _QUICK else 1.0
         length /= _SHORTER if further.corrections > _SLOW else 1.0
         at = further
     return best._replace(iterations=taken)
 
 
-def _corrected(problem: Problem, shape: Point, guess: np.ndarray, last: _At | None, length: float = 0.0) -> _At | None:
-    """The point of the path near `guess` (n,), at right angles to the tangent of the `last` one as
-    far along that as `length`; without a last one, at the kappa of the guess. None if corrections
-    do not lead there."""
-    begun = -np.eye(len(guess))[-1]  # towards smaller kappa
-    origin, along = (guess, begun) if last is None else (last.unknowns, last.tangent)
-    size = np.inf
-    for corrections in range(1, _CORRECTIONS + 1):
-        found = _tangent(problem, guess, shape)
-        if found is None:
-            return None
-        left = np.max(np.abs(found.rows))
-        if left <= _NEAR * min(np.exp(guess[-1]), 1.0):
-            tangent = np.append(-found.along, 1.0)
-            tangent /= np.linalg.norm(tangent) * np.sign(tangent @ along)
-            return _At(guess, tangent, corrections)
-        if not left < size and corrections > _QUICK:
-            return None
-        size = left
-        ahead = along @ (guess - origin) - length
-        dt = (along[:-1] @ found.to_path - ahead) / (along[-1] - along[:-1] @ found.along)
-        guess = guess + np.append(-found.to_path - found.along * dt, dt)
-    return None
+def _first(problem: Problem, shape: Point, unknowns: np.ndarray) -> _At | None:
+    """A path begins at `unknowns` (n,), towards smaller kappa."""
+    unknowns, F = _rows(problem, unknowns, shape)
+    linear = None if F is None else _linear(problem, unknowns, shape, F)
+    return None if linear is None else _At(unknowns, _tangent(linear, -np.eye(len(unknowns))[-1]), linear, 0)
 
 
-def _tangent(problem: Problem, unknowns: np.ndarray, shape: Point) -> _Tangent | None:
-    """Rows and what solves for them at unknowns (n,) of a path, None where they are not finite, J is
-    singular, or kappa is out of bounds."""
+def _further(problem: Problem, shape: Point, last: _At, length: float) -> tuple[_At | None, int]:
+    """The point of the path that corrections at right angles to the tangent of the `last` one lead
+    to, as far along that as `length`, or None; and how many Jacobians it took. The last one serves
+    for as long as it contracts."""
+    guess, linear = last.unknowns + length * last.tangent, last.linear
+    before, jacobians, fresh = np.inf, 0, False
+    for corrections in range(_CORRECTIONS):
+        guess, F = _rows(problem, guess, shape)
+        if F is None:
+            break
+        near = F.largest <= _NEAR * min(np.exp(guess[-1]), 1.0)
+        slow = not F.largest < _CONTRACTION * before
+        if fresh and slow and not F.largest < before:
+            break
+        if near or slow:
+            linear, fresh, jacobians = _linear(problem, guess, shape, F), True, jacobians + 1
+        if linear is None:
+            break
+        if near:
+            return _At(guess, _tangent(linear, last.tangent), linear, corrections), jacobians
+        before, along = F.largest, last.tangent
+        to_path, ahead = linear.solved(F), along @ (guess - last.unknowns) - length
+        dt = (along[:-1] @ to_path - ahead) / (along[-1] - along[:-1] @ linear.along)
+        guess = guess + np.append(-to_path - linear.along * dt, dt)
+    return None, jacobians
+
+
+def _rows(problem: Problem, unknowns: np.ndarray, shape: Point) -> tuple[np.ndarray, Rows | None]:
+    """The unknowns (n,) of a path with sigma as it has to be, and F there, None where that is not
+    finite or kappa too large."""
     if not unknowns[-1] < np.log(_MOST):
-        return None
+        return unknowns, None
+    on_path, at = smoothed(problem, np.exp(unknowns[-1])), _unpacked(unknowns, shape)
+    at, F = slipping(on_path, at, rows(on_path, at))
+    return np.append(_packed(*at), unknowns[-1]), F if np.isfinite(F.largest) else None
+
+
+def _linear(problem: Problem, unknowns: np.ndarray, shape: Point, F: Rows) -> _Linear | None:
+    """J at unknowns (n,) of a path with rows F, None where it is singular."""
     kappa, at = np.exp(unknowns[-1]), _unpacked(unknowns, shape)
     on_path = smoothed(problem, kappa)
-    F = rows(on_path, at)
-    if not np.isfinite(F.largest):
-        return None
     here = linear(on_path, at, F, _GIVE)
     factors = sparse.factorised(here.nodes, here.links)
     if factors is None:
         return None
     more, less = (_packed(*rows(smoothed(problem, kappa * np.exp(e)), at)) for e in (_DIFFERENCE, -_DIFFERENCE))
+    found = _Linear(on_path, here.local, factors, np.zeros(0))
     by_kappa = _unpacked((more - less) / (2 * _DIFFERENCE), shape)
-    solved = [-_packed(*correction(on_path, here.local, factors, Rows(*f))) for f in (F, by_kappa)]
-    return _Tangent(_packed(*F), *solved)
+    return found._replace(along=found.solved(Rows(*by_kappa)))
+
+
+def _tangent(linear: _Linear, along: np.ndarray) -> np.ndarray:
+    """The unit tangent (n,) of a path that goes on as `along` (n,)."""
+    tangent = np.append(-linear.along, 1.0)
+    return tangent / (np.linalg.norm(tangent) * np.sign(tangent @ along))
 
 
 def _packed(bodies, contacts) -> np.ndarray:

@@ -26,6 +26,8 @@ _MOST_FEW = 192  # contacts from which on many rows take no longer than several 
 # by which closest points are held that poses leave open: of contacts that push nothing, and on
 # bodies with a support function
 _HELD, _PUSHES = 1e-6, 1e-7
+# of kappa^2: at most so much on the central path, which holds them itself
+_OF_SMOOTHING = 1e-3
 # of what forces give way by: the curvature that faces and edges have in the derivative alone
 _ROUNDED = 30.0
 
@@ -118,21 +120,25 @@ def eliminated(friction: str, step: Step, slots: Slots, V, z, give):
     links = slots.group.links((), 1.0 if friction == "projection" else -1.0)
     curved = slots.group.pair.curvatures(blocks.shape[-1])
     pushes = jnp.max(jnp.abs(z[:, links.free : -1]), axis=1) > _PUSHES
-    bend = jnp.where(pushes, _ROUNDED * give, jnp.maximum(_ROUNDED * give, _HELD))
+    if step.kappa is None:
+        held, bend = _HELD, jnp.where(pushes, _ROUNDED * give, jnp.maximum(_ROUNDED * give, _HELD))
+    else:
+        held = jnp.minimum(_HELD, _OF_SMOOTHING * step.kappa**2)
+        bend = jnp.broadcast_to(held, pushes.shape)
     blocks = blocks + bend[:, None, None] * curved
     local, rest = jax.vmap(functools.partial(eliminate, links, give=give))(blocks)
     if not np.any(curved):
-        rest = jax.vmap(functools.partial(_regular, links.free))(local, rest)
+        rest = jax.vmap(functools.partial(_regular, links.free, held))(local, rest)
     return (*jnp.split(both, [z.shape[1]], axis=1), local, rest)
 
 
-def _regular(free: int, local: Local, rest):
+def _regular(free: int, by, local: Local, rest):
     """The matrix `rest` of one contact with closest points that it leaves open, as on parallel
-    edges, held by a little."""
+    edges, held `by` a little."""
     rows, columns = (jnp.where(jnp.arange(len(own)) < free, own, False) for own in (local.rows, local.columns))
     same = jnp.cumsum(rows)[:, None] == jnp.cumsum(columns)
     own = rest[: len(rows), : len(rows)]
-    held = jnp.where(rows[:, None] & columns & same, jnp.where(own < 0, -_HELD, _HELD), 0.0)
+    held = jnp.where(rows[:, None] & columns & same, jnp.where(own < 0, -by, by), 0.0)
     return rest.at[: len(rows), : len(rows)].add(held)
 
 
