@@ -1,12 +1,16 @@
-"""How far a wall of boxes drifts that nothing touches, and what its steps cost.
+"""How far a wall of boxes drifts that nothing touches, and what its steps cost; and what those cost
+of a wall that a ball hits.
 
     python benchmarks/walls.py [seconds]
+    python benchmarks/walls.py hit [steps]
 
 Prints a Markdown table for docs/benchmarks.md: courses of bricks in running bond, with joints of 1
-mm, h = 10 ms; milliseconds of CPU a step after the first ten, in which programs are compiled.
+mm, h = 10 ms; milliseconds of CPU a step after the first ten, in which programs are compiled. With
+`hit`, walls of examples/wall.py, h = 5 ms, compiling included.
 """
 
 import os
+import pathlib
 import sys
 import time
 
@@ -17,8 +21,12 @@ import numpy as np
 import implicit_stepper as ist
 import shapes
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "examples"))
+import wall as example
+
 LENGTH, DEPTH, HEIGHT, JOINT, H = 0.2, 0.1, 0.08, 0.001, 0.01
 WALLS = ((2, 4), (3, 7), (4, 11))  # bricks across, courses
+HIT = ((2, 4), (3, 6))
 
 
 def wall(across, courses, friction=0.6):
@@ -51,7 +59,26 @@ def row(across, courses, duration):
     )
 
 
+def row_of_hit(across, courses, steps):
+    """A line of the table of walls that are hit."""
+    begun = time.process_time()
+    run = example.falls(across, courses, steps * example.H, on_failure="return")
+    stats, spent = run.stats, time.process_time() - begun
+    others, halved = int(np.sum(stats.rung > 0)), int(np.sum(stats.substeps > 1))
+    return (
+        f"| {len(run.names) - 1} | {len(run)} of {steps} | {stats.iterations.mean():.0f} ({stats.iterations.max()}) | "
+        f"{others} | {halved} | {spent:.0f} | {np.nanmin(run.contacts.gap):.1e} |"
+    )
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["hit"]:
+        asked = int(sys.argv[2]) if len(sys.argv) > 2 else 30
+        print("| bricks | steps | Jacobians a step (most) | by other starts | halved | CPU s | least gap [m] |")
+        print("|---|---|---|---|---|---|---|")
+        for across, courses in HIT:
+            print(row_of_hit(across, courses, asked), flush=True)
+        sys.exit()
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
     print(
         "| boxes | stands [s] | first Jacobians | of other steps (most) | other starts | ms a step | drift [m] | gap [m] |"

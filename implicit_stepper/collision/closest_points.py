@@ -29,6 +29,7 @@ from .local_search import QUERY_TOLERANCE, conditions_at, open_part, roots, unit
 _SHARE = 0.1  # of the larger body's size: the least unit of a search
 _UNBOUNDED = 1e12  # of the smaller body's size: that of a half-space is beyond
 
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ClosestPoints:

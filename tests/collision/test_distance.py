@@ -298,9 +298,7 @@ def test_bodies_of_very_different_sizes(size):
     turns = rng.normal(size=(2, 60, 4))
     turns /= np.linalg.norm(turns, axis=2, keepdims=True)
     world = Rotation.from_quat(turns[0], scalar_first=True).apply(centre)
-    found = ist.closest_points(
-        shapes.Box(tuple(half)), (np.zeros((60, 3)), turns[0]), shapes.Sphere(1.0), (world, turns[1])
-    )
+    found = ist.closest_points(shapes.Box(tuple(half)), (np.zeros((60, 3)), turns[0]), shapes.Sphere(1.0), (world, turns[1]))
     expected = np.linalg.norm(centre - np.clip(centre, -half, half), axis=1) - 1.0
     assert np.any(expected < 0)
     assert np.any(expected > 0)

@@ -1,0 +1,80 @@
+"""The central path by its arc length: around the folds of a curve that is known, and to the root
+that Newton's method finds."""
+
+import types
+
+import jax
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.many_bodies import arc_length
+from implicit_stepper.many_bodies.catalog import catalog
+from implicit_stepper.many_bodies.host_newton import newton
+from implicit_stepper.many_bodies.step import may_touch, no_memory, posed
+
+H = 0.01
+
+
+def test_a_path_is_followed_around_its_folds(monkeypatch):
+    """log kappa = z^3 - 3 z turns at z = 1 and z = -1, at -2 and 2."""
+
+    def rows(problem, unknowns, shape):
+        z, t = unknowns
+        left = z**3 - 3 * z - t
+        return unknowns, types.SimpleNamespace(bodies=np.array([left]), contacts=(), largest=abs(left))
+
+    class Linear:
+        def __init__(self, z):
+            self.slope = 3 * z**2 - 3
+            self.along = np.array([-1 / self.slope])
+
+        def solved(self, F):
+            return F.bodies / self.slope
+
+    monkeypatch.setattr(arc_length, "_rows", rows)
+    monkeypatch.setattr(arc_length, "_linear", lambda problem, unknowns, shape, F: Linear(unknowns[0]))
+    at, way = arc_length._first(None, None, np.array([2.2, 2.2**3 - 6.6])), []
+    for _ in range(150):
+        at = arc_length._further(None, None, at, 0.1)[0]
+        way.append(at.unknowns)
+    z, t = np.transpose(way)
+    assert np.all(np.diff(z) < 0)  # as it went on, though log kappa grew for a while
+    np.testing.assert_allclose(t, z**3 - 3 * z, rtol=0, atol=arc_length._NEAR)
+    turns = z[1:-1][np.diff(np.sign(np.diff(t))) != 0]
+    np.testing.assert_allclose(turns, (1, -1), atol=0.1)
+    assert z[-1] < -1.9
+
+
+@pytest.fixture(scope="module")
+def landing():
+    """The problem of a step in which a ball lands on another one that lies on a floor."""
+    scene = ist.Scene()
+    scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1), offset=0.0))
+    scene.add_body(name="low", shape=shapes.Sphere(0.1), density=500, position=(0, 0, 0.1))
+    fast = (0.3, 0, -2, 0, 0, 0)
+    scene.add_body(name="high", shape=shapes.Sphere(0.1), density=500, position=(0.02, 0, 0.305), velocity=fast)
+    scene.add_contacts(friction=0.4)
+    system, state = scene.build(contacts=False)
+    state = jax.tree.map(np.asarray, state)
+    known = catalog(system, scene.body_parts(), scene.body_pairs())
+    pairs = may_touch(known, system, state, H)
+    return posed(known, system, state, no_memory(), H, pairs, "projection")
+
+
+def test_the_path_ends_at_the_root_of_the_step(landing):
+    found = arc_length.followed(landing.problem, landing.start, 1e-12, 40)
+    assert found.converged
+    assert found.residual <= 1e-12
+    other = newton(landing.problem, landing.start, 1e-12, 40)
+    assert other.converged
+    np.testing.assert_allclose(found.point.V, other.point.V, rtol=0, atol=1e-10)
+    slots = landing.problem.slots
+    pressing = [z[:, own.group.pair.unknowns] for own, z in zip(slots, found.point.contacts, strict=True)]
+    assert min(map(np.min, pressing)) > 1  # in units of what a step without contact changes
+
+
+def test_a_path_that_does_not_arrive_says_so(landing, monkeypatch):
+    monkeypatch.setattr(arc_length, "_BUDGET", 1)
+    assert not arc_length.followed(landing.problem, landing.start, 1e-12, 40).converged
