@@ -150,7 +150,7 @@ def test_dominoes():
 def test_wall(monkeypatch):
     """It stands to rounding, and falls under weight and the floor's forces alone: no body passes
     into another, momentum is what these give, and energy is lost. (The whole wall takes 40 s.)"""
-    monkeypatch.setattr(sys, "argv", ["wall.py", "--across", "1", "--courses", "2", "--duration", "0.15"])
+    monkeypatch.setattr(sys, "argv", ["wall.py", "--across", "1", "--courses", "2", "--duration", "0.13"])
     result = run("wall")
     assert result["drift"](result["standing"]) <= 1e-9
     trajectory = result["trajectory"]
