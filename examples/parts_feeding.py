@@ -1,5 +1,11 @@
-"""On which face does a part land? 1000 random drops of a prism, the same every time, against its
-faces' solid angles."""
+"""On which face does a part land? Random drops of a prism against its faces' solid angles.
+
+    python examples/parts_feeding.py [--drops 1000]
+
+They are the same every time.
+"""
+
+import argparse
 
 import numpy as np
 
@@ -8,7 +14,7 @@ import shapes
 
 HALF_SIZES = np.array([0.02, 0.015, 0.01])  # [m]
 PART, TABLE = shapes.Box(HALF_SIZES), shapes.HalfSpace(normal=(0, 0, 1))
-DROPS, SEED = 1000, 0
+SEED = 0
 # normal to z, y, x
 FACES = ("long, broad (4 x 3 cm)", "long, narrow (4 x 2 cm)", "small (3 x 2 cm)")
 
@@ -40,7 +46,7 @@ def solid_angle_shares():
     return 2 * np.array(angle) / (4 * np.pi)
 
 
-def run(drops=DROPS, seed=SEED):
+def run(drops, seed=SEED):
     """Faces (drops,) that parts land on, and how upright (drops,) they lie there: 1 is flat."""
     starts = drops_of(np.random.default_rng(seed), drops)
     batch = ist.simulate_batch(scene(), ist.GeometricallyImplicit(), h=0.005, duration=0.75, states=starts)
@@ -51,7 +57,9 @@ def run(drops=DROPS, seed=SEED):
     return 2 - np.argmax(upright, axis=0), np.max(upright, axis=0)
 
 
-faces, uprightness = run()
+options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+options.add_argument("--drops", type=int, default=1000, help="parts that are dropped")
+faces, uprightness = run(options.parse_known_args()[0].drops)
 shares = np.bincount(faces, minlength=3) / len(faces)
 
 if __name__ == "__main__":

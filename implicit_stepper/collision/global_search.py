@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +28,7 @@ def one_by_one(function):
     return lambda *arguments: lax.map(lambda own: function(*own), arguments)
 
 
+@functools.partial(jax.jit, static_argnums=0)  # one trace for all scenes with such a pair
 def closest_points_cold(pair: PairClass, first: Placed, second: Placed, inside_1, inside_2, length):
     """Long-form closest-point unknowns of one pair, without a hint; `inside_i` (d,): points inside,
     in shape coordinates."""

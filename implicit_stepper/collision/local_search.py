@@ -113,6 +113,7 @@ def are_closest(pair: PairClass, z, first: Placed, second: Placed, length, toler
     return largest(roots(pair, first, second, length, z / units(pair, length))) <= tolerance
 
 
+@functools.partial(jax.jit, static_argnums=0)  # one trace for all scenes with such a pair
 def closest_points_near(pair: PairClass, start, first: Placed, second: Placed, length, tolerance):
     """Closest points near `start`, both long-form unknowns in metres, and whether they are found
     (): a root within the `tolerance`, or what proves the distance.

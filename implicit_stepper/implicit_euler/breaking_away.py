@@ -50,6 +50,8 @@ def solved(
     least = (NO_SLIP + 10 * (tolerance + ncp.round_off(fixed))) * fixed.scales.speed
     begun = jax.tree.map(lambda own: own <= least, slips)
 
+    solve = jax.jit(solve)  # so that it is traced once for its shapes and the loop
+
     def attempt(carry):
         holds, found, _ = carry
         own = held(fixed, holds)
@@ -62,7 +64,8 @@ def solved(
         # the last solution is that of the coefficients that it is told with
         return jax.tree.map(lambda a, b: jnp.where(new.converged, b, a), holds, left), new, broken & new.converged
 
-    nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(solve, fixed))
+    shapes = jax.eval_shape(solve, held(fixed, begun))
+    nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
     nothing = dataclasses.replace(nothing, converged=jnp.asarray(True))
     start = varying_like((begun, nothing, jnp.asarray(True)), (fixed, slips))
     holds, found, _ = lax.while_loop(lambda carry: carry[2], attempt, start)

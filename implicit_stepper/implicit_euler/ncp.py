@@ -233,6 +233,7 @@ def over_bodies(problem: StepProblem, transform: Callable, V):
     )  # fmt: skip
 
 
+@functools.partial(jax.jit, static_argnames="friction")  # one trace for residuals and Jacobians
 def rows_and_impulses(member, units: Units, momentum_units, reference, starts, time, h, friction: str, physical, kappa=None):
     """Rows (width,) of one constraint, a member of its group, and its impulses (acting,) on its
     moving bodies in `momentum_units` (acting,), at the end of a step of h [s] at `time` [s], at the

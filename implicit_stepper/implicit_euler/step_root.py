@@ -20,7 +20,7 @@ from shapes.shards import varying_like, when
 
 from ..model.system import take
 from ..solvers.implicit_function import root, without_noise
-from ..solvers.newton import Chord, Solution, chord, renewed, untried
+from ..solvers.newton import Chord, Solution, as_it_is, chord, renewed, untried
 from . import breaking_away, initial_guess, ncp
 from .cutting_planes import Cuts, cut_start, tilted
 
@@ -132,10 +132,8 @@ def _search(stepper, problem: ncp.StepProblem, memory, newton, tried: Chord, wit
         z, cuts = cut_start(problem, cuts, stepper.sweeps)
         return untried(z), jax.tree.map(jnp.zeros_like, memory.kept), cuts
 
-    def empty(function, *arguments):
-        return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(function, *arguments))
-
-    still = empty(without)
+    without = jax.jit(without)  # so that it is traced once for its shapes and the loop
+    still = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(without))
     turns = [tilted(still, 1.0, number).velocity for number in range(rounds)]
     turns = jnp.stack([still.velocity, *turns]) / problem.h
 
@@ -148,6 +146,7 @@ def _search(stepper, problem: ncp.StepProblem, memory, newton, tried: Chord, wit
         return _Search(solution, at.iterations + solution.iterations, at.number + 1, cuts)
 
     zero = jnp.zeros((), int)
-    begun = varying_like(_Search(empty(newton, tried, memory.kept), zero, zero, still), (problem, memory))
+    none = jax.tree.map(jnp.zeros_like, as_it_is(tried, memory.kept))
+    begun = varying_like(_Search(none, zero, zero, still), (problem, memory))
     end = lax.while_loop(lambda at: ~at.solution.converged & (at.number <= 2 * rounds), attempt, begun)
     return dataclasses.replace(end.solution, iterations=end.iterations)

@@ -110,6 +110,7 @@ def jumped(problem: StageProblem, ahead: Stage, modes: Modes, held):
     return lax.cond(held, lambda: tuple(ahead.constraints), found)
 
 
+@jax.jit  # so that it is traced once for the start and the end
 def with_closest_points(problem: StageProblem, at: Motion, constraints, which):
     """The `constraints` of stages where bodies are `at`, each with an axis (s,) in front, with the
     closest points there and their slips for the contacts `which` (nc,) of every group; and whether

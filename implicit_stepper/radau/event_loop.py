@@ -59,11 +59,12 @@ def advance(stepper: RadauContact, system: System, way: Way, limits: Limits):
     clear = equal(point.modes.touching, point.modes.pressed)
     plan = _ordinary(jnp.where(clear, int(Kind.HELD), int(Kind.FREE)), point, limits, point.h, no)
     factors = jax.tree.map(jnp.zeros_like, way.factors)
-    shapes, _ = jax.eval_shape(functools.partial(_attempt, stepper), system, point, plan, factors)
-    empty = Taken(shapes.step.state, shapes.step.contacts, shapes.step.stats, point.modes, point.h)
-    empty = jax.tree.map(lambda s: jnp.zeros((CHUNK, *jnp.shape(s)), s.dtype), empty)
     anew = Way(point, plan, factors, jnp.asarray(jnp.inf), zero, zero + int(Reason.PAUSED))
     way = jax.tree.map(lambda a, b: jnp.where(way.reason == Reason.PAUSED, a, b), way, anew)
+    # of types as in the loop, so that it is traced once
+    shapes, _ = jax.eval_shape(functools.partial(_attempt, stepper), system, way.point, way.plan, way.factors)
+    empty = Taken(shapes.step.state, shapes.step.contacts, shapes.step.stats, point.modes, point.h)
+    empty = jax.tree.map(lambda s: jnp.zeros((CHUNK, *jnp.shape(s)), s.dtype), empty)
 
     def proceed(carry):
         room = (carry.count < CHUNK) & (carry.counts.solves < limits.solves)

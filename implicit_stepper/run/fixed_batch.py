@@ -75,7 +75,8 @@ def run(stepper, how: side_by_side.Pass, system: System, start: State, closest, 
 def _march(stepper, how: side_by_side.Pass, systems: System, states: State, memories, h, most, going):
     """`most` () <= `_TOGETHER` steps of the scenes that are `going` (B,), of each to the first that
     is not solved: the memories after them, and for each step its ends, contacts and results."""
-    one_step = functools.partial(side_by_side.step, stepper, how, systems)
+    # a jitted function of its own, so that it is traced once for its shapes and the loop
+    one_step = jax.jit(functools.partial(side_by_side.step, stepper, how, systems))
     shapes = jax.eval_shape(one_step, states, memories, h, going)
     empty = (shapes.state, shapes.contacts, shapes.result)
     empty = jax.tree.map(lambda s: jnp.zeros((_TOGETHER, *s.shape), s.dtype), empty)

@@ -134,6 +134,7 @@ def _economical(one: Callable, begun, _, length: int):
     computes the rest again from these for reverse mode."""
     size = math.isqrt(length - 1) + 1
     segments = -(-length // size)
+    one = jax.jit(one)  # so that it is traced once for its shapes and the loop
     empty = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(one, begun, None)[1])
 
     def step(carry, number):

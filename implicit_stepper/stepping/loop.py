@@ -78,19 +78,21 @@ def certificates(
     contacts): from the `first` state, without that axis, to their `ends`. Those of the first
     `count` () at least, if it is given: others may be zeros."""
     starts = jax.tree.map(lambda one, all_: jnp.concatenate([one[None], all_[:-1]]), first, ends)
-    steps, check = (starts, ends, contacts, h), jax.vmap(functools.partial(stepper.certificate, system))
+    steps, one = (starts, ends, contacts, h), functools.partial(stepper.certificate, system)
     together = min(size for size in _TOGETHER if size * system.contact_count >= _BUSY or size == CHUNK)
     if count is None or len(h) <= together:
-        return check(*steps)
+        return jax.vmap(one)(*steps)
+    one = jax.jit(one)  # so that it is traced once for its shapes and the loop
 
     def more(piece, found):
         own = jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, piece * together, together), steps)
         return jax.tree.map(
-            lambda all_, some: lax.dynamic_update_slice_in_dim(all_, some, piece * together, 0), found, check(*own)
+            lambda all_, some: lax.dynamic_update_slice_in_dim(all_, some, piece * together, 0), found, jax.vmap(one)(*own)
         )
 
-    shapes = jax.eval_shape(check, *steps)
-    return lax.fori_loop(0, -(-count // together), more, jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes))
+    shapes = jax.eval_shape(one, *jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), steps))
+    none = jax.tree.map(lambda s: jnp.zeros((len(h), *s.shape), s.dtype), shapes)
+    return lax.fori_loop(0, -(-count // together), more, none)
 
 
 def _same(h: float) -> np.ndarray:

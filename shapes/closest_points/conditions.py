@@ -9,6 +9,7 @@ differentiable, at and below contact.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import jax
@@ -198,6 +199,8 @@ def tangents(n, reference):
     return jnp.stack([t, jnp.cross(n, t)])
 
 
+# both are jitted functions of their own: what asks for the same rows again traces them no more
+@functools.partial(jax.jit, static_argnums=0)
 def _smooth_rows(pair: PairClass, unknowns, first: Placed, second: Placed, reference, length, angle):
     """f(a1) = 0, g(a2) = 0, a2 - a1 parallel to n, and the two normals opposite.
 
@@ -224,6 +227,7 @@ def _smooth_rows(pair: PairClass, unknowns, first: Placed, second: Placed, refer
     return ClosestPointRows(geometry, equations, none, none, per_slope_f[None], per_slope_g[None])
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def _general_rows(pair: PairClass, unknowns, first: Placed, second: Placed, reference, length, angle):
     """a2 - a1 = psi n, |n| = 1, sum l1 grad f = n, sum l2 grad g = -n, and 0 <= l _|_ -f >= 0 for
     every inequality.

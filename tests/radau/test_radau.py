@@ -184,11 +184,17 @@ def test_blocks_are_the_derivative_of_the_residual(monkeypatch):
     system, state = jax.tree.map(jnp.asarray, pushed_pile().build())
     stepper = ist.RadauContact()
     memory = begin(stepper, system, state)
-    task = jit(radau_contact.free_task, static_argnums=0)(stepper, system, state, memory, 0.05)
-    problem = stages.stage_problem(system, state, 0.05, memory.references, 3, "projection")
-    z = jnp.asarray(np.random.default_rng(1).normal(size=3 * stage_unknowns.size(system)) * 0.01)
-    start = stage_unknowns.join(system, *radau_contact.at_fractions(problem, memory, jnp.eye(3), jnp.eye(3)))
-    z = z + start / stages.unknown_scale(problem)
+
+    @jax.jit  # one program: operation by operation, each would be one
+    def beside(system, state, memory, z):
+        """The task and the problem of a step of .05 s, and unknowns `z` away from its start."""
+        task = radau_contact.free_task(stepper, system, state, memory, 0.05)
+        problem = stages.stage_problem(system, state, 0.05, memory.references, 3, "projection")
+        start = stage_unknowns.join(system, *radau_contact.at_fractions(problem, memory, jnp.eye(3), jnp.eye(3)))
+        return task, problem, z + start / stages.unknown_scale(problem)
+
+    drawn = np.random.default_rng(1).normal(size=3 * stage_unknowns.size(system)) * 0.01
+    task, problem, z = beside(system, state, memory, drawn)
 
     def whole(z, h, held):
         cut = dataclasses.replace(problem, h=h)
