@@ -61,8 +61,8 @@ def row(across, courses, duration):
 
 def row_of_hit(across, courses, steps):
     """A line of the table of walls that are hit."""
-    begun = time.process_time()
-    run = example.falls(across, courses, steps * example.H, on_failure="return")
+    begun, stepper = time.process_time(), ist.GeometricallyImplicit(jacobian="sparse")
+    run = ist.simulate(example.hit(across, courses), stepper, h=example.H, duration=steps * example.H, on_failure="return")
     stats, spent = run.stats, time.process_time() - begun
     others, halved = int(np.sum(stats.rung > 0)), int(np.sum(stats.substeps > 1))
     return (
