@@ -29,7 +29,7 @@ _CONTRACTION = 0.5  # of max |F|: corrections by a Jacobian that leave more ask 
 _FIRST, _LONGER, _SHORTER, _REFUSED, _SHORTEST = 0.3, 1.6, 1.3, 2.5, 1e-9  # lengths and their factors
 # kappa from which on the step itself is tried, and by what share of it next; the bounds of kappa
 _TRIED, _NEXT, _LEAST, _MOST = 1e-3, 0.1, 1e-10, 1e2
-_BUDGET = 10000  # Jacobians
+_BUDGET = 3000  # Jacobians
 
 
 class _Linear(NamedTuple):
