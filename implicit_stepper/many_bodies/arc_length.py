@@ -24,9 +24,11 @@ _NEAR = 1e-3  # of kappa: max |F| of what counts as a point of the path
 _DIFFERENCE = 1e-6  # of log kappa
 # by how much forces give way: what is redundant is lost in rounding where they do by less
 _GIVE = 1e-9
-_CORRECTIONS, _QUICK, _SLOW = 12, 3, 6  # of a point; up to which the length grows, from which it falls
+# corrections of a point; with how many the next way grows, and with more than how many it falls
+_CORRECTIONS, _QUICK, _SLOW = 12, 3, 6
 _CONTRACTION = 0.5  # of max |F|: corrections by a Jacobian that leave more ask for another
-_FIRST, _LONGER, _SHORTER, _REFUSED, _SHORTEST = 0.3, 1.6, 1.3, 2.5, 1e-9  # lengths and their factors
+# the first and the shortest way along a tangent, and the factors by which it changes
+_FIRST, _SHORTEST, _LONGER, _SHORTER, _REFUSED = 0.3, 1e-9, 1.6, 1.3, 2.5
 # kappa from which on the step itself is tried, and by what share of it next; the bounds of kappa
 _TRIED, _NEXT, _LEAST, _MOST = 1e-3, 0.1, 1e-10, 1e2
 _BUDGET = 3000  # Jacobians
@@ -93,13 +95,15 @@ def _first(problem: Problem, shape: Point, unknowns: np.ndarray) -> _At | None:
     """A path begins at `unknowns` (n,), towards smaller kappa."""
     unknowns, F = _rows(problem, unknowns, shape)
     linear = None if F is None else _linear(problem, unknowns, shape, F)
-    return None if linear is None else _At(unknowns, _tangent(linear, -np.eye(len(unknowns))[-1]), linear, 0)
+    if linear is None:
+        return None
+    return _At(unknowns, _tangent(linear, -np.eye(len(unknowns))[-1]), linear, 0)
 
 
 def _further(problem: Problem, shape: Point, last: _At, length: float) -> tuple[_At | None, int]:
     """The point of the path that corrections at right angles to the tangent of the `last` one lead
-    to, as far along that as `length`, or None; and how many Jacobians it took. The last one serves
-    for as long as it contracts."""
+    to, as far along that as `length`, or None; and how many Jacobians it took. That of the last
+    point serves for as long as it contracts."""
     guess, linear = last.unknowns + length * last.tangent, last.linear
     before, jacobians, fresh = np.inf, 0, False
     for corrections in range(_CORRECTIONS):
