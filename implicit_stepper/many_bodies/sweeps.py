@@ -85,7 +85,7 @@ def swept(problem: Problem, start: Point, search: Search, sweeps: int) -> tuple[
     numbers = np.concatenate([numbers, np.full((size - count, TOGETHER), -1)])
     given = [a[numbers] for a in (sides[planes.contact], planes.on, planes.speed, mu[planes.contact], planes.impulse)]
     given[1][numbers < 0] = 0.0  # a plane that moves nothing
-    velocity, impulse = (np.asarray(a) for a in _relaxed(sweeps * count, count, free, inverse, *given))
+    velocity, impulse = (np.asarray(a) for a in _relaxed(sweeps, count, free, inverse, *given))
     impulses = np.empty_like(planes.impulse)
     impulses[numbers[numbers >= 0]] = impulse[numbers >= 0]
     found = Search(velocity, planes._replace(impulse=impulses), closest)
@@ -137,9 +137,9 @@ def nearest(step: Step, slots: Slots, V, closest):
 
 
 @jit
-def _relaxed(steps, count, free, inverse, sides, on, speed, mu, impulse):
-    """Velocities (n, 6 or 3) and impulses (k, c, 1 + k) after so many `steps`, from row to row of c
-    planes of one colour, of the first `count`, from the velocities without contact, `free`;
+def _relaxed(sweeps, count, free, inverse, sides, on, speed, mu, impulse):
+    """Velocities (n, 6 or 3) and impulses (k, c, 1 + k) after so many `sweeps` over the first
+    `count` rows of c planes of one colour, from the velocities without contact, `free`;
     `inverse` (n, w, w): M^-1, zero of bodies that do not move."""
     back = jnp.einsum("kcsrw,kcswx->kcsrx", on, inverse[sides])  # M^-1 W^T
     diagonal = jnp.einsum("kcsrw,kcsrw->kcr", on, back)
@@ -149,10 +149,9 @@ def _relaxed(steps, count, free, inverse, sides, on, speed, mu, impulse):
     impulse = jnp.where(diagonal[..., :1] > 0, impulse, 0.0)
     start = free.at[sides].add(jnp.einsum("kcr,kcsrw->kcsw", impulse, back))
 
-    def relax(i, carry):
+    def relax(before, j, carry):
         nu, impulse = carry
-        j = i % count
-        own, last = nu[sides[j]], impulse[j]
+        own, last = nu[sides[j]], before[j]
         rate = jnp.einsum("csrw,csw->cr", on[j], own)
         p_n = jnp.maximum(last[:, 0] - (rate[:, 0] + speed[j]) / normal[j], 0.0)
         own = own + (p_n - last[:, 0])[:, None, None] * back[j, :, :, 0]
@@ -160,9 +159,14 @@ def _relaxed(steps, count, free, inverse, sides, on, speed, mu, impulse):
         y = jax.vmap(project_to_disc)(last[:, 1:] - slip / friction[j][:, None], mu[j] * p_n)
         change = jnp.concatenate([p_n[:, None], y], axis=1) - last
         change = jnp.where(diagonal[j, :, :1] > 0, change, 0.0)
-        return nu.at[sides[j]].add(jnp.einsum("cr,csrw->csw", change, back[j])), impulse.at[j].add(change)
+        nu = nu.at[sides[j]].add(jnp.einsum("cr,csrw->csw", change, back[j]))
+        return nu, lax.dynamic_update_index_in_dim(impulse, last + change, j, 0)
 
-    return lax.fori_loop(0, steps, relax, (start, impulse))
+    def sweep(_, carry):
+        # read from those of the last sweep: where new ones are written they would be copied for each row
+        return lax.fori_loop(0, count, functools.partial(relax, carry[1]), carry)
+
+    return lax.fori_loop(0, sweeps, sweep, (start, impulse))
 
 
 def units_of_bodies(problem: Problem) -> np.ndarray:
