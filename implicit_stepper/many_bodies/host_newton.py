@@ -19,7 +19,9 @@ from .sweeps import begun, swept
 _ENOUGH = 0.5  # of max |F|: what corrections leave that need no sweeps
 _GROWTH, _MEMORY, _PATIENCE = 10.0, 20, 15  # as in `solvers.newton`
 _SMOOTH_PATIENCE = 10  # iterations of smooth bodies without a new least |F|
-_SWEEPS, _MORE, _MOST_SWEEPS = 200, 4, 3200  # of the first time, times as many each time, at most
+# of the first time, or as many as there are bodies: what a contact learns travels one body a sweep;
+# times as many each time, at most
+_SWEEPS, _MORE, _MOST_SWEEPS = 200, 4, 3200
 # of max |F|, of smooth bodies and of those with faces, up to which corrections that multiply it lead
 # to the first kink only; kinks in a row
 _NEAR, _NEAR_FACES, _MULTIPLIES, _MOST_KINKS = 1e-2, 1.0, 2.0, 20
@@ -88,7 +90,9 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
         elif mends and not there.largest < _ENOUGH * F.largest:
             kinks = 0
             source = trial if there.largest < _GROWTH * F.largest else at
-            trial = swept(problem, source, begun(problem, source), min(_SWEEPS * _MORE**mended, _MOST_SWEEPS))[0]
+            trial = swept(
+                problem, source, begun(problem, source), min(max(_SWEEPS, len(at.V)) * _MORE**mended, _MOST_SWEEPS)
+            )[0]
             trial, there = slipping(problem, trial, rows(problem, trial))
             mended += 1
         if not there.largest < _FAR:
