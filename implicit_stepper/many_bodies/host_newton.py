@@ -10,6 +10,7 @@ import numpy as np
 from ..implicit_euler import central_path
 from ..solvers import sparse
 from ..solvers.newton import Solution
+from .few_contacts import settled
 from .kinks import to_kink
 from .linearization import Linear, correction, linear
 from .open_points import renewed
@@ -22,6 +23,8 @@ _SMOOTH_PATIENCE = 10  # iterations of smooth bodies without a new least |F|
 # of the first time, or as many as there are bodies: what a contact learns travels one body a sweep;
 # times as many each time, at most
 _SWEEPS, _MORE, _MOST_SWEEPS = 200, 4, 3200
+# max |F| up to which few contacts are undecided, and how often in a row their law may be in vain
+_FEW, _VAIN = 1e-3, 3
 # of max |F|, of smooth bodies and of those with faces, up to which corrections that multiply it lead
 # to the first kink only; kinks in a row
 _NEAR, _NEAR_FACES, _MULTIPLIES, _MOST_KINKS = 1e-2, 1.0, 2.0, 20
@@ -53,8 +56,8 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     """The root from `start`, with at most so many Jacobians. A point within the tolerance is
     corrected once more, and kept where that makes it worse.
 
-    A correction near a root that throws contacts out of place is followed to the first that changes
-    its mode (`kinks`). Of smooth bodies, if it `mends`, where a correction does not halve max |F|,
+    Where a correction near a root throws contacts out of place, these are solved by their own law
+    (`few_contacts`), or it is followed to the first that changes its mode (`kinks`). Of smooth bodies, if it `mends`, where a correction does not halve max |F|,
     sweeps from contact to contact follow: they mend the few contacts that it threw out of place,
     which is what Newton's method is bad at, and leave what is wrong over many bodies, which is what
     they are bad at. Of bodies with faces, where one plane a contact does not tell where it presses,
@@ -64,7 +67,7 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     if not np.isfinite(F.largest):
         return Found(start, np.inf, 0, False)
     smooth = all(slots.group.pair.smooth for slots in problem.slots)
-    recent, stale, mended, kinks, here = [F.largest], 0, 0, 0, None
+    recent, stale, mended, kinks, vain, here = [F.largest], 0, 0, 0, 0, None
     for iterations in range(1, most + 1):
         here = linear(problem, at, F, _give(F), here)
         factors = sparse.factorised(here.nodes, here.links)
@@ -81,8 +84,11 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
                 return Found(trial, there.largest, iterations, True)
         far = not there.largest < _MULTIPLIES * F.largest
         if far and F.largest < (_NEAR if smooth else _NEAR_FACES) and kinks < _MOST_KINKS and (mends or not smooth):
-            trial, there = to_kink(problem, at, dz, F, there)
-            kinks += 1
+            few = smooth and mends and F.largest < _FEW and vain < _VAIN
+            found = settled(problem, at, F, here, there) if few else (at, F)
+            settles = found[1].largest < _ENOUGH * F.largest
+            trial, there = found if settles else to_kink(problem, at, dz, F, there)
+            kinks, vain = (0, 0) if settles else (kinks + 1, vain + few)
         elif not smooth:
             bound = F.largest if stale >= _PATIENCE else _GROWTH * max(recent[-_MEMORY:])
             trial, there = _shortened(problem, at, dz, trial, there, bound)
@@ -105,8 +111,7 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
             trial, there = slipping(problem, trial, rows(problem, trial))
             if there.largest <= tolerance:
                 return Found(trial, there.largest, iterations, True)
-        at, F = trial, there
-        recent.append(F.largest)
+        at, F, recent = trial, there, [*recent, there.largest]
     return Found(at, F.largest, iterations, False)
 
 

@@ -1,37 +1,24 @@
 """How far a correction leads: against the share at which a friction force leaves its disc."""
 
-import jax
 import numpy as np
 import pytest
 
-import implicit_stepper as ist
-import shapes
-from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.host_newton import newton
 from implicit_stepper.many_bodies.kinks import to_kink
 from implicit_stepper.many_bodies.problem import Point, moved, rows, slipping
-from implicit_stepper.many_bodies.step import may_touch, no_memory, posed
 
 MU, H = 0.4, 0.01
 
 
 @pytest.fixture(scope="module")
-def resting():
+def resting(balls_on_a_floor):
     """The problem of two balls at rest on a floor, side by side, and a point 1e-6 beside its root."""
-    scene = ist.Scene()
-    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1), offset=0.0))
-    balls = [scene.add_body(name=f"ball {k}", shape=shapes.Sphere(0.1), density=500, position=(k, 0, 0.1)) for k in (0, 1)]
-    scene.add_contacts(friction=MU, between=(balls, [floor]))
-    system, state = scene.build(contacts=False)
-    state = jax.tree.map(np.asarray, state)
-    known = catalog(system, scene.body_parts(), scene.body_pairs())
-    pairs = may_touch(known, system, state, H)
-    own = posed(known, system, state, no_memory(), H, pairs, "projection")
-    found = newton(own.problem, own.start, 1e-12, 40)
+    problem, start = balls_on_a_floor(MU, H, [(0,) * 6] * 2)
+    found = newton(problem, start, 1e-12, 40)
     assert found.converged
     V = found.point.V.copy()
     V[0, 2] += 1e-6
-    return own.problem, *slipping(own.problem, at := Point(V, found.point.contacts), rows(own.problem, at))
+    return problem, *slipping(problem, at := Point(V, found.point.contacts), rows(problem, at))
 
 
 def pushed(problem, at, times):
