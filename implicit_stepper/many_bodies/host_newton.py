@@ -57,12 +57,12 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     corrected once more, and kept where that makes it worse.
 
     Where a correction near a root throws contacts out of place, these are solved by their own law
-    (`few_contacts`), or it is followed to the first that changes its mode (`kinks`). Of smooth bodies, if it `mends`, where a correction does not halve max |F|,
-    sweeps from contact to contact follow: they mend the few contacts that it threw out of place,
-    which is what Newton's method is bad at, and leave what is wrong over many bodies, which is what
-    they are bad at. Of bodies with faces, where one plane a contact does not tell where it presses,
-    corrections are shortened instead, and where nothing is gained closest points of open contacts
-    are found anew."""
+    (`few_contacts`), or it is followed to the first that changes its mode (`kinks`). Of smooth
+    bodies, if it `mends`, where a correction does not halve max |F|, sweeps from contact to contact
+    follow: they mend contacts out of place, which Newton's method is bad at, and leave what is
+    wrong over many bodies, which they are bad at. Of bodies with faces, where one plane a contact
+    does not tell where it presses, corrections are shortened instead, and where nothing is gained
+    closest points of open contacts are found anew."""
     at, F = slipping(problem, start, rows(problem, start))
     if not np.isfinite(F.largest):
         return Found(start, np.inf, 0, False)
@@ -86,9 +86,8 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
         if far and F.largest < (_NEAR if smooth else _NEAR_FACES) and kinks < _MOST_KINKS and (mends or not smooth):
             few = smooth and mends and F.largest < _FEW and vain < _VAIN
             found = settled(problem, at, F, here, there) if few else (at, F)
-            settles = found[1].largest < _ENOUGH * F.largest
-            trial, there = found if settles else to_kink(problem, at, dz, F, there)
-            kinks, vain = (0, 0) if settles else (kinks + 1, vain + few)
+            kinks, vain = (0, 0) if found[1].largest < _ENOUGH * F.largest else (kinks + 1, vain + few)
+            trial, there = to_kink(problem, at, dz, F, there) if kinks else found
         elif not smooth:
             bound = F.largest if stale >= _PATIENCE else _GROWTH * max(recent[-_MEMORY:])
             trial, there = _shortened(problem, at, dz, trial, there, bound)
