@@ -39,6 +39,7 @@ LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
 _FIRST_DAMPING = 1e-10  # after the first refused step
 _OVERSHOOT = 10.0  # times the bound of chord iterations: the first ones shift |F| from row to row
 _SPARE = 0.1  # of the tolerance: no last iteration need gain more
+_UNSEEN = 0.03  # of max |F_i|: a change by which what is left is not seen by what is kept, nor by a new Jacobian
 _NEAR = 1e-4  # max |F_i| from which the Jacobian serves at the root that its step leads to
 
 
@@ -188,7 +189,7 @@ def chord(residual: Callable, z0, kept, tolerance, other=None) -> Chord:
     Solved is what was within the `tolerance` already before the last iteration, because what the
     first z within it lacks would add up over thousands of time-steps. For the same reason the last
     iteration must gain, as long as they are quick: from a near start even a stale inverse gets
-    there.
+    there. What no iteration changes, such as shares of redundant forces, need not.
     """
 
     def advance(at: Chord) -> Chord:
@@ -197,6 +198,7 @@ def chord(residual: Callable, z0, kept, tolerance, other=None) -> Chord:
         F = residual(z)
         size, before, quick = largest(F), largest(at.F), at.count <= kept.quick
         gains = size <= jnp.maximum(kept.contraction * before, _SPARE * tolerance)
+        gains = gains | (jnp.abs(size - before) <= _UNSEEN * before)
         solved = ~first & ~at.over & (before <= tolerance) & (size <= tolerance) & (gains | ~quick)
         # false for NaN, and for infinity under an infinite bound
         shrinks = size < jnp.maximum(at.bound, tolerance)
