@@ -1,9 +1,10 @@
 """Scene files that are wrong: mutations of the examples, files made from the schema with traps in
-them, and formulas from a grammar with traps.
+them, and formulas from a grammar with traps; and both kinds of files as Hypothesis chooses them.
 
 Each must be a valid scene, or a clean error within a second, and run nothing.
 
     python benchmarks/fuzz_scene_files.py --count 20000 --made 20000 --formulas 20000 --seed 0
+    python benchmarks/fuzz_scene_files.py --hypothesis 20000 --seed 0
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ import sys
 import time
 import traceback
 from pathlib import Path
+
+import hypothesis
+from hypothesis import strategies as st
 
 from implicit_stepper import SceneFileError
 from implicit_stepper.run.scene_run import stepper_of
@@ -40,13 +44,6 @@ FORBIDDEN = (
     "socket.connect",
     "shutil.rmtree",
 )
-HITS: list[str] = []
-
-
-def watch(event, arguments):
-    """Notes what only code of a file could do."""
-    if event in FORBIDDEN:
-        HITS.append(f"{event} {arguments}")
 
 
 def mutated(text: str, rng: random.Random) -> str:
@@ -113,7 +110,7 @@ KEYS = {
 
 def value(rng: random.Random, kind: str) -> str:
     """The text of a value of these kinds, or a trap in its place."""
-    if rng.random() < 0.04:
+    if rng.random() >= 0.96:  # (for Hypothesis a file with small draws is a simple one)
         return rng.choice(TRAPS)
     if kind in ("s", "ss"):
         one = shape(rng)
@@ -138,12 +135,12 @@ def made(rng: random.Random) -> str:
     """A file with one to four bodies, what joins them and how it is run, from the schema."""
     names = [f"body {n}" for n in range(rng.randint(1, 4))]
     pair = lambda: f'["{rng.choice(names)}", "{rng.choice([*names, "floor"])}"]'  # noqa: E731
-    lines = [f"format = {value(rng, '#') if rng.random() < 0.02 else 1}"]
-    lines += [f'units = "{rng.choice(["m", "mm", "in", "parsec"])}"'] if rng.random() < 0.3 else []
-    lines += ["[scene]", f"dimension = {rng.choice([2, 3])}"] if rng.random() < 0.3 else []
+    lines = [f"format = {value(rng, '#') if rng.random() >= 0.98 else 1}"]
+    lines += [f'units = "{rng.choice(["m", "mm", "in", "parsec"])}"'] if rng.random() >= 0.7 else []
+    lines += ["[scene]", f"dimension = {rng.choice([2, 3])}"] if rng.random() >= 0.7 else []
     lines += ["[[body]]", 'name = "floor"', "fixed = true", 'shape = { kind = "HalfSpace", normal = [0, 0, 1] }']
     for name in names:
-        parts = rng.random() < 0.2
+        parts = rng.random() >= 0.8
         of = f"parts = [{{ shape = {shape(rng)} }}, {{ shape = {shape(rng)}, position = {value(rng, '000')} }}]"
         given = {
             "velocity": "000",
@@ -155,19 +152,19 @@ def made(rng: random.Random) -> str:
         }
         lines += ["[[body]]", f'name = "{name}"', of if parts else f"shape = {shape(rng)}", f"density = {value(rng, '#')}"]
         lines += [f"position = {value(rng, '000')}"] if rng.random() < 0.95 else []
-        lines += [f"{key} = {value(rng, what)}" for key, what in given.items() if rng.random() < 0.08]
+        lines += [f"{key} = {value(rng, what)}" for key, what in given.items() if rng.random() >= 0.92]
     for _ in range(rng.randint(0, 3)):
         rules = [f"bodies = {pair()}", 'bodies = "all"', f"among = {pair()}", f"between = [{pair()}, {pair()}]"]
         lines += ["[[contact]]", rng.choice(rules), f"friction = {value(rng, '#')}"]
-        lines += ["compliance = { stiffness = 1e5, dissipation_time = 0.1 }"] if rng.random() < 0.1 else []
-        lines += [f"restitution = {value(rng, '#')}"] if rng.random() < 0.1 else []
+        lines += ["compliance = { stiffness = 1e5, dissipation_time = 0.1 }"] if rng.random() >= 0.9 else []
+        lines += [f"restitution = {value(rng, '#')}"] if rng.random() >= 0.9 else []
     texts = {"axis_1": "n", "axis_2": "n", "point_1": "000", "point_2": "000"}
     words = {"joint": '"j0"', "formula": '"0.1*sin(2*t)"', "side": '"low"', "joints": '["j0", "j1"]'}
     for n in range(rng.randint(0, 3)):
         kind = rng.choice(list(JOINTS))
         lines += ["[[joint]]", f'kind = "{kind}"', f'name = "j{n}"']
         lines += [f"bodies = {pair()}"] if JOINTS[kind][0] == "p" else []
-        lines += ["project = true"] if rng.random() < 0.3 else []
+        lines += ["project = true"] if rng.random() >= 0.7 else []
         for key in (key for what in dict.fromkeys(JOINTS[kind]) for key in KEYS[what]):
             lines.append(f"{key} = {words.get(key) or value(rng, texts.get(key, '#'))}")
     run = rng.choice(["h = 0.01", "tol = 1e-6", "h = 0.01\ntol = 1e-6", f"h = {value(rng, '#')}", 'stepper = "Convex"'])
@@ -218,36 +215,76 @@ def formula_outcome(text: str) -> str:
     return "formula"
 
 
+def files():
+    """Both kinds of files, by a strategy of Hypothesis: it makes of a wrong one the least that is."""
+    chosen, texts = st.randoms(use_true_random=False), [path.read_text() for path in SCENES]
+    return st.one_of(st.builds(mutated, st.sampled_from(texts), chosen), st.builds(made, chosen))
+
+
+class Tally:
+    """How many files had each outcome, the longest CPU time [s] of each, and what was done that only
+    code of a file could do."""
+
+    def __init__(self):
+        self.forbidden, self.judging = [], False
+        sys.addaudithook(self.watch)
+        self.counts = collections.Counter()
+        self.slowest = {"scene": 0.0, "refused": 0.0, "formula": 0.0}
+
+    def watch(self, event, arguments) -> None:
+        if self.judging and event in FORBIDDEN:
+            self.forbidden.append(f"{event} {arguments}")
+
+    def add(self, judge, text: str) -> str:
+        """The outcome of one more."""
+        begun, self.judging = time.process_time(), True
+        found = judge(text)
+        taken, self.judging = time.process_time() - begun, False
+        self.counts[found if found in self.slowest else "WRONG"] += 1
+        if found not in self.slowest:
+            print(f"{found}\n--- of\n{text}\n======", file=sys.stderr)
+        elif taken > self.slowest[found]:
+            self.slowest[found] = taken
+            if taken > 0.5:
+                print(f"{taken:.2f} s, {found}:\n{text}\n", file=sys.stderr)
+        return found
+
+
+def choose(count: int, seed: int, tally: Tally) -> None:
+    """So many files as Hypothesis chooses them; ends with the least wrong one, if there is one."""
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=count, database=None, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    @hypothesis.given(files())
+    def check(text):
+        assert tally.add(outcome, text) in tally.slowest
+
+    check()
+
+
 def main() -> None:
     """Prints how many there were of each outcome, and the longest time."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--made", type=int, default=0)
     parser.add_argument("--formulas", type=int, default=0)
+    parser.add_argument("--hypothesis", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    sys.addaudithook(watch)
-    rng, texts = random.Random(arguments.seed), [path.read_text() for path in SCENES]
-    counts, slowest, bad = collections.Counter(), {"scene": 0.0, "refused": 0.0, "formula": 0.0}, []
+    rng, texts, tally = random.Random(arguments.seed), [path.read_text() for path in SCENES], Tally()
     jobs = [(outcome, mutated(rng.choice(texts), rng)) for _ in range(arguments.count)]
     jobs += [(outcome, made(rng)) for _ in range(arguments.made)]
     jobs += [(formula_outcome, formula(rng, rng.randint(1, 7))) for _ in range(arguments.formulas)]
     for text in texts:
         outcome(text)  # first calls are not counted
     for judge, text in jobs:
-        begun = time.process_time()
-        found = judge(text)
-        taken = time.process_time() - begun
-        counts[found if found in slowest else "WRONG"] += 1
-        if found not in slowest:
-            bad.append((found, text))
-        elif taken > slowest[found]:
-            slowest[found] = taken
-            if taken > 0.5:
-                print(f"{taken:.2f} s, {found}:\n{text}\n", file=sys.stderr)
-    for found, text in bad[:20]:
-        print(f"{found}\n--- of\n{text}\n======", file=sys.stderr)
-    print(dict(counts), "slowest [CPU s]", {k: round(v, 3) for k, v in slowest.items()}, "forbidden calls:", HITS)
+        tally.add(judge, text)
+    if arguments.hypothesis:
+        choose(arguments.hypothesis, arguments.seed, tally)
+    slowest = {k: round(v, 3) for k, v in tally.slowest.items()}
+    print(dict(tally.counts), "slowest [CPU s]", slowest, "forbidden calls:", tally.forbidden)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import sympy
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import implicit_stepper as ist
@@ -390,11 +390,17 @@ def test_mutated_files_are_a_scene_or_a_clean_error():
     """A slice of benchmarks/fuzz_scene_files.py, whose whole run stands in docs/scene-files.md."""
     rng, texts = random.Random(7), [path.read_text() for path in fuzz_scene_files.SCENES]
     made = [
-        *(fuzz_scene_files.mutated(rng.choice(texts), rng) for _ in range(250)),
+        *(fuzz_scene_files.mutated(rng.choice(texts), rng) for _ in range(180)),
         *(fuzz_scene_files.made(rng) for _ in range(50)),
     ]
     found = [fuzz_scene_files.outcome(text) for text in made]
     assert set(found) == {"scene", "refused"}
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(fuzz_scene_files.files())
+def test_files_that_hypothesis_chooses_are_a_scene_or_a_clean_error(text):
+    assert fuzz_scene_files.outcome(text) in ("scene", "refused")
 
 
 @given(st.text(max_size=60))
