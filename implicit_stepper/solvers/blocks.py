@@ -28,7 +28,7 @@ from .linear import KEPT_DAMPING, damped_step, lu_factors, lu_solve
 _FREE = 1.5e-12  # the damping up to which a step is one of LU
 _SINGULAR = 1e-7  # the least pivot of LU, relative to the largest, up to which steps are damped
 # of slots, in the last of these: for so many filled ones there is a size of the condensed system
-_PARTS = (1, 4)
+_PARTS = (1, 2, 3, 4, 5, 6, 8)
 _TOGETHER = 16  # links that are eliminated at once, where a group has more
 
 
@@ -86,9 +86,13 @@ class Blocks:
             x = jnp.pad(lu_solve(lu, order, right[:size]), (0, len(right) - size))
             return x, jnp.min(pivots) < _SINGULAR * jnp.max(pivots)
 
+        def by_least_squares(size: int, right):
+            return jnp.pad(-damped_step(self.rest[:size, :size], right[:size], damping), (0, len(right) - size))
+
         def solve(right):
             x, singular = self.pattern.leading(self.filled, by_factors, right)
-            return when((damping > _FREE) | singular, lambda: -damped_step(self.rest, right, damping), x)
+            damped = singular | (damping > _FREE)
+            return when(damped, lambda: self.pattern.leading(self.filled, by_least_squares, right), x)
 
         return -solved(self.pattern, self.local, F, solve)
 
