@@ -21,20 +21,30 @@ from shapes.small_algebra import inner, product
 from ..model import rotation
 
 
-def _seen(parameters, pose_1, pose_2) -> tuple[jax.Array, jax.Array]:
-    """`away` (d,) [m] and `turned` (d, d)."""
+def _placed(parameters, pose_1, pose_2) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The rotation (d, d) of body 2, the frame (d, d) on body 1, and the way (d,) [m] from the
+    point of body 1 to that of body 2, all in the inertial frame."""
     r_1, r_2 = (rotation.matrix(orientation) for _, orientation in (pose_1, pose_2))
     point_1, point_2 = (
         position + inner(turn, parameters[name])
         for (position, _), turn, name in ((pose_1, r_1, "point_1"), (pose_2, r_2, "point_2"))
     )
-    frame_1 = product(r_1, parameters["frame_1"])
-    return inner(frame_1.T, point_2 - point_1), product(frame_1.T, product(r_2, parameters["frame_2"]))
+    return r_2, product(r_1, parameters["frame_1"]), point_2 - point_1
 
 
-def _parallel(turned):
-    """0 where the x axes are parallel: (2,)."""
-    return turned[1:, 0]
+def _seen(parameters, pose_1, pose_2) -> tuple[jax.Array, jax.Array]:
+    """`away` (d,) [m] and `turned` (d, d)."""
+    r_2, frame_1, apart = _placed(parameters, pose_1, pose_2)
+    return inner(frame_1.T, apart), product(frame_1.T, product(r_2, parameters["frame_2"]))
+
+
+def _axis_seen(parameters, pose_1, pose_2) -> tuple[jax.Array, jax.Array]:
+    """`away` (3,) [m] and the first column (3,) of `turned`, the axis of body 2: half the kernels
+    of `_seen`."""
+    r_2, frame_1, apart = _placed(parameters, pose_1, pose_2)
+    both = jnp.stack([apart, inner(r_2, parameters["frame_2"][:, 0])])
+    away, axis = inner(frame_1.T, both[:, None, :])
+    return away, axis
 
 
 def locked(turned):
@@ -50,9 +60,10 @@ def ball_joint(parameters, pose_1, pose_2, time):
 
 
 def hinge(parameters, pose_1, pose_2, time):
-    """Closure: (3,) [m] and (2,) [rad]."""
-    away, turned = _seen(parameters, pose_1, pose_2)
-    return jnp.concatenate([away, _parallel(turned)])
+    """Closure: (3,) [m] and (2,) [rad]: the x axes are parallel where that of body 2 has no other
+    components."""
+    away, axis = _axis_seen(parameters, pose_1, pose_2)
+    return jnp.concatenate([away, axis[1:]])
 
 
 def slider(parameters, pose_1, pose_2, time):
@@ -63,8 +74,8 @@ def slider(parameters, pose_1, pose_2, time):
 
 def cylindrical(parameters, pose_1, pose_2, time):
     """Closure: (2,) [m] and (2,) [rad]."""
-    away, turned = _seen(parameters, pose_1, pose_2)
-    return jnp.concatenate([away[1:], _parallel(turned)])
+    away, axis = _axis_seen(parameters, pose_1, pose_2)
+    return jnp.concatenate([away[1:], axis[1:]])
 
 
 def screw(parameters, pose_1, pose_2, time):
@@ -72,19 +83,19 @@ def screw(parameters, pose_1, pose_2, time):
     away, turned = _seen(parameters, pose_1, pose_2)
     ahead = _angle(turned) - 2 * jnp.pi * away[0] / parameters["lead"]
     ahead = jnp.arctan2(jnp.sin(ahead), jnp.cos(ahead))
-    return jnp.append(jnp.concatenate([away[1:], _parallel(turned)]), ahead)
+    return jnp.append(jnp.concatenate([away[1:], turned[1:, 0]]), ahead)
 
 
 def planar(parameters, pose_1, pose_2, time):
     """Closure: (1,) [m] and (2,) [rad]."""
-    away, turned = _seen(parameters, pose_1, pose_2)
-    return jnp.concatenate([away[:1], _parallel(turned)])
+    away, axis = _axis_seen(parameters, pose_1, pose_2)
+    return jnp.concatenate([away[:1], axis[1:]])
 
 
 def universal(parameters, pose_1, pose_2, time):
     """Closure: (3,) [m] and (1,) [rad]."""
-    away, turned = _seen(parameters, pose_1, pose_2)
-    return jnp.append(away, turned[0, 0])
+    away, axis = _axis_seen(parameters, pose_1, pose_2)
+    return jnp.append(away, axis[0])
 
 
 def fixed(parameters, pose_1, pose_2, time):

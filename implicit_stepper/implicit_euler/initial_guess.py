@@ -9,8 +9,9 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from shapes.shards import when
+from shapes.shards import varying_like
 
 from ..constraints import contact, kinematics
 from ..constraints.conditions import Constraint
@@ -48,23 +49,27 @@ def extrapolated(history, noise):
 def determined(problem: ncp.StepProblem, start, last, kept, tolerance):
     """The `start` (N,) of a step, or where that is no root within the `tolerance` () what it says
     of F, by what is `kept` of a Jacobian, from the `last` root (N,) without the reactions of its
-    joints and with faces that press below the middle of their bodies. What F does not see, forces
-    that joints and faces share as they like, so stays small; extrapolated, these shares wander,
-    until faces press at their rims. Both are dimensionless."""
+    joints and with faces that press below the middle of their bodies; and F there, None where
+    nothing is asked. What F does not see, forces that joints and faces share as they like, so stays
+    small; extrapolated, these shares wander, until faces press at their rims. All are
+    dimensionless."""
     system = problem.system
     # the bound of friction is no linear function of reactions
     rigid = any(group.bilateral and group.mu is None for group in system.joints)
     if not rigid or all(group.pair.smooth for group in system.groups):
-        return start
+        return start, None
     asked = ncp.residual(problem, start)
 
     def parted():
         resting = _unloaded(problem, last)
         found = resting + kept.solve(asked - ncp.residual(problem, resting))
-        # of edges and corners it is none
-        return jnp.where(largest(ncp.residual(problem, found)) <= _NEAR, found, start)
+        F = ncp.residual(problem, found)
+        near = largest(F) <= _NEAR  # of edges and corners it is none
+        return jnp.where(near, found, start), jnp.where(near, F, asked)
 
-    return when(kept.valid & (largest(asked) > tolerance), parted, start)
+    # a loop of one trip at most leaves what is kept where it is, of which a choice makes a copy
+    begun = varying_like((kept.valid & (largest(asked) > tolerance), start, asked), (kept, start))
+    return lax.while_loop(lambda at: at[0], lambda at: varying_like((jnp.asarray(False), *parted()), begun), begun)[1:]
 
 
 def _unloaded(problem: ncp.StepProblem, last):

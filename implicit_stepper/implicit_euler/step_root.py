@@ -92,8 +92,8 @@ def continued(stepper, problem: ncp.StepProblem, memory) -> Chord:
     solve begins there or at the last root."""
     tolerance, history = _tolerance(stepper, problem), memory.history / ncp.unknown_scale(problem)
     start = initial_guess.extrapolated(history, tolerance)
-    start = initial_guess.determined(problem, start, history[0], memory.kept, tolerance)
-    return chord(functools.partial(ncp.residual, problem), start, memory.kept, tolerance, history[0])
+    start, F = initial_guess.determined(problem, start, history[0], memory.kept, tolerance)
+    return chord(functools.partial(ncp.residual, problem), start, memory.kept, tolerance, history[0], F)
 
 
 def _found(stepper, fixed: ncp.StepProblem, known, without: Callable[[], Cuts], rounds: int, limits: Limits) -> Solution:

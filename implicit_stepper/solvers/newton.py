@@ -181,10 +181,10 @@ def untried(z) -> Chord:
     return Chord(z, zero, z, z, no, no, no, no, zero, jnp.zeros((), int))
 
 
-def chord(residual: Callable, z0, kept, tolerance, other=None) -> Chord:
-    """z (n,) <- z - `kept`.solve(F(z)) from z0 (n,), while max |F_i| shrinks like
-    `kept.contraction`^k. Where that does not solve, the start of what follows is the `other` one if
-    F is less there.
+def chord(residual: Callable, z0, kept, tolerance, other=None, F0=None) -> Chord:
+    """z (n,) <- z - `kept`.solve(F(z)) from z0 (n,), where F is `F0` (n,) if that is known, while
+    max |F_i| shrinks like `kept.contraction`^k. Where that does not solve, the start of what
+    follows is the `other` one if F is less there.
 
     Solved is what was within the `tolerance` already before the last iteration, because what the
     first z within it lacks would add up over thousands of time-steps. For the same reason the last
@@ -195,7 +195,10 @@ def chord(residual: Callable, z0, kept, tolerance, other=None) -> Chord:
     def advance(at: Chord) -> Chord:
         first = at.count == 0
         z = when(~first & ~at.over, lambda: at.z - kept.solve(at.F), at.z)
-        F = residual(z)
+        return judged(at, z, residual(z))
+
+    def judged(at: Chord, z, F) -> Chord:
+        first = at.count == 0
         size, before, quick = largest(F), largest(at.F), at.count <= kept.quick
         gains = size <= jnp.maximum(kept.contraction * before, _SPARE * tolerance)
         gains = gains | (jnp.abs(size - before) <= _UNSEEN * before)
@@ -212,6 +215,7 @@ def chord(residual: Callable, z0, kept, tolerance, other=None) -> Chord:
         return Chord(start, least, z, F, solved, solved & quick, going, over, bound, at.count + 1)
 
     at = dataclasses.replace(untried(z0), going=jnp.asarray(True))
+    at = at if F0 is None else judged(at, z0, F0)
     return lax.while_loop(lambda at: at.going, advance, varying_like(at, z0))
 
 

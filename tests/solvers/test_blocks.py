@@ -117,7 +117,7 @@ def test_open_contacts_leave_no_unknowns_whatever_their_impulses_are_rounded_to(
 
 def test_the_least_size_that_holds_the_filled_rows_is_taken():
     pattern = Pattern(2, 6, (), 16)
-    for filled, size in ((12, 16), (16, 16), (17, 28), (28, 28), (99, 28)):
+    for filled, size in ((12, 14), (14, 14), (15, 16), (21, 22), (24, 24), (25, 28), (28, 28), (99, 28)):
         assert pattern.leading(filled, lambda size: np.float64(size)) == size
 
 
