@@ -75,6 +75,7 @@ from .model.results import (
 )
 from .output import drawing as drawing
 from .output import plots as plots
+from .output.served import view as view
 from .radau.error_control import Tolerance as Tolerance
 from .radau.radau_contact import RadauContact as RadauContact
 from .run.batch import Batch as Batch

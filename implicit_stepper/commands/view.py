@@ -18,7 +18,9 @@ def add_parser(commands) -> argparse.ArgumentParser:
         "and curves, with a slider. Exit code: 0, or 2 when the run cannot be read or does not know its scene.",
     )
     command.add_argument("run", metavar="RUN", help="a trajectory that `run` or trajectory.save wrote (.npz)")
-    command.add_argument("--html", metavar="FILE", help="page to write (default: RUN with the ending .html)")
+    page = command.add_mutually_exclusive_group()
+    page.add_argument("--html", metavar="FILE", help="page to write (default: RUN with the ending .html)")
+    page.add_argument("--show", action="store_true", help="open it in a browser until Ctrl-C, and write no page")
     command.add_argument("--film", metavar="FILE", help="a film, .gif or, with ffmpeg, .mp4, too")
     return command
 
@@ -31,9 +33,14 @@ def run(arguments: argparse.Namespace) -> None:
             f"there is no file {arguments.run!r}: `implicit-stepper run SCENE --out {arguments.run}` writes one."
         )
     trajectory = load(arguments.run)
-    page = Path(arguments.run).with_suffix(".html") if arguments.html is None else Path(arguments.html)
-    trajectory.plot.page(page)
-    print(f"written: {page}")
     if arguments.film is not None:
         trajectory.plot.animation(arguments.film)
         print(f"written: {arguments.film}")
+    if arguments.show:
+        from ..output.served import view  # matplotlib, which takes a second
+
+        view(trajectory)  # returns at Ctrl-C
+        return
+    page = Path(arguments.run).with_suffix(".html") if arguments.html is None else Path(arguments.html)
+    trajectory.plot.page(page)
+    print(f"written: {page}")

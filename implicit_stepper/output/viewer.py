@@ -38,13 +38,18 @@ def write(trajectory: Trajectory, path: str | os.PathLike, *, scene: Scene | Non
     `scene` is that of the run, which a trajectory knows. Raises `ImportError` without matplotlib,
     `ValueError` for a run without steps, `OSError`.
     """
+    text = page(trajectory, scene)
+    with replaced(path) as aside:
+        aside.write_text(text, encoding="utf-8")
+
+
+def page(trajectory: Trajectory, scene: Scene | None = None) -> str:
+    """What `write` writes."""
     if len(trajectory) == 0:
         raise PictureError("a page needs a run of one step or more.")
     text = json.dumps(content(trajectory, trajectory.scene() if scene is None else scene), separators=(",", ":"))
     # a name with </script> in it must not end the script
-    page = PAGE.replace("@DATA@", text.replace("<", "\\u003c"))
-    with replaced(path) as aside:
-        aside.write_text(page, encoding="utf-8")
+    return PAGE.replace("@DATA@", text.replace("<", "\\u003c"))
 
 
 def content(run: Trajectory, scene: Scene) -> dict[str, Any]:

@@ -124,6 +124,7 @@ class Kept:
 
     contraction: ClassVar[float] = 0.5  # see `newton.newton_again`
     quick: ClassVar[int] = 16
+    unseen: ClassVar[float] = 0.03
 
     pattern: Pattern = dataclasses.field(metadata={"static": True})
     local: Local

@@ -41,6 +41,7 @@ class Inverse:
 
     contraction: ClassVar[float] = 0.3  # see `newton.newton_again`
     quick: ClassVar[int] = 8
+    unseen: ClassVar[float] = 0.0
 
     matrix: jax.Array
 

@@ -39,7 +39,6 @@ LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
 _FIRST_DAMPING = 1e-10  # after the first refused step
 _OVERSHOOT = 10.0  # times the bound of chord iterations: the first ones shift |F| from row to row
 _SPARE = 0.1  # of the tolerance: no last iteration need gain more
-_UNSEEN = 0.03  # of max |F_i|: a change by which what is left is not seen by what is kept, nor by a new Jacobian
 _NEAR = 1e-4  # max |F_i| from which the Jacobian serves at the root that its step leads to
 
 
@@ -189,7 +188,8 @@ def chord(residual: Callable, z0, kept, tolerance, other=None, F0=None) -> Chord
     Solved is what was within the `tolerance` already before the last iteration, because what the
     first z within it lacks would add up over thousands of time-steps. For the same reason the last
     iteration must gain, as long as they are quick: from a near start even a stale inverse gets
-    there. What no iteration changes, such as shares of redundant forces, need not.
+    there. What an iteration changes by no more than `kept.unseen` of it, as it is where redundant
+    forces are shared, need not gain.
     """
 
     def advance(at: Chord) -> Chord:
@@ -201,7 +201,7 @@ def chord(residual: Callable, z0, kept, tolerance, other=None, F0=None) -> Chord
         first = at.count == 0
         size, before, quick = largest(F), largest(at.F), at.count <= kept.quick
         gains = size <= jnp.maximum(kept.contraction * before, _SPARE * tolerance)
-        gains = gains | (jnp.abs(size - before) <= _UNSEEN * before)
+        gains = gains | (jnp.abs(size - before) <= kept.unseen * before)
         solved = ~first & ~at.over & (before <= tolerance) & (size <= tolerance) & (gains | ~quick)
         # false for NaN, and for infinity under an infinite bound
         shrinks = size < jnp.maximum(at.bound, tolerance)

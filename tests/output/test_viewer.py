@@ -9,6 +9,9 @@ import json
 import re
 import shutil
 import subprocess
+import threading
+import urllib.error
+import urllib.request
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -56,7 +59,7 @@ def rolling():
 def made(request, tmp_path_factory):
     run, folder = request.param(), tmp_path_factory.mktemp("page")
     run.save(folder / "run.npz")
-    view.run(argparse.Namespace(run=str(folder / "run.npz"), html=None, film=None))
+    view.run(argparse.Namespace(run=str(folder / "run.npz"), html=None, film=None, show=False))
     return run, folder / "run.html"
 
 
@@ -303,6 +306,46 @@ def test_a_film_follows_a_body_shows_it_turn_and_leaves_out_what_is_without_a_sh
 
 def test_what_has_no_page_is_refused(tmp_path):
     with pytest.raises(ValueError, match="there is no file .*none.npz"):
-        view.run(argparse.Namespace(run=str(tmp_path / "none.npz"), html=None, film=None))
+        view.run(argparse.Namespace(run=str(tmp_path / "none.npz"), html=None, film=None, show=False))
     with pytest.raises(ValueError, match="a page needs a run of one step or more"):
         rolling()[3:3].plot.page(tmp_path / "run.html")
+
+
+def test_a_run_is_shown_to_this_machine_alone(monkeypatch, capsys):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    shown = ist.view(rolling(), wait=False)
+    assert opened == [shown.url]
+    assert shown.url in capsys.readouterr().out
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", shown.url)
+    assert shown._server.server_address[0] == "127.0.0.1"
+    with urllib.request.urlopen(shown.url, timeout=10) as answer:
+        assert answer.read().decode() == viewer.page(rolling())
+        assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    elsewhere = urllib.request.Request(shown.url, headers={"Host": "elsewhere.example"})
+    for asked, code in ((shown.url + "run.npz", 404), (elsewhere, 403)):
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(asked, timeout=10)
+        assert caught.value.code == code
+    shown.close()
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(shown.url, timeout=10)
+
+
+def test_the_command_shows_a_run_until_ctrl_c(monkeypatch, tmp_path, capsys):
+    """Ctrl-C comes while the page is asked for."""
+    rolling().save(tmp_path / "run.npz")
+
+    def interrupt(self, timeout=None):
+        raise KeyboardInterrupt
+
+    def ask(url):
+        asked.append(urllib.request.urlopen(url, timeout=10).status)
+        monkeypatch.setattr(threading.Thread, "join", interrupt)
+
+    asked = []
+    monkeypatch.setattr("webbrowser.open", ask)
+    view.run(argparse.Namespace(run=str(tmp_path / "run.npz"), html=None, film=None, show=True))
+    assert asked == [200]
+    assert "until Ctrl-C" in capsys.readouterr().out
+    assert not list(tmp_path.glob("*.html"))
