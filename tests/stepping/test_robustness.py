@@ -27,6 +27,15 @@ def on_floor(shape, *, friction=0.3, height, **body):
     return scene
 
 
+def disc_on_line(radius, *, height, **body):
+    """In the plane, where programs take half as long to compile."""
+    scene = ist.Scene(dimension=2)
+    disc = scene.add_body(name="body", shape=shapes.Disc(radius), mass=1.0, position=(0, height), **body)
+    line = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    scene.add_contact(disc, line, friction=0.3)
+    return scene
+
+
 def perturbed_two_spheres(count, seed):
     """Start positions around the axis of the two spheres, velocities to 2 m/s and rad/s, mu in [0,
     1], e_r in [.01, 1]."""
@@ -179,7 +188,7 @@ class _LostLater(ist.GeometricallyImplicit):
 
 
 def test_a_lost_step_is_an_error_that_carries_everything_before_it():
-    scene = on_floor(shapes.Sphere(1.0), mass=1.0, height=1.05, velocity=(1, 0, 0, 0, 0, 2))
+    scene = disc_on_line(1.0, height=1.05, velocity=(1, 0, 2))
     weak = _LostLater(rounds=1)
     with pytest.raises(ist.StepError) as caught:
         ist.simulate(scene, weak, h=0.01, duration=1.0)
@@ -258,7 +267,7 @@ def test_violations_are_said_of_bodies_or_of_contacts(name, place):
 
 
 def test_a_lost_step_can_be_taken_up_again_from_its_state():
-    scene = on_floor(shapes.Sphere(1.0), mass=1.0, height=1.05, velocity=(1, 0, 0, 0, 0, 2))
+    scene = disc_on_line(1.0, height=1.05, velocity=(1, 0, 2))
     with pytest.raises(ist.StepError) as caught:
         ist.simulate(scene, _LostLater(rounds=1), h=0.01, duration=1.0)
     state = caught.value.state
@@ -268,8 +277,8 @@ def test_a_lost_step_can_be_taken_up_again_from_its_state():
     np.testing.assert_array_equal(rest.position[0], state.position)
     with pytest.raises(ValueError, match="`start` = 3 must be a State"):
         ist.simulate(scene, STEPPER, h=0.01, duration=1.0, start=3)
-    with pytest.raises(ValueError, match=r"`start.velocity` has shape \(6,\)"):
-        ist.simulate(scene, STEPPER, h=0.01, duration=1.0, start=dataclasses.replace(state, velocity=np.zeros(6)))
+    with pytest.raises(ValueError, match=r"`start.velocity` has shape \(3,\)"):
+        ist.simulate(scene, STEPPER, h=0.01, duration=1.0, start=dataclasses.replace(state, velocity=np.zeros(3)))
 
 
 class _OnlyShortSteps(ist.GeometricallyImplicit):
@@ -327,7 +336,7 @@ def test_a_root_with_too_much_energy_is_not_certified():
 
 def test_far_from_the_origin_it_is_rounding_that_is_named():
     """A coordinate of 1e9 m has digits to 1e-7 m: no step is short enough for 1e-10."""
-    far = on_floor(shapes.Sphere(0.2), height=1e9, mass=1.0, inertia=(0.03, 0.03, 0.03))
+    far = disc_on_line(0.2, height=1e9)
     with pytest.raises(ist.StepError, match="rounding alone leaves more than the tolerances") as caught:
         ist.simulate(far, STEPPER, h=0.01, duration=0.01)
     assert caught.value.result == ist.Result.ROUNDED
