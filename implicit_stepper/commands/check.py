@@ -11,6 +11,7 @@ import numpy as np
 
 from shapes import Shape
 
+from ..constraints import joint_rows
 from ..model.bodies import State
 from ..model.system import System
 from ..run.overlaps import Undeclared, check_start
@@ -56,7 +57,7 @@ def report(scene: Scene) -> list[str]:
         *_bodies(described, system, state),
         *_contacts(scene, system, gaps),
         *_joints(described),
-        *_sizes(system),
+        *_sizes(system, state),
         *_settings(described),
         *(f"warning: {one.message}" for one in told),
     ]
@@ -125,10 +126,11 @@ def _along(joint: AlongDescription) -> str:
     return f"stiffness {joint.stiffness:g}, damping {joint.damping:g}"
 
 
-def _sizes(system: System) -> list[str]:
+def _sizes(system: System, state: State) -> list[str]:
     freedom = system.body_count * (6 if system.dimension == 3 else 3)
-    rows = sum(len(group.numbers) * len(group.angles) for group in system.joints if group.bilateral)
-    joined = f", of which joints take {rows} (fewer where they say the same twice)" if rows else ""
+    rows, rank = joint_rows.rows_and_rank(system, state) if joint_rows.rigid(system) else (0, 0)
+    again = f", by {rows} equations, of which {rows - rank} are redundant where the bodies are" if rank < rows else ""
+    joined = f", of which joints take {rank}{again}" if rows else ""
     kinds = f"{len(system.groups)} kind{'s' * (len(system.groups) != 1)}"
     return [
         f"degrees of freedom: {freedom}{joined}; contacts: {system.contact_count}, of {kinds} to compile; "

@@ -9,12 +9,16 @@ whose equations say things twice, Lambda is the shortest.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from ..model import bodies
 from ..model.bodies import State
 from ..model.system import System
+from ..runtime.compilation import jit
 from . import incidence, kinematics
 
 _SINGULAR = 1e-11  # of the largest eigenvalue of G M^-1 G^T: equations that others imply
@@ -74,6 +78,19 @@ def joint_rows(system: System, state: State, mass) -> JointRows:
     flexibility = jnp.linalg.pinv(matrix @ back.T, rtol=_SINGULAR, hermitian=True) if len(matrix) else matrix @ back.T
     lengths = [jnp.tile(g.lengths(system.length), len(g.numbers)) for g in rigid(system)]
     return JointRows(matrix, inverse, flexibility, jnp.concatenate([*lengths, jnp.zeros(0)]))
+
+
+def rows_and_rank(system: System, state: State) -> tuple[int, int]:
+    """How many equations the joints have, and how many of them are independent at the poses of
+    `state`."""
+    G = _alone(system, state)
+    sizes = np.linalg.svd(G / np.maximum(np.linalg.norm(G, axis=1, keepdims=True), np.finfo(float).tiny), compute_uv=False)
+    return len(G), int(np.sum(sizes > np.sqrt(_SINGULAR) * np.max(sizes)))
+
+
+@functools.partial(jit, once=True)
+def _alone(system: System, state: State):
+    return joint_rows(system, state, bodies.mass_matrices(system, state)).matrix
 
 
 def targets(system: System, state: State, rows: JointRows, h):

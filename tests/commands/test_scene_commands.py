@@ -76,6 +76,38 @@ def test_check_says_what_was_understood(tmp_path, capsys):
     assert "warning: " in said
 
 
+DOOR = """format = 1
+[[body]]
+name = "frame"
+fixed = true
+shape = { kind = "Sphere", radius = 0.01 }
+[[body]]
+name = "door"
+shape = { kind = "Box", half_sizes = [0.4, 0.02, 1.0] }
+mass = 20.0
+position = [0.4, 0, 1.0]
+"""
+HINGE = """[[joint]]
+kind = "Hinge"
+name = "at HEIGHT"
+bodies = ["frame", "door"]
+point_1 = [0, 0, HEIGHT]
+point_2 = [-0.4, 0, BELOW]
+axis_1 = [0, 0, 1]
+axis_2 = [0, 0, 1]
+"""
+
+
+def test_check_counts_equations_of_joints_that_others_imply(tmp_path, capsys):
+    """A door on two hinges has one degree of freedom."""
+    hinges = (HINGE.replace("HEIGHT", str(z)).replace("BELOW", str(z - 1)) for z in (0.25, 1.75))
+    path = tmp_path / "door.toml"
+    path.write_text(DOOR + "".join(hinges))
+    assert main.main(["check", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "of freedom: 6, of which joints take 5, by 10 equations, of which 5 are redundant where the bodies are" in said
+
+
 @pytest.mark.parametrize("command", ["run", "check"])
 @pytest.mark.parametrize(
     ("content", "says"),
