@@ -59,9 +59,9 @@ def _share(departure, least: float, most: float) -> float:
     if above <= most:
         return 1.0
     for search in range(_SEARCHES):
-        share = (low + high) / 2
-        if search % 2 == 0:
-            share = high - (above - (least + most) / 2) * (high - low) / (above - below)
+        share, grown = (low + high) / 2, above - below
+        if search % 2 == 0 and 0 < grown < np.inf:
+            share = high - (above - (least + most) / 2) * (high - low) / grown
             share = float(np.clip(share, low + _EDGE * (high - low), high - _EDGE * (high - low)))
         found = departure(share)
         if found < least:

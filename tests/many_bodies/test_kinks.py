@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from implicit_stepper.many_bodies.host_newton import newton
-from implicit_stepper.many_bodies.kinks import to_kink
+from implicit_stepper.many_bodies.kinks import _share, to_kink
 from implicit_stepper.many_bodies.problem import Point, moved, rows, slipping
 
 MU, H = 0.4, 0.01
@@ -54,3 +54,9 @@ def test_a_correction_on_which_nothing_slips_is_whole(resting):
     trial, there = moved(problem, at, by)
     found, _ = to_kink(problem, at, by, F, there)
     np.testing.assert_array_equal(found.contacts[0], trial.contacts[0])
+
+
+def test_where_a_correction_leaves_every_bound_its_share_is_found_by_halving():
+    """False position has nothing to go by between zero and infinity."""
+    found = _share(lambda share: np.inf if share > 0.3 else 0.0, 0.1, 0.2)
+    assert found == pytest.approx(0.3, abs=0.01)
