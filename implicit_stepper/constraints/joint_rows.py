@@ -13,7 +13,6 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ..model import bodies
 from ..model.bodies import State
@@ -81,16 +80,17 @@ def joint_rows(system: System, state: State, mass) -> JointRows:
 
 
 def rows_and_rank(system: System, state: State) -> tuple[int, int]:
-    """How many equations the joints have, and how many of them are independent at the poses of
-    `state`."""
-    G = _alone(system, state)
-    sizes = np.linalg.svd(G / np.maximum(np.linalg.norm(G, axis=1, keepdims=True), np.finfo(float).tiny), compute_uv=False)
-    return len(G), int(np.sum(sizes > np.sqrt(_SINGULAR) * np.max(sizes)))
+    """How many equations the rigid joints have, and how many of them are independent at the poses
+    of `state`, by the bound on eigenvalues that `JointRows.flexibility` has."""
+    return sum(len(group.numbers) * group.closures for group in rigid(system)), round(float(_rank(system, state)))
 
 
 @functools.partial(jit, once=True)
-def _alone(system: System, state: State):
-    return joint_rows(system, state, bodies.mass_matrices(system, state)).matrix
+def _rank(system: System, state: State):
+    """The trace () of A A^+ with A = G M^-1 G^T, a projection."""
+    rows = joint_rows(system, state, bodies.mass_matrices(system, state))
+    back = rows.alone(rows.matrix.reshape(-1, *rows.inverse.shape[:2])).reshape(rows.matrix.shape)
+    return jnp.sum(rows.matrix @ back.T * rows.flexibility)
 
 
 def targets(system: System, state: State, rows: JointRows, h):

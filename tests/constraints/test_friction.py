@@ -1,12 +1,18 @@
 """Chakraborty's friction ellipsoid: the argmax of (4), its Fritz-John form (5) and both residual
 forms have one solution."""
 
+import sys
+from pathlib import Path
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import implicit_stepper as ist
 from implicit_stepper.constraints.friction import FRICTION_ROWS, dissipation_defect
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import friction_ellipse  # noqa: E402
 
 
 def samples(count, seed=0):
@@ -87,6 +93,14 @@ def test_bad_values_are_refused_by_name(name, value):
     arguments = {"mu": 0.2, "direction": (1, 0, 0)} | {name: value}
     with pytest.raises(ValueError, match=f"`{name}`"):
         ist.FrictionEllipsoid(**arguments)
+
+
+def test_direction_is_an_axis_of_the_first_body():
+    """Friction on particles that slide three ways on a turned floor is that which dissipates most
+    within the ellipse that is turned with the floor."""
+    off, wrong = friction_ellipse.check([friction_ellipse.friction(way) for way in (0.0, 1.0, 4.0)])
+    assert off <= 1e-12
+    assert wrong <= 1e-12
 
 
 def test_anisotropy_needs_a_direction():
