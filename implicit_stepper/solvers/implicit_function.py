@@ -77,9 +77,9 @@ def _tangent(primals, tangents, *, residual, linearize, tree, axes):
 def _batched(arguments, axes_now, *, residual, linearize, tree, axes):
     found, *leaves = arguments
     at = axes_now[0]
-    size = next(a.shape[axis] for a, axis in zip(arguments, axes_now, strict=True) if axis is not batching.not_mapped)
-    found = jnp.broadcast_to(found, (size, *found.shape)) if at is batching.not_mapped else jnp.moveaxis(found, at, 0)
-    mapped = (0, *(None if axis is batching.not_mapped else axis for axis in axes_now[1:]))
+    size = next(a.shape[axis] for a, axis in zip(arguments, axes_now, strict=True) if axis is not None)
+    found = jnp.broadcast_to(found, (size, *found.shape)) if at is None else jnp.moveaxis(found, at, 0)
+    mapped = (0, *(None if axis is None else axis for axis in axes_now[1:]))
     return _root.bind(found, *leaves, residual=residual, linearize=linearize, tree=tree, axes=(*axes, mapped)), 0
 
 
