@@ -35,8 +35,10 @@ LOOP_PASSES = (
     "while-loop-invariant-code-motion", "simplify-while-loops", "while-loop-constant-sinking", "tree-reduction-rewriter",
     "reshape-mover",
 )  # fmt: skip
+# a flag that a compiler does not know ends the process
+EMITTERS = "--xla_cpu_use_fusion_emitters=false " if jax.__version_info__ < (0, 11) else ""
 UNOPTIMISED = (
-    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 "
+    f"{EMITTERS}--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1 "
     f"--xla_disable_hlo_passes={','.join(LOOP_PASSES)}"
 )
 # Modules that take longest: begun first, so that the processes, which share out whole modules, end
