@@ -23,7 +23,7 @@ from implicit_stepper.stepping.stepper import closest_points
 STEPPER, H = ist.GeometricallyImplicit(), 0.01
 PASSES = side_by_side.CPU, side_by_side.ACCELERATOR
 # example, scene, scenes, duration [s]
-CASES = ((3, scenes.two_spheres, 1024, 4.0), (2, scenes.spin, 4096, 1.0))
+CASES = ((3, scenes.two_spheres, 8192, 4.0), (2, scenes.spin, 16384, 1.0))
 
 
 def rolled(scene, mu, steps: int) -> tuple[float, int]:

@@ -4,9 +4,9 @@ What XLA makes of a step is some hundred small kernels in loops, each of which c
 ten steps need nothing but chord iterations: all scenes take these together, so that each call
 serves all of them. On a CPU the others go on one after another: under `vmap` all would wait for the
 slowest, and factorise in vain. An accelerator has room for what is in vain, and none for scenes one
-after another: there all take a few of Newton's iterations together, and those that are left then
-are gathered, as many as a smaller pass holds, and finished together, until none is left; at last
-those that need cuts. No number of one scene meets a number of another.
+after another: there those that are left are gathered, as many as a smaller pass holds, and finished
+together, until none is left; at last those that need cuts. No number of one scene meets a number of
+another.
 """
 
 from __future__ import annotations
@@ -27,16 +27,14 @@ from . import ladder, step_root
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """How scenes go through a step: `width` of them in a block; up to how many of Newton's
-    iterations all take together, `few`; and how many of those that are left, `lanes`, are finished
-    at once."""
+    """How scenes go through a step: `width` of them in a block, and how many of those that chord
+    iterations leave, `lanes`, are finished at once."""
 
     width: int
-    few: int
     lanes: int
 
 
-CPU, ACCELERATOR = Pass(32, 0, 1), Pass(1024, 6, 128)
+CPU, ACCELERATOR = Pass(32, 1), Pass(8192, 512)
 
 
 def of_platform(platform: str) -> Pass:
@@ -59,22 +57,20 @@ def step(stepper, how: Pass, systems: System, states: State, memories, h, wanted
     continued = jax.vmap(functools.partial(step_root.continued, stepper))(problems, memories)
     others = dataclasses.replace(memories, kept=None)
 
-    def after(rounds, most, problem, memory, tried, kept):
+    def after(rounds, problem, memory, tried, kept):
         memory = dataclasses.replace(memory, kept=kept)
         without = functools.partial(ladder.without_cuts, stepper, problem.system, problem.state, memory, h)
-        limits = step_root.Limits(most, stepper.damping)
+        limits = step_root.Limits(stepper.max_iterations, stepper.damping)
         return step_root.after(stepper, problem, memory, without, rounds, limits, tried)
 
-    left, warm = wanted & ~continued.quick, jax.vmap(as_it_is)(continued, memories.kept)
-    scenes, most = (problems, others, continued), stepper.max_iterations
+    left, solutions = wanted & ~continued.quick, jax.vmap(as_it_is)(continued, memories.kept)
+    scenes = problems, others, continued
     if how.lanes == 1:
-        solutions = _one_by_one(functools.partial(after, stepper.rounds, most), scenes, left, warm)
+        solutions = _one_by_one(functools.partial(after, stepper.rounds), scenes, left, solutions)
         return jax.vmap(stepper.result_of)(problems, solutions, others)
-    found = jax.vmap(functools.partial(after, 0, how.few))(problems, others, _only(left, continued), memories.kept)
-    left, solutions = left & ~found.converged, _chosen(left & found.converged, found, warm)
     # under `vmap` cuts are made wherever they may be asked for: only what fails without them asks
     for rounds in sorted({0, stepper.rounds if systems.groups else 0}):
-        solutions = _gathered(functools.partial(after, rounds, most), how.lanes, scenes, left, solutions)
+        solutions = _gathered(functools.partial(after, rounds), how.lanes, scenes, left, solutions)
         left = left & ~solutions.converged
         solutions = dataclasses.replace(solutions, kept=_chosen(left, memories.kept, solutions.kept))
     return jax.vmap(stepper.result_of)(problems, solutions, others)

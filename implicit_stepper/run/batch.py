@@ -97,7 +97,7 @@ def simulate_batch(
     its certificate within 1e-10; with h, a scene in which one does not is run again from the start
     with the whole fallback sequence. What fails too is flagged and the rest kept. That bodies do
     not pass through each other within a step, only chosen steps check. `folder`: every 32 scenes,
-    1024 on an accelerator, are written there once they are done, and the same call goes on with the
+    8192 on an accelerator, are written there once they are done, and the same call goes on with the
     others. Processes of
     `jax.distributed` share the scenes if all make the same call: each gets the whole batch, the
     time being its own, and a `folder` must be one that all of them see. Raises `ValueError` for bad

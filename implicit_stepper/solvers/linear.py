@@ -62,26 +62,57 @@ class Inverse:
 def damped_step(jacobian, residual, damping):
     """The dz (n,) that minimises |J dz + F|^2 + damping |dz|^2, for a dense J (n, n) and F (n,).
 
+    A rank-deficient J (an open contact leaves sigma free) gives the shortest step instead of a NaN.
     By QR of [[J, F], [sqrt(damping) I, 0]]: its last column of R is Q^T (F, 0), so Q is never
-    formed, and a rank-deficient J (an open contact leaves sigma free) gives the shortest step
-    instead of a NaN.
+    formed. On an accelerator, whose QR of many small matrices takes as long as all else, by
+    Cholesky factors of J^T J + damping I, which halve the digits, and a correction, which brings
+    them back (docs/decisions/0056-batches-on-accelerators.md).
     """
-    n = residual.shape[0]
-    stacked = jnp.block([[jacobian, residual[:, None]], [jnp.sqrt(damping) * jnp.eye(n), jnp.zeros((n, 1))]])
-    r = jnp.linalg.qr(stacked, mode="r")
-    return -jax.scipy.linalg.solve_triangular(r[:n, :n], r[:n, n])
+    return (_step_by_qr if jax.default_backend() == "cpu" else _step_by_cholesky)(jacobian, residual, damping)
 
 
 def damped_inverse(jacobian, damping):
     """The B (n, n) with `damped_step(J, F, damping)` = -B F for every F: (J^T J + damping I)^-1
     J^T.
 
-    By the same factorisation, with the identity in the place of F.
+    By the same factorisations, with the identity in the place of F, and without the correction:
+    what is kept is an approximation anyway.
     """
+    return (_inverse_by_qr if jax.default_backend() == "cpu" else _inverse_by_cholesky)(jacobian, damping)
+
+
+def _step_by_qr(jacobian, residual, damping):
+    n = residual.shape[0]
+    stacked = jnp.block([[jacobian, residual[:, None]], [jnp.sqrt(damping) * jnp.eye(n), jnp.zeros((n, 1))]])
+    r = jnp.linalg.qr(stacked, mode="r")
+    return -jax.scipy.linalg.solve_triangular(r[:n, :n], r[:n, n])
+
+
+def _inverse_by_qr(jacobian, damping):
     n = jacobian.shape[0]
     one = jnp.eye(n)
     r = jnp.linalg.qr(jnp.block([[jacobian, one], [jnp.sqrt(damping) * one, jnp.zeros((n, n))]]), mode="r")
     return jax.scipy.linalg.solve_triangular(r[:n, :n], r[:n, n:])
+
+
+def _step_by_cholesky(jacobian, residual, damping):
+    solve = _normal_equations(jacobian, damping)
+    step = -solve(jacobian.T @ residual)
+    return step - solve(jacobian.T @ (residual + jacobian @ step) + damping * step)
+
+
+def _inverse_by_cholesky(jacobian, damping):
+    return _normal_equations(jacobian, damping)(jacobian.T)
+
+
+def _normal_equations(jacobian, damping):
+    """About (J^T J + damping I)^-1 of what it is given, (n,) or (n, k); the damping is no less than
+    what rounding makes of J^T J, so that factors exist."""
+    n = jacobian.shape[1]
+    square = jacobian.T @ jacobian
+    least = jnp.maximum(damping, n * np.finfo(float).eps * jnp.max(jnp.diagonal(square), initial=0.0))
+    factor = lax.linalg.cholesky(square + least * jnp.eye(n), symmetrize_input=False)
+    return lambda right: jax.scipy.linalg.cho_solve((factor, True), right)
 
 
 def lu_factors(matrix):

@@ -33,9 +33,9 @@ def many():
 
 @pytest.fixture
 def gathered(monkeypatch):
-    """Runs with the pass of accelerators, small. One of Newton's iterations solves no first step, so
-    that all scenes of a block are left to be gathered, three at a time."""
-    monkeypatch.setattr(side_by_side, "CPU", side_by_side.Pass(width=16, few=1, lanes=3))
+    """Runs with the pass of accelerators, small: what chord iterations leave, as they do all scenes
+    in the first step, is gathered three at a time."""
+    monkeypatch.setattr(side_by_side, "CPU", side_by_side.Pass(width=16, lanes=3))
     velocity = np.asarray(scenes.spin().build()[1].velocity)
     return lambda mu, speeds=1.0: run(
         parameters={"mu": mu, "velocity": np.multiply.outer(speeds * np.ones(len(mu)), velocity)}
