@@ -33,7 +33,7 @@ settings.load_profile("repeatable")
 # compiled as these are (docs/decisions/0004-compiler-option.md).
 LOOP_PASSES = (
     "while-loop-invariant-code-motion", "simplify-while-loops", "while-loop-constant-sinking", "tree-reduction-rewriter",
-    "reshape-mover",
+    "reshape-mover", "cpu-parallel-task-assigner",
 )  # fmt: skip
 # a flag that a compiler does not know ends the process
 EMITTERS = "--xla_cpu_use_fusion_emitters=false " if jax.__version_info__ < (0, 11) else ""

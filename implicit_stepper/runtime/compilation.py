@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -24,8 +26,15 @@ _ROOM = 2**16
 @functools.cache
 def _options(once: bool) -> dict:
     """XLA's newer CPU fusion emitters take twice the compile time for the same speed here
-    (docs/benchmarks.md). Options that this compiler does not know are left out."""
-    options = {"xla_cpu_use_fusion_emitters": False} | ({"xla_backend_optimization_level": 0} if once else {})
+    (docs/benchmarks.md). Loops that XLA shares out over the cores are small here: their threads
+    wait for each other, and sums depend on the number of cores. Options that this compiler does not
+    know are left out."""
+    left_out = re.findall(r"--xla_disable_hlo_passes=(\S+)", os.environ.get("XLA_FLAGS", ""))
+    options = {
+        "xla_cpu_use_fusion_emitters": False,
+        "xla_disable_hlo_passes": ",".join([*left_out, "cpu-parallel-task-assigner"]),
+    }
+    options |= {"xla_backend_optimization_level": 0} if once else {}
     return {name: value for name, value in options.items() if _known(name, value)}
 
 

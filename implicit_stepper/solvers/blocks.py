@@ -65,6 +65,15 @@ class Pattern:
                 every[link, side, node] = 1.0
         return every
 
+    def between(self) -> dict[tuple[int, int], list[int]]:
+        """For two nodes the links between them, as 2 link + the side of the first of the two."""
+        found: dict = {}
+        for link, nodes in enumerate(nodes for group in self.links for nodes in group.nodes):
+            if len(nodes) == 2:
+                for side in range(2):
+                    found.setdefault((nodes[side], nodes[1 - side]), []).append(2 * link + side)
+        return found
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -248,6 +257,26 @@ def _times(matrices, vectors):
     return jnp.matmul(matrices, vectors[:, :, None])[:, :, 0]
 
 
+def _among(pattern: Pattern, nodes, blocks):
+    """The matrix (count w, count w) among nodes: their own blocks (count, w, w) and those of links,
+    (n, 2, w, 2, w), by their sides. Blocks between the same two nodes are added, and all then
+    looked up."""
+    count, w, n = pattern.count, pattern.width, len(blocks)
+    own = jnp.stack([blocks[:, side, :, side] for side in range(2)], axis=1).reshape(2 * n, w * w)
+    diagonal = nodes.reshape(count, w * w) + pattern.incidence().reshape(2 * n, count).T @ own
+    across = jnp.stack([blocks[:, side, :, 1 - side] for side in range(2)], axis=1).reshape(2 * n, w * w)
+    of_pair = pattern.between()
+    sources = np.full((len(of_pair), max(map(len, of_pair.values()), default=1)), 2 * n)
+    place = np.full((count, count), len(of_pair))
+    for number, (pair, found) in enumerate(of_pair.items()):
+        sources[number, : len(found)], place[pair] = found, number
+    np.fill_diagonal(place, len(of_pair) + 1 + np.arange(count))
+    zero = jnp.zeros((1, w * w))
+    summed = jnp.sum(jnp.concatenate([across, zero])[sources], axis=1)
+    every = jnp.concatenate([summed, zero, diagonal])[place]
+    return every.reshape(count, count, w, w).transpose(0, 2, 1, 3).reshape(count * w, count * w)
+
+
 def _slots(pattern: Pattern, left):
     """Flat places (slots,) of what is `left` (n, o), and n o where a slot is empty."""
     return jnp.nonzero(left.reshape(-1), size=pattern.slots, fill_value=left.size)[0]
@@ -259,11 +288,7 @@ def _condensed(pattern: Pattern, nodes, local: Local, rest):
     incidence = pattern.incidence()
     n = len(incidence)
 
-    acting = rest[:, o:]
-    by_sides = acting[:, :, o:].reshape(n, 2 * w, 2, 1, w)
-    by_nodes = jnp.sum(by_sides * incidence[:, None, :, :, None], axis=2).reshape(n * 2, w * count * w)
-    among = incidence.reshape(n * 2, count).T @ by_nodes
-    among = among.reshape(count, w, count, w) + nodes[:, :, None] * np.eye(count)[:, None, :, None]
+    among = _among(pattern, nodes, rest[:, o:, o:].reshape(n, 2, w, 2, w))
     rows, columns = _slots(pattern, local.rows), _slots(pattern, local.columns)
     filled = rows < n * o
     row_link, row_own = jnp.divmod(jnp.minimum(rows, n * o - 1), o)
@@ -279,6 +304,6 @@ def _condensed(pattern: Pattern, nodes, local: Local, rest):
     own = jnp.where(filled[:, None], own[:, :-1], jnp.eye(len(rows)))
     enough = jnp.sum(local.rows) <= pattern.slots
     zero = filled[:, None]
-    top = jnp.concatenate([among.reshape(count * w, -1), jnp.where(zero, to_nodes, 0.0).T], axis=1)
+    top = jnp.concatenate([among, jnp.where(zero, to_nodes, 0.0).T], axis=1)
     bottom = jnp.concatenate([jnp.where(zero, from_nodes, 0.0), own], axis=1)
     return jnp.where(enough, jnp.concatenate([top, bottom]), jnp.nan)

@@ -8,13 +8,14 @@ import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.paper import scenes
-from implicit_stepper.runtime import compilation_cache
+from implicit_stepper.runtime import compilation, compilation_cache
 from implicit_stepper.runtime.compilation import jit, prepare
 from implicit_stepper.stepping.loop import programs
 
@@ -247,3 +248,15 @@ def _equations(jaxpr) -> int:
     """With those of inner programs."""
     inner = jax.tree.leaves([list(e.params.values()) for e in jaxpr.eqns], is_leaf=lambda value: hasattr(value, "eqns"))
     return len(jaxpr.eqns) + sum(_equations(getattr(one, "jaxpr", one)) for one in inner if hasattr(one, "eqns"))
+
+
+def test_no_loop_is_shared_out_over_cores(monkeypatch):
+    """Nor is what the user leaves out forgotten."""
+    monkeypatch.setenv("XLA_FLAGS", "--xla_disable_hlo_passes=reshape-mover,dot-merger --xla_cpu_max_isa=AVX2")
+    options = compilation._options.__wrapped__(False)
+    assert options["xla_disable_hlo_passes"] == "reshape-mover,dot-merger,cpu-parallel-task-assigner"
+    found = {}
+    for name, given in {"ours": options, "plain": {"xla_disable_hlo_passes": ""}}.items():
+        text = jax.jit(lambda x: jnp.exp(x) + 1.0, compiler_options=given).lower(jnp.zeros(10**7)).compile().as_text()
+        found[name] = "outer_dimension_partitions" in text
+    assert found == {"ours": False, "plain": os.cpu_count() > 1}
