@@ -98,8 +98,10 @@ def _least(rows, b, project, time: float):
             return x
         H = rows @ slope @ rows.T
         step = -np.linalg.lstsq(H + 1e-12 * np.eye(len(b)), off, rcond=None)[0]
-        length, now = 1.0, _dual(rows, b, project, nu)
-        while length > 1e-10 and not _dual(rows, b, project, nu + length * step) <= now + 1e-4 * length * (off @ step):
+        length = 1.0
+        # near the root what is gained is less than the rounding of what is summed
+        above = _dual(rows, b, project, nu) + 8 * np.finfo(float).eps * (x @ x / 2 + np.abs(b) @ np.abs(nu))
+        while length > 1e-10 and not _dual(rows, b, project, nu + length * step) <= above + 1e-4 * length * (off @ step):
             length /= 2
         nu = nu + length * step
     raise ForcesError(
