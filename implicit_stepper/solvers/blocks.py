@@ -29,7 +29,7 @@ _FREE = 1.5e-12  # the damping up to which a step is one of LU
 _SINGULAR = 1e-7  # the least pivot of LU, relative to the largest, up to which steps are damped
 # of slots, in the last of these: for so many filled ones there is a size of the condensed system
 _PARTS = (1, 2, 3, 4, 5, 6, 8)
-_TOGETHER = 16  # links that are eliminated at once, where a group has more
+_TOGETHER = 8  # links that are eliminated at once, where a group has more
 
 
 @dataclasses.dataclass(frozen=True)

@@ -436,7 +436,8 @@ def test_bad_input_is_refused(name):
 def test_closest_points_and_their_derivatives_under_shard_map_keep_their_types():
     """Loops that start with constants go on with what varies between devices; no devices are needed
     to see it."""
-    over, mesh = jax.sharding.PartitionSpec("devices"), jax.sharding.AbstractMesh((2,), ("devices",), axis_types=(jax.sharding.AxisType.Auto,))
+    by_hand = (jax.sharding.AxisType.Auto,)  # newer JAX else wants arguments that are shared out already
+    over, mesh = jax.sharding.PartitionSpec("devices"), jax.sharding.AbstractMesh((2,), ("devices",), axis_types=by_hand)
     box, ball, upright = shapes.Box((0.5, 0.5, 0.5)), shapes.Sphere(0.3), jnp.array([1.0, 0.0, 0.0, 0.0])
 
     def distance(height):

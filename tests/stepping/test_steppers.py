@@ -192,7 +192,8 @@ def test_steps_under_shard_map_keep_their_types(stepper):
         start = state, stepper.init(system, state, closest_points(system, state))
         return jax.lax.scan(lambda at, _: _certified(stepper, system, *at), start, None, length=2)[0][0]
 
-    over, mesh = jax.sharding.PartitionSpec("devices"), jax.sharding.AbstractMesh((2,), ("devices",), axis_types=(jax.sharding.AxisType.Auto,))
+    by_hand = (jax.sharding.AxisType.Auto,)  # newer JAX else wants arguments that are shared out already
+    over, mesh = jax.sharding.PartitionSpec("devices"), jax.sharding.AbstractMesh((2,), ("devices",), axis_types=by_hand)
     end = jax.eval_shape(jax.shard_map(jax.vmap(run), mesh=mesh, in_specs=over, out_specs=over), jnp.arange(4.0))
     assert end.velocity.shape == (4, 1, 6)
 
