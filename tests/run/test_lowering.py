@@ -41,12 +41,19 @@ def programs():
     }
 
 
-@pytest.mark.parametrize("name", ["steps", "gradient", "batch"])
-def test_programs_are_lowered_for_cuda_and_stay_there(name, monkeypatch):
-    """As they are traced where JAX's default device is one: without QR, which takes longest there."""
+@pytest.fixture
+def traced_for_cuda(monkeypatch):
+    """Functions are traced as where JAX's default device is one, and no other test gets them."""
     jax.clear_caches()
-    function, *arguments = programs()[name]
     monkeypatch.setattr(jax, "default_backend", lambda: "cuda")
+    yield
+    jax.clear_caches()
+
+
+@pytest.mark.parametrize("name", ["steps", "gradient", "batch"])
+def test_programs_are_lowered_for_cuda_and_stay_there(name, traced_for_cuda):
+    """Without QR, which takes longest there."""
+    function, *arguments = programs()[name]
     exported = export.export(jax.jit(function), platforms=["cuda"])(*arguments)
     text = exported.mlir_module()
     assert exported.platforms == ("cuda",)
@@ -57,7 +64,6 @@ def test_programs_are_lowered_for_cuda_and_stay_there(name, monkeypatch):
     assert [name for name in called if not name.startswith("cu")] == []
     assert "cusolver_potrf_ffi" in called
     assert not any("qr" in name for name in called)
-    jax.clear_caches()  # no other test gets what was traced for another device
 
 
 def test_the_rule_for_derivatives_leaves_a_program_that_asks_for_none_as_it_is():
