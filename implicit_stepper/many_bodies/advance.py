@@ -29,6 +29,7 @@ _HALVINGS = 6
 # of the radius of the ball in the thinner body: a relative motion in a step that cannot take it
 # past another
 _PASSES = 0.5
+_STANDS = 1e-6  # largest velocity () of bodies that stand
 _NEAR = 1e-2  # max |F_i| up to which a short path may lead from where the warm start stalled
 RUNGS = ("warm start", "short path", "central path", *_ROUNDS)
 # of smooth bodies half steps solve most, and what a whole path takes nobody measured
@@ -159,7 +160,24 @@ def _solved(problem: Posed, settings: Settings, rungs) -> tuple[Found, int, dict
             best, rung = found, RUNGS.index(name)
         if found.converged:
             break
+    if best.converged and name != "central path" and _comes_to_stand(problem, best):
+        path = arc_length.followed(problem.problem, problem.start, tolerance, most)
+        iterations += path.iterations
+        best = path if path.converged else best
     return best._replace(iterations=iterations), rung, residuals
+
+
+def _comes_to_stand(problem: Posed, found: Found) -> bool:
+    """Whether bodies with faces stand at the end of a step that `found` more than the root of the
+    last one. Among the forces that may hold them those at the end of the central path have next to
+    no friction that nothing asks for, a stress by which walls buckle."""
+    if found.iterations == 1 or all(slots.group.pair.smooth for slots in problem.problem.slots):
+        return False
+    forces = (
+        z[:, slots.group.pair.unknowns :] for slots, z in zip(problem.problem.slots, problem.start.contacts, strict=True)
+    )
+    stood = np.max(np.abs(problem.start.V)) <= _STANDS and any(np.any(z) for z in forces)
+    return not stood and bool(np.max(np.abs(found.point.V)) <= _STANDS)
 
 
 def _motions(catalog: Catalog, system: System, end: State, h: float) -> np.ndarray:

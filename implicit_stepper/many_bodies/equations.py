@@ -132,6 +132,21 @@ def eliminated(friction: str, step: Step, slots: Slots, V, z, give):
     return (*jnp.split(both, [z.shape[1]], axis=1), local, rest)
 
 
+def giving(friction: str, slots: Slots, z, give: float) -> np.ndarray:
+    """(m, width, width): by how much the rows of contacts z (m, width) give way in `eliminated`,
+    sigma apart, which no other row has where friction is a projection."""
+    links, width = slots.group.links((), 1.0 if friction == "projection" else -1.0), z.shape[1]
+    own = np.zeros((width, width))
+    for unknown, row, sign, _ in links.pairs:
+        own[row, unknown] = sign
+    if friction == "projection":
+        own[:, -1] = 0.0
+    curved = np.asarray(slots.group.pair.curvatures(width))
+    pushes = np.max(np.abs(z[:, links.free : -1]), axis=1) > _PUSHES
+    bend = np.where(pushes, _ROUNDED * give, np.maximum(_ROUNDED * give, _HELD))
+    return give * own + bend[:, None, None] * curved
+
+
 def _regular(free: int, by, local: Local, rest):
     """The matrix `rest` of one contact with closest points that it leaves open, as on parallel
     edges, held `by` a little."""

@@ -15,6 +15,7 @@ from .kinks import to_kink
 from .linearization import Linear, correction, linear
 from .open_points import renewed
 from .problem import Point, Problem, Rows, moved, rows, slipping, smoothed
+from .proximal import proximal
 from .sweeps import begun, swept
 
 _ENOUGH = 0.5  # of max |F|: what corrections leave that need no sweeps
@@ -35,9 +36,9 @@ _LEAST_SHARE = 1e-2  # of a correction
 _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
 # by what share of max |F| forces give way to speeds, and bodies to forces
 _YIELD, _LEAST_GIVE = 1e-3, 1e-9
-# of bodies with faces: max |F|, below which forces give way by these too, where a correction makes
-# it no smaller, until one halves it
-_CLOSE, _STEADIER = 1e-9, (1e-7, 1e-5, 1e-3)
+# of bodies with faces: max |F| below which proximal points follow, where a correction makes it no
+# smaller
+_CLOSE = 1e-9
 # corrections with one factorisation, while each reduces |F| by this factor
 _CONTRACTION, _CHORDS = 0.3, 4
 
@@ -61,13 +62,13 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     bodies, if it `mends`, where a correction does not halve max |F|, sweeps from contact to contact
     follow: they mend contacts out of place, which Newton's method is bad at, and leave what is
     wrong over many bodies, which they are bad at. Of bodies with faces, where one plane a contact
-    does not tell where it presses, corrections are shortened instead, and where nothing is gained
-    closest points of open contacts are found anew."""
+    does not tell where it presses, corrections are shortened instead, where nothing is gained closest
+    points of open contacts are found anew, and near a root proximal points follow."""
     at, F = slipping(problem, start, rows(problem, start))
     if not np.isfinite(F.largest):
         return Found(start, np.inf, 0, False)
     smooth = all(slots.group.pair.smooth for slots in problem.slots)
-    recent, stale, mended, kinks, vain, here = [F.largest], 0, 0, 0, 0, None
+    recent, stale, mended, kinks, vain, here, more = [F.largest], 0, 0, 0, 0, None, 0
     for iterations in range(1, most + 1):
         here = linear(problem, at, F, _give(F), here)
         factors = sparse.factorised(here.nodes, here.links)
@@ -75,13 +76,14 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
             break
         dz, trial, there = _corrected(problem, at, F, here, factors, tolerance)
         if there.largest <= tolerance:
-            return Found(trial, there.largest, iterations, True)
+            return Found(trial, there.largest, iterations + more, True)
         if F.largest <= tolerance:  # where J is singular to rounding, a root is left for worse
-            return Found(at, F.largest, iterations, True)
-        if F.largest < _CLOSE and not smooth and not there.largest < F.largest:
-            trial, there = _steadied(problem, at, F, here, (trial, there), tolerance)
+            return Found(at, F.largest, iterations + more, True)
+        if F.largest < _CLOSE and not smooth and problem.step.kappa is None and not there.largest < F.largest:
+            trial, there, taken = proximal(problem, at, F, here, tolerance)
+            more += taken
             if there.largest <= tolerance:
-                return Found(trial, there.largest, iterations, True)
+                return Found(trial, there.largest, iterations + more, True)
         far = not there.largest < _MULTIPLIES * F.largest
         if far and F.largest < (_NEAR if smooth else _NEAR_FACES) and kinks < _MOST_KINKS and (mends or not smooth):
             few = smooth and mends and F.largest < _FEW and vain < _VAIN
@@ -106,12 +108,11 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
         if smooth and stale > _SMOOTH_PATIENCE + kinks:
             break
         if stale and not smooth:
-            trial = renewed(problem, trial, there, tolerance)
-            trial, there = slipping(problem, trial, rows(problem, trial))
+            trial, there = renewed(problem, trial, there, tolerance)
             if there.largest <= tolerance:
-                return Found(trial, there.largest, iterations, True)
+                return Found(trial, there.largest, iterations + more, True)
         at, F, recent = trial, there, [*recent, there.largest]
-    return Found(at, F.largest, iterations, False)
+    return Found(at, F.largest, iterations + more, False)
 
 
 def short_path(problem: Problem, start: Point, tolerance: float, most: int) -> Found:
@@ -144,20 +145,6 @@ def _corrected(problem: Problem, at: Point, F: Rows, here: Linear, factors: spar
             break
         size, trial, there = there.largest, further, beyond
     return first, trial, there
-
-
-def _steadied(problem: Problem, at: Point, F: Rows, here: Linear, last, tolerance: float) -> tuple[Point, Rows]:
-    """The best of the `last` point and of where corrections lead in which forces give way by more: J
-    is singular to rounding, and along what nothing sees a residual of 1e-11 is a thousandth of all
-    forces."""
-    best = last
-    for give in _STEADIER:
-        factors = sparse.factorised((found := linear(problem, at, F, give, here)).nodes, found.links)
-        if factors is not None:
-            best = min(best, _corrected(problem, at, F, found, factors, tolerance)[1:], key=lambda one: one[1].largest)
-        if best[1].largest < _ENOUGH * F.largest:
-            break
-    return best
 
 
 def _shortened(problem: Problem, at: Point, dz, trial: Point, there: Rows, bound: float) -> tuple[Point, Rows]:

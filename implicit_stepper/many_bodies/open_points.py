@@ -1,35 +1,75 @@
-"""Closest points of contacts that push nothing, found anew where Newton's method stalls.
+"""Closest points of contacts that push nothing, found anew.
 
-They follow from poses alone, but between faces or edges that are all but parallel they lie at an
-end, past which iterations on their equations jump back and forth.
+Between faces or edges that are all but parallel, apart, a closest point lies at an end. The
+multiplier and the slack of that end are both nearly zero, and Newton's iterations of all unknowns
+jump past it and back, where a few of the point's own, at the velocities they have reached, lead to
+it. No force depends on such a point.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import functools
 
-from .equations import cut
-from .problem import Point, Problem, Rows
-from .sweeps import nearest, units_of_bodies
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..collision.global_search import one_by_one
+from ..collision.local_search import closest_points_from, roots, units
+from ..constraints import kinematics
+from ..runtime.compilation import jit
+from ..solvers.newton import largest, linearized
+from .equations import Slots, Step, cut
+from .problem import Point, Problem, Rows, rows, slipping
+from .sweeps import units_of_bodies
 
 _PUSHES = 1e-7  # of the unit of impulses
 _AT_ONCE = 32
+_DUE = 0.1  # of the tolerance
+# by which bodies bend away from their points, in lengths, and iterations: of faces that are
+# parallel within 1e-12 a derivative that is damped or bent by more knows no end
+_BENT, _ITERATIONS = 1e-13, 12
 
 
-def renewed(problem: Problem, at: Point, F: Rows, tolerance: float) -> Point:
+def renewed(problem: Problem, at: Point, F: Rows, tolerance: float) -> tuple[Point, Rows]:
     """The point with closest points where its velocities lead, of contacts of bodies with faces
-    that push nothing and have rows beyond the tolerance."""
+    that push nothing and have rows near the tolerance, and F there."""
     velocity, contacts = problem.with_fixed(at.V) * units_of_bodies(problem), []
     for slots, z, f in zip(problem.slots, at.contacts, F.contacts, strict=True):
         n, z = slots.group.pair.unknowns, np.array(z)
         pushes = np.max(np.abs(z[:, n:-1]), axis=1) > _PUSHES
-        wrong = np.max(np.abs(f), axis=1) > tolerance
+        wrong = np.max(np.abs(f), axis=1) > _DUE * tolerance
         due = np.flatnonzero(~pushes & wrong & (not slots.group.pair.smooth))
-        for start, stop, rows in cut(len(due), _AT_ONCE):
-            own = due[np.minimum(np.arange(start, start + rows), stop - 1)]
+        for start, stop, count in cut(len(due), _AT_ONCE):
+            own = due[np.minimum(np.arange(start, start + count), stop - 1)]
             some = slots.some(own)
-            units = some.unknowns[:, :n]
-            found = nearest(problem.step, some, velocity[some.sides], z[own, :n] * units)[0]
-            z[own, :n] = np.asarray(found) / units
+            unit = some.unknowns[:, :n]
+            z[own, :n] = np.asarray(_found(problem.step, some, velocity[some.sides], z[own, :n] * unit)) / unit
         contacts.append(z)
-    return Point(at.V, tuple(contacts))
+    there = Point(at.V, tuple(contacts))
+    return slipping(problem, there, rows(problem, there))
+
+
+@jit
+def _found(step: Step, slots: Slots, V, closest):
+    """Closest points (c, unknowns) [m] where the velocities V (c, 2, 6 or 3) lead, near the last
+    ones."""
+
+    def one(member, starts, V, last):
+        ends = [kinematics.moved(start, own, step.h) for start, own in zip(starts, V, strict=True)]
+        placed, unit = kinematics.placed(member, *ends), units(member.pair, step.length)
+        solution = closest_points_from(member.pair, last, *placed, step.length)
+        residual = linearized(functools.partial(roots, member.pair, *placed, step.length))
+        bend = _BENT * member.pair.curvatures(len(unit))
+
+        def follow(_, carry):
+            z, best, least = carry
+            F, J = residual(z)
+            better = largest(F) < least
+            best, least = jnp.where(better, z, best), jnp.where(better, largest(F), least)
+            return z - jnp.linalg.solve(J + bend, F), best, least
+
+        begun = jnp.where(solution.converged, solution.z, last) / unit
+        return lax.fori_loop(0, _ITERATIONS, follow, (begun, begun, jnp.inf))[1] * unit
+
+    return one_by_one(one)(slots.group, slots.starts, V, closest)

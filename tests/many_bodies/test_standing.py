@@ -1,0 +1,101 @@
+"""Bodies with faces that stand on each other: forces are redundant, and points of faces that are
+parallel are open."""
+
+import jax
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.many_bodies import advance
+from implicit_stepper.many_bodies.catalog import catalog
+from implicit_stepper.many_bodies.host_newton import newton
+from implicit_stepper.many_bodies.linearization import correction, linear
+from implicit_stepper.many_bodies.open_points import renewed
+from implicit_stepper.many_bodies.problem import Point, moved, rows, slipping
+from implicit_stepper.many_bodies.proximal import proximal
+from implicit_stepper.many_bodies.step import may_touch, no_memory, posed
+from implicit_stepper.solvers import sparse
+
+H, TOLERANCE, MU = 0.01, 1e-12, 0.6
+
+
+def bricks(turned=0.0, high=3):
+    """Courses of bricks of 19.9 x 10 x 8 cm in running bond, two in a course, 1 mm apart; those
+    beside the first of each course are `turned` [rad] about the vertical."""
+    scene = ist.Scene()
+    whole, half = shapes.Box((0.0995, 0.05, 0.04)), shapes.Box((0.0495, 0.05, 0.04))
+    turn = (np.cos(turned / 2), 0, 0, np.sin(turned / 2))
+    for course in range(high):
+        z, odd = 0.04 + 0.08 * course, course % 2
+        places = ((-0.05, half), (0.1, whole), (0.25, half)) if odd else ((0, whole), (0.2, whole))
+        for number, (x, shape) in enumerate(places):
+            pose = {"position": (x, 0, z), "quaternion": turn if number else (1, 0, 0, 0)}
+            scene.add_body(name=f"brick {course}.{number}", shape=shape, density=2000.0, **pose)
+    scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    scene.add_contacts(friction=MU)
+    return scene
+
+
+def first_step(scene):
+    """The problem of its first step, and where it begins."""
+    system, state = scene.build(contacts=False)
+    state, known = jax.tree.map(np.asarray, state), catalog(system, scene.body_parts(), scene.body_pairs())
+    own = posed(known, system, state, no_memory(), H, may_touch(known, system, state, H), "projection")
+    return own.problem, own.start
+
+
+@pytest.mark.parametrize("turned", [3e-12, -1e-11])
+def test_the_point_of_a_face_that_is_turned_by_less_than_its_rows_show_is_its_end(turned):
+    """From the middle of faces that are turned by so little the closest point lies at the end of
+    the edge that is nearer."""
+    problem, _ = first_step(bricks(turned, high=1))
+    middle = first_step(bricks(high=1))[1]
+    before = rows(problem, middle)
+    (forms,) = [k for k, slots in enumerate(problem.slots) if all(slots.group.moving)]
+    assert np.max(np.abs(before.contacts[forms])) > TOLERANCE
+    found, F = renewed(problem, middle, before, TOLERANCE)
+    assert np.max(np.abs(F.contacts[forms])) < 1e-14
+    y = found.contacts[forms][0, 1] * problem.slots[forms].unknowns[0, 1]
+    assert y == pytest.approx(np.sign(turned) * 0.05, abs=1e-12)
+
+
+def test_forces_stay_near_where_they_are_redundant():
+    """A root whose forces are wrong by 1e-10 is found again as far away, where a correction by J,
+    singular but for what forces give way by, throws them a hundred times as far."""
+    problem, start = first_step(bricks())
+    root = newton(problem, start, TOLERANCE, 40)
+    off, rng = [], np.random.default_rng(0)
+    for slots, z in zip(problem.slots, root.point.contacts, strict=True):
+        n, z = slots.group.pair.unknowns, np.array(z)
+        pushes = z[:, n] > 1e-7
+        z[pushes, n:-1] += 1e-10 * rng.uniform(-1, 1, z[pushes, n:-1].shape)
+        off.append(z)
+    off, F = slipping(problem, Point(root.point.V, tuple(off)), rows(problem, Point(root.point.V, tuple(off))))
+    assert 1e-11 < F.largest < 1e-9
+    found, there, _ = proximal(problem, off, F, None, TOLERANCE)
+    assert there.largest <= TOLERANCE
+    assert way(off, found) < 5e-10
+    here = linear(problem, off, F, 1e-9)
+    factors = sparse.factorised(here.nodes, here.links)
+    assert way(off, moved(problem, off, correction(problem, here.local, factors, F))[0]) > 1e-8
+
+
+def way(start, end):
+    """The farthest that an unknown of contacts goes."""
+    return max(np.max(np.abs(b - a)) for a, b in zip(start.contacts, end.contacts, strict=True))
+
+
+def test_what_comes_to_stand_has_no_friction_that_nothing_asks_for(monkeypatch):
+    """Bricks on bricks need none. The root that Newton's method finds has a sixth of the weight on
+    each, and keeps it."""
+
+    def friction():
+        stepper = ist.GeometricallyImplicit(jacobian="sparse")
+        run = ist.simulate(bricks(), stepper, h=H, duration=3 * H, progress=False)
+        assert np.max(np.abs(run.velocity)) < 1e-12
+        return np.nanmax(np.abs(run.contacts.friction_impulse)) / np.nanmax(run.contacts.normal_impulse)
+
+    assert friction() < 1e-4
+    monkeypatch.setattr(advance, "_comes_to_stand", lambda *_: False)
+    assert friction() > 1e-2
