@@ -171,12 +171,11 @@ def _comes_to_stand(problem: Posed, found: Found) -> bool:
     """Whether bodies with faces stand at the end of a step that `found` more than the root of the
     last one. Among the forces that may hold them those at the end of the central path have next to
     no friction that nothing asks for, a stress by which walls buckle."""
-    if found.iterations == 1 or all(slots.group.pair.smooth for slots in problem.problem.slots):
+    slots, start = problem.problem.slots, problem.start
+    if found.iterations == 1 or all(own.group.pair.smooth for own in slots):
         return False
-    forces = (
-        z[:, slots.group.pair.unknowns :] for slots, z in zip(problem.problem.slots, problem.start.contacts, strict=True)
-    )
-    stood = np.max(np.abs(problem.start.V)) <= _STANDS and any(np.any(z) for z in forces)
+    pressed = any(np.any(z[:, own.group.pair.unknowns :]) for own, z in zip(slots, start.contacts, strict=True))
+    stood = pressed and np.max(np.abs(start.V)) <= _STANDS
     return not stood and bool(np.max(np.abs(found.point.V)) <= _STANDS)
 
 
