@@ -28,14 +28,17 @@ from .memory import refuse_too_large
 from .overlaps import OverlapWarning, users_line
 from .trajectory import Trajectory, assembled
 
-_MANY = 200  # pairs that may touch, from which on they are found step by step
+# pairs that may touch, from which on they are found step by step: those of bodies with faces, which
+# leave more unknowns, count twice
+_MANY = 200
 _TOUCHED = 3  # contacts of a body in a pile, in the mean
 # depths at the start: of the scene's length, and of the ball in the smaller part
 _ROUNDED, _DEEPEST = 1e-6, 0.5
 
 
-def finds_pairs(scene: Scene, stepper) -> bool:
-    """Whether a run of `scene` with this `stepper` finds the pairs that may touch step by step."""
+def finds_pairs(scene: Scene, stepper, keeps: bool = False) -> bool:
+    """Whether a run of `scene` with this `stepper` finds the pairs that may touch step by step;
+    `keeps`: whether it has checkpoints, which such runs do not yet have."""
     if isinstance(stepper, GeometricallyImplicit):
         if stepper.gap != "in_ncp" or stepper.jacobian == "dense":
             return False
@@ -43,7 +46,18 @@ def finds_pairs(scene: Scene, stepper) -> bool:
             return True
     elif not isinstance(stepper, ConeComplementarity) or not stepper.relaxed or _compliant(scene):
         return False  # compliant contacts are refused by the stepper itself
-    return not scene.joint_specs() and not _by_parts(scene) and scene.pair_count() > _MANY
+    pairs = scene.pair_count()
+    if scene.joint_specs() or _by_parts(scene) or pairs <= _MANY / 2:
+        return False
+    if pairs > _MANY or not isinstance(stepper, GeometricallyImplicit):
+        return pairs > _MANY
+    asks = any(law.friction.mu_s is not None or law.restitution is not None for law in scene.body_pairs().laws)
+    return not asks and not keeps and pairs + _of_faces(scene) > _MANY
+
+
+def _of_faces(scene: Scene) -> int:
+    """How many contacts are of bodies with faces."""
+    return sum(len(group.bodies) for group in scene.build()[0].groups if not group.pair.smooth)
 
 
 def _compliant(scene: Scene) -> bool:

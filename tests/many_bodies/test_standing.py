@@ -1,6 +1,8 @@
 """Bodies with faces that stand on each other: forces are redundant, and points of faces that are
 parallel are open."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from implicit_stepper.many_bodies.open_points import renewed
 from implicit_stepper.many_bodies.problem import Point, moved, rows, slipping
 from implicit_stepper.many_bodies.proximal import proximal
 from implicit_stepper.many_bodies.step import may_touch, no_memory, posed
+from implicit_stepper.run.pile_run import finds_pairs
 from implicit_stepper.solvers import sparse
 
 H, TOLERANCE, MU = 0.01, 1e-12, 0.6
@@ -99,3 +102,23 @@ def test_what_comes_to_stand_has_no_friction_that_nothing_asks_for(monkeypatch):
     assert friction() < 1e-4
     monkeypatch.setattr(advance, "_comes_to_stand", lambda *_: False)
     assert friction() > 1e-2
+
+
+def test_many_pairs_of_bodies_with_faces_are_found_step_by_step():
+    """Of faces from a hundred on, where nothing asks for what such runs cannot do yet."""
+
+    def row(count, shape, **law):
+        scene = ist.Scene()
+        bodies = [scene.add_body(name=f"{k}", shape=shape, mass=1.0, position=(k, 0, 0)) for k in range(count)]
+        for pair in itertools.pairwise(bodies):
+            scene.add_contact(*pair, **law)
+        return scene
+
+    stepper, box = ist.GeometricallyImplicit(), shapes.Box((0.4, 0.4, 0.4))
+    assert finds_pairs(row(102, box), stepper)
+    assert not finds_pairs(row(101, box), stepper)
+    assert not finds_pairs(row(102, shapes.Sphere(0.4)), stepper)
+    assert not finds_pairs(row(102, box), stepper, keeps=True)
+    assert not finds_pairs(row(102, box, restitution=ist.Newton(0.5)), stepper)
+    assert not finds_pairs(row(102, box), ist.ConeComplementarity())
+    assert not finds_pairs(row(102, box), ist.GeometricallyImplicit(jacobian="dense"))
