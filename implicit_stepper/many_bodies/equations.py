@@ -18,7 +18,7 @@ from ..constraints.conditions import Constraint, Units
 from ..constraints.kinematics import Motion
 from ..implicit_euler import ncp
 from ..runtime.compilation import jit
-from ..solvers.elimination import Local, eliminate
+from ..solvers.elimination import Local, eliminate, signs
 from ..solvers.newton import linearized
 
 _FEW, _MANY = 32, 512  # contacts that are evaluated at once
@@ -121,7 +121,7 @@ def eliminated(friction: str, step: Step, slots: Slots, V, z, give):
     curved = slots.group.pair.curvatures(blocks.shape[-1])
     pushes = jnp.max(jnp.abs(z[:, links.free : -1]), axis=1) > _PUSHES
     if step.kappa is None:
-        held, bend = _HELD, jnp.where(pushes, _ROUNDED * give, jnp.maximum(_ROUNDED * give, _HELD))
+        held, bend = _HELD, _bend(pushes, give)
     else:
         held = jnp.minimum(_HELD, _OF_SMOOTHING * step.kappa**2)
         bend = jnp.broadcast_to(held, pushes.shape)
@@ -136,15 +136,18 @@ def giving(friction: str, slots: Slots, z, give: float) -> np.ndarray:
     """(m, width, width): by how much the rows of contacts z (m, width) give way in `eliminated`,
     sigma apart, which no other row has where friction is a projection."""
     links, width = slots.group.links((), 1.0 if friction == "projection" else -1.0), z.shape[1]
-    own = np.zeros((width, width))
-    for unknown, row, sign, _ in links.pairs:
-        own[row, unknown] = sign
+    own = signs(links, width)
     if friction == "projection":
         own[:, -1] = 0.0
-    curved = np.asarray(slots.group.pair.curvatures(width))
     pushes = np.max(np.abs(z[:, links.free : -1]), axis=1) > _PUSHES
-    bend = np.where(pushes, _ROUNDED * give, np.maximum(_ROUNDED * give, _HELD))
-    return give * own + bend[:, None, None] * curved
+    bend = np.asarray(_bend(pushes, give))
+    return give * own + bend[:, None, None] * slots.group.pair.curvatures(width)
+
+
+def _bend(pushes, give):
+    """By how much bodies with faces bend, in the derivative alone, in contacts that push (m,) and
+    others."""
+    return jnp.where(pushes, _ROUNDED * give, jnp.maximum(_ROUNDED * give, _HELD))
 
 
 def _regular(free: int, by, local: Local, rest):

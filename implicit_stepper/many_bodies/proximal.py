@@ -18,6 +18,7 @@ from .problem import Point, Problem, Rows, moved
 
 # by what forces give way first, at least, and how many times less or more around the next centre
 _GIVE, _LEAST, _TIMES = 1e-7, 1e-10, 10.0
+_SMALLER = 0.1  # of max |F_i| at the last centre: what one leaves around which forces give way as before
 _CENTRES, _JACOBIANS = 6, 8  # and Jacobians for each
 _REACHED, _LOST = 0.1, 1e-2  # of the tolerance, and max |F_i|
 
@@ -44,7 +45,8 @@ def proximal(problem: Problem, at: Point, F: Rows, here: Linear | None, toleranc
         if best[1].largest <= tolerance:
             break
         if reached:
-            at, F, give = z, there, give if there.largest < 0.1 * F.largest else max(give / _TIMES, _LEAST)
+            give = give if there.largest < _SMALLER * F.largest else max(give / _TIMES, _LEAST)
+            at, F = z, there
         else:
             give *= _TIMES
     return *best, taken

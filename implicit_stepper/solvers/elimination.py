@@ -55,7 +55,7 @@ def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
     """Of one link, not padded, with the matrix (own + acting, own + acting) of the other rows. The
     loop has [K, 1] alone: what it becomes, T [K, 1], takes all other columns along."""
     own, size, free = group.own, len(block), group.free
-    block = block + give * _signs(group, size)
+    block = block + give * signs(group, size)
     K = block[:own, :own]
     largest = jnp.max(jnp.abs(K[:free, :free]), initial=0.0)
     least = jnp.concatenate([jnp.full(free, _GOOD * largest), *_least_of_pairs(group, block)])
@@ -104,7 +104,7 @@ def _least_of_pairs(group: Links, block) -> list:
     return found
 
 
-def _signs(group: Links, size: int) -> np.ndarray:
+def signs(group: Links, size: int) -> np.ndarray:
     """(size, size): the sign of each pair's derivative."""
     signs = np.zeros((size, size))
     for unknown, row, sign, _ in group.pairs:
