@@ -18,7 +18,7 @@ from .problem import Point, Problem, Rows, moved
 
 # by what forces give way first, at least, and how many times less or more around the next centre
 _GIVE, _LEAST, _TIMES = 1e-7, 1e-10, 10.0
-_SMALLER = 0.1  # of max |F_i| at the last centre: what one leaves around which forces give way as before
+_SMALLER = 0.1  # of max |F_i| at the last centre: below it forces give way as before
 _CENTRES, _JACOBIANS = 6, 8  # and Jacobians for each
 _REACHED, _LOST = 0.1, 1e-2  # of the tolerance, and max |F_i|
 
