@@ -1,6 +1,6 @@
 """Runs that are killed with SIGKILL at random moments and resumed: whether their files end with the
-bits of a run that was not. `python benchmarks/kills.py fixed 100` or `chosen 100`. Every process is
-forked from one that has imported the package and done nothing else."""
+bits of a run that was not. `python benchmarks/kills.py fixed 100`, `chosen 100` or `pile 20`. Every
+process is forked from one that has imported the package and done nothing else."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from piles import H, pile
 
 import implicit_stepper as ist
 from implicit_stepper.paper import scenes
@@ -24,6 +26,8 @@ def run(kind: str, checkpoint: Path, out: Path) -> None:
     files = {"checkpoint": checkpoint, "every": 0.0, "resume": resume, "progress": False}
     if kind == "fixed":
         found = ist.simulate(scenes.landing_ball(), ist.GeometricallyImplicit(), h=2e-4, duration=3.0, **files)
+    elif kind == "pile":
+        found = ist.simulate(pile(50, "spheres", 0.3), ist.GeometricallyImplicit(), h=H, duration=100 * H, **files)
     else:
         found = ist.simulate(scenes.two_spheres(), ist.RadauContact(), tol=1e-11, duration=4.0, **files)
     found.save(out)

@@ -50,7 +50,7 @@ _SPACINGS = 1000  # of floating-point times: a shorter step is a per mille off
 def run(scene, stepper, h, duration, tolerance, on_failure, start, progress, files) -> Trajectory:
     """`simulate` with steps of h [s]."""
     path, every, resume = files
-    found = pile_run.finds_pairs(scene, stepper, keeps=path is not None or resume is not None)
+    found = pile_run.finds_pairs(scene, stepper)
     system, state = jax.device_put(scene.build(contacts=not found))
     state = state if start is None else checked(start, system, state)
     check_joints(stepper, system, state, fixed=True, h=0.0 if start is None else positive("h", h))
@@ -58,8 +58,9 @@ def run(scene, stepper, h, duration, tolerance, on_failure, start, progress, fil
     asked = asked_of(system, state, stepper, {"h": h, "duration": duration, "certificate_tolerance": tolerance})
     h, whole, rest = steps = _steps(positive("h", h), duration, float(state.time))
     if found:
-        pile_run.refuse(scene, files)
-        return pile_run.run(scene, stepper, system, state, steps, tolerance, on_failure, progress, duration)
+        pile_run.refuse(scene)
+        more = tolerance, on_failure, progress, duration, asked, files
+        return pile_run.run(scene, stepper, system, state, steps, *more)
     refuse_too_large(system, system.contact_count, whole + 1)
     kept, file = None if resume is None else read(resume, asked), Checkpoint(path, every, asked)
     records, sizes, failed, stopped, unwritten = [], [], None, False, None

@@ -24,6 +24,7 @@ from ..runtime.errors import OverlapError, StepperError
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from ..time_lagged.cone_complementarity import ConeComplementarity
+from .checkpoint import Checkpoint, CheckpointError, digest, read
 from .memory import refuse_too_large
 from .overlaps import OverlapWarning, users_line
 from .trajectory import Trajectory, assembled
@@ -36,9 +37,8 @@ _TOUCHED = 3  # contacts of a body in a pile, in the mean
 _ROUNDED, _DEEPEST = 1e-6, 0.5
 
 
-def finds_pairs(scene: Scene, stepper, keeps: bool = False) -> bool:
-    """Whether a run of `scene` with this `stepper` finds the pairs that may touch step by step;
-    `keeps`: whether it has checkpoints, which such runs do not yet have."""
+def finds_pairs(scene: Scene, stepper) -> bool:
+    """Whether a run of `scene` with this `stepper` finds the pairs that may touch step by step."""
     if isinstance(stepper, GeometricallyImplicit):
         if stepper.gap != "in_ncp" or stepper.jacobian == "dense":
             return False
@@ -52,7 +52,7 @@ def finds_pairs(scene: Scene, stepper, keeps: bool = False) -> bool:
     if pairs > _MANY or not isinstance(stepper, GeometricallyImplicit):
         return pairs > _MANY
     asks = any(law.friction.mu_s is not None or law.restitution is not None for law in scene.body_pairs().laws)
-    return not asks and not keeps and pairs + _of_faces(scene) > _MANY
+    return not asks and pairs + _of_faces(scene) > _MANY
 
 
 def _of_faces(scene: Scene) -> int:
@@ -80,11 +80,8 @@ def coefficients(scene: Scene, run: Trajectory) -> np.ndarray:
     return mu[laws.laws_of(pairs)[0]]
 
 
-def refuse(scene: Scene, files) -> None:
+def refuse(scene: Scene) -> None:
     """Raises `ValueError` for what runs that find their pairs cannot do yet."""
-    path, _, resume = files
-    if path is not None or resume is not None:
-        raise StepperError("runs that find their pairs keep no checkpoints yet: leave `checkpoint` and `resume` out.")
     if scene.joint_specs():
         raise StepperError('`jacobian` = "sparse" knows no joints yet: leave it "by size".')
     if _by_parts(scene):
@@ -103,34 +100,47 @@ def refuse(scene: Scene, files) -> None:
         )
 
 
-def run(scene: Scene, stepper, system: System, state: State, steps, tolerance, on_failure, progress, duration) -> Trajectory:
+def run(
+    scene: Scene, stepper, system: System, state: State, steps, tolerance, on_failure, progress, duration, asked, files
+) -> Trajectory:
     """Steps of the lengths `steps` (h, how many, the length of the last or 0) from `state`,
-    certified within `tolerance`, as `simulate` describes them."""
-    known = catalog(system, scene.body_parts(), scene.body_pairs())
+    certified within `tolerance`, as `simulate` describes them; `asked`, what its checkpoints are
+    told from others by, but for the pairs."""
+    known, (path, every, resume) = catalog(system, scene.body_parts(), scene.body_pairs()), files
+    asked = asked | {"contacts": digest(*known.marks())}
+    file, kept = Checkpoint(path, every, asked), None if resume is None else read(resume, asked)
     take = _step_of(stepper, tolerance)
     h, whole, rest = steps
     sizes = [h] * whole + [rest] * (rest > 0)
     state = jax.tree.map(np.asarray, state)
-    memory, done, at, failed, stopped = no_memory(), [], state, None, False
+    done, memory = ([], no_memory()) if kept is None else (kept["done"], kept["memory"])
+    at, failed, stopped, unwritten = done[-1].state if done else state, None, False, None
     with Progress(len(sizes), "steps", progress) as told:
         try:
-            near = _check_start(known, system, state, h)
-            refuse_too_large(system, max(near, _TOUCHED * system.body_count), len(sizes))
-            for size in sizes:
+            if not done:
+                near = _check_start(known, system, state, h)
+                refuse_too_large(system, max(near, _TOUCHED * system.body_count), len(sizes))
+            told.to(len(done))
+            for size in sizes[len(done) :]:
                 step = take(known, system, at, memory, size)
                 if step.result != Result.SOLVED:
                     failed = step, at, size
                     break
-                done.append(step)
                 at, memory = step.state, step.memory
+                done.append(dataclasses.replace(step, memory=no_memory()))  # only the last one's is of use
                 told.to(len(done))
+                file.offer(functools.partial(dict, done=done, memory=memory))
         except KeyboardInterrupt:
             stopped = True
+        except CheckpointError as error:
+            unwritten = error
     if not done and stopped:
         raise Interrupted(trajectory=None, state=state, end=float(state.time) + duration)
     trajectory = _trajectory(known, system, state, done, h if len(done) <= whole else np.array(sizes))
     if stopped:
         raise Interrupted(trajectory=trajectory, state=trajectory.end, end=float(state.time) + duration)
+    if unwritten is not None:
+        raise CheckpointError(str(unwritten), trajectory=trajectory, state=trajectory.end) from unwritten
     if failed is not None and on_failure == "raise":
         raise _error(known, system, *failed, tolerance, trajectory)
     return trajectory

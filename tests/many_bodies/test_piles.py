@@ -16,6 +16,7 @@ from implicit_stepper.many_bodies.certificate import certificate, worst_of
 from implicit_stepper.many_bodies.host_newton import short_path
 from implicit_stepper.many_bodies.step import everywhere, may_touch, no_memory, posed
 from implicit_stepper.output import viewer
+from implicit_stepper.run import checkpoint
 from implicit_stepper.scene.compound import Part
 
 H, STEPS = 0.01, 30
@@ -109,6 +110,42 @@ def step(runs):
         for k, own in enumerate(problem.slots)
     ]
     return system, known, states[0], done, parts, problem.step
+
+
+class Killed(BaseException):
+    """Ends a run as abruptly as an exception can."""
+
+
+def test_a_run_goes_on_from_its_checkpoint_to_the_bits_of_one_that_was_not_killed(runs, tmp_path, monkeypatch):
+    """Twice, once after steps in which bodies touch; and a run of the same bodies that touch
+    otherwise is another."""
+    scene, whole, _ = runs
+    path, written, resume = tmp_path / "pile.checkpoint", checkpoint.write, None
+    settings = {"h": H, "duration": H * STEPS}
+    for steps in (3, 20):
+        count = iter(range(1, 100))
+
+        def write(*arguments, count=count, steps=steps):
+            written(*arguments)
+            if next(count) == steps:
+                raise Killed
+
+        monkeypatch.setattr(checkpoint, "write", write)
+        with pytest.raises(Killed):
+            ist.simulate(scene, SPARSE, **settings, checkpoint=path, every=0.0, resume=resume)
+        resume = path
+    monkeypatch.setattr(checkpoint, "write", written)
+    found = ist.simulate(scene, SPARSE, **settings, resume=path)
+    assert found.contact_names == whole.contact_names
+    kept = [(run.position, run.velocity, run.contacts, run.stats, run.certificate) for run in (found, whole)]
+    assert [a.tobytes() for a in jax.tree.leaves(kept[0])] == [a.tobytes() for a in jax.tree.leaves(kept[1])]
+    other = scene_of_balls_and_a_box()
+    other.add_contacts(friction=0.3)
+    with pytest.raises(ist.CheckpointError, match="differs in: contacts"):
+        ist.simulate(other, SPARSE, **settings, resume=path)
+    with pytest.raises(ist.CheckpointError, match="cannot be written") as error:
+        ist.simulate(scene, SPARSE, h=H, duration=2 * H, checkpoint=tmp_path / "none" / "file", every=0.0)
+    assert len(error.value.trajectory) == 1 and error.value.state.time == H
 
 
 def test_pairs_that_come_and_go_compile_nothing(runs, caplog):
@@ -235,10 +272,8 @@ def test_bodies_that_would_pass_through_each_other_take_shorter_steps():
     assert found.velocity[-1, :, 0] == pytest.approx([20 / 3] * 3, rel=1e-9)
 
 
-def test_what_such_runs_cannot_do_is_refused(tmp_path):
+def test_what_such_runs_cannot_do_is_refused():
     scene = scene_of_balls_and_a_box()
-    with pytest.raises(ValueError, match="checkpoints"):
-        ist.simulate(scene, SPARSE, h=H, duration=H, checkpoint=tmp_path / "file")
     scene.add_contacts(restitution=ist.Newton(0.5))
     with pytest.raises(ValueError, match="restitution"):
         ist.simulate(scene, SPARSE, h=H, duration=H)

@@ -118,7 +118,6 @@ def test_many_pairs_of_bodies_with_faces_are_found_step_by_step():
     assert finds_pairs(row(102, box), stepper)
     assert not finds_pairs(row(101, box), stepper)
     assert not finds_pairs(row(102, shapes.Sphere(0.4)), stepper)
-    assert not finds_pairs(row(102, box), stepper, keeps=True)
     assert not finds_pairs(row(102, box, restitution=ist.Newton(0.5)), stepper)
     assert not finds_pairs(row(102, box), ist.ConeComplementarity())
     assert not finds_pairs(row(102, box), ist.GeometricallyImplicit(jacobian="dense"))
