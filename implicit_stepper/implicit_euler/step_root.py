@@ -23,6 +23,7 @@ from ..solvers.implicit_function import root, without_noise
 from ..solvers.newton import Chord, Solution, as_it_is, chord, renewed, untried
 from . import breaking_away, initial_guess, ncp
 from .cutting_planes import Cuts, cut_start, tilted
+from .points_apart import with_points_apart
 
 _FORCE = 1e-10  # p_n in its unit, which the tolerance of solvers does not tell from 0
 
@@ -98,7 +99,10 @@ def continued(stepper, problem: ncp.StepProblem, memory) -> Chord:
 
 def _found(stepper, fixed: ncp.StepProblem, known, without: Callable[[], Cuts], rounds: int, limits: Limits) -> Solution:
     """The root of a `fixed` problem, without derivatives."""
-    return after(stepper, fixed, known, without, rounds, limits, continued(stepper, fixed, known))
+    tolerance, history = _tolerance(stepper, fixed), known.history / ncp.unknown_scale(fixed)
+    start = initial_guess.extrapolated(history, tolerance)
+    tried = with_points_apart(fixed, continued(stepper, fixed, known), start, history[0], known.kept, tolerance)
+    return after(stepper, fixed, known, without, rounds, limits, tried)
 
 
 def after(
