@@ -19,7 +19,8 @@ from ..model.records import StepResult
 from ..model.results import Result
 from ..model.system import System
 from ..runtime.compilation import jit
-from ..solvers.newton import Solution, newton, newton_again
+from ..solvers.chord import newton_again
+from ..solvers.newton import Solution, newton
 from ..stepping.stepper import SHORTER, begin
 from . import central_path, energy, initial_guess, ncp
 from .attempts import SLIGHT_DAMPING, ending, limits, polished, solved_from, starting_at

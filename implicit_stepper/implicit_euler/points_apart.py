@@ -8,6 +8,7 @@ from one end of an edge to another, and take all bodies with them.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -15,79 +16,48 @@ from jax import lax
 
 from shapes.shards import varying_like
 
-from ..collision.local_search import closest_points_from
+from ..collision.local_search import roots, units
 from ..constraints import kinematics
 from ..constraints.conditions import Constraint
 from ..model.system import take
-from ..solvers.newton import Chord, largest
+from ..solvers.chord import Apart
+from ..solvers.linear import lu_factors, lu_solve
+from ..solvers.newton import largest, linearized
 from . import ncp
 
 _PUSHES = 1e-7  # of an impulse in its unit
 _DUE = 0.1  # of the tolerance
-_MOST, _SHRINKS = 12, 0.5  # chord iterations for what presses, and by how much each is to reduce |F|
+_BENT, _ITERATIONS = 1e-13, 20  # see `many_bodies.open_points`
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class _At:
-    """z and F (N,), after `count` evaluations of F; max |F_i| of what presses, now and `before`;
-    whether the points are `found`."""
+class _Near:
+    """The next z of a contact, the best one so far, which misses its conditions by `least` (),
+    after `count` of them; whether that is all."""
 
     z: jax.Array
-    F: jax.Array
+    best: jax.Array
+    least: jax.Array
     count: jax.Array
-    size: jax.Array
-    before: jax.Array
-    found: jax.Array
+    done: jax.Array
 
 
-def with_points_apart(problem: ncp.StepProblem, tried: Chord, start, last, kept, tolerance) -> Chord:
-    """What chord iterations `tried` from the `start` (N,); where they did not solve the step,
-    whether it is solved once the points of contacts of bodies with faces that push nothing, near
-    those of the `last` root (N,), are found apart, and if not, from where Newton's method is to
-    begin."""
+def points_apart(problem: ncp.StepProblem, start, last, tolerance) -> Apart | None:
+    """The points of contacts of bodies with faces that pushed nothing at the `last` root (N,), to
+    be found apart from the rest, which begins at `start` (N,); None where there are no such bodies,
+    or few unknowns."""
     system = problem.system
     apart = [g for g, group in enumerate(system.groups) if not group.pair.smooth and group.pair.query is None]
     if not apart or not ncp.in_blocks(system, problem.dense) or problem.friction != "projection":
-        return tried
-
-    def once(tried: Chord) -> Chord:
-        loose, mask = _loose(problem, apart, last)
-
-        def advance(at: _At) -> _At:
-            solved = (at.size <= tolerance) & (at.before <= tolerance)
-            moves = [
-                lambda: at.z,
-                lambda: at.z - jnp.where(mask, 0.0, kept.solve(jnp.where(mask, 0.0, at.F))),
-                lambda: _found(problem, apart, loose, at.z, at.F, tolerance),
-            ]
-            z = lax.switch(jnp.where(at.count == 0, 0, jnp.where(solved, 2, 1)), moves)
-            z, F = _slipping(problem, apart, loose, z, ncp.residual(problem, z))
-            size = largest(jnp.where(mask, 0.0, F))
-            return _At(z, F, at.count + 1, size, jnp.where(at.count == 0, size, at.size), solved)
-
-        def goes_on(at: _At):
-            shrinks = (at.size <= jnp.maximum(_SHRINKS * at.before, tolerance)) | (at.count <= 1)
-            return ~at.found & (at.count <= _MOST) & shrinks
-
-        infinite = jnp.asarray(jnp.inf)
-        at = _At(jnp.where(mask, last, start), tried.F, jnp.zeros((), int), infinite, infinite, jnp.asarray(False))
-        end = lax.while_loop(goes_on, advance, varying_like(at, (tried, kept)))
-        size = largest(end.F)
-        solved, better = end.found & (size <= tolerance), end.found & (size < tried.size)
-        return dataclasses.replace(
-            tried,
-            start=jnp.where(better, end.z, tried.start),
-            size=jnp.where(better, size, tried.size),
-            z=jnp.where(solved, end.z, tried.z),
-            F=jnp.where(solved, end.F, tried.F),
-            solved=solved,
-            quick=solved,
-        )
-
-    # a loop of one trip at most leaves what is kept where it is, of which a choice makes a copy
-    begun = varying_like((kept.valid & ~tried.solved, tried), (tried, kept))
-    return lax.while_loop(lambda at: at[0], lambda at: varying_like((jnp.asarray(False), once(at[1])), begun), begun)[1]
+        return None
+    loose, own = _loose(problem, apart, last)
+    return Apart(
+        own=own,
+        start=jnp.where(own, last, start),
+        solve=lambda z, F: _found(problem, apart, loose, z, F, tolerance),
+        follow=functools.partial(_slipping, problem, apart, loose),
+    )
 
 
 def _loose(problem: ncp.StepProblem, apart, z):
@@ -143,6 +113,21 @@ def _closest(problem: ncp.StepProblem, member: Constraint, motions, nu, last, le
         kinematics.moved(motion, own, problem.h) if moves else motion
         for motion, own, moves in zip(motions, nu, member.moving, strict=True)
     ]
-    placed, tolerance = kinematics.placed(member, *ends), tolerance * problem.scales.gap / length
-    solution = closest_points_from(member.pair, last, *placed, length, tolerance)
-    return jnp.where(solution.converged, solution.z, last)
+    unit = units(member.pair, length)
+    residual = linearized(functools.partial(roots, member.pair, *kinematics.placed(member, *ends), length))
+    enough = tolerance * problem.scales.gap / length
+
+    def follow(at: _Near) -> _Near:
+        """Undamped: each contact has one root, near its last one."""
+        F, J = residual(at.z)
+        size = largest(F)
+        better = size < at.least
+        best, least = jnp.where(better, at.z, at.best), jnp.where(better, size, at.least)
+        done = at.least <= enough  # once more after it is near enough
+        z = at.z - lu_solve(*lu_factors(J + _BENT * member.pair.curvatures(len(unit))), F)
+        return _Near(z, best, least, at.count + 1, done)
+
+    infinite = jnp.asarray(jnp.inf)
+    start = _Near(last / unit, last / unit, infinite, jnp.zeros((), int), jnp.asarray(False))
+    end = lax.while_loop(lambda at: ~at.done & (at.count < _ITERATIONS), follow, varying_like(start, (member, last)))
+    return jnp.where(end.least <= enough, end.best, last / unit) * unit

@@ -21,7 +21,7 @@ from jax import lax
 from ..model.bodies import State
 from ..model.records import StepResult
 from ..model.system import System
-from ..solvers.newton import as_it_is
+from ..solvers.chord import as_it_is
 from . import ladder, step_root
 
 
@@ -60,8 +60,7 @@ def step(stepper, how: Pass, systems: System, states: State, memories, h, wanted
     def after(rounds, problem, memory, tried, kept):
         memory = dataclasses.replace(memory, kept=kept)
         without = functools.partial(ladder.without_cuts, stepper, problem.system, problem.state, memory, h)
-        limits = step_root.Limits(stepper.max_iterations, stepper.damping)
-        return step_root.after(stepper, problem, memory, without, rounds, limits, tried)
+        return step_root.after(stepper, problem, memory, without, rounds, tried)
 
     left, solutions = wanted & ~continued.quick, jax.vmap(as_it_is)(continued, memories.kept)
     scenes = problems, others, continued

@@ -19,11 +19,12 @@ from jax import lax
 from shapes.shards import varying_like, when
 
 from ..model.system import take
+from ..solvers.chord import Chord, as_it_is, chord, renewed, untried
 from ..solvers.implicit_function import root, without_noise
-from ..solvers.newton import Chord, Solution, as_it_is, chord, renewed, untried
+from ..solvers.newton import Solution
 from . import breaking_away, initial_guess, ncp
 from .cutting_planes import Cuts, cut_start, tilted
-from .points_apart import with_points_apart
+from .points_apart import points_apart
 
 _FORCE = 1e-10  # p_n in its unit, which the tolerance of solvers does not tell from 0
 
@@ -57,11 +58,12 @@ def solved(
     of, with the coefficients of friction of what sticks. The `limits` are the stepper's, unless
     they are given. It has derivatives by all data of the `problem` (`implicit_function.root`);
     `memory` is a constant."""
-    limits = Limits(stepper.max_iterations, stepper.damping) if limits is None else limits
     known = lax.stop_gradient(memory)
 
     def solve(fixed):
-        return _found(stepper, fixed, known, without, rounds, limits)
+        # with limits of their own, steps begin where nothing is kept
+        tried = continued(stepper, fixed, known, apart=limits is None)
+        return after(stepper, fixed, known, without, rounds, tried, limits)
 
     if memory.slips is None:
         found = solve(lax.stop_gradient(problem))
@@ -88,27 +90,21 @@ def _exact(problem: ncp.StepProblem, z):
     return without_noise(z, noise)
 
 
-def continued(stepper, problem: ncp.StepProblem, memory) -> Chord:
-    """Chord iterations from the continuation of `memory`, without derivatives; what they do not
-    solve begins there or at the last root."""
+def continued(stepper, problem: ncp.StepProblem, memory, apart: bool = True) -> Chord:
+    """Chord iterations from the continuation of `memory`, without derivatives, at last with points
+    that are found `apart`; what they do not solve begins there or at the last root."""
     tolerance, history = _tolerance(stepper, problem), memory.history / ncp.unknown_scale(problem)
     start = initial_guess.extrapolated(history, tolerance)
     start, F = initial_guess.determined(problem, start, history[0], memory.kept, tolerance)
-    return chord(functools.partial(ncp.residual, problem), start, memory.kept, tolerance, history[0], F)
-
-
-def _found(stepper, fixed: ncp.StepProblem, known, without: Callable[[], Cuts], rounds: int, limits: Limits) -> Solution:
-    """The root of a `fixed` problem, without derivatives."""
-    tolerance, history = _tolerance(stepper, fixed), known.history / ncp.unknown_scale(fixed)
-    start = initial_guess.extrapolated(history, tolerance)
-    tried = with_points_apart(fixed, continued(stepper, fixed, known), start, history[0], known.kept, tolerance)
-    return after(stepper, fixed, known, without, rounds, limits, tried)
+    points = points_apart(problem, start, history[0], tolerance) if apart else None
+    return chord(functools.partial(ncp.residual, problem), start, memory.kept, tolerance, history[0], F, points)
 
 
 def after(
-    stepper, fixed: ncp.StepProblem, known, without: Callable[[], Cuts], rounds: int, limits: Limits, tried: Chord
+    stepper, fixed: ncp.StepProblem, known, without: Callable[[], Cuts], rounds: int, tried: Chord, limits: Limits | None = None
 ) -> Solution:
     """The root of a `fixed` problem, without derivatives, that chord iterations have `tried`."""
+    limits = Limits(stepper.max_iterations, stepper.damping) if limits is None else limits
 
     def newton(tried: Chord, kept) -> Solution:
         return renewed(

@@ -131,7 +131,7 @@ class Kept:
     and columns are not those of empty slots, if it is `valid` (). New blocks cost some forty chord
     iterations, a dense Jacobian ten."""
 
-    contraction: ClassVar[float] = 0.5  # see `newton.newton_again`
+    contraction: ClassVar[float] = 0.5  # see `chord.newton_again`
     quick: ClassVar[int] = 16
     unseen: ClassVar[float] = 0.03
 

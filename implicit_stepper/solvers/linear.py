@@ -39,7 +39,7 @@ class Dense:
 class Inverse:
     """A kept inverse (n, n), or zeros for want of one."""
 
-    contraction: ClassVar[float] = 0.3  # see `newton.newton_again`
+    contraction: ClassVar[float] = 0.3  # see `chord.newton_again`
     quick: ClassVar[int] = 8
     unseen: ClassVar[float] = 0.0
 

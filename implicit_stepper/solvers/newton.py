@@ -5,10 +5,8 @@ Crossing a kink (stick to slip, an impact) has to raise |F| for a few iterations
 whenever |F| stays below `_GROWTH` times the largest of the last `_MEMORY` values; a monotone line
 search loses such steps.
 
-Where one problem follows another of the same kind (`newton_again`), chord iterations come first:
-they take the inverse that the last one left instead of a Jacobian, and give way to Newton's method
-from the same start as soon as they slow. Each of the two loops evaluates its function in one place,
-because every further place is compiled again.
+Where one problem follows another of the same kind, chord iterations come first (`chord`). The loop
+evaluates its function in one place, because every further place is compiled again.
 """
 
 from __future__ import annotations
@@ -37,8 +35,6 @@ _MEMORY = 20
 _PATIENCE = 15
 LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
 _FIRST_DAMPING = 1e-10  # after the first refused step
-_OVERSHOOT = 10.0  # times the bound of chord iterations: the first ones shift |F| from row to row
-_SPARE = 0.1  # of the tolerance: no last iteration need gain more
 _NEAR = 1e-4  # max |F_i| from which the Jacobian serves at the root that its step leads to
 
 
@@ -71,25 +67,6 @@ class _Iterate:
     iterations: jax.Array
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Chord:
-    """Where chord iterations are: the `start` for what comes after them, and the `size` of F there;
-    the last z and F, whether they are `solved`, `quick` enough to keep what solved linear systems,
-    `going` on, or `over`; the `bound` on the next max |F_i|; `count` of evaluations so far."""
-
-    start: jax.Array
-    size: jax.Array
-    z: jax.Array
-    F: jax.Array
-    solved: jax.Array
-    quick: jax.Array
-    going: jax.Array
-    over: jax.Array
-    bound: jax.Array
-    count: jax.Array
-
-
 def linearized(residual: Callable) -> Callable:
     """The function z -> (F, dF/dz), in forward mode."""
 
@@ -115,7 +92,7 @@ def newton(
     Never raises: see `Solution.converged`.
     """
     none = Dense(jnp.zeros((z0.size, z0.size)))
-    end = _damped_newton(dense(linearize), z0, none, tolerance, max_iterations, damping)
+    end = damped_newton(dense(linearize), z0, none, tolerance, max_iterations, damping)
     return Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance)
 
 
@@ -130,96 +107,7 @@ def dense(linearize: Callable) -> Callable:
     return both
 
 
-def newton_again(
-    residual: Callable,
-    linearize: Callable,
-    z0,
-    kept,
-    *,
-    tolerance: float = 1e-10,
-    max_iterations: int = 30,
-    damping: float = LEAST_DAMPING,
-) -> Solution:
-    """`newton` from z0 (n,), after chord iterations with the `Solution.kept` of a problem like it.
-
-    `residual(z)` is F alone; `linearize(z, last, enough)` gives F and the Jacobian as a linear
-    system, which may be the `last` one where max |F_i| <= `enough`: `linear.Dense` or
-    `blocks.Blocks`, with `step(F, damping)`, about -J^-1 F, and `keep()`, which has `solve(F)`,
-    tells whether it is `valid`, and has `system()`, the `last` one to begin with. Chord iterations
-    that reduce |F| by less than `kept.contraction` each cost more than a Jacobian, and after more
-    than `kept.quick` of them there is a new one."""
-    tried = chord(residual, z0, kept, tolerance)
-    return renewed(linearize, tried, kept, tolerance=tolerance, max_iterations=max_iterations, damping=damping)
-
-
-def renewed(linearize: Callable, tried: Chord, kept, *, tolerance, max_iterations, damping) -> Solution:
-    """What chord iterations with what is `kept` have `tried` if they were quick, else the end of
-    Newton's method: from where they ended if they solved, and from their start if not."""
-
-    def once(at):
-        # under `vmap` all lanes run: those that keep their inverse do not ask for iterations
-        most = jnp.where(tried.quick, -1, max_iterations)
-        start = jnp.where(tried.solved, tried.z, tried.start)
-        end = _damped_newton(linearize, start, at[1].kept.system(), tolerance, most, damping)
-        found = Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance, end.jacobian.keep())
-        return jnp.asarray(False), found
-
-    # a loop of one trip at most leaves what is kept where it is, of which a choice makes a copy
-    start = varying_like((~tried.quick, as_it_is(tried, kept)), (tried, kept))
-    return lax.while_loop(lambda at: at[0], lambda at: varying_like(once(at), start), start)[1]
-
-
-def as_it_is(tried: Chord, kept) -> Solution:
-    """The solution of chord iterations that were quick."""
-    return Solution(tried.z, largest(tried.F), jnp.zeros((), int), jnp.asarray(True), kept)
-
-
-def untried(z) -> Chord:
-    """No chord iterations: Newton's method is to begin at z (n,)."""
-    no, zero = jnp.asarray(False), jnp.zeros(())
-    return Chord(z, zero, z, z, no, no, no, no, zero, jnp.zeros((), int))
-
-
-def chord(residual: Callable, z0, kept, tolerance, other=None, F0=None) -> Chord:
-    """z (n,) <- z - `kept`.solve(F(z)) from z0 (n,), where F is `F0` (n,) if that is known, while
-    max |F_i| shrinks like `kept.contraction`^k. Where that does not solve, the start of what
-    follows is the `other` one if F is less there.
-
-    Solved is what was within the `tolerance` already before the last iteration, because what the
-    first z within it lacks would add up over thousands of time-steps. For the same reason the last
-    iteration must gain, as long as they are quick: from a near start even a stale inverse gets
-    there. What an iteration changes by no more than `kept.unseen` of it, as it is where redundant
-    forces are shared, need not gain.
-    """
-
-    def advance(at: Chord) -> Chord:
-        first = at.count == 0
-        z = when(~first & ~at.over, lambda: at.z - kept.solve(at.F), at.z)
-        return judged(at, z, residual(z))
-
-    def judged(at: Chord, z, F) -> Chord:
-        first = at.count == 0
-        size, before, quick = largest(F), largest(at.F), at.count <= kept.quick
-        gains = size <= jnp.maximum(kept.contraction * before, _SPARE * tolerance)
-        gains = gains | (jnp.abs(size - before) <= kept.unseen * before)
-        solved = ~first & ~at.over & (before <= tolerance) & (size <= tolerance) & (gains | ~quick)
-        # false for NaN, and for infinity under an infinite bound
-        shrinks = size < jnp.maximum(at.bound, tolerance)
-        going = jnp.where(first, kept.valid, ~solved & shrinks) & ~at.over
-        best = first | (at.over & ((size < at.size) | jnp.isnan(at.size)))
-        start, least = jnp.where(best, z, at.start), jnp.where(best, size, at.size)
-        bound = jnp.where(first, _OVERSHOOT * size, at.bound) * kept.contraction
-        over = ~going & ~solved & ~at.over
-        if other is not None:
-            z, going = jnp.where(over, other, z), going | over
-        return Chord(start, least, z, F, solved, solved & quick, going, over, bound, at.count + 1)
-
-    at = dataclasses.replace(untried(z0), going=jnp.asarray(True))
-    at = at if F0 is None else judged(at, z0, F0)
-    return lax.while_loop(lambda at: at.going, advance, varying_like(at, z0))
-
-
-def _damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, least_damping) -> _Iterate:
+def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, least_damping) -> _Iterate:
     """Levenberg-Marquardt iterations; `jacobian` is the last one, of another problem or of none."""
 
     def proceed(iterate):

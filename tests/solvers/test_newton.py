@@ -14,8 +14,9 @@ import pytest
 import scipy.optimize
 
 from implicit_stepper import solve_ncp
+from implicit_stepper.solvers.chord import chord, newton_again
 from implicit_stepper.solvers.linear import Inverse, damped_inverse, damped_step
-from implicit_stepper.solvers.newton import chord, dense, linearized, newton, newton_again
+from implicit_stepper.solvers.newton import dense, linearized, newton
 
 EPS = np.finfo(float).eps
 TOLERANCE = 1e-10  # of solve_ncp, on the Fischer-Burmeister residual
