@@ -26,7 +26,7 @@ from ..solvers.newton import largest, linearized
 from . import ncp
 
 _PUSHES = 1e-7  # of an impulse in its unit
-_DUE = 0.1  # of the tolerance
+_DUE = 0.01  # of the tolerance
 _BENT, _ITERATIONS = 1e-13, 20  # see `many_bodies.open_points`
 
 

@@ -9,8 +9,8 @@ evaluates its function in one place, because every further place is compiled aga
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -132,13 +132,15 @@ def chord(residual: Callable, z0, kept, tolerance, other=None, F0=None, apart: A
     forces are shared, need not gain.
     """
 
-    def advance(at: Chord, rest: _Rest) -> tuple[Chord, _Rest]:
-        first = at.count == 0
+    judged = functools.partial(_judged, kept, tolerance, other)
+
+    def advance(both: tuple[Chord, _Rest]) -> tuple[Chord, _Rest]:
+        at, rest = both
+        stays = (at.count == 0) | at.over
         if apart is None:
-            z = when(~first & ~at.over, lambda: at.z - kept.solve(at.F), at.z)
+            z = when(~stays, lambda: at.z - kept.solve(at.F), at.z)
             return judged(at, z, residual(z)), rest
-        left_out = rest.going & apart.own
-        stays = jnp.where(rest.going, rest.count == 0, first | at.over)
+        left_out, stays = rest.going & apart.own, jnp.where(rest.going, rest.count == 0, stays)
         ways = [
             lambda: at.z - jnp.where(left_out, 0.0, kept.solve(jnp.where(left_out, 0.0, at.F))),
             lambda: at.z,
@@ -146,43 +148,46 @@ def chord(residual: Callable, z0, kept, tolerance, other=None, F0=None, apart: A
         ]
         z = lax.switch(jnp.where(stays, 1, jnp.where(rest.solved, 2, 0)), ways)
         F = residual(z)
-        both = without(at, rest, *apart.follow(z, F)), begun(judged(at, z, F))
-        return jax.tree.map(lambda own, all_: jnp.where(rest.going, own, all_), *both)
+        without, every = _without(apart.own, tolerance, at, rest, *apart.follow(z, F)), begun(judged(at, z, F))
+        return jax.tree.map(lambda own, all_: jnp.where(rest.going, own, all_), without, every)
 
     def begun(at: Chord) -> tuple[Chord, _Rest]:
         going = kept.valid & ~at.going & ~at.solved
         at = dataclasses.replace(at, z=jnp.where(going, apart.start, at.z))
         return at, dataclasses.replace(none, going=going)
 
-    def without(at: Chord, rest: _Rest, z, F) -> tuple[Chord, _Rest]:
-        size, every, found = largest(jnp.where(apart.own, 0.0, F)), largest(F), rest.solved
-        shrinks = size <= jnp.maximum(_SHRINKS * rest.size, tolerance)
-        going = ~found & shrinks & (rest.count < _MOST_APART)
-        solved, better = found & (every <= tolerance), found & (every < at.size)
-        start, least = jnp.where(better, z, at.start), jnp.where(better, every, at.size)
-        at = dataclasses.replace(at, start=start, size=least, z=z, F=F, solved=solved, quick=solved, count=at.count + 1)
-        return at, _Rest(rest.count + 1, size, going, (rest.size <= tolerance) & (size <= tolerance))
-
-    def judged(at: Chord, z, F) -> Chord:
-        first = at.count == 0
-        size, before, quick = largest(F), largest(at.F), at.count <= kept.quick
-        gains = size <= jnp.maximum(kept.contraction * before, _SPARE * tolerance)
-        gains = gains | (jnp.abs(size - before) <= kept.unseen * before)
-        solved = ~first & ~at.over & (before <= tolerance) & (size <= tolerance) & (gains | ~quick)
-        # false for NaN, and for infinity under an infinite bound
-        shrinks = size < jnp.maximum(at.bound, tolerance)
-        going = jnp.where(first, kept.valid, ~solved & shrinks) & ~at.over
-        best = first | (at.over & ((size < at.size) | jnp.isnan(at.size)))
-        start, least = jnp.where(best, z, at.start), jnp.where(best, size, at.size)
-        bound = jnp.where(first, _OVERSHOOT * size, at.bound) * kept.contraction
-        over = ~going & ~solved & ~at.over
-        if other is not None:
-            z, going = jnp.where(over, other, z), going | over
-        return Chord(start, least, z, F, solved, solved & quick, going, over, bound, at.count + 1)
-
     no = jnp.asarray(False)
     none = _Rest(jnp.zeros((), int), jnp.asarray(jnp.inf), no, no)
     at = dataclasses.replace(untried(z0), going=jnp.asarray(True))
     at = at if F0 is None else judged(at, z0, F0)
     begin = varying_like((at, none), z0)
-    return lax.while_loop(lambda both: both[0].going | both[1].going, lambda both: advance(*both), begin)[0]
+    return lax.while_loop(lambda both: both[0].going | both[1].going, advance, begin)[0]
+
+
+def _judged(kept, tolerance, other, at: Chord, z, F) -> Chord:
+    """After a chord iteration that led from `at` to z (n,) and F there."""
+    first = at.count == 0
+    size, before, quick = largest(F), largest(at.F), at.count <= kept.quick
+    gains = size <= jnp.maximum(kept.contraction * before, _SPARE * tolerance)
+    gains = gains | (jnp.abs(size - before) <= kept.unseen * before)
+    solved = ~first & ~at.over & (before <= tolerance) & (size <= tolerance) & (gains | ~quick)
+    # false for NaN, and for infinity under an infinite bound
+    shrinks = size < jnp.maximum(at.bound, tolerance)
+    going = jnp.where(first, kept.valid, ~solved & shrinks) & ~at.over
+    best = first | (at.over & ((size < at.size) | jnp.isnan(at.size)))
+    start, least = jnp.where(best, z, at.start), jnp.where(best, size, at.size)
+    bound = jnp.where(first, _OVERSHOOT * size, at.bound) * kept.contraction
+    over = ~going & ~solved & ~at.over
+    if other is not None:
+        z, going = jnp.where(over, other, z), going | over
+    return Chord(start, least, z, F, solved, solved & quick, going, over, bound, at.count + 1)
+
+
+def _without(own, tolerance, at: Chord, rest: _Rest, z, F) -> tuple[Chord, _Rest]:
+    """The same of an iteration without the rows that are their `own` (n,)."""
+    size, every, found = largest(jnp.where(own, 0.0, F)), largest(F), rest.solved
+    going = ~found & (size <= jnp.maximum(_SHRINKS * rest.size, tolerance)) & (rest.count < _MOST_APART)
+    solved, better = found & (every <= tolerance), found & (every < at.size)
+    start, least = jnp.where(better, z, at.start), jnp.where(better, every, at.size)
+    at = dataclasses.replace(at, start=start, size=least, z=z, F=F, solved=solved, quick=solved, count=at.count + 1)
+    return at, _Rest(rest.count + 1, size, going, (rest.size <= tolerance) & (size <= tolerance))

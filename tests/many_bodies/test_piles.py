@@ -145,7 +145,8 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bits_of_one_that_was_not_kille
         ist.simulate(other, SPARSE, **settings, resume=path)
     with pytest.raises(ist.CheckpointError, match="cannot be written") as error:
         ist.simulate(scene, SPARSE, h=H, duration=2 * H, checkpoint=tmp_path / "none" / "file", every=0.0)
-    assert len(error.value.trajectory) == 1 and error.value.state.time == H
+    assert len(error.value.trajectory) == 1
+    assert error.value.state.time == H
 
 
 def test_pairs_that_come_and_go_compile_nothing(runs, caplog):

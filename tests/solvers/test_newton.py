@@ -14,7 +14,7 @@ import pytest
 import scipy.optimize
 
 from implicit_stepper import solve_ncp
-from implicit_stepper.solvers.chord import chord, newton_again
+from implicit_stepper.solvers.chord import Apart, chord, newton_again
 from implicit_stepper.solvers.linear import Inverse, damped_inverse, damped_step
 from implicit_stepper.solvers.newton import dense, linearized, newton
 
@@ -457,3 +457,29 @@ def test_infinite_residuals_end_chord_iterations():
     tried = chord(lambda z: infinite, jnp.ones(2), Inverse(jnp.eye(2)), TOLERANCE)
     assert not bool(tried.solved)
     assert int(tried.count) == 2
+
+
+def test_what_no_other_row_depends_on_is_found_apart():
+    """The kept inverse knows nothing of the last unknown, y^3 = x: chord iterations for both end, x
+    alone is found, then y."""
+
+    def F(z):
+        return jnp.stack([z[0] + 0.1 * z[0] ** 2 - 1.1, z[1] ** 3 - 8 * z[0]])
+
+    own, kept = jnp.array([False, True]), Inverse(jnp.diag(jnp.array([1 / 1.2, 7.0])))
+
+    def apart(solve):
+        return Apart(own, start=jnp.array([0.9, 1.0]), solve=solve, follow=lambda z, F: (z, F))
+
+    z0 = jnp.array([0.9, 1.5])
+    exact = chord(F, z0, kept, TOLERANCE, z0, apart=apart(lambda z, _: z.at[1].set(2 * jnp.cbrt(z[0]))))
+    assert bool(exact.solved & exact.quick)
+    np.testing.assert_allclose(exact.z, [1.0, 2.0], rtol=1e-12)
+    # what is found is judged by all rows
+    near = chord(F, z0, kept, TOLERANCE, z0, apart=apart(lambda z, _: z.at[1].set(2.0001)))
+    assert not bool(near.solved)
+    np.testing.assert_allclose(near.start, [1.0, 2.0001], rtol=1e-12)
+    far = chord(F, z0, kept, TOLERANCE, z0, apart=apart(lambda z, _: z.at[1].set(9.0)))
+    assert not bool(far.solved)
+    np.testing.assert_array_equal(far.start, z0)
+    assert not bool(chord(F, z0, kept, TOLERANCE, z0).solved)
