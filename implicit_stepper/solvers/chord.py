@@ -23,7 +23,7 @@ from .newton import LEAST_DAMPING, Solution, damped_newton, largest
 _OVERSHOOT = 10.0  # times the bound of chord iterations: the first ones shift |F| from row to row
 _SPARE = 0.1  # of the tolerance: no last iteration need gain more
 # evaluations beside what is found apart, and by how much each is to reduce |F|
-_MOST_APART, _SHRINKS = 14, 0.5
+_MOST_APART, _SHRINKS = 24, 0.5
 
 
 @jax.tree_util.register_dataclass
@@ -148,7 +148,7 @@ def chord(residual: Callable, z0, kept, tolerance, other=None, F0=None, apart: A
         ]
         z = lax.switch(jnp.where(stays, 1, jnp.where(rest.solved, 2, 0)), ways)
         F = residual(z)
-        without, every = _without(apart.own, tolerance, at, rest, *apart.follow(z, F)), begun(judged(at, z, F))
+        without, every = _without(kept, apart.own, tolerance, at, rest, *apart.follow(z, F)), begun(judged(at, z, F))
         return jax.tree.map(lambda own, all_: jnp.where(rest.going, own, all_), without, every)
 
     def begun(at: Chord) -> tuple[Chord, _Rest]:
@@ -183,11 +183,11 @@ def _judged(kept, tolerance, other, at: Chord, z, F) -> Chord:
     return Chord(start, least, z, F, solved, solved & quick, going, over, bound, at.count + 1)
 
 
-def _without(own, tolerance, at: Chord, rest: _Rest, z, F) -> tuple[Chord, _Rest]:
+def _without(kept, own, tolerance, at: Chord, rest: _Rest, z, F) -> tuple[Chord, _Rest]:
     """The same of an iteration without the rows that are their `own` (n,)."""
     size, every, found = largest(jnp.where(own, 0.0, F)), largest(F), rest.solved
     going = ~found & (size <= jnp.maximum(_SHRINKS * rest.size, tolerance)) & (rest.count < _MOST_APART)
-    solved, better = found & (every <= tolerance), found & (every < at.size)
+    solved, better, quick = found & (every <= tolerance), found & (every < at.size), rest.count <= kept.quick
     start, least = jnp.where(better, z, at.start), jnp.where(better, every, at.size)
-    at = dataclasses.replace(at, start=start, size=least, z=z, F=F, solved=solved, quick=solved, count=at.count + 1)
+    at = dataclasses.replace(at, start=start, size=least, z=z, F=F, solved=solved, quick=solved & quick, count=at.count + 1)
     return at, _Rest(rest.count + 1, size, going, (rest.size <= tolerance) & (size <= tolerance))
