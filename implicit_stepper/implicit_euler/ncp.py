@@ -145,10 +145,11 @@ def linearize(problem: StepProblem, z):
     return both[:, 0], both[:, 1:]
 
 
-def blocks(problem: StepProblem, z, last: Blocks, enough=-1.0) -> tuple[jax.Array, Blocks]:
+def blocks(problem: StepProblem, z, last: Blocks, enough=-1.0, most=jnp.inf) -> tuple[jax.Array, Blocks]:
     """F (N,) and dF/dz by the blocks of bodies and constraints. Those of constraints that push
     nothing and whose rows are small beside the largest may be those of the `last` Jacobian: no
-    other row depends on them; and where max |F_i| <= `enough` (), it is all of the last one."""
+    other row depends on them; and where max |F_i| <= `enough` () or not below `most` (), it is all
+    of the last one."""
     where, parts, pushing = layout(problem.system), [], []
     arguments = list(_arguments(problem, where, z))
     balances, nodes = over_bodies(problem, linearized, take(z, where.velocity))
@@ -166,14 +167,15 @@ def blocks(problem: StepProblem, z, last: Blocks, enough=-1.0) -> tuple[jax.Arra
         return _of_constraints(problem, linearized, own)[1]
 
     links = [functools.partial(of_group, own) for own in arguments]
-    return F, when(~(largest(F) <= enough), lambda: eliminated(last, nodes, links, wanted), last)
+    size = largest(F)
+    return F, when(~(size <= enough) & (size < most), lambda: eliminated(last, nodes, links, wanted), last)
 
 
-def system_of(problem: StepProblem, z, last: Dense | Blocks, enough) -> tuple[jax.Array, Dense | Blocks]:
+def system_of(problem: StepProblem, z, last: Dense | Blocks, enough, most) -> tuple[jax.Array, Dense | Blocks]:
     """F (N,) and dF/dz as a linear system: dense where there are few unknowns, else with what the
-    `last` one had, which is all of it where max |F_i| <= `enough`."""
+    `last` one had, which is all of it where max |F_i| <= `enough` or not below `most`."""
     if in_blocks(problem.system, problem.dense):
-        return blocks(problem, z, last, enough)
+        return blocks(problem, z, last, enough, most)
     F, jacobian = linearize(problem, z)
     return F, Dense(jacobian)
 

@@ -135,15 +135,17 @@ def damped_newton(
 
     def advance(iterate):
         first = iterate.iterations < 0
-        step = when(~first, lambda: iterate.jacobian.step(iterate.F, iterate.damping), jnp.zeros_like(z0))
-        trial, again = iterate.z + step, jnp.asarray(False)
+        again = jnp.asarray(False) if mend is None else iterate.trial.refused
+        step = when(~first & ~again, lambda: iterate.jacobian.step(iterate.F, iterate.damping), jnp.zeros_like(z0))
+        trial = iterate.z + step
         if mend is not None:
-            again, last = iterate.trial.refused, iterate.trial
-            trial = when(again, lambda: mend(iterate.z, last.z, last.F), trial)
+            trial = when(again, lambda: mend(iterate.z, iterate.trial.z, iterate.trial.F), trial)
         near = largest(iterate.F) <= _NEAR  # before the first, F is infinite
-        F, jacobian = linearize(trial, iterate.jacobian, jnp.where(near, tolerance, -1.0))
+        bound = _GROWTH * jnp.max(iterate.recent)
+        most = jnp.where(iterate.stale < _PATIENCE, bound, jnp.inf)
+        F, jacobian = linearize(trial, iterate.jacobian, jnp.where(near, tolerance, -1.0), most)
         size = largest(F)
-        free = size < _GROWTH * jnp.max(iterate.recent)  # false for NaN
+        free = size < bound  # false for NaN
         descends = jnp.dot(F, F) < jnp.dot(iterate.F, iterate.F)
         accepted = first | jnp.where(iterate.stale < _PATIENCE, free, descends)
         recent = jnp.where(first, jnp.full(_MEMORY, size), jnp.roll(iterate.recent, 1).at[0].set(size))
