@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +27,6 @@ from . import ncp
 
 _PUSHES = 1e-7  # of an impulse in its unit
 _DUE = 0.01  # of the tolerance
-_WORST = 0.01  # of max |F_i|: rows of points that are found anew
 _BENT, _ITERATIONS = 1e-13, 20  # see `many_bodies.open_points`
 
 
@@ -49,8 +47,9 @@ def points_apart(problem: ncp.StepProblem, start, last, tolerance) -> Apart | No
     """The points of contacts of bodies with faces that pushed nothing at the `last` root (N,), to
     be found apart from the rest, which begins at `start` (N,); None where there are no such bodies,
     or few unknowns."""
-    apart = _with_faces(problem)
-    if not apart:
+    groups = problem.system.groups
+    apart = [g for g, group in enumerate(groups) if not group.pair.smooth and group.pair.query is None]
+    if not apart or not ncp.in_blocks(problem.system, problem.dense) or problem.friction != "projection":
         return None
     loose, own = _loose(problem, apart, last)
     return Apart(
@@ -59,35 +58,6 @@ def points_apart(problem: ncp.StepProblem, start, last, tolerance) -> Apart | No
         solve=lambda z, F: _found(problem, apart, loose, z, F, tolerance),
         follow=functools.partial(_slipping, problem, apart, loose),
     )
-
-
-def mending(problem: ncp.StepProblem, tolerance) -> Callable | None:
-    """For Newton's method: what it tried, with the points of contacts of bodies with faces that
-    were its worst rows found anew, near those that it came from; None where `points_apart` is.
-    Where such points pass from a face to an edge, its corrections throw them far."""
-    apart, where, system = _with_faces(problem), ncp.layout(problem.system), problem.system
-    if not apart:
-        return None
-
-    def mend(z, trial, F):
-        least, anew = jnp.maximum(_WORST * largest(F), tolerance), []
-        for g in apart:
-            index = where.unknowns[g][:, : system.groups[g].pair.unknowns]
-            wrong = jnp.max(jnp.abs(take(F, index)), axis=1) > least
-            trial = trial.at[index].set(jnp.where(wrong[:, None], take(z, index), take(trial, index)))
-            anew.append(wrong)
-        return _found(problem, apart, anew, trial, F, tolerance)
-
-    return mend
-
-
-def _with_faces(problem: ncp.StepProblem) -> list[int]:
-    """The numbers of the groups whose points are found apart: of bodies with faces, in steps of
-    many unknowns."""
-    if not ncp.in_blocks(problem.system, problem.dense) or problem.friction != "projection":
-        return []
-    groups = problem.system.groups
-    return [g for g, group in enumerate(groups) if not group.pair.smooth and group.pair.query is None]
 
 
 def _loose(problem: ncp.StepProblem, apart, z):

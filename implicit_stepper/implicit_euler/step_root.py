@@ -24,7 +24,7 @@ from ..solvers.implicit_function import root, without_noise
 from ..solvers.newton import Solution
 from . import breaking_away, initial_guess, ncp
 from .cutting_planes import Cuts, cut_start, tilted
-from .points_apart import mending, points_apart
+from .points_apart import points_apart
 
 _FORCE = 1e-10  # p_n in its unit, which the tolerance of solvers does not tell from 0
 
@@ -110,7 +110,6 @@ def after(
     limits: Limits | None = None,
 ) -> Solution:
     """The root of a `fixed` problem, without derivatives, that chord iterations have `tried`."""
-    mend = mending(fixed, _tolerance(stepper, fixed)) if limits is None else None
     limits = Limits(stepper.max_iterations, stepper.damping) if limits is None else limits
 
     def newton(tried: Chord, kept) -> Solution:
@@ -121,7 +120,6 @@ def after(
             tolerance=_tolerance(stepper, fixed),
             max_iterations=limits.max_iterations,
             damping=limits.damping,
-            mend=mend,
         )
 
     rounds = rounds if fixed.system.groups else 0

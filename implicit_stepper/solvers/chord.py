@@ -68,7 +68,7 @@ def newton_again(
     return renewed(linearize, tried, kept, tolerance=tolerance, max_iterations=max_iterations, damping=damping)
 
 
-def renewed(linearize: Callable, tried: Chord, kept, *, tolerance, max_iterations, damping, mend=None) -> Solution:
+def renewed(linearize: Callable, tried: Chord, kept, *, tolerance, max_iterations, damping) -> Solution:
     """What chord iterations with what is `kept` have `tried` if they were quick, else the end of
     Newton's method: from where they ended if they solved, and from their start if not."""
 
@@ -76,7 +76,7 @@ def renewed(linearize: Callable, tried: Chord, kept, *, tolerance, max_iteration
         # under `vmap` all lanes run: those that keep their inverse do not ask for iterations
         most = jnp.where(tried.quick, -1, max_iterations)
         start = jnp.where(tried.solved, tried.z, tried.start)
-        end = damped_newton(linearize, start, at[1].kept.system(), tolerance, most, damping, mend)
+        end = damped_newton(linearize, start, at[1].kept.system(), tolerance, most, damping)
         found = Solution(end.z, largest(end.F), end.iterations, largest(end.F) <= tolerance, end.jacobian.keep())
         return jnp.asarray(False), found
 

@@ -54,19 +54,8 @@ class Solution:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class _Trial:
-    """The last z and F that were tried, and whether they are to be mended: they were refused."""
-
-    z: jax.Array
-    F: jax.Array
-    refused: jax.Array
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
 class _Iterate:
-    """`iterations` is -1 until z0 itself is evaluated; the last `trial`, None where nothing
-    mends."""
+    """`iterations` is -1 until z0 itself is evaluated."""
 
     z: jax.Array
     F: jax.Array
@@ -76,7 +65,6 @@ class _Iterate:
     stale: jax.Array
     damping: jax.Array
     iterations: jax.Array
-    trial: _Trial | None
 
 
 def linearized(residual: Callable) -> Callable:
@@ -119,13 +107,8 @@ def dense(linearize: Callable) -> Callable:
     return both
 
 
-def damped_newton(
-    linearize: Callable, z0, jacobian, tolerance, max_iterations, least_damping, mend: Callable | None = None
-) -> _Iterate:
-    """Levenberg-Marquardt iterations; `jacobian` is the last one, of another problem or of none.
-
-    What is refused is tried once more as `mend(z, trial, F)` gives it, from the last z (n,), what
-    was tried (n,), and F (n,) there, before the damping rises."""
+def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, least_damping) -> _Iterate:
+    """Levenberg-Marquardt iterations; `jacobian` is the last one, of another problem or of none."""
 
     def proceed(iterate):
         # Even a start within the tolerance takes one step: what it still lacks would add up over
@@ -135,11 +118,8 @@ def damped_newton(
 
     def advance(iterate):
         first = iterate.iterations < 0
-        again = jnp.asarray(False) if mend is None else iterate.trial.refused
-        step = when(~first & ~again, lambda: iterate.jacobian.step(iterate.F, iterate.damping), jnp.zeros_like(z0))
+        step = when(~first, lambda: iterate.jacobian.step(iterate.F, iterate.damping), jnp.zeros_like(z0))
         trial = iterate.z + step
-        if mend is not None:
-            trial = when(again, lambda: mend(iterate.z, iterate.trial.z, iterate.trial.F), trial)
         near = largest(iterate.F) <= _NEAR  # before the first, F is infinite
         bound = _GROWTH * jnp.max(iterate.recent)
         most = jnp.where(iterate.stale < _PATIENCE, bound, jnp.inf)
@@ -149,9 +129,11 @@ def damped_newton(
         descends = jnp.dot(F, F) < jnp.dot(iterate.F, iterate.F)
         accepted = first | jnp.where(iterate.stale < _PATIENCE, free, descends)
         recent = jnp.where(first, jnp.full(_MEMORY, size), jnp.roll(iterate.recent, 1).at[0].set(size))
-        mends = jnp.asarray(mend is not None) & ~accepted & ~again
-        raised = jnp.where(mends, iterate.damping, jnp.maximum(iterate.damping * 10, _FIRST_DAMPING))
-        damping = jnp.where(accepted, jnp.maximum(iterate.damping / 10, least_damping), raised)
+        damping = jnp.where(
+            accepted,
+            jnp.maximum(iterate.damping / 10, least_damping),
+            jnp.maximum(iterate.damping * 10, _FIRST_DAMPING),
+        )
         return _Iterate(
             z=jnp.where(accepted, trial, iterate.z),
             F=jnp.where(accepted, F, iterate.F),
@@ -161,7 +143,6 @@ def damped_newton(
             stale=jnp.where(accepted & (size < iterate.least), 0, iterate.stale + 1),
             damping=damping,
             iterations=iterate.iterations + 1,
-            trial=None if mend is None else _Trial(trial, F, mends),
         )
 
     infinite, zero = jnp.asarray(jnp.inf), jnp.zeros((), int)
@@ -174,7 +155,6 @@ def damped_newton(
         stale=zero,
         damping=jnp.asarray(least_damping, float),
         iterations=zero - 1,
-        trial=None if mend is None else _Trial(z0, z0, jnp.asarray(False)),
     )
     return lax.while_loop(proceed, advance, varying_like(start, z0))
 
