@@ -36,8 +36,9 @@ _PUSHES = 1e-7  # of an impulse in its unit: open contacts have 1e-20
 # of max |F_i|: rows of a constraint that pushes nothing, below which its block need not be renewed
 _LAGS = 0.01
 _ROUGHLY = 1e-10  # |F_i| below which it need not be either: near the root all rows are as small
-# of max |F_i|, or of 1 if that is less, in the derivative alone: by how much forces give way to
-# speeds and bodies to forces, and by how much bodies with faces bend away from their points
+# in the derivative alone: by how much of (max |F_i|)^2, or of 1 if that is less, forces give way to
+# speeds and bodies to forces, and by how much of max |F_i|, or of 1, bodies with faces bend away
+# from their points
 _GIVES, _BENDS = 1e-3, 1.0
 # unknowns that blocks may leave: so many in all, and so many per body where that is more
 _ALL_SLOTS, _SLOTS = 250, 20
@@ -170,25 +171,26 @@ def blocks(problem: StepProblem, z, last: Blocks, enough=-1.0, most=jnp.inf) -> 
     wanted = [pushes | ~(jnp.max(jnp.abs(rows), axis=1) < due) for pushes, rows in zip(pushing, parts, strict=True)]
 
     size = largest(F)
-    soft = jnp.minimum(size, 1.0)
+    soft = jnp.minimum(size, 0.0 if all(group.pair.smooth for group in problem.system.groups) else 1.0)
 
     def of_group(own, more, numbers):
-        own = jax.tree.map(functools.partial(take, numbers=numbers), own)
-        return _of_constraints(problem, linearized, own)[1] + soft * more
+        own, (gives, bends) = jax.tree.map(functools.partial(take, numbers=numbers), own), more
+        return _of_constraints(problem, linearized, own)[1] + soft**2 * gives + soft * bends
 
-    nodes = nodes + soft * _GIVES * jnp.eye(nodes.shape[-1])
+    nodes = nodes + soft**2 * _GIVES * jnp.eye(nodes.shape[-1])
     links = [functools.partial(of_group, *both) for both in zip(arguments, _softness(problem), strict=True)]
     return F, when(~(size <= enough) & (size < most), lambda: eliminated(last, nodes, links, wanted), last)
 
 
-def _softness(problem: StepProblem) -> list[np.ndarray]:
-    """Per group, what the derivative of a block has in addition where max |F_i| is 1 or more."""
+def _softness(problem: StepProblem) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Per group, what the derivative of a block has in addition where max |F_i| is 1 or more, as
+    forces give way and as bodies bend."""
     system, links = problem.system, pattern(problem.system, problem.friction).links
     width = problem.state.velocity.shape[1]
     sizes = [group.width + sum(group.moving) * width for group in system.constraints]
     bends = [_BENDS * group.pair.curvatures(size) for group, size in zip(system.groups, sizes, strict=False)]
     bends += [np.zeros((size, size)) for size in sizes[len(bends) :]]
-    return [_GIVES * signs(own, size) + bend for own, size, bend in zip(links, sizes, bends, strict=True)]
+    return [(_GIVES * signs(own, size), bend) for own, size, bend in zip(links, sizes, bends, strict=True)]
 
 
 def system_of(problem: StepProblem, z, last: Dense | Blocks, enough, most) -> tuple[jax.Array, Dense | Blocks]:
