@@ -122,12 +122,11 @@ def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, 
         trial = iterate.z + step
         near = largest(iterate.F) <= _NEAR  # before the first, F is infinite
         bound = _GROWTH * jnp.max(iterate.recent)
-        most = jnp.where(iterate.stale < _PATIENCE, bound, jnp.inf)
-        F, jacobian = linearize(trial, iterate.jacobian, jnp.where(near, tolerance, -1.0), most)
+        F, jacobian = linearize(trial, iterate.jacobian, jnp.where(near, tolerance, -1.0), bound)
         size = largest(F)
         free = size < bound  # false for NaN
         descends = jnp.dot(F, F) < jnp.dot(iterate.F, iterate.F)
-        accepted = first | jnp.where(iterate.stale < _PATIENCE, free, descends)
+        accepted = first | (free & (descends | (iterate.stale < _PATIENCE)))
         recent = jnp.where(first, jnp.full(_MEMORY, size), jnp.roll(iterate.recent, 1).at[0].set(size))
         damping = jnp.where(
             accepted,
