@@ -109,6 +109,8 @@ def _found(problem: ncp.StepProblem, apart, loose, z, F, tolerance):
 
 
 def _closest(problem: ncp.StepProblem, member: Constraint, motions, nu, last, length, tolerance):
+    """Closest points (unknowns,) [m] of one contact where velocities nu (2, 6 or 3) lead, near its
+    `last` ones; these where they are not found."""
     ends = [
         kinematics.moved(motion, own, problem.h) if moves else motion
         for motion, own, moves in zip(motions, nu, member.moving, strict=True)
