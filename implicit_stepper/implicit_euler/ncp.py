@@ -156,8 +156,9 @@ def blocks(problem: StepProblem, z, last: Blocks, enough=-1.0, most=jnp.inf) -> 
     other row depends on them; and where max |F_i| <= `enough` () or not below `most` (), it is all
     of the last one.
 
-    Far from a root it is that of bodies that give way and bend a little: where faces press, forces
-    and points are not unique, and corrections by the exact one would throw them far."""
+    Far from a root, where there are bodies with faces, it is that of bodies that give way and bend
+    a little: where faces press, forces and points are not unique, and corrections by the exact one
+    would throw them far."""
     where, parts, pushing = layout(problem.system), [], []
     arguments = list(_arguments(problem, where, z))
     balances, nodes = over_bodies(problem, linearized, take(z, where.velocity))
@@ -171,13 +172,14 @@ def blocks(problem: StepProblem, z, last: Blocks, enough=-1.0, most=jnp.inf) -> 
     wanted = [pushes | ~(jnp.max(jnp.abs(rows), axis=1) < due) for pushes, rows in zip(pushing, parts, strict=True)]
 
     size = largest(F)
-    soft = jnp.minimum(size, 0.0 if all(group.pair.smooth for group in problem.system.groups) else 1.0)
+    soft, exact = jnp.minimum(size, 1.0), all(group.pair.smooth for group in problem.system.groups)
 
     def of_group(own, more, numbers):
         own, (gives, bends) = jax.tree.map(functools.partial(take, numbers=numbers), own), more
-        return _of_constraints(problem, linearized, own)[1] + soft**2 * gives + soft * bends
+        block = _of_constraints(problem, linearized, own)[1]
+        return block if exact else block + soft**2 * gives + soft * bends
 
-    nodes = nodes + soft**2 * _GIVES * jnp.eye(nodes.shape[-1])
+    nodes = nodes if exact else nodes + soft**2 * _GIVES * jnp.eye(nodes.shape[-1])
     links = [functools.partial(of_group, *both) for both in zip(arguments, _softness(problem), strict=True)]
     return F, when(~(size <= enough) & (size < most), lambda: eliminated(last, nodes, links, wanted), last)
 
