@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -20,6 +21,9 @@ from implicit_stepper.run import batch, batch_files
 
 STEPPER, H, STEPS, G = ist.GeometricallyImplicit(), 0.07, 10, 9.81
 MU = np.linspace(0.05, 0.35, 37)
+in_several_blocks = pytest.mark.skipif(
+    jax.local_devices()[0].platform != "cpu", reason="these scenes are one block of an accelerator"
+)
 
 
 def run(**changes):
@@ -150,6 +154,7 @@ def test_steps_that_do_not_fill_the_time_are_refused():
             ist.simulate_batch(scenes.spin(), STEPPER, duration=0.1, parameters={"mu": MU}, **both)
 
 
+@in_several_blocks
 def test_a_batch_goes_on_from_the_parts_in_its_folder_to_the_same_bits(many, tmp_path, monkeypatch):
     """A full disk leaves the parts before it; what is there is not computed again."""
     folder, write, run_block = tmp_path / "batch", batch_files.np.savez, batch._run
@@ -211,6 +216,7 @@ def thrown(folder=None):
     return ist.simulate_batch(scene, STEPPER, h=0.01, duration=0.1, **settings)
 
 
+@in_several_blocks
 def test_two_processes_share_a_batch_and_get_the_bits_of_one(tmp_path):
     """Each computes one of two blocks, and has both. This process, whose compiler's options they
     have, is alone."""
