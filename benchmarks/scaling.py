@@ -35,7 +35,7 @@ from piles import H, pile, planes
 from scipy.spatial import cKDTree
 
 import implicit_stepper as ist
-from implicit_stepper.many_bodies import cone_steps
+from implicit_stepper.many_bodies import lagged_steps
 from implicit_stepper.many_bodies.advance import Settings, advance
 from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.certificate import worst_of
@@ -97,7 +97,7 @@ def of_peer(peer):
 
 
 OURS = functools.partial(advance, settings=Settings("projection", 1e-11, 40, 1e-10))
-CONES = functools.partial(cone_steps.advance, ist.ConeComplementarity(tolerance=1e-6, max_iterations=100_000), 1e-4)
+CONES = functools.partial(lagged_steps.advance, ist.ConeComplementarity(tolerance=1e-6, max_iterations=100_000), 1e-4)
 METHODS = {
     "ours": of_ours(OURS),
     "ccp": of_ours(CONES),

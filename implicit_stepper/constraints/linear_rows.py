@@ -9,6 +9,7 @@ transposes take impulses to bodies. They are kept contact by contact, in the ord
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -81,19 +82,22 @@ def linear_rows(system: System, state: State, geometry: ContactGeometry) -> Rows
     everywhere = jnp.concatenate([state.position, system.fixed_position])
     # momenta of fixed bodies are not kept, so that their centre may be any
     centres = [everywhere[np.minimum(numbers[:, i], len(everywhere) - 1)] for i in (0, 1)]
-    zero = jnp.zeros(width)
-
-    def one(geometry, centre_1, centre_2):
-        def rates(nu_1, nu_2):
-            normal, slip = contact.slip_velocities(geometry, centre_1, centre_2, nu_1, nu_2)
-            return jnp.concatenate([normal[None], slip])
-
-        return jax.jacfwd(rates, (0, 1))(zero, zero)
-
     e = of_contacts(system, "e")
     if not system.groups:
         return Rows((), jnp.zeros((0, 1 + e.shape[1], width)), jnp.zeros((0, 1 + e.shape[1], width)), e)
-    return Rows(tuple(map(tuple, numbers.tolist())), *jax.vmap(one)(geometry, *centres), e)
+    on = jax.vmap(functools.partial(rows_of_contact, width))(geometry, *centres)
+    return Rows(tuple(map(tuple, numbers.tolist())), *on, e)
+
+
+def rows_of_contact(width: int, geometry: ContactGeometry, centre_1, centre_2):
+    """The maps (1 + k, `width`) from the velocities of both bodies, with these centres (d,) [m], to
+    (v_n, v_t, v_o, v_r) of one contact."""
+
+    def rates(nu_1, nu_2):
+        normal, slip = contact.slip_velocities(geometry, centre_1, centre_2, nu_1, nu_2)
+        return jnp.concatenate([normal[None], slip])
+
+    return jax.jacfwd(rates, (0, 1))(jnp.zeros(width), jnp.zeros(width))
 
 
 def of_contacts(system: System, name: str):

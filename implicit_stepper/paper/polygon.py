@@ -115,7 +115,7 @@ class RollingPolygon:
         here = self._corners(state, numbers)
         rows = linear_rows.linear_rows(system, state, here.geometry)
         held = held_rows(system, state, mass, rows, h)
-        found = self.contacts.impulses(system, held, here.geometry.psi, free, h)
+        found = self.contacts.of_held(system, held, here.geometry.psi, free, h)
         velocity = free + jnp.linalg.solve(mass, rows.momenta(found.gamma, system.body_count)[..., None])[..., 0]
         after = bodies.moved(system, state, velocity, h)
         gap = self._corners(after, numbers).geometry.psi

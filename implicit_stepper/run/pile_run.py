@@ -12,7 +12,7 @@ import numpy as np
 
 from ..constraints.violations import described
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
-from ..many_bodies import cone_steps
+from ..many_bodies import lagged_steps
 from ..many_bodies.advance import Done, Settings, advance
 from ..many_bodies.catalog import Catalog, catalog, part_names
 from ..many_bodies.step import may_touch, no_memory, posed
@@ -24,6 +24,8 @@ from ..runtime.errors import OverlapError, StepperError
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from ..time_lagged.cone_complementarity import ConeComplementarity
+from ..time_lagged.convex import Convex
+from ..time_lagged.linearized import Linearized
 from .checkpoint import Checkpoint, CheckpointError, digest, read
 from .memory import refuse_too_large
 from .overlaps import OverlapWarning, users_line
@@ -44,8 +46,8 @@ def finds_pairs(scene: Scene, stepper) -> bool:
             return False
         if stepper.jacobian == "sparse":
             return True
-    elif not isinstance(stepper, ConeComplementarity) or not stepper.relaxed or _compliant(scene):
-        return False  # compliant contacts are refused by the stepper itself
+    elif not _finds_beforehand(scene, stepper):
+        return False
     pairs = scene.pair_count()
     if scene.joint_specs() or _by_parts(scene) or pairs <= _MANY / 2:
         return False
@@ -53,6 +55,15 @@ def finds_pairs(scene: Scene, stepper) -> bool:
         return pairs > _MANY
     asks = any(law.friction.mu_s is not None or law.restitution is not None for law in scene.body_pairs().laws)
     return not asks and pairs + _of_faces(scene) > _MANY
+
+
+def _finds_beforehand(scene: Scene, stepper) -> bool:
+    """Whether a method that finds contacts before it solves can find their pairs too; those that
+    know no compliant contacts refuse them by themselves."""
+    if isinstance(stepper, Convex):
+        return stepper.approximation == "convex"
+    relaxed = isinstance(stepper, ConeComplementarity) and stepper.relaxed
+    return (relaxed or isinstance(stepper, Linearized)) and not _compliant(scene)
 
 
 def _of_faces(scene: Scene) -> int:
@@ -148,8 +159,8 @@ def run(
 
 def _step_of(stepper, tolerance):
     """The function of (catalog, system, state, memory, h) that takes a step."""
-    if isinstance(stepper, ConeComplementarity):
-        return functools.partial(cone_steps.advance, stepper, tolerance)
+    if not isinstance(stepper, GeometricallyImplicit):
+        return functools.partial(lagged_steps.advance, stepper, tolerance)
     settings = Settings(stepper.friction, stepper.tolerance, stepper.max_iterations, tolerance)
     return functools.partial(advance, settings=settings)
 

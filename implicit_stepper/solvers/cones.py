@@ -48,7 +48,8 @@ def project(gamma, mu):
     inside, polar = size <= mu * p_n, mu * size <= -p_n
     head = (p_n + mu * size) / (1 + mu**2)
     onto = jnp.concatenate([head[None], y * (mu * head / jnp.where(size > 0, size, 1.0))])
-    return jnp.where(inside, gamma, jnp.where(polar, 0.0, onto))
+    # of a cone that is a ray both hold of what pulls along it
+    return jnp.where(polar, 0.0, jnp.where(inside, gamma, onto))
 
 
 def _measure(gamma, d, mu):

@@ -26,6 +26,7 @@ from shapes.shards import varying_like
 _PIVOT = 1e-11
 # ratios closer than this are equal, and z_0 below it is zero, where the largest |q_i| is 1
 _TIE = 1e-11
+_POLISHED = 8  # pivots after which the inverse is mended: that costs what hundreds of pivots cost
 _SWEEPS = 4  # of the scaling; the entries of a row and a column are then within a small factor of 1
 _RUNNING, _ENDED, _RAY = 0, 1, 2
 
@@ -66,7 +67,9 @@ def lemke(M, q, *, tolerance=1e-10, max_pivots=1000) -> LemkeSolution:
         column = _cleaned(inverse, every[:, entering])
         row, found = _leaving(jnp.concatenate([(inverse @ b)[:, None], inverse], axis=1), column)
         out, basis = basis[row], basis.at[row].set(entering)
-        inverse = _polished(_pivoted(inverse, column, row), every[:, basis])
+        inverse = _pivoted(inverse, column, row)
+        due = carry["pivots"] % _POLISHED == 0
+        inverse = lax.cond(due, _polished, lambda inverse, _: inverse, inverse, every[:, basis])
         artificial = jnp.max(jnp.where(basis == 2 * n, inverse @ b, 0.0))
         new = {
             "inverse": inverse,

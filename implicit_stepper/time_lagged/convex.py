@@ -15,7 +15,6 @@ from shapes.arguments import positive
 from ..constraints import detection, joint_rows, linear_rows
 from ..constraints.detection import Nearby
 from ..constraints.held_rows import HeldRows, held_rows
-from ..constraints.linear_rows import Rows
 from ..model import bodies
 from ..model.bodies import State
 from ..model.checks import count, one_of
@@ -83,7 +82,7 @@ class Convex:
         """One step of h [s]."""
         here = memory.nearby
         rows = linear_rows.linear_rows(system, state, here.geometry)
-        free = free_motion(self._theta, system, state, h)
+        free = free_motion(self.theta, system, state, h)
         held = held_rows(system, state, free.A, rows, h)
         forces, pull = joint_rows.elastic_forces(system, state)
         driven = free.velocity + h * held.joints.alone(pull)
@@ -91,7 +90,7 @@ class Convex:
         impulses = dataclasses.replace(impulses, converged=impulses.converged & free.converged)
         given = rows.momenta(impulses.gamma, system.body_count)
         velocity, lambdas = held.velocity(driven + jnp.linalg.solve(free.A, given[..., None])[..., 0])
-        after = bodies.moved(system, state, mixed(self._theta.vq, state, velocity), h)
+        after = bodies.moved(system, state, mixed(self.theta.vq, state, velocity), h)
         after = dataclasses.replace(after, velocity=velocity)
         joints = common.joint_record(system, state, state, after, lambdas, forces, h)
         return common.finish(system, memory, here, rows, impulses, after, joints)
@@ -105,29 +104,37 @@ class Convex:
         the start, and of their laws as cone complementarity, dimensionless, from the step's result
         alone, but for `gap`, which the next step begins with, and the matrix A; impulses in max(m g
         h, p_n), velocities likewise."""
-        units, (unit, speed) = scales(system, h), common.units(system, h)
+        units = scales(system, h)
         rows = linear_rows.linear_rows(system, before, detection.geometry_of(contacts))
         free, found = (
-            free_motion(self._theta, system, before, h),
+            free_motion(self.theta, system, before, h),
             lagged_certificate.contacts_of(system, before, after.velocity, contacts, h),
         )
-        gamma = found.impulses
-        unfree = momentum_residual(self._theta, system, before, h, free.velocity)
+        unfree = momentum_residual(self.theta, system, before, h, free.velocity)
         balance = jnp.einsum("bij,bj->bi", free.A, after.velocity - free.velocity)
         joints = joints_of(system, before, after, contacts.joints, h)
         balance = jnp.abs(balance - found.given - joints.given) + jnp.abs(unfree)
-        law = self._law(system, rows, free, contacts.gap_start, h, regularised=self.approximation == "convex")
-        largest = jnp.maximum(1.0, gamma[:, :1] / unit)
-        d = law.excess(found.speeds, gamma) / (speed * largest)
-        gamma = gamma / (unit * largest)
-        size, mu = jax.vmap(length_of)(d[:, 1:]), law.mu
-        room = d[:, 0] - (mu * size if self.approximation == "convex" else 0.0)
-        moving = mixed(self._theta.vq, before, after.velocity)
+        w = delassus_estimates(rows, free.A)
+        law = self.law(w, contacts.gap_start, *_coefficients(system), h, regularised=self.approximation == "convex")
+        moving = mixed(self.theta.vq, before, after.velocity)
         return {
             "momentum": jnp.max(balance / units.momentum, axis=1),
             "pose": lagged_certificate.pose(system, before, after, moving, h),
             **found.violations,
             **joints.violations,
+            **self.law_violations(found.speeds, found.impulses, law, common.units(system, h)),
+        }
+
+    def law_violations(self, speeds, impulses, law: Law, units) -> dict[str, jax.Array]:
+        """Violations (nc,) of the contacts' `law`, of contacts with (v_n, w) and (p_n, y) (nc, 1 +
+        k) at the end; `units`: an impulse and a speed."""
+        unit, speed = units
+        largest = jnp.maximum(1.0, impulses[:, :1] / unit)
+        d = law.excess(speeds, impulses) / (speed * largest)
+        gamma = impulses / (unit * largest)
+        size, mu = jax.vmap(length_of)(d[:, 1:]), law.mu
+        room = d[:, 0] - (mu * size if self.approximation == "convex" else 0.0)
+        return {
             "cone": jnp.maximum(jax.vmap(length_of)(gamma[:, 1:]) - mu * gamma[:, 0], 0.0),
             "dual cone": jnp.maximum(-room, 0.0),
             "complementarity": jnp.abs(gamma[:, 0] * room),
@@ -140,17 +147,17 @@ class Convex:
         return mu * h * contacts.sigma if self.approximation == "convex" else jnp.zeros_like(contacts.gap)
 
     @property
-    def _theta(self) -> Theta:
+    def theta(self) -> Theta:
+        """Where loads see positions and velocities, and which velocity moves the bodies."""
         return SCHEMES[self.scheme]
 
-    def _law(self, system: System, rows: Rows, free: FreeMotion, psi, h, *, regularised: bool) -> Law:
-        """The laws of all contacts, whose gaps were psi (nc,) at the start of the step."""
-        compliance, tau = (linear_rows.of_contacts(system, name) for name in ("compliance", "dissipation_time"))
+    def law(self, w, psi, mu, compliance, tau, h, *, regularised: bool) -> Law:
+        """The laws of contacts with the responses w (nc,) [1/kg] to impulses, whose gaps were psi
+        (nc,) at the start of the step; of coefficients (nc,)."""
         R_n, R_t = compliance / (h * (h + tau)), jnp.zeros_like(tau)
         if regularised:
-            w = delassus_estimates(rows, free.A)
             R_n, R_t = jnp.maximum(R_n, (self.beta / (2 * jnp.pi)) ** 2 * w), self.sigma_s * w
-        return Law(-psi / (h + tau), R_n, R_t, linear_rows.of_contacts(system, "mu"))
+        return Law(-psi / (h + tau), R_n, R_t, mu)
 
     def _solve(self, system: System, state: State, here: Nearby, held: HeldRows, free: FreeMotion, driven, h) -> Impulses:
         """Impulses (nc, 1 + k) [N s]; `driven` (nb, 6 or 3): what springs of joints make of the
@@ -159,11 +166,17 @@ class Convex:
         u_free, psi = rows.scaled(start), here.geometry.psi
         if not system.groups:
             return Impulses(u_free, jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True))
-        law = self._law(system, rows, free, psi, h, regularised=True)
+        w, coefficients = delassus_estimates(rows, free.A), _coefficients(system)
+        law = self.law(w, psi, *coefficients, h, regularised=True)
         limits = self.tolerance, self.max_iterations
         unit = scales(system, h).momentum
         solution = minimise(free.A, held, law, u_free, state.velocity - start, unit, *limits)
         if self.approximation == "convex":
             return solution
-        law = self._law(system, rows, free, psi, h, regularised=False)
+        law = self.law(w, psi, *coefficients, h, regularised=False)
         return unconvexified(free.A, held, law, u_free, solution, common.units(system, h), *limits)
+
+
+def _coefficients(system: System) -> list:
+    """mu, compliance [m/N] and dissipation time [s] (nc,) of all contacts."""
+    return [linear_rows.of_contacts(system, name) for name in ("mu", "compliance", "dissipation_time")]

@@ -54,6 +54,15 @@ class Law:
         """gamma (nc, 1 + k) = (p_n, y) [N s] of contacts whose velocities are u [m/s]."""
         return jax.vmap(_impulse)(u, self.vhat, self.R_n, self.R_t, self.mu)
 
+    def slopes(self, u):
+        """-d gamma/du (nc, 1 + k, 1 + k), symmetric and positive semidefinite."""
+        return -jax.vmap(jax.jacfwd(_impulse))(u, self.vhat, self.R_n, self.R_t, self.mu)
+
+    def cost(self, u):
+        """The sum () [J] of all l(u)."""
+        gamma = self.impulses(u)
+        return jnp.sum(self.metric(gamma.shape[1]) * gamma**2) / 2
+
 
 def _impulse(u, vhat, R_n, R_t, mu):
     """One contact's projection, in its three regions: sticking, sliding, open."""
@@ -70,7 +79,12 @@ def delassus_estimates(rows: Rows, A):
     velocities."""
     inverse = jnp.concatenate([jnp.linalg.inv(A), jnp.zeros((1, *A.shape[1:]))])
     W = sum(jnp.einsum("crv,cvw,csw->crs", on, inverse[numbers], on) for numbers, on in rows.sides())
-    return jnp.linalg.norm(W, axis=(1, 2)) / (1 + jnp.sum(rows.e > 0, axis=1))
+    return root_mean_square(W, rows.e)
+
+
+def root_mean_square(W, e):
+    """Of the contacts' own blocks W (nc, 1 + k, 1 + k) with semi-axes e (nc, k) of friction."""
+    return jnp.linalg.norm(W, axis=(1, 2)) / (1 + jnp.sum(e > 0, axis=1))
 
 
 def minimise(A, rows: HeldRows, law: Law, u_free, start, momentum_unit, tolerance, max_iterations) -> Impulses:
@@ -98,7 +112,7 @@ def minimise(A, rows: HeldRows, law: Law, u_free, start, momentum_unit, toleranc
         change, F, _, iterations = carry
         H = _hessian(A, rows, law, u_free + rows.scaled(change))
         step = -jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(H), F.reshape(-1)).reshape(F.shape)
-        length = _line_search(
+        length = line_search(
             jnp.vdot(step, jnp.einsum("bij,bj->bi", A, change)),
             jnp.vdot(step, jnp.einsum("bij,bj->bi", A, step)),
             u_free + rows.scaled(change),
@@ -141,22 +155,18 @@ def unconvexified(A, rows: HeldRows, law: Law, u_free, start: Impulses, units, t
 
 
 def _objective(A, rows: HeldRows, law: Law, u_free, change):
-    gamma = law.impulses(u_free + rows.scaled(change))
-    return (jnp.einsum("bi,bij,bj->", change, A, change) + jnp.sum(law.metric(gamma.shape[1]) * gamma**2)) / 2
+    return jnp.einsum("bi,bij,bj->", change, A, change) / 2 + law.cost(u_free + rows.scaled(change))
 
 
 def _hessian(A, rows: HeldRows, law: Law, u):
-    """A + J^T G J (nb w, nb w), with G = -d gamma/du, symmetric and positive semidefinite, contact
-    by contact."""
-    single = jax.jacfwd(_impulse)
-    G = -jax.vmap(single)(u, law.vhat, law.R_n, law.R_t, law.mu)
+    """A + J^T G J (nb w, nb w), with G = -d gamma/du."""
     count, width, _ = A.shape
     numbers = np.arange(count)
     own = jnp.zeros((count, width, count, width)).at[numbers, :, numbers, :].set(A)
-    return own.reshape(count * width, count * width) + rows.gathered(G, count)
+    return own.reshape(count * width, count * width) + rows.gathered(law.slopes(u), count)
 
 
-def _line_search(slope, bend, u, du, law: Law):
+def line_search(slope, bend, u, du, law: Law):
     """The t > 0 () that minimises slope t + bend t^2 / 2 + sum_i l(u_i + t du_i): Newton's method
     from t = 1, within a bracket. l is convex, so that the zero of the derivative is at most -(slope
     at zero) / bend."""

@@ -78,7 +78,7 @@ class Linearized:
         held = held_rows(system, state, mass, rows, h)
         forces, pull = joint_rows.elastic_forces(system, state)
         free = loads.free_velocity(system, state, mass, h) + h * held.joints.alone(pull)
-        impulses = self.impulses(system, held, here.geometry.psi, held.velocity(free)[0], h)
+        impulses = self.of_held(system, held, here.geometry.psi, held.velocity(free)[0], h)
         given = rows.momenta(impulses.gamma, system.body_count)
         velocity, lambdas = held.velocity(free + jnp.linalg.solve(mass, given[..., None])[..., 0])
         after = bodies.moved(system, state, velocity, h)
@@ -95,19 +95,25 @@ class Linearized:
         begins with. "dissipation" is that of y.w = -mu p_n lambda, which beta and lambda that solve
         the last two rows make, and only they."""
         found = lagged_certificate.contacts_of(system, before, after.velocity, contacts, h)
-        (unit, speed), scale = common.units(system, h), scales(system, h)
-        v, gamma = found.speeds, found.impulses
-        gap, w = (contacts.gap_start + h * v[:, 0]) / scale.gap, v[:, 1:] / speed
-        gamma, mu = gamma / unit, linear_rows.of_contacts(system, "mu")
-        p_n, y = gamma[:, 0], gamma[:, 1:]
-        largest = jnp.maximum(1.0, p_n)
-        slowest = jnp.max(-w @ self._directions(system.dimension).T, axis=1, initial=0.0)  # lambda
+        mu, units = linear_rows.of_contacts(system, "mu"), (*common.units(system, h), scales(system, h).gap)
         joints = joints_of(system, before, after, contacts.joints, h)
         return {
             "momentum": lagged_certificate.half_implicit_balance(system, before, after, found, joints, h),
             "pose": lagged_certificate.pose(system, before, after, after.velocity, h),
             **found.violations,
             **joints.violations,
+            **self.law_violations(found.speeds, found.impulses, contacts.gap_start, mu, units, h),
+        }
+
+    def law_violations(self, speeds, impulses, gap_start, mu, units, h) -> dict[str, jax.Array]:
+        """Violations (nc,) of the contacts' laws, of contacts with (v_n, w) and (p_n, y) (nc, 1 +
+        k) at the end and the gaps `gap_start` (nc,) [m]; `units`: an impulse, a speed and a gap."""
+        unit, speed, length = units
+        gap, w, gamma = (gap_start + h * speeds[:, 0]) / length, speeds[:, 1:] / speed, impulses / unit
+        p_n, y = gamma[:, 0], gamma[:, 1:]
+        largest = jnp.maximum(1.0, p_n)
+        slowest = jnp.max(-w @ self._directions(w.shape[1]).T, axis=1, initial=0.0)  # lambda
+        return {
             "pull": jnp.maximum(-p_n, 0.0) / largest,
             "linearised gap": jnp.maximum(-gap, 0.0),
             "complementarity": jnp.abs(p_n * gap) / largest**2,
@@ -119,31 +125,39 @@ class Linearized:
         """0: what the linearised gap leaves is of second order in h."""
         return jnp.zeros_like(contacts.gap)
 
-    def impulses(self, system: System, held: HeldRows, psi, free, h) -> Impulses:
+    def of_held(self, system: System, held: HeldRows, psi, free, h) -> Impulses:
         """Impulses [N s] at contacts with gaps psi (nc,) [m] of bodies whose `free` velocity (nb, 6
         or 3) joints allow."""
-        nc, rows, (unit, speed) = len(psi), held.rows, common.units(system, h)
-        D = self._directions(system.dimension)
+        rows, mu = held.rows, linear_rows.of_contacts(system, "mu")
+        every = jax.jacfwd(rows.scaled)(jnp.zeros_like(free))
+        return self.impulses(rows.scaled(free), every, held.joints.response, psi, mu, common.units(system, h), h)
+
+    def impulses(self, free, rows, response, psi, mu, units, h) -> Impulses:
+        """Impulses [N s] at contacts with gaps psi (nc,) [m] that have the scaled velocities `free`
+        (nc, 1 + k) without them: `rows` (nc, 1 + k, n, w) lead to these from the bodies', and
+        `response` from momenta (nc, f, n, w) to velocities; `units`: an impulse and a speed."""
+        nc, (unit, speed) = len(psi), units
+        D = self._directions(free.shape[1] - 1)
         to_pyramid = jax.scipy.linalg.block_diag(jnp.ones((1, 1)), D)  # of (v_n, w)
-        columns = jnp.einsum("fr,crbv->cfbv", to_pyramid, jax.jacfwd(rows.scaled)(jnp.zeros_like(free)))
-        answers = held.joints.response(columns) * (unit / speed)
+        columns = jnp.einsum("fr,crbv->cfbv", to_pyramid, rows)
+        answers = response(columns) * (unit / speed)
         size = 2 + len(D)
         M = jnp.zeros((nc, size, nc, size))
         M = M.at[:, :-1, :, :-1].set(jnp.einsum("cfbv,dgbv->cfdg", columns, answers))
         each = np.arange(nc)
         M = M.at[each, 1:-1, each, -1].set(1.0)
-        M = M.at[each, -1, each, 0].set(linear_rows.of_contacts(system, "mu"))
+        M = M.at[each, -1, each, 0].set(mu)
         M = M.at[each, -1, each, 1:-1].set(-1.0)
-        q = jnp.pad(rows.scaled(free) @ to_pyramid.T, ((0, 0), (0, 1))).at[:, 0].add(psi / h) / speed
+        q = jnp.pad(free @ to_pyramid.T, ((0, 0), (0, 1))).at[:, 0].add(psi / h) / speed
         M, q = M.reshape(nc * size, nc * size), q.reshape(-1)
         solution = lemke(M, q, tolerance=self.tolerance, max_pivots=self.max_pivots)
         residual = jnp.max(jnp.abs(jnp.minimum(solution.z, M @ solution.z + q)), initial=0.0)
         gamma = solution.z.reshape(nc, size)[:, :-1] @ to_pyramid * unit
         return Impulses(gamma, residual, solution.pivots, solution.solved)
 
-    def _directions(self, dimension: int):
-        """Columns of D, as rows (m, k)."""
-        if dimension == 2:
+    def _directions(self, width: int):
+        """Columns of D, as rows (m, k), of friction with k = `width` components."""
+        if width == 1:
             return jnp.array([[1.0], [-1.0]])
         angle = 2 * np.pi * np.arange(self.facets) / self.facets
         around = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)

@@ -14,6 +14,7 @@ from implicit_stepper.constraints import detection, linear_rows
 from implicit_stepper.model import bodies, loads
 from implicit_stepper.paper import scenes
 from implicit_stepper.runtime.compilation import jit
+from implicit_stepper.solvers.cones import project
 from implicit_stepper.stepping.stepper import begin, closest_points
 
 G = 9.81
@@ -74,6 +75,21 @@ def test_without_relaxation_the_block_stays_on_the_plane(stepper):
 def test_the_artifact_vanishes_without_slip_or_friction(scene):
     trajectory = run(scene(), h=0.005, duration=0.5)
     assert np.abs(trajectory.contacts.gap).max() <= 1e-12
+
+
+def test_nothing_pulls_without_friction():
+    """A cone without friction is a ray, of which a pull along it is no part: a ball that falls a
+    little above the floor is free, and needs no iteration."""
+    assert np.array_equal(project(jnp.array([-1.0, 0, 0, 0]), 0.0), [0, 0, 0, 0])
+    assert np.array_equal(project(jnp.array([2.0, 1, 0, 0]), 0.0), [2, 0, 0, 0])
+    scene = ist.Scene()
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1), offset=0.0))
+    ball = scene.add_body(name="ball", shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0.12))
+    scene.add_contact(floor, ball, friction=0.0)
+    result = run(scene, h=0.01, duration=0.03)
+    assert result.velocity[:, 0, 2] == pytest.approx(-9.81 * result.time, abs=1e-12)
+    assert not np.any(result.stats.iterations)
+    assert not np.any(result.stats.rung)
 
 
 def stopping(h):
