@@ -133,7 +133,7 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
     ends = adaptive_run.stops(system, state, begun + duration, switches)
     numbers = {"tol": allowed, "duration": duration, "switches": ends[:-1], "certificate_tolerance": tolerance}
     asked, (path, every, resume) = asked_of(system, state, stepper, numbers), files
-    kept, file, unwritten = None if resume is None else read(resume, asked), Checkpoint(path, every, asked), []
+    file, kept, unwritten = Checkpoint(path, every, asked), None if resume is None else read(resume, asked), []
 
     def offer(what):
         try:
