@@ -53,10 +53,10 @@ def simulate(
     resume: str | os.PathLike | None = None,
 ) -> Trajectory:
     """Steps `scene` from its initial state, or from `start`, a `State` or the end of a trajectory
-    of it, for `duration` [s], in steps of h [s], of which the last one is shorter where `duration`
-    is no multiple of h; or, where the stepper can, in steps that keep the error near `tol` and end
-    on every event and at `duration` (see `error_control.Tolerance` and `adaptive`). `switches` [s]:
-    times at which loads jump; adaptive steps end there.
+    of it (in piles with its last forces), for `duration` [s], in steps of h [s], the last one
+    shorter where `duration` is no multiple of h; or, where the stepper can, in steps that keep the
+    error near `tol` and end on every event and at `duration` (see `error_control.Tolerance` and
+    `adaptive`). `switches` [s]: times at which loads jump; adaptive steps end there.
 
     Every step must converge and pass its certificate within `certificate_tolerance` (dimensionless,
     see `certificate`; 1e-8 to 1e-10); one that does not is solved again by the ladder
