@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..model.results import Interrupted, StepError
+from ..run.checkpoint import CheckpointError
 from ..run.scene_run import STEPPERS, given, run_scene, stepper_of
 from ..run.trajectory import Trajectory
 from ..run.trajectory_file import load
@@ -41,14 +43,19 @@ def add_parser(commands) -> argparse.ArgumentParser:
     command.add_argument("--out", default="run.npz", metavar="FILE", help="trajectory to write (run.npz)")
     command.add_argument("--csv", metavar="FILE", help="the same as a table, too")
     command.add_argument("--resume", metavar="FILE", help="go on from the end of a saved trajectory of the scene")
+    command.add_argument(
+        "--checkpoint", metavar="FILE", help="write the run so far there, and go on from it where the run was cut before"
+    )
+    command.add_argument("--every", type=float, default=60.0, metavar="SECONDS", help="how often, with --checkpoint (60)")
     command.add_argument("--device", choices=["cpu", "gpu"], default="cpu", help="where the steps run (default: cpu)")
     return command
 
 
 def run(arguments: argparse.Namespace) -> str | None:
-    """Runs the scene and writes the trajectory, also of a run that failed or was interrupted.
-    Returns why a step was not solved, or None. Raises `ValueError` and `OSError` for what cannot be
-    run, and `Interrupted`."""
+    """Runs the scene and writes the trajectory, also of a run that failed or was interrupted, or
+    whose checkpoint cannot be written. Returns why a step was not solved, or None. Raises
+    `ValueError` and `OSError` for what cannot be run, `CheckpointError` for a checkpoint that is
+    damaged, of another run or cannot be written, and `Interrupted`."""
     scene = scene_from(arguments.scene)
     other = {name: getattr(arguments, name) for name in ("stepper", "h", "tol", "duration")}
     other = {name: value for name, value in other.items() if value is not None}
@@ -59,10 +66,10 @@ def run(arguments: argparse.Namespace) -> str | None:
     start = None if arguments.resume is None else load(arguments.resume)
     begun, failure = time.perf_counter(), None
     try:
-        trajectory = run_scene(scene, start=start, estimate_error=arguments.estimate_error, **other)
+        trajectory = run_scene(scene, start=start, estimate_error=arguments.estimate_error, **_kept(arguments), **other)
     except StepError as error:
         trajectory, failure = error.trajectory, f"{error}\n{explain.where(error)}"
-    except Interrupted as stop:
+    except (CheckpointError, Interrupted) as stop:
         if stop.trajectory is not None:
             _write(stop.trajectory, arguments)
         raise
@@ -70,6 +77,13 @@ def run(arguments: argparse.Namespace) -> str | None:
     print(*_summary(scene, given(scene, **other), trajectory, time.perf_counter() - begun), sep="\n")
     print(f"written: {arguments.out}{'' if arguments.csv is None else f', {arguments.csv}'}")
     return failure
+
+
+def _kept(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Where checkpoints are written, how often [s], and from which one the run goes on: that of the
+    same command before, where it left one."""
+    path = arguments.checkpoint
+    return {"checkpoint": path, "every": arguments.every, "resume": path if path and Path(path).exists() else None}
 
 
 def _write(trajectory: Trajectory, arguments: argparse.Namespace) -> None:

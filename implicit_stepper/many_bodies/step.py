@@ -24,7 +24,7 @@ from .catalog import Catalog
 from .equations import Slots, Step, cut, of_sides
 from .problem import Point, Problem
 
-_NEW = 32  # contacts whose closest points are found anew at once
+NEW = 32  # contacts whose closest points are found anew at once
 # of the radii: pairs that are farther apart than this, and what bodies move, are left out of a step
 _MARGIN = 0.05
 
@@ -120,11 +120,8 @@ def posed(catalog: Catalog, system: System, state: State, memory: Memory, h: flo
     """The problem of a step of h [s] in which `pairs` (m, 2) of parts may touch; it starts where
     `memory` left them."""
     bare = _bare(system, friction, state, h)
-    velocity, momentum, length, speed, gap = (np.asarray(a) for a in _units(system, h))
-    still = np.ones((len(system.fixed_position), velocity.shape[1]))
-    mass = np.append(np.asarray(system.mass), np.full(len(still), np.inf))
-    bodies = _Bodies(everywhere(system, state), *(np.concatenate([a, still]) for a in (velocity, momentum)), mass)
-    step = Step(length, speed, gap, np.asarray(state.time + h), np.asarray(h))
+    step, bodies = begins(system, state, h)
+    velocity = bodies.velocity[: len(state.velocity)]
     pairs, laws = catalog.ordered(pairs)
     numbers = catalog.forms_of(pairs, laws)
     parts = []
@@ -141,7 +138,7 @@ def posed(catalog: Catalog, system: System, state: State, memory: Memory, h: flo
     return Posed(problem, forms, own_pairs, own_laws, known, start)
 
 
-class _Bodies(NamedTuple):
+class Bodies(NamedTuple):
     """All bodies, moving ones first: their `motion`, units of `velocity` and `momentum` (n, 6 or
     3), and `mass` (n,) [kg], infinite of those that do not move."""
 
@@ -151,7 +148,16 @@ class _Bodies(NamedTuple):
     mass: np.ndarray
 
 
-def _empty(catalog: Catalog, form: int, pairs, laws, rows: int, step: Step, bodies: _Bodies) -> Slots:
+def begins(system: System, state: State, h: float) -> tuple[Step, Bodies]:
+    """A step of h [s] from `state`, and all bodies where it begins."""
+    velocity, momentum, length, speed, gap = (np.asarray(a) for a in _units(system, h))
+    still = np.ones((len(system.fixed_position), velocity.shape[1]))
+    mass = np.append(np.asarray(system.mass), np.full(len(still), np.inf))
+    bodies = Bodies(everywhere(system, state), *(np.concatenate([a, still]) for a in (velocity, momentum)), mass)
+    return Step(length, speed, gap, np.asarray(state.time + h), np.asarray(h)), bodies
+
+
+def empty_slots(catalog: Catalog, form: int, pairs, laws, rows: int, step: Step, bodies: Bodies) -> Slots:
     """Slots of `rows` contacts without a reference, of which the last of `pairs` fills the rest."""
     group = catalog.group(form, pairs, laws, rows)
     sides = catalog.body[pairs[np.minimum(np.arange(rows), len(pairs) - 1)]]
@@ -164,9 +170,9 @@ def _empty(catalog: Catalog, form: int, pairs, laws, rows: int, step: Step, bodi
     return dataclasses.replace(slots, **units)
 
 
-def _slots(catalog: Catalog, form: int, pairs, laws, rows: int, step: Step, bodies: _Bodies, known: tuple[Known, ...]):
+def _slots(catalog: Catalog, form: int, pairs, laws, rows: int, step: Step, bodies: Bodies, known: tuple[Known, ...]):
     """Slots of one form, and what is known of its contacts, those that are new at rest."""
-    slots = _empty(catalog, form, pairs, laws, rows, step, bodies)
+    slots = empty_slots(catalog, form, pairs, laws, rows, step, bodies)
     group, d = slots.group, slots.references.shape[1]
     count = len(pairs)
     found = Known(pairs, np.zeros((count, group.width)), np.zeros((count, d)), np.zeros((count, d)), np.zeros(count))
@@ -182,9 +188,9 @@ def _slots(catalog: Catalog, form: int, pairs, laws, rows: int, step: Step, bodi
         for name in Known._fields[1:]:
             getattr(found, name)[here] = getattr(last, name)[there]
     new = np.flatnonzero(fresh)
-    for first in range(0, len(new), _NEW):
-        own = new[first : first + _NEW]
-        cold = _cold(step, _empty(catalog, form, pairs[own], laws[own], _NEW, step, bodies))
+    for first in range(0, len(new), NEW):
+        own = new[first : first + NEW]
+        cold = _cold(step, empty_slots(catalog, form, pairs[own], laws[own], NEW, step, bodies))
         for values, fresh_values in zip(found[1:], cold, strict=True):
             values[own] = np.asarray(fresh_values)[: len(own)]
     references = np.concatenate([found.tangents, np.repeat(found.tangents[-1:], rows - len(pairs), axis=0)])

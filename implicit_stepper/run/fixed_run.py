@@ -60,9 +60,9 @@ def run(scene, stepper, h, duration, tolerance, on_failure, start, progress, fil
     if found:
         pile_run.refuse(scene)
         more = tolerance, on_failure, progress, duration, asked, files
-        return pile_run.run(scene, stepper, system, state, steps, *more)
+        return pile_run.run(scene, stepper, system, state, start, steps, *more)
     refuse_too_large(system, system.contact_count, whole + 1)
-    kept, file = None if resume is None else read(resume, asked), Checkpoint(path, every, asked)
+    file, kept = Checkpoint(path, every, asked), None if resume is None else read(resume, asked)
     records, sizes, failed, stopped, unwritten = [], [], None, False, None
     if kept is not None:
         records, sizes = [kept["record"]], [kept["left"].sizes]

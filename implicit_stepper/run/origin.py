@@ -16,6 +16,7 @@ from ..scene import toml, toml_text
 from ..scene.building import scene_of
 from ..scene.description import SceneDescription
 from ..scene.scene import Scene
+from .checkpoint import CheckpointError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,7 @@ def with_origin(origin: Origin, run: Callable, *arguments):
     origin."""
     try:
         return dataclasses.replace(run(*arguments), origin=origin)
-    except (StepError, Interrupted) as stop:
+    except (CheckpointError, StepError, Interrupted) as stop:
         if stop.trajectory is not None:
             stop.trajectory = dataclasses.replace(stop.trajectory, origin=origin)
         raise

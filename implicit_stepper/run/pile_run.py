@@ -15,7 +15,8 @@ from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..many_bodies import lagged_steps
 from ..many_bodies.advance import Done, Settings, advance
 from ..many_bodies.catalog import Catalog, catalog, part_names
-from ..many_bodies.step import may_touch, no_memory, posed
+from ..many_bodies.recalled import recalled
+from ..many_bodies.step import Memory, may_touch, no_memory, posed
 from ..model.bodies import State
 from ..model.records import Contacts, Stats, no_contacts
 from ..model.results import Interrupted, Result, StepError
@@ -112,19 +113,19 @@ def refuse(scene: Scene) -> None:
 
 
 def run(
-    scene: Scene, stepper, system: System, state: State, steps, tolerance, on_failure, progress, duration, asked, files
+    scene, stepper, system: System, state: State, start, steps, tolerance, on_failure, progress, duration, asked, files
 ) -> Trajectory:
-    """Steps of the lengths `steps` (h, how many, the length of the last or 0) from `state`,
-    certified within `tolerance`, as `simulate` describes them; `asked`, what its checkpoints are
-    told from others by, but for the pairs."""
+    """Steps of the lengths `steps` (h, how many, the length of the last or 0) from `state`, with
+    the contacts of `start` where that is a trajectory, certified within `tolerance`, as `simulate`
+    describes them; `asked`, what its checkpoints are told from others by, but for the pairs."""
     known, (path, every, resume) = catalog(system, scene.body_parts(), scene.body_pairs()), files
-    asked = asked | {"contacts": digest(*known.marks())}
+    h, whole, rest = steps
+    state, sizes = jax.tree.map(np.asarray, state), [h] * whole + [rest] * (rest > 0)
+    begun = _recalled(known, system, state, h, start) if isinstance(start, Trajectory) else no_memory()
+    asked = asked | {"contacts": digest(*known.marks()), "contacts of the start": digest(jax.tree.leaves(begun), ())}
     file, kept = Checkpoint(path, every, asked), None if resume is None else read(resume, asked)
     take = _step_of(stepper, tolerance)
-    h, whole, rest = steps
-    sizes = [h] * whole + [rest] * (rest > 0)
-    state = jax.tree.map(np.asarray, state)
-    done, memory = ([], no_memory()) if kept is None else (kept["done"], kept["memory"])
+    done, memory = ([], begun) if kept is None else (kept["done"], kept["memory"])
     at, failed, stopped, unwritten = done[-1].state if done else state, None, False, None
     with Progress(len(sizes), "steps", progress) as told:
         try:
@@ -155,6 +156,22 @@ def run(
     if failed is not None and on_failure == "raise":
         raise _error(known, system, *failed, tolerance, trajectory)
     return trajectory
+
+
+def _recalled(catalog: Catalog, system: System, state: State, h: float, start: Trajectory) -> Memory:
+    """What a step of h [s] from `state`, the end of `start`, begins with: the contacts of the last
+    step that `start` has, with the same forces."""
+    last = np.broadcast_to(start.h, len(start))[-1:]
+    if not np.all(last > 0) or not len(last):  # no step, or an impact
+        return no_memory()
+    numbers = {name: part for part, name in enumerate(catalog.names)}
+    known = [k for k, pair in enumerate(start.contact_names) if all(name in numbers for name in pair)]
+    pairs = np.array([[numbers[name] for name in start.contact_names[k]] for k in known], int).reshape(-1, 2)
+    contacts = dataclasses.replace(start.contacts, stages=None, landing=None, joints=None, mu=None)
+    contacts = jax.tree.map(lambda a: a[-1, known], contacts)
+    names = ("normal_impulse", "friction_impulse")
+    contacts = dataclasses.replace(contacts, **{name: getattr(contacts, name) * (h / last) for name in names})
+    return recalled(catalog, system, state, h, pairs, contacts)
 
 
 def _step_of(stepper, tolerance):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
 from ..implicit_euler.closed_form_gap import ClosedFormGap
@@ -40,11 +41,14 @@ def run_scene(
     start: State | Trajectory | None = None,
     progress: bool | None = None,
     estimate_error: bool = False,
+    checkpoint: str | os.PathLike | None = None,
+    every: float = 60.0,
+    resume: str | os.PathLike | None = None,
     **other,
 ) -> Trajectory:
     """Runs `scene` by its `run` settings, of which `other` replaces some, for instance h=.001 or
-    duration=2. Raises `ValueError` where there are none, or where they are wrong, and what
-    `simulate` raises."""
+    duration=2; what else it takes is as `simulate` has it, `every` in [s]. Raises `ValueError` where
+    there are none, or where they are wrong, and what `simulate` raises."""
     settings = given(scene, **other)
     more: dict[str, Any] = {}
     if settings.certificate_tolerance is not None:
@@ -59,6 +63,9 @@ def run_scene(
         start=start,
         progress=progress,
         estimate_error=estimate_error,
+        checkpoint=checkpoint,
+        every=every,
+        resume=resume,
         **more,
     )
 

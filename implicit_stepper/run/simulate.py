@@ -53,10 +53,10 @@ def simulate(
     resume: str | os.PathLike | None = None,
 ) -> Trajectory:
     """Steps `scene` from its initial state, or from `start`, a `State` or the end of a trajectory
-    of it, for `duration` [s], in steps of h [s], of which the last one is shorter where `duration`
-    is no multiple of h; or, where the stepper can, in steps that keep the error near `tol` and end
-    on every event and at `duration` (see `error_control.Tolerance` and `adaptive`). `switches` [s]:
-    times at which loads jump; adaptive steps end there.
+    of it (in piles with its last forces), for `duration` [s], in steps of h [s], the last one
+    shorter where `duration` is no multiple of h; or, where the stepper can, in steps that keep the
+    error near `tol` and end on every event and at `duration` (see `error_control.Tolerance` and
+    `adaptive`). `switches` [s]: times at which loads jump; adaptive steps end there.
 
     Every step must converge and pass its certificate within `certificate_tolerance` (dimensionless,
     see `certificate`; 1e-8 to 1e-10); one that does not is solved again by the ladder
@@ -133,7 +133,7 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
     ends = adaptive_run.stops(system, state, begun + duration, switches)
     numbers = {"tol": allowed, "duration": duration, "switches": ends[:-1], "certificate_tolerance": tolerance}
     asked, (path, every, resume) = asked_of(system, state, stepper, numbers), files
-    kept, file, unwritten = None if resume is None else read(resume, asked), Checkpoint(path, every, asked), []
+    file, kept, unwritten = Checkpoint(path, every, asked), None if resume is None else read(resume, asked), []
 
     def offer(what):
         try:

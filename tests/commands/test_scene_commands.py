@@ -3,6 +3,7 @@ end."""
 
 import csv
 import os
+import re
 from pathlib import Path
 
 import jax
@@ -12,6 +13,8 @@ import pytest
 import implicit_stepper as ist
 from implicit_stepper.commands import main, run
 from implicit_stepper.paper.comparisons import CASES
+from implicit_stepper.run import checkpoint
+from implicit_stepper.stepping import fallback
 
 SCENES = Path(__file__).parents[2] / "examples" / "scenes"
 SPIN = str(SCENES / "spinning_sphere.toml")
@@ -149,6 +152,52 @@ def test_a_step_that_fails_exits_with_1_and_leaves_the_steps_before_it(tmp_path,
     assert main.main(["run", SPIN, "--out", str(tmp_path / "b.npz")]) == 130
     assert "interrupted at t = 0.35 s" in capsys.readouterr().err
     np.testing.assert_array_equal(ist.load(tmp_path / "b.npz").position, part.position)
+
+
+class Killed(BaseException):
+    """Ends a command as abruptly as an exception can."""
+
+
+def test_a_run_that_was_cut_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path, monkeypatch, capsys):
+    """By the same command; the checkpoint of another scene, and a damaged one, are refused."""
+    out, path = tmp_path / "run.npz", tmp_path / "run.checkpoint"
+    written, command = checkpoint.write, ["--out", str(out), "--checkpoint", str(path), "--every", "0"]
+    whole, count = ist.run_scene(ist.load_scene(SPIN)), iter(range(1, 100))
+
+    def write(*arguments):
+        written(*arguments)
+        if next(count) == 5:
+            raise Killed
+
+    for name in ("first_call", "next_call"):
+        monkeypatch.setattr(fallback, name, lambda *_: 1)
+    monkeypatch.setattr(checkpoint, "write", write)
+    with pytest.raises(Killed):
+        main.main(["run", SPIN, *command])
+    assert not out.exists()
+    before = path.read_bytes()
+    for scene, said in (("block", "belongs to another run, which differs in: .*scene"), (SPIN, "is damaged")):
+        assert main.main(["run", scene, *command]) == 2
+        assert re.search(f"`checkpoint` = '{re.escape(str(path))}' {said}", capsys.readouterr().err)
+        path.write_bytes(before[:-1])
+    assert path.read_bytes() == before[:-1]
+    path.write_bytes(before)
+    assert main.main(["run", SPIN, *command]) == 0
+    assert next(count) == 19  # 18 steps in all, each of which left a file, 5 of them before
+    kept = [
+        (run.time, run.position, run.velocity, run.orientation, run.contacts, run.stats) for run in (whole, ist.load(out))
+    ]
+    assert [a.tobytes() for a in jax.tree.leaves(kept[0])] == [a.tobytes() for a in jax.tree.leaves(kept[1])]
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_the_steps_before_it(tmp_path, capsys):
+    nowhere = str(tmp_path / "no" / "such" / "file")
+    out = tmp_path / "run.npz"
+    assert main.main(["run", SPIN, "--out", str(out), "--checkpoint", nowhere, "--every", "0"]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+    found = ist.load(out)
+    assert len(found) >= 1
+    assert found.origin is not None
 
 
 def test_info_and_warm(tmp_path, capsys):

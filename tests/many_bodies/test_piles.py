@@ -14,6 +14,7 @@ from implicit_stepper.many_bodies import advance, candidates
 from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.certificate import certificate, worst_of
 from implicit_stepper.many_bodies.host_newton import short_path
+from implicit_stepper.many_bodies.recalled import recalled
 from implicit_stepper.many_bodies.step import everywhere, may_touch, no_memory, posed
 from implicit_stepper.output import viewer
 from implicit_stepper.run import checkpoint
@@ -147,6 +148,57 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bits_of_one_that_was_not_kille
         ist.simulate(scene, SPARSE, h=H, duration=2 * H, checkpoint=tmp_path / "none" / "file", every=0.0)
     assert len(error.value.trajectory) == 1
     assert error.value.state.time == H
+
+
+def test_a_run_goes_on_from_a_trajectory_with_the_forces_of_its_last_step(runs, tmp_path):
+    """Also from one with all pairs declared, and with shorter steps. Its checkpoints are not those
+    of a run from the same state without forces."""
+    scene, found, declared = runs
+    middle, path = 24, tmp_path / "pile.checkpoint"
+
+    def first_step(start, h=H, **files):
+        return int(ist.simulate(scene, SPARSE, h=h, duration=h, start=start, **files).stats.iterations[0])
+
+    cold = first_step(found[:middle].end)
+    assert found.stats.iterations[middle] < cold - 2
+    assert first_step(found[:middle], checkpoint=path, every=0.0) < cold - 2
+    assert first_step(declared[:middle]) < cold - 2
+    assert first_step(found[:middle], H / 2) < first_step(found[:middle].end, H / 2) - 2
+    assert first_step(found[:0]) == found.stats.iterations[0]
+    with pytest.raises(ist.CheckpointError, match="differs in: contacts of the start"):
+        first_step(found[:middle].end, resume=path)
+
+
+def test_the_memory_of_a_step_is_known_from_its_contacts(step):
+    """Whatever their order; not of a contact the other way round, which was not in the step, or
+    whose points are no longer closest."""
+    system, known, _, done, *_ = step
+    order = np.roll(np.arange(len(done.pairs)), 1)
+    contacts = jax.tree.map(lambda a: np.array(a)[order], done.contacts)
+
+    def of(pairs, contacts, state=done.state):
+        return {
+            tuple(pair): values
+            for own in recalled(known, system, state, H, pairs, contacts).known
+            for pair, *values in zip(*own, strict=True)
+        }
+
+    found = of(done.pairs[order], contacts)
+    assert len(found) == len(done.pairs) > 2
+    for own in done.memory.known:
+        for pair, *values in zip(*own, strict=True):
+            for value, again in zip(values, found[tuple(pair)], strict=True):
+                np.testing.assert_allclose(again, value, rtol=0, atol=1e-13)
+    turned = np.concatenate([done.pairs[order[:1], ::-1], done.pairs[order[1:]]])
+    assert set(of(turned, contacts)) == set(found) - {tuple(done.pairs[order[0]])}
+    contacts.gap[1] = np.nan
+    assert set(of(done.pairs[order], contacts)) == set(found) - {tuple(done.pairs[order[1]])}
+    body = known.names.index("ball 0")
+    moved = np.where(np.arange(system.body_count)[:, None] == body, 0.01, 0.0) + done.state.position
+    before = set(of(done.pairs[order], contacts))
+    after = set(of(done.pairs[order], contacts, dataclasses.replace(done.state, position=moved)))
+    assert after == {pair for pair in before if body not in pair}
+    assert 0 < len(after) < len(before)
 
 
 def test_pairs_that_come_and_go_compile_nothing(runs, caplog):

@@ -104,6 +104,19 @@ def test_what_comes_to_stand_has_no_friction_that_nothing_asks_for(monkeypatch):
     assert friction() > 1e-2
 
 
+def test_what_stands_goes_on_standing_with_the_same_forces():
+    """From a trajectory as in a run without a stop, in one iteration a step."""
+    scene, stepper = bricks(), ist.GeometricallyImplicit(jacobian="sparse")
+    whole = ist.simulate(scene, stepper, h=H, duration=4 * H)
+    assert whole.stats.iterations[0] > 5
+    again = ist.simulate(scene, stepper, h=H, duration=2 * H, start=whole[:2])
+    assert list(again.stats.iterations) == [1, 1]
+    assert again.contact_names == whole.contact_names
+    np.testing.assert_allclose(again.position, whole.position[2:], rtol=0, atol=1e-15)
+    largest = np.max(whole.contacts.normal_impulse)
+    np.testing.assert_allclose(again.contacts.normal_impulse, whole.contacts.normal_impulse[2:], rtol=0, atol=1e-6 * largest)
+
+
 def test_many_pairs_of_bodies_with_faces_are_found_step_by_step():
     """Of faces from a hundred on, where nothing asks for what such runs cannot do yet."""
 
