@@ -187,19 +187,24 @@ class _LostLater(ist.GeometricallyImplicit):
         return dataclasses.replace(step, state=wrong, result=jnp.where(late, int(ist.Result.NOT_CONVERGED), step.result))
 
 
-def test_a_lost_step_is_an_error_that_carries_everything_before_it():
+@pytest.fixture(scope="module")
+def lost():
+    """A scene, and the error of a run that loses a step."""
     scene = disc_on_line(1.0, height=1.05, velocity=(1, 0, 2))
-    weak = _LostLater(rounds=1)
     with pytest.raises(ist.StepError) as caught:
-        ist.simulate(scene, weak, h=0.01, duration=1.0)
-    error = caught.value
+        ist.simulate(scene, _LostLater(rounds=1), h=0.01, duration=1.0)
+    return scene, caught.value
+
+
+def test_a_lost_step_is_an_error_that_carries_everything_before_it(lost):
+    scene, error = lost
     assert error.result == ist.Result.NOT_CONVERGED
     assert len(error.trajectory) == 11
     assert error.time == pytest.approx(error.trajectory.time[-1] + 0.01)
     assert np.all(np.isfinite(error.trajectory.position))
     for part in ("body and floor", "a smaller `h`", "cuts ", "free flight ", "tilted cuts ", "patient cuts ", "h/2 "):
         assert part in str(error)
-    kept = ist.simulate(scene, weak, h=0.01, duration=1.0, on_failure="return")
+    kept = ist.simulate(scene, _LostLater(rounds=1), h=0.01, duration=1.0, on_failure="return")
     assert np.array_equal(kept.position, error.trajectory.position)
 
 
@@ -266,11 +271,9 @@ def test_violations_are_said_of_bodies_or_of_contacts(name, place):
     assert described(scene.build()[0], {name: np.array([np.nan])}).startswith(f"{name} nan at {place}")
 
 
-def test_a_lost_step_can_be_taken_up_again_from_its_state():
-    scene = disc_on_line(1.0, height=1.05, velocity=(1, 0, 2))
-    with pytest.raises(ist.StepError) as caught:
-        ist.simulate(scene, _LostLater(rounds=1), h=0.01, duration=1.0)
-    state = caught.value.state
+def test_a_lost_step_can_be_taken_up_again_from_its_state(lost):
+    scene, error = lost
+    state = error.state
     rest = ist.simulate(scene, STEPPER, h=0.01, duration=1.0 - float(state.time), start=state)
     whole = ist.simulate(scene, STEPPER, h=0.01, duration=1.0)
     np.testing.assert_allclose(rest.position[-1], whole.position[-1], rtol=0, atol=1e-10)
