@@ -152,6 +152,20 @@ def test_methods_are_compared_on_scenes_whose_pairs_they_find():
     assert convex.predicted == pytest.approx(ccp.predicted, rel=0.01)
 
 
+def test_closest_points_are_found_anew_where_those_of_the_last_step_lead_nowhere(monkeypatch):
+    """A brick that tumbles comes to lie on a side whose corners no local search from the last one
+    finds: the step failed."""
+    scene = ist.Scene(dimension=2)
+    brick = shapes.Polygon([(-0.1, -0.08), (0.1, -0.08), (0.1, 0.08), (-0.1, 0.08)])
+    scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    scene.add_body(name="brick", shape=brick, mass=0.5, position=(0, 0.13), velocity=(0.3, -1, 3.0))
+    scene.add_contacts(friction=0.3)
+    finding(monkeypatch)
+    found = ist.simulate(scene, ist.ConeComplementarity(), h=0.005, duration=0.3)
+    assert abs(found.angle[-1, 0]) < 0.01
+    assert max(np.max(values) for values in found.certificate.values()) < 1e-10
+
+
 def test_a_step_that_no_iteration_solves_says_so(monkeypatch):
     finding(monkeypatch)
     with pytest.raises(ist.StepError, match="warm start") as caught:
