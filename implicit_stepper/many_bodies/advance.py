@@ -172,7 +172,7 @@ def _comes_to_stand(problem: Posed, found: Found) -> bool:
     last one. Among the forces that may hold them those at the end of the central path have next to
     no friction that nothing asks for, a stress by which walls buckle."""
     slots, start = problem.problem.slots, problem.start
-    if found.iterations == 1 or all(own.group.pair.smooth for own in slots):
+    if found.iterations <= 1 or all(own.group.pair.smooth for own in slots):
         return False
     pressed = any(np.any(z[:, own.group.pair.unknowns :]) for own, z in zip(slots, start.contacts, strict=True))
     stood = pressed and np.max(np.abs(start.V)) <= _STANDS

@@ -36,6 +36,9 @@ _LEAST_SHARE = 1e-2  # of a correction
 _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
 # by what share of max |F| forces give way to speeds, and bodies to forces
 _YIELD, _LEAST_GIVE = 1e-3, 1e-9
+# of the tolerance: the root of the last step that is this one's too, as of smooth bodies that stand;
+# walls of bodies with faces buckle, first by less than that
+_STAYS = 0.1
 # of bodies with faces: max |F| below which proximal points follow, where a correction makes it no
 # smaller
 _CLOSE = 1e-9
@@ -54,8 +57,9 @@ class Found(NamedTuple):
 
 
 def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: bool = True) -> Found:
-    """The root from `start`, with at most so many Jacobians. A point within the tolerance is
-    corrected once more, and kept where that makes it worse.
+    """The root from `start`, with at most so many Jacobians: of smooth bodies none where
+    it is far below the tolerance. Another point within the tolerance is corrected once more, and
+    kept where that makes it worse.
 
     Where a correction near a root throws contacts out of place, these are solved by their own law
     (`few_contacts`), or it is followed to the first that changes its mode (`kinks`). Of smooth
@@ -68,6 +72,8 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     if not np.isfinite(F.largest):
         return Found(start, np.inf, 0, False)
     smooth = all(slots.group.pair.smooth for slots in problem.slots)
+    if smooth and F.largest <= _STAYS * tolerance:
+        return Found(at, F.largest, 0, True)
     recent, stale, mended, kinks, vain, here, more = [F.largest], 0, 0, 0, 0, None, 0
     for iterations in range(1, most + 1):
         here = linear(problem, at, F, _give(F), here)
