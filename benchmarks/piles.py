@@ -2,11 +2,14 @@
 
     python benchmarks/piles.py [spheres|mixed] [bodies ...]
     python benchmarks/piles.py through KIND BODIES MU STEPS FOLDER
+    python benchmarks/piles.py bed SIDE LAYERS MU STEPS
 
 Bodies fall into a bin of five planes and settle; every two may touch, and pairs are found step by
 step. Prints a Markdown table for docs/benchmarks.md: milliseconds of CPU a step, after the programs
 are compiled. `through` takes one pile as far as it comes, with a row of the table for every ten
 steps, and writes every step to the folder, from which the same command goes on if it was stopped.
+`bed` lays SIDE x SIDE spheres on a floor between four walls that touch them, LAYERS deep, each in
+the hollow of four, and tells how they stand.
 """
 
 import itertools
@@ -129,6 +132,48 @@ def through(kind, count, mu, steps, folder):
         print(tens(rows[first : first + 10]))
 
 
+def bed(side, layers, mu):
+    """A scene of spheres at rest: layers of `side` x `side` and of one less, in turn."""
+    scene, (ball,) = ist.Scene(), KINDS["spheres"][1]
+    radius = 0.05
+    across, up = 2.02 * radius, radius * np.sqrt(4 - 2.02**2 / 2)
+    for layer in range(layers):
+        row = across * (np.arange(side - layer % 2) - (side - layer % 2 - 1) / 2)
+        for x, y in itertools.product(row, row):
+            scene.add_body(name=f"{layer} {x:.3f} {y:.3f}", shape=ball, mass=0.5, position=(x, y, radius + layer * up))
+    reach = -across * (side - 1) / 2 - radius
+    for normal, offset in ((0, 0, 1), 0.0), *(((x, y, 0), reach) for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1))):
+        scene.add_fixed(name=f"plane {normal}", shape=shapes.HalfSpace(normal=normal, offset=offset))
+    scene.add_contacts(friction=mu)
+    return scene
+
+
+def stands(side, layers, mu, steps):
+    """Prints how a bed stands: its first step, and the others."""
+    scene = bed(side, layers, mu)
+    system, start = scene.build(contacts=False)
+    known = catalog(system, scene.body_parts(), scene.body_pairs())
+    state = start = jax.tree.map(np.asarray, start)
+    memory, settings, done, spent = no_memory(), Settings("projection", 1e-11, 40, 1e-10), [], []
+    for _ in range(steps):
+        begun = time.process_time()
+        done.append(advance(known, system, state, memory, H, settings))
+        spent.append(time.process_time() - begun)
+        state, memory = done[-1].state, done[-1].memory
+        if done[-1].result != ist.Result.SOLVED:
+            break
+    count, its = len(start.position), [step.iterations for step in done]
+    drift, gib = np.max(np.abs(state.position - start.position)), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    worst = max(float(np.max(v, initial=0.0)) for step in done for v in step.certificate.values())
+    print("| spheres | layers | mu | steps | contacts | first: Jacobians, CPU s | others: most, CPU s | violation |"
+          " drift [m] | GiB |\n" + "|---" * 10 + "|")  # fmt: skip
+    print(
+        f"| {count} | {layers} | {mu} | {sum(s.result == ist.Result.SOLVED for s in done)} of {steps} | "
+        f"{np.sum(done[-1].contacts.normal_impulse > 0)} | {its[0]}, {spent[0]:.0f} | {max(its[1:], default=0)}, "
+        f"{np.mean(spent[1:]):.2f} | {worst:.0e} | {drift:.0e} | {gib:.1f} |"
+    )
+
+
 def tens(rows):
     """A line of the table of `through`."""
 
@@ -147,6 +192,9 @@ def tens(rows):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["through"]:
         through(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]), pathlib.Path(sys.argv[6]))
+        sys.exit()
+    if sys.argv[1:2] == ["bed"]:
+        stands(int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))
         sys.exit()
     kind = sys.argv[1] if len(sys.argv) > 1 else "spheres"
     counts = [int(word) for word in sys.argv[2:]] or [10, 30, 100, 300]

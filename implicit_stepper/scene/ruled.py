@@ -36,8 +36,9 @@ class Ruled:
         that a joint joins, two points, and pairs to be kept `apart`.
 
         The law is given as in `add_contact`, whose pairs keep their own; of several rules the last
-        holds. Runs of `GeometricallyImplicit` and `ConeComplementarity` with many bodies find the
-        pairs that may touch step by step; other runs declare all of them. Raises `ValueError`.
+        holds. Runs of `GeometricallyImplicit`, `ConeComplementarity`, `Convex` and `Linearized`
+        with many bodies find the pairs that may touch step by step; other runs declare all of them.
+        Raises `ValueError`.
         """
         if among is not None and between is not None:
             raise ContactRuleError("`among` and `between` are both given: one call lets one kind of pairs touch.")

@@ -3,6 +3,8 @@ solves."""
 
 import dataclasses
 import json
+import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -19,6 +21,9 @@ from implicit_stepper.many_bodies.step import everywhere, may_touch, no_memory, 
 from implicit_stepper.output import viewer
 from implicit_stepper.run import checkpoint
 from implicit_stepper.scene.compound import Part
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import piles  # noqa: E402
 
 H, STEPS = 0.01, 30
 SPARSE = ist.GeometricallyImplicit(jacobian="sparse")
@@ -295,6 +300,15 @@ def test_bodies_that_are_hit_within_a_step_meet_others_that_they_were_not_near()
     assert found.velocity[-1, :, 0] == pytest.approx([last + 0.09 / h, last + 0.04 / h, last], rel=1e-9)
     assert found.contact("near", "far").gap[-1] == pytest.approx(0, abs=1e-9)
     assert found.stats.substeps[-1] == 1
+
+
+def test_spheres_that_stand_take_no_jacobian():
+    """A layer of nine between walls and four in its hollows: forces that hold them once hold them
+    in the steps that follow."""
+    run = ist.simulate(piles.bed(3, 2, 0.3), SPARSE, h=0.005, duration=0.05)
+    assert run.stats.iterations[0] > 1
+    assert not np.any(run.stats.iterations[1:])
+    assert np.max(np.abs(run.position - run.position[0])) < 1e-14
 
 
 def test_the_end_of_a_short_path_is_the_step():
