@@ -57,23 +57,20 @@ class Found(NamedTuple):
 
 
 def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: bool = True) -> Found:
-    """The root from `start`, with at most so many Jacobians: of smooth bodies none where
-    it is far below the tolerance. Another point within the tolerance is corrected once more, and
-    kept where that makes it worse.
+    """The root from `start`, with at most so many Jacobians, none where smooth bodies stand. A
+    point within the tolerance is corrected once more, and kept where that makes it worse.
 
     Where a correction near a root throws contacts out of place, these are solved by their own law
     (`few_contacts`), or it is followed to the first that changes its mode (`kinks`). Of smooth
     bodies, if it `mends`, where a correction does not halve max |F|, sweeps from contact to contact
-    follow: they mend contacts out of place, which Newton's method is bad at, and leave what is
-    wrong over many bodies, which they are bad at. Of bodies with faces, where one plane a contact
-    does not tell where it presses, corrections are shortened instead, where nothing is gained closest
-    points of open contacts are found anew, and near a root proximal points follow."""
+    follow: they mend contacts out of place, at which Newton's method is bad, not what is wrong over
+    many bodies. Of bodies with faces, where one plane does not tell where a contact presses,
+    corrections are shortened instead, where nothing is gained closest points of open contacts are
+    found anew, and near a root proximal points follow."""
     at, F = slipping(problem, start, rows(problem, start))
-    if not np.isfinite(F.largest):
-        return Found(start, np.inf, 0, False)
-    smooth = all(slots.group.pair.smooth for slots in problem.slots)
-    if smooth and F.largest <= _STAYS * tolerance:
-        return Found(at, F.largest, 0, True)
+    smooth, finite = all(slots.group.pair.smooth for slots in problem.slots), bool(np.isfinite(F.largest))
+    if not finite or smooth and F.largest <= _STAYS * tolerance:
+        return Found(at, F.largest if finite else np.inf, 0, finite)
     recent, stale, mended, kinks, vain, here, more = [F.largest], 0, 0, 0, 0, None, 0
     for iterations in range(1, most + 1):
         here = linear(problem, at, F, _give(F), here)
@@ -103,9 +100,8 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
         elif mends and not there.largest < _ENOUGH * F.largest:
             kinks = 0
             source = trial if there.largest < _GROWTH * F.largest else at
-            trial = swept(
-                problem, source, begun(problem, source), min(max(_SWEEPS, len(at.V)) * _MORE**mended, _MOST_SWEEPS)
-            )[0]
+            count = min(max(_SWEEPS, len(at.V)) * _MORE**mended, _MOST_SWEEPS)
+            trial = swept(problem, source, begun(problem, source), count)[0]
             trial, there = slipping(problem, trial, rows(problem, trial))
             mended += 1
         if not there.largest < _FAR:
