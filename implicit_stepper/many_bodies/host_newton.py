@@ -38,7 +38,7 @@ _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
 _YIELD, _LEAST_GIVE = 1e-3, 1e-9
 # of the tolerance: the root of the last step that is this one's too, as of smooth bodies that stand;
 # walls of bodies with faces buckle, first by less than that
-_STAYS = 0.1
+_STAYS = 0.5
 # of bodies with faces: max |F| below which proximal points follow, where a correction makes it no
 # smaller
 _CLOSE = 1e-9
