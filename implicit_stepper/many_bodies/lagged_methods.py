@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..constraints import certificate_mechanics as mechanics
 from ..constraints import detection, linear_rows
 from ..model import bodies, loads
 from ..model.bodies import State
@@ -74,7 +75,7 @@ class _HalfImplicit:
         return velocity
 
     def balance(self, system: System, before: State, after: State, free: FreeMotion, given, passing, h):
-        none, turns = jnp.zeros((0, 0)), lagged_certificate.mechanics.rotations(before.orientation)
+        none, turns = jnp.zeros((0, 0)), mechanics.rotations(before.orientation)
         found = lagged_certificate.Lagged({}, none, none, given, passing, turns)
         joints = joints_of(system, before, after, None, h)
         return lagged_certificate.half_implicit_balance(system, before, after, found, joints, h)
@@ -113,7 +114,8 @@ class Pyramids(_HalfImplicit):
         pivots = 0
         while True:
             numbers = np.flatnonzero(due)
-            own = Planes(*(a[numbers] for a in planes)).filled(-(-len(numbers) // _MORE_ROWS) * _MORE_ROWS, planes.psi[-1])
+            rows = -(-len(numbers) // _MORE_ROWS) * _MORE_ROWS
+            own = Planes(*(a[numbers] for a in planes)).filled(rows, float(system.length))
             found = _by_pivots(self.stepper, system, free, own, h)
             gamma, pivots = np.zeros_like(planes.start), pivots + int(found.iterations)
             gamma[numbers] = np.asarray(found.gamma)[: len(numbers)]
