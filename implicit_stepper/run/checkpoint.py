@@ -88,6 +88,10 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike | None, every: float, asked: Mapping[str, str]):
         self.path, self.every, self.asked = None if path is None else Path(path), every, dict(asked)
         self._next = time.monotonic() + every
+        if self.path is not None and not self.path.parent.is_dir():
+            raise CheckpointError(
+                f"`checkpoint` = {str(self.path)!r} is in a folder that is not there: make it, or give another path."
+            )
         if self.path is not None and self.path.exists():
             # another run's, or no checkpoint: refused, not overwritten
             read(self.path, self.asked, "`checkpoint`")

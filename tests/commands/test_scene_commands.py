@@ -2,6 +2,7 @@
 end."""
 
 import csv
+import errno
 import os
 import re
 from pathlib import Path
@@ -190,10 +191,13 @@ def test_a_run_that_was_cut_goes_on_from_its_checkpoint_to_the_same_bits(tmp_pat
     assert [a.tobytes() for a in jax.tree.leaves(kept[0])] == [a.tobytes() for a in jax.tree.leaves(kept[1])]
 
 
-def test_a_checkpoint_that_cannot_be_written_leaves_the_steps_before_it(tmp_path, capsys):
-    nowhere = str(tmp_path / "no" / "such" / "file")
+def test_a_checkpoint_that_cannot_be_written_leaves_the_steps_before_it(tmp_path, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "write", full)
     out = tmp_path / "run.npz"
-    assert main.main(["run", SPIN, "--out", str(out), "--checkpoint", nowhere, "--every", "0"]) == 2
+    assert main.main(["run", SPIN, "--out", str(out), "--checkpoint", str(tmp_path / "file"), "--every", "0"]) == 2
     assert "cannot be written" in capsys.readouterr().err
     found = ist.load(out)
     assert len(found) >= 1

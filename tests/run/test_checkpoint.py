@@ -2,6 +2,7 @@
 is refused."""
 
 import dataclasses
+import errno
 import os
 import signal
 import subprocess
@@ -116,11 +117,23 @@ def test_runs_under_other_loads_are_other_runs():
     assert len(found) == 5
 
 
-def test_a_file_that_cannot_be_written_ends_the_run_with_its_steps(tmp_path):
-    with pytest.raises(ist.CheckpointError, match="cannot be written") as error:
-        ist.simulate(**{**FIXED, "duration": 0.02}, checkpoint=tmp_path / "no" / "such" / "folder", every=0.0)
+def test_a_file_that_cannot_be_written_ends_the_run_with_its_steps(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "write", full)
+    with pytest.raises(ist.CheckpointError, match="cannot be written: .*No space left") as error:
+        ist.simulate(**{**FIXED, "duration": 0.02}, checkpoint=tmp_path / "run.checkpoint", every=0.0)
     assert len(error.value.trajectory) >= 1
     assert error.value.state.time == error.value.trajectory.time[-1]
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_folder_that_is_not_there_is_refused_before_the_first_step(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "write", full)
+    with pytest.raises(ist.CheckpointError, match="a folder that is not there: make it") as error:
+        ist.simulate(**FIXED, checkpoint=tmp_path / "no" / "such" / "file")
+    assert error.value.trajectory is None
 
 
 def test_reading_makes_nothing_but_arrays_and_records(tmp_path):
