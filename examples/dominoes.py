@@ -102,7 +102,7 @@ def law(spacing, count=40, parts=100):
 
 def fall(count, spacing, h=0.0005):
     """A run in which the wave comes to the last domino: it is slower at first."""
-    duration = round(count * (spacing + THICKNESS) / law(spacing)[-1] + 0.15, 2)
+    duration = round(float(count * (spacing + THICKNESS) / law(spacing)[-1]) + 0.15, 2)
     return ist.simulate(row(count, spacing), ist.GeometricallyImplicit(jacobian="sparse"), h=h, duration=duration)
 
 
