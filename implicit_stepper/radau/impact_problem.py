@@ -26,7 +26,10 @@ from ..solvers.implicit_function import root, without_noise
 from ..solvers.newton import linearized, newton
 
 _FORCE = 1e-10  # impulses in their unit that are none, beside the tolerance of solvers
-_TOLERANCE, _START_ITERATIONS, _ITERATIONS = 1e-12, 200, 60
+_TOLERANCE, _ITERATIONS = 1e-12, 60
+# of first-order steps, at most so many: Newton's method leaves a start that is within its tolerance,
+# and repeated impacts divide its last digits by ever smaller speeds
+_START_TOLERANCE, _START_ITERATIONS = 1e-15, 200
 
 
 class Shares(NamedTuple):
@@ -128,7 +131,7 @@ class _Problem(NamedTuple):
 
 def _solution(problem: _Problem) -> Impulses:
     r, mu = problem.r, problem.mu
-    start = apgd(problem.product, r, mu, jnp.zeros_like(r), _TOLERANCE, _START_ITERATIONS)
+    start = apgd(problem.product, r, mu, jnp.zeros_like(r), _START_TOLERANCE, _START_ITERATIONS)
     rows = linearized(functools.partial(_rows, problem))
     end = newton(rows, start.gamma.reshape(-1), tolerance=_TOLERANCE, max_iterations=_ITERATIONS)
     return Impulses(end.z.reshape(r.shape), end.residual, start.iterations + end.iterations, end.converged)

@@ -45,11 +45,11 @@ def project(gamma, mu):
     """The point of the cone |y| <= mu p_n closest to gamma (1 + k,) = (p_n, y)."""
     p_n, y = gamma[0], gamma[1:]
     size = length_of(y)
-    inside, polar = size <= mu * p_n, mu * size <= -p_n
+    # where mu = 0 the cone is a ray, of which a pull along it is no part
+    inside, polar = (size <= mu * p_n) & (p_n >= 0), mu * size <= -p_n
     head = (p_n + mu * size) / (1 + mu**2)
     onto = jnp.concatenate([head[None], y * (mu * head / jnp.where(size > 0, size, 1.0))])
-    # of a cone that is a ray both hold of what pulls along it
-    return jnp.where(polar, 0.0, jnp.where(inside, gamma, onto))
+    return jnp.where(inside, gamma, jnp.where(polar, 0.0, onto))
 
 
 def _measure(gamma, d, mu):
