@@ -64,17 +64,28 @@ class Method(Protocol):
         records, between bodies whose `answers` to impulses are (c, 2, w, w)."""
 
 
-class _HalfImplicit:
-    """Methods with the momenta of half-implicit symplectic Euler."""
+class _Sized:
+    """Methods whose programs have few sizes."""
+
+    def size(self, count: int) -> int:
+        """128 rows, or twice, four times as many."""
+        return filled_up(count, _LEAST_ROWS, _GROWTH)
+
+
+class _HalfImplicit(_Sized):
+    """Methods with the momenta of half-implicit symplectic Euler, Negrut (5a)."""
 
     def free(self, system: System, state: State, h) -> FreeMotion:
+        """M^-1 of the loads and the gyroscopic moment in h [s], and M, at the start."""
         mass = bodies.mass_matrices(system, state)
         return FreeMotion(loads.free_velocity(system, state, mass, h), mass, jnp.asarray(True))
 
     def moving(self, state: State, velocity):
+        """The `velocity` (nb, 6 or 3) at the end itself."""
         return velocity
 
     def balance(self, system: System, before: State, after: State, free: FreeMotion, given, passing, h):
+        """Violations (nb,) of Negrut (5a), by `lagged_certificate`."""
         none, turns = jnp.zeros((0, 0)), mechanics.rotations(before.orientation)
         found = lagged_certificate.Lagged({}, none, none, given, passing, turns)
         joints = joints_of(system, before, after, None, h)
@@ -87,13 +98,12 @@ class Cones(_HalfImplicit):
 
     stepper: ConeComplementarity
 
-    def size(self, count: int) -> int:
-        return filled_up(count, _LEAST_ROWS, _GROWTH)
-
     def impulses(self, system: System, state: State, free: FreeMotion, planes: Planes, h) -> Impulses:
+        """(c, 1 + k) [N s] by the stepper's first-order method."""
         return _by_products(self.stepper, system, free, planes, h)
 
     def law_violations(self, system: System, h, slots: Slots, answers, records: Contacts, speeds, impulses) -> dict:
+        """Violations (c,) of the cone complementarity, Negrut (10)."""
         mu, units = jnp.asarray(slots.group.mu), common.units(system, h)
         return self.stepper.law_violations(speeds, impulses, records.gap_start, mu, units, h)
 
@@ -103,9 +113,6 @@ class Pyramids(_HalfImplicit):
     """Linearised gaps and polyhedral friction."""
 
     stepper: Linearized
-
-    def size(self, count: int) -> int:
-        return filled_up(count, _LEAST_ROWS, _GROWTH)
 
     def impulses(self, system: System, state: State, free: FreeMotion, planes: Planes, h) -> Impulses:
         """Of the planes that bodies would pass through, and of those that they then would, until
@@ -125,37 +132,40 @@ class Pyramids(_HalfImplicit):
             due = due | missed
 
     def law_violations(self, system: System, h, slots: Slots, answers, records: Contacts, speeds, impulses) -> dict:
+        """Violations (c,) of the linear complementarity problem, Stewart and Trinkle (1996)."""
         mu, units = jnp.asarray(slots.group.mu), (*common.units(system, h), scales(system, h).gap)
         return self.stepper.law_violations(speeds, impulses, records.gap_start, mu, units, h)
 
 
 @dataclasses.dataclass(frozen=True)
-class ConvexLaws:
+class ConvexLaws(_Sized):
     """The two-stage theta method with convex contact."""
 
     stepper: Convex
 
-    def size(self, count: int) -> int:
-        return filled_up(count, _LEAST_ROWS, _GROWTH)
-
     def free(self, system: System, state: State, h) -> FreeMotion:
+        """v* and A, Castro S (8), (10)."""
         return free_motion(self.stepper.theta, system, state, h)
 
     def moving(self, state: State, velocity):
+        """Between both ends of the step, as the scheme has it (nb, 6 or 3)."""
         return mixed(self.stepper.theta.vq, state, velocity)
 
     def impulses(self, system: System, state: State, free: FreeMotion, planes: Planes, h) -> Impulses:
+        """(c, 1 + k) [N s] of the minimum of the convex problem."""
         law, unit = _soft(self.stepper, system, free, planes, h)
         return convex_newton.minimised(
             free, planes, law, state.velocity, unit, self.stepper.tolerance, self.stepper.max_iterations
         )
 
     def balance(self, system: System, before: State, after: State, free: FreeMotion, given, passing, h):
+        """Violations (nb,) of Castro S (8) and (13)."""
         unfree = momentum_residual(self.stepper.theta, system, before, h, free.velocity)
         left = jnp.einsum("bij,bj->bi", free.A, after.velocity - free.velocity) - given
         return jnp.max((jnp.abs(left) + jnp.abs(unfree)) / scales(system, h).momentum, axis=1)
 
     def law_violations(self, system: System, h, slots: Slots, answers, records: Contacts, speeds, impulses) -> dict:
+        """Violations (c,) of the regularised laws, as cone complementarity."""
         group, width = slots.group, answers.shape[-1]
         on = jax.vmap(functools.partial(linear_rows.rows_of_contact, width))(
             detection.geometry_of(records), *(start.position for start in slots.starts)
