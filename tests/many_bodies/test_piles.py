@@ -149,8 +149,16 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bits_of_one_that_was_not_kille
     other.add_contacts(friction=0.3)
     with pytest.raises(ist.CheckpointError, match="differs in: contacts"):
         ist.simulate(other, SPARSE, **settings, resume=path)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+
+    def write_without_folder(*arguments):
+        folder.rmdir()
+        written(*arguments)
+
+    monkeypatch.setattr(checkpoint, "write", write_without_folder)
     with pytest.raises(ist.CheckpointError, match="cannot be written") as error:
-        ist.simulate(scene, SPARSE, h=H, duration=2 * H, checkpoint=tmp_path / "none" / "file", every=0.0)
+        ist.simulate(scene, SPARSE, h=H, duration=2 * H, checkpoint=folder / "file", every=0.0)
     assert len(error.value.trajectory) == 1
     assert error.value.state.time == H
 
