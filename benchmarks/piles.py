@@ -1,8 +1,8 @@
 """What a step of a pile costs, and how many steps are lost, against the number of bodies.
 
     python benchmarks/piles.py [spheres|mixed] [bodies ...]
-    python benchmarks/piles.py through KIND BODIES MU STEPS FOLDER
-    python benchmarks/piles.py bed SIDE LAYERS MU STEPS
+    python benchmarks/piles.py through KIND BODIES MU STEPS FOLDER [TOLERANCE]
+    python benchmarks/piles.py bed SIDE LAYERS MU STEPS [TOLERANCE]
 
 Bodies fall into a bin of five planes and settle; every two may touch, and pairs are found step by
 step. Prints a Markdown table for docs/benchmarks.md: milliseconds of CPU a step, after the programs
@@ -32,7 +32,7 @@ from implicit_stepper.many_bodies.advance import Settings, advance
 from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.step import no_memory
 
-H = 0.005
+H, TOLERANCE = 0.005, 1e-11
 KINDS = {
     "spheres": (0.11, [shapes.Sphere(0.05)]),
     "mixed": (
@@ -76,7 +76,7 @@ def pile(count, kind, mu):
 
 def row(count, kind, mu, steps):
     """A line of the table."""
-    scene, stepper = pile(count, kind, mu), ist.GeometricallyImplicit(jacobian="sparse", tolerance=1e-11)
+    scene, stepper = pile(count, kind, mu), ist.GeometricallyImplicit(jacobian="sparse", tolerance=TOLERANCE)
     # compiles most of what the run calls
     ist.simulate(scene, stepper, h=H, duration=8 * H, progress=False)
     begun = time.process_time()
@@ -90,7 +90,12 @@ def row(count, kind, mu, steps):
     return f"| {count} {kind} | {mu} | {len(run)} | {touching} | {spent:.0f} | {its} | {other} | {lost} | {worst:.0e} |"
 
 
-def through(kind, count, mu, steps, folder):
+def settings(tolerance):
+    """Those of a step."""
+    return Settings("projection", tolerance, 40, 10 * tolerance)
+
+
+def through(kind, count, mu, steps, folder, tolerance):
     """Takes a pile through so many steps, or on from those in `folder`; prints its table."""
     folder.mkdir(parents=True, exist_ok=True)
     told, kept = folder / "steps.jsonl", folder / "state.pickle"
@@ -100,10 +105,9 @@ def through(kind, count, mu, steps, folder):
     done, state, memory = 0, jax.tree.map(np.asarray, state), no_memory()
     if kept.exists():
         done, state, memory = pickle.loads(kept.read_bytes())
-    settings = Settings("projection", 1e-11, 40, 1e-10)
     for number in range(done + 1, steps + 1):
         begun = time.process_time()
-        step = advance(known, system, state, memory, H, settings)
+        step = advance(known, system, state, memory, H, settings(tolerance))
         state, memory = step.state, step.memory
         own = {
             "step": number,
@@ -148,16 +152,16 @@ def bed(side, layers, mu):
     return scene
 
 
-def stands(side, layers, mu, steps):
+def stands(side, layers, mu, steps, tolerance):
     """Prints how a bed stands: its first step, and the others."""
     scene = bed(side, layers, mu)
     system, start = scene.build(contacts=False)
     known = catalog(system, scene.body_parts(), scene.body_pairs())
     state = start = jax.tree.map(np.asarray, start)
-    memory, settings, done, spent = no_memory(), Settings("projection", 1e-11, 40, 1e-10), [], []
+    memory, done, spent = no_memory(), [], []
     for _ in range(steps):
         begun = time.process_time()
-        done.append(advance(known, system, state, memory, H, settings))
+        done.append(advance(known, system, state, memory, H, settings(tolerance)))
         spent.append(time.process_time() - begun)
         state, memory = done[-1].state, done[-1].memory
         if done[-1].result != ist.Result.SOLVED:
@@ -191,10 +195,12 @@ def tens(rows):
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["through"]:
-        through(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]), pathlib.Path(sys.argv[6]))
+        kind, count, mu, steps, folder, *tolerance = sys.argv[2:]
+        through(kind, int(count), float(mu), int(steps), pathlib.Path(folder), *map(float, tolerance or [TOLERANCE]))
         sys.exit()
     if sys.argv[1:2] == ["bed"]:
-        stands(int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))
+        side, layers, mu, steps, *tolerance = sys.argv[2:]
+        stands(int(side), int(layers), float(mu), int(steps), *map(float, tolerance or [TOLERANCE]))
         sys.exit()
     kind = sys.argv[1] if len(sys.argv) > 1 else "spheres"
     counts = [int(word) for word in sys.argv[2:]] or [10, 30, 100, 300]
