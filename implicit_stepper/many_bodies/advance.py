@@ -18,7 +18,7 @@ from . import arc_length, candidates
 from .catalog import Catalog
 from .certificate import certificate, worst_of
 from .host_newton import Found, newton, short_path
-from .records import recorded
+from .records import joints_recorded, recorded
 from .step import Known, Memory, Posed, end_state, everywhere, may_touch, posed
 from .sweeps import begun, swept
 
@@ -34,6 +34,8 @@ _NEAR = 1e-2  # max |F_i| up to which a short path may lead from where the warm 
 RUNGS = ("warm start", "short path", "central path", *_ROUNDS)
 # of smooth bodies half steps solve most, and what a whole path takes nobody measured
 _SMOOTH_RUNGS = ("warm start", "short path", *_ROUNDS)
+# sweeps know no joints
+_JOINTED_RUNGS = RUNGS[:3]
 # of so many smooth bodies, before all others
 _FIRST_RUNGS, _FIRST_HALVINGS, _LARGE = RUNGS[:1], 1, 500
 
@@ -71,12 +73,13 @@ def advance(catalog: Catalog, system: System, state: State, memory: Memory, h: f
     """The step of h [s] from `state`, or up to 64 shorter ones in its place. Never raises: see
     `Done.result`. Of many smooth bodies two half steps from the last root are tried before other
     starts, which take more iterations than both."""
-    smooth = all(form.pair.smooth for form in catalog.forms)
+    smooth = all(form.pair.smooth for form in catalog.forms) and not system.joints
     if system.body_count >= _LARGE and smooth:
         done = _halved(catalog, system, state, memory, h, settings, _FIRST_RUNGS, _FIRST_HALVINGS)
         if done.result == Result.SOLVED:
             return done
-    return _halved(catalog, system, state, memory, h, settings, _SMOOTH_RUNGS if smooth else RUNGS, _HALVINGS)
+    rungs = _JOINTED_RUNGS if system.joints else _SMOOTH_RUNGS if smooth else RUNGS
+    return _halved(catalog, system, state, memory, h, settings, rungs, _HALVINGS)
 
 
 def _halved(
@@ -113,11 +116,14 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
         pairs = np.unique(np.concatenate([pairs, missed]), axis=0)
     else:
         found = found._replace(converged=False)
+    unknowns = [z * slots.unknowns[: len(z)] for slots, z in zip(problem.problem.slots, found.point.contacts, strict=True)]
+    of_contacts, pulls = unknowns[: len(problem.known)], tuple(unknowns[len(problem.known) :])
     parts = [
-        (slots, recorded(catalog, problem.problem, slots, known, z, end))
-        for slots, known, z in zip(problem.problem.slots, problem.known, found.point.contacts, strict=True)
+        (slots, recorded(catalog, problem.problem, slots, known, own, end))
+        for slots, known, own in zip(problem.problem.slots, problem.known, of_contacts, strict=False)
     ]
-    violations = certificate(system, state, end, parts, problem.problem.step)
+    joints = joints_recorded(system, end, pulls)
+    violations = certificate(system, state, end, parts, joints, problem.problem.step)
     records = [record for _, record in parts]
     result = Result.SOLVED
     if not found.converged:
@@ -127,12 +133,13 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
     elif _passed(catalog, system, problem.known, records, h, end):
         result = Result.PASSED
     contacts = jax.tree.map(lambda *own: np.concatenate(own), *(records or [no_contacts(system.dimension)]))
+    contacts = dataclasses.replace(contacts, joints=joints)
     own_pairs = np.concatenate([*problem.pairs, np.zeros((0, 2), int)])
     known = tuple(
-        Known(k.pairs, z * slots.unknowns[: len(z)], record.tangent, record.normal, record.gap)
-        for (slots, record), k, z in zip(parts, problem.known, found.point.contacts, strict=True)
+        Known(k.pairs, own, record.tangent, record.normal, record.gap)
+        for (_, record), k, own in zip(parts, problem.known, of_contacts, strict=True)
     )
-    memory = Memory(known, memory.held[:0])
+    memory = Memory(known, memory.held[:0], pulls)
     return Done(end, memory, own_pairs, contacts, violations, result, total, found.residual, rung, 1, residuals)
 
 
@@ -141,7 +148,7 @@ def _solved(problem: Posed, settings: Settings, rungs) -> tuple[Found, int, dict
     the residuals of all by name."""
     tolerance = settings.tolerance + float(round_off(problem.problem.bare))
     best, rung, residuals, iterations = None, 0, {}, 0
-    start, search, most = problem.start, begun(problem.problem, problem.start), settings.max_iterations
+    start, search, most = problem.start, None, settings.max_iterations
     for name in rungs if problem.problem.slots else rungs[:1]:
         if name == "short path":
             if not best.residual <= _NEAR:
@@ -152,7 +159,7 @@ def _solved(problem: Posed, settings: Settings, rungs) -> tuple[Found, int, dict
                 found = arc_length.followed(problem.problem, problem.start, tolerance, most)
         else:
             if name in _ROUNDS:
-                start, search = swept(problem.problem, start, search, _ROUNDS[name])
+                start, search = swept(problem.problem, start, search or begun(problem.problem, start), _ROUNDS[name])
             found = newton(problem.problem, start, tolerance, most, mends=name == "warm start")
         iterations += found.iterations
         residuals[name] = found.residual
@@ -172,9 +179,10 @@ def _comes_to_stand(problem: Posed, found: Found) -> bool:
     last one. Among the forces that may hold them those at the end of the central path have next to
     no friction that nothing asks for, a stress by which walls buckle."""
     slots, start = problem.problem.slots, problem.start
-    if found.iterations <= 1 or all(own.group.pair.smooth for own in slots):
+    if found.iterations <= 1 or not any(own.touching and not own.smooth for own in slots):
         return False
-    pressed = any(np.any(z[:, own.group.pair.unknowns :]) for own, z in zip(slots, start.contacts, strict=True))
+    contacts = [(own, z) for own, z in zip(slots, start.contacts, strict=True) if own.touching]
+    pressed = any(np.any(z[:, own.closest :]) for own, z in contacts)
     stood = pressed and np.max(np.abs(start.V)) <= _STANDS
     return not stood and bool(np.max(np.abs(found.point.V)) <= _STANDS)
 
@@ -217,6 +225,11 @@ def _joined(parts: int, first: Done, second: Done, iterations: int) -> Done:
     """Two half steps as one: impulses are those of both, violations the larger ones."""
     keys, late = (np.sort(done.pairs, axis=1) @ np.array([parts, 1]) for done in (first, second))
     _, there, here = np.intersect1d(keys, late, assume_unique=True, return_indices=True)
+    joints = second.contacts.joints
+    if joints is not None:
+        names = "impulse_1", "impulse_2", "multipliers"
+        sums = {name: getattr(first.contacts.joints, name) + getattr(joints, name) for name in names}
+        joints = dataclasses.replace(joints, **sums)
     arrays = {name: np.array(getattr(second.contacts, name)) for name in ("normal_impulse", "friction_impulse", "gap_start")}
     for name, values in arrays.items():
         before = getattr(first.contacts, name)[there]
@@ -227,7 +240,7 @@ def _joined(parts: int, first: Done, second: Done, iterations: int) -> Done:
     }
     return dataclasses.replace(
         second,
-        contacts=dataclasses.replace(second.contacts, **arrays),
+        contacts=dataclasses.replace(second.contacts, joints=joints, **arrays),
         certificate=worst,
         iterations=iterations + first.iterations + second.iterations,
         residual=max(first.residual, second.residual),

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..constraints import certificate_mechanics as mechanics
-from ..constraints import violations
+from ..constraints import joint_violations, violations
 from ..constraints.conditions import Units
 from ..implicit_euler.certificate import of_bodies
 from ..implicit_euler.energy import excess_energy, parting_work
 from ..model.bodies import State
-from ..model.records import Contacts
+from ..model.records import Contacts, Joints
 from ..model.system import System
 from ..model.units import scales
 from ..runtime.compilation import jit
@@ -32,10 +32,15 @@ class Checked(NamedTuple):
 
 
 def certificate(
-    system: System, before: State, after: State, parts: Sequence[tuple[Slots, Contacts]], step: Step
+    system: System,
+    before: State,
+    after: State,
+    parts: Sequence[tuple[Slots, Contacts]],
+    joints: Joints | None,
+    step: Step,
 ) -> dict[str, np.ndarray]:
-    """Violations by name, of bodies (nb,) or of contacts (m,) form by form; `parts`: per form its
-    slots, and the records of its contacts, as many as it has rows."""
+    """Violations by name, of bodies (nb,), of contacts (m,) form by form or of joints (nj,);
+    `parts`: per form its slots, and the records of its contacts, as many as it has rows."""
     h = float(step.h)
     everyone, known, gained, off, free = jax.tree.map(np.asarray, _bodies(system, before, after, h))
     count, width = np.shape(gained)
@@ -56,12 +61,18 @@ def certificate(
         for name, values in checked.violations.items():
             found.setdefault(name, []).append(np.asarray(values)[:rows])
         parting += float(parting_work(record.normal_impulse, record.gap_start, h))
+    checked = {}
+    if joints is not None:
+        own = _joints(system, after, joints, step.h)
+        balance, passing, checked = balance - own.given, passing + own.passing, own.violations
+        free = free + np.maximum(own.work, 0.0)  # of what moves by the clock
     momentum, energy = _balances(system, balance, passing, gained, after, parting, h, free)
     return {
         "momentum": np.asarray(momentum),
         "pose": np.asarray(off),
         "energy": np.asarray(energy)[None],
         **{name: np.concatenate(own) for name, own in found.items()},
+        **checked,
     }
 
 
@@ -71,6 +82,15 @@ def _bodies(system: System, before: State, after: State, h):
     the energy of free motion."""
     end, known, gained, off = of_bodies(system, scales(system, h), before, after, h)
     return end, known, gained, off, mechanics.free_energy(system, before, known, h)
+
+
+def _joints(system: System, after: State, joints: Joints, h) -> joint_violations.Checked:
+    return jax.tree.map(np.asarray, _checked(system, after, joints, h))
+
+
+@jit
+def _checked(system: System, after: State, joints: Joints, h) -> joint_violations.Checked:
+    return joint_violations.check(system, scales(system, h), after, joints, h)
 
 
 @jit

@@ -1,5 +1,5 @@
-"""Rows of the contacts of one form, and what is left of their Jacobian when all is eliminated that
-contacts own.
+"""Rows of the contacts of one form, or of the joints of one group, and what is left of their
+Jacobian when all is eliminated that they own.
 
 The rows are those of `implicit_euler.ncp`. There a program knows which bodies a contact is between;
 here that is data, so that other pairs are not another program.
@@ -49,23 +49,38 @@ class Step:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Slots:
-    """Contacts of one form: their data; the numbers `sides` (c, 2) of their bodies, and where these
-    are at the start of the step, `starts`, with first axis c; directions `references` (c, d) that
-    orient tangents; units `impulse` (c,) [N s] and `unknowns` (c, width), and of the moving bodies
-    `velocity` and `momentum` (c, acting)."""
+    """Contacts of one form, or joints of one group: their data; the numbers `sides` (c, 2) of their
+    bodies, and where these are at the start of the step, `starts`, with first axis c; directions
+    `references` (c, d) that orient tangents, None of joints; units `impulse` (c,) [N s] and
+    `unknowns` (c, width), and of the moving bodies `velocity` and `momentum` (c, acting)."""
 
     group: Constraint
     sides: np.ndarray
-    starts: tuple[Motion, Motion]
-    references: jax.Array
+    starts: tuple[Motion, ...]
+    references: jax.Array | None
     impulse: jax.Array
     unknowns: jax.Array
     velocity: jax.Array
     momentum: jax.Array
 
+    @property
+    def touching(self) -> bool:
+        """Whether they are contacts."""
+        return self.references is not None
+
+    @property
+    def smooth(self) -> bool:
+        """Whether they are contacts of smooth bodies."""
+        return self.touching and self.group.pair.smooth
+
+    @property
+    def closest(self) -> int:
+        """How many of the unknowns are those of closest points, which come first."""
+        return self.group.pair.unknowns if self.touching else 0
+
     def moving(self, values) -> np.ndarray:
         """Of values (n, k) of all bodies those of each contact's moving bodies, (c, acting)."""
-        return np.concatenate([values[self.sides[:, i]] for i in (0, 1) if self.group.moving[i]], axis=1)
+        return np.concatenate([values[own] for own in self.movers(len(self.sides)).T], axis=1)
 
     def some(self, numbers) -> Slots:
         """The slots with these numbers."""
@@ -75,7 +90,7 @@ class Slots:
 
     def movers(self, count: int) -> np.ndarray:
         """Of the first `count` contacts the numbers (count, sides) of the bodies that move."""
-        return self.sides[:count, [i for i in (0, 1) if self.group.moving[i]]]
+        return self.sides[:count, np.array(self.group.moving)]
 
 
 def cut(count: int, many: int = _MANY) -> list[tuple[int, int, int]]:
@@ -100,7 +115,7 @@ def filled_up(count: int, least: int, growth: int) -> int:
 
 def of_sides(values, sides) -> tuple:
     """`values`, arrays of all bodies with a first axis, of body 1 and of body 2 of contacts that
-    are between the bodies `sides` (c, 2)."""
+    are between the bodies `sides` (c, 2), or of as many as joints have."""
     return tuple(jax.tree.map(lambda a, own=own: a[own], values) for own in sides.T)
 
 
@@ -118,6 +133,10 @@ def eliminated(friction: str, step: Step, slots: Slots, V, z, give):
     + acting) of the rest."""
     both, blocks = _over(friction, step, slots, V, z, linearized)
     links = slots.group.links((), 1.0 if friction == "projection" else -1.0)
+    if not slots.touching:
+        local, rest = jax.vmap(functools.partial(eliminate, links, give=give))(blocks)
+        rest = jax.vmap(functools.partial(_regular, links.free, give))(local, rest)
+        return (*jnp.split(both, [z.shape[1]], axis=1), local, rest)
     curved = slots.group.pair.curvatures(blocks.shape[-1])
     pushes = jnp.max(jnp.abs(z[:, links.free : -1]), axis=1) > _PUSHES
     if step.kappa is None:
@@ -137,6 +156,9 @@ def giving(friction: str, slots: Slots, z, give: float) -> np.ndarray:
     sigma apart, which no other row has where friction is a projection."""
     links, width = slots.group.links((), 1.0 if friction == "projection" else -1.0), z.shape[1]
     own = signs(links, width)
+    if not slots.touching:
+        own[: links.free, : links.free] += slots.group.bilateral * np.eye(links.free)
+        return np.broadcast_to(give * own, (len(z), width, width))
     if friction == "projection":
         own[:, -1] = 0.0
     pushes = np.max(np.abs(z[:, links.free : -1]), axis=1) > _PUSHES
@@ -152,7 +174,7 @@ def _bend(pushes, give):
 
 def _regular(free: int, by, local: Local, rest):
     """The matrix `rest` of one contact with closest points that it leaves open, as on parallel
-    edges, held `by` a little."""
+    edges, held `by` a little; of one joint with multipliers, which may be redundant."""
     rows, columns = (jnp.where(jnp.arange(len(own)) < free, own, False) for own in (local.rows, local.columns))
     same = jnp.cumsum(rows)[:, None] == jnp.cumsum(columns)
     own = rest[: len(rows), : len(rows)]

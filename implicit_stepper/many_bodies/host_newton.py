@@ -68,7 +68,7 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     corrections are shortened instead, where nothing is gained closest points of open contacts are
     found anew, and near a root proximal points follow."""
     at, F = slipping(problem, start, rows(problem, start))
-    smooth, finite = all(slots.group.pair.smooth for slots in problem.slots), bool(np.isfinite(F.largest))
+    smooth, finite = all(slots.smooth for slots in problem.slots), bool(np.isfinite(F.largest))
     if not finite or smooth and F.largest <= _STAYS * tolerance:
         return Found(at, F.largest if finite else np.inf, 0, finite)
     recent, stale, mended, kinks, vain, here, more = [F.largest], 0, 0, 0, 0, None, 0

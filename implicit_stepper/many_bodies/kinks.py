@@ -27,7 +27,7 @@ def to_kink(problem: Problem, at: Point, by: Point, F: Rows, there: Rows) -> tup
     the first contact that changes its mode; F there. Only contacts whose rows grow beyond max |F|
     are evaluated on the way."""
     forms = zip(problem.slots, at.contacts, by.contacts, F.contacts, there.contacts, strict=True)
-    some = [found for form in forms if (found := _thrown(*form, F.largest))]
+    some = [found for form in forms if form[0].touching and (found := _thrown(*form, F.largest))]
     if not some:
         return moved(problem, at, by)
     slots, start, way, before = zip(*some, strict=True)

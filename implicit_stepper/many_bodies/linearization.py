@@ -48,8 +48,8 @@ def linear(problem: Problem, at: Point, F: Rows, give: float, last: Linear | Non
     found = []
     for k, (slots, count, z, f) in enumerate(zip(problem.slots, problem.counts, at.contacts, F.contacts, strict=True)):
         due, kept = np.ones(count, bool), None
-        if last is not None:
-            pushes = np.max(np.abs(z[:, slots.group.pair.unknowns : -1]), axis=1) > _PUSHES
+        if last is not None and slots.touching:
+            pushes = np.max(np.abs(z[:, slots.closest : -1]), axis=1) > _PUSHES
             due = pushes | ~(np.max(np.abs(f), axis=1) < least) | np.any(last.links[k].rows, axis=1)
             kept = last.local[k], last.links[k].rest
         found.append(_renewed(problem, (slots, slots.moving(everyone), padded(z, slots)), due, give, kept))

@@ -36,10 +36,10 @@ def renewed(problem: Problem, at: Point, F: Rows, tolerance: float) -> tuple[Poi
     that push nothing and have rows near the tolerance, and F there."""
     velocity, contacts = problem.with_fixed(at.V) * units_of_bodies(problem), []
     for slots, z, f in zip(problem.slots, at.contacts, F.contacts, strict=True):
-        n, z = slots.group.pair.unknowns, np.array(z)
+        n, z = slots.closest, np.array(z)
         pushes = np.max(np.abs(z[:, n:-1]), axis=1) > _PUSHES
         wrong = np.max(np.abs(f), axis=1) > _DUE * tolerance
-        due = np.flatnonzero(~pushes & wrong & (not slots.group.pair.smooth))
+        due = np.flatnonzero(~pushes & wrong & (slots.touching and not slots.smooth))
         for start, stop, count in cut(len(due), _AT_ONCE):
             own = due[np.minimum(np.arange(start, start + count), stop - 1)]
             some = slots.some(own)

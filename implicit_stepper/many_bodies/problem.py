@@ -16,15 +16,15 @@ from .equations import Slots, Step
 
 class Point(NamedTuple):
     """Dimensionless unknowns: velocities V (nb, 6 or 3) of moving bodies, and those of contacts (m,
-    width), form by form."""
+    width), form by form, and of joints after them."""
 
     V: np.ndarray
     contacts: tuple[np.ndarray, ...]
 
 
 class Rows(NamedTuple):
-    """F at a point: of the bodies' momenta (nb, 6 or 3), and of contacts (m, width), form by
-    form."""
+    """F at a point: of the bodies' momenta (nb, 6 or 3), and of contacts (m, width), form by form,
+    and joints."""
 
     bodies: np.ndarray
     contacts: tuple[np.ndarray, ...]
@@ -38,7 +38,7 @@ class Rows(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class Problem:
     """A step: the momentum balances are those of `bare`, a `StepProblem` without contacts; `slots`
-    form by form, of which the first `counts` are contacts; the `motion` of all bodies at its start,
+    form by form, of which the first `counts` are contacts, and after them those of joints; the `motion` of all bodies at its start,
     moving ones first; units `velocity` (nb, 6 or 3)."""
 
     friction: str
@@ -96,10 +96,11 @@ def slipping(problem: Problem, at: Point, F: Rows) -> tuple[Point, Rows]:
         return at, F
     contacts, own = [], []
     for slots, z, f in zip(problem.slots, at.contacts, F.contacts, strict=True):
-        row = slots.group.pair.unknowns + 1
+        row = slots.closest + 1
         z, f = np.array(z), np.array(f)
-        z[:, -1] -= f[:, row]
-        f[:, row] = 0.0
+        if slots.touching:
+            z[:, -1] -= f[:, row]
+            f[:, row] = 0.0
         contacts.append(z)
         own.append(f)
     return Point(at.V, tuple(contacts)), Rows(F.bodies, tuple(own))

@@ -42,11 +42,12 @@ class Known(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The contacts of the last step; and pairs (k, 2) of parts that the next one has whether they
-    are near or not."""
+    """The contacts of the last step; pairs (k, 2) of parts that the next one has whether they are
+    near or not; and the unknowns (n, width) of joints, group by group, in physical units."""
 
     known: tuple[Known, ...]
     held: np.ndarray
+    joints: tuple[np.ndarray, ...] = ()
 
 
 def no_memory() -> Memory:
@@ -106,7 +107,7 @@ def _cold(step: Step, slots: Slots):
 @dataclasses.dataclass(frozen=True)
 class Posed:
     """A step's problem and its contacts, form by form: `pairs` (m, 2) of parts, `laws` (m,), and
-    where they begin."""
+    where they begin. The slots of the problem after these are those of joints."""
 
     problem: Problem
     forms: tuple[int, ...]
@@ -131,11 +132,26 @@ def posed(catalog: Catalog, system: System, state: State, memory: Memory, h: flo
             own = slice(start, stop)
             parts.append(_slots(catalog, int(form), own_pairs[own], own_laws[own], rows, step, bodies, memory.known))
     forms, slots, own_pairs, own_laws, known = zip(*parts, strict=True) if parts else ((),) * 5
-    counts = tuple(len(own) for own in own_pairs)
-    problem = Problem(friction, bare, step, bodies.motion, velocity, slots, counts)
     contacts = tuple(k.unknowns / s.unknowns[: len(k.pairs)] for k, s in zip(known, slots, strict=True))
-    start = Point(np.asarray(state.velocity) / velocity, contacts)
+    joints = tuple(_joints(group, *units, bodies) for group, *units in _units_of_joints(bare))
+    pulls = memory.joints or [np.zeros_like(own.unknowns) for own in joints]
+    pulls = tuple(own / s.unknowns for own, s in zip(pulls, joints, strict=True))
+    counts = *map(len, own_pairs), *(len(own.sides) for own in joints)
+    problem = Problem(friction, bare, step, bodies.motion, velocity, (*slots, *joints), counts)
+    start = Point(np.asarray(state.velocity) / velocity, (*contacts, *pulls))
     return Posed(problem, forms, own_pairs, own_laws, known, start)
+
+
+def _units_of_joints(bare: ncp.StepProblem):
+    """Groups of joints, with the units of their impulses and unknowns."""
+    return zip(bare.system.joints, bare.scales.impulse, bare.scales.unknowns, strict=True)
+
+
+def _joints(group, impulse, unknowns, bodies: Bodies) -> Slots:
+    """Slots of all joints of a group."""
+    sides = np.array(group.bodies)
+    slots = Slots(group, sides, of_sides(bodies.motion, sides), None, np.asarray(impulse), np.asarray(unknowns), None, None)
+    return dataclasses.replace(slots, velocity=slots.moving(bodies.velocity), momentum=slots.moving(bodies.momentum))
 
 
 class Bodies(NamedTuple):

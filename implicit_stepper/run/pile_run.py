@@ -94,8 +94,6 @@ def coefficients(scene: Scene, run: Trajectory) -> np.ndarray:
 
 def refuse(scene: Scene) -> None:
     """Raises `ValueError` for what runs that find their pairs cannot do yet."""
-    if scene.joint_specs():
-        raise StepperError('`jacobian` = "sparse" knows no joints yet: leave it "by size".')
     if _by_parts(scene):
         raise StepperError('`jacobian` = "sparse" knows no contacts of some `parts` of two bodies: leave it "by size".')
     sticks = [law for law in scene.body_pairs().laws if law.friction.mu_s is not None]
@@ -240,7 +238,7 @@ def _trajectory(catalog: Catalog, system: System, start: State, done: list[Done]
             row[order[np.searchsorted(keys, own[known], sorter=order)]] = getattr(step.contacts, name)[known]
         return values
 
-    fields = [f.name for f in dataclasses.fields(Contacts) if getattr(empty, f.name) is not None]
+    fields = [f.name for f in dataclasses.fields(Contacts) if f.name != "joints" and getattr(empty, f.name) is not None]
     names = tuple((catalog.names[a], catalog.names[b]) for a, b in pairs.tolist())
     states = jax.tree.map(lambda *own: np.stack(own), start, *(step.state for step in done))
     stats = Stats(*(np.array([getattr(step, f.name) for step in done]) for f in dataclasses.fields(Stats)))
@@ -248,7 +246,8 @@ def _trajectory(catalog: Catalog, system: System, start: State, done: list[Done]
         name: np.array([[np.max(step.certificate.get(name, np.zeros(0)), initial=0.0)] for step in done]).reshape(-1, 1)
         for name in dict.fromkeys(name for step in done for name in step.certificate)
     }
-    contacts = Contacts(**{name: filled(name) for name in fields})
+    joints = jax.tree.map(lambda *own: np.stack(own), *(step.contacts.joints for step in done)) if done else None
+    contacts = Contacts(**{name: filled(name) for name in fields}, joints=joints)
     run = assembled(dataclasses.replace(system, contact_names=names), states, contacts, stats, certificates, h)
     springs = ("the springs of compliant contacts",) if np.any(catalog.laws.compliance > 0) else ()
     return dataclasses.replace(run, left_out=(*run.left_out, *springs))
