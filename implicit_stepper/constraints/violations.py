@@ -184,8 +184,9 @@ def tangent_violation(member: ContactGroup, body_1: Bodies, frame: Frame):
 
 def closest_points_violation(units: Scales, member: ContactGroup, record: Contacts, first: Placed, second: Placed):
     """Chakraborty (9), and (20)-(22) with the signs mended: points on the surfaces, opposite
-    normals along their line."""
-    n = record.normal
+    normals along their line. The far sides of bodies apart hold these too, with a negative gap:
+    where there is one, the middle of the points is in both bodies."""
+    n, deep = record.normal, jnp.maximum(-record.gap, 0.0) / 2
     return jnp.max(
         jnp.concatenate(
             [
@@ -193,9 +194,18 @@ def closest_points_violation(units: Scales, member: ContactGroup, record: Contac
                 jnp.abs(inner(n, n) - 1)[None],
                 _normal_at(member.pair.first, first, record.point_1, n, record.multipliers_1, units.length),
                 _normal_at(member.pair.second, second, record.point_2, -n, record.multipliers_2, units.length),
+                _outside(member.pair.first, first, record.point_1, n, deep, units.length)[None],
+                _outside(member.pair.second, second, record.point_2, -n, deep, units.length)[None],
             ]
         )
     )
+
+
+def _outside(shape_class: ShapeClass, placed: Placed, point, outward, deep, length):
+    """By how much () what lies `deep` () [m] below a `point` (d,) of the surface is outside of the
+    body, which is a core and all within a radius of it."""
+    core = point - jnp.maximum(shape_class.radius(placed.theta), deep) * outward
+    return jnp.maximum(jnp.max(placed.value(shape_class, core) / placed.slope), 0.0) / length
 
 
 def _normal_at(shape_class: ShapeClass, placed: Placed, point, outward, multipliers, length):

@@ -30,7 +30,7 @@ from .lagged_methods import Method, method_of
 from .planes import Planes
 from .records import recorded
 from .step import Known, Memory, Posed, end_state, may_touch, no_memory, posed
-from .sweeps import nearest
+from .sweeps import moved, nearest, turns
 
 
 def advance(stepper, tolerance: float, catalog: Catalog, system: System, state: State, memory: Memory, h: float) -> Done:
@@ -61,9 +61,9 @@ def _step(stepper, tolerance: float, catalog: Catalog, system: System, state: St
     for form, (slots, was, (points, _, psi)) in enumerate(zip(at.problem.slots, at.known, here, strict=True)):
         own = np.asarray(solution.gamma)[first : first + len(psi)]
         first += len(psi)
-        there, _, gaps = _nearest(at, form, at.problem.with_fixed(moving), points)
-        z = np.column_stack([points, own, np.zeros(len(own))]) / slots.unknowns[: len(own)]
-        record = recorded(catalog, at.problem, slots, was._replace(gaps=psi), z, acting)
+        there, _, gaps = _nearest(at, form, at.problem.with_fixed(moving), _carried(at, form, moving, points))
+        unknowns = np.column_stack([points, own, np.zeros(len(own))])
+        record = recorded(catalog, at.problem, slots, was._replace(gaps=psi), unknowns, acting)
         parts.append((slots, dataclasses.replace(record, gap=gaps)))
         unknowns = np.column_stack([there, own, record.sigma])
         known.append(Known(was.pairs, unknowns, record.tangent, record.normal, gaps))
@@ -83,6 +83,19 @@ def _step(stepper, tolerance: float, catalog: Catalog, system: System, state: St
         substeps=1,
         residuals={},
     )
+
+
+def _carried(at: Posed, form: int, velocity, closest) -> np.ndarray:
+    """The `closest` points (m, unknowns) where their bodies take them: a body that moves by its own
+    size leaves them on the far side of another."""
+    slots, step, count = at.problem.slots[form], at.problem.step, at.problem.counts[form]
+    sides, V, d = slots.sides[:count], at.problem.with_fixed(velocity), at.problem.motion.position.shape[1]
+    ends = jax.tree.map(np.asarray, moved(at.problem.motion, V, step.h))
+    start, end = (np.asarray(turns(own))[sides] for own in (at.problem.motion.orientation, ends.orientation))
+    points = closest[:, : 2 * d].reshape(count, 2, d)
+    own = np.einsum("csji,csj->csi", start, points - at.problem.motion.position[sides])
+    points = ends.position[sides] + np.einsum("csij,csj->csi", end, own)
+    return np.concatenate([points.reshape(count, 2 * d), closest[:, 2 * d :]], axis=1)
 
 
 def _nearest(at: Posed, form: int, velocity, closest):

@@ -67,6 +67,9 @@ def _renewed(problem: Problem, arguments, due, give: float, kept):
     numbers = np.flatnonzero(due)
     if not len(numbers):
         return kept
+    if not arguments[0].touching:  # all joints of a group, as many in every step
+        *_, local, rest = equations.eliminated(problem.friction, problem.step, *arguments, give)
+        return jax.tree.map(np.asarray, (local, rest))
     fresh = []
     for start, stop, rows in cut(len(numbers), _AT_ONCE):
         own = numbers[np.minimum(np.arange(start, start + rows), stop - 1)]

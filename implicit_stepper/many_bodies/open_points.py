@@ -36,18 +36,26 @@ def renewed(problem: Problem, at: Point, F: Rows, tolerance: float) -> tuple[Poi
     that push nothing and have rows near the tolerance, and F there."""
     velocity, contacts = problem.with_fixed(at.V) * units_of_bodies(problem), []
     for slots, z, f in zip(problem.slots, at.contacts, F.contacts, strict=True):
-        n, z = slots.closest, np.array(z)
-        pushes = np.max(np.abs(z[:, n:-1]), axis=1) > _PUSHES
-        wrong = np.max(np.abs(f), axis=1) > _DUE * tolerance
-        due = np.flatnonzero(~pushes & wrong & (slots.touching and not slots.smooth))
-        for start, stop, count in cut(len(due), _AT_ONCE):
-            own = due[np.minimum(np.arange(start, start + count), stop - 1)]
-            some = slots.some(own)
-            unit = some.unknowns[:, :n]
-            z[own, :n] = np.asarray(_found(problem.step, some, velocity[some.sides], z[own, :n] * unit)) / unit
+        z = np.array(z)
+        if slots.touching and not slots.smooth:
+            _renew(problem.step, slots, velocity, z, f, tolerance)
         contacts.append(z)
     there = Point(at.V, tuple(contacts))
     return slipping(problem, there, rows(problem, there))
+
+
+def _renew(step: Step, slots: Slots, velocity, z, f, tolerance: float) -> None:
+    """`renewed` of the contacts of one form, with unknowns z (m, width), which it changes, and rows
+    f."""
+    n = slots.closest
+    pushes = np.max(np.abs(z[:, n:-1]), axis=1) > _PUSHES
+    wrong = np.max(np.abs(f), axis=1) > _DUE * tolerance
+    due = np.flatnonzero(~pushes & wrong)
+    for start, stop, count in cut(len(due), _AT_ONCE):
+        own = due[np.minimum(np.arange(start, start + count), stop - 1)]
+        some = slots.some(own)
+        unit = some.unknowns[:, :n]
+        z[own, :n] = np.asarray(_found(step, some, velocity[some.sides], z[own, :n] * unit)) / unit
 
 
 @jit

@@ -201,8 +201,8 @@ def _start(problem: Problem, search: Search, sides) -> Point:
     weight = planes.impulse[:, 0] / np.where(presses, total[:, 0], 1.0)[planes.contact]
     centre = np.zeros((len(sides), *planes.points.shape[1:]))
     np.add.at(centre, planes.contact, weight[:, None, None] * planes.points)
-    ends = jax.tree.map(np.asarray, _moved(problem.motion, search.velocity, problem.step.h))
-    turned = np.asarray(_turns(ends.orientation))[sides]
+    ends = jax.tree.map(np.asarray, moved(problem.motion, search.velocity, problem.step.h))
+    turned = np.asarray(turns(ends.orientation))[sides]
     points = (ends.position[sides] + np.einsum("csij,csj->csi", turned, centre)).reshape(len(sides), -1)
     contacts, first = [], 0
     for slots, count, closest in zip(problem.slots, problem.counts, search.closest, strict=True):
@@ -217,10 +217,12 @@ def _start(problem: Problem, search: Search, sides) -> Point:
 
 
 @jit
-def _moved(motion: kinematics.Motion, V, h) -> kinematics.Motion:
+def moved(motion: kinematics.Motion, V, h) -> kinematics.Motion:
+    """Where velocities V (n, 6 or 3) lead in h [s]."""
     return jax.vmap(kinematics.moved, (0, 0, None))(motion, V, h)
 
 
 @jit
-def _turns(orientation):
+def turns(orientation):
+    """Rotations (n, d, d)."""
     return jax.vmap(rotation.matrix)(orientation)

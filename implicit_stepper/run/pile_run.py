@@ -33,8 +33,8 @@ from .overlaps import OverlapWarning, users_line
 from .trajectory import Trajectory, assembled
 
 # pairs that may touch, from which on they are found step by step: those of bodies with faces, which
-# leave more unknowns, count twice
-_MANY = 200
+# leave more unknowns, count twice; and in scenes with joints
+_MANY, _MANY_JOINTED = 200, 1000
 _TOUCHED = 3  # contacts of a body in a pile, in the mean
 # depths at the start: of the scene's length, and of the ball in the smaller part
 _ROUNDED, _DEEPEST = 1e-6, 0.5
@@ -50,12 +50,20 @@ def finds_pairs(scene: Scene, stepper) -> bool:
     elif not _finds_beforehand(scene, stepper):
         return False
     pairs = scene.pair_count()
-    if scene.joint_specs() or _by_parts(scene) or pairs <= _MANY / 2:
+    if _by_parts(scene) or pairs <= _MANY / 2:
         return False
-    if pairs > _MANY or not isinstance(stepper, GeometricallyImplicit):
-        return pairs > _MANY
+    implicit = isinstance(stepper, GeometricallyImplicit)
     asks = any(law.friction.mu_s is not None or law.restitution is not None for law in scene.body_pairs().laws)
+    if scene.joint_specs():
+        return implicit and pairs > _MANY_JOINTED and not asks and not _joints_stick(scene)
+    if pairs > _MANY or not implicit:
+        return pairs > _MANY
     return not asks and pairs + _of_faces(scene) > _MANY
+
+
+def _joints_stick(scene: Scene) -> bool:
+    """Whether a joint has a coefficient of its own for what sticks."""
+    return scene.build(contacts=False)[0].sticks_more
 
 
 def _finds_beforehand(scene: Scene, stepper) -> bool:
@@ -97,6 +105,11 @@ def refuse(scene: Scene) -> None:
     if _by_parts(scene):
         raise StepperError('`jacobian` = "sparse" knows no contacts of some `parts` of two bodies: leave it "by size".')
     sticks = [law for law in scene.body_pairs().laws if law.friction.mu_s is not None]
+    if _joints_stick(scene):
+        raise StepperError(
+            "runs that find their pairs know one coefficient of friction of a joint, and the scene has one with `mu_s`: leave "
+            'it out, or `jacobian` = "by size".'
+        )
     if sticks:
         raise StepperError(
             f"runs that find their pairs know one coefficient of friction, and the scene has {sticks[0].friction!r}: leave "

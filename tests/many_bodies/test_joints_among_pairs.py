@@ -1,0 +1,111 @@
+"""Joints in runs that find their pairs: against runs with all pairs declared, in one compiled step."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.many_bodies.catalog import catalog
+from implicit_stepper.many_bodies.certificate import certificate
+from implicit_stepper.many_bodies.step import no_memory, posed
+
+H, STEPS = 0.005, 60
+SPARSE = ist.GeometricallyImplicit(jacobian="sparse")
+
+
+def shaken(time):
+    """The pose of the floor."""
+    return jnp.array([0.02 * jnp.sin(20 * time), 0.0, 0.005 * jnp.sin(30 * time)]), jnp.array([1.0, 0, 0, 0])
+
+
+def mechanism_and_balls():
+    """On a shaken floor two bars on a hinge that rubs, with a limit, a spring and a motor; two balls
+    on a rod; and a ball that hits them."""
+    scene = ist.Scene()
+    plane = shapes.HalfSpace(normal=(0, 0, 1), offset=0.0)
+    scene.add_moving(name="floor", shape=plane, mass=5.0, inertia=(1, 1, 1), pose=shaken)
+    bar = {"shape": shapes.Ellipsoid((0.2, 0.1, 0.05)), "mass": 1.0}
+    bars = [scene.add_body(name=f"bar {k}", position=(0.41 * k, 0, 0.08), **bar) for k in range(2)]
+    rubs = ist.JointFriction(mu=0.2, radius=0.01)
+    hinge = ist.Hinge(point_1=(0.205, 0, 0), axis_1=(0, 1, 0), point_2=(-0.205, 0, 0), axis_2=(0, 1, 0), friction=rubs)
+    scene.add_joint(*bars, hinge, name="hinge")
+    scene.add_limit("hinge", low=-0.1, high=0.1)
+    scene.add_spring("hinge", stiffness=2.0, damping=0.05)
+    scene.add_motor("hinge", speed=2.0, most=0.5)
+    ball = {"shape": shapes.Ellipsoid((0.05, 0.05, 0.05)), "mass": 0.5}
+    ends = [
+        scene.add_body(name=f"end {k}", position=(0.3 * k, 0.4, 0.06), velocity=(0, k - 1, 0, 0, 0, 0), **ball) for k in (0, 1)
+    ]
+    scene.add_joint(*ends, ist.Distance(point_1=(0, 0, 0), point_2=(0, 0, 0), length=0.3), name="rod")
+    scene.add_body(name="ball", position=(0.2, 0.02, 0.2), **ball)
+    scene.add_contacts(friction=0.4)
+    return scene
+
+
+@pytest.fixture(scope="module")
+def runs():
+    scene = mechanism_and_balls()
+    return scene, *(ist.simulate(scene, own, h=H, duration=H * STEPS) for own in (SPARSE, ist.GeometricallyImplicit()))
+
+
+def test_joints_are_those_of_a_run_with_all_pairs_declared(runs):
+    scene, found, declared = runs
+    assert len(found) == len(declared) == STEPS
+    assert np.max(np.abs(found.position - declared.position)) < 1e-10
+    assert np.max(np.abs(found.velocity - declared.velocity)) < 1e-8
+    names = scene.build(contacts=False)[0].joint_names
+    assert len(names) == 7
+    for name in names:
+        for of in ("coordinate", "rate", "closure"):
+            own, other = (getattr(run.joint(name), of) for run in (found, declared))
+            assert np.max(np.abs(own - other), initial=0.0) < 1e-8, (name, of)
+    # friction, motor, spring and limit share the moment about one axis where the hinge stands still
+    for together in (["drive of floor"], ["rod"], [name for name in names if "hinge" in name]):
+        for of in ("force", "moment"):
+            own, other = (sum(getattr(run.joint(name), of) for name in together) for run in (found, declared))
+            assert np.max(np.abs(own - other)) < 1e-6 * max(1.0, np.max(np.abs(other))), (together, of)
+    # all of them had work to do: the limit stopped the hinge, which the motor had turned
+    assert np.max(np.abs(found.joint("hinge").coordinate)) == pytest.approx(0.1, abs=1e-9)
+    assert np.max(np.abs(found.joint("drive of floor").force[:, 2])) > 20
+    assert np.ptp(found.joint("rod").force[:, 0]) > 1.0
+    assert np.max(np.abs(found.joint("hinge").closure)) < 1e-12
+    assert max(np.max(values) for values in found.certificate.values()) < 1e-10
+
+
+def test_a_joint_that_is_torn_or_lies_about_its_force_is_a_violation(runs):
+    """The certificate of a step checks joints from their record alone."""
+    scene, found, _ = runs
+    system, _ = scene.build(contacts=False)
+    known = catalog(system, scene.body_parts(), scene.body_pairs())
+    before, after = (
+        jax.tree.map(np.asarray, ist.State(found.time[k], found.position[k], found.orientation[k], found.velocity[k]))
+        for k in (1, 2)
+    )
+    assert np.max(found.contacts.normal_impulse[1]) < 1e-12  # all of them fly
+    step = posed(known, system, before, no_memory(), H, np.zeros((0, 2), int), "projection").problem.step
+    joints = jax.tree.map(lambda a: a[1], found.contacts.joints)
+
+    def violations(after, joints):
+        return {name: np.max(v) for name, v in certificate(system, before, after, [], joints, step).items()}
+
+    assert max(violations(after, joints).values()) < 1e-10
+    pulled = dataclasses.replace(joints, multipliers=joints.multipliers + 1e-3)
+    assert violations(after, pulled)["reaction"] > 1e-6
+    pushed = dataclasses.replace(joints, impulse_1=joints.impulse_1 + 1e-3)
+    assert violations(after, pushed)["momentum"] > 1e-6
+    torn = dataclasses.replace(after, position=after.position + 1e-3 * np.arange(len(after.position))[:, None])
+    assert violations(torn, joints)["closure"] > 1e-6
+
+
+def test_what_sticks_more_in_a_joint_is_refused():
+    scene = mechanism_and_balls()
+    first, second = (scene.add_body(name=name, shape=shapes.Sphere(0.1), mass=1.0, position=(3, 0, 1)) for name in "ab")
+    rubs = ist.JointFriction(mu=0.2, mu_s=0.3, radius=0.01)
+    axis = {"axis_1": (0, 1, 0), "axis_2": (0, 1, 0)}
+    scene.add_joint(first, second, ist.Hinge(point_1=(0, 0, 0), point_2=(0, 0, 0), friction=rubs, **axis))
+    with pytest.raises(ist.StepperError, match="one coefficient of friction of a joint"):
+        ist.simulate(scene, SPARSE, h=H, duration=H)
