@@ -38,8 +38,8 @@ class Rows(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class Problem:
     """A step: the momentum balances are those of `bare`, a `StepProblem` without contacts; `slots`
-    form by form, of which the first `counts` are contacts, and after them those of joints; the `motion` of all bodies at its start,
-    moving ones first; units `velocity` (nb, 6 or 3)."""
+    form by form, of which the first `counts` are contacts, and after them those of joints; the
+    `motion` of all bodies at its start, moving ones first; units `velocity` (nb, 6 or 3)."""
 
     friction: str
     bare: ncp.StepProblem

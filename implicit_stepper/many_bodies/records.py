@@ -43,7 +43,10 @@ def joints_recorded(system: System, end: State, unknowns) -> Joints | None:
 
 @jit
 def _joints(system: System, end: State, unknowns) -> Joints:
-    acting = [jax.vmap(lambda member, own: member.impulses(own))(*both) for both in zip(system.joints, unknowns, strict=True)]
+    acting = [
+        jax.vmap(lambda member, own: member.impulses(own))(group, own)
+        for group, own in zip(system.joints, unknowns, strict=True)
+    ]
     return dataclasses.replace(joint.record(system, end, acting), mu=joint_coefficients(system))
 
 

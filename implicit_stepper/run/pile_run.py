@@ -107,8 +107,8 @@ def refuse(scene: Scene) -> None:
     sticks = [law for law in scene.body_pairs().laws if law.friction.mu_s is not None]
     if _joints_stick(scene):
         raise StepperError(
-            "runs that find their pairs know one coefficient of friction of a joint, and the scene has one with `mu_s`: leave "
-            'it out, or `jacobian` = "by size".'
+            "runs that find their pairs know one coefficient of friction of a joint, and the scene has one with `mu_s`: "
+            'leave it out, or `jacobian` = "by size".'
         )
     if sticks:
         raise StepperError(

@@ -38,7 +38,8 @@ def mechanism_and_balls():
     scene.add_motor("hinge", speed=2.0, most=0.5)
     ball = {"shape": shapes.Ellipsoid((0.05, 0.05, 0.05)), "mass": 0.5}
     ends = [
-        scene.add_body(name=f"end {k}", position=(0.3 * k, 0.4, 0.06), velocity=(0, k - 1, 0, 0, 0, 0), **ball) for k in (0, 1)
+        scene.add_body(name=f"end {k}", position=(0.3 * k, 0.4, 0.06), velocity=(0, k - 1, 0, 0, 0, 0), **ball)
+        for k in (0, 1)
     ]
     scene.add_joint(*ends, ist.Distance(point_1=(0, 0, 0), point_2=(0, 0, 0), length=0.3), name="rod")
     scene.add_body(name="ball", position=(0.2, 0.02, 0.2), **ball)
@@ -102,10 +103,10 @@ def test_a_joint_that_is_torn_or_lies_about_its_force_is_a_violation(runs):
 
 
 def test_what_sticks_more_in_a_joint_is_refused():
-    scene = mechanism_and_balls()
-    first, second = (scene.add_body(name=name, shape=shapes.Sphere(0.1), mass=1.0, position=(3, 0, 1)) for name in "ab")
+    scene = ist.Scene()
+    first, second = (scene.add_body(name=name, shape=shapes.Sphere(0.1), mass=1.0) for name in "ab")
     rubs = ist.JointFriction(mu=0.2, mu_s=0.3, radius=0.01)
     axis = {"axis_1": (0, 1, 0), "axis_2": (0, 1, 0)}
     scene.add_joint(first, second, ist.Hinge(point_1=(0, 0, 0), point_2=(0, 0, 0), friction=rubs, **axis))
-    with pytest.raises(ist.StepperError, match="one coefficient of friction of a joint"):
+    with pytest.raises(ValueError, match="one coefficient of friction of a joint"):
         ist.simulate(scene, SPARSE, h=H, duration=H)
