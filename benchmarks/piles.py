@@ -1,7 +1,7 @@
 """What a step of a pile costs, and how many steps are lost, against the number of bodies.
 
     python benchmarks/piles.py [spheres|mixed] [bodies ...]
-    python benchmarks/piles.py through KIND BODIES MU STEPS FOLDER [TOLERANCE]
+    python benchmarks/piles.py through KIND BODIES MU STEPS FOLDER [TOLERANCE [SPEED]]
     python benchmarks/piles.py bed SIDE LAYERS MU STEPS [TOLERANCE]
 
 Bodies fall into a bin of five planes and settle; every two may touch, and pairs are found step by
@@ -9,7 +9,8 @@ step. Prints a Markdown table for docs/benchmarks.md: milliseconds of CPU a step
 are compiled. `through` takes one pile as far as it comes, with a row of the table for every ten
 steps, and writes every step to the folder, from which the same command goes on if it was stopped.
 `bed` lays SIDE x SIDE spheres on a floor between four walls that touch them, LAYERS deep, each in
-the hollow of four, and tells how they stand.
+the hollow of four, and tells how they stand. The tolerance is 1e-11, and of the certificate ten
+times that; SPEED [m/s] is that of all bodies downwards at the start.
 """
 
 import itertools
@@ -58,8 +59,8 @@ def planes(count, kind):
     return ((0, 0, 1), 0.0), *(((x, y, 0), reach) for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1)))
 
 
-def pile(count, kind, mu):
-    """A scene of `count` bodies in layers above the floor of a bin."""
+def pile(count, kind, mu, speed=0.0):
+    """A scene of `count` bodies in layers above the floor of a bin, which fall at `speed` [m/s]."""
     scene, rng, side = ist.Scene(), np.random.default_rng(0), across(count)
     width, kinds = KINDS[kind]
     cells = sorted(itertools.product(range(side), range(side), range(count)), key=lambda cell: cell[2])[:count]
@@ -67,7 +68,8 @@ def pile(count, kind, mu):
         place = (np.array(cell) - [(side - 1) / 2, (side - 1) / 2, 0]) * width + [0, 0, 0.07] + rng.uniform(-0.004, 0.004, 3)
         turn = rng.normal(size=4)
         shape = kinds[number % len(kinds)]
-        scene.add_body(name=f"b{number}", shape=shape, mass=0.5, position=place, quaternion=turn / np.linalg.norm(turn))
+        begins = {"position": place, "quaternion": turn / np.linalg.norm(turn), "velocity": (0, 0, -speed, 0, 0, 0)}
+        scene.add_body(name=f"b{number}", shape=shape, mass=0.5, **begins)
     for normal, offset in planes(count, kind):
         scene.add_fixed(name=f"plane {normal}", shape=shapes.HalfSpace(normal=normal, offset=offset))
     scene.add_contacts(friction=mu)
@@ -95,11 +97,11 @@ def settings(tolerance):
     return Settings("projection", tolerance, 40, 10 * tolerance)
 
 
-def through(kind, count, mu, steps, folder, tolerance):
+def through(kind, count, mu, steps, folder, tolerance, speed=0.0):
     """Takes a pile through so many steps, or on from those in `folder`; prints its table."""
     folder.mkdir(parents=True, exist_ok=True)
     told, kept = folder / "steps.jsonl", folder / "state.pickle"
-    scene = pile(count, kind, mu)
+    scene = pile(count, kind, mu, speed)
     system, state = scene.build(contacts=False)
     known = catalog(system, scene.body_parts(), scene.body_pairs())
     done, state, memory = 0, jax.tree.map(np.asarray, state), no_memory()
@@ -195,8 +197,8 @@ def tens(rows):
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["through"]:
-        kind, count, mu, steps, folder, *tolerance = sys.argv[2:]
-        through(kind, int(count), float(mu), int(steps), pathlib.Path(folder), *map(float, tolerance or [TOLERANCE]))
+        kind, count, mu, steps, folder, *more = sys.argv[2:]
+        through(kind, int(count), float(mu), int(steps), pathlib.Path(folder), *map(float, more or [TOLERANCE]))
         sys.exit()
     if sys.argv[1:2] == ["bed"]:
         side, layers, mu, steps, *tolerance = sys.argv[2:]
