@@ -17,6 +17,7 @@ from ..runtime.progress import doing
 from . import arc_length, candidates
 from .catalog import Catalog
 from .certificate import certificate, worst_of
+from .equations import places
 from .host_newton import Found, newton, short_path
 from .records import joints_recorded, recorded
 from .step import Known, Memory, Posed, end_state, everywhere, may_touch, posed
@@ -34,7 +35,7 @@ _NEAR = 1e-2  # max |F_i| up to which a short path may lead from where the warm 
 RUNGS = ("warm start", "short path", "central path", *_ROUNDS)
 # of smooth bodies half steps solve most, and what a whole path takes nobody measured
 _SMOOTH_RUNGS = ("warm start", "short path", *_ROUNDS)
-# sweeps know no joints
+# sweeps know no joints but those that place a body
 _JOINTED_RUNGS = RUNGS[:3]
 # of so many smooth bodies, before all others
 _FIRST_RUNGS, _FIRST_HALVINGS, _LARGE = RUNGS[:1], 1, 500
@@ -73,12 +74,13 @@ def advance(catalog: Catalog, system: System, state: State, memory: Memory, h: f
     """The step of h [s] from `state`, or up to 64 shorter ones in its place. Never raises: see
     `Done.result`. Of many smooth bodies two half steps from the last root are tried before other
     starts, which take more iterations than both."""
-    smooth = all(form.pair.smooth for form in catalog.forms) and not system.joints
+    placed = all(places(group, state.velocity.shape[1]) for group in system.joints)
+    smooth = all(form.pair.smooth for form in catalog.forms) and placed
     if system.body_count >= _LARGE and smooth:
         done = _halved(catalog, system, state, memory, h, settings, _FIRST_RUNGS, _FIRST_HALVINGS)
         if done.result == Result.SOLVED:
             return done
-    rungs = _JOINTED_RUNGS if system.joints else _SMOOTH_RUNGS if smooth else RUNGS
+    rungs = _JOINTED_RUNGS if not placed else _SMOOTH_RUNGS if smooth else RUNGS
     return _halved(catalog, system, state, memory, h, settings, rungs, _HALVINGS)
 
 

@@ -68,7 +68,7 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     corrections are shortened instead, where nothing is gained closest points of open contacts are
     found anew, and near a root proximal points follow."""
     at, F = slipping(problem, start, rows(problem, start))
-    smooth, finite = all(slots.smooth for slots in problem.slots), bool(np.isfinite(F.largest))
+    smooth, finite = problem.sweeps, bool(np.isfinite(F.largest))
     if not finite or smooth and F.largest <= _STAYS * tolerance:
         return Found(at, F.largest if finite else np.inf, 0, finite)
     recent, stale, mended, kinks, vain, here, more = [F.largest], 0, 0, 0, 0, None, 0
@@ -89,7 +89,7 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
                 return Found(trial, there.largest, iterations + more, True)
         far = not there.largest < _MULTIPLIES * F.largest
         if far and F.largest < (_NEAR if smooth else _NEAR_FACES) and kinks < _MOST_KINKS and (mends or not smooth):
-            few = smooth and mends and F.largest < _FEW and vain < _VAIN
+            few = smooth and mends and F.largest < _FEW and vain < _VAIN and problem.forms == len(problem.slots)
             found = settled(problem, at, F, here, there) if few else (at, F)
             kinks, vain = (0, 0) if found[1].largest < _ENOUGH * F.largest else (kinks + 1, vain + few)
             trial, there = to_kink(problem, at, dz, F, there) if kinks else found

@@ -11,7 +11,7 @@ from ..constraints.kinematics import Motion
 from ..implicit_euler import ncp
 from ..runtime.compilation import jit
 from . import equations
-from .equations import Slots, Step
+from .equations import Slots, Step, places
 
 
 class Point(NamedTuple):
@@ -53,6 +53,26 @@ class Problem:
     def fixed(self) -> int:
         """Number of bodies that do not move."""
         return len(self.motion.position) - len(self.velocity)
+
+    @property
+    def forms(self) -> int:
+        """How many of the slots are forms of contacts."""
+        return sum(slots.touching for slots in self.slots)
+
+    @property
+    def placed(self) -> np.ndarray:
+        """The numbers (k,) of moving bodies that joints place."""
+        joints, width = self.slots[self.forms :], self.velocity.shape[1]
+        found = [slots.movers(len(slots.sides)).reshape(-1) for slots in joints if places(slots.group, width)]
+        return np.concatenate([np.zeros(0, int), *found])
+
+    @property
+    def sweeps(self) -> bool:
+        """Whether sweeps from contact to contact may mend a point: all contacts are of smooth
+        bodies, and joints, if there are any, do no more than place some of them."""
+        joints, width = self.slots[self.forms :], self.velocity.shape[1]
+        smooth = all(slots.smooth for slots in self.slots[: self.forms])
+        return smooth and (self.forms > 0 or not joints) and all(places(slots.group, width) for slots in joints)
 
     def with_fixed(self, V) -> np.ndarray:
         """Velocities (nb + nf, 6 or 3) of all bodies, from those of moving ones."""

@@ -62,7 +62,7 @@ def begun(problem: Problem, start: Point) -> Search:
     """Before the first round: the velocities and closest points of `start`, and no planes."""
     closest = tuple(
         (z * slots.unknowns[: len(z)])[:, : slots.group.pair.unknowns]
-        for slots, z in zip(problem.slots, start.contacts, strict=True)
+        for slots, z in zip(problem.slots[: problem.forms], start.contacts, strict=False)
     )
     still = np.zeros((problem.fixed, start.V.shape[1]))
     return Search(np.concatenate([start.V, still]) * units_of_bodies(problem), None, closest)
@@ -70,16 +70,20 @@ def begun(problem: Problem, start: Point) -> Search:
 
 def swept(problem: Problem, start: Point, search: Search, sweeps: int) -> tuple[Point, Search]:
     """One more round with so many `sweeps`: a start for Newton's method, and the search. Impulses
-    begin as in `start`."""
+    begin as in `start`, and bodies that joints place keep its velocities."""
     planes, closest, smooth = _planes(problem, start, search)
     if search.planes is not None:
         own = [getattr(search.planes, name)[~smooth[search.planes.contact]] for name in Planes._fields]
         fresh = planes._replace(impulse=np.where(smooth[planes.contact, None], planes.impulse, 0.0))
         planes = Planes(*(np.concatenate(both) for both in zip(own, fresh, strict=True)))
-    sides = np.concatenate([s.sides[:c] for s, c in zip(problem.slots, problem.counts, strict=True)])
-    mu = np.concatenate([np.asarray(s.group.mu)[:c] for s, c in zip(problem.slots, problem.counts, strict=True)])
+    forms = list(zip(problem.slots[: problem.forms], problem.counts, strict=False))
+    sides = np.concatenate([s.sides[:c] for s, c in forms])
+    mu = np.concatenate([np.asarray(s.group.mu)[:c] for s, c in forms])
     free, inverse = _without_contact(problem)
-    numbers = coloured(sides[planes.contact], len(problem.velocity))
+    free[problem.placed], inverse[problem.placed] = (start.V * problem.velocity)[problem.placed], 0.0
+    moving = len(problem.velocity)
+    # what joints place does not move, and has room for many planes of one colour
+    numbers = coloured(np.where(np.isin(sides, problem.placed), moving, sides)[planes.contact], moving)
     count = len(numbers)
     size = filled_up(count, _LEAST_ROWS, _GROWTH)
     numbers = np.concatenate([numbers, np.full((size - count, TOGETHER), -1)])
@@ -89,14 +93,15 @@ def swept(problem: Problem, start: Point, search: Search, sweeps: int) -> tuple[
     impulses = np.empty_like(planes.impulse)
     impulses[numbers[numbers >= 0]] = impulse[numbers >= 0]
     found = Search(velocity, planes._replace(impulse=impulses), closest)
-    return _start(problem, found, sides), found
+    return _start(problem, found, sides, start.contacts[problem.forms :]), found
 
 
 def _planes(problem: Problem, start: Point, search: Search) -> tuple[Planes, tuple, np.ndarray]:
     """A plane for each contact where the velocities of the search lead; the closest points there;
     which contacts are smooth."""
     parts, closest, smooth, first = [], [], [], 0
-    for slots, count, z, last in zip(problem.slots, problem.counts, start.contacts, search.closest, strict=True):
+    forms = zip(problem.slots[: problem.forms], problem.counts, start.contacts, search.closest, strict=False)
+    for slots, count, z, last in forms:
         rows = np.minimum(np.arange(len(slots.impulse)), count - 1)
         own, *plane = (np.asarray(a)[:count] for a in nearest(problem.step, slots, search.velocity[slots.sides], last[rows]))
         n = slots.group.pair.unknowns
@@ -188,9 +193,9 @@ def _free(problem: StepProblem):
     return velocity, jnp.linalg.inv(bodies.mass_matrices(system, state))
 
 
-def _start(problem: Problem, search: Search, sides) -> Point:
+def _start(problem: Problem, search: Search, sides, joints) -> Point:
     """The point (V, contacts) of a search: impulses summed over planes, points at the centre of
-    pressure."""
+    pressure, and `joints` as they were."""
     planes = search.planes
     total = np.zeros((len(sides), planes.impulse.shape[1]))
     np.add.at(total, planes.contact, planes.impulse)
@@ -205,7 +210,7 @@ def _start(problem: Problem, search: Search, sides) -> Point:
     turned = np.asarray(turns(ends.orientation))[sides]
     points = (ends.position[sides] + np.einsum("csij,csj->csi", turned, centre)).reshape(len(sides), -1)
     contacts, first = [], 0
-    for slots, count, closest in zip(problem.slots, problem.counts, search.closest, strict=True):
+    for slots, count, closest in zip(problem.slots[: problem.forms], problem.counts, search.closest, strict=False):
         own, closest = slice(first, first + count), closest.copy()
         if not slots.group.pair.smooth and not slots.group.pair.first.rounded and not slots.group.pair.second.rounded:
             closest[presses[own], : points.shape[1]] = points[own][presses[own]]
@@ -213,7 +218,7 @@ def _start(problem: Problem, search: Search, sides) -> Point:
         contacts.append(np.column_stack([closest, total[own], sigma[own]]) / units)
         first += count
     moving = len(problem.velocity)
-    return Point((search.velocity / units_of_bodies(problem))[:moving], tuple(contacts))
+    return Point((search.velocity / units_of_bodies(problem))[:moving], (*contacts, *joints))
 
 
 @jit

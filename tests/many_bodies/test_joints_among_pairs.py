@@ -9,6 +9,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.many_bodies import host_newton, sweeps
 from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.certificate import certificate
 from implicit_stepper.many_bodies.step import no_memory, posed
@@ -100,6 +101,26 @@ def test_a_joint_that_is_torn_or_lies_about_its_force_is_a_violation(runs):
     assert violations(after, pushed)["momentum"] > 1e-6
     torn = dataclasses.replace(after, position=after.position + 1e-3 * np.arange(len(after.position))[:, None])
     assert violations(torn, joints)["closure"] > 1e-6
+
+
+def test_discs_in_a_shaken_tray_are_mended_by_sweeps(monkeypatch):
+    """A body that a joint places keeps its velocity in sweeps from contact to contact."""
+    scene, rng = ist.Scene(dimension=2), np.random.default_rng(0)
+
+    def pose(time):
+        return jnp.array([0.03 * jnp.sin(30 * time), 0.02 * jnp.sin(40 * time)]), jnp.array([0.1 * jnp.sin(25 * time)])
+
+    tray = [(shapes.Disc(0.06), ((0.09 * k - 0.36, 0.02 * abs(k - 4) ** 1.5), 0.0)) for k in range(9)]
+    scene.add_moving(name="tray", shapes=tray, mass=1.0, inertia=1.0, pose=pose)
+    for k in range(8):
+        place = (0.11 * (k % 4) - 0.165 + 0.01 * rng.random(), 0.19 + 0.1 * (k // 4))
+        scene.add_body(name=f"disc {k}", shape=shapes.Disc(0.04), density=60.0, position=place)
+    scene.add_contacts(friction=0.5)
+    swept, calls = sweeps.swept, []
+    monkeypatch.setattr(host_newton, "swept", lambda *arguments: calls.append(1) or swept(*arguments))
+    found, declared = (ist.simulate(scene, own, h=H, duration=100 * H) for own in (SPARSE, ist.GeometricallyImplicit()))
+    assert len(calls) > 5
+    assert np.max(np.abs(found.position - declared.position)) < 1e-8
 
 
 def test_what_sticks_more_in_a_joint_is_refused():
