@@ -64,10 +64,11 @@ class GeometricallyImplicit:
     with collision detection outside does; that serves bodies of one smooth inequality each. The
     `jacobian` is kept in blocks where there are many unknowns ("by size"), or always one matrix
     ("dense"); runs of `simulate` with more than 200 pairs that may touch, 100 of bodies with faces,
-    or with "sparse" any, find these step by step and solve sparse systems (see `many_bodies`), with
-    less than 200 where contacts ask for nothing that such runs cannot do yet. In runs with
-    a `restitution`, what meets at one time meets at once, or with `impacts="sequential"` pair after
-    pair, the fastest first. Raises `ValueError` naming the argument.
+    1000 in scenes with joints, or with "sparse" any, find these step by step and solve sparse
+    systems (see `many_bodies`), with less than 200 where contacts ask for nothing that such runs
+    cannot do yet. In runs with a `restitution`, what meets at one time meets at once, or with
+    `impacts="sequential"` pair after pair, the fastest first. Raises `ValueError` naming the
+    argument.
     """
 
     normals_at_start: ClassVar[bool] = False
