@@ -93,6 +93,9 @@ def contact_violations(
         "dissipation": jnp.abs(dissipation_defect(mu, p_n, y, w)) / (F * V),
         "no impulse on an axis without friction": jnp.max(unaided) / P,
     }
+    if member.compliance is not None:
+        overlap = overlap_violation(units, member, record, first, second)
+        violations["closest points"] = jnp.maximum(violations["closest points"], overlap)
     if record.mu is not None:
         slips = beyond_rounding(sigma, inner(member.e, fast)) / V
         violations["static friction"] = static_friction_violation(member, record.mu, slips)
@@ -184,9 +187,8 @@ def tangent_violation(member: ContactGroup, body_1: Bodies, frame: Frame):
 
 def closest_points_violation(units: Scales, member: ContactGroup, record: Contacts, first: Placed, second: Placed):
     """Chakraborty (9), and (20)-(22) with the signs mended: points on the surfaces, opposite
-    normals along their line. The far sides of bodies apart hold these too, with a negative gap:
-    where there is one, the middle of the points is in both bodies."""
-    n, deep = record.normal, jnp.maximum(-record.gap, 0.0) / 2
+    normals along their line."""
+    n = record.normal
     return jnp.max(
         jnp.concatenate(
             [
@@ -194,10 +196,19 @@ def closest_points_violation(units: Scales, member: ContactGroup, record: Contac
                 jnp.abs(inner(n, n) - 1)[None],
                 _normal_at(member.pair.first, first, record.point_1, n, record.multipliers_1, units.length),
                 _normal_at(member.pair.second, second, record.point_2, -n, record.multipliers_2, units.length),
-                _outside(member.pair.first, first, record.point_1, n, deep, units.length)[None],
-                _outside(member.pair.second, second, record.point_2, -n, deep, units.length)[None],
             ]
         )
+    )
+
+
+def overlap_violation(units: Scales, member: ContactGroup, record: Contacts, first: Placed, second: Placed):
+    """Violations () of: where the gap is negative, the middle of the points is in both bodies. The
+    far sides of bodies apart hold all other conditions of closest points. A contact that is rigid
+    at the end of its step needs none of this, as its gap is not negative."""
+    n, deep = record.normal, jnp.maximum(-record.gap, 0.0) / 2
+    return jnp.maximum(
+        _outside(member.pair.first, first, record.point_1, n, deep, units.length),
+        _outside(member.pair.second, second, record.point_2, -n, deep, units.length),
     )
 
 

@@ -13,7 +13,13 @@ import jax.numpy as jnp
 from ..constraints import certificate_mechanics as mechanics
 from ..constraints.certificate_mechanics import Bodies
 from ..constraints.conditions import Constraint, Units
-from ..constraints.violations import closest_points_violation, pose_violations, slip_violation, tangent_violation
+from ..constraints.violations import (
+    closest_points_violation,
+    overlap_violation,
+    pose_violations,
+    slip_violation,
+    tangent_violation,
+)
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
@@ -67,7 +73,9 @@ def of_contact(units: Units, closest: bool, member: Constraint, record: Contacts
     }
     if closest:
         there, placed = dataclasses.replace(record, gap=record.gap_start), mechanics.placed(member, body_1, body_2)
-        violations["closest points"] = closest_points_violation(units, member, there, *placed)
+        violations["closest points"] = jnp.maximum(
+            closest_points_violation(units, member, there, *placed), overlap_violation(units, member, there, *placed)
+        )
     return violations, jnp.append(v_n, w), jnp.append(record.normal_impulse, y), frame
 
 

@@ -125,7 +125,7 @@ def test_discs_in_a_shaken_tray_are_mended_by_sweeps(monkeypatch):
 
 def test_what_sticks_more_in_a_joint_is_refused():
     scene = ist.Scene()
-    first, second = (scene.add_body(name=name, shape=shapes.Sphere(0.1), mass=1.0) for name in "ab")
+    first, second = (scene.add_body(name=name, shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0)) for name in "ab")
     rubs = ist.JointFriction(mu=0.2, mu_s=0.3, radius=0.01)
     axis = {"axis_1": (0, 1, 0), "axis_2": (0, 1, 0)}
     scene.add_joint(first, second, ist.Hinge(point_1=(0, 0, 0), point_2=(0, 0, 0), friction=rubs, **axis))
