@@ -63,7 +63,7 @@ def certificate(
         parting += float(parting_work(record.normal_impulse, record.gap_start, h))
     checked = {}
     if joints is not None:
-        own = _joints(system, after, joints, step.h)
+        own = jax.tree.map(np.asarray, _joints(system, after, joints, step.h))
         balance, passing, checked = balance - own.given, passing + own.passing, own.violations
         free = free + np.maximum(own.work, 0.0)  # of what moves by the clock
     momentum, energy = _balances(system, balance, passing, gained, after, parting, h, free)
@@ -84,12 +84,8 @@ def _bodies(system: System, before: State, after: State, h):
     return end, known, gained, off, mechanics.free_energy(system, before, known, h)
 
 
-def _joints(system: System, after: State, joints: Joints, h) -> joint_violations.Checked:
-    return jax.tree.map(np.asarray, _checked(system, after, joints, h))
-
-
 @jit
-def _checked(system: System, after: State, joints: Joints, h) -> joint_violations.Checked:
+def _joints(system: System, after: State, joints: Joints, h) -> joint_violations.Checked:
     return joint_violations.check(system, scales(system, h), after, joints, h)
 
 

@@ -133,7 +133,8 @@ def posed(catalog: Catalog, system: System, state: State, memory: Memory, h: flo
             parts.append(_slots(catalog, int(form), own_pairs[own], own_laws[own], rows, step, bodies, memory.known))
     forms, slots, own_pairs, own_laws, known = zip(*parts, strict=True) if parts else ((),) * 5
     contacts = tuple(k.unknowns / s.unknowns[: len(k.pairs)] for k, s in zip(known, slots, strict=True))
-    joints = tuple(_joints(group, *units, bodies) for group, *units in _units_of_joints(bare))
+    of_joints = zip(bare.system.joints, bare.scales.impulse, bare.scales.unknowns, strict=True)
+    joints = tuple(_joints(group, *units, bodies) for group, *units in of_joints)
     pulls = memory.joints or [np.zeros_like(own.unknowns) for own in joints]
     pulls = tuple(own / s.unknowns for own, s in zip(pulls, joints, strict=True))
     counts = *map(len, own_pairs), *(len(own.sides) for own in joints)
@@ -142,13 +143,9 @@ def posed(catalog: Catalog, system: System, state: State, memory: Memory, h: flo
     return Posed(problem, forms, own_pairs, own_laws, known, start)
 
 
-def _units_of_joints(bare: ncp.StepProblem):
-    """Groups of joints, with the units of their impulses and unknowns."""
-    return zip(bare.system.joints, bare.scales.impulse, bare.scales.unknowns, strict=True)
-
-
 def _joints(group, impulse, unknowns, bodies: Bodies) -> Slots:
-    """Slots of all joints of a group."""
+    """Slots of all n joints of a group, with the units of their impulses (n,) [N s] and unknowns
+    (n, width)."""
     sides = np.array(group.bodies)
     slots = Slots(group, sides, of_sides(bodies.motion, sides), None, np.asarray(impulse), np.asarray(unknowns), None, None)
     return dataclasses.replace(slots, velocity=slots.moving(bodies.velocity), momentum=slots.moving(bodies.momentum))
