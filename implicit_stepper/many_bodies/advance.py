@@ -30,6 +30,7 @@ _HALVINGS = 6
 # of the radius of the ball in the thinner body: a relative motion in a step that cannot take it
 # past another
 _PASSES = 0.5
+_ENOUGH = 0.1  # of the certificate's tolerance: max |F_i| of a root that no correction comes nearer to
 _STANDS = 1e-6  # largest velocity () of bodies that stand
 _NEAR = 1e-2  # max |F_i| up to which a short path may lead from where the warm start stalled
 RUNGS = ("warm start", "short path", "central path", *_ROUNDS)
@@ -162,7 +163,8 @@ def _solved(problem: Posed, settings: Settings, rungs) -> tuple[Found, int, dict
         else:
             if name in _ROUNDS:
                 start, search = swept(problem.problem, start, search or begun(problem.problem, start), _ROUNDS[name])
-            found = newton(problem.problem, start, tolerance, most, mends=name == "warm start")
+            enough = _ENOUGH * settings.certificate_tolerance
+            found = newton(problem.problem, start, tolerance, most, mends=name == "warm start", enough=enough)
         iterations += found.iterations
         residuals[name] = found.residual
         if best is None or found.residual < best.residual:

@@ -31,8 +31,8 @@ from .sweeps import nearest, units_of_bodies
 _THROWN, _OWN = 8, 4  # contacts that come with a round: that a correction throws, that are off
 _OFF = 0.5  # of max |F|: rows of those that come
 _ROUNDS, _MOST, _FAR = 2, 32, 100.0  # with more contacts; of these at most; of max |F|: too far off
-# by how much the forces of all others give way, and by what share of max |F| at least
-_GIVES, _YIELD = (1e-9, 1e-8, 1e-7), 1e-3
+# how often the forces of all others may give way more, and by how many times
+_MORE, _TIMES = 3, 10.0
 _LEAST_SCALE = 1e-6  # of the unit of speeds: kappa where the path begins
 _FEW, _GROWTH = 32, 4  # contacts that are evaluated at once
 _ITERATIONS = 25
@@ -57,14 +57,16 @@ class _Law(NamedTuple):
     mu: jax.Array
 
 
-def settled(problem: Problem, at: Point, F: Rows, last: Linear, there: Rows) -> tuple[Point, Rows]:
+def settled(problem: Problem, at: Point, F: Rows, here: Linear, give: float, there: Rows) -> tuple[Point, Rows]:
     """Where the contacts lead that are off most at the point, or which its correction throws most,
-    to rows `there`, if they settle by their own law; more come to them, or the others give way
+    to rows `there`, if they settle by their own law; more come to them, or the others `give` way
     more, where that does not halve max |F|. The best point so far, which may be the given one, and F
-    there. `last`: a derivative for contacts that push nothing."""
+    there. `here`: the derivative at the point, where forces give way as in the correction."""
     first, best = _union(_most(there, F.largest, _THROWN), _most(F, _OFF * F.largest, _OWN)), (at, F)
-    for give in _GIVES:
-        here, numbers = linear(problem, at, F, max(give, _YIELD * F.largest), last), first
+    for more in range(_MORE):
+        numbers = first
+        if more:
+            here = linear(problem, at, F, give * _TIMES**more, here)
         for _ in range(_ROUNDS):
             found = _together(problem, at, F, here, numbers) if 0 < sum(map(len, numbers)) <= _MOST else None
             if found is None or not found[1].largest < _FAR * F.largest:
@@ -98,17 +100,13 @@ def _together(problem: Problem, at: Point, F: Rows, here: Linear, numbers) -> tu
     for own, chosen in zip(others, numbers, strict=True):
         own[chosen] = 0.0
     base = correction(problem, local, factors, Rows(F.bodies, tuple(others)))
-    nothing = tuple(np.zeros_like(own) for own in F.contacts)
-    moves = [correction(problem, local, factors, Rows(push, nothing)) for push in _pushes(problem, at, few)]
-    found = _impulses(problem, at, few, base, moves)
+    pushes = np.array(list(_pushes(problem, at, few)))
+    found = _impulses(problem, at, few, base.V, -factors.answers(pushes))
     if found is None:
         return None
     change, impulses = found
-    V = at.V + base.V + sum(x * move.V for x, move in zip(change, moves, strict=True))
-    contacts = [
-        z + base.contacts[k] + sum(x * move.contacts[k] for x, move in zip(change, moves, strict=True))
-        for k, z in enumerate(at.contacts)
-    ]
+    by = correction(problem, local, factors, Rows(F.bodies + np.tensordot(change, pushes, 1), tuple(others)))
+    V, contacts = at.V + by.V, [z + own for z, own in zip(at.contacts, by.contacts, strict=True)]
     physical, first = _physical(problem, V), 0
     for z, before, one in zip(contacts, at.contacts, few, strict=True):
         if one is not None:
@@ -171,9 +169,10 @@ def _nearest(problem: Problem, one: _Few, V):
     return nearest(problem.step, one.slots, V[one.slots.sides], closest)
 
 
-def _impulses(problem: Problem, at: Point, few, base: Point, moves: list[Point]):
+def _impulses(problem: Problem, at: Point, few, base, moves):
     """Changes of the impulses (r,) in their units, and the impulses (k, 1 + j), by which contacts
-    obey their law; None where no path leads there."""
+    obey their law, where velocities V change by `base` (nb, w) and by `moves` (r, nb, w) for each;
+    None where no path leads there."""
     planes, before, mu, units = [], [], [], []
     for one in filter(None, few):
         count, n = len(one.numbers), one.slots.group.pair.unknowns
@@ -186,11 +185,11 @@ def _impulses(problem: Problem, at: Point, few, base: Point, moves: list[Point])
     def speeds(V):
         return np.concatenate([np.einsum("csrw,csw->cr", on, V[sides]) for on, _, sides in planes])
 
-    physical = _physical(problem, at.V + base.V)
+    physical = _physical(problem, at.V + base)
     still = speeds(physical)
     still[:, 0] += np.concatenate([speed for _, speed, _ in planes])
     before, units, mu = np.concatenate(before), np.concatenate(units), np.concatenate(mu)
-    answers = np.stack([speeds(_physical(problem, move.V)).reshape(-1) for move in moves], axis=1)
+    answers = np.stack([speeds(_physical(problem, move)).reshape(-1) for move in moves], axis=1)
     unit, size = float(problem.step.speed), float(np.median(units))
     scale = unit * max(float(np.max(np.abs(still))) / unit, _LEAST_SCALE)
     answers = answers / units.reshape(-1) * (size / scale)

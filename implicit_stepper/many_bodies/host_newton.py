@@ -21,21 +21,24 @@ from .sweeps import begun, swept
 _ENOUGH = 0.5  # of max |F|: what corrections leave that need no sweeps
 _GROWTH, _MEMORY, _PATIENCE = 10.0, 20, 15  # as in `solvers.newton`
 _SMOOTH_PATIENCE = 10  # iterations of smooth bodies without a new least |F|
-# of the first time, or as many as there are bodies: what a contact learns travels one body a sweep;
-# times as many each time, at most
-_SWEEPS, _MORE, _MOST_SWEEPS = 200, 4, 3200
+# the first time as many as there are bodies, within bounds, as what a contact learns travels one body
+# a sweep; so many times more each time, at most
+_SWEEPS, _MORE, _MOST_SWEEPS = (200, 400), 2, 3200
 # max |F| up to which few contacts are undecided, and how often in a row their law may be in vain
 _FEW, _VAIN = 1e-3, 3
 # of max |F|, of smooth bodies and of those with faces, up to which corrections that multiply it lead
 # to the first kink only; kinks in a row
 _NEAR, _NEAR_FACES, _MULTIPLIES, _MOST_KINKS = 1e-2, 1.0, 2.0, 20
+_MENDED = 1e-6  # max |F| of smooth bodies below which sweeps mend nothing
 _BEGINS = 1e-3  # kappa of the first point of a short path
 # of the least |F| so far: from there on closest points of open contacts are found anew
 _PROGRESS = 0.9
 _LEAST_SHARE = 1e-2  # of a correction
 _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
-# by what share of max |F| forces give way to speeds, and bodies to forces
-_YIELD, _LEAST_GIVE = 1e-3, 1e-9
+# by what share of max |F| forces give way to speeds, and bodies to forces, and by how much at least:
+# of smooth bodies by what leaves contacts an inverse (`sparse.condensed`), without which the matrix
+# has twice the rows
+_YIELD, _LEAST_GIVE, _SMOOTH_GIVE = 1e-3, 1e-9, 2e-8
 # of the tolerance: the root of the last step that is this one's too, as of smooth bodies that stand;
 # walls of bodies with faces buckle, first by less than that
 _STAYS = 0.5
@@ -56,9 +59,10 @@ class Found(NamedTuple):
     converged: bool
 
 
-def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: bool = True) -> Found:
+def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: bool = True, enough: float = 0.0) -> Found:
     """The root from `start`, with at most so many Jacobians, none where smooth bodies stand. A
-    point within the tolerance is corrected once more, and kept where that makes it worse.
+    point within the tolerance is corrected once more, and kept where that makes it worse; so is one
+    with max |F_i| of `enough` that a correction does not halve.
 
     Where a correction near a root throws contacts out of place, these are solved by their own law
     (`few_contacts`), or it is followed to the first that changes its mode (`kinks`). Of smooth
@@ -73,24 +77,25 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
         return Found(at, F.largest if finite else np.inf, 0, finite)
     recent, stale, mended, kinks, vain, here, more = [F.largest], 0, 0, 0, 0, None, 0
     for iterations in range(1, most + 1):
-        here = linear(problem, at, F, _give(F), here)
+        here = linear(problem, at, F, _give(F, smooth), here)
         factors = sparse.factorised(here.nodes, here.links)
         if factors is None:
             break
         dz, trial, there = _corrected(problem, at, F, here, factors, tolerance)
         if there.largest <= tolerance:
             return Found(trial, there.largest, iterations + more, True)
-        if F.largest <= tolerance:  # where J is singular to rounding, a root is left for worse
+        # where J is singular to rounding, a root is left for worse
+        if F.largest <= max(tolerance, enough) and not there.largest < _ENOUGH * F.largest:
             return Found(at, F.largest, iterations + more, True)
         if F.largest < _CLOSE and not smooth and problem.step.kappa is None and not there.largest < F.largest:
             trial, there, taken = proximal(problem, at, F, here, tolerance)
             more += taken
             if there.largest <= tolerance:
                 return Found(trial, there.largest, iterations + more, True)
-        far = not there.largest < _MULTIPLIES * F.largest
+        far = not there.largest < (_ENOUGH if smooth and F.largest < _MENDED else _MULTIPLIES) * F.largest
         if far and F.largest < (_NEAR if smooth else _NEAR_FACES) and kinks < _MOST_KINKS and (mends or not smooth):
             few = smooth and mends and F.largest < _FEW and vain < _VAIN and problem.forms == len(problem.slots)
-            found = settled(problem, at, F, here, there) if few else (at, F)
+            found = settled(problem, at, F, here, _give(F, smooth), there) if few else (at, F)
             kinks, vain = (0, 0) if found[1].largest < _ENOUGH * F.largest else (kinks + 1, vain + few)
             trial, there = to_kink(problem, at, dz, F, there) if kinks else found
         elif not smooth:
@@ -98,12 +103,8 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
             trial, there = _shortened(problem, at, dz, trial, there, bound)
             kinks = 0
         elif mends and not there.largest < _ENOUGH * F.largest:
-            kinks = 0
-            source = trial if there.largest < _GROWTH * F.largest else at
-            count = min(max(_SWEEPS, len(at.V)) * _MORE**mended, _MOST_SWEEPS)
-            trial = swept(problem, source, begun(problem, source), count)[0]
-            trial, there = slipping(problem, trial, rows(problem, trial))
-            mended += 1
+            trial, there = _mended(problem, trial if there.largest < _GROWTH * F.largest else at, mended)
+            mended, kinks = mended + 1, 0
         if not there.largest < _FAR:
             break
         stale = 0 if there.largest < (1.0 if smooth else _PROGRESS) * min(recent) else stale + 1
@@ -149,6 +150,13 @@ def _corrected(problem: Problem, at: Point, F: Rows, here: Linear, factors: spar
     return first, trial, there
 
 
+def _mended(problem: Problem, at: Point, times: int) -> tuple[Point, Rows]:
+    """Where sweeps lead from a point, more of them if so many `times` were not enough, and F there."""
+    count = min(int(np.clip(len(at.V), *_SWEEPS)) * _MORE**times, _MOST_SWEEPS)
+    trial = swept(problem, at, begun(problem, at), count)[0]
+    return slipping(problem, trial, rows(problem, trial))
+
+
 def _shortened(problem: Problem, at: Point, dz, trial: Point, there: Rows, bound: float) -> tuple[Point, Rows]:
     """The `trial`, or the first of ever shorter parts of the correction `dz` that leaves max |F|
     below the `bound`."""
@@ -159,6 +167,6 @@ def _shortened(problem: Problem, at: Point, dz, trial: Point, there: Rows, bound
     return trial, there
 
 
-def _give(F: Rows) -> float:
+def _give(F: Rows, smooth: bool) -> float:
     """How much forces give way where rows are F."""
-    return float(np.clip(_YIELD * F.largest, _LEAST_GIVE, 1.0))
+    return float(np.clip(_YIELD * F.largest, _SMOOTH_GIVE if smooth else _LEAST_GIVE, 1.0))

@@ -100,6 +100,13 @@ class Sparse:
             found.append(values)
         return nodes, found
 
+    def answers(self, of_nodes) -> np.ndarray:
+        """The unknowns of nodes (k, count, width) for each of the right sides `of_nodes` (k, count,
+        width), those of links zero."""
+        right = np.zeros((self.size, len(of_nodes)))
+        right[self.nodes] = np.moveaxis(of_nodes, 0, -1)
+        return np.moveaxis(self.factors.solve(right)[self.nodes], -1, 0)
+
 
 def _products(matrices, vectors) -> np.ndarray:
     return np.einsum("kij,kj->ki", matrices, vectors)
