@@ -119,7 +119,7 @@ def test_discs_in_a_shaken_tray_are_mended_by_sweeps(monkeypatch):
     scene.add_contacts(friction=0.5)
     swept, calls = sweeps.swept, []
     monkeypatch.setattr(host_newton, "swept", lambda *arguments: calls.append(1) or swept(*arguments))
-    found, declared = (ist.simulate(scene, own, h=H, duration=100 * H) for own in (SPARSE, ist.GeometricallyImplicit()))
+    found, declared = (ist.simulate(scene, own, h=H, duration=60 * H) for own in (SPARSE, ist.GeometricallyImplicit()))
     assert len(calls) > 5
     assert np.max(np.abs(found.position - declared.position)) < 1e-8
 

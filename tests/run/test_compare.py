@@ -82,10 +82,17 @@ def test_methods_that_fail_are_named_and_the_others_go_on(comparison):
     # a shorter run has smaller errors: no number of it stands beside those of whole ones
     assert np.all(np.isnan([lost.error, lost.velocity_error, lost.gap, lost.energy, lost.measured, lost.iterations]))
     assert "| lost | 0.02 |  |" in comparison.table()
-    refused = entry(comparison, "closed-form", 0.02)
-    assert refused.failure.startswith("refused: there is no closed form")
-    assert np.isnan(refused.error)
-    assert "no closed form" in comparison.table()
+    refused = ist.compare(
+        scenes.two_spheres(),
+        {"closed-form": ist.ClosedFormGap(), "ccp": METHODS["ccp"]},
+        [0.05],
+        lambda times: (np.zeros((len(times), 1, 3)), np.zeros((len(times), 1, 6))),
+        duration=0.1,
+    )
+    assert refused.entries[0].failure.startswith("refused: there is no closed form")
+    assert np.isnan(refused.entries[0].error)
+    assert refused.entries[1].failure == ""
+    assert "no closed form" in refused.table()
 
 
 def test_a_trajectory_serves_as_reference():
