@@ -183,12 +183,14 @@ def test_penetration_depth_of_polytopes_is_that_of_their_minkowski_difference():
     np.testing.assert_allclose(-found.distance, least, rtol=0, atol=1e-9)
 
 
-def depth_by_15_axes(half_1, turn_1, half_2, turn_2, between):
-    """The least overlap of the shadows of two boxes on the axes of their faces and of two edges
-    each, if all overlap."""
-    axes = [*turn_1.T, *turn_2.T]
-    axes += [np.cross(a, b) / np.linalg.norm(np.cross(a, b)) for a in turn_1.T for b in turn_2.T]
-    return min(half_1 @ np.abs(turn_1.T @ n) + half_2 @ np.abs(turn_2.T @ n) - abs(n @ between) for n in axes)
+def depths_by_15_axes(half_1, turns_1, half_2, turns_2, between):
+    """The least overlaps (n,) of the shadows of two boxes on the axes of their faces and of two
+    edges each, if all overlap."""
+    first, second = np.swapaxes(turns_1, 1, 2), np.swapaxes(turns_2, 1, 2)  # rows are the axes of faces
+    across = np.cross(first[:, :, None], second[:, None]).reshape(-1, 9, 3)
+    axes = np.concatenate([first, second, across / np.linalg.norm(across, axis=2, keepdims=True)], axis=1)
+    shadows = np.abs(axes @ turns_1) @ half_1 + np.abs(axes @ turns_2) @ half_2
+    return np.min(shadows - np.abs(axes @ between[:, :, None])[..., 0], axis=1)
 
 
 @pytest.mark.usefixtures("optimised")
@@ -203,12 +205,7 @@ def test_depth_of_boxes_is_that_of_fifteen_axes(rounding):
     boxes = [shapes.Box(half) for half in (half_1, half_2)]
     boxes = [shapes.Rounded(box, rounding) for box in boxes] if rounding else boxes
     found = ist.closest_points(boxes[0], (np.zeros(3), quaternions(turns_1)), boxes[1], (between, quaternions(turns_2)))
-    least = np.array(
-        [
-            depth_by_15_axes(half_1, *one)
-            for one in zip(turns_1.as_matrix(), [half_2] * count, turns_2.as_matrix(), between, strict=True)
-        ]
-    )
+    least = depths_by_15_axes(half_1, turns_1.as_matrix(), half_2, turns_2.as_matrix(), between)
     deep = least > 0
     assert np.sum(deep) > 1200
     np.testing.assert_allclose(-found.distance[deep], least[deep] + 2 * rounding, rtol=0, atol=1e-12)

@@ -26,10 +26,19 @@ def test_no_step_of_a_slice_is_lost(family):
     assert tally.rungs[0] >= 0.95 * tally.steps  # 98 % over the whole battery
 
 
+class _WithoutTheLadder(ist.GeometricallyImplicit):
+    """Has one other start to try, of which no program is to be compiled."""
+
+    divisible = False
+
+    def restarts(self, system, state, memory, h):
+        yield "free flight", memory
+
+
 def test_a_lost_step_is_saved_and_replayed(tmp_path, capsys):
     scene = drop_battery.drop("box", "plane", 0)
     with pytest.raises(ist.StepError) as caught:
-        ist.simulate(scene, ist.GeometricallyImplicit(max_iterations=1, rounds=1), h=0.01, duration=1.5)
+        ist.simulate(scene, _WithoutTheLadder(max_iterations=1), h=0.01, duration=1.5)
     drop_battery.record(tmp_path, "box", "plane", 0, 0.01, caught.value)
     (saved,) = tmp_path.iterdir()
     stored = np.load(saved)

@@ -14,7 +14,8 @@ from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.certificate import certificate
 from implicit_stepper.many_bodies.step import no_memory, posed
 
-H, STEPS = 0.005, 60
+# the limit is met in step 12, and the ball has hit both bars by step 28
+H, STEPS = 0.005, 32
 SPARSE = ist.GeometricallyImplicit(jacobian="sparse")
 
 
@@ -118,7 +119,7 @@ def test_discs_in_a_shaken_tray_are_mended_by_sweeps(monkeypatch):
     scene.add_contacts(friction=0.5)
     swept, calls = sweeps.swept, []
     monkeypatch.setattr(host_newton, "swept", lambda *arguments: calls.append(1) or swept(*arguments))
-    found, declared = (ist.simulate(scene, own, h=H, duration=100 * H) for own in (SPARSE, ist.GeometricallyImplicit()))
+    found, declared = (ist.simulate(scene, own, h=H, duration=60 * H) for own in (SPARSE, ist.GeometricallyImplicit()))
     assert len(calls) > 5
     assert np.max(np.abs(found.position - declared.position)) < 1e-8
 

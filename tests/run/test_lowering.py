@@ -41,22 +41,26 @@ def programs():
     }
 
 
-@pytest.fixture
-def traced_for_cuda(monkeypatch):
-    """Functions are traced as where JAX's default device is one, and no other test gets them."""
+@pytest.fixture(scope="module")
+def exported():
+    """Traced as where JAX's default device is one, with what the programs share traced once; no
+    test gets these functions."""
     jax.clear_caches()
-    monkeypatch.setattr(jax, "default_backend", lambda: "cuda")
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax, "default_backend", lambda: "cuda")
+        found = {
+            name: export.export(jax.jit(function), platforms=["cuda"])(*arguments)
+            for name, (function, *arguments) in programs().items()
+        }
     jax.clear_caches()
+    return found
 
 
 @pytest.mark.parametrize("name", ["steps", "gradient", "batch"])
-def test_programs_are_lowered_for_cuda_and_stay_there(name, traced_for_cuda):
+def test_programs_are_lowered_for_cuda_and_stay_there(name, exported):
     """Without QR, which takes longest there."""
-    function, *arguments = programs()[name]
-    exported = export.export(jax.jit(function), platforms=["cuda"])(*arguments)
-    text = exported.mlir_module()
-    assert exported.platforms == ("cuda",)
+    text = exported[name].mlir_module()
+    assert exported[name].platforms == ("cuda",)
     assert "callback" not in text
     assert "lapack" not in text
     called = re.findall(r"custom_call @([\w.$]+)", text)
