@@ -82,10 +82,8 @@ def test_a_bar_that_is_struck_near_its_pin_holds():
 
 
 def test_without_friction_it_is_the_impact_of_a_free_pin():
-    """However small the radius; with friction at one of 1e-9 m, what sticks afterwards is left open,
-    and the whole ladder of starts is compiled for it."""
     spin = []
-    for mu, radius in ((0.0, 0.3), (0.0, 1e-9), (1e-9, 0.3)):
+    for mu, radius in ((0.0, 0.3), (0.5, 1e-9)):
         run = RUNS["given"](struck(0.8, mu=mu, radius=radius))
         spin.append(run.velocity[int(np.argmin(run.h)) + 1, 0, 2])
     inertia, b = MASS * LENGTH**2 / 3, 0.8
