@@ -28,7 +28,7 @@ _SWEEPS, _MORE, _MOST_SWEEPS = (200, 400), 2, 3200
 _FEW, _VAIN = 1e-3, 3
 # of max |F|, of smooth bodies and of those with faces, up to which corrections that multiply it lead
 # to the first kink only; kinks in a row
-_NEAR, _NEAR_FACES, _MULTIPLIES, _MOST_KINKS = 1e-2, 1.0, 2.0, 20
+_NEAR, _NEAR_FACES, _MULTIPLIES, _MOST_KINKS = 1e-3, 1.0, 2.0, 20
 _MENDED = 1e-6  # max |F| of smooth bodies below which sweeps mend nothing
 _BEGINS = 1e-3  # kappa of the first point of a short path
 # of the least |F| so far: from there on closest points of open contacts are found anew
