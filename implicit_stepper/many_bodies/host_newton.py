@@ -27,8 +27,9 @@ _SWEEPS, _MORE, _MOST_SWEEPS = (200, 400), 2, 3200
 # max |F| up to which few contacts are undecided, and how often in a row their law may be in vain
 _FEW, _VAIN = 1e-3, 3
 # of max |F|, of smooth bodies and of those with faces, up to which corrections that multiply it lead
-# to the first kink only; kinks in a row
-_NEAR, _NEAR_FACES, _MULTIPLIES, _MOST_KINKS = 1e-3, 1.0, 2.0, 20
+# to the first kink only; and how many kinks in a row: smooth bodies go on by sweeps
+_NEAR, _NEAR_FACES, _MULTIPLIES = 1e-3, 1.0, 2.0
+_KINKS, _KINKS_FACES = 6, 20
 _MENDED = 1e-6  # max |F| of smooth bodies below which sweeps mend nothing
 _BEGINS = 1e-3  # kappa of the first point of a short path
 # of the least |F| so far: from there on closest points of open contacts are found anew
@@ -93,7 +94,8 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
             if there.largest <= tolerance:
                 return Found(trial, there.largest, iterations + more, True)
         far = not there.largest < (_ENOUGH if smooth and F.largest < _MENDED else _MULTIPLIES) * F.largest
-        if far and F.largest < (_NEAR if smooth else _NEAR_FACES) and kinks < _MOST_KINKS and (mends or not smooth):
+        near, most_kinks = (_NEAR, _KINKS if mends else 0) if smooth else (_NEAR_FACES, _KINKS_FACES)
+        if far and F.largest < near and kinks < most_kinks:
             few = smooth and mends and F.largest < _FEW and vain < _VAIN and problem.forms == len(problem.slots)
             found = settled(problem, at, F, here, _give(F, smooth), there) if few else (at, F)
             kinks, vain = (0, 0) if found[1].largest < _ENOUGH * F.largest else (kinks + 1, vain + few)
