@@ -151,6 +151,7 @@ def _solved(problem: Posed, settings: Settings, rungs) -> tuple[Found, int, dict
     the residuals of all by name."""
     tolerance = settings.tolerance + float(round_off(problem.problem.bare))
     best, rung, residuals, iterations = None, 0, {}, 0
+    enough = _ENOUGH * settings.certificate_tolerance
     start, search, most = problem.start, None, settings.max_iterations
     for name in rungs if problem.problem.slots else rungs[:1]:
         if name == "short path":
@@ -163,7 +164,6 @@ def _solved(problem: Posed, settings: Settings, rungs) -> tuple[Found, int, dict
         else:
             if name in _ROUNDS:
                 start, search = swept(problem.problem, start, search or begun(problem.problem, start), _ROUNDS[name])
-            enough = _ENOUGH * settings.certificate_tolerance
             found = newton(problem.problem, start, tolerance, most, mends=name == "warm start", enough=enough)
         iterations += found.iterations
         residuals[name] = found.residual
