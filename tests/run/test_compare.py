@@ -86,7 +86,7 @@ def test_methods_that_fail_are_named_and_the_others_go_on(comparison):
         scenes.two_spheres(),
         {"closed-form": ist.ClosedFormGap(), "ccp": METHODS["ccp"]},
         [0.05],
-        lambda times: (np.zeros((len(times), 1, 3)), np.zeros((len(times), 1, 6))),
+        lambda times: (np.ones((len(times), 1, 3)), np.ones((len(times), 1, 6))),
         duration=0.1,
     )
     assert refused.entries[0].failure.startswith("refused: there is no closed form")
