@@ -4,6 +4,8 @@ root; or two half steps."""
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -14,11 +16,11 @@ from ..model.records import Contacts, no_contacts
 from ..model.results import Result
 from ..model.system import System
 from ..runtime.progress import doing
-from . import arc_length, candidates
+from . import arc_length, candidates, islands
 from .catalog import Catalog
 from .certificate import certificate, worst_of
 from .equations import places
-from .host_newton import Found, newton, short_path
+from .host_newton import STAYS, Found, newton, short_path
 from .records import joints_recorded, recorded
 from .step import Known, Memory, Posed, end_state, everywhere, may_touch, posed
 from .sweeps import begun, swept
@@ -110,7 +112,9 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
     total = 0
     for _ in range(_MORE_PAIRS):
         problem = posed(catalog, system, state, memory, h, pairs, settings.friction)
-        found, rung, residuals = _solved(problem, settings, rungs)
+        again = memory._replace(known=problem.known)
+        pose = functools.partial(posed, catalog, system, state, again, h, friction=settings.friction)
+        found, rung, residuals = _solved_by_islands(pose, problem, settings, rungs)
         total += found.iterations
         end = end_state(system, state, found.point.V * problem.problem.velocity, h)
         missed = _missed(catalog, system, state, end, h, pairs)
@@ -146,14 +150,52 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
     return Done(end, memory, own_pairs, contacts, violations, result, total, found.residual, rung, 1, residuals)
 
 
-def _solved(problem: Posed, settings: Settings, rungs) -> tuple[Found, int, dict[str, float]]:
+def _solved_by_islands(pose: Callable, problem: Posed, settings: Settings, rungs) -> tuple[Found, int, dict[str, float]]:
+    """`_solved`, where islands of smooth bodies that stand are left as they are, and those that are
+    lost from the last root are solved apart, if there is more than one. `pose(pairs)` poses a step
+    in which only these may touch."""
+    of = islands.islands(problem.problem)
+    if of is None:
+        return _solved(problem, settings, rungs)
+    tolerance, first = _tolerance(problem, settings), rungs[:1]
+    at, sizes = islands.residuals(problem.problem, problem.start, of)
+    moves = np.flatnonzero(~(of.smooth & (sizes <= STAYS * tolerance)))
+    warm = functools.partial(_solved, settings=settings, rungs=first)
+    if 0 < len(moves) < of.count:
+        found, rung, told = islands.without_others(problem, of, moves, at, pose, warm)
+    else:
+        found, rung, told = warm(problem)
+    if found.converged:
+        return found, rung, told
+    _, sizes = islands.residuals(problem.problem, found.point, of)
+    lost = np.flatnonzero(~(sizes <= tolerance))
+    if len(lost) < 2:
+        return _solved(problem, settings, rungs, (found, told))
+    every = functools.partial(_solved, settings=settings, rungs=rungs)
+    for number in lost:
+        one, own_rung, own = islands.without_others(problem, of, [number], found.point, pose, every)
+        found, rung = one._replace(iterations=found.iterations + one.iterations), max(rung, own_rung)
+        told = {name: max(own.get(name, 0.0), told.get(name, 0.0)) for name in (told | own)}
+        if not one.converged:
+            break
+    return found, rung, told
+
+
+def _tolerance(problem: Posed, settings: Settings) -> float:
+    """Of max |F_i|, with what rounding leaves of it."""
+    return settings.tolerance + float(round_off(problem.problem.bare))
+
+
+def _solved(problem: Posed, settings: Settings, rungs, last: tuple | None = None) -> tuple[Found, int, dict[str, float]]:
     """The root from the first of the starts `rungs` that leads to it, or the best of all; its rung;
-    the residuals of all by name."""
-    tolerance = settings.tolerance + float(round_off(problem.problem.bare))
-    best, rung, residuals, iterations = None, 0, {}, 0
+    the residuals of all by name. The first one may have been tried, which gave what was found `last`
+    and these residuals."""
+    tolerance = _tolerance(problem, settings)
+    best, residuals = last or (None, {})
+    rung, iterations = 0, 0 if last is None else best.iterations
     enough = _ENOUGH * settings.certificate_tolerance
     start, search, most = problem.start, None, settings.max_iterations
-    for name in rungs if problem.problem.slots else rungs[:1]:
+    for name in (rungs if problem.problem.slots else rungs[:1])[len(residuals) :]:
         if name == "short path":
             if not best.residual <= _NEAR:
                 continue
@@ -166,7 +208,7 @@ def _solved(problem: Posed, settings: Settings, rungs) -> tuple[Found, int, dict
                 start, search = swept(problem.problem, start, search or begun(problem.problem, start), _ROUNDS[name])
             found = newton(problem.problem, start, tolerance, most, mends=name == "warm start", enough=enough)
         iterations += found.iterations
-        residuals[name] = found.residual
+        residuals = residuals | {name: found.residual}
         if best is None or found.residual < best.residual:
             best, rung = found, RUNGS.index(name)
         if found.converged:
@@ -187,8 +229,10 @@ def _comes_to_stand(problem: Posed, found: Found) -> bool:
         return False
     contacts = [(own, z) for own, z in zip(slots, start.contacts, strict=True) if own.touching]
     pressed = any(np.any(z[:, own.closest :]) for own, z in contacts)
-    stood = pressed and np.max(np.abs(start.V)) <= _STANDS
-    return not stood and bool(np.max(np.abs(found.point.V)) <= _STANDS)
+    # what touches nothing, as bodies of other islands, says nothing of these
+    touch = np.concatenate([own.movers(len(z)).reshape(-1) for own, z in contacts])
+    before, after = (np.max(np.abs(at.V[touch]), initial=0.0) for at in (start, found.point))
+    return not (pressed and before <= _STANDS) and bool(after <= _STANDS)
 
 
 def _motions(catalog: Catalog, system: System, end: State, h: float) -> np.ndarray:

@@ -42,7 +42,7 @@ _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
 _YIELD, _LEAST_GIVE, _SMOOTH_GIVE = 1e-3, 1e-9, 2e-8
 # of the tolerance: the root of the last step that is this one's too, as of smooth bodies that stand;
 # walls of bodies with faces buckle, first by less than that
-_STAYS = 0.5
+STAYS = 0.5
 # of bodies with faces: max |F| below which proximal points follow, where a correction makes it no
 # smaller
 _CLOSE = 1e-9
@@ -74,7 +74,7 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     found anew, and near a root proximal points follow."""
     at, F = slipping(problem, start, rows(problem, start))
     smooth, finite = problem.sweeps, bool(np.isfinite(F.largest))
-    if not finite or smooth and F.largest <= _STAYS * tolerance:
+    if not finite or smooth and F.largest <= STAYS * tolerance:
         return Found(at, F.largest if finite else np.inf, 0, finite)
     recent, stale, mended, kinks, vain, here, more = [F.largest], 0, 0, 0, 0, None, 0
     for iterations in range(1, most + 1):
