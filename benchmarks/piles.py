@@ -3,13 +3,15 @@
     python benchmarks/piles.py [spheres|mixed] [bodies ...]
     python benchmarks/piles.py through KIND BODIES MU STEPS FOLDER [TOLERANCE [SPEED]]
     python benchmarks/piles.py bed SIDE LAYERS MU STEPS [TOLERANCE]
+    python benchmarks/piles.py rolls SIDE STEPS
 
 Bodies fall into a bin of five planes and settle; every two may touch, and pairs are found step by
 step. Prints a Markdown table for docs/benchmarks.md: milliseconds of CPU a step, after the programs
 are compiled. `through` takes one pile as far as it comes, with a row of the table for every ten
 steps, and writes every step to the folder, from which the same command goes on if it was stopped.
 `bed` lays SIDE x SIDE spheres on a floor between four walls that touch them, LAYERS deep, each in
-the hollow of four, and tells how they stand. The tolerance is 1e-11, and of the certificate ten
+the hollow of four, and tells how they stand. `rolls` lets one sphere roll towards SIDE x SIDE that
+stand, and tells what steps cost with islands apart and all together. The tolerance is 1e-11, and of the certificate ten
 times that; SPEED [m/s] is that of all bodies downwards at the start.
 """
 
@@ -29,6 +31,7 @@ import numpy as np
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.many_bodies import islands
 from implicit_stepper.many_bodies.advance import Settings, advance
 from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.step import no_memory
@@ -180,6 +183,34 @@ def stands(side, layers, mu, steps, tolerance):
     )
 
 
+def rolling(side):
+    """A scene of one sphere that rolls towards others that stand beside each other."""
+    scene, (ball,), radius = ist.Scene(), KINDS["spheres"][1], 0.05
+    for i, j in itertools.product(range(side), range(side)):
+        scene.add_body(name=f"{i} {j}", shape=ball, mass=0.5, position=(2.002 * radius * i, 2.002 * radius * j, radius))
+    begins = {"position": (-1.5, 0.3, radius), "velocity": (0.5, 0, 0, 0, 0.5 / radius, 0)}
+    scene.add_body(name="rolls", shape=ball, mass=0.5, **begins)
+    scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    scene.add_contacts(friction=0.3)
+    return scene
+
+
+def rolls(side, steps):
+    """Prints what a step costs, with islands and without, in turn."""
+    scene, stepper = rolling(side), ist.GeometricallyImplicit(jacobian="sparse", tolerance=1e-10)
+    apart, spent = islands.islands, {True: [], False: []}
+    print("| spheres | islands apart [ms a step] | all together [ms a step] | Jacobians a step |\n" + "|---" * 4 + "|")
+    ist.simulate(scene, stepper, h=H, duration=8 * H, progress=False)
+    for own in 3 * (True, False):
+        islands.islands = apart if own else lambda problem: None
+        begun = time.process_time()
+        run = ist.simulate(scene, stepper, h=H, duration=steps * H, progress=False)
+        spent[own].append((time.process_time() - begun) / steps * 1e3)
+    median, low, high = ({own: f"{f(ms):.0f}" for own, ms in spent.items()} for f in (np.median, min, max))
+    cells = (f"{median[own]} ({low[own]} to {high[own]})" for own in (True, False))
+    print(f"| {side**2 + 1} | {' | '.join(cells)} | {run.stats.iterations.mean():.1f} |")
+
+
 def tens(rows):
     """A line of the table of `through`."""
 
@@ -203,6 +234,9 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["bed"]:
         side, layers, mu, steps, *tolerance = sys.argv[2:]
         stands(int(side), int(layers), float(mu), int(steps), *map(float, tolerance or [TOLERANCE]))
+        sys.exit()
+    if sys.argv[1:2] == ["rolls"]:
+        rolls(*map(int, sys.argv[2:]))
         sys.exit()
     kind = sys.argv[1] if len(sys.argv) > 1 else "spheres"
     counts = [int(word) for word in sys.argv[2:]] or [10, 30, 100, 300]
