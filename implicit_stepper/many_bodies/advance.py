@@ -34,6 +34,7 @@ _HALVINGS = 6
 _PASSES = 0.5
 _ENOUGH = 0.1  # of the certificate's tolerance: max |F_i| of a root that no correction comes nearer to
 _STANDS = 1e-6  # largest velocity () of bodies that stand
+_ALONE = 0.9  # of the contacts of islands that are lost: the one that has so many is lost alone too
 _NEAR = 1e-2  # max |F_i| up to which a short path may lead from where the warm start stalled
 # bodies with faces: a whole path takes fewer Jacobians than a short one
 RUNGS = ("warm start", "central path", "short path", *_ROUNDS)
@@ -170,7 +171,8 @@ def _solved_by_islands(pose: Callable, problem: Posed, settings: Settings, rungs
         return found, rung, told
     _, sizes = islands.residuals(problem.problem, found.point, of)
     lost = np.flatnonzero(~(sizes <= tolerance))
-    if len(lost) < 2:
+    contacts = np.bincount(np.concatenate([*of.contacts, lost[:0]]), minlength=of.count)[lost]
+    if len(lost) < 2 or np.max(contacts) > _ALONE * np.sum(contacts):
         return _solved(problem, settings, rungs, (found, told))
     every = functools.partial(_solved, settings=settings, rungs=rungs)
     for number in lost:
