@@ -11,8 +11,9 @@ are compiled. `through` takes one pile as far as it comes, with a row of the tab
 steps, and writes every step to the folder, from which the same command goes on if it was stopped.
 `bed` lays SIDE x SIDE spheres on a floor between four walls that touch them, LAYERS deep, each in
 the hollow of four, and tells how they stand. `rolls` lets one sphere roll towards SIDE x SIDE that
-stand, and tells what steps cost with islands apart and all together. The tolerance is 1e-11, and of the certificate ten
-times that; SPEED [m/s] is that of all bodies downwards at the start.
+stand, and tells what steps cost with islands apart and all together. The tolerance is 1e-11, and of
+the certificate ten times that (of `rolls` both 1e-10); SPEED [m/s] is that of all bodies downwards
+at the start.
 """
 
 import itertools
