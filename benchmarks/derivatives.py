@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import implicit_stepper as ist
+from implicit_stepper.constraints.detection import closest_points
 from implicit_stepper.implicit_euler import initial_guess, step_root
 from implicit_stepper.paper import scenes
 from implicit_stepper.run.parameters import changed
-from implicit_stepper.stepping.stepper import closest_points
 
 STEPPER = ist.GeometricallyImplicit()
 STATE = ("position", "orientation", "velocity")

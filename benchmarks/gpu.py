@@ -20,9 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import implicit_stepper as ist
+from implicit_stepper.constraints.detection import closest_points
 from implicit_stepper.paper import scenes
 from implicit_stepper.run.parameters import changed
-from implicit_stepper.stepping.stepper import closest_points
 
 STEPPER, H = ist.GeometricallyImplicit(), 0.01
 # example: scene, scenes, duration [s]

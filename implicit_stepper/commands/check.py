@@ -12,6 +12,7 @@ import numpy as np
 from shapes import Shape
 
 from ..constraints import joint_rows
+from ..constraints.detection import closest_points
 from ..model.bodies import State
 from ..model.system import System
 from ..run.overlaps import Undeclared, check_start
@@ -19,7 +20,6 @@ from ..run.scene_run import stepper_of
 from ..scene.description import AlongDescription, BodyDescription, GearDescription, JointDescription, SceneDescription
 from ..scene.scene import Scene
 from ..stepping.run_certificate import first_gaps
-from ..stepping.stepper import closest_points
 from .scene_argument import HELP, scene_from
 
 

@@ -4,9 +4,12 @@ of a state nearby."""
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from shapes.closest_points.conditions import ContactGeometry
@@ -16,11 +19,14 @@ from ..collision.local_search import are_closest, at_closest, closest_points_fro
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
+from ..runtime.compilation import filled_up, jit
 from ..solvers.complementarity import length_of
 from . import contact, kinematics
 from .contact_group import ContactGroup
+from .kinematics import Motion
 from .linear_rows import Rows
 
+_LEAST, _GROWTH = 4, 4  # contacts of one form whose closest points a program finds
 _TOLERANCE = 1e-12  # of closest points, in the scene's length
 _RECORDED = 1e-10  # the same, of those at the end of a step
 
@@ -41,12 +47,60 @@ class Nearby:
 
 def cold_closest(system: System, state: State) -> list:
     """Per group, closest-point unknowns (nc, unknowns) in long form, without a hint."""
-
-    def one(member, motion_1, motion_2):
-        placed = kinematics.placed(member, motion_1, motion_2)
-        return closest_points_cold(member.pair, *placed, member.interior_1, member.interior_2, system.length)
-
+    one = functools.partial(_cold, system.length)
     return [one_by_one(one)(group, *kinematics.motions_of(system, state, group)) for group in system.groups]
+
+
+def closest_points(system: System, state: State) -> tuple[np.ndarray, ...]:
+    """`cold_closest` by programs for contacts of one form, which serve all scenes that have some,
+    however many and whatever else there is: they take the longest to compile."""
+    forms = (_form(system, state, group) for group in system.groups)
+    return tuple(np.asarray(closest_of_form(*form))[: form[-1]] for form in forms)
+
+
+def prepare_closest_points(ahead: Callable, system: System, state: State) -> tuple[jax.ShapeDtypeStruct, ...]:
+    """Compiles what `closest_points` calls in scenes of these shapes, by the `ahead` of
+    `compilation.prepare`, and gives the shapes of what it finds."""
+    system, state = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), (system, state))
+    forms = [_form(system, state, group) for group in system.groups]
+    found = [ahead(closest_of_form, *form) for form in forms]
+    return tuple(jax.ShapeDtypeStruct((form[-1], *a.shape[1:]), a.dtype) for form, a in zip(forms, found, strict=True))
+
+
+@functools.partial(jit, once=True)
+def closest_of_form(like: ContactGroup, motions: tuple[Motion, Motion], length, count):
+    """Closest points (size, unknowns) of the first `count` () of contacts."""
+    one, every = functools.partial(_cold, length), (like, *motions)
+    if jax.default_backend() != "cpu":
+        return jax.vmap(one)(*every)
+
+    def more(number, found):
+        return found.at[number].set(one(*jax.tree.map(lambda a: a[number], every)))
+
+    return lax.fori_loop(0, count, more, jnp.zeros((len(like.theta_1), like.pair.general.unknowns)))
+
+
+def _cold(length, member: ContactGroup, motion_1: Motion, motion_2: Motion):
+    placed = kinematics.placed(member, motion_1, motion_2)
+    return closest_points_cold(member.pair, *placed, member.interior_1, member.interior_2, length)
+
+
+def _form(system: System, state: State, group: ContactGroup) -> tuple:
+    """Of a group what closest points depend on, padded by its last contact to one of few sizes; and
+    how many contacts it has."""
+    count = len(group.bodies)
+    rows = np.minimum(np.arange(filled_up(count, _LEAST, _GROWTH)), count - 1)
+    laws = {name: None for name in ("mu", "e", "direction", "compliance", "dissipation_time", "restitution", "mu_s")}
+    like = dataclasses.replace(group, bodies=(), numbers=(), moving=(True, True), of_impulses=False, **laws)
+    both = (
+        Motion(
+            np.concatenate([state.position, system.fixed_position])[own],
+            np.concatenate([state.orientation, system.fixed_orientation])[own],
+            None,
+        )
+        for own in np.array(group.bodies)[rows].T
+    )
+    return jax.tree.map(lambda a: np.asarray(a)[rows], like), tuple(both), np.asarray(system.length), count
 
 
 def find(system: System, state: State, closest, references=None, *, recorded: bool = False) -> Nearby:

@@ -110,15 +110,6 @@ def cut(count: int, many: int = _MANY) -> list[tuple[int, int, int]]:
     return cuts
 
 
-def filled_up(count: int, least: int, growth: int) -> int:
-    """The size, `least` times a power of `growth`, of the program that serves `count` rows: there
-    are few of them, so that another number of contacts is seldom another program."""
-    size = least
-    while size < count:
-        size *= growth
-    return size
-
-
 def of_sides(values, sides) -> tuple:
     """`values`, arrays of all bodies with a first axis, of body 1 and of body 2 of contacts that
     are between the bodies `sides` (c, 2), or of as many as joints have."""

@@ -18,12 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..implicit_euler import central_path
-from ..runtime.compilation import jit
+from ..runtime.compilation import filled_up, jit
 from ..solvers import sparse
 from ..solvers.complementarity import fischer_burmeister
 from ..solvers.newton import Solution, linearized, newton
 from . import equations
-from .equations import Slots, filled_up
+from .equations import Slots
 from .linearization import Linear, correction, linear
 from .problem import Point, Problem, Rows, rows, slipping
 from .sweeps import nearest, units_of_bodies

@@ -12,7 +12,7 @@ import dataclasses
 
 import numpy as np
 
-from .equations import filled_up
+from ..runtime.compilation import filled_up
 from .problem import Point, Problem, Rows, moved
 
 # of max |F|: by how much a row departs from what the derivative foretells, just past the change

@@ -23,7 +23,7 @@ from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System
 from ..model.units import scales
-from ..runtime.compilation import jit
+from ..runtime.compilation import filled_up, jit
 from ..solvers.cones import Impulses
 from ..time_lagged import common, lagged_certificate
 from ..time_lagged.cone_complementarity import ConeComplementarity
@@ -33,7 +33,7 @@ from ..time_lagged.joint_certificate import joints_of
 from ..time_lagged.linearized import Linearized
 from ..time_lagged.theta_method import FreeMotion, free_motion, mixed, momentum_residual
 from . import convex_newton
-from .equations import Slots, filled_up
+from .equations import Slots
 from .planes import Planes
 
 _LEAST_ROWS, _GROWTH = 128, 2  # contacts of the program that solves, of which there are few sizes

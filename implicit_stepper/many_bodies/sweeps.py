@@ -26,10 +26,10 @@ from ..constraints import contact, kinematics
 from ..implicit_euler import energy
 from ..implicit_euler.ncp import StepProblem
 from ..model import bodies, rotation
-from ..runtime.compilation import jit
+from ..runtime.compilation import filled_up, jit
 from ..solvers.complementarity import project_to_disc
 from .colours import TOGETHER, coloured
-from .equations import Slots, Step, filled_up
+from .equations import Slots, Step
 from .problem import Point, Problem
 
 _STILL = 1e-10  # of all impulses: a change of a sweep after which no other follows

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from ..constraints.detection import closest_points
 from ..model.bodies import State
 from ..model.results import Interrupted, Result
 from ..model.system import System
@@ -21,7 +22,6 @@ from ..runtime.compilation import prepare
 from ..runtime.progress import Progress, doing, first_call, next_call
 from ..stepping import loop
 from ..stepping.run_certificate import first_gaps
-from ..stepping.stepper import closest_points
 from ..stepping.sweep import Passage, Sweep
 from . import after_events, euler_steps, face_rebounds, folds, impact, painleve
 from .apart import sharp

@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..constraints import contact, detection, kinematics, tilts
+from ..constraints.detection import closest_points
 from ..model import bodies, rotation
 from ..model.bodies import State
 from ..model.system import System, compliant, in_user_order
 from ..runtime.compilation import jit
-from ..stepping.stepper import closest_points
 
 _MOMENT = 1e-7  # of sqrt(L / g)
 _TOUCHING = 1e-8  # of the scene's length
@@ -36,7 +36,7 @@ _CARRIES = 1e-8  # of a normal: the part of it of a side of an edge, below which
 
 def meets_elsewhere(system: System, state: State, closest, asked=True) -> bool:
     """Whether rigid bodies that touch in `state` at the points `closest`, as
-    `stepper.closest_points` has them, come to overlap at once, faster than loads can make them; of
+    `detection.closest_points` has them, come to overlap at once, faster than loads can make them; of
     all contacts, or of those that are `asked` (nc,) about."""
     later = closest_points(system, _later(system, state))
     return bool(_closing(system, state, closest, later, np.broadcast_to(asked, system.contact_count)))

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ..constraints.detection import closest_points
 from ..constraints.restitution import SLIGHT
 from ..constraints.violations import described
 from ..model.bodies import State
@@ -30,7 +31,7 @@ from ..runtime.compilation import jit
 from ..stepping import fallback
 from ..stepping.fallback import Climb, Several, anew
 from ..stepping.loop import CHUNK, Record, joined
-from ..stepping.stepper import Stepper, closest_points, init
+from ..stepping.stepper import Stepper, init
 from ..stepping.sweep import Sweep
 from . import face_rebounds, impact
 from .elsewhere import enters, meets_elsewhere

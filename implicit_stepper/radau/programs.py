@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..constraints.detection import prepare_closest_points
 from ..model.bodies import State
 from ..model.system import System
 from ..stepping import loop
-from ..stepping.stepper import closest_points
 from . import after_events
 from .apart import sharp
 from .euler_steps import without_rebounds
@@ -20,7 +20,7 @@ from .way import Limits, Point
 
 def programs(ahead: Callable, stepper: RadauContact, system: System, state: State, references, limits: Limits, h) -> None:
     """What a run from `state` calls, for `compilation.prepare`."""
-    closest = ahead(closest_points, system, state)
+    closest = prepare_closest_points(ahead, system, state)
     holds = ahead(after_events.at_rest, system, state, closest) if system.sticks_more else ()
     hit, memory, modes = ahead(after_events.resume, stepper, system, state, closest, references, holds)
     after = hit.state

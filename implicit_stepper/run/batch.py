@@ -22,6 +22,7 @@ import numpy as np
 
 from shapes.arguments import positive
 
+from ..constraints.detection import closest_points
 from ..implicit_euler import side_by_side
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model.bodies import State
@@ -35,7 +36,7 @@ from ..runtime.progress import Progress
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
 from ..stepping.fallback import pieces
-from ..stepping.stepper import closest_points, init, refuse_rebounds
+from ..stepping.stepper import init, refuse_rebounds
 from . import chosen_batch, fixed_batch
 from .batch_files import Folder
 from .checkpoint import asked_of, digest

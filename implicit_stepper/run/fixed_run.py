@@ -15,6 +15,7 @@ import numpy as np
 
 from shapes.arguments import positive
 
+from ..constraints.detection import closest_points
 from ..constraints.violations import described
 from ..model.bodies import State
 from ..model.results import Interrupted, Result, StepError
@@ -30,7 +31,7 @@ from ..scene.scene import Scene
 from ..stepping.fallback import Climb, pieces
 from ..stepping.loop import Record, joined, programs
 from ..stepping.run_certificate import bound, first_gaps
-from ..stepping.stepper import closest_points, init
+from ..stepping.stepper import init
 from ..stepping.sweep import Sweep
 from . import pile_run
 from .checkpoint import Checkpoint, CheckpointError, asked_of, read

@@ -44,7 +44,7 @@ class OverlapWarning(Explained, UserWarning):
 
 def check_start(scene: Scene, system: System, closest, h: float) -> None:
     """Warns of rigid contacts that overlap before a first step of h [s], `closest` as
-    `closest_points` of a stepper gives it. Raises `ValueError` for one that is deeper than half of
+    `detection.closest_points` gives it. Raises `ValueError` for one that is deeper than half of
     the way into a body."""
     depths = np.zeros(system.contact_count)
     for group, unknowns in zip(system.groups, closest, strict=True):

@@ -10,6 +10,7 @@ import numpy as np
 
 from shapes.arguments import positive
 
+from ..constraints.detection import closest_points
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model.bodies import State
 from ..model.results import Result, StepError
@@ -18,7 +19,6 @@ from ..radau.radau_contact import RadauContact
 from ..runtime.errors import RunError, StepperError
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
-from ..stepping.stepper import closest_points
 from . import stage_sensitivities
 from .parameters import changed, read
 from .rollout import rollout

@@ -93,6 +93,15 @@ def jit(function, *, once: bool = False, apart: bool = False, static_argnums=(),
     return call
 
 
+def filled_up(count: int, least: int, growth: int) -> int:
+    """The size, `least` times a power of `growth`, of the program that serves `count` rows: there
+    are few of them, so that another number of rows is seldom another program."""
+    size = least
+    while size < count:
+        size *= growth
+    return size
+
+
 def prepare(programs: Callable, stepper, *arguments) -> None:
     """Compiles what a run calls: `programs(ahead, stepper, *arguments)` names the programs of
     `jit`, once for all arguments of the same shapes, which it gets in their place.

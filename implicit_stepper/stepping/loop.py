@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..constraints.detection import prepare_closest_points
 from ..model.bodies import State
 from ..model.records import Contacts, Stats, StepResult
 from ..model.results import Result
 from ..model.system import System
 from ..runtime.compilation import jit
 from ..solvers.blocks import Kept
-from .stepper import Stepper, closest_points, init
+from .stepper import Stepper, init
 
 # steps per compiled call: long enough to hide the call, short enough for progress and early errors
 CHUNK = 128
@@ -53,7 +54,7 @@ def joined(records: list[Record]) -> Record:
 def programs(ahead: Callable, stepper: Stepper, system: System, state: State, h, closest=None) -> None:
     """What steps of h [s] from `state` call, `begin` and `advance`, for `compilation.prepare`;
     `closest`, if another run has that program already, is what `closest_points` gives."""
-    closest = ahead(closest_points, system, state) if closest is None else closest
+    closest = prepare_closest_points(ahead, system, state) if closest is None else closest
     memory = ahead(init, stepper, system, state, closest)
     _, _, ends, contacts, *_ = ahead(_march, stepper, system, state, memory, h, CHUNK)
     ahead(certificates, stepper, system, state, ends, contacts, np.zeros(CHUNK), CHUNK)

@@ -21,7 +21,7 @@ HELD, JOINT_HELD = "held by static friction", "joint held by static friction"
 
 
 def first_gaps(system: System, closest) -> np.ndarray:
-    """Gaps (nc,) [m] of the `closest` points at the start of a run, as `stepper.closest_points`
+    """Gaps (nc,) [m] of the `closest` points at the start of a run, as `detection.closest_points`
     finds them."""
     gaps = np.zeros(system.contact_count)
     for group, unknowns in zip(system.groups, closest, strict=True):

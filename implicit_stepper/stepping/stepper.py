@@ -19,7 +19,7 @@ import jax
 
 from shapes.shards import varying_like
 
-from ..constraints.detection import cold_closest
+from ..constraints.detection import closest_points
 from ..model.bodies import State
 from ..model.records import Contacts, StepResult
 from ..model.system import System
@@ -163,9 +163,3 @@ def begin(stepper: Stepper, system: System, state: State) -> Any:
 def init(stepper: Stepper, system: System, state: State, closest) -> Any:
     """`stepper.init` as a program."""
     return stepper.init(system, state, closest)
-
-
-@functools.partial(jit, once=True)
-def closest_points(system: System, state: State) -> tuple:
-    """Per group, closest-point unknowns (nc, unknowns) in long form, found without a hint."""
-    return tuple(cold_closest(system, state))

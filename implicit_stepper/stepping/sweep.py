@@ -17,6 +17,7 @@ import numpy as np
 
 from shapes.closest_points.extent import extent
 
+from ..constraints.detection import closest_points
 from ..model import poses
 from ..model.bodies import State
 from ..model.records import Contacts
@@ -25,7 +26,7 @@ from ..scene.extents import extents
 from ..scene.grouping import PartContact
 from ..scene.scene import Scene
 from ..solvers.collocation import radau
-from .stepper import Stepper, closest_points
+from .stepper import Stepper
 
 _DEEP = 0.25  # of the radius of the ball in the thinner body
 _SAME_SIDE = 0.5  # cosine of the angle between two normals on one side

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..constraints import detection, joint, joint_rows
-from ..constraints.detection import Nearby, cold_closest
+from ..constraints.detection import Nearby, closest_points, cold_closest
 from ..constraints.linear_rows import Rows
 from ..model.bodies import State
 from ..model.records import Joints, Stats, StepResult
@@ -21,7 +21,7 @@ from ..model.system import System
 from ..runtime.compilation import jit
 from ..runtime.errors import StepperError
 from ..solvers.cones import Impulses
-from ..stepping.stepper import Stepper, closest_points
+from ..stepping.stepper import Stepper
 
 RUNGS = ("warm start", "closest points without a hint")
 

@@ -7,9 +7,9 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.constraints.detection import closest_points
 from implicit_stepper.model.bodies import State
 from implicit_stepper.radau import elsewhere
-from implicit_stepper.stepping import stepper
 
 
 def test_a_body_that_turns_into_the_ground_at_another_point_of_its_edge_meets_it():
@@ -28,7 +28,7 @@ def test_a_body_that_turns_into_the_ground_at_another_point_of_its_edge_meets_it
     scene.add_contact(floor, box, friction=0.3)
     system, state = scene.build()
     edge = np.array([ahead, 0.0, -down])
-    closest = stepper.closest_points(system, state)
+    closest = closest_points(system, state)
     for spin, along, meets in (
         ((0.2, 0, 0), 0.0, True),
         ((0.2, 0, 0), 0.06, True),
@@ -51,7 +51,7 @@ def test_slight_approaches_and_compliant_bodies_do_not_meet_elsewhere(compliance
     square = shapes.Polygon([(-0.1, -0.1), (0.1, -0.1), (0.1, 0.1), (-0.1, 0.1)])
     scene.add_contact(floor, scene.add_body(name="plate", shape=square, mass=1.0, position=(0, 0.1)), compliance=compliance)
     system, state = scene.build()
-    closest, unit = stepper.closest_points(system, state), np.sqrt(system.acceleration * system.length)
+    closest, unit = closest_points(system, state), np.sqrt(system.acceleration * system.length)
     for speed, meets in ((1e-6, False), (1e-4, True)):
         moving = State(state.time, state.position, state.orientation, jax.numpy.array([[0.0, -speed * unit, 0.0]]))
         assert elsewhere.meets_elsewhere(system, moving, closest) == (meets and compliance is None)

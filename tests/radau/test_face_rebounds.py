@@ -8,10 +8,10 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.constraints.detection import closest_points
 from implicit_stepper.radau import face_rebounds, impact
 from implicit_stepper.radau.impact_certificate import impact_violations
 from implicit_stepper.runtime.compilation import jit
-from implicit_stepper.stepping.stepper import closest_points
 
 E, MU, INERTIA = 0.5, 0.3, (1.0**2 + 0.1**2) / 12  # of a bar of 1 kg, 1 m long and .1 m high
 LEFT, RIGHT = -0.3, 0.2  # [m]: where the blocks are, each .1 m wide
@@ -36,14 +36,14 @@ def bar(law):
 @pytest.fixture(scope="module", params=[ist.Newton, ist.Poisson], ids=["Newton", "Poisson"])
 def lies(request):
     system, state = bar(request.param(E))
-    return system, state, tuple(closest_points(system, state))
+    return system, state, closest_points(system, state)
 
 
 def met(lies, velocity, x=0.0):
     """With the bar `x` [m] further to the right, moving at `velocity`."""
     system, state, closest = lies
     before = dataclasses.replace(state, velocity=np.array([velocity], float), position=state.position + np.array([x, 0.0]))
-    closest = tuple(closest_points(system, before))
+    closest = closest_points(system, before)
     (hit,), *_, rebounds, _ = face_rebounds.meet(lambda *at: (meet_at(*at),), system, before, closest)
     assert rebounds
     violations = impact_violations(system, before, hit.state, hit.contacts)

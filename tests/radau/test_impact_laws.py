@@ -6,6 +6,7 @@ import functools
 import itertools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -15,7 +16,6 @@ from implicit_stepper.constraints import detection
 from implicit_stepper.radau import impact
 from implicit_stepper.radau.impact_certificate import impact_violations
 from implicit_stepper.runtime.compilation import jit
-from implicit_stepper.stepping.stepper import closest_points
 
 BALLS, R = 5, 0.1
 
@@ -44,7 +44,7 @@ def collide(system, start, closest, velocities, sequential):
 def impacts(system, start, velocities, sequential=False):
     """From `start` with velocities (n, nb, w): the states before and the impacts, which are all
     solved."""
-    before, hit = collide(system, start, tuple(closest_points(system, start)), np.asarray(velocities, float), sequential)
+    before, hit = collide(system, start, detection.closest_points(system, start), np.asarray(velocities, float), sequential)
     assert np.all(hit.converged)
     return before, hit
 
@@ -94,7 +94,7 @@ def test_a_sequence_begins_with_the_fastest_again_and_again():
     system, start = row(ist.Newton(1.0), masses)
     before, hit = impacts(system, start, [along(v) for v in speeds], sequential=True)
     faster, heavier = rng.normal(size=(2, BALLS))
-    closest, direction = tuple(closest_points(system, start)), (along(faster), heavier)
+    closest, direction = detection.closest_points(system, start), (along(faster), heavier)
     slopes = changed(system, start, closest, before.velocity, direction)[..., 0]
     tiny = 1e-30j
     masses = masses + tiny * heavier
@@ -273,7 +273,7 @@ def test_an_impact_is_where_the_step_before_it_has_its_closest_points():
     pillow = shapes.Superquadric((0.3, 0.2, 0.2), epsilon=(0.5, 0.5))
     scene.add_contact(floor, scene.add_body(name="pillow", shape=pillow, density=1e3, position=(0, 0, 0.2)), friction=0.3)
     system, state = scene.build()
-    (closest,) = jax.jit(closest_points)(system, state)
+    (closest,) = map(jnp.asarray, detection.closest_points(system, state))
     for off, stays in ((1e-6, True), (1e-2, False)):
         moved = (closest.at[:, 0].add(off).at[:, 3].add(off),)
         found = jax.jit(functools.partial(detection.find, recorded=True))(system, state, moved)

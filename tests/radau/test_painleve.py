@@ -9,9 +9,9 @@ import pytest
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.constraints import detection
+from implicit_stepper.constraints.detection import closest_points
 from implicit_stepper.constraints.linear_rows import linear_rows
 from implicit_stepper.radau.painleve import wedges
-from implicit_stepper.stepping.stepper import closest_points
 
 HALF, FOOT = 0.5, 0.02  # [m]
 TURN = np.arctan(2.0)  # of the rod from level

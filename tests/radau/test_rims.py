@@ -8,9 +8,9 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.constraints.detection import closest_points
 from implicit_stepper.radau import face_rebounds, impact
 from implicit_stepper.runtime.compilation import jit
-from implicit_stepper.stepping.stepper import closest_points
 
 G, E, SLOPE = 9.81, 0.5, 0.1
 TALL, WIDE = (0.1, 0.3), (0.3, 0.1)  # half sizes [m]

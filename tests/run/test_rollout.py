@@ -12,10 +12,10 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.constraints.detection import closest_points
 from implicit_stepper.model import rotation
 from implicit_stepper.paper import scenes as paper
 from implicit_stepper.run.parameters import changed
-from implicit_stepper.stepping.stepper import closest_points
 
 STEPPER = ist.GeometricallyImplicit()
 # of central differences: their error is about WIDTH^2 times a third derivative, and 1e-13 / WIDTH

@@ -48,9 +48,9 @@ for mass, spin in ((1.0, 3.0), (2.0, 1.0)):
 """
 
 
-STEPS = {"closest_points": 1, "init": 1, "_march": 1, "certificates": 1}
+STEPS = {"closest_of_form": 1, "init": 1, "_march": 1, "certificates": 1}
 LADDER = {"without_cuts", "_cut"}  # for a step that its warm start does not solve
-CHOSEN = {"closest_points": 1, "resume": 1, "advance": 1, "here": 1, "certificates": 1}
+CHOSEN = {"closest_of_form": 1, "resume": 1, "advance": 1, "here": 1, "certificates": 1}
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_the_compilation_cache_is_bounded(tmp_path, monkeypatch):
 # Of the programs of example 3, with room for 5 %: a first call from a full cache waits for these to
 # be traced and lowered, some .4 ms each (docs/decisions/0021-first-calls.md). Other versions of JAX
 # write the same programs with others.
-EQUATIONS = {"closest_points": 2700, "init": 345, "_march": 3040, "certificates": 970}
+EQUATIONS = {"closest_of_form": 2700, "init": 345, "_march": 3040, "certificates": 970}
 
 
 @pytest.mark.skipif(jax.__version__ != "0.10.1", reason="equations were counted with jax 0.10.1")

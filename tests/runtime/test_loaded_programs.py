@@ -36,7 +36,7 @@ box = scene.add_body(
 )
 scene.add_contact(floor, box, friction=0.3)
 run = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.01, duration=0.2)
-print(*sorted(set(traced) & {"closest_points", "init", "_march", "certificates", "_attempt", "_cut"}))
+print(*sorted(set(traced) & {"closest_of_form", "init", "_march", "certificates", "_attempt", "_cut"}))
 print(run.position.tobytes().hex(), run.contacts.normal_impulse.tobytes().hex())
 """
 
@@ -64,7 +64,7 @@ def _lines(script, folder) -> list[str]:
 def test_a_second_process_traces_no_program_of_a_run(tmp_path):
     """LAPACK, which the closest points of a box need, is found, too."""
     first, second = (_lines(RUN, tmp_path) for _ in range(2))
-    assert first[0] == "_march certificates closest_points init"
+    assert first[0] == "_march certificates closest_of_form init"
     assert second[0] == ""
     assert second[1] == first[1]
 

@@ -13,9 +13,9 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.constraints.detection import cold_closest
 from implicit_stepper.paper import scenes
 from implicit_stepper.runtime.compilation import jit
-from implicit_stepper.stepping.stepper import closest_points
 
 STEPPER = ist.GeometricallyImplicit()
 BEGIN, STEP = jit(STEPPER.init), jit(STEPPER.step)
@@ -165,7 +165,7 @@ def test_derivatives_of_a_step_are_refused(stepper):
 def test_derivatives_of_a_step_are_refused_by_every_transformation():
     system, at = _rolling()
     stepper = ist.ClosedFormGap()
-    memory = jax.eval_shape(lambda state: stepper.init(system, state, closest_points(system, state)), at(1.0))
+    memory = jax.eval_shape(lambda state: stepper.init(system, state, tuple(cold_closest(system, state))), at(1.0))
     memory, step = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), memory), jax.jit(stepper.step)
 
     def speed(start):
@@ -189,7 +189,7 @@ def test_steps_under_shard_map_keep_their_types(stepper):
 
     def run(speed):
         state = jax.tree.map(lambda leaf: leaf + 0 * speed, at(speed))
-        start = state, stepper.init(system, state, closest_points(system, state))
+        start = state, stepper.init(system, state, tuple(cold_closest(system, state)))
         return jax.lax.scan(lambda at, _: _certified(stepper, system, *at), start, None, length=2)[0][0]
 
     by_hand = (jax.sharding.AxisType.Auto,)  # newer JAX else wants arguments that are shared out already

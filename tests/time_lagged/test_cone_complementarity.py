@@ -11,11 +11,12 @@ import scipy.sparse
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.constraints import detection, linear_rows
+from implicit_stepper.constraints.detection import closest_points
 from implicit_stepper.model import bodies, loads
 from implicit_stepper.paper import scenes
 from implicit_stepper.runtime.compilation import jit
 from implicit_stepper.solvers.cones import project
-from implicit_stepper.stepping.stepper import begin, closest_points
+from implicit_stepper.stepping.stepper import begin
 
 G = 9.81
 SOLVERS = ("apgd", "barzilai-borwein", "gauss-seidel")

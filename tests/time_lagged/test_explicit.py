@@ -8,9 +8,9 @@ import pytest
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.constraints import detection, kinematics
+from implicit_stepper.constraints.detection import closest_points
 from implicit_stepper.model import bodies
 from implicit_stepper.paper import comparisons, scenes
-from implicit_stepper.stepping.stepper import closest_points
 from implicit_stepper.time_lagged.montana import geometry_rates
 
 
