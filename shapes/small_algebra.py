@@ -8,6 +8,11 @@ of quotients are full of them: hence one that is divided once.
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+# of a x b, as a bilinear form
+CROSS = np.zeros((3, 3, 3))
+CROSS[[0, 1, 2], [1, 2, 0], [2, 0, 1]], CROSS[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = 1.0, -1.0
 
 
 def inner(a, b):
@@ -18,6 +23,16 @@ def inner(a, b):
 def product(A, B):
     """A B of matrices (l, m) and (m, n)."""
     return inner(A[:, None, :], B.T)
+
+
+def bilinear(tensor, a, b):
+    """sum_ij tensor_..ij a_i b_j: one kernel to compile where single components would be dozens."""
+    return jnp.sum(tensor * (a[:, None] * b), axis=(-2, -1))
+
+
+def cross(a, b):
+    """a x b (3,)."""
+    return bilinear(CROSS, a, b)
 
 
 @jax.custom_jvp

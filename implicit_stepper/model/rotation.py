@@ -12,21 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from shapes.small_algebra import inner
+from shapes.small_algebra import CROSS, bilinear, cross, inner
 
 # Below this squared half-angle the series of sin(a)/a to a^4 is exact to round-off: the next term
 # is a^6/5040.
 _SERIES = 1e-5
 
-# The bilinear forms a x b, p q of quaternions, and R(q) - 1 = 2 (w [v]x + v v^T - v.v 1) of q = (w,
-# v).
-_CROSS = np.zeros((3, 3, 3))
-_CROSS[[0, 1, 2], [1, 2, 0], [2, 0, 1]], _CROSS[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = 1.0, -1.0
+# The bilinear forms p q of quaternions, and R(q) - 1 = 2 (w [v]x + v v^T - v.v 1) of q = (w, v).
 _PRODUCT = np.zeros((4, 4, 4))
-_PRODUCT[0], _PRODUCT[1:, 1:, 1:] = np.diag([1.0, -1.0, -1.0, -1.0]), _CROSS
+_PRODUCT[0], _PRODUCT[1:, 1:, 1:] = np.diag([1.0, -1.0, -1.0, -1.0]), CROSS
 _PRODUCT[1:, 0, 1:] = _PRODUCT[1:, 1:, 0] = np.eye(3)
 _ROTATION = np.zeros((3, 3, 4, 4))
-_ROTATION[:, :, 0, 1:] = -2 * _CROSS
+_ROTATION[:, :, 0, 1:] = -2 * CROSS
 _ROTATION[:, :, 1:, 1:] = 2 * np.einsum("ik,jl->ijkl", np.eye(3), np.eye(3))
 _ROTATION[[0, 1, 2], [0, 1, 2], 1:, 1:] -= 2 * np.eye(3)
 
@@ -36,7 +33,7 @@ def matrix(orientation):
     if orientation.shape[-1] == 1:
         c, s = jnp.cos(orientation[0]), jnp.sin(orientation[0])
         return jnp.stack([jnp.stack([c, -s]), jnp.stack([s, c])])
-    return np.eye(3) + _bilinear(_ROTATION, orientation, orientation)
+    return np.eye(3) + bilinear(_ROTATION, orientation, orientation)
 
 
 def advance(orientation, turn):
@@ -72,7 +69,7 @@ def _waves_jvp(primals, tangents):
 
 def multiply(p, q):
     """Quaternion product p q (4,): the rotation q followed by p."""
-    return _bilinear(_PRODUCT, p, q)
+    return bilinear(_PRODUCT, p, q)
 
 
 def small_turn(orientation):
@@ -87,16 +84,6 @@ def small_turn(orientation):
 def small_move(position, orientation):
     """(6,) or (3,) [m, rad]: 0, with the velocity as its derivative in time, as `small_turn`."""
     return jnp.concatenate([position - lax.stop_gradient(position), small_turn(orientation)])
-
-
-def cross(a, b):
-    """a x b (3,)."""
-    return _bilinear(_CROSS, a, b)
-
-
-def _bilinear(tensor, a, b):
-    """sum_ij tensor_..ij a_i b_j: one kernel to compile where single components would be dozens."""
-    return jnp.sum(tensor * (a[:, None] * b), axis=(-2, -1))
 
 
 def unit(orientation):

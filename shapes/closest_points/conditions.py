@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..shape_class import ShapeClass
-from ..small_algebra import direction, inner, product
+from ..small_algebra import cross, direction, inner, product
 
 # A reference direction closer than this to the normal cannot orient the tangents (sine of the angle
 # between them).
@@ -193,10 +193,10 @@ def tangents(n, reference):
     if n.shape == (2,):
         return jnp.stack([-n[1], n[0]])[None, :]
     along = reference - n * inner(n, reference)
-    other = jnp.eye(3)[jnp.argmin(jnp.abs(n))]
+    other = (np.arange(3) == jnp.argmin(jnp.abs(n))).astype(float)
     usable = inner(along, along) > _PARALLEL**2 * inner(reference, reference)
     t, _ = direction(jnp.where(usable, along, other - n * inner(n, other)))
-    return jnp.stack([t, jnp.cross(n, t)])
+    return jnp.stack([t, cross(n, t)])
 
 
 # both are jitted functions of their own: what asks for the same rows again traces them no more

@@ -121,6 +121,11 @@ def _differentiable() -> dict[str, Callable]:
     }
 
 
+def _components(x) -> list:
+    """Of x (..., k) each of its k components (...)."""
+    return list(np.moveaxis(x, -1, 0)) if isinstance(x, np.ndarray) else list(jnp.unstack(x, axis=-1))
+
+
 _BACKENDS = {"jax": ([_differentiable(), "jax"], jnp), "numpy": ([_functions(np), "numpy"], np)}
 
 
@@ -142,7 +147,7 @@ def compile_jet(
 
         def evaluate(x, theta):
             batch = x.shape[:-1]
-            entries = function(*(x[..., i] for i in range(d)), *(theta[i] for i in range(len(parameters))))
+            entries = function(*_components(x), *_components(theta))
             stacked = xp.stack([xp.broadcast_to(xp.asarray(e, dtype=float), batch) for e in entries], axis=-1)
             return stacked.reshape(batch + shape)
 
