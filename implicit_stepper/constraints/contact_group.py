@@ -265,9 +265,10 @@ class ContactGroup:
         complementarity = jnp.where(held, 1.0, -1.0)
         friction = 1.0 if at.friction == "projection" else complementarity
         normal, tangential, position = n, np.arange(n + 2, n + 2 + k), n + 2 + k
-        matrix = jnp.diag(np.where(np.arange(self.width + self.etas) > position, 1.0, 0.0))
-        matrix = matrix.at[tangential, tangential - 1].set(friction)
-        return matrix.at[(normal, position), (normal, position)].set(complementarity)
+        size = self.width + self.etas
+        slips, pairs = np.zeros((2, size, size))
+        slips[tangential, tangential - 1], pairs[(normal, position), (normal, position)] = 1.0, 1.0
+        return np.diag(np.arange(size) > position) + friction * slips + complementarity * pairs
 
     def flat(self, at: Instant, unknowns, reference, motion_1: Motion, motion_2: Motion):
         """What a curvature of one over the scene's length adds to the derivative of the

@@ -75,7 +75,8 @@ def closest_of_form(like: ContactGroup, motions: tuple[Motion, Motion], length, 
         return jax.vmap(one)(*every)
 
     def more(number, found):
-        return found.at[number].set(one(*jax.tree.map(lambda a: a[number], every)))
+        own = one(*jax.tree.map(lambda a: a[number], every))
+        return lax.dynamic_update_index_in_dim(found, own, number, 0)
 
     return lax.fori_loop(0, count, more, jnp.zeros((len(like.theta_1), like.pair.general.unknowns)))
 

@@ -18,7 +18,7 @@ import numpy as np
 from shapes.closest_points.conditions import ContactGeometry
 
 from ..model.bodies import State
-from ..model.system import System, contact_bodies, in_user_order
+from ..model.system import System, contact_bodies, in_user_order, take
 from . import contact
 
 
@@ -37,7 +37,7 @@ class Rows:
     def velocities(self, velocity):
         """v_n (nc,) [m/s] and slips (nc, k) of the moving bodies' `velocity` (nb, 6 or 3)."""
         every = jnp.concatenate([velocity, jnp.zeros((1, velocity.shape[1]))])
-        first, second = (every[numbers] for numbers in self._numbers())
+        first, second = (take(every, numbers) for numbers in self._numbers())
         both = jnp.einsum("crw,cw->cr", self.on_1, first) + jnp.einsum("crw,cw->cr", self.on_2, second)
         return both[:, 0], both[:, 1:]
 
@@ -50,10 +50,9 @@ class Rows:
         """Transpose of `scaled`: (nb, 6 or 3) [N s, N m s] that `impulses` (nc, 1 + k) = (p_n, y)
         give the moving bodies."""
         impulses = jnp.concatenate([impulses[:, :1], self.e * impulses[:, 1:]], axis=1)
-        total = jnp.zeros((body_count + 1, self.on_1.shape[-1]))
-        for numbers, on in zip(self._numbers(), (self.on_1, self.on_2), strict=True):
-            total = total.at[numbers].add(jnp.einsum("crw,cr->cw", on, impulses))
-        return total[:-1]
+        given = [jnp.einsum("crw,cr->cw", on, impulses) for on in (self.on_1, self.on_2)]
+        none = jnp.zeros((1, self.on_1.shape[-1]))
+        return jnp.sum(take(jnp.concatenate([*given, none]), self._of_bodies(body_count)), axis=1)
 
     def gathered(self, blocks, body_count: int):
         """J^T diag(`blocks`) J (nb w, nb w), with J the matrix of `scaled` and one of `blocks` (nc,
@@ -75,13 +74,24 @@ class Rows:
     def _numbers(self):
         return np.array(self.bodies, int).reshape(-1, 2).T
 
+    def _of_bodies(self, body_count: int) -> np.ndarray:
+        """Per moving body (nb, m) which of all first and, after them, second sides are its own, and
+        beyond these the number of sides. (A scatter would be a loop over the contacts.)"""
+        bodies = self._numbers().reshape(-1)
+        order, counts = np.argsort(bodies, kind="stable"), np.bincount(bodies, minlength=body_count + 1)
+        own = np.arange(len(bodies)) - (np.cumsum(counts) - counts)[bodies[order]]
+        found = np.full((len(counts), np.max(counts[:body_count], initial=0)), len(bodies))
+        moving = bodies[order] < body_count
+        found[bodies[order][moving], own[moving]] = order[moving]
+        return found[:body_count]
+
 
 def linear_rows(system: System, state: State, geometry: ContactGeometry) -> Rows:
     """The rows at the contacts' `geometry`, stacked in the order of `Scene.add_contact`."""
     numbers, width = contact_bodies(system), state.velocity.shape[1]
     everywhere = jnp.concatenate([state.position, system.fixed_position])
     # momenta of fixed bodies are not kept, so that their centre may be any
-    centres = [everywhere[np.minimum(numbers[:, i], len(everywhere) - 1)] for i in (0, 1)]
+    centres = [take(everywhere, np.minimum(numbers[:, i], len(everywhere) - 1)) for i in (0, 1)]
     e = of_contacts(system, "e")
     if not system.groups:
         return Rows((), jnp.zeros((0, 1 + e.shape[1], width)), jnp.zeros((0, 1 + e.shape[1], width)), e)

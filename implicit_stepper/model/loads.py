@@ -34,5 +34,6 @@ def free_velocity(system: System, state: State, mass, h):
     momentum = applied_momentum(system, state, h)
     if d == 3:
         spin = state.velocity[:, d:]
-        momentum = momentum.at[:, d:].add(-h * jnp.cross(spin, jnp.einsum("bij,bj->bi", mass[:, d:, d:], spin)))
+        gyroscopic = jnp.cross(spin, jnp.einsum("bij,bj->bi", mass[:, d:, d:], spin))
+        momentum = jnp.concatenate([momentum[:, :d], momentum[:, d:] - h * gyroscopic], axis=1)
     return jnp.linalg.solve(mass, momentum[..., None])[..., 0]

@@ -129,7 +129,7 @@ def with_closest_points(problem: StageProblem, at: Motion, constraints, which):
                 z, found = closest_points_near(member.pair, own[:n], *placed, length, allowed)
                 frame = contact.geometry_rows(member, z, reference, length, *motions).geometry
                 sigma = length_of(contact.scaled_slip(member, frame, *motions))
-                moved = own.at[:n].set(z).at[member.width - 1].set(sigma)
+                moved = jnp.concatenate([z, own[n : member.width - 1], sigma[None], own[member.width :]])
                 return jnp.where(chosen & found, moved, own), found | ~chosen
 
             if not group.pair.smooth:

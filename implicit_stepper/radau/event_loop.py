@@ -130,7 +130,9 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
             reason=jnp.where(stuck, int(Reason.TOO_SHORT), reason).astype(int),  # as strongly typed as the first one
         ),
         # what is not accepted is overwritten by the next attempt
-        records=jax.tree.map(lambda all_, new: all_.at[carry.count].set(new), carry.records, one),
+        records=jax.tree.map(
+            lambda all_, new: lax.dynamic_update_index_in_dim(all_, new, carry.count, 0), carry.records, one
+        ),
         count=carry.count + accepts,
         counts=Counts(counts.solves + 1, counts.inaccurate + found.refused, counts.landings + landing),
     )

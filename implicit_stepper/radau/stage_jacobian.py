@@ -90,7 +90,8 @@ def derivatives(problem: StageProblem, z, modes: Modes, held) -> Derivatives:
         h (s, k)."""
         own, closest, change, h = jnp.split(matrix, sizes, axis=-1)
         by_own, by_closest = (jnp.einsum("ikn,ij->ikjn", by, np.eye(s)) for by in (own, closest))
-        by_own = by_own.at[..., :b].add(jnp.einsum("ikb,ijb->ikjb", change, turn))
+        turned = jnp.einsum("ikb,ijb->ikjb", change, turn)
+        by_own = by_own + jnp.pad(turned, ((0, 0),) * 3 + ((0, by_own.shape[-1] - b),))
         return by_own, by_closest, h[..., 0] + jnp.einsum("ikb,ib->ik", change, growth)
 
     margins = [by[-1] for by in of_all(each.margins)]
@@ -160,7 +161,7 @@ def _at_stage(problem: StageProblem, modes: Modes, held, stage: Stage, fraction)
     by_rates, by_change = _diagonal(moved.momenta_by_rates) * units.velocity.reshape(-1), _diagonal(moved.momenta)
     momenta = jnp.concatenate([by_rates, none, by_change, jnp.zeros((b, 1))], axis=1) - shifts[:, :-b]
     velocity = _diagonal(moved.velocity_by_momenta) @ momenta
-    velocity = velocity.at[:, -b - 1 : -1].add(_diagonal(moved.velocity))
+    velocity = velocity + jnp.pad(_diagonal(moved.velocity), ((0, 0), (velocity.shape[1] - b - 1, 1)))
     whole = jnp.concatenate([*rows, *margins, pushes])
     whole = whole[:, :-b] + whole[:, -b:] @ velocity
     own, edges, pushed = jnp.split(whole, np.cumsum([sum(map(len, rows)), sum(map(len, margins))]))
@@ -239,7 +240,8 @@ def _constraints(problem: StageProblem, held, g: int, of_stage: tuple, at: At, m
         lanes = varying_like((np.concatenate([of_local, of_rest], axis=1) * unit, of_h[:, 0], tangents), unknowns)
         found = jax.vmap(lambda *t: jax.jvp(outputs, (unknowns, problem.h, moving), t)[1])(*lanes)
         given = _GIVE * member.give(instant(problem.h), held)
-        found = found.at[: counts[0], : len(given)].add(given[:, na:].T)
+        given = given[:, na:].T
+        found = found + jnp.pad(given, [(0, whole - own) for whole, own in zip(found.shape, given.shape, strict=True)])
         if na == 0:
             return found, jnp.zeros((0, 0)), jnp.zeros((counts[2], 0))
         flat = _CURVATURE * member.flat(instant(problem.h), unknowns, reference, *motions)

@@ -226,4 +226,5 @@ def loads(problem: StageProblem, time, at: Motion):
         system.wrench[i] if function is None else function(time, at.position[i], at.orientation[i], at.velocity[i])
         for i, function in enumerate(system.wrench_functions)
     ]
-    return jnp.stack(rows).at[:, : system.dimension].add(system.mass[:, None] * system.gravity)
+    weights = system.mass[:, None] * system.gravity
+    return jnp.stack(rows) + jnp.pad(weights, ((0, 0), (0, at.velocity.shape[1] - system.dimension)))

@@ -84,7 +84,11 @@ def _march(stepper, how: side_by_side.Pass, systems: System, states: State, memo
     def advance(number, at):
         states, memories, records, going = at
         step = one_step(states, memories, h, going)
-        records = jax.tree.map(lambda all_, one: all_.at[number].set(one), records, (step.state, step.contacts, step.result))
+        records = jax.tree.map(
+            lambda all_, one: lax.dynamic_update_index_in_dim(all_, one, number, 0),
+            records,
+            (step.state, step.contacts, step.result),
+        )
         return step.state, step.memory, records, going & (step.result == Result.SOLVED)
 
     _, memories, records, _ = lax.fori_loop(0, most, advance, (states, memories, empty, going))

@@ -299,9 +299,9 @@ def _condensed(pattern: Pattern, nodes, local: Local, rest):
     to_nodes = rest[column_link, o:, column_own].reshape(-1, 2, 1, w)
     to_nodes = jnp.sum(to_nodes * sides[column_link][..., None], axis=1).reshape(-1, count * w)
     # a row has entries in the columns of its own link only
-    numbers = jnp.where(local.columns, jnp.cumsum(local.columns).reshape(n, o) - 1, len(rows))[row_link]
-    own = jnp.zeros((len(rows), len(rows) + 1)).at[np.arange(len(rows))[:, None], numbers].set(rest[row_link, row_own, :o])
-    own = jnp.where(filled[:, None], own[:, :-1], jnp.eye(len(rows)))
+    same = (row_link[:, None] == column_link) & (columns < n * o)
+    own = jnp.where(same, rest[row_link[:, None], row_own[:, None], column_own], 0.0)
+    own = jnp.where(filled[:, None], own, jnp.eye(len(rows)))
     enough = jnp.sum(local.rows) <= pattern.slots
     zero = filled[:, None]
     top = jnp.concatenate([among, jnp.where(zero, to_nodes, 0.0).T], axis=1)

@@ -98,7 +98,7 @@ class _Problem:
         gives_up = ~damped & renew & ~chord.within & (~accepted | (jacobians >= _PATIENCE))
         lower, higher = jnp.maximum(iterate.damping / 10, _LEAST_DAMPING), jnp.maximum(iterate.damping * 10, _FIRST_DAMPING)
         size = largest(chord.F)
-        recent = jnp.where(choosing, jnp.full(_MEMORY, size), jnp.roll(iterate.recent, 1).at[0].set(size))
+        recent = jnp.where(choosing, jnp.full(_MEMORY, size), jnp.append(size, iterate.recent[:-1]))
         return _Iterate(
             z=jnp.where(gives_up, iterate.start, chord.z),
             F=jnp.where(gives_up, iterate.F_start, chord.F),

@@ -127,7 +127,7 @@ def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, 
         free = size < bound  # false for NaN
         descends = jnp.dot(F, F) < jnp.dot(iterate.F, iterate.F)
         accepted = first | (free & (descends | (iterate.stale < _PATIENCE)))
-        recent = jnp.where(first, jnp.full(_MEMORY, size), jnp.roll(iterate.recent, 1).at[0].set(size))
+        recent = jnp.where(first, jnp.full(_MEMORY, size), jnp.append(size, iterate.recent[:-1]))
         damping = jnp.where(
             accepted,
             jnp.maximum(iterate.damping / 10, least_damping),

@@ -115,7 +115,7 @@ def _march(stepper: Stepper, system: System, state: State, memory, h, steps):
         i, state, memory, records, _ = carry
         step = _step(stepper, system, state, memory, h)
         new = (step.state, step.contacts, step.stats, step.result)
-        records = jax.tree.map(lambda all_, one: all_.at[i].set(one), records, new)
+        records = jax.tree.map(lambda all_, one: lax.dynamic_update_index_in_dim(all_, one, i, 0), records, new)
         solved = step.result == Result.SOLVED
         memory = jax.tree.map(functools.partial(_where, solved), step.memory, memory, is_leaf=_chooses)
         return i + 1, step.state, memory, records, solved
