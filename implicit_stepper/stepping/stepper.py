@@ -154,8 +154,8 @@ class Stepper(Protocol):
 
 
 def begin(stepper: Stepper, system: System, state: State) -> Any:
-    """`stepper.init`, compiled, with closest points from a program that all steppers share: it
-    takes the longest."""
+    """`stepper.init`, compiled, with closest points from programs that all steppers and scenes
+    share: they take the longest."""
     return init(stepper, system, state, closest_points(system, state))
 
 
