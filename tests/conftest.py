@@ -17,6 +17,7 @@ import jax
 import pytest
 from hypothesis import settings
 
+from implicit_stepper.many_bodies import equations
 from implicit_stepper.runtime import (  # (switches JAX to float64, for tests of `shapes` alone too)
     compilation,
     compilation_cache,
@@ -91,6 +92,13 @@ def optimised(monkeypatch):
     than it compiles."""
     options = compilation._options
     monkeypatch.setattr(compilation, "_options", lambda once: options(once) | {"xla_backend_optimization_level": 3})
+
+
+@pytest.fixture(autouse=True)
+def _few_contacts_at_once(monkeypatch):
+    """Without optimisation a contact takes ten times as long, also one that only fills up a program
+    for several."""
+    monkeypatch.setattr(equations, "_FEW", 8)
 
 
 @pytest.fixture(autouse=True)
