@@ -14,8 +14,8 @@ from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.certificate import certificate
 from implicit_stepper.many_bodies.step import no_memory, posed
 
-# the limit is met in step 12, and the ball has hit both bars by step 28
-H, STEPS = 0.005, 32
+# the limit is met in step 10, bars land in step 14, and the ball has hit one by step 22
+H, STEPS = 0.005, 28
 SPARSE = ist.GeometricallyImplicit(jacobian="sparse")
 
 
@@ -26,11 +26,12 @@ def shaken(time):
 
 def mechanism_and_balls():
     """On a shaken floor two bars on a hinge that rubs, with a limit, a spring and a motor; two balls
-    on a rod; and a ball that hits them."""
+    on a rod; and a ball that hits one."""
     scene = ist.Scene()
     plane = shapes.HalfSpace(normal=(0, 0, 1), offset=0.0)
     scene.add_moving(name="floor", shape=plane, mass=5.0, inertia=(1, 1, 1), pose=shaken)
-    bar = {"shape": shapes.Ellipsoid((0.2, 0.1, 0.05)), "mass": 1.0}
+    # they slide: what stuck with both would share its forces with the hinge in many ways
+    bar = {"shape": shapes.Sphere(0.05), "mass": 1.0, "velocity": (0.5, 0, 0, 0, 0, 0)}
     bars = [scene.add_body(name=f"bar {k}", position=(0.41 * k, 0, 0.08), **bar) for k in range(2)]
     rubs = ist.JointFriction(mu=0.2, radius=0.01)
     hinge = ist.Hinge(point_1=(0.205, 0, 0), axis_1=(0, 1, 0), point_2=(-0.205, 0, 0), axis_2=(0, 1, 0), friction=rubs)
@@ -38,13 +39,13 @@ def mechanism_and_balls():
     scene.add_limit("hinge", low=-0.1, high=0.1)
     scene.add_spring("hinge", stiffness=2.0, damping=0.05)
     scene.add_motor("hinge", speed=2.0, most=0.5)
-    ball = {"shape": shapes.Ellipsoid((0.05, 0.05, 0.05)), "mass": 0.5}
+    ball = {"shape": shapes.Sphere(0.05), "mass": 0.5}
     ends = [
         scene.add_body(name=f"end {k}", position=(0.3 * k, 0.4, 0.06), velocity=(0, k - 1, 0, 0, 0, 0), **ball)
         for k in (0, 1)
     ]
     scene.add_joint(*ends, ist.Distance(point_1=(0, 0, 0), point_2=(0, 0, 0), length=0.3), name="rod")
-    scene.add_body(name="ball", position=(0.2, 0.02, 0.2), **ball)
+    scene.add_body(name="ball", position=(0.08, 0.02, 0.2), **ball)
     scene.add_contacts(friction=0.4)
     return scene
 
@@ -75,6 +76,7 @@ def test_joints_are_those_of_a_run_with_all_pairs_declared(runs):
     assert np.max(np.abs(found.joint("hinge").coordinate)) == pytest.approx(0.1, abs=1e-9)
     assert np.max(np.abs(found.joint("drive of floor").force[:, 2])) > 20
     assert np.ptp(found.joint("rod").force[:, 0]) > 1.0
+    assert np.nanmax(found.contact("bar 0", "ball").normal_force) > 20
     assert np.max(np.abs(found.joint("hinge").closure)) < 1e-12
     assert max(np.max(values) for values in found.certificate.values()) < 1e-10
 
@@ -113,13 +115,13 @@ def test_discs_in_a_shaken_tray_are_mended_by_sweeps(monkeypatch):
 
     tray = [(shapes.Disc(0.06), ((0.09 * k - 0.36, 0.02 * abs(k - 4) ** 1.5), 0.0)) for k in range(9)]
     scene.add_moving(name="tray", shapes=tray, mass=1.0, inertia=1.0, pose=pose)
-    for k in range(8):
+    for k in range(6):
         place = (0.11 * (k % 4) - 0.165 + 0.01 * rng.random(), 0.19 + 0.1 * (k // 4))
         scene.add_body(name=f"disc {k}", shape=shapes.Disc(0.04), density=60.0, position=place)
     scene.add_contacts(friction=0.5)
     swept, calls = sweeps.swept, []
     monkeypatch.setattr(host_newton, "swept", lambda *arguments: calls.append(1) or swept(*arguments))
-    found, declared = (ist.simulate(scene, own, h=H, duration=60 * H) for own in (SPARSE, ist.GeometricallyImplicit()))
+    found, declared = (ist.simulate(scene, own, h=H, duration=45 * H) for own in (SPARSE, ist.GeometricallyImplicit()))
     assert len(calls) > 5
     assert np.max(np.abs(found.position - declared.position)) < 1e-8
 
