@@ -18,8 +18,6 @@ from implicit_stepper.runtime.compilation import jit
 from implicit_stepper.solvers.static_condensation import factorise
 from implicit_stepper.stepping.stepper import begin
 
-EXACT = exact.two_spheres(4.0)
-
 
 @pytest.fixture(scope="module")
 def scene():
@@ -30,7 +28,7 @@ def scene():
 def smooth_run(stages_, h):
     """[0, 2.9] s, on which no contact changes its mode, and the exact states at its nodes."""
     run = ist.simulate(scenes.two_spheres(shapes.Sphere), ist.RadauContact(stages=stages_), h=h, duration=2.9)
-    return run, EXACT.at(run.time)
+    return run, exact.two_spheres(4.0).at(run.time)
 
 
 @functools.cache
@@ -74,14 +72,14 @@ def test_one_stage_is_the_papers_scheme_to_the_last_bit(scene):
 
 def test_chosen_steps_reach_their_tolerance_and_find_the_events():
     run = chosen(1e-8)
-    states = EXACT.at(run.time)
+    states = exact.two_spheres(4.0).at(run.time)
     error = np.linalg.norm(run.position[:, 0] - states.position, axis=1)
     assert np.max(error[run.time <= 3.0]) <= 1e-8
     assert error[-1] <= 1e-7
     assert [(event.contact, event.kind) for event in run.events] == [(1, "slips"), (0, "opens"), (1, "opens")]
     times = [event.time for event in run.events]
-    for time, name, allowed in zip(times, EXACT.events, (1e-7, 1e-5, 1e-5), strict=True):
-        assert time == pytest.approx(EXACT.events[name], abs=allowed), name
+    for time, name, allowed in zip(times, exact.two_spheres(4.0).events, (1e-7, 1e-5, 1e-5), strict=True):
+        assert time == pytest.approx(exact.two_spheres(4.0).events[name], abs=allowed), name
     stage = run.contacts.stages.contacts
     closed = stage.normal_impulse[:, -1] > 1e-12  # N s: more than rounding
     assert np.max(np.abs(run.contacts.gap[closed])) <= 1e-13
@@ -94,7 +92,7 @@ def test_tolerance_means_the_error(tol):
     """Relative to the scene's length and the way, also between the steps: measured, .15 to .2 of
     it."""
     time = np.linspace(0.0, 4.0, 401)
-    positions = EXACT.at(time).position
+    positions = exact.two_spheres(4.0).at(time).position
     error = np.linalg.norm(chosen(tol).at(time).position[:, 0] - positions, axis=1)
     # radius of gyration [m], and the way
     scale = np.sqrt(0.4) + np.linalg.norm(positions - positions[0], axis=1)
@@ -105,7 +103,7 @@ def test_tolerance_means_the_error(tol):
 @pytest.mark.parametrize(("count", "sizes", "orders"), [(3, (0.1, 0.05), (5, 4)), (2, (0.05, 0.025), (3, 3))])
 def test_orders_between_steps(count, sizes, orders):
     time = np.linspace(0.0, 2.9, 777)
-    exactly = EXACT.at(time)
+    exactly = exact.two_spheres(4.0).at(time)
     found = [smooth_run(count, h)[0].at(time) for h in sizes]
     for name, order in zip(("position", "velocity"), orders, strict=True):
         error = [np.max(np.abs(getattr(states, name)[:, 0] - getattr(exactly, name))) for states in found]
