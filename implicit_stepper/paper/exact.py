@@ -153,21 +153,28 @@ def start_position() -> np.ndarray:
     return np.array([0.0, y, np.sqrt(l1**2 - y**2)])
 
 
+def _cross(a, b) -> np.ndarray:
+    """a x b (3,): of three numbers in a tenth of the time that `np.cross` takes."""
+    (a1, a2, a3), (b1, b2, b3) = a, b
+    return np.array([a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, a1 * b2 - a2 * b1])
+
+
 def contact_frame(contact: int, position: np.ndarray) -> np.ndarray:
     """Unit vectors t, o, n as rows (3, 3); n points from fixed sphere `contact` to the small one at
     `position` (3,)."""
     n = position - CENTRES[contact]
     n = n / np.linalg.norm(n)
-    o = np.cross(n, [1.0, 0.0, 0.0])  # never parallel: |n_x| < 0.8 while they touch
+    o = _cross(n, (1.0, 0.0, 0.0))  # never parallel: |n_x| < 0.8 while they touch
     o = o / np.linalg.norm(o)
-    return np.stack([np.cross(o, n), o, n])
+    return np.stack([_cross(o, n), o, n])
 
 
 def contact_map(frame: np.ndarray) -> np.ndarray:
     """W_n, W_t, W_o, W_r of C(1) as rows (4, 6): twist (6,) to normal and slip velocity of the
     sphere's point at -n."""
     t, o, n = frame
-    return np.block([[n, np.zeros(3)], [t, np.cross(t, n)], [o, np.cross(o, n)], [np.zeros(3), n]])
+    none = np.zeros(3)
+    return np.concatenate([n, none, t, _cross(t, n), o, _cross(o, n), none, n]).reshape(4, 6)
 
 
 def weighted_slips(state: np.ndarray) -> np.ndarray:
@@ -185,7 +192,7 @@ def drift_acceleration(contact: int, state: np.ndarray) -> np.ndarray:
     t, o, n = contact_frame(contact, state[:3])
     v, omega = state[3:6], state[6:]
     turning = (v - n * (n @ v)) / np.linalg.norm(state[:3] - CENTRES[contact])
-    swept = np.cross(turning, omega)
+    swept = _cross(turning, omega)
     return np.array([turning @ v, t @ swept, o @ swept, turning @ omega])
 
 
@@ -217,8 +224,8 @@ def directions_1_sliding(state: np.ndarray) -> np.ndarray:
     The direction therefore depends on the position alone; its sign is that of the push along +x.
     """
     n1, n2 = (contact_frame(i, state[:3])[2] for i in (0, 1))
-    v = np.cross(n1, n2)
-    return weighted_slips(np.concatenate([state[:3], v, np.cross(n2, v)]))
+    v = _cross(n1, n2)
+    return weighted_slips(np.concatenate([state[:3], v, _cross(n2, v)]))
 
 
 def directions_at_onset(state: np.ndarray) -> np.ndarray:
