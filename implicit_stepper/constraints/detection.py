@@ -19,7 +19,7 @@ from ..collision.local_search import are_closest, at_closest, closest_points_fro
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
-from ..runtime.compilation import filled_up, jit
+from ..runtime.compilation import jit, rows_filled_up
 from ..solvers.complementarity import length_of
 from . import contact, kinematics
 from .contact_group import ContactGroup
@@ -90,7 +90,7 @@ def _form(system: System, state: State, group: ContactGroup) -> tuple:
     """Of a group what closest points depend on, padded by its last contact to one of few sizes; and
     how many contacts it has."""
     count = len(group.bodies)
-    rows = np.minimum(np.arange(filled_up(count, _LEAST, _GROWTH)), count - 1)
+    rows = rows_filled_up(count, _LEAST, _GROWTH)
     laws = {name: None for name in ("mu", "e", "direction", "compliance", "dissipation_time", "restitution", "mu_s")}
     like = dataclasses.replace(group, bodies=(), numbers=(), moving=(True, True), of_impulses=False, **laws)
     both = (

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..implicit_euler import central_path
-from ..runtime.compilation import filled_up, jit
+from ..runtime.compilation import filled_up, jit, rows_filled_up
 from ..solvers import sparse
 from ..solvers.complementarity import fischer_burmeister
 from ..solvers.newton import Solution, linearized, newton
@@ -135,7 +135,7 @@ def _without(here: Linear, numbers):
 
 
 def _chosen(numbers, slots: Slots, z) -> _Few:
-    padded = numbers[np.minimum(np.arange(filled_up(len(numbers), _FEW, _GROWTH)), len(numbers) - 1)]
+    padded = numbers[rows_filled_up(len(numbers), _FEW, _GROWTH)]
     return _Few(numbers, slots.some(padded), z[padded])
 
 

@@ -12,7 +12,7 @@ import dataclasses
 
 import numpy as np
 
-from ..runtime.compilation import filled_up
+from ..runtime.compilation import rows_filled_up
 from .problem import Point, Problem, Rows, moved
 
 # of max |F|: by how much a row departs from what the derivative foretells, just past the change
@@ -48,7 +48,7 @@ def _thrown(slots, z, dz, before, after, bound: float):
     numbers = np.flatnonzero(np.max(np.abs(after), axis=1) > bound)
     if not len(numbers):
         return None
-    padded = np.minimum(np.arange(filled_up(len(numbers), _FEW, _GROWTH)), len(numbers) - 1)
+    padded = rows_filled_up(len(numbers), _FEW, _GROWTH)
     return slots.some(numbers[padded]), z[numbers], dz[numbers], before[numbers]
 
 

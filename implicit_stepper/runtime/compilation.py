@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
+import numpy as np
 
 from . import saved_programs
 from .compilation_cache import programs_folder
@@ -100,6 +101,11 @@ def filled_up(count: int, least: int, growth: int) -> int:
     while size < count:
         size *= growth
     return size
+
+
+def rows_filled_up(count: int, least: int, growth: int) -> np.ndarray:
+    """The numbers of `count` > 0 rows, and the last one again up to that size."""
+    return np.minimum(np.arange(filled_up(count, least, growth)), count - 1)
 
 
 def prepare(programs: Callable, stepper, *arguments) -> None:
