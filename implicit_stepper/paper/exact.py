@@ -154,16 +154,14 @@ def start_position() -> np.ndarray:
 
 
 def _cross(a, b) -> np.ndarray:
-    """a x b (3,): of three numbers in a tenth of the time that `np.cross` takes."""
-    (a1, a2, a3), (b1, b2, b3) = a, b
+    (a1, a2, a3), (b1, b2, b3) = a, b  # `np.cross` takes ten times as long
     return np.array([a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, a1 * b2 - a2 * b1])
 
 
 def contact_frame(contact: int, position: np.ndarray) -> np.ndarray:
     """Unit vectors t, o, n as rows (3, 3); n points from fixed sphere `contact` to the small one at
     `position` (3,)."""
-    n = position - CENTRES[contact]
-    n = n / np.linalg.norm(n)
+    n = (position - CENTRES[contact]) / np.linalg.norm(position - CENTRES[contact])
     o = _cross(n, (1.0, 0.0, 0.0))  # never parallel: |n_x| < 0.8 while they touch
     o = o / np.linalg.norm(o)
     return np.stack([_cross(o, n), o, n])
@@ -173,8 +171,7 @@ def contact_map(frame: np.ndarray) -> np.ndarray:
     """W_n, W_t, W_o, W_r of C(1) as rows (4, 6): twist (6,) to normal and slip velocity of the
     sphere's point at -n."""
     t, o, n = frame
-    none = np.zeros(3)
-    return np.concatenate([n, none, t, _cross(t, n), o, _cross(o, n), none, n]).reshape(4, 6)
+    return np.concatenate([n, 0 * n, t, _cross(t, n), o, _cross(o, n), 0 * n, n]).reshape(4, 6)
 
 
 def weighted_slips(state: np.ndarray) -> np.ndarray:
