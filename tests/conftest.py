@@ -95,10 +95,11 @@ def optimised(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def _few_contacts_at_once(monkeypatch):
+def _few_contacts_at_once(request, monkeypatch):
     """Without optimisation a contact takes ten times as long, also one that only fills up a program
     for several."""
-    monkeypatch.setattr(equations, "_FEW", 8)
+    if not request.config.getoption("optimised"):
+        monkeypatch.setattr(equations, "_FEW", 8)
 
 
 @pytest.fixture(autouse=True)
