@@ -104,7 +104,7 @@ def filled_up(count: int, least: int, growth: int) -> int:
 
 
 def rows_filled_up(count: int, least: int, growth: int) -> np.ndarray:
-    """The numbers of `count` > 0 rows, and the last one again up to that size."""
+    """The numbers of `count` > 0 rows, and the last one again up to the size of `filled_up`."""
     return np.minimum(np.arange(filled_up(count, least, growth)), count - 1)
 
 

@@ -115,13 +115,13 @@ def test_discs_in_a_shaken_tray_are_mended_by_sweeps(monkeypatch):
 
     tray = [(shapes.Disc(0.06), ((0.09 * k - 0.36, 0.02 * abs(k - 4) ** 1.5), 0.0)) for k in range(9)]
     scene.add_moving(name="tray", shapes=tray, mass=1.0, inertia=1.0, pose=pose)
-    for k in range(6):
+    for k in range(8):
         place = (0.11 * (k % 4) - 0.165 + 0.01 * rng.random(), 0.19 + 0.1 * (k // 4))
         scene.add_body(name=f"disc {k}", shape=shapes.Disc(0.04), density=60.0, position=place)
     scene.add_contacts(friction=0.5)
     swept, calls = sweeps.swept, []
     monkeypatch.setattr(host_newton, "swept", lambda *arguments: calls.append(1) or swept(*arguments))
-    found, declared = (ist.simulate(scene, own, h=H, duration=45 * H) for own in (SPARSE, ist.GeometricallyImplicit()))
+    found, declared = (ist.simulate(scene, own, h=H, duration=60 * H) for own in (SPARSE, ist.GeometricallyImplicit()))
     assert len(calls) > 5
     assert np.max(np.abs(found.position - declared.position)) < 1e-8
 
