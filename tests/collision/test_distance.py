@@ -27,12 +27,12 @@ from closest_points import CORNERS, SHAPES, SMOOTH, at_gaps, bounds, outside, qu
 # every class against at least one other, curved against flat, sharp against round
 PAIRS = [
     ("ellipsoid 1:20", "superquadric 8"),
-    ("superquadric 1.2", "polytope"),
+    pytest.param("superquadric 1.2", "polytope", marks=pytest.mark.thorough),
     ("box", "cylinder"),
     ("lens", "frustum"),
-    ("capsule", "wedge"),
-    ("rounded box", "superquadric 20"),
-    ("tetrahedron", "box"),
+    pytest.param("capsule", "wedge", marks=pytest.mark.thorough),
+    pytest.param("rounded box", "superquadric 20", marks=pytest.mark.thorough),
+    pytest.param("tetrahedron", "box", marks=pytest.mark.thorough),
     ("sphere", "ellipsoid 1:20"),
 ]
 POSES = 1250  # a pair; 10^4 in all
@@ -194,7 +194,7 @@ def depths_by_15_axes(half_1, turns_1, half_2, turns_2, between):
 
 
 @pytest.mark.usefixtures("optimised")
-@pytest.mark.parametrize("rounding", [0.0, 0.05])
+@pytest.mark.parametrize("rounding", [pytest.param(0.0, marks=pytest.mark.thorough), 0.05])
 def test_depth_of_boxes_is_that_of_fifteen_axes(rounding):
     """Of deep overlaps, too, of which 12 starts all around found 7 of 1954 too deep; rounded boxes
     add their radii."""
@@ -248,7 +248,7 @@ def test_edges_nearly_parallel_to_a_plane(tilt):
     np.testing.assert_allclose(found.distance, lowest, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("name_1", "name_2"), [("box", "box"), ("box", "cylinder")])
+@pytest.mark.parametrize(("name_1", "name_2"), [("box", "box"), pytest.param("box", "cylinder", marks=pytest.mark.thorough)])
 @pytest.mark.usefixtures("optimised")
 def test_faces_nearly_parallel(name_1, name_2):
     """Faces and edges turned out of parallel by 1e-12 to 1e-4, as bodies that rest on each other

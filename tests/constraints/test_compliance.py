@@ -265,6 +265,7 @@ def test_chosen_steps_bounce_as_the_law_does(tau, gap, met):
     assert [event.kind for event in run.events] == (["opens"] if gap == met else ["closes", "opens"])
 
 
+@pytest.mark.thorough
 def test_a_rigid_contact_hits_a_disc_on_a_spring():
     """Two discs above each other: the upper one hits the lower one, which its spring still carries;
     the impulse is between the two, and they go on as one mass. All in closed form."""

@@ -81,6 +81,7 @@ def test_a_bar_that_is_struck_near_its_pin_holds():
     assert abs(run.joints.multipliers[hit, 0, 2]) == pytest.approx(0.1 * (1 + E) * BALL * SPEED, abs=1e-10)
 
 
+@pytest.mark.thorough
 def test_without_friction_it_is_the_impact_of_a_free_pin():
     spin = []
     for mu, radius in ((0.0, 0.3), (0.5, 1e-9)):

@@ -170,6 +170,7 @@ def test_what_comes_to_touch_without_slip_is_held_by_mu_s():
     assert found.contacts.mu[1, 0] == MU_S
 
 
+@pytest.mark.thorough
 def test_a_block_on_its_face_breaks_away():
     """Under a growing push, at mu_s m g; then mu m g is what it meets."""
     made = ist.Scene(dimension=2, length_scale=0.1)

@@ -106,6 +106,7 @@ def test_a_joint_that_is_torn_or_lies_about_its_force_is_a_violation(runs):
     assert violations(torn, joints)["closure"] > 1e-6
 
 
+@pytest.mark.thorough
 def test_discs_in_a_shaken_tray_are_mended_by_sweeps(monkeypatch):
     """A body that a joint places keeps its velocity in sweeps from contact to contact."""
     scene, rng = ist.Scene(dimension=2), np.random.default_rng(0)

@@ -290,6 +290,7 @@ def test_energy_is_kept_as_asked():
     assert lost <= 1e-11 * 2.0 * whole < lost_energy(loose)[0]
 
 
+@pytest.mark.thorough
 def test_energy_is_kept_in_long_runs():
     """In the whole run, however long it is, less vanishes than ten times the tolerance; in 100 s
     twice that would, measured, if nothing saw to it."""

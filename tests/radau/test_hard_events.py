@@ -90,6 +90,7 @@ def test_an_oblique_impact_is_landed_on(fall, gravity):
     np.testing.assert_allclose(run.velocity[np.argmin(np.abs(run.time - time)), 0], after, rtol=0, atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_a_rocking_block_follows_housner():
     """Turning about its corners in turn; an impact multiplies the spin by 1 - 1.5 sin^2 of the
     block's slenderness."""
@@ -214,6 +215,7 @@ def thrown_box():
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_a_thrown_box_tumbles_and_comes_to_rest():
     coarse, fine = (ist.simulate(thrown_box(), ist.RadauContact(), tol=tol, duration=1.0) for tol in (1e-6, 1e-8))
     for run in (coarse, fine):
@@ -237,6 +239,7 @@ def test_a_thrown_box_tumbles_and_comes_to_rest():
     assert errors[1] < min(2e-4, 0.12 * errors[0])
 
 
+@pytest.mark.thorough
 def test_a_margin_that_dips_below_zero_and_returns_is_not_landed_on_its_return():
     """A wedge slides on an edge, near whose end the contact point turns back: an end that is passed
     twice within a step."""
@@ -347,6 +350,7 @@ def lying_capsule():
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_a_line_that_pivots_turns_its_friction_at_once_and_goes_on():
     """Without drilling friction: its friction acts at one point, whose slip depends on where that
     is, and that on friction. Twice until .45 s the direction of friction ends, and the next one is
@@ -473,6 +477,7 @@ def test_the_ladder_is_climbed_after_warm_starts_of_other_sizes(monkeypatch):
     np.testing.assert_allclose([found.before.time, found.after.time], [2e-3, 3e-3])
 
 
+@pytest.mark.thorough
 def test_a_vertex_that_is_nearly_flat_ends_no_run():
     """A polygon that lands spinning on two sides which are .06 degrees from being one: it rocks
     between them, loses energy alone, stays above the floor, and comes to rest on a side."""

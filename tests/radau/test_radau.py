@@ -128,7 +128,7 @@ def test_saved_and_loaded(tmp_path):
     np.testing.assert_array_equal(again.at([1.23]).position, run.at([1.23]).position)
 
 
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.thorough), 3])
 def test_an_impact_within_a_step_is_refused(count):
     """A ball flies at a wall along which it falls. From any fraction of the way of a step there is
     a root: that of a ball that bounces, or stops only where it is to be at the end."""

@@ -114,7 +114,7 @@ def stands(shape, half, inertia, law, mu, yaw, slope=SLOPE):
 
 
 @pytest.mark.parametrize("yaw", [0.0, 0.4])
-@LAWS
+@pytest.mark.parametrize("law", [ist.Newton, pytest.param(ist.Poisson, marks=pytest.mark.thorough)])
 def test_a_tall_box_in_space_rocks_as_in_the_plane(law, yaw):
     """From edge to edge, also along no axis."""
     (a, b), c = TALL, 0.2
@@ -126,6 +126,7 @@ def test_a_tall_box_in_space_rocks_as_in_the_plane(law, yaw):
     np.testing.assert_allclose(off, -a * np.array([np.cos(yaw), np.sin(yaw)]), rtol=0, atol=1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("half", [(0.1, 0.2), (0.2, 0.05)], ids=["rim", "within"])
 def test_a_cylinder_rocks_on_its_rim(half):
     """With I_O its inertia about the point where it turns, the spin is 1 - 2 (1 + e) m r^2 / I_O

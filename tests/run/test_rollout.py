@@ -192,7 +192,7 @@ def errors(case: Case) -> dict[str, float]:
 CASES, G = cases(), 9.81
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [n if n != "face contact" else pytest.param(n, marks=pytest.mark.thorough) for n in CASES])
 def test_derivatives_are_those_of_the_converged_solver(name):
     """For every input that has derivatives, in a random direction of it; differences of the eighth
     digit."""
@@ -284,6 +284,7 @@ def test_rollouts_are_the_steps_of_a_simulation_and_say_what_failed():
     assert np.all(np.isnan(state))
 
 
+@pytest.mark.thorough
 def test_rollouts_of_several_stages_have_the_derivatives_of_the_closed_form():
     """A sphere's spin falls by mu e_r m g / I a second under a moment of mu e_r m g; what lands
     within a step is flagged."""

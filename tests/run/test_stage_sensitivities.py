@@ -161,6 +161,7 @@ def wheel(moment: float) -> ist.Scene:
     return scene
 
 
+@pytest.mark.thorough
 def test_a_pin_that_rubs_from_rest_has_the_derivatives_of_the_closed_form():
     """It turns by (M - mu r m g) / I t^2 / 2. A first speed c less than 0 would turn friction until
     it has stopped, and one more than 0 would not, so that chosen steps have no derivative by it;
@@ -196,6 +197,7 @@ def test_what_friction_holds_has_derivatives_of_zero():
         ist.sensitivities(wheel(0.8), STEPPER, run, names)
 
 
+@pytest.mark.thorough
 def test_derivatives_are_those_of_the_converged_solver():
     """Of a body of three axes that lands and sticks at once: differences of eight digits, by every
     input."""
