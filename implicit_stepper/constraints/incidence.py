@@ -5,16 +5,19 @@ A scatter would be a loop over the constraints, which takes as long as all the r
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..model.system import System
+from ..model.system import System, body_numbers
 from .conditions import Constraint
 
 
-def shares(system: System, group: Constraint) -> np.ndarray:
+def shares(system: System, group: Constraint) -> np.ndarray | jax.Array:
     """(nc, sides, nb): 1 where the body on a moving side of a constraint is that one."""
-    return np.stack([np.eye(system.body_count)[np.array(group.bodies)[:, i]] for i in (0, 1) if group.moving[i]], axis=1)
+    numbers, bodies = body_numbers(group), np.arange(system.body_count)
+    stack = jnp.stack if isinstance(numbers, jax.Array) else np.stack
+    return stack([(numbers[:, i, None] == bodies).astype(float) for i in (0, 1) if group.moving[i]], axis=1)
 
 
 def by_body(share: np.ndarray, by_side):

@@ -15,7 +15,7 @@ from shapes.small_algebra import inner, product
 
 from ..model import bodies, rotation
 from ..model.bodies import State
-from ..model.system import Frame, System, take
+from ..model.system import Frame, System, body_numbers, take
 
 
 @jax.tree_util.register_dataclass
@@ -35,7 +35,7 @@ def motions_of(system: System, state: State, group) -> tuple[Motion, Motion]:
     at_rest = jnp.zeros((system.fixed_position.shape[0], state.velocity.shape[1]))
     fixed = Motion(system.fixed_position, system.fixed_orientation, at_rest)
     moving = Motion(state.position, state.orientation, state.velocity)
-    numbers = np.array(group.bodies) - np.where(group.moving, 0, system.body_count)
+    numbers = body_numbers(group) - np.where(group.moving, 0, system.body_count)
     return tuple(
         jax.tree.map(functools.partial(take, numbers=of_side), moving if moves else fixed)
         for of_side, moves in zip(numbers.T, group.moving, strict=True)

@@ -125,6 +125,12 @@ jax.tree_util.register_pytree_with_keys(
 )
 
 
+def body_numbers(group):
+    """The two body numbers (n, 2) of each constraint of a `group`, fixed bodies after the moving
+    ones: constants, unless its bodies are data."""
+    return group.bodies if isinstance(group.bodies, jax.Array) else np.array(group.bodies)
+
+
 def take(values, numbers):
     """values[numbers]: where constant `numbers` follow each other, or are all the same, without a
     gather, which other work cannot be joined to."""

@@ -12,9 +12,8 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from .system import System, take
+from .system import System, body_numbers, take
 
 
 @jax.tree_util.register_dataclass
@@ -54,4 +53,4 @@ def scales(system: System, h) -> Scales:
 def _lighter_mass(system: System, group):
     fixed = jnp.full(system.fixed_position.shape[0], jnp.inf)
     masses = jnp.concatenate([jnp.asarray(system.mass), fixed])
-    return jnp.minimum(*(take(masses, numbers) for numbers in np.array(group.bodies).T))
+    return jnp.minimum(*(take(masses, numbers) for numbers in body_numbers(group).T))

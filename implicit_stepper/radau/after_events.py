@@ -20,7 +20,8 @@ from ..model.system import System, in_user_order
 from ..runtime.compilation import jit
 from . import impact, radau_contact, stage_records
 from .impact import Impact
-from .radau_contact import Memory, RadauContact
+from .memory import Memory, steady
+from .radau_contact import RadauContact
 from .stages import Modes
 
 _SLIPS = 1.0  # [m/s]: any slip that is one
@@ -33,7 +34,7 @@ def resume(stepper: RadauContact, system: System, state: State, closest, referen
     where all have one coefficient."""
     system = with_mu_s(system, holds) if system.sticks_more else system
     hit, found = impact.meet(system, state, closest, references, stepper.impacts == "sequential")
-    memory = radau_contact.steady(stepper.stages, system, hit.state, found)
+    memory = steady(stepper.stages, system, hit.state, found)
     ahead = dataclasses.replace(memory, rates=memory.rates + found.h * found.acceleration)
     return hit, memory, radau_contact.modes_at_end(stepper, system, hit.state, ahead)
 

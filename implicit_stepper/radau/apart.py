@@ -21,14 +21,13 @@ from ..constraints import contact, kinematics
 from ..constraints.kinematics import Motion
 from ..model.system import System
 from ..solvers.complementarity import length_of
-from ..solvers.newton import Solution
 from ..solvers.static_condensation import Condensed
 from . import stage_unknowns, stages
 from .stages import Modes, Stage, StageProblem
 
 # Of closest points, in the scene's length and in radians, on top of what rounding leaves: a tenth
-# of what certificates allow.
-_TOLERANCE = 1e-11
+# of what certificates allow, and of smooth bodies what steps usually ask for.
+_TOLERANCE, _OF_SMOOTH = 1e-11, 1e-12
 
 
 def sharp(system: System) -> bool:
@@ -37,13 +36,14 @@ def sharp(system: System) -> bool:
 
 
 def held_apart(system: System, modes: Modes, held, event) -> tuple[jax.Array, ...]:
-    """Which contacts (nc,) of every group these are, in a step whose `modes` are equations, if they
-    are `held` (); not the one whose margin of number `event` () the step ends on."""
+    """Which contacts (nc,) of every group these are, None for groups of smooth bodies, in a step
+    whose `modes` are equations, if they are `held` (); not the one whose margin of number `event`
+    () the step ends on."""
     found, start = [], 0
     for group, touching, active in zip(system.groups, modes.touching, modes.active, strict=False):
         count, width = len(touching), 2 + active.shape[1]
         meets = (event - start) // width == np.arange(count)
-        found.append(held & ~touching & ~meets & (not group.pair.smooth))
+        found.append(None if group.pair.smooth else held & ~touching & ~meets)
         start += count * width
     return tuple(found)
 
@@ -57,7 +57,8 @@ def unknowns_of(problem: StageProblem, which) -> tuple[jax.Array, jax.Array]:
     def joined(first):
         columns = []
         for g, group in enumerate(system.constraints):
-            own = which[g] if g < len(system.groups) else jnp.zeros(len(group.bodies), bool)
+            left = which[g] if g < len(which) else None
+            own = jnp.zeros(len(group.bodies), bool) if left is None else left
             numbers = np.arange(stage_unknowns.width(group)) >= (group.pair.unknowns if first and g < len(which) else 0)
             columns.append(jnp.broadcast_to(own[:, None] & numbers, (s, len(own), len(numbers))))
         return stage_unknowns.join(system, rates, columns)
@@ -88,20 +89,18 @@ def left_out(problem: StageProblem, which, residual, linearize, starts):
     return without, left_alone, jnp.where(own, aside, starts)
 
 
-def completed(problem: StageProblem, which, solution: Solution, at: Motion) -> Solution:
-    """The `solution` of what `left_out` left, where bodies are `at` with an axis (s,) in front,
-    with the closest points of the contacts `which`; converged only if these were found."""
-    own = stages.split_stages(problem, solution.z[:-1])
+def completed(problem: StageProblem, which, at: Motion, own: Stage) -> tuple[Stage, jax.Array]:
+    """The stages `own` of what was solved without the contacts `which`, where bodies are `at` with
+    an axis (s,) in front, with the closest points of these; and whether they were found ()."""
     columns, found = with_closest_points(problem, at, own.constraints, which)
-    z = stage_unknowns.join(problem.system, own.rates, columns) / stages.unknown_scale(problem)
-    return dataclasses.replace(solution, z=jnp.append(z, solution.z[-1]), converged=solution.converged & found)
+    return own._replace(constraints=columns), found
 
 
 def jumped(problem: StageProblem, ahead: Stage, modes: Modes, held):
     """The constraints of the stages `ahead` with closest points of their own for contacts that do
     not touch in `modes`, where these are no equations: those that are `held` need none."""
     groups = problem.system.groups
-    parted = tuple(~on for on, _ in zip(modes.touching, groups, strict=False))
+    parted = tuple(None if g.pair.smooth else ~on for on, g in zip(modes.touching, groups, strict=False))
 
     def found():
         at = jax.vmap(functools.partial(stages.motion, problem))(ahead.rates, ahead.change)
@@ -120,19 +119,23 @@ def with_closest_points(problem: StageProblem, at: Motion, constraints, which):
     def at_stage(moving: Motion, constraints):
         columns, good = list(constraints), jnp.asarray(True)
         farthest = jnp.max(jnp.abs(jnp.concatenate([moving.position, system.fixed_position])))
-        allowed = _TOLERANCE + ROUND_OFF * (1 + farthest / length)
+        rounding = ROUND_OFF * (1 + farthest / length)
         for g, (group, chosen) in enumerate(zip(system.groups, which, strict=True)):
-            n = group.pair.unknowns
+            n, d = group.pair.unknowns, group.pair.dimension
 
-            def one(member, own, chosen, reference, *motions, n=n):
-                placed = kinematics.placed(member, *motions)
-                z, found = closest_points_near(member.pair, own[:n], *placed, length, allowed)
-                frame = contact.geometry_rows(member, z, reference, length, *motions).geometry
+            allowed = rounding + (_OF_SMOOTH if group.pair.smooth else _TOLERANCE)
+
+            def one(member, own, chosen, reference, *motions, n=n, d=d, allowed=allowed):
+                placed, start = kinematics.placed(member, *motions), own[:n]
+                if member.pair.smooth:
+                    start = member.pair.general.start(own[:d], own[d:n], *placed)
+                z, found = closest_points_near(member.pair.general, start, *placed, length, allowed)
+                frame = contact.geometry_rows(member, z[:n], reference, length, *motions).geometry
                 sigma = length_of(contact.scaled_slip(member, frame, *motions))
-                moved = jnp.concatenate([z, own[n : member.width - 1], sigma[None], own[member.width :]])
+                moved = jnp.concatenate([z[:n], own[n : member.width - 1], sigma[None], own[member.width :]])
                 return jnp.where(chosen & found, moved, own), found | ~chosen
 
-            if not group.pair.smooth:
+            if chosen is not None:
                 motions = kinematics.motions_of(system, moving, group)
                 columns[g], found = jax.vmap(one)(group, columns[g], chosen, problem.references[g], *motions)
                 good = good & jnp.all(found)

@@ -35,6 +35,7 @@ from .made import Made, Run
 from .programs import programs
 from .radau_contact import RadauContact
 from .refusals import SHORTEST, refuse_overlap, unit
+from .slots import first_slots, more_slots
 from .stages import Modes
 from .way import Limits, Point, Reason, Taken, Way
 
@@ -46,7 +47,7 @@ _FORCES = (1.0, 10.0, 1e-1, 1e-2)  # not taken; on nearly flat ground short ones
 _ACROSS = (1.0, 10.0, 100.0)
 _MOST = 1024  # steps of one stage at once
 _PASSAGES = 100  # of bodies through each other that a run goes back from
-_KEPT = ("point", "way", "span", "began", "end", "starts", "across", "turned", "passages")
+_KEPT = ("point", "way", "span", "began", "end", "starts", "across", "turned", "passages", "slots")
 _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events without end
 
 
@@ -89,11 +90,10 @@ class _Driver:
         self, stepper: RadauContact, system: System, state: State, tolerance: Tolerance, step_tolerance, end, told, sweep
     ):
         self.stepper, self.system, self.tolerance, self.step_tolerance = stepper, system, tolerance, step_tolerance
-        self.sweep, self.passages, self.unit = sweep, 0, unit(system)
+        self.sweep, self.passages, self.unit, self.slots = sweep, 0, unit(system), first_slots(system)
         relative = min(float(tolerance.position) / float(system.length), float(tolerance.angle))
         self.small = self.unit * np.sqrt(relative)  # [s]: the error of a step of one stage is the tolerance
-        self.first, self.start, self.end = state, state.position, end
-        self.told, self.begun = told, float(state.time)
+        self.first, self.start, self.end, self.told, self.begun = state, state.position, end, told, float(state.time)
         self.made = Made(stepper.stages, system, state, np.zeros(system.contact_count))
         self.starts, self.across, self.turned, self.failure = 0, 1, -math.inf, ""
         self.references = np.tile(np.eye(system.dimension)[0], (system.contact_count, 1))  # for tangents not yet known
@@ -118,7 +118,7 @@ class _Driver:
         """Compiles, and finds the first `Point`."""
         stepper, system, state = self.stepper, self.system, self.first
         h = np.asarray(_FIRST * self.unit)
-        prepare(programs, stepper, system, state, self.references, self._limits(0), h)
+        prepare(programs, stepper, system, state, self.references, self._limits(0), h, self.slots)
         closest = closest_points(system, state)
         self.made.gaps = first_gaps(system, closest)
         refuse_overlap(system, self.made.gaps)
@@ -151,7 +151,7 @@ class _Driver:
     def _smoothly(self, most: int) -> Reason:
         """Steps to the end or to an event, if there is a way there before the work is `most`; and why these are all."""
         if self.way is None:
-            self.way, self.began = way_from(self.stepper, self.system, self.point), self._left()
+            self.way, self.began = way_from(self.stepper, self.system, self.point, self.slots), self._left()
         way, reason = self.way, Reason.PAUSED
         while reason == Reason.PAUSED and self._work() < most:
             solves, begun = min(self.solves, most - self._work()), time.perf_counter()
@@ -176,6 +176,8 @@ class _Driver:
             if reason == Reason.PAUSED:
                 self.offer(self.kept)
         self.way = None
+        if reason == Reason.CROWDED:
+            self.slots, reason = more_slots(self.system, self.slots, self.point.modes), Reason.PAUSED
         return reason
 
     def _meet_earlier(self, taken: Taken, passage: Passage) -> None:
@@ -185,10 +187,10 @@ class _Driver:
         if passage.step:
             self.made.taken.append(jax.tree.map(lambda a: a[: passage.step], taken))
             before = jax.device_put(jax.tree.map(lambda a: a[passage.step - 1], taken.state))
-        h = np.asarray(passage.share * taken.h[passage.step])
         self.passages += 1
         if self.passages > _PASSAGES:
             self.failure = f"{' and '.join(self.system.contact_names[passage.number])}: {Result.PASSED.message}"
+        h = np.asarray(passage.share * taken.h[passage.step])
         self._go_on(before, closest_points(self.system, before), self.references, h)
 
     def resume(self, modes: Modes | None = None) -> None:
@@ -286,9 +288,7 @@ class _Driver:
         """Steps of the paper's scheme from the present point."""
         self.starts += found.starts
         if not found.solved:
-            self.failure = (
-                "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
-            )
+            self.failure = euler_steps.NOT_SOLVED
             return
         self.made.landed += painleve.jams(self.system, self.point.state, found)
         self.made.add_one_stage(found, self.point.modes, found.h > 1.5 * self.small)

@@ -23,7 +23,9 @@ from ..runtime.compilation import jit
 from ..stepping.fallback import anew, pieces, warm
 from ..stepping.loop import Record
 from . import impact
-from .radau_contact import Memory, steady
+from .memory import Memory, steady
+
+NOT_SOLVED = "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
 
 _WARM = 2  # sizes tried from warm starts alone before the ladder is climbed
 _ROUNDINGS = 64  # errors of rounding that a violation gathers

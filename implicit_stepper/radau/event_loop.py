@@ -22,7 +22,7 @@ from ..model.system import System
 from ..runtime.compilation import jit
 from ..solvers.static_condensation import Factors
 from ..stepping.loop import CHUNK
-from . import radau_contact
+from . import radau_contact, slots
 from .radau_contact import Attempt, RadauContact, Task
 from .stage_modes import equal, switched
 from .verdict import EARLY, LENIENT, Verdict, judged
@@ -42,12 +42,13 @@ class _Carry:
     counts: Counts
 
 
-def way_from(stepper: RadauContact, system: System, point: Point) -> Way:
-    """At `point`, to begin anew; in NumPy, so that nothing is compiled for it."""
+def way_from(stepper: RadauContact, system: System, point: Point, none: slots.Slots = ()) -> Way:
+    """At `point`, to begin anew, with `none` in any slot of each group; in NumPy, so that nothing
+    is compiled for it."""
     no = np.asarray(False)
     plan = Try(np.asarray(int(Kind.FREE)), point.h, np.asarray(-1), point.memory, no, no)
-    factors = radau_contact.no_factors(stepper, system)
-    return Way(point, plan, factors, np.asarray(np.inf), np.asarray(0), np.asarray(int(Reason.END)))
+    factors = radau_contact.no_factors(stepper, system, none)
+    return Way(point, plan, factors, none, np.asarray(np.inf), np.asarray(0), np.asarray(int(Reason.END)))
 
 
 @functools.partial(jit, static_argnums=0)
@@ -59,10 +60,10 @@ def advance(stepper: RadauContact, system: System, way: Way, limits: Limits):
     clear = equal(point.modes.touching, point.modes.pressed)
     plan = _ordinary(jnp.where(clear, int(Kind.HELD), int(Kind.FREE)), point, limits, point.h, no)
     factors = jax.tree.map(jnp.zeros_like, way.factors)
-    anew = Way(point, plan, factors, jnp.asarray(jnp.inf), zero, zero + int(Reason.PAUSED))
+    anew = Way(point, plan, factors, way.slots, jnp.asarray(jnp.inf), zero, zero + int(Reason.PAUSED))
     way = jax.tree.map(lambda a, b: jnp.where(way.reason == Reason.PAUSED, a, b), way, anew)
     # of types as in the loop, so that it is traced once
-    shapes, _ = jax.eval_shape(functools.partial(_attempt, stepper), system, way.point, way.plan, way.factors)
+    shapes, _ = jax.eval_shape(functools.partial(_attempt, stepper), system, way.point, way.plan, way.factors, way.slots)
     empty = Taken(shapes.step.state, shapes.step.contacts, shapes.step.stats, point.modes, point.h)
     empty = jax.tree.map(lambda s: jnp.zeros((CHUNK, *jnp.shape(s)), s.dtype), empty)
 
@@ -83,18 +84,20 @@ def _ordinary(kind, point: Point, limits: Limits, h, approached) -> Try:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _attempt(stepper: RadauContact, system: System, point: Point, plan: Try, factors: Factors) -> tuple[Attempt, Factors]:
+def _attempt(
+    stepper: RadauContact, system: System, point: Point, plan: Try, factors: Factors, chosen: slots.Slots
+) -> tuple[Attempt, Factors]:
     landing, free = plan.kind == Kind.LANDING, plan.kind == Kind.FREE
     patience = jnp.where(landing | (free & ~point.known), stepper.max_iterations, _PATIENCE)
     task = Task(plan.h, point.modes, ~free, plan.event, plan.hint, jnp.where(landing, 0.0, 1.0), patience)
-    return radau_contact.attempt(stepper, system, point.state, point.memory, task, factors)
+    return radau_contact.attempt(stepper, system, point.state, point.memory, task, factors, chosen)
 
 
 def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) -> _Carry:
     """One more problem solved, and what follows from it."""
     way, counts = carry.way, carry.counts
     begun, plan = way.point, way.plan
-    tried, factors = _attempt(stepper, system, begun, plan, way.factors)
+    tried, factors = _attempt(stepper, system, begun, plan, way.factors, way.slots)
     step, h, found = tried.step, tried.h, judged(stepper, system, limits, way, tried)
     free, _, landing = (plan.kind == kind for kind in Kind)
     accepts, approaches = found.takes | found.lands, found.finds & ~found.near
@@ -119,15 +122,20 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     ends = found.takes & (plan.h >= limits.end - begun.state.time)
     reason = jnp.select([found.lands, ends], [int(Reason.EVENT), int(Reason.END)], int(Reason.PAUSED))
     stuck = ~accepts & (following.h < limits.shortest)
+    reason = jnp.where(stuck, int(Reason.TOO_SHORT), reason)
+    if tried.slots:
+        point = _either(tried.crowded, begun, point)
+        reason = jnp.where(tried.crowded, int(Reason.CROWDED), reason)
     return _Carry(
         way=Way(
             point=point,
             plan=following,
             # those of another kind are of other equations
             factors=dataclasses.replace(factors, valid=factors.valid & ~landing & (following.kind == plan.kind)),
+            slots=tried.slots,
             last=jnp.where(found.takes, h, way.last),
             failed=failed,
-            reason=jnp.where(stuck, int(Reason.TOO_SHORT), reason).astype(int),  # as strongly typed as the first one
+            reason=reason.astype(int),  # as strongly typed as the first one
         ),
         # what is not accepted is overwritten by the next attempt
         records=jax.tree.map(

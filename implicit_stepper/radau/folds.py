@@ -28,7 +28,7 @@ from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, compliant, in_user_order, take
 from ..runtime.compilation import jit
-from .radau_contact import Memory
+from .memory import Memory
 from .stages import Modes
 from .way import Point, Taken
 

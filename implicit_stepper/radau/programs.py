@@ -18,13 +18,15 @@ from .radau_contact import RadauContact
 from .way import Limits, Point
 
 
-def programs(ahead: Callable, stepper: RadauContact, system: System, state: State, references, limits: Limits, h) -> None:
+def programs(
+    ahead: Callable, stepper: RadauContact, system: System, state: State, references, limits: Limits, h, slots
+) -> None:
     """What a run from `state` calls, for `compilation.prepare`."""
     closest = prepare_closest_points(ahead, system, state)
     holds = ahead(after_events.at_rest, system, state, closest) if system.sticks_more else ()
     hit, memory, modes = ahead(after_events.resume, stepper, system, state, closest, references, holds)
     after = hit.state
-    way = way_from(stepper, system, Point(after, memory, modes, np.asarray(False), h))
+    way = way_from(stepper, system, Point(after, memory, modes, np.asarray(False), h), slots)
     _, taken, *_ = ahead(advance, stepper, system, way, limits)
     if sharp(system):
         loop.programs(ahead, stepper.one_stage, without_rebounds(system), state, 0.0, closest)

@@ -14,9 +14,9 @@ import numpy as np
 
 from shapes.arguments import positive
 
-from ..constraints.conditions import Constraint
 from ..constraints.detection import cold_closest
 from ..constraints.friction import FRICTION_ROWS
+from ..constraints.kinematics import Motion
 from ..constraints.static_friction import with_mu_s
 from ..implicit_euler import energy, ncp
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
@@ -32,28 +32,15 @@ from ..solvers.collocation import radau
 from ..solvers.newton import Solution
 from ..solvers.static_condensation import Factors
 from ..stepping.stepper import entry_point, init
-from . import apart, impact, stage_modes, stage_records, stage_unknowns, stages
+from . import apart, impact, slots, stage_modes, stage_records, stage_unknowns, stages
+from .memory import Memory, at_fractions, per_time, steady
 from .stage_certificate import stage_certificate
 from .stage_jacobian import derivatives, with_h
+from .stage_modes import equal
 from .stages import Modes, StageProblem
 
 # least pivot where forces are determined; where they are not, `stage_jacobian` makes it 1e-8
 _UNIQUE = 1e-6
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Memory:
-    """Warm start: `rates` (s, nb, 6 or 3) and, per group, `constraints` (s, n, width + etas), the
-    last stages' unknowns with forces [N] in place of impulses; `h` [s] of that step; `references`,
-    per group (nc, d), the last tangents t; `gaps` (nc,) [m], in the order of
-    `Scene.add_contact`."""
-
-    rates: jax.Array
-    constraints: tuple[jax.Array, ...]
-    h: jax.Array
-    references: tuple[jax.Array, ...]
-    gaps: jax.Array
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -158,7 +145,8 @@ class Attempt:
     """A step of h [s] that was tried; the `modes` at its stages; the `margins` (s, n) of the task's
     modes; `missed` (nb, 6 or 3) [m/s, rad/s], V_n - sum_i l_i(0) V_i: how far the polynomial of the
     stages' velocities misses the start; energy `created` (), see `energy.created`; `unique` (),
-    whether equations determine all forces."""
+    whether equations determine all forces; which contacts were in `slots`, and whether these ran
+    out, `crowded` ()."""
 
     step: StepResult
     h: jax.Array
@@ -167,41 +155,57 @@ class Attempt:
     missed: jax.Array
     created: jax.Array
     unique: jax.Array
+    slots: slots.Slots
+    crowded: jax.Array
 
 
 def attempt(
-    stepper: RadauContact, system: System, state: State, memory: Memory, task: Task, factors: Factors
+    stepper: RadauContact,
+    system: System,
+    state: State,
+    memory: Memory,
+    task: Task,
+    factors: Factors,
+    before: slots.Slots = (),
 ) -> tuple[Attempt, Factors]:
     """The step from `state`, after `memory`, that `task` asks for, beginning with the `factors` of
-    a Jacobian of another step; and the last ones. What sticks in the task's modes has the
-    coefficient mu_s."""
+    a Jacobian of another step, which had these contacts in `slots`; and the last ones. What sticks
+    in the task's modes has the coefficient mu_s."""
     system = with_mu_s(system, task.modes.sticking) if system.sticks_more else system
     whole = stages.stage_problem(system, state, task.h, memory.references, stepper.stages, stepper.friction)
+    chosen, crowded = slots.chosen(system, before, task.modes, task.event, memory.gaps, task.held)
+    part, own = slots.part(whole, chosen), in_slots(task, chosen)
+    if chosen:
+        factors = dataclasses.replace(factors, valid=factors.valid & equal(chosen, before))
 
-    def cut(z):
-        return dataclasses.replace(whole, h=z[-1] * task.h)
+    def cut(problem, z):
+        return dataclasses.replace(problem, h=z[-1] * task.h)
 
     def residual(z):
-        F, ats, pushed = stages.residual(cut(z), z[:-1], task.modes, task.held)
-        margins = stage_modes.margins(whole, ats, task.modes)
-        return jnp.append(F, jnp.append(margins[-1], z[-1] - 1)[task.event]), (ats, pushed, margins)
+        F, ats, pushed = stages.residual(cut(part, z), z[:-1], own.modes, own.held)
+        margins = stage_modes.margins(part, ats, own.modes)
+        return jnp.append(F, jnp.append(margins[-1], z[-1] - 1)[own.event]), (ats, pushed, margins)
 
     def linearize(z):
-        return with_h(derivatives(cut(z), z[:-1], task.modes, task.held), task.h, task.event)
+        return with_h(derivatives(cut(part, z), z[:-1], own.modes, own.held), task.h, own.event)
 
-    starts = _starts(whole, task, factors.least_pivot() > _UNIQUE)
-    away = apart.held_apart(system, task.modes, task.held, task.event)
+    starts = _starts(part, own, factors.least_pivot() > _UNIQUE)
+    away = apart.held_apart(part.system, own.modes, own.held, own.event)
     solution, (ats, pushed, margins), factors = kept_newton(
-        *apart.left_out(whole, away, residual, linearize, starts),
+        *apart.left_out(part, away, residual, linearize, starts),
         factors,
         tolerance=stepper.tolerance + ncp.round_off(whole),
         max_iterations=task.patience,
     )
-    problem = cut(solution.z)
-    if apart.sharp(system):
-        solution = apart.completed(problem, away, solution, ats.motion)
-        _, (ats, pushed, margins) = residual(solution.z)
-    step = _result(problem, memory, solution, stages.split_stages(problem, solution.z[:-1]), ats)
+    problem, found = cut(whole, solution.z), stages.split_stages(cut(part, solution.z), solution.z[:-1])
+    if chosen or apart.sharp(system):
+        found, good = _with_all(problem, task, chosen, away, ats.motion, found)
+        z = stage_unknowns.join(system, found.rates, found.constraints) / stages.unknown_scale(problem)
+        _, ats, pushed = stages.residual(problem, z, task.modes, task.held)
+        margins = stage_modes.margins(whole, ats, task.modes)
+        good = good & ~crowded & (task.held | ~slots.met(problem, chosen, ats))
+        solution = dataclasses.replace(solution, converged=solution.converged & good)
+    step = _result(problem, memory, solution, found, ats)
     tried = Attempt(
         step=step,
         h=problem.h,
@@ -212,16 +216,33 @@ def attempt(
             system, state, step.state, problem.h, radau(stepper.stages).A[-1], pushed, ats.motion.velocity
         ),
         unique=factors.least_pivot() > _UNIQUE,
+        slots=chosen,
+        crowded=crowded,
     )
     return tried, factors
+
+
+def _with_all(problem: StageProblem, task: Task, chosen: slots.Slots, away, at: Motion, own: stages.Stage):
+    """The stages `own` of the `chosen` contacts, where bodies are `at`, with the others and those
+    that are `away`; and whether their closest points were found ()."""
+    _, ahead = at_fractions(problem, task.hint, *2 * (_ahead(problem, task),))
+    asked = slots.outside(problem.system, chosen, away)
+    return apart.completed(problem, asked, at, slots.put_back(problem.system, chosen, ahead, own))
+
+
+def in_slots(task: Task, chosen: slots.Slots) -> Task:
+    """The `task` of the problem with the `chosen` contacts alone."""
+    modes, event = slots.modes_in(task.modes, chosen), slots.event_in(task.modes, chosen, task.event)
+    hint = dataclasses.replace(task.hint, constraints=slots.of_groups(task.hint.constraints, chosen, axis=1))
+    return dataclasses.replace(task, modes=modes, event=event, hint=hint)
 
 
 def _starts(problem: StageProblem, task: Task, unique):
     """The hint's polynomials, their end, and the former with closest points of their own, (k, s n +
     1), dimensionless, with h. Forces that are not `unique` () stay what they are, as nothing would
     correct what polynomials make of them."""
-    method, s = radau(problem.stages), problem.stages
-    ahead, end = method.basis(task.offset + method.c * problem.h / task.hint.h), np.zeros((s, s))
+    s = problem.stages
+    ahead, end = _ahead(problem, task), np.zeros((s, s))
     end[:, -1] = 1.0
     weights, units = jnp.stack([ahead, end]), stages.unknown_scale(problem)
     forces = jnp.where(unique, weights, end)
@@ -234,11 +255,21 @@ def _starts(problem: StageProblem, task: Task, unique):
     return jnp.concatenate([joined / units, jnp.ones((len(joined), 1))], axis=1)
 
 
-def no_factors(stepper: RadauContact, system: System) -> Factors:
-    """Of the first step: those of the unknowns of all stages, and of h."""
-    blocks = [(stepper.stages, len(g.bodies), g.determined) for g in system.constraints]
+def _ahead(problem: StageProblem, task: Task):
+    """The weights (s, s) that the values of the last stages have in those of the hint's polynomials
+    at the next ones."""
+    method = radau(problem.stages)
+    return method.basis(task.offset + method.c * problem.h / task.hint.h)
+
+
+def no_factors(stepper: RadauContact, system: System, none: slots.Slots = ()) -> Factors:
+    """Of the first step: those of the unknowns of all stages, and of h; with `none` in any slot."""
+    counts = [len(g.bodies) for g in system.constraints]
+    counts[: len(none)] = [len(slots) for slots in none]
+    blocks = [(stepper.stages, n, g.determined) for n, g in zip(counts, system.constraints, strict=True)]
+    left = sum((n - len(g.bodies)) * stage_unknowns.width(g) for n, g in zip(counts, system.constraints, strict=True))
     local = sum(s * k * m for s, k, m in blocks)
-    return static_condensation.no_factors(stepper.stages * stage_unknowns.size(system) + 1 - local, blocks)
+    return static_condensation.no_factors(stepper.stages * (stage_unknowns.size(system) + left) + 1 - local, blocks)
 
 
 @functools.partial(jit, static_argnums=0, once=True, apart=True)
@@ -264,35 +295,6 @@ def modes_at_end(stepper: RadauContact, system: System, state: State, memory: Me
     return jax.tree.map(lambda a: a[-1], stage_modes.modes_of(problem, ats))
 
 
-def steady(count: int, system: System, state: State, found: impact.Forces) -> Memory:
-    """Memory of a motion that goes on from `state` under the constant forces `found` there."""
-    back = found.h * (radau(count).c - 1)  # the memory's polynomials end now
-    return Memory(
-        rates=state.velocity + back[:, None, None] * found.acceleration,
-        constraints=tuple(jnp.broadcast_to(u, (count, *u.shape)) for u in found.unknowns),
-        h=found.h,
-        references=found.references,
-        gaps=found.gaps,
-    )
-
-
-def _per_time(group: Constraint, h):
-    """Factors (width + etas,) that turn a constraint's unknowns in a step of h [s] into those of
-    `Memory`: impulses into forces."""
-    return jnp.where(group.forces, 1 / h, 1.0)
-
-
-def at_fractions(problem: StageProblem, memory: Memory, weights, forces):
-    """Rates and constraints of stages, physical, of which stage i has the values sum_j weights[i,
-    j] of the last stages j, or for their forces sum_j forces[i, j]."""
-    constraints = []
-    for group, values in zip(problem.system.constraints, memory.constraints, strict=True):
-        # etas, which are no forces, are as far from what they were as rates are from theirs
-        as_rates, as_forces = (jnp.einsum("ij,jcw->icw", w, values) for w in (weights, forces))
-        constraints.append(jnp.where(group.forces, as_forces, as_rates) / _per_time(group, problem.h))
-    return jnp.einsum("ij,jbw->ibw", weights, memory.rates), tuple(constraints)
-
-
 def _result(problem: StageProblem, memory: Memory, solution: Solution, own, ats) -> StepResult:
     """State, memory and contacts at the root: its stages `own` and what they say, `ats`."""
     state, last = problem.state, jax.tree.map(lambda a: a[-1], ats.motion)
@@ -300,7 +302,7 @@ def _result(problem: StageProblem, memory: Memory, solution: Solution, own, ats)
     after = Memory(
         rates=own.rates,
         constraints=tuple(
-            u * _per_time(g, problem.h) for u, g in zip(own.constraints, problem.system.constraints, strict=True)
+            u * per_time(g, problem.h) for u, g in zip(own.constraints, problem.system.constraints, strict=True)
         ),
         h=problem.h,
         references=tuple(p.kkt.geometry.tangents[-1, :, 0] for p in ats.points[: len(problem.system.groups)]),

@@ -24,7 +24,7 @@ from shapes.small_algebra import product
 from ..constraints import incidence, kinematics
 from ..constraints.conditions import Constraint, Held
 from ..constraints.kinematics import Motion
-from ..model.system import System
+from ..model.system import System, body_numbers
 from ..solvers.collocation import radau
 from ..solvers.linear import apart, small_inverse
 from ..solvers.static_condensation import Condensed, Local
@@ -207,7 +207,7 @@ def _constraints(problem: StageProblem, held, g: int, of_stage: tuple, at: At, m
     """Of a group: derivatives (n, lanes, outputs), see `_lane_counts` and `_outputs`, with the
     closest points put in; K^-1 (n, na, na); K^-1 k_D (n, sides w, na)."""
     system, group, (stage, fraction) = problem.system, problem.system.constraints[g], of_stage
-    numbers = [np.array(group.bodies)[:, i] for i, moves in enumerate(group.moving) if moves]
+    numbers = [body_numbers(group)[:, i] for i, moves in enumerate(group.moving) if moves]
     # (n, w, ...)
     poses = [jax.tree.map(lambda a, n=n: a[:, n].swapaxes(0, 1), moved.pose) for n in numbers]
     motions = kinematics.motions_of(system, at.motion, group)

@@ -31,7 +31,8 @@ from ..runtime.compilation import jit
 from ..solvers.implicit_function import root
 from ..solvers.newton import largest, linearized
 from . import apart, impact, recorded_stages, stage_modes, stage_records, stage_unknowns, stages
-from .radau_contact import Memory, RadauContact
+from .memory import Memory
+from .radau_contact import RadauContact
 from .stage_modes import equal
 from .stages import Modes, StageProblem
 

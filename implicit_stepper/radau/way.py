@@ -12,18 +12,21 @@ from ..model.bodies import State
 from ..model.records import Contacts, Stats
 from ..solvers.static_condensation import Factors
 from .error_control import Tolerance
-from .radau_contact import Memory
+from .memory import Memory
+from .slots import Slots
 from .stages import Modes
 
 
 class Reason(enum.IntEnum):
     """Why the loop returned: to be called again, as its records are full or enough problems are
-    solved; at the end of its time; at an event; or the step that would do is too short."""
+    solved; at the end of its time; at an event; the step that would do is too short; or more contacts touch
+    than there are slots for."""
 
     PAUSED = -1
     END = 0
     EVENT = 1
     TOO_SHORT = 2
+    CROWDED = 3
 
 
 class Kind(enum.IntEnum):
@@ -101,12 +104,13 @@ class Try:
 @dataclasses.dataclass(frozen=True)
 class Way:
     """Where the loop is: the `point` that it has reached, the `plan` for what comes next, the
-    `factors` of the last Jacobian, the `last` h [s] taken, `failed` (), landings since then, and
-    the `reason` () why it returned."""
+    `factors` of the last Jacobian, the contacts that were in its `slots`, the `last` h [s] taken,
+    `failed` (), landings since then, and the `reason` () why it returned."""
 
     point: Point
     plan: Try
     factors: Factors
+    slots: Slots
     last: jax.Array
     failed: jax.Array
     reason: jax.Array

@@ -1,0 +1,100 @@
+"""Steps of several stages that are solved with some of the contacts alone."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.radau import driver, slots
+from implicit_stepper.radau.stages import Modes
+
+G, RADIUS, COUNT = 9.81, 0.1, 6
+HEIGHTS = 0.02 + 0.015 * np.arange(COUNT)  # [m], of the lowest points
+SPEED, MU = 0.3, 0.1
+
+
+def discs(apart=3.0):
+    """Discs beside each other that fall to a floor, one after another, each moving to the right;
+    any two may touch."""
+    scene = ist.Scene(dimension=2, gravity=(0.0, -G))
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    made = [
+        scene.add_body(
+            name=f"disc {i}", shape=shapes.Disc(RADIUS), mass=1.0, inertia=0.5 * RADIUS**2,
+            position=(apart * RADIUS * i, RADIUS + height), velocity=(SPEED, 0.0, 0.0),
+        )
+        for i, height in enumerate(HEIGHTS)
+    ]  # fmt: skip
+    for i, disc in enumerate(made):
+        scene.add_contact(floor, disc, friction=MU)
+        for other in made[:i]:
+            scene.add_contact(other, disc)
+    return scene
+
+
+def held(system, touching):
+    """Modes in which the contacts `touching` of every group do so."""
+    on = tuple(
+        jnp.isin(jnp.arange(len(g.bodies)), jnp.array(own, int)) for g, own in zip(system.groups, touching, strict=True)
+    )
+    return Modes(on, on, on, tuple(jnp.zeros((len(own), 0), bool) for own in on))
+
+
+@pytest.fixture(scope="module")
+def run():
+    """With four slots for the discs' six contacts with the floor, which run out, and four for
+    fifteen that stay open."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "first_slots", lambda system: slots._none_chosen(system, [4, 4]))
+        return ist.simulate(discs(), ist.RadauContact(), tol=1e-8, duration=0.2)
+
+
+def test_discs_land_and_roll_when_the_closed_form_says(run):
+    """At sqrt(2 height / g), where friction gives mu times the impulse m sqrt(2 g height) of the
+    landing, and mu m g from then on, until a disc of inertia m r^2 / 2 rolls, at 2/3 of its speed."""
+    landed = np.sqrt(2 * HEIGHTS / G)
+    np.testing.assert_allclose([e.time for e in run.events if e.kind == "closes"], landed, rtol=0, atol=1e-8)
+    slowed = SPEED - MU * G * landed - MU * G * (run.time[-1] - landed)
+    np.testing.assert_allclose(run.velocity[-1, :, 0], np.maximum(slowed, 2 / 3 * SPEED), rtol=0, atol=1e-7)
+    sticks = landed + (SPEED / 3 - MU * G * landed) / (MU * G)
+    slid = sticks > landed
+    assert 0 < np.sum(slid) < COUNT
+    np.testing.assert_allclose(
+        sorted(e.time for e in run.events if e.kind == "sticks"), sorted(sticks[slid]), rtol=0, atol=1e-7
+    )
+
+
+def test_contacts_that_no_slot_is_left_for_are_recorded_with_the_others(run):
+    """Gaps between discs are those of their centres, at every step."""
+    assert len(run.contact_names) == COUNT + COUNT * (COUNT - 1) // 2
+    for number, (first, second) in enumerate(run.contact_names):
+        if first != "floor":
+            centres = [run.position[:, run.names.index(name)] for name in (first, second)]
+            expected = np.linalg.norm(centres[1] - centres[0], axis=1) - 2 * RADIUS
+            np.testing.assert_allclose(run.contacts.gap[:, number], expected[1:], rtol=0, atol=1e-12)
+
+
+def test_what_touches_is_chosen_first_then_what_was_then_the_nearest():
+    system, _ = discs().build()
+    gaps = jnp.linspace(1.0, 0.1, system.contact_count)  # [m]: the later the nearer
+    numbers = [np.array(group.numbers) for group in system.groups]
+    modes, before = held(system, ([1], [])), (np.array([0, 2, 3]), np.array([5, 6, 7, 8]))
+    none = jnp.asarray(-1)
+
+    def which(modes, event, is_held):
+        found, crowded = slots.chosen(system, before, modes, event, gaps, jnp.asarray(is_held))
+        return [list(map(int, own)) for own in found], bool(crowded)
+
+    nearest = [list(np.argsort(np.asarray(gaps)[own])) for own in numbers]
+    assert which(modes, none, True) == (
+        [sorted([1, *before[0][np.isin(before[0], nearest[0][:4])][-2:]]), [5, 6, 7, 8]],
+        False,
+    )
+    chosen, crowded = which(modes, none, False)
+    assert (chosen[1], crowded) == (sorted(nearest[1][:4]), False)
+    # the margin of the friction of the last contact with the floor
+    chosen, _ = which(modes, jnp.asarray(2 * (COUNT - 1) + 1), True)
+    assert {1, COUNT - 1} <= set(chosen[0])
+    assert which(held(system, ([0, 1], [])), none, False)[1]  # two to spare are none of three
+    assert not which(held(system, ([0, 1], [])), none, True)[1]
