@@ -189,10 +189,9 @@ def attempt(
     def linearize(z):
         return with_h(derivatives(cut(part, z), z[:-1], own.modes, own.held), task.h, own.event)
 
-    starts = _starts(part, own, factors.least_pivot() > _UNIQUE)
     away = apart.held_apart(part.system, own.modes, own.held, own.event)
     solution, (ats, pushed, margins), factors = kept_newton(
-        *apart.left_out(part, away, residual, linearize, starts),
+        *apart.left_out(part, away, residual, linearize, _starts(part, own, factors.least_pivot() > _UNIQUE)),
         factors,
         tolerance=stepper.tolerance + ncp.round_off(whole),
         max_iterations=task.patience,
