@@ -31,8 +31,9 @@ all of them are solved with."""
 
 
 def first_slots(system: System) -> Slots:
-    """As many slots for each group as bodies usually touch, none of them chosen."""
-    return _none_chosen(system, [system.body_count + _SPARE] * len(system.groups))
+    """As many slots for each group as bodies usually touch, each two fixed ones and one that moves;
+    none of them chosen."""
+    return _none_chosen(system, [system.body_count * (1 if all(g.moving) else 2) + _SPARE for g in system.groups])
 
 
 def more_slots(system: System, slots: Slots, modes: Modes) -> Slots:

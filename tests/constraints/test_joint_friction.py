@@ -249,7 +249,6 @@ def whirling():
     return ist.simulate(in_space(), ist.RadauContact(), tol=1e-8, duration=4.0)
 
 
-@pytest.mark.thorough
 def test_a_spin_about_any_axis_dies_when_the_closed_form_says(whirling):
     """The joint carries the weight: the moment mu r m g is against the spin, whose direction it
     keeps."""

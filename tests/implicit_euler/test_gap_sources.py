@@ -72,7 +72,6 @@ def falling(land):
     return run(falling_scene(), ist.ClosedFormGap(land=land), h=0.01, duration=0.6)
 
 
-@pytest.mark.thorough
 def test_landing_on_a_collision_takes_one_more_step_and_touches():
     """Both parts of the cut step are implicit Euler steps: the fall to gap 0, by hand, then the
     impact."""

@@ -192,7 +192,6 @@ def test_all_solvers_find_what_a_conic_solver_finds(name):
         assert max(np.max(v) for v in trajectory.certificate.values()) <= 1e-10
 
 
-@pytest.mark.thorough
 def test_accelerated_descent_solves_a_thousand_contacts():
     """A pile of 392 balls, 1064 contacts, at rest: each column carries itself."""
     side, layers, h = 7, 8, 0.005
