@@ -85,7 +85,7 @@ class _Problem:
         def renewed():
             system = self.linearize(iterate.z)
             dz = when(damped, lambda: system.damped_step(iterate.F, iterate.damping), jnp.zeros_like(iterate.z))
-            return factorise(system), dz
+            return when(~damped, lambda: factorise(system), iterate.factors), dz  # damped steps have no use for factors
 
         factors, dz = when(renew, renewed, (iterate.factors, jnp.zeros_like(iterate.z)))
         dz = jnp.where(damped, dz, -factors.solve(iterate.F))

@@ -305,7 +305,13 @@ def test_bodies_of_very_different_sizes(size):
 def derivative_cases():
     turn = quaternions(Rotation.from_rotvec([[0.3, -0.5, 0.2], [1.0, 0.4, -0.7]]))
     return [
-        ("ellipsoids", shapes.Ellipsoid((0.5, 0.3, 0.2)), shapes.Ellipsoid((0.4, 0.6, 0.3)), turn),
+        pytest.param(
+            "ellipsoids",
+            shapes.Ellipsoid((0.5, 0.3, 0.2)),
+            shapes.Ellipsoid((0.4, 0.6, 0.3)),
+            turn,
+            marks=pytest.mark.thorough,
+        ),
         ("box and cylinder", SHAPES["box"][0], SHAPES["cylinder"][0], turn),
     ]
 

@@ -293,6 +293,7 @@ def test_redundant_sticking_finds_the_edge_of_a_cone(monkeypatch):
     assert np.log2(errors[0] / errors[1]) == pytest.approx(1.0, abs=0.05)
 
 
+@pytest.mark.thorough
 def test_a_brick_that_slides_off_a_table_is_followed_to_its_rest():
     """Without drilling friction, over an edge, onto another, and onto a face. It begins to tip when
     the centre of pressure, mu z before the centre of mass, reaches the edge."""

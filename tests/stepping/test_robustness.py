@@ -151,7 +151,13 @@ def test_without_drilling_axis_spin_stays():
     assert np.abs(trajectory.contacts.friction_impulse[..., 2]).max() <= 1e-15
 
 
-@pytest.mark.parametrize("stepper", [STEPPER, ist.RadauContact()], ids=["one stage", "three stages"])
+@pytest.mark.parametrize(
+    "stepper",
+    [
+        pytest.param(STEPPER, id="one stage"),
+        pytest.param(ist.RadauContact(), id="three stages", marks=pytest.mark.thorough),
+    ],
+)
 @pytest.mark.parametrize("mu", [20.0, 100.0, 1e4])
 def test_contacts_that_never_slip_are_certified(stepper, mu):
     """No slip is written as a large mu: what rounding leaves of a slip must not count mu^2
