@@ -202,7 +202,7 @@ def attempt(
         z = stage_unknowns.join(system, found.rates, found.constraints) / stages.unknown_scale(problem)
         _, ats, pushed = stages.residual(problem, z, task.modes, task.held)
         margins = stage_modes.margins(whole, ats, task.modes)
-        good = good & ~crowded & (task.held | ~slots.met(problem, chosen, ats))
+        good = good & ~crowded & (task.held | ~slots.met(chosen, stage_modes.modes_of(problem, ats)))
         solution = dataclasses.replace(solution, converged=solution.converged & good)
     step = _result(problem, memory, solution, found, ats)
     tried = Attempt(

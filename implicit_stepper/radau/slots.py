@@ -18,7 +18,7 @@ import numpy as np
 
 from ..constraints.chosen_contacts import chosen_from
 from ..model.system import System, take
-from .stages import At, Modes, Stage, StageProblem
+from .stages import Modes, Stage, StageProblem
 
 _FEW = 12  # contacts of a scene that are all solved with: their Jacobian costs no more than what leaves them out
 _SPARE = 2  # slots for what may come to touch
@@ -142,10 +142,10 @@ def put_back(system: System, slots: Slots, ahead, own: Stage) -> Stage:
     return own._replace(constraints=(*found, *own.constraints[len(slots) :]))
 
 
-def met(problem: StageProblem, slots: Slots, ats: At):
-    """Whether () any contact that is in no slot has closed at a stage."""
+def met(slots: Slots, modes: Modes):
+    """Whether () any contact that is in no slot touches or presses at a stage in the `modes` (s, nc)
+    of all: also one that is still open would be told to slow down."""
     found = jnp.asarray(False)
-    for numbers, point in zip(slots, ats.points, strict=False):
-        gaps = point.kkt.geometry.psi
-        found = found | jnp.any(gaps.at[:, numbers].set(jnp.inf) < -problem.noise)
+    for numbers, touching, pressed in zip(slots, modes.touching, modes.pressed, strict=False):
+        found = found | jnp.any((touching | pressed).at[:, numbers].set(False))
     return found

@@ -1,5 +1,7 @@
 """Steps of several stages that are solved with some of the contacts alone."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -98,3 +100,29 @@ def test_what_touches_is_chosen_first_then_what_was_then_the_nearest():
     assert {1, COUNT - 1} <= set(chosen[0])
     assert which(held(system, ([0, 1], [])), none, False)[1]  # two to spare are none of three
     assert not which(held(system, ([0, 1], [])), none, True)[1]
+
+
+def test_a_contact_without_a_slot_that_touches_or_presses_is_noticed():
+    chosen, none = (np.array([0, 2]), np.array([1])), np.zeros((3, 4), bool)
+    open_ = Modes((none, none), (none, none), (none, none), (none[..., None], none[..., None]))
+    assert not slots.met(chosen, open_)
+    for name in ("touching", "pressed"):
+        for group in range(2):
+            for contact in range(4):
+                one = none.copy()
+                one[1, contact] = True
+                parts = tuple(jnp.asarray(one if g == group else none) for g in range(2))
+                found = slots.met(chosen, dataclasses.replace(open_, **{name: parts}))
+                assert bool(found) == (contact not in chosen[group])
+
+
+def test_the_number_of_an_event_is_that_of_its_margin_among_those_in_slots():
+    """Two groups of four contacts with three and two margins, and a joint with two, which has no
+    slots: of contacts 0 and 2, and 1."""
+    chosen, active = (np.array([0, 2]), np.array([1])), (1, 0, 0)
+    each = tuple(np.zeros(count, bool) for count in (4, 4, 1))
+    modes = Modes(each, each, each, tuple(np.zeros((len(on), k), bool) for on, k in zip(each, active, strict=True)))
+    kept = [0, 1, 2, 6, 7, 8, 12 + 2, 12 + 3, 20, 21]
+    for place, event in enumerate(kept):
+        assert slots.event_in(modes, chosen, jnp.asarray(event)) == place
+    assert slots.event_in(modes, chosen, jnp.asarray(-1)) == -1
