@@ -103,15 +103,14 @@ def test_what_touches_is_chosen_first_then_what_was_then_the_nearest():
 
 
 def test_a_contact_without_a_slot_that_touches_or_presses_is_noticed():
-    chosen, none = (np.array([0, 2]), np.array([1])), np.zeros((3, 4), bool)
+    chosen, none = (np.array([0, 2]), np.array([1])), jnp.zeros((3, 4), bool)
     open_ = Modes((none, none), (none, none), (none, none), (none[..., None], none[..., None]))
     assert not slots.met(chosen, open_)
     for name in ("touching", "pressed"):
         for group in range(2):
             for contact in range(4):
-                one = none.copy()
-                one[1, contact] = True
-                parts = tuple(jnp.asarray(one if g == group else none) for g in range(2))
+                one = none.at[1, contact].set(True)
+                parts = tuple(one if g == group else none for g in range(2))
                 found = slots.met(chosen, dataclasses.replace(open_, **{name: parts}))
                 assert bool(found) == (contact not in chosen[group])
 
