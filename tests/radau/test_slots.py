@@ -43,12 +43,12 @@ def held(system, touching):
     return Modes(on, on, on, tuple(jnp.zeros((len(own), 0), bool) for own in on))
 
 
-@pytest.fixture(scope="module")
-def run():
-    """With four slots for the discs' six contacts with the floor, which run out, and four for
-    fifteen that stay open."""
+@pytest.fixture(scope="module", params=[6, pytest.param(4, marks=pytest.mark.thorough)])
+def run(request):
+    """With six slots for the discs' six contacts with the floor, or four, which run out, and four
+    for fifteen that stay open."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "first_slots", lambda system: slots._none_chosen(system, [4, 4]))
+        patch.setattr(driver, "first_slots", lambda system: slots._none_chosen(system, [request.param, 4]))
         return ist.simulate(discs(), ist.RadauContact(), tol=1e-8, duration=0.2)
 
 
@@ -125,3 +125,12 @@ def test_the_number_of_an_event_is_that_of_its_margin_among_those_in_slots():
     for place, event in enumerate(kept):
         assert slots.event_in(modes, chosen, jnp.asarray(event)) == place
     assert slots.event_in(modes, chosen, jnp.asarray(-1)) == -1
+
+
+def test_slots_grow_where_they_run_out_and_end_where_they_gain_nothing():
+    """Of six contacts with the floor and fifteen between discs."""
+    system, _ = discs().build()
+    few = slots._none_chosen(system, [4, 4])
+    for touching, sizes in ((2, [4, 4]), (3, [6, 4]), (6, [6, 4])):
+        assert [len(own) for own in slots.more_slots(system, few, held(system, (range(touching), [])))] == sizes
+    assert slots.more_slots(system, few, held(system, (range(6), range(9)))) == ()
