@@ -182,6 +182,7 @@ def test_a_pin_that_rubs_from_rest_has_the_derivatives_of_the_closed_form():
         assert np.all(np.isfinite(found["velocity"].velocity[0]))
 
 
+@pytest.mark.thorough
 def test_what_friction_holds_has_derivatives_of_zero():
     """Its velocities are rounding, in the run and where derivatives are taken, which is not to be
     told from a run of another scene. A first speed c stops after c |c| / 2 a."""
