@@ -168,9 +168,8 @@ def attempt(
     factors: Factors,
     before: slots.Slots = (),
 ) -> tuple[Attempt, Factors]:
-    """The step from `state`, after `memory`, that `task` asks for, beginning with the `factors` of
-    a Jacobian of another step, which had these contacts in `slots`; and the last ones. What sticks
-    in the task's modes has the coefficient mu_s."""
+    """The step from `state`, after `memory`, that `task` asks for, from the `factors` of another step
+    with these slots `before`; and the last ones. What sticks in its modes has mu_s."""
     system = with_mu_s(system, task.modes.sticking) if system.sticks_more else system
     whole = stages.stage_problem(system, state, task.h, memory.references, stepper.stages, stepper.friction)
     chosen, crowded = slots.chosen(system, before, task.modes, task.event, memory.gaps, task.held)
@@ -198,17 +197,18 @@ def attempt(
     )
     problem, found = cut(whole, solution.z), stages.split_stages(cut(part, solution.z), solution.z[:-1])
     if chosen or apart.sharp(system):
-        found, good = _with_all(problem, task, chosen, away, ats.motion, found)
-        z = stage_unknowns.join(system, found.rates, found.constraints) / stages.unknown_scale(problem)
-        _, ats, pushed = stages.residual(problem, z, task.modes, task.held)
+        found, ats, pushed, good = _with_all(problem, task, chosen, away, ats.motion, found)
         margins = stage_modes.margins(whole, ats, task.modes)
-        good = good & ~crowded & (task.held | ~slots.met(chosen, stage_modes.modes_of(problem, ats)))
         solution = dataclasses.replace(solution, converged=solution.converged & good)
+    modes = stage_modes.modes_of(problem, ats)
+    if chosen:
+        lost = crowded | slots.met(chosen, modes, task.held)
+        solution = dataclasses.replace(solution, converged=solution.converged & ~lost)
     step = _result(problem, memory, solution, found, ats)
     tried = Attempt(
         step=step,
         h=problem.h,
-        modes=stage_modes.modes_of(problem, ats),
+        modes=modes,
         margins=margins,
         missed=state.velocity - jnp.einsum("i,ibw->bw", radau(stepper.stages).at_start, ats.motion.velocity),
         created=energy.created(
@@ -223,10 +223,14 @@ def attempt(
 
 def _with_all(problem: StageProblem, task: Task, chosen: slots.Slots, away, at: Motion, own: stages.Stage):
     """The stages `own` of the `chosen` contacts, where bodies are `at`, with the others and those
-    that are `away`; and whether their closest points were found ()."""
-    _, ahead = at_fractions(problem, task.hint, *2 * (_ahead(problem, task),))
-    asked = slots.outside(problem.system, chosen, away)
-    return apart.completed(problem, asked, at, slots.put_back(problem.system, chosen, ahead, own))
+    that are `away`; what `stages.residual` says of them, but F; whether all were found ()."""
+    if chosen:
+        _, ahead = at_fractions(problem, task.hint, *2 * (_ahead(problem, task),))
+        own = slots.put_back(problem.system, chosen, ahead, own)
+    found, good = apart.completed(problem, slots.outside(problem.system, chosen, away), at, own)
+    z = stage_unknowns.join(problem.system, found.rates, found.constraints) / stages.unknown_scale(problem)
+    _, ats, pushed = stages.residual(problem, z, task.modes, task.held)
+    return found, ats, pushed, good
 
 
 def in_slots(task: Task, chosen: slots.Slots) -> Task:
@@ -263,8 +267,7 @@ def _ahead(problem: StageProblem, task: Task):
 
 def no_factors(stepper: RadauContact, system: System, none: slots.Slots = ()) -> Factors:
     """Of the first step: those of the unknowns of all stages, and of h; with `none` in any slot."""
-    counts = [len(g.bodies) for g in system.constraints]
-    counts[: len(none)] = [len(slots) for slots in none]
+    counts = [*map(len, none), *(len(g.bodies) for g in system.constraints[len(none) :])]
     blocks = [(stepper.stages, n, g.determined) for n, g in zip(counts, system.constraints, strict=True)]
     left = sum((n - len(g.bodies)) * stage_unknowns.width(g) for n, g in zip(counts, system.constraints, strict=True))
     local = sum(s * k * m for s, k, m in blocks)

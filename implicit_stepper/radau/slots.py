@@ -133,8 +133,6 @@ def outside(system: System, slots: Slots, away) -> tuple:
 def put_back(system: System, slots: Slots, ahead, own: Stage) -> Stage:
     """The stages `own` of the contacts in slots, with the others where they are in the constraints
     `ahead`, pushing nothing."""
-    if not slots:
-        return own
     found = []
     for group, all_, numbers, those in zip(system.groups, ahead, slots, own.constraints, strict=False):
         closest = np.arange(all_.shape[2]) < group.pair.unknowns
@@ -142,10 +140,10 @@ def put_back(system: System, slots: Slots, ahead, own: Stage) -> Stage:
     return own._replace(constraints=(*found, *own.constraints[len(slots) :]))
 
 
-def met(slots: Slots, modes: Modes):
+def met(slots: Slots, modes: Modes, held):
     """Whether () any contact that is in no slot touches or presses at a stage in the `modes` (s, nc)
-    of all: also one that is still open would be told to slow down."""
+    of all, unless modes were `held` (): also one that is still open would be told to slow down."""
     found = jnp.asarray(False)
     for numbers, touching, pressed in zip(slots, modes.touching, modes.pressed, strict=False):
         found = found | jnp.any((touching | pressed).at[:, numbers].set(False))
-    return found
+    return found & ~held

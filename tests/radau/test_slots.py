@@ -105,14 +105,15 @@ def test_what_touches_is_chosen_first_then_what_was_then_the_nearest():
 def test_a_contact_without_a_slot_that_touches_or_presses_is_noticed():
     chosen, none = (np.array([0, 2]), np.array([1])), jnp.zeros((3, 4), bool)
     open_ = Modes((none, none), (none, none), (none, none), (none[..., None], none[..., None]))
-    assert not slots.met(chosen, open_)
+    assert not slots.met(chosen, open_, jnp.asarray(False))
     for name in ("touching", "pressed"):
         for group in range(2):
             for contact in range(4):
                 one = none.at[1, contact].set(True)
                 parts = tuple(one if g == group else none for g in range(2))
-                found = slots.met(chosen, dataclasses.replace(open_, **{name: parts}))
-                assert bool(found) == (contact not in chosen[group])
+                modes = dataclasses.replace(open_, **{name: parts})
+                assert bool(slots.met(chosen, modes, jnp.asarray(False))) == (contact not in chosen[group])
+                assert not slots.met(chosen, modes, jnp.asarray(True))
 
 
 def test_the_number_of_an_event_is_that_of_its_margin_among_those_in_slots():
