@@ -126,7 +126,7 @@ def closest_points_near(pair: PairClass, start, first: Placed, second: Placed, l
     """
     d, unit = pair.dimension, units(pair, length)
     rows = conditions_at(pair, first, second, length, start / unit)
-    products = jnp.sqrt(jnp.maximum(rows.multipliers * rows.slacks, 0.0))
+    products, missed = jnp.sqrt(jnp.maximum(rows.multipliers * rows.slacks, 0.0)), open_part(rows)
 
     def attempt(before, kind):
         solved, stalled, left = before
@@ -139,8 +139,8 @@ def closest_points_near(pair: PairClass, start, first: Placed, second: Placed, l
         # the same rows serve both: what is traced here, every first call waits for
         back = last & ~(reached < left)
         z, unproved = jnp.where(back, stalled, solution.z), jnp.where(back, left, reached)
-        # Newton's method may have left for a worse root
-        near = z[3 * d] > start[3 * d] - _STRAY * length
+        # Newton's method may have left for a worse root, by more than the start was off the bodies
+        near = z[3 * d] > start[3 * d] - (_STRAY + 2 * missed) * length
         found = near & jnp.where(last | jnp.any(kappa > 0), unproved <= tolerance, solution.converged)
         stays = near & jnp.all(kappa == 0)
         return (solved | found, jnp.where(stays, z, stalled), jnp.where(stays, unproved, left)), (z, found)
@@ -149,7 +149,7 @@ def closest_points_near(pair: PairClass, start, first: Placed, second: Placed, l
     kappas = [0 * products] if curved else [0 * products, products]
     dampings = [LEAST_DAMPING] * len(kappas) + [_STALLED_DAMPING]
     kinds = jnp.stack([*kappas, 0 * products]), jnp.array(dampings)
-    begun = varying_like((jnp.asarray(False), start, open_part(rows)), (start, products))
+    begun = varying_like((jnp.asarray(False), start, missed), (start, products))
     _, (z, found) = lax.scan(attempt, begun, kinds)
     any_found = jnp.any(found)
     return z[jnp.where(any_found, jnp.argmax(found), len(found) - 1)], any_found

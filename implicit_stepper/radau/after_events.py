@@ -18,7 +18,7 @@ from ..constraints.static_friction import NO_SLIP, slips, with_mu_s
 from ..model.bodies import State
 from ..model.system import System, in_user_order
 from ..runtime.compilation import jit
-from . import impact, radau_contact, stage_records
+from . import impact, radau_contact, stage_modes, stage_records
 from .impact import Impact
 from .memory import Memory, steady
 from .radau_contact import RadauContact
@@ -30,13 +30,14 @@ _SLIPS = 1.0  # [m/s]: any slip that is one
 @functools.partial(jit, static_argnums=0)
 def resume(stepper: RadauContact, system: System, state: State, closest, references, holds):
     """The impact in `state`, of no impulses if there is none; the memory with which motion goes on;
-    and a guess of its modes. `holds`: per group of constraints which of them (n,) have mu_s; empty
-    where all have one coefficient."""
+    and a guess of its modes, in which a contact touches if it will: neither one that parts nor one
+    that is still open, however fast it closes. `holds`: per group of constraints which of them (n,)
+    have mu_s; empty where all have one coefficient."""
     system = with_mu_s(system, holds) if system.sticks_more else system
     hit, found = impact.meet(system, state, closest, references, stepper.impacts == "sequential")
     memory = steady(stepper.stages, system, hit.state, found)
     ahead = dataclasses.replace(memory, rates=memory.rates + found.h * found.acceleration)
-    return hit, memory, radau_contact.modes_at_end(stepper, system, hit.state, ahead)
+    return hit, memory, stage_modes.lasting(radau_contact.modes_at_end(stepper, system, hit.state, ahead))
 
 
 @jit

@@ -5,8 +5,8 @@ A step is solved with every complementarity replaced by the half that held at it
 no half is left on the way, that is a root of the complementarity problem. If one is, a root would
 have a kink within the step and lose its order: so the first half to be left is found on the
 polynomials, and the step is solved once more so that it ends exactly there (`LANDING`), h being one
-more unknown. Where halves are not known, or nothing else helps, the problem is solved as it stands
-(`FREE`). All three are one program: see `radau_contact.Task`."""
+more unknown. Halves after an event are guessed; where one is left as soon as the step begins, or
+nothing else helps, the problem is solved as it stands (`FREE`). All three are one program: see `radau_contact.Task`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..solvers.static_condensation import Factors
 from ..stepping.loop import CHUNK
 from . import radau_contact, slots
 from .radau_contact import Attempt, RadauContact, Task
-from .stage_modes import equal, switched
+from .stage_modes import switched
 from .verdict import EARLY, LENIENT, Verdict, judged
 from .way import Counts, Kind, Limits, Point, Reason, Taken, Try, Way
 
@@ -57,8 +57,7 @@ def advance(stepper: RadauContact, system: System, way: Way, limits: Limits):
     `Taken` with a first axis of CHUNK, and how many of them are filled; `Counts` of this call.
     Pauses change no number."""
     zero, no, point = jnp.zeros((), int), jnp.asarray(False), way.point
-    clear = equal(point.modes.touching, point.modes.pressed)
-    plan = _ordinary(jnp.where(clear, int(Kind.HELD), int(Kind.FREE)), point, limits, point.h, no)
+    plan = _ordinary(zero + int(Kind.HELD), point, limits, point.h, no)
     factors = jax.tree.map(jnp.zeros_like, way.factors)
     anew = Way(point, plan, factors, way.slots, jnp.asarray(jnp.inf), zero, zero + int(Reason.PAUSED))
     way = jax.tree.map(lambda a, b: jnp.where(way.reason == Reason.PAUSED, a, b), way, anew)

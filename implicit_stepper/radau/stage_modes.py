@@ -54,6 +54,13 @@ def switched(modes: Modes, event) -> Modes:
     return Modes(*(tuple(part) for part in zip(*parts, strict=True))) if parts else modes
 
 
+def lasting(modes: Modes) -> Modes:
+    """`modes` in which only what is pressed too touches."""
+    on = tuple(a & b for a, b in zip(modes.touching, modes.pressed, strict=True))
+    sticking = tuple(a & b for a, b in zip(modes.sticking, on, strict=True))
+    return Modes(on, on, sticking, tuple(a & b[:, None] for a, b in zip(modes.active, on, strict=True)))
+
+
 def equal(one, other):
     """Whether two trees of booleans are equal, ()."""
     same = jax.tree.map(lambda a, b: jnp.all(a == b), one, other)

@@ -31,6 +31,7 @@ from ..runtime.compilation import jit
 from ..solvers.implicit_function import root
 from ..solvers.newton import largest, linearized
 from . import apart, impact, recorded_stages, stage_modes, stage_records, stage_unknowns, stages
+from .euler_steps import without_rebounds
 from .memory import Memory
 from .radau_contact import RadauContact
 from .stage_modes import equal
@@ -131,6 +132,7 @@ def one_stage(stepper: RadauContact, system: System, state: State, until, record
     closest = tuple(stage_records.long_forms(system, lax.stop_gradient(state), unknowns))
 
     def to_end(system, state, until):
+        system = without_rebounds(system)
         memory = method.init(*lax.stop_gradient((system, state)), closest)
         found = method.step_with_cuts(system, state, memory, until - state.time)
         return found.state, found.result
@@ -198,7 +200,7 @@ def _at_root(stepper: RadauContact, system: System, state: State, until, recorde
     ats = jax.vmap(functools.partial(stages.at_stage, plain))(stages.split_stages(plain, z))
     unknowns = recorded_stages.with_slips(fixed, unknowns, ats.points)
     z = stage_unknowns.join(fixed, rates, unknowns) / stages.unknown_scale(plain)
-    each = stage_modes.modes_of(plain, ats)
+    each = stage_modes.lasting(stage_modes.modes_of(plain, ats))  # what is open, a step may leave about to close
     unknowns = recorded_stages.without_forces_apart(fixed, unknowns, each.touching)
     z = stage_unknowns.join(fixed, rates, unknowns) / stages.unknown_scale(plain)
     modes = jax.tree.map(lambda a: a[0], each)
