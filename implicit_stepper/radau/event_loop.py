@@ -30,7 +30,9 @@ from .way import Counts, Kind, Limits, Point, Reason, Taken, Try, Way
 
 _LESS, _MUCH_LESS = 0.9, 0.25  # by which a refused step is shortened at least, and one whose modes are unclear
 _APPROACH = 0.75  # of the way to an event is one step, so that the last one is short, and its forces exact
-_PATIENCE = 8  # Jacobians, where few are needed or others would not help
+# Jacobians, where few are needed or others would not help; and where nothing is held: what takes more seldom ends, and is
+# found by a shorter step
+_PATIENCE, _MUCH_PATIENCE = 8, 16
 
 
 @jax.tree_util.register_dataclass
@@ -87,7 +89,8 @@ def _attempt(
     stepper: RadauContact, system: System, point: Point, plan: Try, factors: Factors, chosen: slots.Slots
 ) -> tuple[Attempt, Factors]:
     landing, free = plan.kind == Kind.LANDING, plan.kind == Kind.FREE
-    patience = jnp.where(landing | (free & ~point.known), stepper.max_iterations, _PATIENCE)
+    most = jnp.where(free, min(stepper.max_iterations, _MUCH_PATIENCE), stepper.max_iterations)
+    patience = jnp.where(landing | (free & ~point.known), most, _PATIENCE)
     task = Task(plan.h, point.modes, ~free, plan.event, plan.hint, jnp.where(landing, 0.0, 1.0), patience)
     return radau_contact.attempt(stepper, system, point.state, point.memory, task, factors, chosen)
 
