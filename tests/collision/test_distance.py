@@ -28,7 +28,7 @@ from closest_points import CORNERS, SHAPES, SMOOTH, at_gaps, bounds, outside, qu
 PAIRS = [
     ("ellipsoid 1:20", "superquadric 8"),
     pytest.param("superquadric 1.2", "polytope", marks=pytest.mark.thorough),
-    ("box", "cylinder"),
+    pytest.param("box", "cylinder", marks=pytest.mark.thorough),
     ("lens", "frustum"),
     pytest.param("capsule", "wedge", marks=pytest.mark.thorough),
     pytest.param("rounded box", "superquadric 20", marks=pytest.mark.thorough),

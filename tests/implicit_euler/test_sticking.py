@@ -20,6 +20,9 @@ BODIES = {
     "rounded cylinder": (shapes.Rounded(shapes.Cylinder(0.299, HEIGHT - 0.001), 0.001), 1e-9),
     "box": (shapes.Box((0.3, 0.3, HEIGHT)), 1e-9),
 }
+NAMES = pytest.mark.parametrize(
+    "name", ["superquadric 8", "box", pytest.param("rounded cylinder", marks=pytest.mark.thorough)]
+)
 
 
 def on_the_floor(shape, velocity, e_r, e_o):
@@ -31,7 +34,7 @@ def on_the_floor(shape, velocity, e_r, e_o):
 
 
 @pytest.mark.parametrize("h", [0.01, 0.001])
-@pytest.mark.parametrize("name", ["superquadric 8", "box", pytest.param("rounded cylinder", marks=pytest.mark.thorough)])
+@NAMES
 def test_a_spinning_body_pivots_where_it_does_not_slip(name, h):
     """The body stays upright, so that friction f = -N p / c balances the moment of the pressure N
     at p, c below its centre. With f it moves at v' = v + h f / m, and with that the point p has no
@@ -47,7 +50,7 @@ def test_a_spinning_body_pivots_where_it_does_not_slip(name, h):
 
 
 @pytest.mark.parametrize("e_r", [1e-4, 1e-3])
-@pytest.mark.parametrize("name", BODIES)
+@NAMES
 def test_with_slight_friction_against_drilling_it_pivots_nearly_there(name, e_r):
     """The slip is along the friction that the moments ask for, and of the size e_r w."""
     (shape, _), (v, w), h = BODIES[name], ((0.6, 0.3), 10.0), 0.001

@@ -44,7 +44,10 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("steppers", METHODS.values(), ids=METHODS)
+@pytest.mark.parametrize(
+    "steppers",
+    [pytest.param(own, id=name, marks=[pytest.mark.thorough] if name == "cones" else []) for name, own in METHODS.items()],
+)
 def test_a_run_that_finds_its_pairs_is_that_with_all_pairs_declared(steppers, monkeypatch):
     declared = ist.simulate(falling(), steppers[0], h=H, duration=STEPS * H)
     finding(monkeypatch)

@@ -196,6 +196,7 @@ def test_between_steps_only_what_was_kept():
         run.at([0.1, 0.3])
 
 
+@pytest.mark.thorough
 def test_a_box_lands_on_its_face_and_slides_to_rest():
     scene = ist.Scene()
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))

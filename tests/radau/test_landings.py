@@ -118,7 +118,7 @@ def test_a_cradle_passes_on_what_comes(impacts, speeds):
     assert closes.time == pytest.approx(0.333, abs=1e-8)
 
 
-@pytest.mark.parametrize("law", [ist.Newton, ist.Poisson])
+@pytest.mark.parametrize("law", [ist.Newton, pytest.param(ist.Poisson, marks=pytest.mark.thorough)])
 def test_a_box_that_falls_flat_leaves_the_floor_flat(law):
     """At its centre of pressure, without friction, to e times its speed and no spin."""
     scene = ist.Scene()

@@ -193,7 +193,11 @@ CASES, G = cases(), 9.81
 
 
 @pytest.mark.parametrize(
-    "name", [n if n not in ("stick", "face contact") else pytest.param(n, marks=pytest.mark.thorough) for n in CASES]
+    "name",
+    [
+        n if n not in ("stick", "face contact", "two bodies rolling") else pytest.param(n, marks=pytest.mark.thorough)
+        for n in CASES
+    ],
 )
 def test_derivatives_are_those_of_the_converged_solver(name):
     """For every input that has derivatives, in a random direction of it; differences of the eighth

@@ -57,7 +57,7 @@ CHOSEN = {"closest_of_form": 1, "resume": 1, "advance": 1, "here": 1, "certifica
     ("run", "programs"),
     [
         ("shapes.Sphere(0.5), ist.GeometricallyImplicit(), {'h': 0.01}", STEPS),
-        ("shapes.Sphere(0.5), ist.RadauContact(), {'tol': 1e-6}", CHOSEN),
+        pytest.param("shapes.Sphere(0.5), ist.RadauContact(), {'tol': 1e-6}", CHOSEN, marks=pytest.mark.thorough),
         # steps of one stage, with certificates of their own, find the forces in faces
         (
             "shapes.Box((0.5, 0.5, 0.5)), ist.RadauContact(), {'tol': 1e-6}",

@@ -123,7 +123,7 @@ def ball_on_a_hinge(double=False):
     return scene
 
 
-@pytest.mark.parametrize(("name", "twice"), [("ccp", True), ("lcp", False)])
+@pytest.mark.parametrize(("name", "twice"), [pytest.param("ccp", True, marks=pytest.mark.thorough), ("lcp", False)])
 def test_a_ball_on_a_hinge_lands_and_redundant_hinges_change_nothing(name, twice):
     """It comes to rest with its lowest point on the floor; hinge and floor share its weight."""
     single = ist.simulate(ball_on_a_hinge(), STEPPERS[name], h=0.01, duration=0.5)
