@@ -21,6 +21,7 @@ from shapes.shards import varying_like
 
 from ..solvers.complementarity import fischer_burmeister
 from ..solvers.implicit_function import root
+from ..solvers.linear import lu_factors, lu_solve
 from ..solvers.newton import LEAST_DAMPING, Solution, largest, linearized, newton
 
 TOLERANCE = 1e-10
@@ -32,6 +33,9 @@ _ITERATIONS = 60
 _ANGLE = 1e3
 # a side of |u|^8 has a curvature of 1e-10 where its normal is exact to 1e-16
 _STALLED_DAMPING = 1e-20
+# by which bodies bend away from their points, in lengths: of faces that are parallel within 1e-12 a
+# derivative that is damped or bent by more knows no end
+_BENT = 1e-13
 _STRAY = 0.05  # lengths of gap by which a root may be worse than its start
 
 
@@ -86,6 +90,46 @@ def closest_points_from(
     residual = functools.partial(roots, pair, first, second, length, kappa=kappa)
     solution = newton(linearized(residual), start / unit, tolerance=tolerance, max_iterations=most, damping=damping)
     return Solution(solution.z * unit, solution.residual, solution.iterations, solution.converged)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _Near:
+    """The next z of a pair, the best one so far, which misses its conditions by `least` (), after
+    `count` of them; whether that is all."""
+
+    z: jax.Array
+    best: jax.Array
+    least: jax.Array
+    count: jax.Array
+    done: jax.Array
+
+
+def undamped(pair: PairClass, start, first: Placed, second: Placed, length, enough, most: int):
+    """Closest points of one pair of bodies that are apart, long-form unknowns in metres, by `most`
+    undamped iterations from `start`, once more after they miss the conditions by no more than
+    `enough` (); and by how much they do.
+
+    Between faces and edges that are all but parallel a closest point lies at an end. The derivative
+    along a face is zero to rounding there, so that damped iterations stay where they are; with
+    bodies that bend by `_BENT` the first iteration leaves the face, and the complementarity of its
+    end does the rest.
+    """
+    unit = units(pair, length)
+    residual = linearized(functools.partial(roots, pair, first, second, length))
+    bend = _BENT * pair.curvatures(len(unit))
+
+    def follow(at: _Near) -> _Near:
+        F, J = residual(at.z)
+        size = largest(F)
+        best, least = jnp.where(size < at.least, at.z, at.best), jnp.where(size < at.least, size, at.least)
+        z = at.z - lu_solve(*lu_factors(J + bend), F)
+        return _Near(z, best, least, at.count + 1, at.least <= enough)
+
+    begun = _Near(start / unit, start / unit, jnp.asarray(jnp.inf), jnp.zeros((), int), jnp.asarray(False))
+    begun = varying_like(begun, (first, second, start))
+    end = lax.while_loop(lambda at: ~at.done & (at.count < most), follow, begun)
+    return end.best * unit, end.least
 
 
 def at_closest(pair: PairClass, found, first: Placed, second: Placed, length):

@@ -7,7 +7,6 @@ from one end of an edge to another, and take all bodies with them.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 
 import jax
@@ -16,31 +15,16 @@ from jax import lax
 
 from shapes.shards import varying_like
 
-from ..collision.local_search import roots, units
+from ..collision.local_search import undamped
 from ..constraints import kinematics
 from ..constraints.conditions import Constraint
 from ..model.system import take
 from ..solvers.chord import Apart
-from ..solvers.linear import lu_factors, lu_solve
-from ..solvers.newton import largest, linearized
 from . import ncp
 
 _PUSHES = 1e-7  # of an impulse in its unit
 _DUE = 0.01  # of the tolerance
-_BENT, _ITERATIONS = 1e-13, 20  # see `many_bodies.open_points`
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class _Near:
-    """The next z of a contact, the best one so far, which misses its conditions by `least` (),
-    after `count` of them; whether that is all."""
-
-    z: jax.Array
-    best: jax.Array
-    least: jax.Array
-    count: jax.Array
-    done: jax.Array
+_ITERATIONS = 20
 
 
 def points_apart(problem: ncp.StepProblem, start, last, tolerance) -> Apart | None:
@@ -115,21 +99,6 @@ def _closest(problem: ncp.StepProblem, member: Constraint, motions, nu, last, le
         kinematics.moved(motion, own, problem.h) if moves else motion
         for motion, own, moves in zip(motions, nu, member.moving, strict=True)
     ]
-    unit = units(member.pair, length)
-    residual = linearized(functools.partial(roots, member.pair, *kinematics.placed(member, *ends), length))
     enough = tolerance * problem.scales.gap / length
-
-    def follow(at: _Near) -> _Near:
-        """Undamped: each contact has one root, near its last one."""
-        F, J = residual(at.z)
-        size = largest(F)
-        better = size < at.least
-        best, least = jnp.where(better, at.z, at.best), jnp.where(better, size, at.least)
-        done = at.least <= enough  # once more after it is near enough
-        z = at.z - lu_solve(*lu_factors(J + _BENT * member.pair.curvatures(len(unit))), F)
-        return _Near(z, best, least, at.count + 1, done)
-
-    infinite = jnp.asarray(jnp.inf)
-    start = _Near(last / unit, last / unit, infinite, jnp.zeros((), int), jnp.asarray(False))
-    end = lax.while_loop(lambda at: ~at.done & (at.count < _ITERATIONS), follow, varying_like(start, (member, last)))
-    return jnp.where(end.least <= enough, end.best, last / unit) * unit
+    points, left = undamped(member.pair, last, *kinematics.placed(member, *ends), length, enough, _ITERATIONS)
+    return jnp.where(left <= enough, points, last)

@@ -8,17 +8,13 @@ it. No force depends on such a point.
 
 from __future__ import annotations
 
-import functools
-
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from ..collision.global_search import one_by_one
-from ..collision.local_search import closest_points_from, roots, units
+from ..collision.local_search import closest_points_from, undamped
 from ..constraints import kinematics
 from ..runtime.compilation import jit
-from ..solvers.newton import largest, linearized
 from .equations import Slots, Step, cut
 from .problem import Point, Problem, Rows, rows, slipping
 from .sweeps import units_of_bodies
@@ -26,9 +22,7 @@ from .sweeps import units_of_bodies
 _PUSHES = 1e-7  # of the unit of impulses
 _AT_ONCE = 32
 _DUE = 0.1  # of the tolerance
-# by which bodies bend away from their points, in lengths, and iterations: of faces that are
-# parallel within 1e-12 a derivative that is damped or bent by more knows no end
-_BENT, _ITERATIONS = 1e-13, 12
+_ITERATIONS = 12
 
 
 def renewed(problem: Problem, at: Point, F: Rows, tolerance: float) -> tuple[Point, Rows]:
@@ -65,19 +59,9 @@ def _found(step: Step, slots: Slots, V, closest):
 
     def one(member, starts, V, last):
         ends = [kinematics.moved(start, own, step.h) for start, own in zip(starts, V, strict=True)]
-        placed, unit = kinematics.placed(member, *ends), units(member.pair, step.length)
+        placed = kinematics.placed(member, *ends)
         solution = closest_points_from(member.pair, last, *placed, step.length)
-        residual = linearized(functools.partial(roots, member.pair, *placed, step.length))
-        bend = _BENT * member.pair.curvatures(len(unit))
-
-        def follow(_, carry):
-            z, best, least = carry
-            F, J = residual(z)
-            better = largest(F) < least
-            best, least = jnp.where(better, z, best), jnp.where(better, largest(F), least)
-            return z - jnp.linalg.solve(J + bend, F), best, least
-
-        begun = jnp.where(solution.converged, solution.z, last) / unit
-        return lax.fori_loop(0, _ITERATIONS, follow, (begun, begun, jnp.inf))[1] * unit
+        begun = jnp.where(solution.converged, solution.z, last)
+        return undamped(member.pair, begun, *placed, step.length, 0.0, _ITERATIONS)[0]
 
     return one_by_one(one)(slots.group, slots.starts, V, closest)
