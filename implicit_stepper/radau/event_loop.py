@@ -6,7 +6,8 @@ no half is left on the way, that is a root of the complementarity problem. If on
 have a kink within the step and lose its order: so the first half to be left is found on the
 polynomials, and the step is solved once more so that it ends exactly there (`LANDING`), h being one
 more unknown. Halves after an event are guessed; where one is left as soon as the step begins, or
-nothing else helps, the problem is solved as it stands (`FREE`). All three are one program: see `radau_contact.Task`."""
+nothing else helps, the problem is solved as it stands (`FREE`). All three are one program: see
+`radau_contact.Task`."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ from .way import Counts, Kind, Limits, Point, Reason, Taken, Try, Way
 
 _LESS, _MUCH_LESS = 0.9, 0.25  # by which a refused step is shortened at least, and one whose modes are unclear
 _APPROACH = 0.75  # of the way to an event is one step, so that the last one is short, and its forces exact
-# Jacobians, where few are needed or others would not help; and where nothing is held: what takes more seldom ends, and is
-# found by a shorter step
+# Jacobians, where few are needed or others would not help; and where nothing is held: what takes
+# more seldom ends, and a shorter step finds it
 _PATIENCE, _MUCH_PATIENCE = 8, 16
 
 
