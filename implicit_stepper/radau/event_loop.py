@@ -24,6 +24,7 @@ from ..runtime.compilation import jit
 from ..solvers.static_condensation import Factors
 from ..stepping.loop import CHUNK
 from . import radau_contact, slots
+from .apart import sharp
 from .radau_contact import Attempt, RadauContact, Task
 from .stage_modes import switched
 from .verdict import EARLY, LENIENT, Verdict, judged
@@ -31,9 +32,10 @@ from .way import Counts, Kind, Limits, Point, Reason, Taken, Try, Way
 
 _LESS, _MUCH_LESS = 0.9, 0.25  # by which a refused step is shortened at least, and one whose modes are unclear
 _APPROACH = 0.75  # of the way to an event is one step, so that the last one is short, and its forces exact
-# Jacobians, where few are needed or others would not help; and where nothing is held: what takes
-# more seldom ends, and a shorter step finds it
-_PATIENCE, _MUCH_PATIENCE = 8, 16
+# Jacobians, where few are needed or others would not help; and of smooth bodies where nothing is
+# held: what takes more seldom ends, and a shorter step finds it. Where points move along faces more
+# are needed, and shorter steps are no easier.
+_PATIENCE, _OF_SMOOTH = 8, 16
 
 
 @jax.tree_util.register_dataclass
@@ -90,8 +92,8 @@ def _attempt(
     stepper: RadauContact, system: System, point: Point, plan: Try, factors: Factors, chosen: slots.Slots
 ) -> tuple[Attempt, Factors]:
     landing, free = plan.kind == Kind.LANDING, plan.kind == Kind.FREE
-    most = jnp.where(free, min(stepper.max_iterations, _MUCH_PATIENCE), stepper.max_iterations)
-    patience = jnp.where(landing | (free & ~point.known), most, _PATIENCE)
+    most = stepper.max_iterations if sharp(system) else min(stepper.max_iterations, _OF_SMOOTH)
+    patience = jnp.where(landing, stepper.max_iterations, jnp.where(free & ~point.known, most, _PATIENCE))
     task = Task(plan.h, point.modes, ~free, plan.event, plan.hint, jnp.where(landing, 0.0, 1.0), patience)
     return radau_contact.attempt(stepper, system, point.state, point.memory, task, factors, chosen)
 
