@@ -88,7 +88,7 @@ def judged(stepper: RadauContact, system: System, limits: Limits, way: Way, trie
     # the modes after an event: a short step has one set of them
     unclear = solved & fine & free & ~takes & ~point.known & ~loosens
     # forces that are not unique may leave their halves where others would not: the problem as it stands finds those
-    guessed_well = theta >= 1 / _SAMPLES  # what is held wrongly is left at once
+    guessed_well = theta >= 1 / _SAMPLES  # a half that is held wrongly is left as the step begins
     left = held & solved & (event >= 0) & (point.known | guessed_well) & (tried.unique | plan.tested)
     frees = held & ~plan.tested & ~(takes | refused | left)
     switches = free & point.known & ~(takes | refused)

@@ -12,6 +12,8 @@ import pytest
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.paper import scenes
+from implicit_stepper.radau import step_derivatives
+from implicit_stepper.run import stage_sensitivities
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import chosen_derivatives  # noqa: E402
@@ -138,6 +140,15 @@ def test_what_bounces_until_it_rests_has_derivatives_to_the_last():
     assert found["position"].time[at, 0, 1] == near((2 * np.cumsum(e**n) - 1) / (G * falls))
     assert found["restitution"].time[at, 0] == near(2 * falls * np.cumsum(n * e ** (n - 1.0)))
     assert found["velocity"].velocity[-1, 0, :, 0, 0] == near([2 / 3, 0, -20 / 3])
+
+
+def test_steps_of_first_order_beside_rebounds_have_derivatives(monkeypatch):
+    """They know no rebound, and in flight need none."""
+    monkeypatch.setattr(step_derivatives, "OFF", -1.0)  # no step is taken for one of several stages
+    monkeypatch.setattr(stage_sensitivities, "SAME", 1e-2)  # as these fall farther than those of first order
+    run, found = collided(1.0, 0.1)
+    assert not run.events
+    assert found["velocity"].position[-1, 0, :, 0, 1] == pytest.approx([0.0, 0.1], abs=1e-12)
 
 
 def test_events_at_one_time_have_no_derivative_and_say_so():
