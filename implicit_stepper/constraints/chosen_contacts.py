@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from . import linear_rows
 from .contact_group import ContactGroup
 
 
@@ -29,3 +30,26 @@ def chosen_from(group: ContactGroup, numbers) -> ChosenContacts:
     }
     own = {"bodies": jnp.asarray(np.array(group.bodies))[numbers], "numbers": tuple(range(len(numbers)))}
     return ChosenContacts(**values | arrays | own)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ChosenRows(linear_rows.Rows):
+    """Rows of contacts with these `bodies` (k, 2), which are data."""
+
+    bodies: jax.Array
+
+    def momenta(self, impulses, body_count: int):
+        """As of `Rows`, by which sides each body is on."""
+        numbers, given = self._numbers(), self._by_side(impulses)
+        shares = (numbers[:, :, None] == np.arange(body_count)).astype(float)
+        return jnp.einsum("scb,scw->bw", shares, jnp.stack(given))
+
+    def _numbers(self):
+        return self.bodies.T
+
+
+def rows_of(rows: linear_rows.Rows, numbers) -> ChosenRows:
+    """Those of the contacts `numbers` (k,)."""
+    bodies = jnp.asarray(np.array(rows.bodies, int).reshape(-1, 2))
+    return ChosenRows(bodies[numbers], rows.on_1[numbers], rows.on_2[numbers], rows.e[numbers])

@@ -49,10 +49,15 @@ class Rows:
     def momenta(self, impulses, body_count: int):
         """Transpose of `scaled`: (nb, 6 or 3) [N s, N m s] that `impulses` (nc, 1 + k) = (p_n, y)
         give the moving bodies."""
-        impulses = jnp.concatenate([impulses[:, :1], self.e * impulses[:, 1:]], axis=1)
-        given = [jnp.einsum("crw,cr->cw", on, impulses) for on in (self.on_1, self.on_2)]
         none = jnp.zeros((1, self.on_1.shape[-1]))
-        return jnp.sum(take(jnp.concatenate([*given, none]), self._of_bodies(body_count)), axis=1)
+        given = jnp.concatenate([*self._by_side(impulses), none])
+        return jnp.sum(take(given, self._of_bodies(body_count)), axis=1)
+
+    def _by_side(self, impulses):
+        """What `impulses` (nc, 1 + k) give the bodies on both sides of each contact, two (nc, 6 or
+        3)."""
+        impulses = jnp.concatenate([impulses[:, :1], self.e * impulses[:, 1:]], axis=1)
+        return [jnp.einsum("crw,cr->cw", on, impulses) for on in (self.on_1, self.on_2)]
 
     def gathered(self, blocks, body_count: int):
         """J^T diag(`blocks`) J (nb w, nb w), with J the matrix of `scaled` and one of `blocks` (nc,

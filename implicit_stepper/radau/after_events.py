@@ -18,7 +18,7 @@ from ..constraints.static_friction import NO_SLIP, slips, with_mu_s
 from ..model.bodies import State
 from ..model.system import System, in_user_order
 from ..runtime.compilation import jit
-from . import impact, radau_contact, stage_modes, stage_records
+from . import impact, stage_modes, stage_records, stage_step
 from .impact import Impact
 from .memory import Memory, steady
 from .radau_contact import RadauContact
@@ -27,17 +27,17 @@ from .stages import Modes
 _SLIPS = 1.0  # [m/s]: any slip that is one
 
 
-@functools.partial(jit, static_argnums=0)
-def resume(stepper: RadauContact, system: System, state: State, closest, references, holds):
+@functools.partial(jit, static_argnums=(0, 6))
+def resume(stepper: RadauContact, system: System, state: State, closest, references, holds, room: int | None = None):
     """The impact in `state`, of no impulses if there is none; the memory with which motion goes on;
     and a guess of its modes, in which a contact touches if it will: neither one that parts nor one
     that is still open, however fast it closes. `holds`: per group of constraints which of them (n,)
     have mu_s; empty where all have one coefficient."""
     system = with_mu_s(system, holds) if system.sticks_more else system
-    hit, found = impact.meet(system, state, closest, references, stepper.impacts == "sequential")
+    hit, found = impact.meet(system, state, closest, references, stepper.impacts == "sequential", room)
     memory = steady(stepper.stages, system, hit.state, found)
     ahead = dataclasses.replace(memory, rates=memory.rates + found.h * found.acceleration)
-    return hit, memory, stage_modes.lasting(radau_contact.modes_at_end(stepper, system, hit.state, ahead))
+    return hit, memory, stage_modes.lasting(stage_step.modes_at_end(stepper, system, hit.state, ahead))
 
 
 @jit
@@ -59,19 +59,26 @@ def at_rest(system: System, state: State, closest) -> tuple[jax.Array, ...]:
 
 
 def found(
-    stepper: RadauContact, system: System, state: State, closest, references, modes: Modes | None, broke: bool
+    stepper: RadauContact,
+    room: int | None,
+    system: System,
+    state: State,
+    closest,
+    references,
+    modes: Modes | None,
+    broke: bool,
 ) -> tuple[Impact, Memory, Modes, Modes | None]:
     """What `resume` says with mu_s for all that it holds; and the `modes` after the event, if they
     are known, in which nothing sticks that it does not hold. `broke`: whether the event is that
     something broke away."""
     if not system.sticks_more:
-        return *resume(stepper, system, state, closest, references, ()), modes
+        return *resume(stepper, system, state, closest, references, (), room), modes
     holds = list(map(np.asarray, at_rest(system, state, closest)))
     if modes is not None:
         stuck = [np.asarray(own) for own in modes.sticking]
         holds = stuck if broke else [a | b for a, b in zip(holds, stuck, strict=True)]
     while True:
-        hit, memory, guess = resume(stepper, system, state, closest, references, tuple(holds))
+        hit, memory, guess = resume(stepper, system, state, closest, references, tuple(holds), room)
         slipping = [on & ~np.asarray(own) for on, own in zip(guess.touching, guess.sticking, strict=True)]
         left = [a & ~b for a, b in zip(holds, slipping, strict=True)]
         if all(np.array_equal(a, b) for a, b in zip(holds, left, strict=True)):

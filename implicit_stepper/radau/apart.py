@@ -66,27 +66,36 @@ def unknowns_of(problem: StageProblem, which) -> tuple[jax.Array, jax.Array]:
     return joined(False), joined(True)
 
 
-def left_out(problem: StageProblem, which, residual, linearize, starts):
-    """`residual`, `linearize` and `starts` of z with h, (s n + 1,), in which the contacts `which`
-    (nc,) of every group push nothing and keep the closest points of the first start: each of their
-    unknowns is a row of its own."""
-    if not sharp(problem.system):
-        return residual, linearize, starts
-    own, pushes = (jnp.append(mask, False) for mask in unknowns_of(problem, which))
-    aside = jnp.where(pushes, 0.0, starts[0])
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Aside:
+    """Unknowns (s n + 1,) of contacts that push nothing, their `own`, each with a row of its own: it
+    has this one of `values` (s n + 1,)."""
 
-    def without(z):
-        F, said = residual(z)
-        return jnp.where(own, z - aside, F), said
+    own: jax.Array
+    values: jax.Array
 
-    def left_alone(z):
-        system = linearize(z)
-        mask, one = own[-len(system.rest) :], jnp.eye(len(system.rest))
+    def rows(self, F, z):
+        """F (s n + 1,) at z with these rows."""
+        return jnp.where(self.own, z - self.values, F)
+
+    def system(self, system: Condensed) -> Condensed:
+        """The derivative of F with them."""
+        mask, one = self.own[-len(system.rest) :], jnp.eye(len(system.rest))
         lead = jnp.where(mask[:, None], 0.0, system.local.lead)
         local = dataclasses.replace(system.local, lead=lead)
         return Condensed(jnp.where(mask[:, None], one, system.rest), local)
 
-    return without, left_alone, jnp.where(own, aside, starts)
+
+def left_out(problem: StageProblem, which, starts) -> tuple[Aside | None, jax.Array]:
+    """The contacts `which` (nc,) of every group, which push nothing and keep the closest points of
+    the first of `starts` (k, s n + 1), and these starts without them. None where all are solved
+    with."""
+    if not sharp(problem.system):
+        return None, starts
+    own, pushes = (jnp.append(mask, False) for mask in unknowns_of(problem, which))
+    aside = Aside(own, jnp.where(pushes, 0.0, starts[0]))
+    return aside, jnp.where(own, aside.values, starts)
 
 
 def completed(problem: StageProblem, which, at: Motion, own: Stage) -> tuple[Stage, jax.Array]:

@@ -20,22 +20,21 @@ from ..model.results import Interrupted, Result
 from ..model.system import System
 from ..runtime.compilation import prepare
 from ..runtime.progress import Progress, doing, first_call, next_call
-from ..stepping import loop
+from ..stepping.loop import CHUNK
 from ..stepping.run_certificate import first_gaps
 from ..stepping.sweep import Passage, Sweep
-from . import after_events, euler_steps, face_rebounds, folds, impact, painleve
+from . import after_events, euler_steps, event_loop, face_rebounds, folds, impact, painleve, sparse_loop
 from .apart import sharp
 from .elsewhere import meets_elsewhere
 from .error_control import Tolerance
 from .euler_steps import Known
-from .event_loop import advance, way_from
 from .events import event_of
 from .impact import Impact
 from .made import Made, Run
 from .programs import programs
 from .radau_contact import RadauContact
 from .refusals import SHORTEST, refuse_overlap, unit
-from .slots import first_slots, more_slots
+from .slots import first_slots, more_slots, room, with_room
 from .stages import Modes
 from .way import Limits, Point, Reason, Taken, Way
 
@@ -112,7 +111,7 @@ class _Driver:
         for name in _KEPT:
             setattr(self, name, kept[name])
         self.made.take_up(kept["made"])
-        self.point, self.way, self.sweep.last = *jax.device_put((self.point, self.way)), kept["swept"]
+        self.point, self.sweep.last = jax.device_put(self.point), kept["swept"]
 
     def begin(self) -> None:
         """Compiles, and finds the first `Point`."""
@@ -150,14 +149,15 @@ class _Driver:
 
     def _smoothly(self, most: int) -> Reason:
         """Steps to the end or to an event, if there is a way there before the work is `most`; and why these are all."""
+        loop = sparse_loop if sparse_loop.suits(self.stepper, self.system, self.slots) else event_loop
         if self.way is None:
-            self.way, self.began = way_from(self.stepper, self.system, self.point, self.slots), self._left()
+            self.way, self.began = loop.way_from(self.stepper, self.system, self.point, self.slots), self._left()
         way, reason = self.way, Reason.PAUSED
         while reason == Reason.PAUSED and self._work() < most:
             solves, begun = min(self.solves, most - self._work()), time.perf_counter()
-            way, records, count, counts = advance(self.stepper, self.system, way, self._limits(solves))
+            way, records, count, counts = loop.advance(self.stepper, self.system, way, self._limits(solves))
             count, reason, solves = int(count), Reason(int(way.reason)), int(counts.solves)
-            self.solves = next_call(solves, time.perf_counter() - begun, loop.CHUNK)
+            self.solves = next_call(solves, time.perf_counter() - begun, CHUNK)
             for name in ("solves", "inaccurate", "landings"):
                 self.made.counts[name] += int(getattr(counts, name))
             if count:
@@ -177,7 +177,7 @@ class _Driver:
                 self.offer(self.kept)
         self.way = None
         if reason == Reason.CROWDED:
-            self.slots, reason = more_slots(self.system, self.slots, self.point.modes), Reason.PAUSED
+            self.slots, reason = more_slots(self.system, self.slots, self.point.modes.touching), Reason.PAUSED
         return reason
 
     def _meet_earlier(self, taken: Taken, passage: Passage) -> None:
@@ -211,7 +211,8 @@ class _Driver:
         leaves the forces, unless it leaves none and those before are the start; where it, or the motion after the impact,
         tells that bodies meet elsewhere, a tiny one goes through it."""
         broke = bool(self.made.landed) and self.made.landed[-1].kind == "slips"
-        find = functools.partial(after_events.found, self.stepper)
+        self.slots = with_room(self.system, self.slots, self.made.last_gaps())
+        find = functools.partial(after_events.found, self.stepper, room(self.slots))
         found, closest, rebounds, moved = face_rebounds.meet(find, self.system, state, closest, references, modes, broke)
         if found is None:
             self.failure = face_rebounds.NONE_FOUND

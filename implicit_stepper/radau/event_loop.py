@@ -7,7 +7,7 @@ have a kink within the step and lose its order: so the first half to be left is 
 polynomials, and the step is solved once more so that it ends exactly there (`LANDING`), h being one
 more unknown. Halves after an event are guessed; where one is left as soon as the step begins, or
 nothing else helps, the problem is solved as it stands (`FREE`). All three are one program: see
-`radau_contact.Task`."""
+`stage_step.Task`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from ..model.system import System
 from ..runtime.compilation import jit
 from ..solvers.static_condensation import Factors
 from ..stepping.loop import CHUNK
-from . import radau_contact, slots
+from . import slots, stage_step
 from .apart import sharp
-from .radau_contact import Attempt, RadauContact, Task
+from .radau_contact import RadauContact
 from .stage_modes import switched
+from .stage_step import Attempt, Task
 from .verdict import EARLY, LENIENT, Verdict, judged
 from .way import Counts, Kind, Limits, Point, Reason, Taken, Try, Way
 
@@ -51,8 +52,8 @@ def way_from(stepper: RadauContact, system: System, point: Point, none: slots.Sl
     """At `point`, to begin anew, with `none` in any slot of each group; in NumPy, so that nothing
     is compiled for it."""
     no = np.asarray(False)
-    plan = Try(np.asarray(int(Kind.FREE)), point.h, np.asarray(-1), point.memory, no, no)
-    factors = radau_contact.no_factors(stepper, system, none)
+    plan = Try(np.asarray(int(Kind.FREE)), point.h, np.asarray(-1), point.memory, no, no, np.asarray(0))
+    factors = stage_step.no_factors(stepper, system, none)
     return Way(point, plan, factors, none, np.asarray(np.inf), np.asarray(0), np.asarray(int(Reason.END)))
 
 
@@ -61,11 +62,8 @@ def advance(stepper: RadauContact, system: System, way: Way, limits: Limits):
     """Goes on from where a `way` is paused, otherwise begins anew at its point. The way then;
     `Taken` with a first axis of CHUNK, and how many of them are filled; `Counts` of this call.
     Pauses change no number."""
-    zero, no, point = jnp.zeros((), int), jnp.asarray(False), way.point
-    plan = _ordinary(zero + int(Kind.HELD), point, limits, point.h, no)
-    factors = jax.tree.map(jnp.zeros_like, way.factors)
-    anew = Way(point, plan, factors, way.slots, jnp.asarray(jnp.inf), zero, zero + int(Reason.PAUSED))
-    way = jax.tree.map(lambda a, b: jnp.where(way.reason == Reason.PAUSED, a, b), way, anew)
+    zero, way = jnp.zeros((), int), begun(way, limits)
+    point = way.point
     # of types as in the loop, so that it is traced once
     shapes, _ = jax.eval_shape(functools.partial(_attempt, stepper), system, way.point, way.plan, way.factors, way.slots)
     empty = Taken(shapes.step.state, shapes.step.contacts, shapes.step.stats, point.modes, point.h)
@@ -80,29 +78,73 @@ def advance(stepper: RadauContact, system: System, way: Way, limits: Limits):
     return end.way, end.records, end.count, end.counts
 
 
+def begun(way: Way, limits: Limits) -> Way:
+    """The `way` if it is paused, otherwise as it begins at its point."""
+    zero, no, point = jnp.zeros((), int), jnp.asarray(False), way.point
+    plan = _ordinary(zero + int(Kind.HELD), point, limits, point.h, no)
+    factors = jax.tree.map(jnp.zeros_like, way.factors)
+    anew = Way(point, plan, factors, way.slots, jnp.asarray(jnp.inf), zero, zero + int(Reason.PAUSED))
+    return jax.tree.map(lambda a, b: jnp.where(way.reason == Reason.PAUSED, a, b), way, anew)
+
+
 def _ordinary(kind, point: Point, limits: Limits, h, approached) -> Try:
     """A step of about `h` [s], that leaves no crumbs before the end."""
     left = limits.end - point.state.time
     h = jnp.where(left < 1.01 * h, left, jnp.where(left < 2 * h, left / 2, h))
-    return Try(kind, h, jnp.asarray(-1), point.memory, approached, jnp.asarray(False))
+    return Try(kind, h, jnp.asarray(-1), point.memory, approached, jnp.asarray(False), jnp.zeros((), int))
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _attempt(
     stepper: RadauContact, system: System, point: Point, plan: Try, factors: Factors, chosen: slots.Slots
 ) -> tuple[Attempt, Factors]:
+    return stage_step.attempt(
+        stepper, system, point.state, point.memory, task_of(stepper, system, point, plan), factors, chosen
+    )
+
+
+def task_of(stepper: RadauContact, system: System, point: Point, plan: Try) -> Task:
+    """What a `plan` at a `point` asks for."""
     landing, free = plan.kind == Kind.LANDING, plan.kind == Kind.FREE
     most = stepper.max_iterations if sharp(system) else min(stepper.max_iterations, _OF_SMOOTH)
-    patience = jnp.where(landing, stepper.max_iterations, jnp.where(free & ~point.known, most, _PATIENCE))
-    task = Task(plan.h, point.modes, ~free, plan.event, plan.hint, jnp.where(landing, 0.0, 1.0), patience)
-    return radau_contact.attempt(stepper, system, point.state, point.memory, task, factors, chosen)
+    # an event under a guess of modes is one if it is soon found
+    patience = jnp.where(landing & point.known, stepper.max_iterations, jnp.where(free & ~point.known, most, _PATIENCE))
+    offset = jnp.where(landing, 0.0, 1.0).astype(float)
+    return Task(plan.h, point.modes, ~free, plan.event, plan.hint, offset, patience.astype(int))
 
 
 def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) -> _Carry:
     """One more problem solved, and what follows from it."""
-    way, counts = carry.way, carry.counts
+    way = carry.way
+    tried, factors = _attempt(stepper, system, way.point, way.plan, way.factors, way.slots)
+    after = following(stepper, system, limits, way, tried, carry.counts)
+    return _Carry(
+        way=dataclasses.replace(after.way, factors=dataclasses.replace(factors, valid=factors.valid & after.keeps)),
+        # what is not accepted is overwritten by the next attempt
+        records=jax.tree.map(
+            lambda all_, new: lax.dynamic_update_index_in_dim(all_, new, carry.count, 0), carry.records, after.one
+        ),
+        count=carry.count + after.accepts,
+        counts=after.counts,
+    )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Following:
+    """What follows from a problem: the `way` on, but for its factors, and whether it `keeps` those of
+    this one (); the step `one` that was taken, if it `accepts` it (); and `counts`."""
+
+    way: Way
+    keeps: jax.Array
+    one: Taken
+    accepts: jax.Array
+    counts: Counts
+
+
+def following(stepper: RadauContact, system: System, limits: Limits, way: Way, tried: Attempt, counts: Counts) -> Following:
+    """What follows from `tried`, the problem that `way.plan` asked for."""
     begun, plan = way.point, way.plan
-    tried, factors = _attempt(stepper, system, begun, plan, way.factors, way.slots)
     step, h, found = tried.step, tried.h, judged(stepper, system, limits, way, tried)
     free, _, landing = (plan.kind == kind for kind in Kind)
     accepts, approaches = found.takes | found.lands, found.finds & ~found.near
@@ -116,37 +158,29 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
     modes = _either(free, found.last, begun.modes)
     after = _either(landing, switched(begun.modes, plan.event), modes)
     reached = Point(step.state, step.memory, after, found.takes, wanted)
-    stays = dataclasses.replace(begun, modes=_either(found.loosens, found.weaker, begun.modes), h=wanted)
+    named = _either(found.turns, switched(begun.modes, found.event), begun.modes)
+    stays = dataclasses.replace(begun, modes=_either(found.loosens, found.weaker, named), h=wanted)
     point, one = _either(accepts, reached, stays), Taken(step.state, step.contacts, step.stats, modes, h)
     failed = jnp.where(accepts, 0, way.failed + (found.fails & ~free))
     # what a contact does after an event is not guessed twice
     unheld = ~accepts & ((free & ~begun.known) | (failed >= LENIENT))
     kind = jnp.where(unheld, int(Kind.FREE), int(Kind.HELD))
     ordinary = _ordinary(kind, point, limits, wanted, approaches | (plan.approached & ~accepts))
-    following = _planned(plan, found, ordinary, point, step, h)
+    ahead = _planned(plan, found, ordinary, point, step, h)
     ends = found.takes & (plan.h >= limits.end - begun.state.time)
     reason = jnp.select([found.lands, ends], [int(Reason.EVENT), int(Reason.END)], int(Reason.PAUSED))
-    stuck = ~accepts & (following.h < limits.shortest)
+    stuck = ~accepts & (ahead.h < limits.shortest)
     reason = jnp.where(stuck, int(Reason.TOO_SHORT), reason)
     if tried.slots:
         point = _either(tried.crowded, begun, point)
         reason = jnp.where(tried.crowded, int(Reason.CROWDED), reason)
-    return _Carry(
-        way=Way(
-            point=point,
-            plan=following,
-            # those of another kind are of other equations
-            factors=dataclasses.replace(factors, valid=factors.valid & ~landing & (following.kind == plan.kind)),
-            slots=tried.slots,
-            last=jnp.where(found.takes, h, way.last),
-            failed=failed,
-            reason=reason.astype(int),  # as strongly typed as the first one
-        ),
-        # what is not accepted is overwritten by the next attempt
-        records=jax.tree.map(
-            lambda all_, new: lax.dynamic_update_index_in_dim(all_, new, carry.count, 0), carry.records, one
-        ),
-        count=carry.count + accepts,
+    last = jnp.where(found.takes, h, way.last)
+    return Following(
+        # the reason as strongly typed as the first one
+        way=Way(point, ahead, None, tried.slots, last, failed, reason.astype(int)),
+        keeps=~landing & (ahead.kind == plan.kind),  # those of another kind are of other equations
+        one=one,
+        accepts=accepts,
         counts=Counts(counts.solves + 1, counts.inaccurate + found.refused, counts.landings + landing),
     )
 
@@ -160,12 +194,13 @@ def _planned(plan: Try, found: Verdict, ordinary: Try, point: Point, step, h) ->
         h=jnp.where(found.searches, EARLY * h, plan.h),
         event=jnp.asarray(-1),
         hint=point.memory,
-        tested=~found.again,
+        tested=~(found.again | found.turns),
+        turned=plan.turned + found.turns,
     )
     landing = jnp.asarray(int(Kind.LANDING))
-    land = Try(landing, found.theta * h, found.event, step.memory, plan.approached, plan.tested)
+    land = Try(landing, found.theta * h, found.event, step.memory, plan.approached, plan.tested, plan.turned)
     release = dataclasses.replace(plan, kind=jnp.asarray(int(Kind.FREE)))
-    following = _either(found.again | found.searches | found.switches, hold, ordinary)
+    following = _either(found.again | found.searches | found.switches | found.turns, hold, ordinary)
     following = _either(found.frees, release, _either(found.finds & found.near, land, following))
     return _either(found.lands, plan, following)  # keeps the event's number
 

@@ -28,7 +28,7 @@ from ..model.system import System, compliant
 from .impact_laws import Poses, at_once, at_rest, one_after_another, torn
 from .impact_problem import Everything, Shares
 
-_TOUCHING = 1e-8  # of the scene's length: gaps that are closed
+TOUCHING = 1e-8  # of the scene's length: gaps that are closed
 # the failure of a run whose impact is not solved
 NOT_SOLVED = "the impact was not solved. Check masses and friction for values that are off by orders of 10."
 _SHORT = 1e-6  # of sqrt(L / g): the time over which forces act that motion goes on with
@@ -63,15 +63,18 @@ class Impact:
     converged: jax.Array
 
 
-def meet(system: System, state: State, closest, references=None, sequential: bool = False) -> tuple[Impact, Forces]:
+def meet(
+    system: System, state: State, closest, references=None, sequential: bool = False, room: int | None = None
+) -> tuple[Impact, Forces]:
     """Velocities after what touches in `state` has met, all at once or `sequential`, pair after
     pair, and the forces under which motion goes on, a first guess whether or not they were solved;
-    `closest` and `references` as in `detection.find`."""
+    `closest` and `references` as in `detection.find`. With `room` for so many contacts that touch,
+    or for all."""
     # the record of the step that ends here has its impact where its own closest points are: on flat
     # spots a further iteration of Newton's method would move these by more than the certificate's
     # tolerance
     here = detection.find(system, state, closest, references, recorded=True)
-    every, mass = _everything(system, state, here), bodies.mass_matrices(system, state)
+    every, mass = _everything(system, state, here, room), bodies.mass_matrices(system, state)
     rows, joints = every.rows, joint_rows.joint_rows(system, state, mass)
     h = _SHORT * jnp.sqrt(system.length / system.acceleration)
     fastest = jnp.max(jnp.abs(rows.scaled(state.velocity)[~every.rubs]), initial=0.0)
@@ -98,7 +101,7 @@ def meet(system: System, state: State, closest, references=None, sequential: boo
     return impact, dataclasses.replace(found, unknowns=found.unknowns + pulls)
 
 
-def _everything(system: System, state: State, here: Nearby) -> Everything:
+def _everything(system: System, state: State, here: Nearby, room: int | None) -> Everything:
     contacts = linear_rows.linear_rows(system, state, here.geometry)
     limits, gaps = joint_limits.limit_rows(system, state, contacts.e.shape[1])
     rubs = impact_friction.rubbing(system, state, contacts.e.shape[1])
@@ -106,13 +109,14 @@ def _everything(system: System, state: State, here: Nearby) -> Everything:
     parts = [jnp.concatenate([getattr(own, name) for own in every]) for name in ("on_1", "on_2", "e")]
     rows = Rows(sum((own.bodies for own in every), ()), *parts)
     soft = np.concatenate([compliant(system), np.zeros(len(gaps) + len(rubs.mu), bool)])
-    closed = jnp.concatenate([here.geometry.psi, gaps]) <= _TOUCHING * system.length
+    closed = jnp.concatenate([here.geometry.psi, gaps]) <= TOUCHING * system.length
     touching = jnp.concatenate([closed, *none]).astype(bool) & ~soft
     of = {name: linear_rows.of_contacts(system, name) for name in ("mu", "restitution")}
     mu = jnp.concatenate([of["mu"], 0.0 * gaps, rubs.mu])
     e = jnp.concatenate([of["restitution"], 0.0 * gaps, *none])
     shares = Shares(0.0 * e, e) if any(group.of_impulses for group in system.groups) else Shares(e, 0.0 * e)
-    return Everything(rows, contacts, touching, soft, mu, shares, np.arange(len(soft)) >= len(closed), rubs.across)
+    room = len(soft) if room is None else room + len(soft) - system.contact_count
+    return Everything(rows, contacts, touching, soft, mu, shares, np.arange(len(soft)) >= len(closed), rubs.across, room)
 
 
 def _forces(system: System, here: Nearby, rows: Rows, gamma, velocity, acceleration, h) -> Forces:

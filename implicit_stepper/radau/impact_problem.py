@@ -9,6 +9,7 @@ with friction against the slips after it, and velocities as momenta and joints h
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..constraints.chosen_contacts import rows_of
 from ..constraints.joint_rows import JointRows
 from ..constraints.linear_rows import Rows
 from ..model.system import System
@@ -41,11 +43,11 @@ class Shares(NamedTuple):
 
 
 class Everything(NamedTuple):
-    """All that can meet in a state, contacts first, then limits of joints, then
-    joints that rub, m in all: their
-    `rows`, of which those of `contacts`; which of them are `touching` (m,) and can have an impulse;
-    which are `soft` (m,); `mu` (m,) and restitutions `shares`; which are joints that rub, `rubs`
-    (m,), and `across` as in `Rubbing`."""
+    """All that can meet in a state, contacts first, then limits of joints, then joints that rub, m
+    in all: their `rows`, of which those of `contacts`; which of them are `touching` (m,) and can
+    have an impulse; which are `soft` (m,); `mu` (m,) and restitutions `shares`; which are joints
+    that rub, `rubs` (m,), and `across` as in `Rubbing`; and the `room` for what has an impulse at
+    once."""
 
     rows: Rows
     contacts: Rows
@@ -55,6 +57,7 @@ class Everything(NamedTuple):
     shares: Shares
     rubs: np.ndarray
     across: np.ndarray
+    room: int
 
 
 def impulses(
@@ -64,7 +67,8 @@ def impulses(
     without contact, and gamma (m, 1 + k) [N s]. The normal impulses `springs` (m,) [N s] of
     compliant contacts are known; where bodies press by more than their shares of impulses, they
     part with their shares of speeds. `reactions` (R,) [N s] of joints are those without contact;
-    joints rub in an impact alone, which `rubs` ()."""
+    joints rub in an impact alone, which `rubs` (). Not solved where more acts than there is `room`
+    for."""
     rows, mu = every.rows, every.mu
     if not rows.bodies:
         nothing = jnp.zeros((0, 1 + rows.e.shape[1]))
@@ -83,9 +87,14 @@ def impulses(
     moves = rows.scaled(velocity) / speed + problem.answer(known) - shares.speed[:, None] * normal / speed
     r = jnp.where(asked, moves, jnp.where(acts, -known / unit, 1.0 * normal))
     problem = problem._replace(r=r)
-    solution = _solution(lax.stop_gradient(problem))
-    gamma = root(_residual, _linearize, problem, solution.gamma.reshape(-1)).reshape(r.shape)
-    return solution, gamma * unit
+    if every.room >= len(mu):
+        solution, gamma = _solved(problem)
+        return solution, gamma * unit
+    taking_part = jnp.any(acts, axis=1) | every.rubs
+    numbers = jnp.sort(jnp.argsort(~taking_part, stable=True)[: every.room])
+    solution, own = _solved(problem.of(numbers))
+    fits = jnp.sum(taking_part) <= every.room
+    return dataclasses.replace(solution, converged=solution.converged & fits), jnp.zeros_like(r).at[numbers].set(own * unit)
 
 
 class _Press(NamedTuple):
@@ -112,6 +121,11 @@ class _Problem(NamedTuple):
     least: jax.Array
     press: _Press
 
+    def of(self, numbers) -> _Problem:
+        """The problem of some, `numbers` (k,), of which the last are all joints that rub."""
+        own = {name: getattr(self, name)[numbers] for name in ("asked", "r", "mu", "least")}
+        return self._replace(rows=rows_of(self.rows, numbers), press=self.press._replace(on=self.press.on[numbers]), **own)
+
     def answer(self, impulses):
         """What `impulses` (m, 1 + k) [N s] change velocities at contacts by."""
         momenta = self.rows.momenta(impulses, len(self.joints.inverse))
@@ -127,6 +141,12 @@ class _Problem(NamedTuple):
         _, more = self.joints.answer(self.joints.alone(momenta), 0.0)
         own = self.press.across @ ((self.press.reactions + more) * self.joints.lengths)
         return jnp.pad(jax.vmap(length_of)(own) / self.unit, (len(gamma) - len(own), 0))
+
+
+def _solved(problem: _Problem) -> tuple[Impulses, jax.Array]:
+    """A solution, and its impulses gamma (m, 1 + k) with derivatives."""
+    solution = _solution(lax.stop_gradient(problem))
+    return solution, root(_residual, _linearize, problem, solution.gamma.reshape(-1)).reshape(problem.r.shape)
 
 
 def _solution(problem: _Problem) -> Impulses:

@@ -18,11 +18,13 @@ import numpy as np
 
 from ..constraints.chosen_contacts import chosen_from
 from ..model.system import System, take
+from .impact import TOUCHING
 from .stages import Modes, Stage, StageProblem
 
 _FEW = 12  # contacts of a scene that are all solved with: their Jacobian costs no more than what leaves them out
 _SPARE = 2  # slots for what may come to touch
 _GROWTH = 1.5  # of slots, so that few programs are compiled
+_NEARLY = 10.0  # times the gap up to which a contact is closed: what a further iteration may find closed
 _WORTH = 0.7  # of the contacts: with more of them in slots nothing is gained
 
 Slots = tuple[jax.Array, ...]
@@ -36,13 +38,26 @@ def first_slots(system: System) -> Slots:
     return _none_chosen(system, [system.body_count * (1 if all(g.moving) else 2) + _SPARE for g in system.groups])
 
 
-def more_slots(system: System, slots: Slots, modes: Modes) -> Slots:
-    """More of those `slots` of which there are too few for what touches in `modes`."""
+def more_slots(system: System, slots: Slots, touching) -> Slots:
+    """More of those `slots` of which there are too few for what is `touching` (nc,), per group."""
     sizes = []
-    for own, touching in zip(slots, modes.touching, strict=False):
-        needed = int(np.sum(touching)) + _SPARE
+    for own, on in zip(slots, touching, strict=False):
+        needed = int(np.sum(on)) + _SPARE
         sizes.append(len(own) if needed <= len(own) else max(needed, int(_GROWTH * len(own))))
     return _none_chosen(system, sizes)
+
+
+def with_room(system: System, slots: Slots, gaps) -> Slots:
+    """At least as many slots as contacts whose `gaps` (nc,) [m] are closed."""
+    closed = [np.asarray(gaps)[list(group.numbers)] <= _NEARLY * TOUCHING * float(system.length) for group in system.groups]
+    if all(np.sum(touching) <= len(own) for own, touching in zip(slots, closed, strict=False)):
+        return slots
+    return more_slots(system, slots, closed)
+
+
+def room(slots: Slots) -> int | None:
+    """For how many contacts, None for all."""
+    return sum(map(len, slots)) if slots else None
 
 
 def _none_chosen(system: System, sizes: list[int]) -> Slots:

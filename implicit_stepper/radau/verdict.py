@@ -14,8 +14,9 @@ from ..model.system import System
 from ..solvers.collocation import radau
 from .after_events import broken
 from .error_control import next_step, ratio
-from .radau_contact import Attempt, RadauContact
+from .radau_contact import RadauContact
 from .stage_modes import equal
+from .stage_step import Attempt
 from .stages import Modes
 from .way import Kind, Limits, Way
 
@@ -24,6 +25,7 @@ EARLY = 0.1
 _SAMPLES = 64  # of a step's polynomials, in search of the first half that is left
 _LEFT = 5e-11  # by how much a half must be violated to count as left, in the units of the rows: less than certificates see
 _SHORT = 0.5  # of the last step: one that needs no such approach
+_TURNS = 6  # halves of a guess, one after another, before modes are free
 LENIENT = 3  # failed landings before a change of modes within a step is accepted, if the step is accurate all the same
 
 
@@ -34,8 +36,9 @@ class Verdict:
     The step is taken (`takes`), with the order it should have (`regular`), ends at its event
     (`lands`), or is not accurate (`refused`). Otherwise: modes after an event are not told
     (`unclear`) or break away (`loosens`, to the `weaker` modes); the first half that is left is
-    found (`finds`), `near` enough to land on, or is too early in the step (`searches`); the modes
-    are freed (`frees`) or held (`switches`); another event comes earlier (`again`); or nothing of
+    found (`finds`), `near` enough to land on, or is too early in the step (`searches`); one of a
+    guess is left as the step begins, and the other half is held (`turns`); the modes are freed
+    (`frees`) or held (`switches`); another event comes earlier (`again`); or nothing of
     these (`fails`). `wanted` [s] is the step to try next if errors alone decide; `event` and
     `theta` () name the margin and the fraction of the step; `last` are the modes at its end.
     """
@@ -49,6 +52,7 @@ class Verdict:
     finds: jax.Array
     near: jax.Array
     searches: jax.Array
+    turns: jax.Array
     frees: jax.Array
     switches: jax.Array
     again: jax.Array
@@ -90,7 +94,9 @@ def judged(stepper: RadauContact, system: System, limits: Limits, way: Way, trie
     # forces that are not unique may leave their halves where others would not: the problem as it stands finds those
     guessed_well = theta >= 1 / _SAMPLES  # a half that is held wrongly is left as the step begins
     left = held & solved & (event >= 0) & (point.known | guessed_well) & (tried.unique | plan.tested)
-    frees = held & ~plan.tested & ~(takes | refused | left)
+    guessed_wrongly = held & solved & (event >= 0) & ~point.known & ~guessed_well
+    turns = guessed_wrongly & ~plan.tested & (plan.turned < _TURNS)
+    frees = held & ~plan.tested & ~(takes | refused | left | turns) & (solved | point.known)
     switches = free & point.known & ~(takes | refused)
     again = here & fine & earlier
     return Verdict(
@@ -103,10 +109,11 @@ def judged(stepper: RadauContact, system: System, limits: Limits, way: Way, trie
         finds=left & (theta >= EARLY),
         near=plan.approached | (theta * h <= _SHORT * way.last),
         searches=left & (theta < EARLY),
+        turns=turns,
         frees=frees,
         switches=switches,
         again=again,
-        fails=~(takes | lands | refused | unclear | frees | switches | left | again | loosens),
+        fails=~(takes | lands | refused | unclear | turns | frees | switches | left | again | loosens),
         wanted=next_step(stepper.stages, h, size),
         event=event,
         theta=theta,

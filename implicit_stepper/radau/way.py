@@ -90,7 +90,7 @@ class Counts:
 class Try:
     """What is tried next: `kind` (), with step `h` [s], towards `event` (), from `hint` (see
     `Task`); `approached`: whether the way to the event was cut short; `tested`: whether the step
-    was solved as it stands."""
+    was solved as it stands; how many halves of a guess were `turned` ()."""
 
     kind: jax.Array
     h: jax.Array
@@ -98,6 +98,7 @@ class Try:
     hint: Memory
     approached: jax.Array
     tested: jax.Array
+    turned: jax.Array
 
 
 @jax.tree_util.register_dataclass

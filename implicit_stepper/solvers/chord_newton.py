@@ -1,12 +1,13 @@
 """Newton's method for large smooth problems: one factorisation for as long as it contracts, and
-damped steps where it fails."""
+damped steps where it fails. Compiled as a whole, or on the host, where linear systems may be those
+of a library."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +16,30 @@ from jax import lax
 from shapes.shards import varying_like, when
 
 from .newton import Solution, largest
-from .static_condensation import Factors, factorise
 
 _WORTH = 7  # corrections that a Jacobian costs: with more to come, at the rate of the last, the factorisation is renewed
 _OVERSHOOT = 2.0  # growth of max |F| that the first correction may bring: rows of slips that vanish, |w|, take one longer
 _FAR_WITHIN = 0.03  # of the tolerance: what needs no further correction
 _PATIENCE = 10  # factorisations before steps are damped
 _GROWTH, _MEMORY, _LEAST_DAMPING, _FIRST_DAMPING = 10.0, 20, 1e-12, 1e-10  # as in `newton`
+
+
+class Runner(NamedTuple):
+    """How loops and choices run: `repeat(proceed, advance, start)` and `when(wanted, found,
+    instead)`, as `lax.while_loop` and `shards.when`."""
+
+    repeat: Callable
+    when: Callable
+
+
+def _repeat(proceed: Callable, advance: Callable, at):
+    while proceed(at):
+        at = advance(at)
+    return at
+
+
+COMPILED = Runner(lax.while_loop, when)
+ON_HOST = Runner(_repeat, lambda wanted, found, instead: found() if wanted else instead)
 
 
 @jax.tree_util.register_dataclass
@@ -37,7 +55,7 @@ class _Iterate:
     start: jax.Array
     F_start: jax.Array
     chosen: jax.Array
-    factors: Factors
+    factors: Any
     damped: jax.Array
     within: jax.Array
     recent: jax.Array
@@ -72,6 +90,7 @@ class _Problem:
     starts: jax.Array
     tolerance: float
     max_iterations: int
+    runner: Runner
 
     def proceed(self, iterate: _Iterate):
         """Whether () there is more to do."""
@@ -79,21 +98,21 @@ class _Problem:
 
     def advance(self, iterate: _Iterate) -> _Iterate:
         """The choice of a start, or corrections with one Jacobian, new where none is of use."""
-        choosing, damped = ~iterate.chosen, iterate.damped
+        choosing, damped, run = ~iterate.chosen, iterate.damped, self.runner
         renew = iterate.chosen & (damped | ~iterate.factors.valid)
 
         def renewed():
             system = self.linearize(iterate.z)
-            dz = when(damped, lambda: system.damped_step(iterate.F, iterate.damping), jnp.zeros_like(iterate.z))
-            return when(~damped, lambda: factorise(system), iterate.factors), dz  # damped steps have no use for factors
+            dz = run.when(damped, lambda: system.damped_step(iterate.F, iterate.damping), jnp.zeros_like(iterate.z))
+            return run.when(~damped, system.factorised, iterate.factors), dz  # damped steps have no use for factors
 
-        factors, dz = when(renew, renewed, (iterate.factors, jnp.zeros_like(iterate.z)))
+        factors, dz = run.when(renew, renewed, (iterate.factors, jnp.zeros_like(iterate.z)))
         dz = jnp.where(damped, dz, -factors.solve(iterate.F))
         zero, no = jnp.zeros((), int), jnp.asarray(False)
         bound = jnp.where(renew, _GROWTH * jnp.max(iterate.recent), _OVERSHOOT * largest(iterate.F))
         start = _Chord(iterate.z, iterate.F, iterate.said, dz, bound, zero, zero, no, ~no)
         correct = functools.partial(self.correct, choosing, damped, factors)
-        chord = lax.while_loop(lambda chord: chord.going, correct, varying_like(start, iterate))
+        chord = run.repeat(lambda chord: chord.going, correct, varying_like(start, iterate))
         accepted, jacobians = chord.taken > 0, iterate.jacobians + renew
         gives_up = ~damped & renew & ~chord.within & (~accepted | (jacobians >= _PATIENCE))
         lower, higher = jnp.maximum(iterate.damping / 10, _LEAST_DAMPING), jnp.maximum(iterate.damping * 10, _FIRST_DAMPING)
@@ -114,7 +133,7 @@ class _Problem:
             jacobians=jacobians,
         )
 
-    def correct(self, choosing, damped, factors: Factors, chord: _Chord) -> _Chord:
+    def correct(self, choosing, damped, factors, chord: _Chord) -> _Chord:
         """One evaluation of F: at the next start, or after one more correction."""
         count, tolerance = len(self.starts), self.tolerance
         z = jnp.where(choosing, self.starts[jnp.minimum(chord.tried, count - 1)], chord.z + chord.dz)
@@ -142,25 +161,32 @@ class _Problem:
 
 
 def kept_newton(
-    residual: Callable, linearize: Callable, starts, factors: Factors, *, tolerance: float, max_iterations: int
-) -> tuple[Solution, Any, Factors]:
+    residual: Callable,
+    linearize: Callable,
+    starts,
+    factors,
+    *,
+    tolerance: float,
+    max_iterations: int,
+    runner: Runner = COMPILED,
+) -> tuple[Solution, Any, Any]:
     """Solve F(z) = 0 for z (n,) from the best of `starts` (k, n), beginning with the `factors` of a
     similar problem; `residual(z)` gives F and a tree that is handed on, `linearize(z)` the Jacobian
-    as a `Condensed` system; at most `max_iterations` are used. Returns the solution, its tree (that
-    of another z if it did not converge), and the last factors. Never raises: see
-    `Solution.converged`.
+    as a system with `damped_step(F, damping)` and `factorised()`, factors that say whether they are
+    `valid` and `solve(F)`, see `static_condensation`; at most `max_iterations` are used. Returns
+    the solution, its tree (that of another z if it did not converge), and the last factors. Never
+    raises: see `Solution.converged`.
 
     Where corrections become too many, the factorisation is renewed; after `_PATIENCE` of them, or
     where |F| grows by more than non-monotone steps may, the damped steps of `newton` begin at the
     start. What is barely within the tolerance is corrected once more. Starts and corrections are
     evaluated in one place, as in `newton`.
     """
-    residual = jax.jit(residual)
-    problem = _Problem(residual, linearize, starts, tolerance, max_iterations)
+    problem = _Problem(residual, linearize, starts, tolerance, max_iterations, runner)
     z, no, infinite = starts[0], jnp.asarray(False), jnp.full(_MEMORY, jnp.inf)
     F, said = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(residual, z))
     damping = jnp.asarray(_LEAST_DAMPING, float)
     start = _Iterate(z, F, said, z, F, no, factors, no, no, infinite, damping, jnp.zeros((), int))
-    end = lax.while_loop(problem.proceed, problem.advance, varying_like(start, (starts, factors)))
+    end = runner.repeat(problem.proceed, problem.advance, varying_like(start, (starts, factors)))
     solution = Solution(end.z, largest(end.F), end.jacobians, largest(end.F) <= tolerance)
     return solution, end.said, dataclasses.replace(end.factors, valid=end.factors.valid & ~end.damped)

@@ -60,6 +60,10 @@ class Condensed:
         """`linear.damped_step` of the condensed system, and what follows from it: about -J^-1 F."""
         return -self.local.solve(F, lambda right: -damped_step(self.rest, right, damping))
 
+    def factorised(self) -> Factors:
+        """By LU with row exchanges."""
+        return Factors(*lu_factors(self.rest), self.local, jnp.asarray(True))
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -85,11 +89,6 @@ def dense(matrix) -> Condensed:
     """A system (n, n) of which nothing is eliminated."""
     n = len(matrix)
     return Condensed(matrix, Local((), jnp.zeros((0, n)), jnp.zeros((n, 0))))
-
-
-def factorise(system: Condensed) -> Factors:
-    """By LU with row exchanges."""
-    return Factors(*lu_factors(system.rest), system.local, jnp.asarray(True))
 
 
 def no_factors(count: int, blocks=()) -> Factors:

@@ -13,9 +13,17 @@ import scipy.linalg
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.paper import exact, scenes
-from implicit_stepper.radau import error_control, radau_contact, stage_jacobian, stage_modes, stage_unknowns, stages
+from implicit_stepper.radau import (
+    error_control,
+    stage_jacobian,
+    stage_modes,
+    stage_pieces,
+    stage_step,
+    stage_unknowns,
+    stages,
+)
+from implicit_stepper.radau.memory import at_fractions
 from implicit_stepper.runtime.compilation import jit
-from implicit_stepper.solvers.static_condensation import factorise
 from implicit_stepper.stepping.stepper import begin
 
 
@@ -177,8 +185,8 @@ def pushed_pile():
 def test_blocks_are_the_derivative_of_the_residual(monkeypatch):
     """Put together and with closest points eliminated, as JAX's derivative of the whole residual
     is."""
-    monkeypatch.setattr(stage_jacobian, "_CURVATURE", 0.0)
-    monkeypatch.setattr(stage_jacobian, "_GIVE", 0.0)
+    monkeypatch.setattr(stage_pieces, "_CURVATURE", 0.0)
+    monkeypatch.setattr(stage_pieces, "_GIVE", 0.0)
     system, state = jax.tree.map(jnp.asarray, pushed_pile().build())
     stepper = ist.RadauContact()
     memory = begin(stepper, system, state)
@@ -186,9 +194,9 @@ def test_blocks_are_the_derivative_of_the_residual(monkeypatch):
     @jax.jit  # one program: operation by operation, each would be one
     def beside(system, state, memory, z):
         """The task and the problem of a step of .05 s, and unknowns `z` away from its start."""
-        task = radau_contact.free_task(stepper, system, state, memory, 0.05)
+        task = stage_step.free_task(stepper, system, state, memory, 0.05)
         problem = stages.stage_problem(system, state, 0.05, memory.references, 3, "projection")
-        start = stage_unknowns.join(system, *radau_contact.at_fractions(problem, memory, jnp.eye(3), jnp.eye(3)))
+        start = stage_unknowns.join(system, *at_fractions(problem, memory, jnp.eye(3), jnp.eye(3)))
         return task, problem, z + start / stages.unknown_scale(problem)
 
     drawn = np.random.default_rng(1).normal(size=3 * stage_unknowns.size(system)) * 0.01
@@ -206,7 +214,7 @@ def test_blocks_are_the_derivative_of_the_residual(monkeypatch):
         found = ours(z, held)
         n = len(found.follow_h)
         F = np.random.default_rng(2).normal(size=len(J))
-        for step in (found.system.damped_step(F, 1e-20), -factorise(found.system).solve(F)):
+        for step in (found.system.damped_step(F, 1e-20), -found.system.factorised().solve(F)):
             np.testing.assert_allclose(J @ step, -F, atol=1e-8)
         inverse = np.linalg.inv(J[:n, :n]) if n else np.zeros((0, 0))
         follow, follow_h = inverse @ J[:n, n:], inverse @ J_h[:n]

@@ -133,5 +133,5 @@ def test_slots_grow_where_they_run_out_and_end_where_they_gain_nothing():
     system, _ = discs().build()
     few = slots._none_chosen(system, [4, 4])
     for touching, sizes in ((2, [4, 4]), (3, [6, 4]), (6, [6, 4])):
-        assert [len(own) for own in slots.more_slots(system, few, held(system, (range(touching), [])))] == sizes
-    assert slots.more_slots(system, few, held(system, (range(6), range(9)))) == ()
+        assert [len(own) for own in slots.more_slots(system, few, held(system, (range(touching), [])).touching)] == sizes
+    assert slots.more_slots(system, few, held(system, (range(6), range(9))).touching) == ()
