@@ -95,7 +95,7 @@ def judged(stepper: RadauContact, system: System, limits: Limits, way: Way, trie
     guessed_well = theta >= 1 / _SAMPLES  # a half that is held wrongly is left as the step begins
     left = held & solved & (event >= 0) & (point.known | guessed_well) & (tried.unique | plan.tested)
     guessed_wrongly = held & solved & (event >= 0) & ~point.known & ~guessed_well
-    turns = guessed_wrongly & ~plan.tested & (plan.turned < _TURNS)
+    turns = guessed_wrongly & tried.unique & ~plan.tested & (plan.turned < _TURNS)
     frees = held & ~plan.tested & ~(takes | refused | left | turns) & (solved | point.known)
     switches = free & point.known & ~(takes | refused)
     again = here & fine & earlier
