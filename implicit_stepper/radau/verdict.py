@@ -96,7 +96,7 @@ def judged(stepper: RadauContact, system: System, limits: Limits, way: Way, trie
     left = held & solved & (event >= 0) & (point.known | guessed_well) & (tried.unique | plan.tested)
     guessed_wrongly = held & solved & (event >= 0) & ~point.known & ~guessed_well
     turns = guessed_wrongly & tried.unique & ~plan.tested & (plan.turned < _TURNS)
-    frees = held & ~plan.tested & ~(takes | refused | left | turns) & (solved | point.known)
+    frees = held & ~plan.tested & ~(takes | refused | left | turns)
     switches = free & point.known & ~(takes | refused)
     again = here & fine & earlier
     return Verdict(

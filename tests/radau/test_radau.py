@@ -15,6 +15,7 @@ import shapes
 from implicit_stepper.paper import exact, scenes
 from implicit_stepper.radau import (
     error_control,
+    sparse_jacobian,
     stage_jacobian,
     stage_modes,
     stage_pieces,
@@ -164,7 +165,7 @@ def test_an_impact_within_a_step_is_refused(count):
 
 def pushed_pile():
     """Contacts of smooth bodies of which one moves, which is compliant, and both; one of a body
-    with faces; a load that depends on all there is."""
+    with faces; a joint; a load that depends on all there is."""
     scene = ist.Scene(gravity=(0.0, 0.0, -9.81))
 
     def push(t, position, orientation, velocity):
@@ -179,6 +180,7 @@ def pushed_pile():
     soft = ist.Compliance(300.0, 0.02)
     for first, second, compliance in ((floor, below, soft), (below, above, None), (floor, box, None)):
         scene.add_contact(first, second, friction=friction, compliance=compliance)
+    scene.add_joint(above, box, ist.BallJoint(point_1=(0.45, -0.1, -0.38), point_2=(-0.5, 0.0, 0.3)))
     return scene
 
 
@@ -209,9 +211,20 @@ def test_blocks_are_the_derivative_of_the_residual(monkeypatch):
 
     derivative = jax.jit(jax.jacfwd(whole, (0, 1)))
     ours = jax.jit(lambda z, held: stage_jacobian.derivatives(problem, z, task.modes, held))
+    known = jax.jit(lambda z, held: sparse_jacobian.known_at(problem, z, task.modes, held, 2 * problem.h))
+    with_h = jax.jit(lambda found, event: stage_jacobian.with_h(found, 2 * problem.h, event))
     for held in (jnp.asarray(False), jnp.asarray(True)):
         (J, J_h), (M, M_h) = jax.tree.map(np.asarray, derivative(z, jnp.asarray(0.05), held))
         found = ours(z, held)
+        pieces = jax.tree.map(np.asarray, known(z, held))
+        for event in (-1, 0, 4, len(found.margins) - 1):
+            dense, sparse = with_h(found, event), sparse_jacobian.with_h(pieces, system.constraints, event)
+            for own, one in (
+                (sparse.rest, dense.rest),
+                (sparse.follow, dense.local.follow),
+                (sparse.lead, dense.local.lead),
+            ):
+                np.testing.assert_allclose(own.matrix.toarray(), one, rtol=0, atol=1e-13 * np.max(np.abs(one), initial=1.0))
         n = len(found.follow_h)
         F = np.random.default_rng(2).normal(size=len(J))
         for step in (found.system.damped_step(F, 1e-20), -found.system.factorised().solve(F)):

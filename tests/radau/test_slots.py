@@ -8,8 +8,9 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.radau import driver, slots
+from implicit_stepper.radau import driver, slots, sparse_loop
 from implicit_stepper.radau.stages import Modes
+from implicit_stepper.run import checkpoint
 
 G, RADIUS, COUNT = 9.81, 0.1, 6
 HEIGHTS = 0.02 + 0.015 * np.arange(COUNT)  # [m], of the lowest points
@@ -35,6 +36,10 @@ def discs(apart=3.0):
     return scene
 
 
+class _Killed(BaseException):
+    """Ends a run as abruptly as an exception can."""
+
+
 def held(system, touching):
     """Modes in which the contacts `touching` of every group do so."""
     on = tuple(
@@ -43,13 +48,25 @@ def held(system, touching):
     return Modes(on, on, on, tuple(jnp.zeros((len(own), 0), bool) for own in on))
 
 
-@pytest.fixture(scope="module", params=[6, pytest.param(4, marks=pytest.mark.thorough)])
+RUN = {"scene": discs(), "stepper": ist.RadauContact(), "tol": 1e-8, "duration": 0.2}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((6, np.inf), id="six"),
+        pytest.param((4, np.inf), id="four", marks=pytest.mark.thorough),
+        pytest.param((6, 0), id="six, sparse"),
+    ],
+)
 def run(request):
     """With six slots for the discs' six contacts with the floor, or four, which run out, and four
-    for fifteen that stay open."""
+    for fifteen that stay open; with dense Jacobians and with sparse ones."""
+    count, large = request.param
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "first_slots", lambda system: slots._none_chosen(system, [request.param, 4]))
-        return ist.simulate(discs(), ist.RadauContact(), tol=1e-8, duration=0.2)
+        patch.setattr(driver, "first_slots", lambda system: slots._none_chosen(system, [count, 4]))
+        patch.setattr(sparse_loop, "_LARGE", large)
+        yield ist.simulate(**RUN)
 
 
 def test_discs_land_and_roll_when_the_closed_form_says(run):
@@ -75,6 +92,26 @@ def test_contacts_that_no_slot_is_left_for_are_recorded_with_the_others(run):
             centres = [run.position[:, run.names.index(name)] for name in (first, second)]
             expected = np.linalg.norm(centres[1] - centres[0], axis=1) - 2 * RADIUS
             np.testing.assert_allclose(run.contacts.gap[:, number], expected[1:], rtol=0, atol=1e-12)
+
+
+def test_pauses_change_no_number(run, tmp_path, monkeypatch):
+    """Killed in the middle, with one problem at a time, a run goes on to the same bits."""
+    monkeypatch.setattr(driver, "next_call", lambda *_: 1)
+    monkeypatch.setattr(driver, "first_call", lambda *_: 1)
+    written, path, count = checkpoint.write, tmp_path / "run.checkpoint", iter(range(1000))
+
+    def write(*arguments):
+        written(*arguments)
+        if next(count) == 12:
+            raise _Killed
+
+    monkeypatch.setattr(checkpoint, "write", write)
+    with pytest.raises(_Killed):
+        ist.simulate(**RUN, checkpoint=path, every=0.0)
+    again = ist.simulate(**RUN, checkpoint=path, every=0.0, resume=path)
+    for name in ("time", "position", "velocity"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(run, name))
+    assert again.events == run.events
 
 
 def test_what_touches_is_chosen_first_then_what_was_then_the_nearest():
@@ -135,3 +172,15 @@ def test_slots_grow_where_they_run_out_and_end_where_they_gain_nothing():
     for touching, sizes in ((2, [4, 4]), (3, [6, 4]), (6, [6, 4])):
         assert [len(own) for own in slots.more_slots(system, few, held(system, (range(touching), [])).touching)] == sizes
     assert slots.more_slots(system, few, held(system, (range(6), range(9))).touching) == ()
+
+
+def test_there_is_a_slot_for_all_that_is_closed():
+    """Of six contacts with the floor, of which gaps closed to 1e-9 m count, and fifteen between discs."""
+    system, _ = discs().build()
+    few, gaps = slots._none_chosen(system, [4, 4]), np.full(system.contact_count, 0.1)
+    gaps[list(system.groups[0].numbers)[:4]] = 1e-10
+    assert slots.with_room(system, few, gaps) is few
+    gaps[system.groups[0].numbers[4]] = 1e-10
+    assert [len(own) for own in slots.with_room(system, few, gaps)] == [6, 4]
+    assert slots.room(few) == 8
+    assert slots.room(()) is None
