@@ -25,11 +25,11 @@ from ..stepping.loop import CHUNK
 from . import event_loop, sparse_jacobian, stage_step, stage_unknowns
 from .radau_contact import RadauContact
 from .slots import Slots
-from .stage_step import UNIQUE, Posed
+from .stage_step import UNIQUE, Equations, Posed
 from .way import Counts, Limits, Point, Reason, Way
 
 _LARGE = 600  # unknowns of all stages, but for closest points, from which sparse systems take less time
-_NO_FACTORS = SparseFactors(None, False)
+_NO_FACTORS = SparseFactors(None, np.False_)
 
 
 def suits(stepper: RadauContact, system: System, slots: Slots) -> bool:
@@ -51,17 +51,9 @@ def advance(stepper: RadauContact, system: System, way: Way, limits: Limits):
     while len(taken) < CHUNK and counts.solves < limits.solves and way.reason == Reason.PAUSED:
         problem, patience = posed(stepper, system, way, _unique(factors))
         same = all(map(np.array_equal, problem.chosen, way.slots))
-        solution, _, factors = kept_newton(
-            lambda z, problem=problem: (residual(problem, z), ()),
-            functools.partial(_linearized, problem),
-            problem.starts,
-            dataclasses.replace(factors, valid=bool(factors.valid) and same),
-            tolerance=float(problem.tolerance),
-            max_iterations=int(patience),
-            runner=ON_HOST,
-        )
+        solution, factors = _solved(problem, dataclasses.replace(factors, valid=factors.valid & same), int(patience))
         after = concluded(stepper, system, limits, way, problem, solution, _unique(factors), counts)
-        factors = dataclasses.replace(factors, valid=bool(factors.valid) and bool(after.keeps))
+        factors = dataclasses.replace(factors, valid=factors.valid & bool(after.keeps))
         way, counts = after.way, after.counts
         if after.accepts:
             taken.append(jax.tree.map(np.asarray, after.one))
@@ -75,8 +67,8 @@ def programs(ahead: Callable, stepper: RadauContact, system: System, way: Way, l
     way = ahead(begun, way, limits)
     problem, _ = ahead(posed, stepper, system, way, np.asarray(False))
     z = jax.eval_shape(lambda starts: starts[0], problem.starts)
-    ahead(residual, problem, z)
-    ahead(pieces, problem, z)
+    ahead(residual, problem.equations, z)
+    ahead(pieces, problem.equations, z)
     solution = Solution(z, *jax.eval_shape(lambda: (jnp.zeros(()), jnp.zeros((), int), jnp.asarray(False))))
     after = ahead(concluded, stepper, system, limits, way, problem, solution, np.asarray(False), counts)
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct((CHUNK, *a.shape), a.dtype), after.one)
@@ -96,16 +88,16 @@ def posed(stepper: RadauContact, system: System, way: Way, unique) -> tuple[Pose
 
 
 @jit
-def residual(problem: Posed, z):
+def residual(equations: Equations, z):
     """F (s n + 1,) at z."""
-    return problem.residual(z)[0]
+    return equations.residual(z)[0]
 
 
 @jit
-def pieces(problem: Posed, z) -> sparse_jacobian.Known:
+def pieces(equations: Equations, z) -> sparse_jacobian.Known:
     """What the Jacobian at z (s n + 1,) is put together from."""
-    own = problem.own
-    return sparse_jacobian.known_at(problem.cut(problem.part, z), z[:-1], own.modes, own.held, own.h)
+    own = equations
+    return sparse_jacobian.known_at(own.cut(own.problem, z), z[:-1], own.modes, own.held, own.h)
 
 
 @functools.partial(jit, static_argnums=0)
@@ -121,15 +113,34 @@ def concluded(
 ) -> event_loop.Following:
     """What follows from the `solution` of the `problem` that came next."""
     task = event_loop.task_of(stepper, system, way.point, way.plan)
-    _, said = problem.residual(solution.z)
+    _, said = problem.equations.residual(solution.z)
     tried = stage_step.ended(stepper, way.point.memory, task, problem, solution, said, unique)
     return event_loop.following(stepper, system, limits, way, tried, counts)
 
 
-def _linearized(problem: Posed, z) -> SparseCondensed:
-    known = jax.tree.map(np.asarray, pieces(problem, z))
-    found = sparse_jacobian.with_h(known, problem.part.system.constraints, int(problem.own.event))
-    return found if problem.aside is None else found.with_rows_of_their_own(np.asarray(problem.aside.own))
+def _solved(problem: Posed, factors: SparseFactors, patience: int) -> tuple[Solution, SparseFactors]:
+    equations = problem.equations
+    constraints, event = equations.problem.system.constraints, int(equations.event)
+
+    def F(z):
+        return np.asarray(residual(equations, z)), ()
+
+    def linearized(z) -> SparseCondensed:
+        known = jax.tree.map(np.asarray, pieces(equations, z))
+        found = sparse_jacobian.with_h(known, constraints, event)
+        return found if equations.aside is None else found.with_rows_of_their_own(np.asarray(equations.aside.own))
+
+    with np.errstate(all="ignore"):  # a start may be far off
+        solution, _, factors = kept_newton(
+            F,
+            linearized,
+            np.asarray(problem.starts),
+            factors,
+            tolerance=float(problem.tolerance),
+            max_iterations=patience,
+            runner=ON_HOST,
+        )
+    return solution, factors
 
 
 def _unique(factors: SparseFactors) -> np.ndarray:

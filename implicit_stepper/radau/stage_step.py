@@ -84,38 +84,51 @@ class Attempt:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Posed:
-    """The problem that a task asks for: the `whole` one; its `part` with the contacts that are
-    `chosen`, as many as there are slots, and the task `own` of that part; whether slots run out,
-    `crowded` (); which contacts are `away` and the `Aside` of these, see `apart`; and `starts` (k, s
-    n + 1), dimensionless, with h in units of `task.h`; and the `tolerance` () of F."""
+class Equations:
+    """F of a step's unknowns z (s n + 1,), dimensionless, with h in units of `h` () [s]: of the
+    `problem` with the contacts in slots, whose `modes` are equations where it is `held` (), and
+    whose margin of number `event` () vanishes, unless that is -1; but for what is left `aside`, see
+    `apart`."""
 
-    whole: StageProblem
-    part: StageProblem
-    own: Task
-    chosen: slots.Slots
-    crowded: jax.Array
-    away: tuple
+    problem: StageProblem
+    modes: Modes
+    held: jax.Array
+    event: jax.Array
+    h: jax.Array
     aside: apart.Aside | None
-    starts: jax.Array
-    tolerance: jax.Array
 
     def cut(self, problem: StageProblem, z) -> StageProblem:
-        """`problem` with the h of z (s n + 1,)."""
-        return dataclasses.replace(problem, h=z[-1] * self.own.h)
+        """`problem` with the h of z."""
+        return dataclasses.replace(problem, h=z[-1] * self.h)
 
     def residual(self, z):
         """F (s n + 1,) at z; and what its unknowns say, what pushes the bodies, and the margins."""
-        F, ats, pushed = stages.residual(self.cut(self.part, z), z[:-1], self.own.modes, self.own.held)
-        margins = stage_modes.margins(self.part, ats, self.own.modes)
-        F = jnp.append(F, jnp.append(margins[-1], z[-1] - 1)[self.own.event])
+        F, ats, pushed = stages.residual(self.cut(self.problem, z), z[:-1], self.modes, self.held)
+        margins = stage_modes.margins(self.problem, ats, self.modes)
+        F = jnp.append(F, jnp.append(margins[-1], z[-1] - 1)[self.event])
         return F if self.aside is None else self.aside.rows(F, z), (ats, pushed, margins)
 
     def linearized(self, z) -> static_condensation.Condensed:
         """The derivative of F."""
-        found = derivatives(self.cut(self.part, z), z[:-1], self.own.modes, self.own.held)
-        system = with_h(found, self.own.h, self.own.event)
+        found = derivatives(self.cut(self.problem, z), z[:-1], self.modes, self.held)
+        system = with_h(found, self.h, self.event)
         return system if self.aside is None else self.aside.system(system)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Posed:
+    """What a task asks for: the `whole` problem; the `equations` of that with the contacts that are
+    `chosen`, as many as there are slots, or all; whether slots run out, `crowded` (); which of the
+    chosen are `away`, see `apart`; `starts` (k, s n + 1) and the `tolerance` () of F."""
+
+    whole: StageProblem
+    equations: Equations
+    chosen: slots.Slots
+    crowded: jax.Array
+    away: tuple
+    starts: jax.Array
+    tolerance: jax.Array
 
 
 def attempt(
@@ -133,8 +146,8 @@ def attempt(
     if before:
         factors = dataclasses.replace(factors, valid=factors.valid & equal(problem.chosen, before))
     solution, said, factors = kept_newton(
-        jax.jit(problem.residual),
-        problem.linearized,
+        jax.jit(problem.equations.residual),
+        problem.equations.linearized,
         problem.starts,
         factors,
         tolerance=problem.tolerance,
@@ -153,15 +166,16 @@ def posed(method: Method, system: System, state: State, memory: Memory, task: Ta
     away = apart.held_apart(part.system, own.modes, own.held, own.event)
     aside, starts = apart.left_out(part, away, _starts(part, own, unique))
     tolerance = method.tolerance + ncp.round_off(whole)
-    return Posed(whole, part, own, chosen, crowded, away, aside, starts, tolerance)
+    equations = Equations(part, own.modes, own.held, own.event, own.h, aside)
+    return Posed(whole, equations, chosen, crowded, away, starts, tolerance)
 
 
 def ended(method: Method, memory: Memory, task: Task, posed: Posed, solution: Solution, said, unique) -> Attempt:
     """What a `solution` and what its residual `said` make of a step; `unique`: whether () equations
     determine all forces."""
     system, state, chosen, (ats, pushed, margins) = posed.whole.system, posed.whole.state, posed.chosen, said
-    problem, found = posed.cut(posed.whole, solution.z), posed.cut(posed.part, solution.z)
-    found = stages.split_stages(found, solution.z[:-1])
+    problem, part = (posed.equations.cut(of, solution.z) for of in (posed.whole, posed.equations.problem))
+    found = stages.split_stages(part, solution.z[:-1])
     if chosen or apart.sharp(system):
         found, ats, pushed, good = _with_all(problem, task, chosen, posed.away, ats.motion, found)
         margins = stage_modes.margins(posed.whole, ats, task.modes)

@@ -7,15 +7,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from shapes.shards import varying_like, when
 
-from .newton import Solution, largest
+from .newton import Solution
 
 _WORTH = 7  # corrections that a Jacobian costs: with more to come, at the rate of the last, the factorisation is renewed
 _OVERSHOOT = 2.0  # growth of max |F| that the first correction may bring: rows of slips that vanish, |w|, take one longer
@@ -26,10 +28,13 @@ _GROWTH, _MEMORY, _LEAST_DAMPING, _FIRST_DAMPING = 10.0, 20, 1e-12, 1e-10  # as 
 
 class Runner(NamedTuple):
     """How loops and choices run: `repeat(proceed, advance, start)` and `when(wanted, found,
-    instead)`, as `lax.while_loop` and `shards.when`."""
+    instead)`, as `lax.while_loop` and `shards.when`; `shapes(function, z)`, arrays like its results
+    or their shapes; and which arrays, those of NumPy or of JAX's `numpy`."""
 
     repeat: Callable
     when: Callable
+    shapes: Callable
+    numpy: ModuleType
 
 
 def _repeat(proceed: Callable, advance: Callable, at):
@@ -38,8 +43,8 @@ def _repeat(proceed: Callable, advance: Callable, at):
     return at
 
 
-COMPILED = Runner(lax.while_loop, when)
-ON_HOST = Runner(_repeat, lambda wanted, found, instead: found() if wanted else instead)
+COMPILED = Runner(lax.while_loop, when, jax.eval_shape, jnp)
+ON_HOST = Runner(_repeat, lambda wanted, found, instead: found() if wanted else instead, lambda F, z: F(z), np)
 
 
 @jax.tree_util.register_dataclass
@@ -98,49 +103,49 @@ class _Problem:
 
     def advance(self, iterate: _Iterate) -> _Iterate:
         """The choice of a start, or corrections with one Jacobian, new where none is of use."""
-        choosing, damped, run = ~iterate.chosen, iterate.damped, self.runner
+        choosing, damped, run, xp = ~iterate.chosen, iterate.damped, self.runner, self.runner.numpy
         renew = iterate.chosen & (damped | ~iterate.factors.valid)
 
         def renewed():
             system = self.linearize(iterate.z)
-            dz = run.when(damped, lambda: system.damped_step(iterate.F, iterate.damping), jnp.zeros_like(iterate.z))
+            dz = run.when(damped, lambda: system.damped_step(iterate.F, iterate.damping), xp.zeros_like(iterate.z))
             return run.when(~damped, system.factorised, iterate.factors), dz  # damped steps have no use for factors
 
-        factors, dz = run.when(renew, renewed, (iterate.factors, jnp.zeros_like(iterate.z)))
-        dz = jnp.where(damped, dz, -factors.solve(iterate.F))
-        zero, no = jnp.zeros((), int), jnp.asarray(False)
-        bound = jnp.where(renew, _GROWTH * jnp.max(iterate.recent), _OVERSHOOT * largest(iterate.F))
+        factors, dz = run.when(renew, renewed, (iterate.factors, xp.zeros_like(iterate.z)))
+        dz = xp.where(damped, dz, -factors.solve(iterate.F))
+        zero, no = xp.zeros((), int), xp.asarray(False)
+        bound = xp.where(renew, _GROWTH * xp.max(iterate.recent), _OVERSHOOT * _largest(xp, iterate.F))
         start = _Chord(iterate.z, iterate.F, iterate.said, dz, bound, zero, zero, no, ~no)
         correct = functools.partial(self.correct, choosing, damped, factors)
         chord = run.repeat(lambda chord: chord.going, correct, varying_like(start, iterate))
         accepted, jacobians = chord.taken > 0, iterate.jacobians + renew
         gives_up = ~damped & renew & ~chord.within & (~accepted | (jacobians >= _PATIENCE))
-        lower, higher = jnp.maximum(iterate.damping / 10, _LEAST_DAMPING), jnp.maximum(iterate.damping * 10, _FIRST_DAMPING)
-        size = largest(chord.F)
-        recent = jnp.where(choosing, jnp.full(_MEMORY, size), jnp.append(size, iterate.recent[:-1]))
+        lower, higher = xp.maximum(iterate.damping / 10, _LEAST_DAMPING), xp.maximum(iterate.damping * 10, _FIRST_DAMPING)
+        size = _largest(xp, chord.F)
+        recent = xp.where(choosing, xp.full(_MEMORY, size), xp.append(size, iterate.recent[:-1]))
         return _Iterate(
-            z=jnp.where(gives_up, iterate.start, chord.z),
-            F=jnp.where(gives_up, iterate.F_start, chord.F),
+            z=xp.where(gives_up, iterate.start, chord.z),
+            F=xp.where(gives_up, iterate.F_start, chord.F),
             said=chord.said,
-            start=jnp.where(choosing, chord.z, iterate.start),
-            F_start=jnp.where(choosing, chord.F, iterate.F_start),
+            start=xp.where(choosing, chord.z, iterate.start),
+            F_start=xp.where(choosing, chord.F, iterate.F_start),
             chosen=iterate.chosen | choosing,
-            factors=dataclasses.replace(factors, valid=jnp.where(choosing, factors.valid, chord.within)),
+            factors=dataclasses.replace(factors, valid=xp.where(choosing, factors.valid, chord.within)),
             damped=damped | gives_up,
             within=chord.within,
-            recent=jnp.where(accepted, recent, iterate.recent),
-            damping=jnp.where(damped, jnp.where(accepted, lower, higher), iterate.damping),
+            recent=xp.where(accepted, recent, iterate.recent),
+            damping=xp.where(damped, xp.where(accepted, lower, higher), iterate.damping),
             jacobians=jacobians,
         )
 
     def correct(self, choosing, damped, factors, chord: _Chord) -> _Chord:
         """One evaluation of F: at the next start, or after one more correction."""
-        count, tolerance = len(self.starts), self.tolerance
-        z = jnp.where(choosing, self.starts[jnp.minimum(chord.tried, count - 1)], chord.z + chord.dz)
+        count, tolerance, xp = len(self.starts), self.tolerance, self.runner.numpy
+        z = xp.where(choosing, self.starts[xp.minimum(chord.tried, count - 1)], chord.z + chord.dz)
         F, said = varying_like(self.residual(z), z)
-        size, before = largest(F), largest(chord.F)
-        better = (chord.tried == 0) | (size < before) | jnp.isnan(before)
-        taken = jnp.where(choosing, better, (size < chord.bound) | (size <= tolerance))  # false for NaN
+        size, before = _largest(xp, F), _largest(xp, chord.F)
+        better = (chord.tried == 0) | (size < before) | xp.isnan(before)
+        taken = xp.where(choosing, better, (size < chord.bound) | (size <= tolerance))  # false for NaN
         within = ~choosing & (size <= tolerance) & ((before <= tolerance) | (size <= _FAR_WITHIN * tolerance))
         # that |F| falls to the tolerance at this rate, within as many corrections; the first says little
         quick = (size / tolerance) <= (before / size) ** _WORTH
@@ -148,15 +153,15 @@ class _Problem:
         # the last correction of what is within the tolerance made it worse: back there, for what it says
         back = ~choosing & ~taken & (before <= tolerance)
         return _Chord(
-            z=jnp.where(taken, z, chord.z),
-            F=jnp.where(taken, F, chord.F),
+            z=xp.where(taken, z, chord.z),
+            F=xp.where(taken, F, chord.F),
             said=said,
-            dz=jnp.where(back, 0.0, -factors.solve(F)),
+            dz=xp.where(back, 0.0, -factors.solve(F)),
             bound=size,
             tried=chord.tried + 1,
             taken=chord.taken + taken,
             within=within,
-            going=jnp.where(choosing, chord.tried < count - 1, (taken & ~within & ~slow & ~damped) | back),
+            going=xp.where(choosing, chord.tried < count - 1, (taken & ~within & ~slow & ~damped) | back),
         )
 
 
@@ -183,10 +188,16 @@ def kept_newton(
     evaluated in one place, as in `newton`.
     """
     problem = _Problem(residual, linearize, starts, tolerance, max_iterations, runner)
-    z, no, infinite = starts[0], jnp.asarray(False), jnp.full(_MEMORY, jnp.inf)
-    F, said = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(residual, z))
-    damping = jnp.asarray(_LEAST_DAMPING, float)
-    start = _Iterate(z, F, said, z, F, no, factors, no, no, infinite, damping, jnp.zeros((), int))
+    xp = runner.numpy
+    z, no, infinite = starts[0], xp.asarray(False), xp.full(_MEMORY, xp.inf)
+    F, said = jax.tree.map(lambda a: xp.zeros(a.shape, a.dtype), runner.shapes(residual, z))
+    damping = xp.asarray(_LEAST_DAMPING, float)
+    start = _Iterate(z, F, said, z, F, no, factors, no, no, infinite, damping, xp.zeros((), int))
     end = runner.repeat(problem.proceed, problem.advance, varying_like(start, (starts, factors)))
-    solution = Solution(end.z, largest(end.F), end.jacobians, largest(end.F) <= tolerance)
+    solution = Solution(end.z, _largest(xp, end.F), end.jacobians, _largest(xp, end.F) <= tolerance)
     return solution, end.said, dataclasses.replace(end.factors, valid=end.factors.valid & ~end.damped)
+
+
+def _largest(xp: ModuleType, F):
+    """`newton.largest`, of arrays of `xp`."""
+    return xp.max(xp.abs(F), initial=0.0)

@@ -67,7 +67,7 @@ class SparseCondensed:
 
     def factorised(self) -> SparseFactors:
         """By LU with row exchanges."""
-        return SparseFactors(self, True)
+        return SparseFactors(self, np.True_)
 
     def damped_step(self, F, damping) -> np.ndarray:
         """About -J^-1 F."""
@@ -109,7 +109,7 @@ class SparseFactors:
     """Those of a `system`, if they are `valid`; None for want of any."""
 
     system: SparseCondensed | None
-    valid: Any
+    valid: np.bool_
 
     def solve(self, F) -> np.ndarray:
         """dz of J dz = F; 0 for want of factors, NaN where the system is singular."""
