@@ -1,6 +1,6 @@
 """A run with error control that ends its steps on events: the host's part, from event to event.
 
-`event_loop.advance` takes steps up to an event and ends one there; `impact.meet` gives velocities and forces after it. What
+`advance` of a loop takes steps up to an event and ends one there; `impact.meet` gives velocities and forces after it. What
 cannot be landed on is crossed by shorter steps, which the error estimate judges, and at last by the paper's step."""
 
 from __future__ import annotations
@@ -254,8 +254,7 @@ class _Driver:
 
     def _count_impact(self, hit: Impact, moved: bool = False) -> None:
         """Notes an impact where the run is, which may have `moved` from where its step ended."""
-        if not bool(hit.converged):
-            self.failure = impact.NOT_SOLVED
+        self.failure = self.failure if bool(hit.converged) else impact.NOT_SOLVED
         self.made.add_impact(hit, self.point.modes, moved)
 
     def _turn(self) -> bool:

@@ -130,6 +130,33 @@ def test_the_sum_of_several_impacts_is_certified(changed, law):
     assert violations(system, before, late, 0, sums=True)["pose"] > 1e-4
 
 
+def test_impacts_have_room_for_what_touches():
+    """Three of the six pairs of four balls in a row, to which a joint that rubs is added: with room
+    for them the impact is that of all pairs, with less it is not solved."""
+    scene = ist.Scene(gravity=(0, 0, 0), length_scale=R, acceleration_scale=10.0)
+    balls = [scene.add_body(shape=shapes.Sphere(R), mass=1.0 + i, position=(2 * R * i, 0, 0), name=f"{i}") for i in range(4)]
+    for one, other in itertools.combinations(balls, 2):
+        scene.add_contact(one, other, friction=0.3, restitution=ist.Newton(0.5))
+    rubs = ist.JointFriction(mu=0.2, radius=0.05)
+    wheel = scene.add_body(shape=shapes.Sphere(R), mass=2.0, position=(6 * R, 3 * R, 0), name="wheel")
+    axle = {"point_1": (0, 1.5 * R, 0), "axis_1": (0, 0, 1), "point_2": (0, -1.5 * R, 0), "axis_2": (0, 0, 1)}
+    scene.add_joint(balls[-1], wheel, ist.Hinge(**axle, friction=rubs))
+    system, start = scene.build()
+    velocity = (
+        along((1.0, 0.0, 0.0, 0.0, 0.0)) + 0.1 * np.random.default_rng(2).normal(size=(5, 6)) * (np.arange(5) < 1)[:, None]
+    )
+    before = dataclasses.replace(start, velocity=velocity)
+    closest = detection.closest_points(system, start)
+    meet = jit(impact.meet, once=True, static_argnums=(4, 5))
+    (whole, after), (part, same), (less, _) = (meet(system, before, closest, None, False, n) for n in (None, 3, 2))
+    assert (bool(whole.converged), bool(part.converged), bool(less.converged)) == (True, True, False)
+    assert np.count_nonzero(whole.contacts.normal_impulse) == 3
+    for own, one in zip(jax.tree.leaves(part), jax.tree.leaves(whole), strict=True):
+        np.testing.assert_allclose(own, one, rtol=0, atol=1e-12)
+    # changes of velocities over a millionth of sqrt(L / g), of which rounding is 1e-9
+    np.testing.assert_allclose(same.acceleration, after.acceleration, rtol=0, atol=1e-8)
+
+
 def test_what_nearly_touches_does_not_meet():
     """The last of three balls, a thousandth of a radius away."""
     system, start = row(ist.Newton(1.0), np.ones(3))
