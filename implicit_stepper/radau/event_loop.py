@@ -62,7 +62,7 @@ def advance(stepper: RadauContact, system: System, way: Way, limits: Limits):
     """Goes on from where a `way` is paused, otherwise begins anew at its point. The way then;
     `Taken` with a first axis of CHUNK, and how many of them are filled; `Counts` of this call.
     Pauses change no number."""
-    zero, way = jnp.zeros((), int), begun(way, limits)
+    zero, way = jnp.zeros((), int), under_way(way, limits)
     point = way.point
     # of types as in the loop, so that it is traced once
     shapes, _ = jax.eval_shape(functools.partial(_attempt, stepper), system, way.point, way.plan, way.factors, way.slots)
@@ -78,7 +78,7 @@ def advance(stepper: RadauContact, system: System, way: Way, limits: Limits):
     return end.way, end.records, end.count, end.counts
 
 
-def begun(way: Way, limits: Limits) -> Way:
+def under_way(way: Way, limits: Limits) -> Way:
     """The `way` if it is paused, otherwise as it begins at its point."""
     zero, no, point = jnp.zeros((), int), jnp.asarray(False), way.point
     plan = _ordinary(zero + int(Kind.HELD), point, limits, point.h, no)

@@ -30,6 +30,7 @@ from .way import Counts, Limits, Point, Reason, Way
 
 _LARGE = 600  # unknowns of all stages, but for closest points, from which sparse systems take less time
 _NO_FACTORS = SparseFactors(None, np.False_)
+_under_way = jit(event_loop.under_way)
 
 
 def suits(stepper: RadauContact, system: System, slots: Slots) -> bool:
@@ -47,7 +48,7 @@ def way_from(stepper: RadauContact, system: System, point: Point, none: Slots = 
 def advance(stepper: RadauContact, system: System, way: Way, limits: Limits):
     """As `event_loop.advance`, with as many `Taken` as there are steps, None where there is none."""
     taken, counts, paused = [], Counts(*[np.zeros((), int)] * 3), way.reason == Reason.PAUSED
-    factors, way = way.factors if paused else _NO_FACTORS, begun(dataclasses.replace(way, factors=None), limits)
+    factors, way = way.factors if paused else _NO_FACTORS, _under_way(dataclasses.replace(way, factors=None), limits)
     while len(taken) < CHUNK and counts.solves < limits.solves and way.reason == Reason.PAUSED:
         problem, patience = posed(stepper, system, way, _unique(factors))
         same = all(map(np.array_equal, problem.chosen, way.slots))
@@ -64,7 +65,7 @@ def advance(stepper: RadauContact, system: System, way: Way, limits: Limits):
 def programs(ahead: Callable, stepper: RadauContact, system: System, way: Way, limits: Limits):
     """What `advance` calls, for `compilation.prepare`; its `Taken`."""
     way, counts = dataclasses.replace(way, factors=None), Counts(*[np.zeros((), int)] * 3)
-    way = ahead(begun, way, limits)
+    way = ahead(_under_way, way, limits)
     problem, _ = ahead(posed, stepper, system, way, np.asarray(False))
     z = jax.eval_shape(lambda starts: starts[0], problem.starts)
     ahead(residual, problem.equations, z)
@@ -72,12 +73,6 @@ def programs(ahead: Callable, stepper: RadauContact, system: System, way: Way, l
     solution = Solution(z, *jax.eval_shape(lambda: (jnp.zeros(()), jnp.zeros((), int), jnp.asarray(False))))
     after = ahead(concluded, stepper, system, limits, way, problem, solution, np.asarray(False), counts)
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct((CHUNK, *a.shape), a.dtype), after.one)
-
-
-@jit
-def begun(way: Way, limits: Limits) -> Way:
-    """`event_loop.begun`."""
-    return event_loop.begun(way, limits)
 
 
 @functools.partial(jit, static_argnums=0)

@@ -12,11 +12,13 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.constraints import detection
 from implicit_stepper.model.bodies import State, world_inertia
 from implicit_stepper.model.rotation import advance, angular_velocity
 from implicit_stepper.paper import exact_rolling, scenes
-from implicit_stepper.radau import impact_records
+from implicit_stepper.radau import after_events, error_control, event_loop, impact_records
 from implicit_stepper.radau.impact_certificate import impact_violations
+from implicit_stepper.radau.way import Kind, Limits, Point
 from implicit_stepper.solvers.chord_newton import kept_newton
 from implicit_stepper.solvers.static_condensation import dense, no_factors
 
@@ -41,6 +43,27 @@ def test_ball_lands_slides_and_rolls_at_the_exact_times():
     weight = -G * np.diff(run.time) * run.mass[0]
     change = np.diff(run.velocity[:, 0, 2]) * run.mass[0]
     np.testing.assert_allclose(run.contacts.normal_impulse[:, 0] + weight, change, atol=1e-10)
+
+
+def test_a_half_of_a_guess_that_is_left_at_once_is_turned():
+    """A ball that slides on the ground, guessed in the air: its gap would close as the step begins,
+    so that the other half is held, and the step is taken."""
+    system, state = scenes.landing_ball().build()
+    velocity = np.array([[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
+    state = dataclasses.replace(state, position=np.array([[0.0, 0.0, 0.25]]), velocity=velocity)
+    stepper, closest = ist.RadauContact(), detection.closest_points(system, state)
+    _, memory, modes = after_events.resume(stepper, system, state, closest, np.eye(3)[:1], (), None)
+    in_the_air = jax.tree.map(np.zeros_like, jax.tree.map(np.asarray, modes))
+    point = Point(jax.device_put(state), memory, in_the_air, np.asarray(False), np.asarray(0.01))
+    tolerance = error_control.resolved(1e-8, system, 1.0)
+    limits = Limits(tolerance, state.position, np.asarray(1.0), np.asarray(1e-12), np.asarray(1))
+    way = event_loop.way_from(stepper, system, point)
+    way, _, count, _ = event_loop.advance(stepper, system, way, limits)
+    assert (int(count), int(way.plan.kind), int(way.plan.turned)) == (0, Kind.HELD, 1)
+    assert bool(way.point.modes.touching[0][0])
+    way, _, count, _ = event_loop.advance(stepper, system, way, limits)
+    assert (int(count), bool(way.point.known)) == (1, True)
+    assert float(way.point.state.time) == 0.01
 
 
 @functools.cache
