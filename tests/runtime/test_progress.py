@@ -16,7 +16,7 @@ import pytest
 
 import implicit_stepper as ist
 from implicit_stepper.paper import scenes
-from implicit_stepper.radau import driver
+from implicit_stepper.radau import driver, event_loop
 from implicit_stepper.runtime import compilation, progress
 from implicit_stepper.runtime.compilation import jit, prepare
 from implicit_stepper.stepping import fallback
@@ -76,7 +76,7 @@ class _LostLater(ist.GeometricallyImplicit):
 def test_chosen_steps_that_are_interrupted_keep_what_was_computed(monkeypatch):
     """The ball has landed and slides when Ctrl-C comes: its landing and impact are kept, too."""
     whole = ist.simulate(scenes.landing_ball(), RADAU, tol=1e-8, duration=1.2)
-    monkeypatch.setattr(driver, "advance", interrupted_after(2, driver.advance))
+    monkeypatch.setattr(event_loop, "advance", interrupted_after(2, event_loop.advance))
     monkeypatch.setattr(driver, "first_call", lambda unknowns: 8)
     with pytest.raises(ist.Interrupted, match="interrupted at t = ") as caught:
         ist.simulate(scenes.landing_ball(), RADAU, tol=1e-8, duration=1.2)
