@@ -69,8 +69,8 @@ def unknowns_of(problem: StageProblem, which) -> tuple[jax.Array, jax.Array]:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Aside:
-    """Unknowns (s n + 1,) of contacts that push nothing, their `own`, each with a row of its own: it
-    has this one of `values` (s n + 1,)."""
+    """Unknowns (s n + 1,) of contacts that push nothing, their `own`, each with a row of its own:
+    it has this one of `values` (s n + 1,)."""
 
     own: jax.Array
     values: jax.Array

@@ -23,9 +23,9 @@ from ..model import bodies, rotation
 from ..model.bodies import State
 from ..model.system import System, compliant, in_user_order
 from ..runtime.compilation import jit
+from .impact import TOUCHING
 
 _MOMENT = 1e-7  # of sqrt(L / g)
-_TOUCHING = 1e-8  # of the scene's length
 _SUDDEN = 3.0  # of what gravity and spin change a speed by in that moment
 _SLIGHT = 1e-6  # of sqrt(g L): what rounding makes of a gap, by the moment
 _ROUNDED = 1e-10  # of the fastest speed: less is no approach
@@ -62,7 +62,7 @@ def _closing(system: System, state: State, closest, later, asked):
         if not group.pair.smooth:
             gap = before[:, 3 * d]
             numbers = np.array(group.numbers)
-            rigid = ~soft[numbers] & asked[numbers] & (gap <= _TOUCHING * system.length)
+            rigid = ~soft[numbers] & asked[numbers] & (gap <= TOUCHING * system.length)
             found.append(jnp.any(rigid & ((gap - after[:, 3 * d]) / h > _SUDDEN * usual + slight)))
     return jnp.any(jnp.array(found))
 
@@ -136,7 +136,7 @@ def _speeds(system: System, state: State, closest):
             return n @ (v1 - v2)
 
         speed = jax.vmap(one)(own, *kinematics.motions_of(system, state, group))
-        on = ~soft[numbers] & (own[:, 3 * d] <= _TOUCHING * system.length) & (not group.pair.smooth)
+        on = ~soft[numbers] & (own[:, 3 * d] <= TOUCHING * system.length) & (not group.pair.smooth)
         found.append(jnp.where(on, speed, 0.0))
     return in_user_order(system, jnp.concatenate(found))
 

@@ -132,8 +132,8 @@ def _next(stepper: RadauContact, system: System, limits: Limits, carry: _Carry) 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Following:
-    """What follows from a problem: the `way` on, but for its factors, and whether it `keeps` those of
-    this one (); the step `one` that was taken, if it `accepts` it (); and `counts`."""
+    """What follows from a problem: the `way` on, but for its factors, and whether it `keeps` those
+    of this one (); the step `one` that was taken, if it `accepts` it (); and `counts`."""
 
     way: Way
     keeps: jax.Array

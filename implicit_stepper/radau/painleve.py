@@ -22,9 +22,9 @@ from ..model.records import Contacts
 from ..model.system import System, contact_bodies
 from .euler_steps import Series
 from .events import Event
+from .impact import TOUCHING
 from .way import Taken
 
-_TOUCHING = 1e-8  # of the scene's length: gaps that are closed
 _SUDDEN = 3.0  # of what gravity and spin change a speed by in a step: more is no matter of forces
 _NOTHING = 1e-6  # of m g h: an impulse that only rounding left
 _SLIGHT = 1e-9  # of sqrt(g L): a slip that is none
@@ -49,7 +49,7 @@ def wedges(system: System, first: State, steps: Taken) -> list[Event]:
         return []
     velocity, starts = _begun(first.velocity, steps.state.velocity), _begun(first.time, steps.state.time)
     found = _sliding(system, velocity, steps.state, steps.contacts)
-    touches = np.asarray(steps.contacts.gap_start) <= _TOUCHING * float(system.length)
+    touches = np.asarray(steps.contacts.gap_start) <= TOUCHING * float(system.length)
     slides = found.slip > _SLIGHT * np.sqrt(float(system.acceleration) * float(system.length))
     inside = touches & slides & (found.lift < 0) & free
     enters = inside & ~np.concatenate([np.zeros((1, inside.shape[1]), bool), inside[:-1]])

@@ -24,9 +24,9 @@ from .stages import Modes, StageProblem
 
 class Known(NamedTuple):
     """What pieces are put together with: the `pieces` with an axis (s,) in front, as NumPy arrays;
-    per group the moving `bodies` (n, sides) of its constraints; units `velocity` and `momentum` (nb,
-    w); the step `h` [s], the unit `unit_h` [s] of h among the unknowns, and what the changes `grow`
-    by (s, nb, w) in h."""
+    per group the moving `bodies` (n, sides) of its constraints; units `velocity` and `momentum`
+    (nb, w); the step `h` [s], the unit `unit_h` [s] of h among the unknowns, and what the changes
+    `grow` by (s, nb, w) in h."""
 
     pieces: Pieces
     bodies: tuple[np.ndarray, ...]
@@ -62,7 +62,7 @@ class _Places(NamedTuple):
     count: int
 
     def columns(self, g: int, bodies) -> np.ndarray:
-        """Of a group (s, n, lanes), see `stage_pieces.lane_counts`."""
+        """Of a group (s, n, lanes), in the order of `stage_pieces.lane_counts`."""
         h = np.full((*self.others[g].shape[:2], 1), self.h)
         parts = self.others[g], self.closest[g], _sides(self.change, bodies), h, _sides(self.velocity, bodies)
         return np.concatenate(parts, axis=2)

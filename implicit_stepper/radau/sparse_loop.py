@@ -46,7 +46,7 @@ def way_from(stepper: RadauContact, system: System, point: Point, none: Slots = 
 
 
 def advance(stepper: RadauContact, system: System, way: Way, limits: Limits):
-    """As `event_loop.advance`, with as many `Taken` as there are steps, None where there is none."""
+    """As `event_loop.advance`, with as many `Taken` as there are steps; None if there is none."""
     taken, counts, paused = [], Counts(*[np.zeros((), int)] * 3), way.reason == Reason.PAUSED
     factors, way = way.factors if paused else _NO_FACTORS, _under_way(dataclasses.replace(way, factors=None), limits)
     while len(taken) < CHUNK and counts.solves < limits.solves and way.reason == Reason.PAUSED:
