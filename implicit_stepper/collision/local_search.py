@@ -36,6 +36,7 @@ _STALLED_DAMPING = 1e-20
 # by which bodies bend away from their points, in lengths: of faces that are parallel within 1e-12 a
 # derivative that is damped or bent by more knows no end
 _BENT = 1e-13
+_UNDAMPED = 24  # such iterations at most, where others do not solve
 _STRAY = 0.05  # lengths of gap by which a root may be worse than its start
 
 
@@ -105,7 +106,7 @@ class _Near:
     done: jax.Array
 
 
-def undamped(pair: PairClass, start, first: Placed, second: Placed, length, enough, most: int):
+def undamped(pair: PairClass, start, first: Placed, second: Placed, length, enough, most):
     """Closest points of one pair of bodies that are apart, long-form unknowns in metres, by `most`
     undamped iterations from `start`, once more after they miss the conditions by no more than
     `enough` (); and by how much they do.
@@ -166,11 +167,16 @@ def closest_points_near(pair: PairClass, start, first: Placed, second: Placed, l
     method, for what decides between their points is as small as that; from the same start it then
     keeps the products of multipliers and slacks. Of a face against a point without curvature, like
     the middle of a side of a superquadric, it is approached ever more slowly: from where it
-    stalled, Newton's method goes on with less damping, and ends with what weak duality proves.
+    stalled, Newton's method goes on with less damping, and ends with what weak duality proves. Where
+    faces turn through being parallel, their points jump from end to end: undamped iterations follow.
     """
     d, unit = pair.dimension, units(pair, length)
     rows = conditions_at(pair, first, second, length, start / unit)
     products, missed = jnp.sqrt(jnp.maximum(rows.multipliers * rows.slacks, 0.0)), open_part(rows)
+
+    def not_worse(z):
+        # Newton's method may have left for a worse root, by more than the start was off the bodies
+        return z[3 * d] > start[3 * d] - (_STRAY + 2 * missed) * length
 
     def attempt(before, kind):
         solved, stalled, left = before
@@ -183,8 +189,7 @@ def closest_points_near(pair: PairClass, start, first: Placed, second: Placed, l
         # the same rows serve both: what is traced here, every first call waits for
         back = last & ~(reached < left)
         z, unproved = jnp.where(back, stalled, solution.z), jnp.where(back, left, reached)
-        # Newton's method may have left for a worse root, by more than the start was off the bodies
-        near = z[3 * d] > start[3 * d] - (_STRAY + 2 * missed) * length
+        near = not_worse(z)
         found = near & jnp.where(last | jnp.any(kappa > 0), unproved <= tolerance, solution.converged)
         stays = near & jnp.all(kappa == 0)
         return (solved | found, jnp.where(stays, z, stalled), jnp.where(stays, unproved, left)), (z, found)
@@ -196,7 +201,12 @@ def closest_points_near(pair: PairClass, start, first: Placed, second: Placed, l
     begun = varying_like((jnp.asarray(False), start, missed), (start, products))
     _, (z, found) = lax.scan(attempt, begun, kinds)
     any_found = jnp.any(found)
-    return z[jnp.where(any_found, jnp.argmax(found), len(found) - 1)], any_found
+    z = z[jnp.where(any_found, jnp.argmax(found), len(found) - 1)]
+    if pair.smooth:
+        return z, any_found
+    other, missing = undamped(pair, start, first, second, length, tolerance, jnp.where(any_found, 0, _UNDAMPED))
+    found = ~any_found & (missing <= tolerance) & not_worse(other)
+    return jnp.where(found, other, z), any_found | found
 
 
 def closest_points_query(pair: PairClass, unknowns, first: Placed, second: Placed, length):

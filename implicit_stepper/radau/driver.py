@@ -44,7 +44,8 @@ _AFTER = 0.5  # of the step before an event: the one after it, of motion that no
 _THROUGH = (10.0, 1.0, 1e-1, 1e-2, 1e-3)  # an impact, as short as can be
 _FORCES = (1.0, 10.0, 1e-1, 1e-2)  # not taken; on nearly flat ground short ones are hard
 _ACROSS = (1.0, 10.0, 100.0)
-_MOST = 1024  # steps of one stage at once
+_ROUGH = 40.0  # by so much may the estimate of a first step after these exceed 1: they leave rates of inclinations
+_MOST = 64  # steps of one stage at once
 _PASSAGES = 100  # of bodies through each other that a run goes back from
 _KEPT = ("point", "way", "span", "began", "end", "starts", "across", "turned", "passages", "slots")
 _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events without end
@@ -94,7 +95,7 @@ class _Driver:
         self.small = self.unit * np.sqrt(relative)  # [s]: the error of a step of one stage is the tolerance
         self.first, self.start, self.end, self.told, self.begun = state, state.position, end, told, float(state.time)
         self.made = Made(stepper.stages, system, state, np.zeros(system.contact_count))
-        self.starts, self.across, self.turned, self.failure = 0, 1, -math.inf, ""
+        self.starts, self.across, self.turned, self.failure = 0, 1, (), ""
         self.references = np.tile(np.eye(system.dimension)[0], (system.contact_count, 1))  # for tangents not yet known
         self.faces, self.solves = sharp(system), first_call(stepper.stages * system.unknown_count)
         # the way between two events, if on one; the work done and allowed until `end`; the time left as it began
@@ -193,18 +194,18 @@ class _Driver:
         h = np.asarray(passage.share * taken.h[passage.step])
         self._go_on(before, closest_points(self.system, before), self.references, h)
 
-    def resume(self, modes: Modes | None = None) -> None:
+    def resume(self, modes: Modes | None = None, rough: float = 1.0) -> None:
         """Goes on from the present state with forces found anew, after an impact if bodies meet in it; otherwise with
-        `modes`, if they are given."""
+        `modes`, if they are given. `rough`: see `Point`."""
         closest, references = after_events.here(self.system, self.point.state, self.point.memory)
-        h = np.asarray(self.point.h) * (1.0 if modes is None else _AFTER)
-        self._go_on(self.point.state, closest, references, h, modes)
+        h = np.asarray(_FIRST * self.unit if rough > 1 else self.point.h * (1.0 if modes is None else _AFTER))
+        self._go_on(self.point.state, closest, references, h, modes, rough)
 
     def _limits(self, most: int) -> Limits:
         """Of the way to the present end, with `most` problems at once."""
         return Limits(self.tolerance, self.start, np.asarray(self.end), np.asarray(SHORTEST * self.unit), np.asarray(most))
 
-    def _go_on(self, state: State, closest, references, h, modes: Modes | None = None) -> None:
+    def _go_on(self, state: State, closest, references, h, modes: Modes | None = None, rough: float = 1.0) -> None:
         """From `state` with `closest` points like these: the next `Point`, with a step of h [s] to try; `modes` if known.
 
         Where bodies meet in faces or edges, steps of the paper's scheme find the centres of pressure. One that is not taken
@@ -224,7 +225,7 @@ class _Driver:
             self.made.add_first_meetings(hit)
         smooth = modes is not None and not bool(hit.acts)
         memory, modes = (self.point.memory, modes) if smooth and self.faces else (memory, modes if smooth else guess)
-        self.point = Point(hit.state, memory, modes, np.asarray(False), h)
+        self.point = Point(hit.state, memory, modes, np.asarray(False), h, np.asarray(rough))
         if not self.faces:
             self._count_impact(hit)
             return
@@ -260,11 +261,11 @@ class _Driver:
     def _turn(self) -> bool:
         """Whether a direction of friction ends here: then the point is where the next begins. Once at one time."""
         now = float(self.point.state.time)
-        if not self.made.taken or now <= self.turned + SHORTEST * self.unit:
+        if not self.made.taken or not folds.may_turn(self.turned, now, self.unit):
             return False
         memory = folds.beyond(self.system, self.point, self.made.taken[-1])
         if memory is not None:
-            self.turned, h = now, np.asarray(self.small)
+            self.turned, h = (*self.turned, now), np.asarray(self.small)
             self.point = dataclasses.replace(self.point, memory=memory, known=np.asarray(False), h=h)
         return memory is not None
 
@@ -273,7 +274,6 @@ class _Driver:
         rebounds = any(group.restitution is not None for group in self.system.groups)
         count = 1 if rebounds else min(self.across, math.ceil(self._left() / self.small))
         self.across = min(2 * self.across, _MOST)
-        self.point = dataclasses.replace(self.point, h=np.asarray(self.small))
         sizes = self._sizes(_ACROSS, count)
         with doing(f"steps of first order from t = {float(self.point.state.time):.6g} s"):
             found = euler_steps.steps(*self._one(), self.point.state, self._known(), sizes, self.step_tolerance, count)
@@ -282,7 +282,7 @@ class _Driver:
             return
         self._take(found)
         if not self.failure and self._left() > SHORTEST * self.unit:
-            self.resume()
+            self.resume(rough=_ROUGH)
 
     def _take(self, found: euler_steps.Series) -> None:
         """Steps of the paper's scheme from the present point."""

@@ -32,6 +32,7 @@ from .verdict import EARLY, LENIENT, Verdict, judged
 from .way import Counts, Kind, Limits, Point, Reason, Taken, Try, Way
 
 _LESS, _MUCH_LESS = 0.9, 0.25  # by which a refused step is shortened at least, and one whose modes are unclear
+_AFTER_TEST = 2.0  # by which a step may grow that was a tenth of one in which a half seemed to be left
 _APPROACH = 0.75  # of the way to an event is one step, so that the last one is short, and its forces exact
 # Jacobians, where few are needed or others would not help; and of smooth bodies where nothing is
 # held: what takes more seldom ends, and a shorter step finds it. Where points move along faces more
@@ -150,6 +151,8 @@ def following(stepper: RadauContact, system: System, limits: Limits, way: Way, t
     accepts, approaches = found.takes | found.lands, found.finds & ~found.near
 
     full = jnp.where(h < begun.h, jnp.maximum(found.wanted, begun.h), found.wanted)
+    # what failed a moment ago would again, and so would a step in which nothing was left after all
+    full = jnp.where(way.failed > 0, jnp.minimum(full, h), jnp.where(plan.tested, jnp.minimum(full, _AFTER_TEST * h), full))
     wanted = jnp.select(
         [found.takes & found.regular, found.takes, found.refused, found.unclear | found.fails, approaches],
         [full, _MUCH_LESS * h, jnp.minimum(found.wanted, _LESS * h), _MUCH_LESS * plan.h, _APPROACH * found.theta * h],
@@ -157,13 +160,13 @@ def following(stepper: RadauContact, system: System, limits: Limits, way: Way, t
     )
     modes = _either(free, found.last, begun.modes)
     after = _either(landing, switched(begun.modes, plan.event), modes)
-    reached = Point(step.state, step.memory, after, found.takes, wanted)
+    reached = Point(step.state, step.memory, after, found.takes, wanted, jnp.ones(()))
     named = _either(found.turns, switched(begun.modes, found.event), begun.modes)
     stays = dataclasses.replace(begun, modes=_either(found.loosens, found.weaker, named), h=wanted)
     point, one = _either(accepts, reached, stays), Taken(step.state, step.contacts, step.stats, modes, h)
     failed = jnp.where(accepts, 0, way.failed + (found.fails & ~free))
     # what a contact does after an event is not guessed twice
-    unheld = ~accepts & ((free & ~begun.known) | (failed >= LENIENT))
+    unheld = ~accepts & ((free & ~begun.known) | ((failed > 0) & (failed % LENIENT == 0)))
     kind = jnp.where(unheld, int(Kind.FREE), int(Kind.HELD))
     ordinary = _ordinary(kind, point, limits, wanted, approaches | (plan.approached & ~accepts))
     ahead = _planned(plan, found, ordinary, point, step, h)

@@ -26,7 +26,7 @@ def programs(
     holds = ahead(after_events.at_rest, system, state, closest) if system.sticks_more else ()
     hit, memory, modes = ahead(after_events.resume, stepper, system, state, closest, references, holds, room(slots))
     after = hit.state
-    way = event_loop.way_from(stepper, system, Point(after, memory, modes, np.asarray(False), h), slots)
+    way = event_loop.way_from(stepper, system, Point(after, memory, modes, np.asarray(False), h, np.asarray(1.0)), slots)
     if sparse_loop.suits(stepper, system, slots):
         taken = sparse_loop.programs(ahead, stepper, system, way, limits)
     else:

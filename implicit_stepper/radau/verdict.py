@@ -71,7 +71,7 @@ def judged(stepper: RadauContact, system: System, limits: Limits, way: Way, trie
     errors = (tried.missed, tried.created)
     estimate = functools.partial(ratio, system, limits.tolerance, stepper.stages, point.state, limits.start, *errors)
     size, slopes = estimate(h), estimate(jnp.sqrt(system.length / system.acceleration))
-    solved, fine = step.result == Result.SOLVED, size <= 1
+    solved, fine = step.result == Result.SOLVED, size <= point.rough
     free, held, landing = (plan.kind == kind for kind in Kind)
 
     event, theta = _first_left(stepper.stages, tried.margins)
@@ -96,7 +96,9 @@ def judged(stepper: RadauContact, system: System, limits: Limits, way: Way, trie
     left = held & solved & (event >= 0) & (point.known | guessed_well) & (tried.unique | plan.tested)
     guessed_wrongly = held & solved & (event >= 0) & ~point.known & ~guessed_well
     turns = guessed_wrongly & tried.unique & ~plan.tested & (plan.turned < _TURNS)
-    frees = held & ~plan.tested & ~(takes | refused | left | turns)
+    # what was not solved with modes free either a moment ago needs a shorter step
+    shorter = ~solved & point.known & (way.failed > 0)
+    frees = held & ~plan.tested & ~(takes | refused | left | turns | shorter)
     switches = free & point.known & ~(takes | refused)
     again = here & fine & earlier
     return Verdict(

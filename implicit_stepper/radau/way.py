@@ -41,13 +41,15 @@ class Kind(enum.IntEnum):
 @dataclasses.dataclass(frozen=True)
 class Point:
     """Between two steps: `state` and `memory`; the `modes` of all contacts, a guess after an event
-    unless they are `known` (); `h` [s], the step to try next."""
+    unless they are `known` (); `h` [s], the step to try next; `rough` (), by how much its error may
+    exceed what others are allowed, 1 but after steps of first order."""
 
     state: State
     memory: Memory
     modes: Modes
     known: jax.Array
     h: jax.Array
+    rough: jax.Array
 
 
 @jax.tree_util.register_dataclass

@@ -54,7 +54,7 @@ def test_a_half_of_a_guess_that_is_left_at_once_is_turned():
     stepper, closest = ist.RadauContact(), detection.closest_points(system, state)
     _, memory, modes = after_events.resume(stepper, system, state, closest, np.eye(3)[:1], (), None)
     in_the_air = jax.tree.map(np.zeros_like, jax.tree.map(np.asarray, modes))
-    point = Point(jax.device_put(state), memory, in_the_air, np.asarray(False), np.asarray(0.01))
+    point = Point(jax.device_put(state), memory, in_the_air, np.asarray(False), np.asarray(0.01), np.asarray(1.0))
     tolerance = error_control.resolved(1e-8, system, 1.0)
     limits = Limits(tolerance, state.position, np.asarray(1.0), np.asarray(1e-12), np.asarray(1))
     way = event_loop.way_from(stepper, system, point)
