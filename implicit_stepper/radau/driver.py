@@ -95,7 +95,7 @@ class _Driver:
         self.small = self.unit * np.sqrt(relative)  # [s]: the error of a step of one stage is the tolerance
         self.first, self.start, self.end, self.told, self.begun = state, state.position, end, told, float(state.time)
         self.made = Made(stepper.stages, system, state, np.zeros(system.contact_count))
-        self.starts, self.across, self.turned, self.failure = 0, 1, (), ""
+        self.starts, self.across, self.turned, self.failure = 0, 1, -math.inf, ""
         self.references = np.tile(np.eye(system.dimension)[0], (system.contact_count, 1))  # for tangents not yet known
         self.faces, self.solves = sharp(system), first_call(stepper.stages * system.unknown_count)
         # the way between two events, if on one; the work done and allowed until `end`; the time left as it began
@@ -195,8 +195,7 @@ class _Driver:
         self._go_on(before, closest_points(self.system, before), self.references, h)
 
     def resume(self, modes: Modes | None = None, rough: float = 1.0) -> None:
-        """Goes on from the present state with forces found anew, after an impact if bodies meet in it; otherwise with
-        `modes`, if they are given. `rough`: see `Point`."""
+        """Goes on with forces found anew, after an impact if bodies meet here; otherwise with `modes`, if they are given."""
         closest, references = after_events.here(self.system, self.point.state, self.point.memory)
         h = np.asarray(_FIRST * self.unit if rough > 1 else self.point.h * (1.0 if modes is None else _AFTER))
         self._go_on(self.point.state, closest, references, h, modes, rough)
@@ -259,13 +258,14 @@ class _Driver:
         self.made.add_impact(hit, self.point.modes, moved)
 
     def _turn(self) -> bool:
-        """Whether a direction of friction ends here: then the point is where the next begins. Once at one time."""
-        now = float(self.point.state.time)
-        if not self.made.taken or not folds.may_turn(self.turned, now, self.unit):
+        """Whether a direction of friction ends here: then the point is where the next begins. Once at one time, and in the
+        first half of the work allowed: what spins on an edge may slide to and fro for ever."""
+        now, late = float(self.point.state.time), self._work() - self.span[0] > self.span[1] / 2
+        if late or not self.made.taken or now <= self.turned + SHORTEST * self.unit:
             return False
         memory = folds.beyond(self.system, self.point, self.made.taken[-1])
         if memory is not None:
-            self.turned, h = (*self.turned, now), np.asarray(self.small)
+            self.turned, h = now, np.asarray(self.small)
             self.point = dataclasses.replace(self.point, memory=memory, known=np.asarray(False), h=h)
         return memory is not None
 

@@ -29,7 +29,6 @@ from ..model.records import Contacts
 from ..model.system import System, compliant, in_user_order, take
 from ..runtime.compilation import jit
 from .memory import Memory
-from .refusals import SHORTEST
 from .stages import Modes
 from .way import Point, Taken
 
@@ -39,7 +38,6 @@ _REDUNDANT = 1e-10  # of the largest singular value: contacts that hold the same
 _STEP = 2 * np.pi / _DIRECTIONS
 _NEAR = 40  # directions, 20 degrees: no smooth step comes nearer to where one ends
 _REFINED = 1e-10  # [rad]
-_MANY, _SOON = 16, 0.1  # turns within so much of sqrt(L / g) are the last ones for a while
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,15 +97,6 @@ class _Line:
             on = way * self.turns(np.array([present + way * _STEP * middle]))[0] > 0
             low, high = (middle, high) if on else (low, middle)
         return present + way * _STEP * high
-
-
-def may_turn(turned: tuple[float, ...], now: float, unit: float) -> bool:
-    """Whether a direction may end at the time `now` [s] after those that have `turned` [s]: once at
-    one time, and not where many followed each other fast, `unit` being sqrt(L / g) [s].
-
-    A body that spins on an edge may slide to and fro ever faster, as its spin dies, without end."""
-    last = turned[-_MANY:]
-    return not last or not (now <= last[-1] + SHORTEST * unit or (len(last) == _MANY and now <= last[0] + _SOON * unit))
 
 
 def beyond(system: System, point: Point, taken: Taken) -> Memory | None:
