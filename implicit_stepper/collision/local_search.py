@@ -36,7 +36,7 @@ _STALLED_DAMPING = 1e-20
 # by which bodies bend away from their points, in lengths: of faces that are parallel within 1e-12 a
 # derivative that is damped or bent by more knows no end
 _BENT = 1e-13
-_UNDAMPED = 24  # such iterations at most, where others do not solve
+_UNDAMPED = 24  # such iterations at most where others find none
 _STRAY = 0.05  # lengths of gap by which a root may be worse than its start
 
 
@@ -167,16 +167,11 @@ def closest_points_near(pair: PairClass, start, first: Placed, second: Placed, l
     method, for what decides between their points is as small as that; from the same start it then
     keeps the products of multipliers and slacks. Of a face against a point without curvature, like
     the middle of a side of a superquadric, it is approached ever more slowly: from where it
-    stalled, Newton's method goes on with less damping, and ends with what weak duality proves. Where
-    faces turn through being parallel, their points jump from end to end: undamped iterations follow.
+    stalled, Newton's method goes on with less damping, and ends with what weak duality proves.
     """
-    d, unit = pair.dimension, units(pair, length)
+    unit = units(pair, length)
     rows = conditions_at(pair, first, second, length, start / unit)
     products, missed = jnp.sqrt(jnp.maximum(rows.multipliers * rows.slacks, 0.0)), open_part(rows)
-
-    def not_worse(z):
-        # Newton's method may have left for a worse root, by more than the start was off the bodies
-        return z[3 * d] > start[3 * d] - (_STRAY + 2 * missed) * length
 
     def attempt(before, kind):
         solved, stalled, left = before
@@ -189,7 +184,7 @@ def closest_points_near(pair: PairClass, start, first: Placed, second: Placed, l
         # the same rows serve both: what is traced here, every first call waits for
         back = last & ~(reached < left)
         z, unproved = jnp.where(back, stalled, solution.z), jnp.where(back, left, reached)
-        near = not_worse(z)
+        near = _not_worse(pair, z, start, missed, length)
         found = near & jnp.where(last | jnp.any(kappa > 0), unproved <= tolerance, solution.converged)
         stays = near & jnp.all(kappa == 0)
         return (solved | found, jnp.where(stays, z, stalled), jnp.where(stays, unproved, left)), (z, found)
@@ -201,12 +196,26 @@ def closest_points_near(pair: PairClass, start, first: Placed, second: Placed, l
     begun = varying_like((jnp.asarray(False), start, missed), (start, products))
     _, (z, found) = lax.scan(attempt, begun, kinds)
     any_found = jnp.any(found)
-    z = z[jnp.where(any_found, jnp.argmax(found), len(found) - 1)]
-    if pair.smooth:
-        return z, any_found
-    other, missing = undamped(pair, start, first, second, length, tolerance, jnp.where(any_found, 0, _UNDAMPED))
-    found = ~any_found & (missing <= tolerance) & not_worse(other)
-    return jnp.where(found, other, z), any_found | found
+    return z[jnp.where(any_found, jnp.argmax(found), len(found) - 1)], any_found
+
+
+def _not_worse(pair: PairClass, z, start, missed, length):
+    """Whether () Newton's method has not left for a root z worse by more than the `start` `missed`
+    the bodies, in lengths."""
+    gap = 3 * pair.dimension
+    return z[gap] > start[gap] - (_STRAY + 2 * missed) * length
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def closest_points_along_faces(pair: PairClass, start, first: Placed, second: Placed, length, tolerance):
+    """`closest_points_near` of bodies that are apart, one of which has faces or edges. Where these
+    turned through being parallel their points jumped from end to end: undamped iterations follow
+    where others found none."""
+    z, found = closest_points_near(pair, start, first, second, length, tolerance)
+    other, misses = undamped(pair, start, first, second, length, tolerance, jnp.where(found, 0, _UNDAMPED))
+    missed = open_part(conditions_at(pair, first, second, length, start / units(pair, length)))
+    jumped = ~found & (misses <= tolerance) & _not_worse(pair, other, start, missed, length)
+    return jnp.where(jumped, other, z), found | jumped
 
 
 def closest_points_query(pair: PairClass, unknowns, first: Placed, second: Placed, length):

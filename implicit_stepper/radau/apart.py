@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..collision.local_search import ROUND_OFF, closest_points_near
+from ..collision.local_search import ROUND_OFF, closest_points_along_faces, closest_points_near
 from ..constraints import contact, kinematics
 from ..constraints.kinematics import Motion
 from ..model.system import System
@@ -138,7 +138,8 @@ def with_closest_points(problem: StageProblem, at: Motion, constraints, which):
                 placed, start = kinematics.placed(member, *motions), own[:n]
                 if member.pair.smooth:
                     start = member.pair.general.start(own[:d], own[d:n], *placed)
-                z, found = closest_points_near(member.pair.general, start, *placed, length, allowed)
+                search = closest_points_near if member.pair.smooth else closest_points_along_faces
+                z, found = search(member.pair.general, start, *placed, length, allowed)
                 frame = contact.geometry_rows(member, z[:n], reference, length, *motions).geometry
                 sigma = length_of(contact.scaled_slip(member, frame, *motions))
                 moved = jnp.concatenate([z[:n], own[n : member.width - 1], sigma[None], own[member.width :]])

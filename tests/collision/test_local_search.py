@@ -9,7 +9,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.collision.local_search import closest_points_near
+from implicit_stepper.collision.local_search import closest_points_along_faces, closest_points_near
 from implicit_stepper.constraints import detection, kinematics
 from implicit_stepper.constraints.kinematics import Motion
 
@@ -53,7 +53,7 @@ def test_points_follow_a_face_that_turned_through_being_parallel(tilt):
     motions["floor"] = Motion(jnp.zeros(3), UPRIGHT, jnp.zeros(6))
     placed = kinematics.placed(member, *(motions[name] for name in system.contact_names[0]))
     start = pair.start(points[0, :d], points[0, d : 2 * d], *placed)
-    z, found = closest_points_near(pair, start, *placed, system.length, 1e-11)
+    z, found = closest_points_along_faces(pair, start, *placed, system.length, 1e-11)
     corners = half * np.array(list(itertools.product((-1, 1), repeat=3)))
     lowest = np.min((corners @ np.array(placed[1].rotation).T)[:, 2])
     assert found
