@@ -2,7 +2,7 @@
 are of first order, and by how much the end depends on the tolerance.
 
     python benchmarks/chosen_scenes.py
-    python benchmarks/chosen_scenes.py column incline --tol 1e-7 1e-8
+    python benchmarks/chosen_scenes.py --scenes column incline --tol 1e-7 1e-8
 
 Prints a Markdown table; a run is compared with that of the last, least tolerance.
 """
@@ -96,11 +96,11 @@ def rows(name, tolerances):
 def main() -> None:
     """Prints a table; the first run of a scene compiles its programs."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("scenes", nargs="*", metavar="SCENE", help=", ".join(SCENES))
+    parser.add_argument("--scenes", nargs="+", choices=SCENES, default=list(SCENES))
     parser.add_argument("--tol", type=float, nargs="+", default=[1e-6, 1e-7, 1e-8])
     given = parser.parse_args()
     print(HEADER)
-    for name in given.scenes or SCENES:
+    for name in given.scenes:
         for row in rows(name, given.tol):
             print(row, flush=True)
 

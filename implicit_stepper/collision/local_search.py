@@ -209,8 +209,8 @@ def _not_worse(pair: PairClass, z, start, missed, length):
 @functools.partial(jax.jit, static_argnums=0)
 def closest_points_along_faces(pair: PairClass, start, first: Placed, second: Placed, length, tolerance):
     """`closest_points_near` of bodies that are apart, one of which has faces or edges. Where these
-    turned through being parallel their points jumped from end to end: undamped iterations follow
-    where others found none."""
+    turned through being parallel their points jumped from end to end: where others found none,
+    `undamped` iterations follow."""
     z, found = closest_points_near(pair, start, first, second, length, tolerance)
     other, misses = undamped(pair, start, first, second, length, tolerance, jnp.where(found, 0, _UNDAMPED))
     missed = open_part(conditions_at(pair, first, second, length, start / units(pair, length)))
