@@ -34,12 +34,12 @@ _STAYS = 1e-12  # of the scene's length: points that are one
 _CARRIES = 1e-8  # of a normal: the part of it of a side of an edge, below which it is a face
 
 
-def meets_elsewhere(system: System, state: State, closest, asked=True) -> bool:
+def meets_elsewhere(system: System, state: State, closest, asked=True, slow: float = 0.0) -> bool:
     """Whether rigid bodies that touch in `state` at the points `closest`, as
-    `detection.closest_points` has them, come to overlap at once, faster than loads can make them; of
-    all contacts, or of those that are `asked` (nc,) about."""
+    `detection.closest_points` has them, come to overlap at once, faster than loads can make them, and
+    than `slow` [m/s]; of all contacts, or of those that are `asked` (nc,) about."""
     later = closest_points(system, _later(system, state))
-    return bool(_closing(system, state, closest, later, np.broadcast_to(asked, system.contact_count)))
+    return bool(_closing(system, state, closest, later, np.broadcast_to(asked, system.contact_count), slow))
 
 
 @jit
@@ -52,7 +52,7 @@ def _moment(system: System):
 
 
 @jit
-def _closing(system: System, state: State, closest, later, asked):
+def _closing(system: System, state: State, closest, later, asked, slow):
     d, h, found = system.dimension, _moment(system), []
     speed, spin = (jnp.max(jnp.abs(part), initial=0.0) for part in (state.velocity[:, :d], state.velocity[:, d:]))
     usual = h * (system.acceleration + spin**2 * system.length + spin * speed + speed**2 / system.length)
@@ -63,7 +63,7 @@ def _closing(system: System, state: State, closest, later, asked):
             gap = before[:, 3 * d]
             numbers = np.array(group.numbers)
             rigid = ~soft[numbers] & asked[numbers] & (gap <= TOUCHING * system.length)
-            found.append(jnp.any(rigid & ((gap - after[:, 3 * d]) / h > _SUDDEN * usual + slight)))
+            found.append(jnp.any(rigid & ((gap - after[:, 3 * d]) / h > _SUDDEN * usual + slight + slow)))
     return jnp.any(jnp.array(found))
 
 
@@ -80,18 +80,19 @@ def strikes_elsewhere(system: System, state: State, closest) -> tuple[np.ndarray
     """The points `closest` with those, of bodies that approach each other faster elsewhere along a
     face, at which they do so fastest; None if none do."""
     ahead = _fastest(system, state, closest)
-    faster = _speeds(system, state, ahead) - _speeds(system, state, closest) > _least(system, state)
+    faster = speeds(system, state, ahead) - speeds(system, state, closest) > _least(system, state)
     if not np.any(faster):
         return None
     pairs = zip(system.groups, ahead, closest, strict=True)
     return tuple(np.where(faster[list(g.numbers), None], there, np.asarray(here)) for g, there, here in pairs)
 
 
-def enters(system: System, state: State, closest, asked=True) -> bool:
+def enters(system: System, state: State, closest, asked=True, slow: float = 0.0) -> bool:
     """Whether rigid bodies that touch in `state` at the points `closest` of edges or faces approach
-    each other anywhere along these; of all contacts, or of those that are `asked` (nc,) about."""
-    speeds = _speeds(system, state, _fastest(system, state, closest))
-    return bool(np.any((speeds > _least(system, state)) & asked))
+    each other anywhere along these, faster than `slow` [m/s]; of all contacts, or of those that are
+    `asked` (nc,) about."""
+    fastest = speeds(system, state, _fastest(system, state, closest))
+    return bool(np.any((fastest > _least(system, state) + slow) & asked))
 
 
 def _least(system: System, state: State) -> float:
@@ -122,7 +123,7 @@ def _back(system: System, state: State, points):
 
 
 @jit
-def _speeds(system: System, state: State, closest):
+def speeds(system: System, state: State, closest):
     """How fast (nc,) [m/s] rigid bodies with edges or faces that touch approach each other at the
     points `closest`; 0 of others."""
     d, soft, found = system.dimension, compliant(system), []

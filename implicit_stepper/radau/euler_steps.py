@@ -160,11 +160,17 @@ def sudden(system: System, before: State, after: State, last: Contacts, h):
     first, second = numbers.T
     over = jax.vmap(contact.slip_velocities)
     normal, _ = over(geometry_of(last), centre[first], centre[second], velocity[first], velocity[second])
-    spin = jnp.max(jnp.abs(velocity[:, d:]))
-    usual = h * (system.acceleration + spin**2 * system.length + spin * jnp.max(jnp.abs(velocity[:, :d])))
     presses = last.normal_impulse > _NOTHING * jnp.min(system.mass) * system.acceleration * h
     presses = presses & ~compliant(system)  # which press on each other as they approach
-    return presses & (normal < -_SUDDEN * usual)
+    return presses & (normal < -of_loads(system, before, h))
+
+
+def of_loads(system: System, state: State, h):
+    """A speed [m/s] that loads, and paths that bend, may give to bodies that touch in `state`,
+    within h [s]."""
+    speed, spin = jnp.split(jnp.abs(state.velocity), [system.dimension], axis=1)
+    spin = jnp.max(spin)
+    return _SUDDEN * h * (system.acceleration + spin**2 * system.length + spin * jnp.max(speed))
 
 
 def memory_before(stages: int, system: System, found: Series) -> Memory:

@@ -38,6 +38,7 @@ from .euler_steps import Series, sudden, without_rebounds
 from .impact import Impact
 
 _MOST = 24  # iterations
+_AGAIN = 4  # starts, each at the points that the impact before presses elsewhere
 _SAME = 1e-9  # of the scene's length: points that are one
 _STAYS = 1e-13  # the same, of points that move no more
 _PROBE = 1e-4  # of the scene's length: how far ahead a rim is looked for
@@ -64,11 +65,12 @@ class _At(NamedTuple):
     off: np.ndarray
 
 
-def meet(find: Callable, system: System, state: State, closest, *more) -> tuple[Any, tuple, bool, bool]:
+def meet(find: Callable, system: System, state: State, closest, *more, slow: float = 0.0) -> tuple[Any, tuple, bool, bool]:
     """What `find(system, state, closest, *more)` gives, of which the first is the `Impact` in
     `state`; the points at which it is; whether any contact rebounds there by its law, other than
     slightly; and whether these points were moved for that from those given. None in the place of
-    the first, where no centre of pressure was found."""
+    the first, where no centre of pressure was found, at which nothing approaches after it but for
+    what is `slow` [m/s]."""
     found, start = find(system, state, closest, *more), closest
     if not any(group.restitution is not None and not group.pair.smooth for group in system.groups):
         return found, closest, False, False
@@ -78,7 +80,7 @@ def meet(find: Callable, system: System, state: State, closest, *more) -> tuple[
         struck, start = find(system, state, ahead, *more), ahead
     if not (bool(struck[0].acts) and np.any(rebounds(system, state, struck[0]))):
         return found, closest, False, False
-    found, centres = _centred(lambda of, at: find(of, state, at, *more), system, state, start)
+    found, centres = _centred(lambda of, at: find(of, state, at, *more), system, state, start, slow)
     return found, centres, True, any(np.any(a != b) for a, b in zip(closest, centres, strict=True))
 
 
@@ -91,22 +93,36 @@ def forgotten(system: System, found: Series) -> bool:
     return bool(np.any(struck & (_shares(system) * np.asarray(approach(system, found.before, last)) > 2 * slight)))
 
 
-def _holds(system: System, state: State, hit: Impact, closest) -> bool:
+def _holds(system: System, state: State, hit: Impact, closest, slow: float) -> bool:
     """Whether what touches in `state` at the points `closest` meets nowhere else with the
     velocities after `hit`, nor, by Newton's law, with those that leave u >= 0 everywhere."""
-    if not bool(hit.converged) or any(meets(system, hit.state, closest) for meets in (enters, meets_elsewhere)):
+    if not bool(hit.converged) or any(meets(system, hit.state, closest, slow=slow) for meets in (enters, meets_elsewhere)):
         return False
     shares = np.where(_of_speeds(system), rebounds(system, state, hit), 0.0)
     for e in np.unique(shares[shares > 0]):
         of_law = dataclasses.replace(hit.state, velocity=hit.state.velocity + e * state.velocity)
-        if any(meets(system, of_law, closest, shares == e) for meets in (enters, meets_elsewhere)):
+        if any(meets(system, of_law, closest, shares == e, slow) for meets in (enters, meets_elsewhere)):
             return False
     return True
 
 
-def _centred(find: Callable, system: System, state: State, closest) -> tuple[Any, tuple]:
+def _centred(find: Callable, system: System, state: State, closest, slow: float) -> tuple[Any, tuple]:
     """What `find(system, closest)` gives at the centres of pressure, or None, and the points
-    `closest` moved there: Newton's method along what is free, until its points stay."""
+    `closest` moved there. What is pressed onto a face elsewhere by it begins once more there."""
+    for _ in range(_AGAIN):
+        moved = _balanced(find, system, state, closest)
+        found = find(system, moved)
+        if _holds(system, state, found[0], moved, slow):
+            return found, moved
+        closest = strikes_elsewhere(system, found[0].state, moved)
+        if closest is None:
+            break
+    return None, moved
+
+
+def _balanced(find: Callable, system: System, state: State, closest) -> tuple:
+    """The points `closest` moved to centres of pressure: Newton's method along what is free, until
+    its points stay."""
     asked_of = system if np.any(_of_speeds(system)) else without_rebounds(system)
 
     def at(asked) -> _At:
@@ -130,8 +146,7 @@ def _centred(find: Callable, system: System, state: State, closest) -> tuple[Any
         moved = here.closest
         if stays:
             break
-    found = find(system, moved)
-    return found if _holds(system, state, found[0], moved) else None, moved
+    return moved
 
 
 def _free(at: Callable, system: System, here: _At) -> np.ndarray:

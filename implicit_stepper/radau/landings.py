@@ -5,48 +5,48 @@ One part ends there, with a gap within that of an impact and no impulse; the imp
 length, by the laws of `impact_laws`; and what is left of the step is one more part, or several, if
 others land in it. Each part is a step of the scheme with a certificate of its own.
 
-What has met in a step of given length and comes back within it rests: it lands as without a
-restitution. By that repeated small rebounds end. A contact that was closed as the part began has no
-rebound from the speed that the scheme leaves along a curved path.
+What has met in a step of given length and comes back to the same point within it rests: it lands
+as without a restitution. By that repeated small rebounds end. A contact that was closed as the part
+began has no rebound from the speed that the scheme leaves along a curved path; and where that speed
+is one at which bodies part, Newton's law leaves e times it, as an approach that the next step ends.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from ..constraints.detection import closest_points
 from ..constraints.restitution import SLIGHT
-from ..constraints.violations import described
 from ..model.bodies import State
-from ..model.records import Contacts, Stats
+from ..model.records import Contacts
 from ..model.results import Result, StepError
 from ..model.system import System, in_user_order
 from ..runtime.compilation import jit
 from ..stepping import fallback
 from ..stepping.fallback import Climb, Several, anew
 from ..stepping.loop import CHUNK, Record, joined
-from ..stepping.stepper import Stepper, init
+from ..stepping.stepper import Stepper
 from ..stepping.sweep import Sweep
-from . import face_rebounds, impact
-from .elsewhere import enters, meets_elsewhere
-from .euler_steps import rounding, sudden, without_rebounds
+from . import face_rebounds, rebounds
+from .elsewhere import speeds
+from .euler_steps import of_loads, rounding, sudden, without_rebounds
 from .events import Event
-from .impact import Impact
-from .impact_certificate import gain, impact_violations
+from .meetings import Meetings
+from .rebounds import Fails, Hit
 
 TOUCHING = 1e-8  # of the scene's length: gaps that are closed, as those of an impact are
 _NOTHING = 1e-9  # of m g h: an impulse that only rounding left
 _MOST = 80  # steps tried for one that ends where a contact closes
 _HALVED = 3  # every so many of them the rest is halved
 _BISECTIONS = 45  # of the time at which bodies strike at another point
-# given steps leave a speed of order h where a body pivots: no impulse at one point then does at once
-_NONE_FOUND = f"{face_rebounds.NONE_FOUND} Steps that `RadauContact` chooses by a `tol` find them where bodies rock."
+_LEAST = 1e-4  # of a given step: bodies that strike elsewhere sooner do so without rebound
+_FASTER = 0.5  # of the speed at another point: bodies that approach so fast where they touch do not strike there
 _NO_LANDING = "no shorter step was found that ends where its bodies come to touch. Give a smaller `h`."
 
 
@@ -60,31 +60,16 @@ class Parts(NamedTuple):
     steps: int
 
 
-class _Hit(NamedTuple):
-    """An impact: the `record` of a step of no length, the state and the memory after it."""
-
-    record: Record
-    state: State
-    memory: Any
-
-
-class _Fails(NamedTuple):
-    """Why an impact is none that a run may have, and what it has `violated`."""
-
-    why: str
-    violated: dict[str, np.ndarray]
-
-
 class Landings:
     """The steps of one run of a `system` whose contacts rebound: what it has noted of `events`."""
 
     def __init__(self, stepper: Stepper, system: System, tolerance: float, sweep: Sweep):
         self.stepper, self.system, self.tolerance, self.sweep = stepper, system, tolerance, sweep
-        self.plain, self.sums = without_rebounds(system), stepper.impacts == "sequential"
+        self.plain = without_rebounds(system)
         self.touching, shares = TOUCHING * float(system.length), [_share(group) for group in system.groups]
         self.rebounds = in_user_order(system, np.concatenate(shares)) > 0
         sharp = [np.full(len(group.numbers), not group.pair.smooth) for group in system.groups]
-        self.faces, self.sharp = any(map(np.any, sharp)), in_user_order(system, np.concatenate(sharp)) & self.rebounds
+        self.sharp = in_user_order(system, np.concatenate(sharp)) & self.rebounds
         self.events: list[Event] = []
 
     def begin(self, state: State, closest) -> Parts | None:
@@ -93,7 +78,7 @@ class Landings:
         everyone, count = np.ones(self.system.contact_count, bool), self.system.contact_count
         references = np.broadcast_to(np.eye(self.system.dimension)[0], (count, self.system.dimension))
         hit = self._impact(state, closest, references, everyone, everyone)
-        if isinstance(hit, _Fails):
+        if isinstance(hit, Fails):
             time, what = float(state.time), f"the impact at the start failed: {hit.why}"
             known = {"time": time, "trajectory": None, "state": jax.tree.map(np.asarray, state)}
             raise StepError(what, result=Result.NOT_CERTIFIED, certificate=hit.violated, **known)
@@ -134,7 +119,8 @@ class Landings:
     def _strikes(self, state: State, record: Record, h: float) -> np.ndarray:
         """Which contacts (n, nc) with a restitution, of bodies with edges or faces, come to press
         at another point than that at which they touched as the steps of a `record` from `state`
-        began, where they approached faster than loads make them in h [s]."""
+        began, where they approached faster than loads make them in h [s]. (Where they touch, what
+        landed without rebound keeps its speed to the next step.)"""
         count = len(record.result)
         closed = (np.asarray(record.contacts.gap_start) <= self.touching) & self.sharp
         if not np.any(closed):
@@ -144,29 +130,40 @@ class Landings:
         contacts = dataclasses.replace(record.contacts, joints=None)
         index = np.minimum(np.arange(most), count - 1)
         steps = jax.tree.map(lambda a: np.asarray(a)[index], (starts, record.state, contacts))
-        return closed & np.asarray(_sudden(self.plain, *steps, h))[:count]
+        struck = closed & np.asarray(_sudden(self.plain, *steps, h))[:count]
+        for step in np.flatnonzero(np.any(struck, axis=1)):
+            before, _, last = jax.tree.map(lambda a, step=step: a[step], steps)
+            here = np.asarray(speeds(self.plain, before, closest_points(self.plain, before)))
+            struck[step] &= here < _FASTER * np.asarray(face_rebounds.approach(self.plain, before, last))
+        return struck
 
     def _step(self, state: State, memory, left: float) -> Parts:
         """A step of `left` [s] from `state`, with the impacts in it."""
-        records, sizes, met, h = [], [], ~self.rebounds, left
+        records, sizes, met, h = [], [], Meetings(self.system, self.sharp, ~self.rebounds), left
         while True:
             size, hit, found = left, None, self._part(state, memory, left)
-            lands = self._closes(found.record)[0] & ~met if found.solved else met & False
+            lands = self._anew(self._closes, found, met)
             if np.any(lands):
                 size, found = self._cut(state, memory, left, found, lands)
-            lands = lands & self._closes(found.record)[0] if found.solved else lands
-            strikes = self._strikes(state, found.record, h)[0] & ~met if found.solved else met & False
+                back = lands & ~self._anew(self._closes, found, met)
+                if found.solved and np.any(back):  # they come back to where they have met
+                    met.rest = met.rest | back
+                    continue
+            strikes = self._anew(functools.partial(self._strikes, state, h=h), found, met)
             if np.any(strikes):
-                size, found = self._halved(state, memory, (size, h), strikes)
+                size, found = self._halved(state, memory, (size, h), found, strikes)
                 lands = strikes
             if not found.solved:
                 return _parts(Several(state, memory, found.record, found.climb), records, [*sizes, size], 0)
             if np.any(lands):
-                hit, met = self._land(found, lands, met), met | lands
+                hit = self._land(found, lands, met.rest, h)
                 if hit is None:  # they part too slowly to rebound
+                    met.rest = met.rest | lands
                     continue
+                if isinstance(hit, Hit):
+                    met.note(hit.state, _last(hit.record), lands)
             records, sizes, left = [*records, found.record], [*sizes, size], left - size
-            if isinstance(hit, _Fails):
+            if isinstance(hit, Fails):
                 record = dataclasses.replace(jax.tree.map(lambda a: a[0], found.record), certificates=hit.violated)
                 climb = Climb(record, found.memory, (), False, reason=hit.why)
                 none = jax.tree.map(lambda a: a[:0], found.record)
@@ -176,6 +173,13 @@ class Landings:
             if left <= 0.0:
                 return _parts(Several(hit.state, hit.memory, hit.record, None), records, [*sizes, 0.0], 1)
             records, sizes, state, memory = [*records, hit.record], [*sizes, 0.0], hit.state, hit.memory
+
+    def _anew(self, find: Callable, found: Several, met: Meetings) -> np.ndarray:
+        """What `find` says of the contacts (nc,) of a step that is `found`, of those that have not
+        `met` there; of a step that is not solved, nothing."""
+        if not found.solved:
+            return np.zeros(self.system.contact_count, bool)
+        return find(found.record)[0] & ~met.again(found.state, _last(found.record))
 
     def _part(self, state: State, memory, size: float) -> Several:
         """One step of a `size` [s], without rebounds."""
@@ -191,7 +195,7 @@ class Landings:
         mass, first = float(np.min(self.system.mass)), np.min(np.asarray(whole.record.contacts.gap_start)[0][lands])
         low, high, size, found, last = (0.0, first), (h, -first), h, whole, 0
         for count in range(_MOST):
-            own = jax.tree.map(lambda a: np.asarray(a)[0], found.record.contacts)
+            own = _last(found.record)
             gap, pressed = np.min(own.gap[lands]), np.max(own.normal_impulse[lands])
             presses = pressed > _NOTHING * mass * float(self.system.acceleration) * size
             if not presses and gap <= self.touching:
@@ -210,12 +214,14 @@ class Landings:
                 return size, found
         return size, _without(found)
 
-    def _halved(self, state: State, memory, sizes: tuple[float, float], strikes) -> tuple[float, Several]:
+    def _halved(self, state: State, memory, sizes: tuple[float, float], whole: Several, strikes) -> tuple[float, Several]:
         """The longest step at whose end nothing that `strikes` (nc,) in one of sizes[0] [s] has
         done so, by the loads of sizes[1] [s]; and its size [s]."""
-        low, high, best = 0.0, sizes[0], None
+        low, high, best = 0.0, sizes[0], whole
         for _ in range(_BISECTIONS):
             size = (low + high) / 2
+            if size < _LEAST * sizes[1]:
+                return sizes[0], whole
             found = self._part(state, memory, size)
             if not found.solved:
                 return size, found
@@ -223,48 +229,31 @@ class Landings:
                 high = size
             else:
                 low, best = size, found
-        return (high, _without(found)) if best is None else (low, best)
+        return low, best
 
-    def _land(self, cut: Several, lands, met) -> _Hit | _Fails | None:
-        """The impact of those that `lands` (nc,) at the end of a step which is `cut`."""
-        own = jax.tree.map(lambda a: np.asarray(a)[-1], cut.record.contacts)
+    def _land(self, cut: Several, lands, met, h: float) -> Hit | Fails | None:
+        """The impact of those that `lands` (nc,) at the end of a step which is `cut` from one of h [s]."""
+        own = _last(cut.record)
         slight = SLIGHT * np.sqrt(float(self.system.acceleration) * float(self.system.length))
         creeps = np.asarray(face_rebounds.approach(self.plain, cut.state, own)) > slight
         closest = closest_points(self.plain, cut.state)
-        return self._impact(cut.state, closest, own.tangent, lands | ~(met | creeps), lands)
+        slow = float(of_loads(self.plain, cut.state, h))
+        return self._impact(cut.state, closest, own.tangent, lands | ~(met | creeps), lands, slow)
 
-    def _impact(self, state: State, closest, references, elastic, lands) -> _Hit | _Fails | None:
+    def _impact(self, state: State, closest, references, elastic, lands, slow: float = 0.0) -> Hit | Fails | None:
         """The impact in `state` at its `closest` points, in which only those that are `elastic`
-        (nc,) rebound, noted as an event of those that `lands` (nc,); None if nothing rebounds."""
-        system = _only(self.system, elastic)
-        find = functools.partial(_meet, self.sums)
-        found, centres, centred, _ = face_rebounds.meet(find, system, state, closest, references)
-        if found is None:
-            return _Fails(_NONE_FOUND, {})
-        (hit,) = found
-        if not np.any(face_rebounds.rebounds(system, state, hit)):
-            return None
-        if not bool(hit.converged):
-            return _Fails(impact.NOT_SOLVED, {})
-        everywhere = self.plain, hit.state, centres
-        if self.faces and not centred and (enters(*everywhere) or meets_elsewhere(*everywhere)):
-            return _Fails(_NONE_FOUND, {})
-        violations = impact_violations(system, state, hit.state, hit.contacts, 0.0, self.sums)
-        violations, record = jax.tree.map(np.asarray, violations), _recorded(hit, violations)
-        violated = {name: v for name, v in violations.items() if v.size and not np.max(v) <= self.tolerance}
-        if violated:
-            told = f"its impact violates {described(system, violated)} (allowed {self.tolerance:.0e})."
-            return _Fails(f"{told}{gain(system, violated)}", violated)
-        met = np.asarray(hit.met)[: system.contact_count] & lands
-        self.events += [Event(float(state.time), int(number), "closes") for number in np.flatnonzero(met)]
-        memory = init(self.stepper, self.plain, hit.state, centres)
-        memory = dataclasses.replace(memory, gaps=hit.contacts.gap)
-        return _Hit(record, hit.state, memory)
+        (nc,) rebound, noted as an event of those that `lands` (nc,), with approaches after it that
+        are `slow` [m/s]; None if nothing rebounds."""
+        system = rebounds.only(self.system, elastic)
+        hit = rebounds.find(self.stepper, system, self.tolerance, state, closest, references, slow)
+        if isinstance(hit, Hit):
+            self.events += [Event(float(state.time), int(n), "closes") for n in np.flatnonzero(hit.met & lands)]
+        return hit
 
 
-@functools.partial(jit, static_argnums=0)
-def _meet(sequential: bool, system: System, state: State, closest, references) -> tuple[Impact]:
-    return impact.meet(system, state, closest, references, sequential)[:1]
+def _last(record: Record) -> Contacts:
+    """The contacts of the last step."""
+    return jax.tree.map(lambda a: np.asarray(a)[-1], record.contacts)
 
 
 def _without(found: Several) -> Several:
@@ -285,21 +274,3 @@ def _parts(last: Several, records: list[Record], sizes: list[float], steps: int)
 
 def _share(group) -> np.ndarray:
     return np.zeros(len(group.numbers)) if group.restitution is None else np.asarray(group.restitution)
-
-
-def _only(system: System, elastic) -> System:
-    """The system in which only those that are `elastic` (nc,) rebound."""
-    groups = tuple(
-        group
-        if group.restitution is None
-        else dataclasses.replace(group, restitution=np.where(elastic[list(group.numbers)], group.restitution, 0.0))
-        for group in system.groups
-    )
-    return dataclasses.replace(system, groups=groups)
-
-
-def _recorded(hit: Impact, violations) -> Record:
-    """A step of no length, with a first axis of one."""
-    stats = Stats(np.zeros((), int), np.zeros(()), np.zeros((), int), np.ones((), int))
-    one = Record(hit.state, hit.contacts, stats, np.asarray(int(Result.SOLVED)), violations)
-    return jax.tree.map(lambda a: np.asarray(a)[None], one)

@@ -1,0 +1,92 @@
+"""The impact between two parts of a step of given length, in which bodies rebound."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ..constraints.violations import described
+from ..model.bodies import State
+from ..model.records import Stats
+from ..model.results import Result
+from ..model.system import System
+from ..runtime.compilation import jit
+from ..stepping.loop import Record
+from ..stepping.stepper import Stepper, init
+from . import face_rebounds, impact
+from .elsewhere import enters, meets_elsewhere
+from .euler_steps import without_rebounds
+from .impact import Impact
+from .impact_certificate import gain, impact_violations
+
+
+class Hit(NamedTuple):
+    """An impact: the `record` of a step of no length, the state and the memory after it, and which
+    contacts (nc,) `met` in it."""
+
+    record: Record
+    state: State
+    memory: Any
+    met: np.ndarray
+
+
+class Fails(NamedTuple):
+    """Why an impact is none that a run may have, and what it has `violated`."""
+
+    why: str
+    violated: dict[str, np.ndarray]
+
+
+def find(stepper: Stepper, system: System, tolerance: float, state: State, closest, references, slow: float):
+    """The `Hit` in `state` at its `closest` points, certified within `tolerance`, or how it
+    `Fails`; approaches after it may be as fast as is `slow` [m/s]. None if nothing rebounds."""
+    sums, plain = stepper.impacts == "sequential", without_rebounds(system)
+    found, centres, centred, _ = face_rebounds.meet(
+        functools.partial(_meet, sums), system, state, closest, references, slow=slow
+    )
+    if found is None:
+        return Fails(face_rebounds.NONE_FOUND, {})
+    (hit,) = found
+    if not np.any(face_rebounds.rebounds(system, state, hit)):
+        return None
+    if not bool(hit.converged):
+        return Fails(impact.NOT_SOLVED, {})
+    sharp = not all(group.pair.smooth for group in system.groups)
+    everywhere = plain, hit.state, centres
+    if sharp and not centred and (enters(*everywhere, slow=slow) or meets_elsewhere(*everywhere, slow=slow)):
+        return Fails(face_rebounds.NONE_FOUND, {})
+    violations = impact_violations(system, state, hit.state, hit.contacts, 0.0, sums)
+    violations, record = jax.tree.map(np.asarray, violations), _recorded(hit, violations)
+    violated = {name: v for name, v in violations.items() if v.size and not np.max(v) <= tolerance}
+    if violated:
+        told = f"its impact violates {described(system, violated)} (allowed {tolerance:.0e})."
+        return Fails(f"{told}{gain(system, violated)}", violated)
+    memory = dataclasses.replace(init(stepper, plain, hit.state, centres), gaps=hit.contacts.gap)
+    return Hit(record, hit.state, memory, np.asarray(hit.met)[: system.contact_count])
+
+
+@functools.partial(jit, static_argnums=0)
+def _meet(sequential: bool, system: System, state: State, closest, references) -> tuple[Impact]:
+    return impact.meet(system, state, closest, references, sequential)[:1]
+
+
+def only(system: System, elastic) -> System:
+    """The system in which only those that are `elastic` (nc,) rebound."""
+    groups = tuple(
+        group
+        if group.restitution is None
+        else dataclasses.replace(group, restitution=np.where(elastic[list(group.numbers)], group.restitution, 0.0))
+        for group in system.groups
+    )
+    return dataclasses.replace(system, groups=groups)
+
+
+def _recorded(hit: Impact, violations) -> Record:
+    """A step of no length, with a first axis of one."""
+    stats = Stats(np.zeros((), int), np.zeros(()), np.zeros((), int), np.ones((), int))
+    one = Record(hit.state, hit.contacts, stats, np.asarray(int(Result.SOLVED)), violations)
+    return jax.tree.map(lambda a: np.asarray(a)[None], one)
