@@ -119,14 +119,15 @@ def find(system: System, state: State, closest, references=None, *, recorded: bo
         placed = kinematics.placed(member, motion_1, motion_2)
         fixed = lax.stop_gradient((*placed, system.length))
         solution = closest_points_from(member.pair, start, *fixed, _TOLERANCE)
-        z = solution.z
+        z, converged = solution.z, solution.converged
         if recorded:
-            z = jnp.where(are_closest(member.pair, start, *fixed, _RECORDED), start, z)
+            stays = are_closest(member.pair, start, *fixed, _RECORDED)
+            z, converged = jnp.where(stays, start, z), converged | stays
         z = at_closest(member.pair, z, *placed, system.length)
         short = z[: member.pair.unknowns]
         rows = contact.geometry_rows(member, short, reference, system.length, motion_1, motion_2)
         padded = (jnp.pad(rows.l1, (0, most[0] - rows.l1.size)), jnp.pad(rows.l2, (0, most[1] - rows.l2.size)))
-        return z, rows.geometry, padded, solution.converged
+        return z, rows.geometry, padded, converged
 
     found = [
         jax.vmap(one)(group, start, take(references, group.numbers), *kinematics.motions_of(system, state, group))

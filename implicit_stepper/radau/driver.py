@@ -25,7 +25,7 @@ from ..stepping.run_certificate import first_gaps
 from ..stepping.sweep import Passage, Sweep
 from . import after_events, euler_steps, event_loop, face_rebounds, folds, impact, painleve, sparse_loop
 from .apart import sharp
-from .elsewhere import meets_elsewhere
+from .elsewhere import meets_again, meets_elsewhere
 from .error_control import Tolerance
 from .euler_steps import Known
 from .events import event_of
@@ -97,7 +97,8 @@ class _Driver:
         self.made = Made(stepper.stages, system, state, np.zeros(system.contact_count))
         self.starts, self.across, self.turned, self.failure = 0, 1, -math.inf, ""
         self.references = np.tile(np.eye(system.dimension)[0], (system.contact_count, 1))  # for tangents not yet known
-        self.faces, self.solves = sharp(system), first_call(stepper.stages * system.unknown_count)
+        self.faces, self.rebounds = sharp(system), any(group.restitution is not None for group in system.groups)
+        self.solves = first_call(stepper.stages * system.unknown_count)
         # the way between two events, if on one; the work done and allowed until `end`; the time left as it began
         self.way: Way | None = None
         self.span: tuple[int, int] | None = None
@@ -228,12 +229,13 @@ class _Driver:
         if not self.faces:
             self._count_impact(hit)
             return
-        good = rebounds or (bool(hit.converged) and not meets_elsewhere(self.system, hit.state, closest))
+        good, after = rebounds or (bool(hit.converged) and not meets_elsewhere(self.system, hit.state, closest)), None
         if good:
-            found = self._forces(hit.state)
-            good = not (found.solved and euler_steps.meet(self.system, found))
-        if good or rebounds:
-            self.failure = "" if good else face_rebounds.NONE_FOUND
+            after = self._forces(hit.state)
+            if after.solved and euler_steps.meet(self.system, after):  # what rebounds meets again, later
+                good, after = rebounds or (self.rebounds and not meets_again(self.system, hit.state, closest)), None
+        if good:
+            self.failure = ""
             self._count_impact(hit, moved)
         else:
             self.point = dataclasses.replace(self.point, state=state)
@@ -242,9 +244,9 @@ class _Driver:
             self._take(through)
             if through.solved and face_rebounds.forgotten(self.system, through):
                 self.failure = face_rebounds.NONE_FOUND
-            found = self._forces(self.point.state)
-        if found.solved and euler_steps.remembers(self.system, found):
-            memory = euler_steps.memory_before(self.stepper.stages, self.system, found)
+            after = self._forces(self.point.state)
+        if after is not None and after.solved and euler_steps.remembers(self.system, after):
+            memory = euler_steps.memory_before(self.stepper.stages, self.system, after)
             self.point = dataclasses.replace(self.point, memory=memory)
 
     def _forces(self, state: State) -> euler_steps.Series:
@@ -271,15 +273,12 @@ class _Driver:
 
     def _cross(self) -> None:
         """Steps of the paper's scheme, as long as their error allows, the more of them the longer smooth steps fail."""
-        rebounds = any(group.restitution is not None for group in self.system.groups)
-        count = 1 if rebounds else min(self.across, math.ceil(self._left() / self.small))
+        count = 1 if self.rebounds else min(self.across, math.ceil(self._left() / self.small))
         self.across = min(2 * self.across, _MOST)
-        sizes = self._sizes(_ACROSS, count)
+        known = self.point.state, self._known(), self._sizes(_ACROSS, count), self.step_tolerance
         with doing(f"steps of first order from t = {float(self.point.state.time):.6g} s"):
-            found = euler_steps.steps(*self._one(), self.point.state, self._known(), sizes, self.step_tolerance, count)
-        if rebounds and found.solved and euler_steps.meet(self.system, found):
-            self.failure = "bodies met in a step of first order, which knows no `restitution`. Try another `tol`."
-            return
+            one = functools.partial(euler_steps.before_impacts if self.rebounds else euler_steps.steps, count=count)
+            found = one(*self._one(), *known)
         self._take(found)
         if not self.failure and self._left() > SHORTEST * self.unit:
             self.resume(rough=_ROUGH)
@@ -288,7 +287,7 @@ class _Driver:
         """Steps of the paper's scheme from the present point."""
         self.starts += found.starts
         if not found.solved:
-            self.failure = euler_steps.NOT_SOLVED
+            self.failure = found.why
             return
         self.made.landed += painleve.jams(self.system, self.point.state, found)
         self.made.add_one_stage(found, self.point.modes, found.h > 1.5 * self.small)

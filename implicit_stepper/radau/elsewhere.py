@@ -29,31 +29,45 @@ _MOMENT = 1e-7  # of sqrt(L / g)
 _SUDDEN = 3.0  # of what gravity and spin change a speed by in that moment
 _SLIGHT = 1e-6  # of sqrt(g L): what rounding makes of a gap, by the moment
 _ROUNDED = 1e-10  # of the fastest speed: less is no approach
+PARALLEL = 1e-10  # of the scene's length: edges and faces that are no further off along them are parallel
+_READ = 1e-3  # of the fastest speed: what is read of it from gaps over such a way
 _FAR, _MOST = 10.0, 12  # of the scene's length, beyond most faces; and how often
 _STAYS = 1e-12  # of the scene's length: points that are one
 _CARRIES = 1e-8  # of a normal: the part of it of a side of an edge, below which it is a face
 
 
-def meets_elsewhere(system: System, state: State, closest, asked=True, slow: float = 0.0) -> bool:
+def meets_elsewhere(system: System, state: State, closest) -> bool:
     """Whether rigid bodies that touch in `state` at the points `closest`, as
-    `detection.closest_points` has them, come to overlap at once, faster than loads can make them, and
-    than `slow` [m/s]; of all contacts, or of those that are `asked` (nc,) about."""
-    later = closest_points(system, _later(system, state))
-    return bool(_closing(system, state, closest, later, np.broadcast_to(asked, system.contact_count), slow))
+    `detection.closest_points` has them, come to overlap at once, faster than loads can make them."""
+    return _overlaps(system, state, closest, True, _MOMENT * float(np.sqrt(system.length / system.acceleration)), 0.0)
+
+
+def meets_again(system: System, state: State, closest, asked=True, slow: float = 0.0) -> bool:
+    """Whether rigid bodies that touch in `state` at the points `closest` approach each other
+    anywhere along edges or faces, or come to overlap before they could at points of which these are
+    not parallel within 1e-10, faster than `slow` [m/s]; of all contacts, or of those that are
+    `asked` (nc,) about."""
+    fastest = float(np.max(np.abs(state.velocity), initial=0.0))
+    if fastest == 0 or enters(system, state, closest, asked, slow):
+        return fastest > 0
+    return _overlaps(system, state, closest, asked, PARALLEL * float(system.length) / fastest, slow + _READ * fastest)
+
+
+def _overlaps(system: System, state: State, closest, asked, moment: float, slow: float) -> bool:
+    """Whether those that are `asked` about overlap after a `moment` [s], faster than loads can make
+    them, and than `slow` [m/s]."""
+    later = closest_points(system, _later(system, state, moment))
+    return bool(_closing(system, state, closest, later, np.broadcast_to(asked, system.contact_count), moment, slow))
 
 
 @jit
-def _later(system: System, state: State) -> State:
-    return bodies.moved(system, state, state.velocity, _moment(system))
-
-
-def _moment(system: System):
-    return _MOMENT * jnp.sqrt(system.length / system.acceleration)
+def _later(system: System, state: State, h) -> State:
+    return bodies.moved(system, state, state.velocity, h)
 
 
 @jit
-def _closing(system: System, state: State, closest, later, asked, slow):
-    d, h, found = system.dimension, _moment(system), []
+def _closing(system: System, state: State, closest, later, asked, h, slow):
+    d, found = system.dimension, []
     speed, spin = (jnp.max(jnp.abs(part), initial=0.0) for part in (state.velocity[:, :d], state.velocity[:, d:]))
     usual = h * (system.acceleration + spin**2 * system.length + spin * speed + speed**2 / system.length)
     slight = _SLIGHT * jnp.sqrt(system.acceleration * system.length)
@@ -95,6 +109,12 @@ def enters(system: System, state: State, closest, asked=True, slow: float = 0.0)
     return bool(np.any((fastest > _least(system, state) + slow) & asked))
 
 
+def enters_at(system: System, state: State, points) -> bool:
+    """Whether they approach each other at the `points` of edges or faces, well below what counts
+    for `enters`."""
+    return bool(np.any(speeds(system, state, points) > _least(system, state) / 2))
+
+
 def _least(system: System, state: State) -> float:
     """A speed [m/s] that is more than rounding."""
     fastest = float(np.max(np.abs(state.velocity), initial=0.0))
@@ -102,9 +122,9 @@ def _least(system: System, state: State) -> float:
 
 
 def _fastest(system: System, state: State, closest) -> tuple[np.ndarray, ...]:
-    """The points `closest` moved along edges and faces to where bodies approach each other
-    fastest."""
-    none = np.zeros(system.contact_count)
+    """The points `closest` moved along edges and faces, where these are parallel, to where bodies
+    approach each other fastest."""
+    none, start, gap = np.zeros(system.contact_count), closest, 3 * system.dimension
     for _ in range(_MOST):
         rates, moves = map(np.asarray, tilts_of(system, state, state.velocity, closest, none))
         sizes = np.linalg.norm(rates, axis=1, keepdims=True)
@@ -114,7 +134,9 @@ def _fastest(system: System, state: State, closest) -> tuple[np.ndarray, ...]:
         closest = there
         if stays:
             break
-    return closest
+    least = PARALLEL * float(system.length)
+    pairs = zip(closest, map(np.asarray, start), strict=True)
+    return tuple(np.where((there - here)[:, gap, None] <= least, there, here) for there, here in pairs)
 
 
 @jit

@@ -25,8 +25,10 @@ from ..stepping.loop import Record
 from . import impact
 from .memory import Memory, steady
 
-NOT_SOLVED = "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
+_NOT_SOLVED = "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
+_MEETS = "bodies met in a step of first order, which knows no `restitution`. Try another `tol`."
 
+_SHORTER = (1.0, 1e-1, 1e-2, 1e-3)  # shares of steps, until nothing meets in them
 _WARM = 2  # sizes tried from warm starts alone before the ladder is climbed
 _ROUNDINGS = 64  # errors of rounding that a violation gathers
 # of what gravity and spin change a speed by in a step: bodies that approach faster than that meet
@@ -37,7 +39,7 @@ _NOTHING = 1e-6  # of m g h: an impulse that only rounding left
 @dataclasses.dataclass(frozen=True)
 class Series:
     """Steps of `h` [s]: `records` of them, the state `before` the last one and `after` it,
-    `memory`; the number of `starts` from the ladder, and whether any was solved."""
+    `memory`; the number of `starts` from the ladder, whether any was solved, and if not, `why`."""
 
     records: list[Record]
     before: State
@@ -46,6 +48,7 @@ class Series:
     h: float
     starts: int
     solved: bool
+    why: str = _NOT_SOLVED
 
 
 class Known(NamedTuple):
@@ -77,6 +80,24 @@ def steps(
         if found.solved:
             break
     return found
+
+
+def before_impacts(
+    stepper: GeometricallyImplicit,
+    system: System,
+    state: State,
+    known: Known,
+    sizes: Sequence[float],
+    tolerance: float,
+    count: int,
+) -> Series:
+    """`steps` in which nothing meets, ever shorter ones, since they know no rebounds. Where all do,
+    none is solved."""
+    for share in _SHORTER:
+        found = steps(stepper, system, state, known, [share * h for h in sizes], tolerance, count)
+        if not (found.solved and meet(system, found)):
+            return found
+    return dataclasses.replace(found, solved=False, why=_MEETS)
 
 
 def _tries(

@@ -33,11 +33,13 @@ from ..model import rotation
 from ..model.bodies import State
 from ..model.system import System, in_user_order, take
 from ..runtime.compilation import jit
-from .elsewhere import apart, enters, meets_elsewhere, moved_along, strikes_elsewhere, tilts_of
+from .elsewhere import apart, enters_at, meets_again, moved_along, strikes_elsewhere, tilts_of
 from .euler_steps import Series, sudden, without_rebounds
 from .impact import Impact
 
 _MOST = 24  # iterations
+_BISECTIONS = 40  # of the way to points at which nothing approaches after an impact
+_HALVED = 8  # halvings of a change after which something presses no more
 _AGAIN = 4  # starts, each at the points that the impact before presses elsewhere
 _SAME = 1e-9  # of the scene's length: points that are one
 _STAYS = 1e-13  # the same, of points that move no more
@@ -96,19 +98,25 @@ def forgotten(system: System, found: Series) -> bool:
 def _holds(system: System, state: State, hit: Impact, closest, slow: float) -> bool:
     """Whether what touches in `state` at the points `closest` meets nowhere else with the
     velocities after `hit`, nor, by Newton's law, with those that leave u >= 0 everywhere."""
-    if not bool(hit.converged) or any(meets(system, hit.state, closest, slow=slow) for meets in (enters, meets_elsewhere)):
-        return False
+    laws = _of_law(system, state, hit)
+    return bool(hit.converged) and not any(meets_again(system, moving, closest, of, slow) for moving, of in laws)
+
+
+def _of_law(system: System, state: State, hit: Impact) -> list[tuple[State, Any]]:
+    """With what velocities nothing may approach, and which contacts: V+, and V+ + e V-."""
     shares = np.where(_of_speeds(system), rebounds(system, state, hit), 0.0)
-    for e in np.unique(shares[shares > 0]):
-        of_law = dataclasses.replace(hit.state, velocity=hit.state.velocity + e * state.velocity)
-        if any(meets(system, of_law, closest, shares == e, slow) for meets in (enters, meets_elsewhere)):
-            return False
-    return True
+    speeds = {e: hit.state.velocity + e * state.velocity for e in np.unique(shares[shares > 0])}
+    laws = [(dataclasses.replace(hit.state, velocity=velocity), shares == e) for e, velocity in speeds.items()]
+    return [(hit.state, True), *laws]
 
 
 def _centred(find: Callable, system: System, state: State, closest, slow: float) -> tuple[Any, tuple]:
     """What `find(system, closest)` gives at the centres of pressure, or None, and the points
-    `closest` moved there. What is pressed onto a face elsewhere by it begins once more there."""
+    `closest` moved there. Where its velocities press bodies onto each other elsewhere, the search
+    begins once more there; and of Poisson's law, points between do."""
+    found = find(system, closest)
+    if _holds(system, state, found[0], closest, slow):  # as at a corner, with nothing parallel to the other body
+        return found, closest
     for _ in range(_AGAIN):
         moved = _balanced(find, system, state, closest)
         found = find(system, moved)
@@ -117,7 +125,28 @@ def _centred(find: Callable, system: System, state: State, closest, slow: float)
         closest = strikes_elsewhere(system, found[0].state, moved)
         if closest is None:
             break
+        between = _between(find, system, state, moved, closest)
+        if between is not None:
+            return between
     return None, moved
+
+
+def _between(find: Callable, system: System, state: State, here, there) -> tuple[Any, tuple] | None:
+    """What `find(system, closest)` gives at the points nearest to those `here`, on the way to those
+    `there`, after which nothing approaches there; and these points. None if anything does
+    elsewhere."""
+    low, high, good = 0.0, 1.0, None
+    for _ in range(_BISECTIONS):
+        share = high if good is None else (low + high) / 2
+        points = tuple(np.asarray(a) + share * _of_points(system, b - a) for a, b in zip(here, there, strict=True))
+        found = find(system, points)
+        if not any(enters_at(system, moving, there) for moving, _ in _of_law(system, state, found[0])):
+            good, high = (found, points), share
+        elif good is None:
+            return None
+        else:
+            low = share
+    return good if _holds(system, state, good[0][0], good[1], 0.0) else None
 
 
 def _balanced(find: Callable, system: System, state: State, closest) -> tuple:
@@ -140,8 +169,13 @@ def _balanced(find: Callable, system: System, state: State, closest) -> tuple:
         free = _free(at, system, here)
         if length * np.max(np.abs(_along(free, here.rates)), initial=0.0) <= exact:
             break
-        change = _change(at, system, here, free)
-        here = at(moved_along(system, here.closest, here.moves, change))
+        change, on = _change(at, system, here, free), np.isfinite(here.pressed)
+        for _ in range(_HALVED):
+            there = at(moved_along(system, here.closest, here.moves, change))
+            if np.all(np.isfinite(there.pressed) | ~on):
+                break
+            change = change / 2  # what presses at a centre of pressure does so on the way there
+        here = there
         stays = apart(here.closest, moved) <= _STAYS * length
         moved = here.closest
         if stays:
@@ -198,6 +232,11 @@ def _kept(system: System, hit: Impact, asked) -> tuple[tuple[np.ndarray, ...], n
         one[:, : 2 * d] = np.where(gone[numbers, None], every[numbers], one[:, : 2 * d])
         found.append(one)
     return tuple(found), np.where(gone[:, None], (own - every)[:, d:], 0.0)
+
+
+def _of_points(system: System, changes) -> np.ndarray:
+    """Of `changes` of closest points with all that they have, those of the points alone."""
+    return np.where(np.arange(changes.shape[1]) < 2 * system.dimension, changes, 0.0)
 
 
 def _shares(system: System) -> np.ndarray:

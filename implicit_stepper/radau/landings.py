@@ -5,8 +5,8 @@ One part ends there, with a gap within that of an impact and no impulse; the imp
 length, by the laws of `impact_laws`; and what is left of the step is one more part, or several, if
 others land in it. Each part is a step of the scheme with a certificate of its own.
 
-What has met in a step of given length and comes back to the same point within it rests: it lands
-as without a restitution. By that repeated small rebounds end. A contact that was closed as the part
+What has met in a step of given length and comes back to the same point within it rests (`meetings`):
+it lands as without a restitution. By that repeated small rebounds end. A contact that was closed as the part
 began has no rebound from the speed that the scheme leaves along a curved path; and where that speed
 is one at which bodies part, Newton's law leaves e times it, as an approach that the next step ends.
 """

@@ -1,8 +1,8 @@
 """Which contacts have met in a step of given length, and at which points of their bodies.
 
-A body that comes back within the step to a point at which it has met lands there without rebound,
-by which repeated ones end. One with edges or faces may meet at another point, as a box does that
-lands on one corner and then on the next.
+A body that comes back within the step to the point at which it has met last lands there without
+rebound, by which repeated ones end. One with edges or faces may meet at other points between, as a
+box does that lands on one corner, then on the next, and then on the first one again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..model.system import System, in_user_order
 from ..runtime.compilation import jit
 
 _SAME = 1e-2  # of the scene's length: points of a body that are one
-_OFTEN = 8  # impacts in one step, after which bodies rest
+_OFTEN = 8  # impacts of a contact in one step, after which its bodies rest
 
 
 class Meetings:
@@ -27,19 +27,19 @@ class Meetings:
     or faces, meet at other points too; those that `rest` (nc,) rebound nowhere any more."""
 
     def __init__(self, system: System, sharp: np.ndarray, rest: np.ndarray):
-        self.system, self.sharp, self.rest, self.places = system, sharp, rest, []
+        self.system, self.sharp, self.rest = system, sharp, rest
+        self.last, self.count = np.full((2, len(rest), system.dimension), np.inf), np.zeros(len(rest), int)
 
     def again(self, state: State, contacts: Contacts) -> np.ndarray:
         """Which contacts (nc,) that touch in `state` do not rebound there any more."""
-        here, near = self._places(state, contacts), _SAME * float(self.system.length)
-        met = [np.any(np.linalg.norm(here - place, axis=-1) <= near, axis=0) for place in self.places]
-        return np.any([self.rest, *met], axis=0)
+        off = np.linalg.norm(self._places(state, contacts) - self.last, axis=-1)
+        return self.rest | np.any(off <= _SAME * float(self.system.length), axis=0)
 
     def note(self, state: State, contacts: Contacts, lands: np.ndarray) -> None:
         """The impact of those `contacts` that `lands` (nc,), in `state`."""
-        place = self._places(state, contacts)
-        self.places.append(np.where((lands & self.sharp)[None, :, None], place, np.inf))
-        self.rest = self.rest | (lands & ~self.sharp) | (len(self.places) >= _OFTEN)
+        self.last = np.where(lands[:, None], self._places(state, contacts), self.last)
+        self.count = self.count + lands
+        self.rest = self.rest | (lands & ~self.sharp) | (self.count >= _OFTEN)
 
     def _places(self, state: State, contacts: Contacts) -> np.ndarray:
         return np.asarray(_in_bodies(self.system, state, contacts.point_1, contacts.point_2))

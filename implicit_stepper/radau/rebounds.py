@@ -18,7 +18,7 @@ from ..runtime.compilation import jit
 from ..stepping.loop import Record
 from ..stepping.stepper import Stepper, init
 from . import face_rebounds, impact
-from .elsewhere import enters, meets_elsewhere
+from .elsewhere import meets_again
 from .euler_steps import without_rebounds
 from .impact import Impact
 from .impact_certificate import gain, impact_violations
@@ -56,8 +56,7 @@ def find(stepper: Stepper, system: System, tolerance: float, state: State, close
     if not bool(hit.converged):
         return Fails(impact.NOT_SOLVED, {})
     sharp = not all(group.pair.smooth for group in system.groups)
-    everywhere = plain, hit.state, centres
-    if sharp and not centred and (enters(*everywhere, slow=slow) or meets_elsewhere(*everywhere, slow=slow)):
+    if sharp and not centred and meets_again(plain, hit.state, centres, slow=slow):
         return Fails(face_rebounds.NONE_FOUND, {})
     violations = impact_violations(system, state, hit.state, hit.contacts, 0.0, sums)
     violations, record = jax.tree.map(np.asarray, violations), _recorded(hit, violations)
