@@ -11,16 +11,19 @@ may rise from a into the face. Those are the equations for a, solved by Newton's
 `impact.meet` at points that are moved along the face and back onto it, where closest points are.
 Where bodies strike elsewhere than at the closest points, as a block that rocks, they begin there.
 Of Poisson's law a is that of compression, where e = 0: without further impulses, expansion gives
-every point e times what compression gave it.
+every point e times what compression gave it. With friction that may press the body into the face
+beside a; then the impulse acts at the first point towards there after which nothing approaches. So
+it does where Newton's method finds no centre.
 
 That bodies meet nowhere else is looked at from collision detection, by the gaps a moment later with
-V+, and with V+ + e V-. What this does not find is refused.
+V+, and with V+ + e V-. What this does not find is refused. Steps of given length leave a speed of
+order h where a body pivots; e times it may be left.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -112,29 +115,38 @@ def _of_law(system: System, state: State, hit: Impact) -> list[tuple[State, Any]
 
 def _centred(find: Callable, system: System, state: State, closest, slow: float) -> tuple[Any, tuple]:
     """What `find(system, closest)` gives at the centres of pressure, or None, and the points
-    `closest` moved there. Where its velocities press bodies onto each other elsewhere, the search
-    begins once more there; and of Poisson's law, points between do."""
-    found = find(system, closest)
-    if _holds(system, state, found[0], closest, slow):  # as at a corner, with nothing parallel to the other body
-        return found, closest
+    `closest` moved there: the first at which nothing approaches after it, or else only what is
+    `slow`."""
+    slowly = None
+    for found, points in _tries(find, system, state, closest):
+        if _holds(system, state, found[0], points, 0.0):
+            return found, points
+        if slowly is None and slow > 0 and _holds(system, state, found[0], points, slow):
+            slowly = found, points
+    return slowly or (None, closest)
+
+
+def _tries(find: Callable, system: System, state: State, closest) -> Iterator[tuple[Any, tuple]]:
+    """What `find(system, closest)` gives at the points `closest`, as at a corner with nothing
+    parallel to the other body; at centres of pressure; and where its velocities press bodies onto
+    each other elsewhere, between, and from there once more."""
+    yield find(system, closest), closest
     for _ in range(_AGAIN):
         moved = _balanced(find, system, state, closest)
         found = find(system, moved)
-        if _holds(system, state, found[0], moved, slow):
-            return found, moved
+        yield found, moved
         closest = strikes_elsewhere(system, found[0].state, moved)
         if closest is None:
-            break
+            return
         between = _between(find, system, state, moved, closest)
         if between is not None:
-            return between
-    return None, moved
+            yield between
 
 
 def _between(find: Callable, system: System, state: State, here, there) -> tuple[Any, tuple] | None:
-    """What `find(system, closest)` gives at the points nearest to those `here`, on the way to those
-    `there`, after which nothing approaches there; and these points. None if anything does
-    elsewhere."""
+    """What `find(system, closest)` gives at points on the way from those `here` to those `there`,
+    the first ones after which nothing approaches there; and these points. None if anything does
+    whatever the points."""
     low, high, good = 0.0, 1.0, None
     for _ in range(_BISECTIONS):
         share = high if good is None else (low + high) / 2
@@ -146,7 +158,7 @@ def _between(find: Callable, system: System, state: State, here, there) -> tuple
             return None
         else:
             low = share
-    return good if _holds(system, state, good[0][0], good[1], 0.0) else None
+    return good
 
 
 def _balanced(find: Callable, system: System, state: State, closest) -> tuple:
