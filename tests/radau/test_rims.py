@@ -189,14 +189,14 @@ def test_no_corner_of_a_box_that_turns_about_another_is_left_going_in(law, mu):
     assert found >= 20
 
 
-def test_given_steps_rock_a_tall_block_and_say_what_they_do_not_find():
-    """Tall ones lift off; the corner of a wide one has, in given steps, a speed of order h as its
-    other one strikes, and no impulse at one point does then."""
+def test_given_steps_rock_tall_blocks_and_wide_ones():
+    """Tall ones lift off; the corner of a wide one leaves the floor, in given steps, with a speed
+    of order h as its other one strikes, and has -e times that after it."""
     before, after, *_ = rock(block(TALL, ist.Newton(E), 1.0), 0.2, h=0.005)
     keeps = 1 - 1.5 * (1 + E) * TALL[0] ** 2 / (TALL[0] ** 2 + TALL[1] ** 2)
     assert after[2] / before[2] == pytest.approx(keeps, abs=2e-3)
-    with pytest.raises(ist.StepError, match="no centres of pressure were found .* that `RadauContact` chooses by a `tol`"):
-        rock(block(WIDE, ist.Newton(E), 1.0), 0.12, h=0.005)
+    before, after, *_ = rock(block(WIDE, ist.Newton(E), 1.0), 0.12, h=0.005)
+    assert after[2] / before[2] == pytest.approx(-E, abs=1e-12)
 
 
 def test_a_rebound_that_a_step_forgets_is_an_error(monkeypatch):
