@@ -183,6 +183,7 @@ class Landings:
 
     def _part(self, state: State, memory, size: float) -> Several:
         """One step of a `size` [s], without rebounds."""
+        size = float(size)  # one of NumPy's would be another program
         allowed = self.tolerance + float(rounding(self.plain, state, size))
         *_, found = fallback.pieces(self.stepper, self.plain, state, memory, size, 1, allowed, self.sweep)
         return found

@@ -263,9 +263,24 @@ def at_corners(height, e, count):
     return np.array(found)
 
 
-def test_a_block_rebounds_from_each_corner_that_comes_down_in_a_step():
+@pytest.fixture
+def compiled():
+    """The names of programs, as they are compiled."""
+    names = []
+
+    def note(event, duration, fun_name="", **more):
+        if event.endswith("/backend_compile_duration"):
+            names.append(fun_name)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    yield names
+    jax.monitoring.unregister_event_duration_listener(note)
+
+
+def test_a_block_rebounds_from_each_corner_that_comes_down_in_a_step(compiled):
     """Nearly flat, from one corner, the other, and the first again within 3 ms: as flights and
-    impulses say, to first order in h, whichever of these share a step."""
+    impulses say, to first order in h, whichever of these share a step; and every part of a step is
+    solved by the program of the whole one."""
     exact, off = at_corners(0.2, 0.6, 3), []
     for h in (0.01, 0.005, 0.0025):
         found = run(block(ist.Newton(0.6), HALF, TILT, 0.2, 0.0), h, 0.2)
@@ -273,6 +288,7 @@ def test_a_block_rebounds_from_each_corner_that_comes_down_in_a_step():
         off.append(found.velocity[impacts + 1, 0, 1:] - exact)
     ratios = np.array(off[:-1]) / off[1:]
     assert np.all((ratios > 1.8) & (ratios < 2.2))
+    assert compiled.count("jit(_march)") == 1
 
 
 @pytest.mark.parametrize("law", [ist.Newton, ist.Poisson])
