@@ -229,11 +229,12 @@ class _Driver:
         if not self.faces:
             self._count_impact(hit)
             return
-        good, after = rebounds or (bool(hit.converged) and not meets_elsewhere(self.system, hit.state, closest)), None
+        meets = meets_again if self.rebounds else meets_elsewhere
+        good, after = rebounds or (bool(hit.converged) and not meets(self.system, hit.state, closest)), None
         if good:
             after = self._forces(hit.state)
             if after.solved and euler_steps.meet(self.system, after):  # what rebounds meets again, later
-                good, after = rebounds or (self.rebounds and not meets_again(self.system, hit.state, closest)), None
+                good, after = self.rebounds, None
         if good:
             self.failure = ""
             self._count_impact(hit, moved)

@@ -28,7 +28,7 @@ from .memory import Memory, steady
 _NOT_SOLVED = "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
 _MEETS = "bodies met in a step of first order, which knows no `restitution`. Try another `tol`."
 
-_SHORTER = (1.0, 1e-1, 1e-2, 1e-3)  # shares of steps, until nothing meets in them
+_SHORTER = tuple(10.0**-k for k in range(7))  # shares of steps, until nothing meets in them
 _WARM = 2  # sizes tried from warm starts alone before the ladder is climbed
 _ROUNDINGS = 64  # errors of rounding that a violation gathers
 # of what gravity and spin change a speed by in a step: bodies that approach faster than that meet
