@@ -29,7 +29,7 @@ _MOMENT = 1e-7  # of sqrt(L / g)
 _SUDDEN = 3.0  # of what gravity and spin change a speed by in that moment
 _SLIGHT = 1e-6  # of sqrt(g L): what rounding makes of a gap, by the moment
 _ROUNDED = 1e-10  # of the fastest speed: less is no approach
-PARALLEL = 1e-10  # of the scene's length: edges and faces that are no further off along them are parallel
+_PARALLEL = 1e-10  # of the scene's length: edges and faces that are no further off along them are parallel
 _READ = 1e-3  # of the fastest speed: what is read of it from gaps over such a way
 _FAR, _MOST = 10.0, 12  # of the scene's length, beyond most faces; and how often
 _STAYS = 1e-12  # of the scene's length: points that are one
@@ -48,9 +48,12 @@ def meets_again(system: System, state: State, closest, asked=True, slow: float =
     not parallel within 1e-10, faster than `slow` [m/s]; of all contacts, or of those that are
     `asked` (nc,) about."""
     fastest = float(np.max(np.abs(state.velocity), initial=0.0))
-    if fastest == 0 or enters(system, state, closest, asked, slow):
-        return fastest > 0
-    return _overlaps(system, state, closest, asked, PARALLEL * float(system.length) / fastest, slow + _READ * fastest)
+    if fastest == 0:
+        return False
+    moment = _PARALLEL * float(system.length) / fastest
+    return enters(system, state, closest, asked, slow) or _overlaps(
+        system, state, closest, asked, moment, slow + _READ * fastest
+    )
 
 
 def _overlaps(system: System, state: State, closest, asked, moment: float, slow: float) -> bool:
@@ -134,7 +137,7 @@ def _fastest(system: System, state: State, closest) -> tuple[np.ndarray, ...]:
         closest = there
         if stays:
             break
-    least = PARALLEL * float(system.length)
+    least = _PARALLEL * float(system.length)
     pairs = zip(closest, map(np.asarray, start), strict=True)
     return tuple(np.where((there - here)[:, gap, None] <= least, there, here) for there, here in pairs)
 

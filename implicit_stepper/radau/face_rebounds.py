@@ -127,14 +127,15 @@ def _centred(find: Callable, system: System, state: State, closest, slow: float)
 
 
 def _tries(find: Callable, system: System, state: State, closest) -> Iterator[tuple[Any, tuple]]:
-    """What `find(system, closest)` gives at the points `closest`, as at a corner with nothing
-    parallel to the other body; at centres of pressure; and where its velocities press bodies onto
-    each other elsewhere, between, and from there once more."""
-    yield find(system, closest), closest
-    for _ in range(_AGAIN):
+    """What `find(system, closest)` gives at centres of pressure; at the points `closest`, as at a
+    corner with nothing parallel to the other body; and where its velocities press bodies onto each
+    other elsewhere, between, and from there once more."""
+    for count in range(_AGAIN):
         moved = _balanced(find, system, state, closest)
         found = find(system, moved)
         yield found, moved
+        if count == 0:
+            yield find(system, closest), closest
         closest = strikes_elsewhere(system, found[0].state, moved)
         if closest is None:
             return
