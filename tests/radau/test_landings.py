@@ -288,7 +288,7 @@ def test_a_block_rebounds_from_each_corner_that_comes_down_in_a_step(compiled):
         off.append(found.velocity[impacts + 1, 0, 1:] - exact)
     ratios = np.array(off[:-1]) / off[1:]
     assert np.all((ratios > 1.8) & (ratios < 2.2))
-    assert compiled.count("jit(_march)") == 1
+    assert compiled.count("jit(_march)") <= 1  # none, if another test has compiled it
 
 
 @pytest.mark.parametrize("law", [ist.Newton, ist.Poisson])
