@@ -276,10 +276,9 @@ class _Driver:
         """Steps of the paper's scheme, as long as their error allows, the more of them the longer smooth steps fail."""
         count = 1 if self.rebounds else min(self.across, math.ceil(self._left() / self.small))
         self.across = min(2 * self.across, _MOST)
-        known = self.point.state, self._known(), self._sizes(_ACROSS, count), self.step_tolerance
+        known = self.point.state, self._known(), self._sizes(_ACROSS, count), self.step_tolerance, count
         with doing(f"steps of first order from t = {float(self.point.state.time):.6g} s"):
-            one = functools.partial(euler_steps.before_impacts if self.rebounds else euler_steps.steps, count=count)
-            found = one(*self._one(), *known)
+            found = euler_steps.steps(*self._one(), *known, unmet=self.rebounds)
         self._take(found)
         if not self.failure and self._left() > SHORTEST * self.unit:
             self.resume(rough=_ROUGH)

@@ -72,30 +72,17 @@ def steps(
     sizes: Sequence[float],
     tolerance: float,
     count: int,
+    unmet: bool = False,
 ) -> Series:
     """Up to `count` steps from `state`, of which so much is `known`, certified within `tolerance`
     and what rounding adds to it, of one of `sizes` [s], the first ones by preference: those before
-    the first that is not solved."""
-    for found in _tries(stepper, system, state, known, sizes, tolerance, count):
-        if found.solved:
-            break
-    return found
-
-
-def before_impacts(
-    stepper: GeometricallyImplicit,
-    system: System,
-    state: State,
-    known: Known,
-    sizes: Sequence[float],
-    tolerance: float,
-    count: int,
-) -> Series:
-    """`steps` in which nothing meets, ever shorter ones, since they know no rebounds. Where all do,
-    none is solved."""
-    for share in _SHORTER:
-        found = steps(stepper, system, state, known, [share * h for h in sizes], tolerance, count)
-        if not (found.solved and meet(system, found)):
+    the first that is not solved. With `unmet` ever shorter ones, until nothing meets in them, since
+    they know no rebounds; where all do, none is solved."""
+    for share in _SHORTER if unmet else _SHORTER[:1]:
+        for found in _tries(stepper, system, state, known, [share * h for h in sizes], tolerance, count):
+            if found.solved:
+                break
+        if not (unmet and found.solved and meet(system, found)):
             return found
     return dataclasses.replace(found, solved=False, why=_MEETS)
 
