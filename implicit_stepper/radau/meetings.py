@@ -1,7 +1,7 @@
 """Which contacts have met in a step of given length, and at which points of their bodies.
 
 A body that comes back within the step to the point at which it has met last lands there without
-rebound, by which repeated ones end. One with edges or faces may meet at other points between, as a
+rebound, and rests for what is left of it, by which repeated ones end. One with edges or faces may meet at other points between, as a
 box does that lands on one corner, then on the next, and then on the first one again.
 """
 
