@@ -1,8 +1,9 @@
 """Which contacts have met in a step of given length, and at which points of their bodies.
 
 A body that comes back within the step to the point at which it has met last lands there without
-rebound, and rests for what is left of it, by which repeated ones end. One with edges or faces may meet at other points between, as a
-box does that lands on one corner, then on the next, and then on the first one again.
+rebound, and rests for what is left of it, by which repeated ones end. One with edges or faces may
+meet at other points between, as a box does that lands on one corner, then on the next, and then on
+the first one again.
 """
 
 from __future__ import annotations
