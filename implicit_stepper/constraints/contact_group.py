@@ -126,15 +126,13 @@ class ContactGroup:
     def unknown_units(self, length, speed, impulse):
         """Units (nc, width) of the unknowns, in the order of `contact.Unknowns`; `impulse` is
         (nc,)."""
-        count, closest = len(self.bodies), self.pair.unknown_scale(length)
-        return jnp.concatenate(
-            [
-                jnp.broadcast_to(closest, (count, closest.size)),
-                jnp.broadcast_to(impulse[:, None], (count, 1 + self.e.shape[-1])),
-                jnp.broadcast_to(speed, (count, 1)),
-            ],
-            axis=1,
-        )
+        # sums of products with 0 and 1 serve arrays of NumPy as they do those of JAX
+        numbers, none = np.arange(self.width), np.zeros(self.width - self.pair.unknowns)
+        lengths = np.concatenate([self.pair.lengths, none])
+        impulses = (numbers >= self.pair.unknowns) & (numbers < self.width - 1)
+        speeds = numbers == self.width - 1
+        others = 1.0 - lengths - impulses - speeds
+        return lengths * length + others + speeds * speed + impulses * impulse[:, None]
 
     def with_etas(self, own):
         """Values (nc, width + etas) of the unknowns of a stage, from those `own` (nc, width) of a

@@ -176,7 +176,7 @@ def empty_slots(catalog: Catalog, form: int, pairs, laws, rows: int, step: Step,
     sides = catalog.body[pairs[np.minimum(np.arange(rows), len(pairs) - 1)]]
     impulse = step.speed / np.sum(1 / bodies.mass[sides], axis=1)
     starts = of_sides(bodies.motion, sides)
-    unknowns = np.asarray(group.unknown_units(step.length, step.speed, jnp.asarray(impulse)))
+    unknowns = group.unknown_units(step.length, step.speed, impulse)
     none = np.zeros((rows, group.direction.shape[1]))
     slots = Slots(group, sides, starts, none, impulse, unknowns, none, none)
     units = {name: slots.moving(getattr(bodies, name)) for name in ("velocity", "momentum")}

@@ -23,7 +23,8 @@ _JUMP = 1e-6  # of a function's range, over a time of 2^-40 of a sample: no cont
 def refuse_jumps(system: System, state: State, end: float) -> None:
     """Raises `ValueError` for a joint whose motion jumps between the time of `state` and `end`
     [s]."""
-    for group in system.joints:
+    state = jax.tree.map(np.asarray, state)
+    for group in jax.tree.map(np.asarray, system.joints):  # of which parts are taken one by one
         motions = kinematics.motions_of(system, state, group)
         for i, number in enumerate(group.numbers):
             member, *own = jax.tree.map(lambda a, i=i: a[i], (group, *motions))

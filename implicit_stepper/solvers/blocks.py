@@ -134,6 +134,7 @@ class Kept:
     contraction: ClassVar[float] = 0.5  # see `chord.newton_again`
     quick: ClassVar[int] = 16
     unseen: ClassVar[float] = 0.03
+    shaken: ClassVar[float] = 10.0
 
     pattern: Pattern = dataclasses.field(metadata={"static": True})
     local: Local

@@ -130,7 +130,9 @@ def chord(residual: Callable, z0, kept, tolerance, other=None, F0=None, apart: A
     first z within it lacks would add up over thousands of time-steps. For the same reason the last
     iteration must gain, as long as they are quick: from a near start even a stale inverse gets
     there. What an iteration changes by no more than `kept.unseen` of it, as it is where redundant
-    forces are shared, need not gain.
+    forces are shared, need not gain. Corrections of what is within the tolerance may shake |F| to
+    `kept.shaken` of it, times an overshoot; where they lead further, the start is the end, as another
+    Jacobian would lead as far.
     """
 
     judged = functools.partial(_judged, kept, tolerance, other)
@@ -177,11 +179,13 @@ def _judged(kept, tolerance, other, at: Chord, z, F) -> Chord:
     going = jnp.where(first, kept.valid, ~solved & shrinks) & ~at.over
     best = first | (at.over & ((size < at.size) | jnp.isnan(at.size)))
     start, least = jnp.where(best, z, at.start), jnp.where(best, size, at.size)
-    bound = jnp.where(first, _OVERSHOOT * size, at.bound) * kept.contraction
-    over = ~going & ~solved & ~at.over
+    near = (kept.shaken > 0) & kept.valid & (least <= tolerance)
+    bound = jnp.where(first, _OVERSHOOT * jnp.maximum(size, kept.shaken * tolerance), at.bound) * kept.contraction
+    over, stays = ~going & ~solved & ~at.over, at.over & near
     if other is not None:
         z, going = jnp.where(over, other, z), going | over
-    return Chord(start, least, z, F, solved, solved & quick, going, over, bound, at.count + 1)
+    z, going = jnp.where(over & near, start, z), going | (over & near)
+    return Chord(start, least, z, F, solved | stays, (solved & quick) | stays, going, over, bound, at.count + 1)
 
 
 def _without(kept, own, tolerance, at: Chord, rest: _Rest, z, F) -> tuple[Chord, _Rest]:

@@ -42,6 +42,7 @@ class Inverse:
     contraction: ClassVar[float] = 0.3  # see `chord.newton_again`
     quick: ClassVar[int] = 8
     unseen: ClassVar[float] = 0.0
+    shaken: ClassVar[float] = 0.0
 
     matrix: jax.Array
 

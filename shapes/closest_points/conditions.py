@@ -126,13 +126,17 @@ class PairClass:
         d = self.dimension
         return 2 * d if self.smooth else 3 * d + 1 + self.first.count + self.second.count
 
+    @property
+    def lengths(self) -> np.ndarray:
+        """1 for those of the closest-point unknowns (unknowns,) that are lengths, 0 for the others."""
+        d = self.dimension
+        found = np.zeros(self.unknowns)
+        found[: 2 * d], found[3 * d : 3 * d + 1] = 1.0, 1.0  # the points, and psi
+        return found
+
     def unknown_scale(self, length):
         """Units (unknowns,) of the closest-point unknowns, for a scene of size `length` [m]."""
-        d = self.dimension
-        points = jnp.full(2 * d, length)
-        if self.smooth:
-            return points
-        return jnp.concatenate([points, jnp.ones(d), jnp.full(1, length), jnp.ones(self.first.count + self.second.count)])
+        return self.lengths * length + (1.0 - self.lengths)
 
     def rows(self, unknowns, first: Placed, second: Placed, reference, length, angle=1.0) -> ClosestPointRows:
         """The residual at `unknowns`; `reference` (d,) orients the tangents; `length` [m] and

@@ -111,10 +111,18 @@ def test_what_stands_goes_on_standing_with_the_same_forces():
     assert whole.stats.iterations[0] > 5
     again = ist.simulate(scene, stepper, h=H, duration=2 * H, start=whole[:2])
     assert list(again.stats.iterations) == [1, 1]
-    assert again.contact_names == whole.contact_names
     np.testing.assert_allclose(again.position, whole.position[2:], rtol=0, atol=1e-15)
-    largest = np.max(whole.contacts.normal_impulse)
-    np.testing.assert_allclose(again.contacts.normal_impulse, whole.contacts.normal_impulse[2:], rtol=0, atol=1e-6 * largest)
+    # which pairs press by what rounding leaves, and which of them first, is a matter of the machine
+    own, others = ({pair: values for pair, values in zip(run.contact_names, forces(run), strict=True)} for run in (again, whole))
+    none, largest = np.zeros(2), max(np.max(values) for values in others.values())
+    for pair in own.keys() | others.keys():
+        late = others.get(pair, np.zeros(4))[2:]
+        np.testing.assert_allclose(own.get(pair, none), late, rtol=0, atol=1e-6 * largest)
+
+
+def forces(run):
+    """Normal impulses [N s] of every contact, step by step, 0 where it could not touch."""
+    return np.nan_to_num(np.asarray(run.contacts.normal_impulse)).T
 
 
 def test_many_pairs_of_bodies_with_faces_are_found_step_by_step():

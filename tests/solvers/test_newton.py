@@ -5,6 +5,7 @@ Where a solution has no closed form an independent method gives it: non-negative
 best responses.
 """
 
+import dataclasses
 import functools
 
 import jax
@@ -448,6 +449,34 @@ def test_what_follows_begins_at_the_better_of_two_starts():
     assert bool(beside.solved)
     assert int(beside.count) == int(alone.count)
     np.testing.assert_array_equal(beside.z, alone.z)
+
+
+@pytest.mark.parametrize(("shaken", "throws", "end"), [(0.0, 2e-11, None), (10.0, 2e-11, 0.0), (10.0, 1e-9, 4e-13)])
+def test_a_start_within_the_tolerance_may_be_shaken_or_stays(shaken, throws, end):
+    """A correction throws |F| from .4 to 20 or 1000 times the tolerance, and the next leads to the
+    root. Where the first may go so far, that is the end; where it may not, and another Jacobian
+    would lead no less far, the start is."""
+    start, tolerance = jnp.array([4e-13]), 1e-12
+    kept = Shaken(shaken, throws)
+    tried = chord(lambda z: z, start, kept, tolerance)
+    assert bool(tried.solved) == bool(tried.quick) == (end is not None)
+    if end is not None:
+        np.testing.assert_allclose(tried.z, end, rtol=0, atol=1e-25)
+        assert float(jnp.max(jnp.abs(tried.F))) == end
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Shaken:
+    """An inverse of one unknown that `throws` what is near the tolerance."""
+
+    shaken: float = dataclasses.field(metadata={"static": True})
+    throws: float = dataclasses.field(metadata={"static": True})
+    contraction, quick, unseen, valid = 0.5, 16, 0.0, True
+
+    def solve(self, F):
+        """F, and of what is near 1e-12 minus what it `throws`."""
+        return jnp.where((jnp.abs(F) > 1e-13) & (jnp.abs(F) < 1e-12), F - self.throws, F)
 
 
 def test_infinite_residuals_end_chord_iterations():
