@@ -113,7 +113,7 @@ def test_what_stands_goes_on_standing_with_the_same_forces():
     assert list(again.stats.iterations) == [1, 1]
     np.testing.assert_allclose(again.position, whole.position[2:], rtol=0, atol=1e-15)
     # which pairs press by what rounding leaves, and which of them first, is a matter of the machine
-    own, others = ({pair: values for pair, values in zip(run.contact_names, forces(run), strict=True)} for run in (again, whole))
+    own, others = (dict(zip(run.contact_names, forces(run), strict=True)) for run in (again, whole))
     none, largest = np.zeros(2), max(np.max(values) for values in others.values())
     for pair in own.keys() | others.keys():
         late = others.get(pair, np.zeros(4))[2:]
