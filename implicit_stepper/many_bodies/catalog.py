@@ -55,13 +55,14 @@ class Form:
 @dataclasses.dataclass(frozen=True)
 class Laws:
     """Per law: mu (l,), e (l, k), direction (l, d), compliance (l,) [m/N], 0 where it is rigid,
-    dissipation_time (l,) [s]."""
+    dissipation_time (l,) [s], restitution (l,), Newton's e, 0 where it does not rebound."""
 
     mu: np.ndarray
     e: np.ndarray
     direction: np.ndarray
     compliance: np.ndarray
     dissipation_time: np.ndarray
+    restitution: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,6 +197,7 @@ def _laws(laws: Sequence[Law], dimension: int) -> Laws:
         direction=np.array([f.direction or np.zeros(3) for f in friction])[:, :dimension],
         compliance=np.array([0.0 if c is None else 1 / c.stiffness for c in compliance]),
         dissipation_time=np.array([0.0 if c is None else c.dissipation_time for c in compliance]),
+        restitution=np.array([0.0 if law.restitution is None else law.restitution.e for law in laws]),
     )
 
 

@@ -33,7 +33,7 @@ from ..stepping.loop import Record, joined, programs
 from ..stepping.run_certificate import bound, first_gaps
 from ..stepping.stepper import init
 from ..stepping.sweep import Sweep
-from . import pile_run
+from . import found_pairs, pile_run
 from .checkpoint import Checkpoint, CheckpointError, asked_of, read
 from .joint_start import check_joints
 from .jumps import refuse_jumps
@@ -51,7 +51,7 @@ _SPACINGS = 1000  # of floating-point times: a shorter step is a per mille off
 def run(scene, stepper, h, duration, tolerance, on_failure, start, progress, files) -> Trajectory:
     """`simulate` with steps of h [s]."""
     path, every, resume = files
-    found = pile_run.finds_pairs(scene, stepper)
+    found = found_pairs.finds_pairs(scene, stepper)
     system, state = jax.device_put(scene.build(contacts=not found))
     state = state if start is None else checked(start, system, state)
     check_joints(stepper, system, state, fixed=True, h=0.0 if start is None else positive("h", h))
@@ -59,7 +59,7 @@ def run(scene, stepper, h, duration, tolerance, on_failure, start, progress, fil
     asked = asked_of(system, state, stepper, {"h": h, "duration": duration, "certificate_tolerance": tolerance})
     h, whole, rest = steps = _steps(positive("h", h), duration, float(state.time))
     if found:
-        pile_run.refuse(scene)
+        found_pairs.refuse(scene, stepper)
         more = tolerance, on_failure, progress, duration, asked, files
         return pile_run.run(scene, stepper, system, state, start, steps, *more)
     refuse_too_large(system, system.contact_count, whole + 1)

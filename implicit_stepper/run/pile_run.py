@@ -14,6 +14,7 @@ from ..constraints.violations import described
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..many_bodies import lagged_steps
 from ..many_bodies.advance import Done, Settings, advance
+from ..many_bodies.bouncing import Bouncing, refuse_edges
 from ..many_bodies.catalog import Catalog, catalog, part_names
 from ..many_bodies.recalled import recalled
 from ..many_bodies.step import Memory, may_touch, no_memory, posed
@@ -21,72 +22,17 @@ from ..model.bodies import State
 from ..model.records import Contacts, Stats, no_contacts
 from ..model.results import Interrupted, Result, StepError
 from ..model.system import System
-from ..runtime.errors import OverlapError, StepperError
+from ..runtime.errors import OverlapError
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
-from ..time_lagged.cone_complementarity import ConeComplementarity
-from ..time_lagged.convex import Convex
-from ..time_lagged.linearized import Linearized
 from .checkpoint import Checkpoint, CheckpointError, digest, read
 from .memory import refuse_too_large
 from .overlaps import OverlapWarning, users_line
 from .trajectory import Trajectory, assembled
 
-# pairs that may touch, from which on they are found step by step: those of bodies with faces, which
-# leave more unknowns, count twice; and in scenes with joints
-_MANY, _MANY_JOINTED = 200, 1000
 _TOUCHED = 3  # contacts of a body in a pile, in the mean
 # depths at the start: of the scene's length, and of the ball in the smaller part
 _ROUNDED, _DEEPEST = 1e-6, 0.5
-
-
-def finds_pairs(scene: Scene, stepper) -> bool:
-    """Whether a run of `scene` with this `stepper` finds the pairs that may touch step by step."""
-    if isinstance(stepper, GeometricallyImplicit):
-        if stepper.gap != "in_ncp" or stepper.jacobian == "dense":
-            return False
-        if stepper.jacobian == "sparse":
-            return True
-    elif not _finds_beforehand(scene, stepper):
-        return False
-    pairs = scene.pair_count()
-    if _by_parts(scene) or pairs <= _MANY / 2:
-        return False
-    implicit = isinstance(stepper, GeometricallyImplicit)
-    asks = any(law.friction.mu_s is not None or law.restitution is not None for law in scene.body_pairs().laws)
-    if scene.joint_specs():
-        return implicit and pairs > _MANY_JOINTED and not asks and not _joints_stick(scene)
-    if pairs > _MANY or not implicit:
-        return pairs > _MANY
-    return not asks and pairs + _of_faces(scene) > _MANY
-
-
-def _joints_stick(scene: Scene) -> bool:
-    """Whether a joint has a coefficient of its own for what sticks."""
-    return scene.build(contacts=False)[0].sticks_more
-
-
-def _finds_beforehand(scene: Scene, stepper) -> bool:
-    """Whether a method that finds contacts before it solves can find their pairs too; those that
-    know no compliant contacts refuse them by themselves."""
-    if isinstance(stepper, Convex):
-        return stepper.approximation == "convex"
-    relaxed = isinstance(stepper, ConeComplementarity) and stepper.relaxed
-    return (relaxed or isinstance(stepper, Linearized)) and not _compliant(scene)
-
-
-def _of_faces(scene: Scene) -> int:
-    """How many contacts are of bodies with faces."""
-    return sum(len(group.bodies) for group in scene.build()[0].groups if not group.pair.smooth)
-
-
-def _compliant(scene: Scene) -> bool:
-    return any(law.compliance is not None for law in scene.body_pairs().laws)
-
-
-def _by_parts(scene: Scene) -> bool:
-    """Whether contacts were added for some parts of their bodies only."""
-    return any(contact.parts is not None for contact in scene.description().contacts)
 
 
 def coefficients(scene: Scene, run: Trajectory) -> np.ndarray:
@@ -98,29 +44,6 @@ def coefficients(scene: Scene, run: Trajectory) -> np.ndarray:
     laws = scene.body_pairs()
     mu = np.array([float(law.friction.mu) for law in laws.laws])
     return mu[laws.laws_of(pairs)[0]]
-
-
-def refuse(scene: Scene) -> None:
-    """Raises `ValueError` for what runs that find their pairs cannot do yet."""
-    if _by_parts(scene):
-        raise StepperError('`jacobian` = "sparse" knows no contacts of some `parts` of two bodies: leave it "by size".')
-    sticks = [law for law in scene.body_pairs().laws if law.friction.mu_s is not None]
-    if _joints_stick(scene):
-        raise StepperError(
-            "runs that find their pairs know one coefficient of friction of a joint, and the scene has one with `mu_s`: "
-            'leave it out, or `jacobian` = "by size".'
-        )
-    if sticks:
-        raise StepperError(
-            f"runs that find their pairs know one coefficient of friction, and the scene has {sticks[0].friction!r}: leave "
-            "`mu_s` out, or take fewer pairs."
-        )
-    rebounding = [law for law in scene.body_pairs().laws if law.restitution is not None]
-    if rebounding:
-        raise StepperError(
-            f"runs that find their pairs know no restitution, and the scene has {rebounding[0].restitution!r}: leave it "
-            "out, or take fewer pairs."
-        )
 
 
 def run(
@@ -135,31 +58,36 @@ def run(
     begun = _recalled(known, system, state, h, start) if isinstance(start, Trajectory) else no_memory()
     asked = asked | {"contacts": digest(*known.marks()), "contacts of the start": digest(jax.tree.leaves(begun), ())}
     file, kept = Checkpoint(path, every, asked), None if resume is None else read(resume, asked)
-    take = _step_of(stepper, tolerance)
-    done, memory = ([], begun) if kept is None else (kept["done"], kept["memory"])
+    walk = Bouncing(_step_of(stepper, tolerance), known, system, tolerance)
+    refuse_edges(known)
+    done, lengths, memory = ([], [], begun) if kept is None else (kept["done"], kept["lengths"], kept["memory"])
+    first = 0 if kept is None else kept["steps"]
     at, failed, stopped, unwritten = done[-1].state if done else state, None, False, None
     with Progress(len(sizes), "steps", progress) as told:
         try:
             if not done:
                 near = _check_start(known, system, state, h)
                 refuse_too_large(system, max(near, _TOUCHED * system.body_count), len(sizes))
-            told.to(len(done))
-            for size in sizes[len(done) :]:
-                step = take(known, system, at, memory, size)
-                if step.result != Result.SOLVED:
-                    failed = step, at, size
+            told.to(first)
+            for number, size in enumerate(sizes[first:], start=first + 1):
+                parts = list(walk.steps(at, memory, size))
+                last, _ = parts[-1]
+                if last.result != Result.SOLVED:  # of a landing without its rebound nothing is kept
+                    failed = last, at, size
                     break
-                at, memory = step.state, step.memory
-                done.append(dataclasses.replace(step, memory=no_memory()))  # only the last one's is of use
-                told.to(len(done))
-                file.offer(functools.partial(dict, done=done, memory=memory))
+                at, memory = last.state, last.memory
+                done += [dataclasses.replace(step, memory=no_memory()) for step, _ in parts]  # only the last one's is of use
+                lengths += [length for _, length in parts]
+                told.to(number)
+                file.offer(functools.partial(dict, done=done, lengths=lengths, memory=memory, steps=number))
         except KeyboardInterrupt:
             stopped = True
         except CheckpointError as error:
             unwritten = error
     if not done and stopped:
         raise Interrupted(trajectory=None, state=state, end=float(state.time) + duration)
-    trajectory = _trajectory(known, system, state, done, h if len(done) <= whole else np.array(sizes))
+    same = set(lengths) <= {h}
+    trajectory = _trajectory(known, system, state, done, h if same else np.array(lengths))
     if stopped:
         raise Interrupted(trajectory=trajectory, state=trajectory.end, end=float(state.time) + duration)
     if unwritten is not None:

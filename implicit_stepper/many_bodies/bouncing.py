@@ -1,0 +1,80 @@
+"""A step of many bodies, and the impact after it if something that lands in it rebounds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ..model.bodies import State
+from ..model.results import Result
+from ..model.system import System
+from ..runtime.errors import StepperError
+from . import rebounds
+from .advance import Done
+from .catalog import Catalog
+from .certificate import worst_of
+from .rebound_certificate import rebound_violations
+from .step import Memory
+
+_HALVINGS = 4  # of a step whose impact has no root: its halves have others
+
+
+@dataclasses.dataclass(frozen=True)
+class Bouncing:
+    """Steps that `take` (catalog, system, state, memory, h) gives, with what rebounds after them."""
+
+    take: Callable[..., Done]
+    catalog: Catalog
+    system: System
+    tolerance: float
+
+    def steps(self, at: State, memory: Memory, h: float, left: int = _HALVINGS) -> Iterator[tuple[Done, float]]:
+        """A step of h [s] and its impact, one after another, each with its length [s], or those of its
+        halves; up to the first that is not solved."""
+        step = self.take(self.catalog, self.system, at, memory, h)
+        hit = self._impact(at, step, h) if step.result == Result.SOLVED else None
+        if hit is None or hit.result == Result.SOLVED or left == 0:
+            yield step, h
+            if hit is not None:
+                yield hit, 0.0
+            return
+        for _ in range(2):
+            for done, length in self.steps(at, memory, h / 2, left - 1):
+                yield done, length
+                at, memory = done.state, done.memory
+                if done.result != Result.SOLVED:
+                    return
+
+    def _impact(self, before: State, step: Done, h: float) -> Done | None:
+        """That after a `step` of h [s] from the state `before`, certified; None if nothing rebounds."""
+        if not np.any(self.catalog.laws.restitution):
+            return None
+        hit = rebounds.rebound(self.catalog, self.system, before, step.state, step.pairs, step.contacts, h)
+        if hit is None:
+            return None
+        impulses = {name: getattr(hit, name) for name in ("normal_impulse", "friction_impulse")}
+        contacts = dataclasses.replace(step.contacts, gap_start=step.contacts.gap, **impulses)
+        after = dataclasses.replace(step.state, velocity=hit.velocity)
+        states = before, step.state, after
+        violations = rebound_violations(self.catalog, self.system, states, step.pairs, step.contacts, contacts, h)
+        result = Result.SOLVED if hit.converged else Result.NOT_CONVERGED
+        if hit.converged and not worst_of(violations) <= self.tolerance:
+            result = Result.NOT_CERTIFIED
+        return dataclasses.replace(
+            step, state=after, memory=rebounds.eased(step.memory, hit), contacts=contacts, certificate=violations,
+            result=result, iterations=hit.iterations, residual=hit.residual, rung=0, substeps=1,
+            residuals={"impact": hit.residual},
+        )  # fmt: skip
+
+
+def refuse_edges(catalog: Catalog) -> None:
+    """Raises `ValueError` for rebounds of bodies that are not smooth: where in a face they act, runs
+    that find their pairs do not know yet."""
+    edged = next((form.pair for form in catalog.forms if not form.pair.smooth), None)
+    if np.any(catalog.laws.restitution) and edged is not None:
+        raise StepperError(
+            "runs that find their pairs know no restitution of bodies with faces or edges, and the scene has contacts of "
+            f"{edged.first.name} and {edged.second.name}: leave it out, or take fewer pairs."
+        )

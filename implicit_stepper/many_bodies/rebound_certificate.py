@@ -1,0 +1,153 @@
+"""The certificate of an impact of many bodies after a step, from what the run recorded: momenta, the
+laws of contact with the velocities after it, and no more energy than the bodies brought.
+
+Speeds and impulses have the units of `radau.impact_certificate`; the speeds at which bodies would
+have met are written a second time, as roots of a polynomial."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..constraints import certificate_mechanics as mechanics
+from ..constraints.impact_violations import law_violations
+from ..constraints.restitution import SLIGHT
+from ..model.bodies import State
+from ..model.records import Contacts
+from ..model.system import System
+from ..model.units import scales
+from ..runtime.compilation import jit, rows_filled_up
+from .catalog import Catalog
+from .certificate import _padded
+from .equations import cut, of_sides
+
+_FEW, _GROWTH = 32, 4  # contacts that are evaluated at once
+_SLOW = 1e-4  # of the speeds of the motion: 1e-10 of that is some 50 roundings of them
+_TOUCHING = 1e-8  # of the scene's length: gaps across which bodies meet
+
+
+def rebound_violations(
+    catalog: Catalog, system: System, states: tuple[State, State, State], pairs, step: Contacts, impact: Contacts, h: float
+) -> dict[str, np.ndarray]:
+    """Violations by name, of bodies (nb,) and contacts (m,): of the `impact` after a `step` of h [s]
+    between `pairs` (m, 2) of parts; `states` are those before the step, after it, and after the
+    impact."""
+    pairs, laws = catalog.ordered(pairs)
+    bodies = [jax.tree.map(np.asarray, _everywhere(system, states[1], state.velocity)) for state in states]
+    free, jump, energies = (np.asarray(a) for a in _momenta(system, *states, h))
+    sides, count = catalog.body[pairs], system.body_count
+    gap, closed = np.asarray(step.gap_start), np.asarray(step.gap) <= _TOUCHING * float(system.length)
+    landed = closed & (gap > _TOUCHING * float(system.length)) & (catalog.laws.restitution[laws] > 0)
+    held = np.isin(np.arange(count), sides[~landed & (np.asarray(step.normal_impulse) > 0)])
+    free = np.where(held[:, None], states[0].velocity, free)
+    at_rest = np.zeros((len(bodies[0].velocity) - count, free.shape[1]))
+    bodies.insert(1, bodies[0]._replace(velocity=np.concatenate([free, at_rest])))
+    speeds = [_speeds(every, sides, step) for every in bodies]
+    bounds = np.minimum(speeds[2][0], 0.0)
+    slight = SLIGHT * np.sqrt(float(system.acceleration * system.length))
+    for number in np.flatnonzero(landed):
+        met = _met(gap[number], speeds[0][0][number], speeds[1][0][number], h)
+        part = -catalog.laws.restitution[laws[number]] * met
+        bounds[number] = part if part > slight else bounds[number]
+    fastest = max(np.max(np.abs(bounds)), np.max(np.abs(speeds[2][0])), _SLOW * np.max(np.abs(states[1].velocity)))
+    found, jump = _laws(catalog, system, (pairs, laws), impact, bodies[3], (speeds[3], bounds, fastest), jump)
+    units = scales(system, fastest / system.acceleration)
+    moved = [abs(getattr(states[2], name) - getattr(states[1], name)).max(axis=1) for name in ("position", "orientation")]
+    return {
+        "impact": np.max(np.abs(jump) / np.asarray(units.momentum), axis=1),
+        "pose": np.maximum(moved[0] / float(system.length), moved[1]) + abs(states[2].time - states[1].time),
+        "energy": np.maximum(energies[1] - energies[0], 0.0)[None] / energies[0],
+        **found,
+    }
+
+
+def _laws(catalog: Catalog, system: System, contacts, impact: Contacts, every, measures, jump):
+    """Violations (m,) by name of the law of every contact, and the `jump` (nb, 6 or 3) of momenta
+    without what the impulses give."""
+    (pairs, laws), ((v_n, slips), bounds, fastest), count = contacts, measures, system.body_count
+    units, jump = scales(system, fastest / system.acceleration), np.array(jump)
+    forms, sides = catalog.forms_of(pairs, laws), catalog.body[pairs]
+    mass = np.append(np.asarray(system.mass), np.full(len(every.position) - count, np.inf))
+    found: dict[str, np.ndarray] = {}
+    for form in np.unique(forms):
+        own = np.flatnonzero(forms == form)
+        for start, stop, size in cut(len(own)):
+            some = own[start:stop]
+            rows = some[np.minimum(np.arange(size), len(some) - 1)]
+            group = catalog.group(int(form), pairs[some], laws[some], size)
+            record = jax.tree.map(lambda a, rows=rows: np.asarray(a)[rows], dataclasses.replace(impact, joints=None))
+            impulse = float(units.speed) / np.sum(1 / mass[sides[rows]], axis=1)
+            of = group, record, v_n[rows] - bounds[rows], slips[rows], impulse, of_sides(every, sides[rows])
+            violations, given = jax.tree.map(np.asarray, _checked(units, *of))
+            for name, values in violations.items():
+                found.setdefault(name, np.zeros(len(pairs)))[some] = values[: len(some)]
+            for side in (0, 1):
+                moves = sides[some, side] < count
+                np.add.at(jump, sides[some][moves, side], -given[: len(some)][moves, side])
+    return found, jump
+
+
+@jit
+def _checked(units, group, record: Contacts, v_n, slips, impulse, ends):
+    """Violations () of contacts that part at v_n (c,) more than they must, and what their impulses
+    give both bodies (c, 2, 6 or 3)."""
+
+    def one(member, own, v_n, v, unit, body_1, body_2):
+        frame = mechanics.frame_of(own, body_1, body_2)
+        given = jnp.stack(mechanics.wrenches(frame, own.normal_impulse, own.friction_impulse))
+        return law_violations(units, jnp.inf, False, member, own, v_n, v, v_n, v, unit), given
+
+    return jax.vmap(one)(group, record, v_n, slips, impulse, *ends)
+
+
+def _speeds(every: mechanics.Bodies, sides, record: Contacts) -> tuple[np.ndarray, np.ndarray]:
+    """v_n (m,) and slips (m, k) of all contacts, where the record says that they are."""
+    numbers = rows_filled_up(len(sides), _FEW, _GROWTH)
+    padded = jax.tree.map(lambda a: _padded(np.asarray(a), len(numbers)), dataclasses.replace(record, joints=None))
+    v_n, slips = (np.asarray(a)[: len(sides)] for a in _slips(padded, *of_sides(every, sides[numbers])))
+    return v_n, slips
+
+
+@jit
+def _slips(record: Contacts, body_1: mechanics.Bodies, body_2: mechanics.Bodies):
+    def one(own, first, second):
+        return mechanics.slip(mechanics.frame_of(own, first, second), first, second)[:2]
+
+    return jax.vmap(one)(record, body_1, body_2)
+
+
+@jit
+def _everywhere(system: System, at: State, velocity) -> mechanics.Bodies:
+    return mechanics.everywhere(system, at.position, at.orientation, velocity)
+
+
+@jit
+def _momenta(system: System, before: State, end: State, after: State, h):
+    """Velocities (nb, w) by loads alone at the end of a step of h [s]; the jump of momenta (nb, w) in
+    the impact; and kinetic energies (2,) [J], that of the faster of what each body had before the
+    step and loads alone would leave it, and that after the impact."""
+    turned = mechanics.rotations(end.orientation)
+    known = mechanics.momentum(system, mechanics.rotations(before.orientation), before.velocity)
+    known = known + h * mechanics.loads(system, before)
+    unit = jnp.broadcast_to(jnp.eye(known.shape[1]), (system.body_count, *[known.shape[1]] * 2))
+    matrix = jnp.stack([mechanics.momentum(system, turned, unit[:, :, i]) for i in range(known.shape[1])], axis=-1)
+    free = jnp.linalg.solve(matrix, known[..., None])[..., 0]
+
+    def kinetic(velocity):
+        return jnp.sum(mechanics.momentum(system, turned, velocity) * velocity, axis=1) / 2
+
+    brought = jnp.sum(jnp.maximum(kinetic(before.velocity), kinetic(free)))
+    jump = mechanics.momentum(system, turned, after.velocity - end.velocity)
+    return free, jump, jnp.stack([brought, jnp.sum(kinetic(after.velocity))])
+
+
+def _met(gap: float, start: float, free: float, h: float) -> float:
+    """The speed [m/s], 0 at most, with which a gap [m] closes in the part s h of a step in which gap +
+    s h (start + s (free - start)) falls to 0, the first s in (0, 1]; that at the end where there is
+    none."""
+    roots = np.roots(np.array([h * (free - start), h * start, gap]))
+    parts = [root.real for root in roots if abs(root.imag) <= 1e-12 * abs(root) and 0 < root.real <= 1]
+    return min(start + min(parts, default=1.0) * (free - start), 0.0)

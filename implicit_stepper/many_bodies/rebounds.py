@@ -1,0 +1,145 @@
+"""Rebounds of many bodies: what lands in a step parts at its end.
+
+A step of the scheme lands what it stops: at its end these bodies touch. Those contacts with a
+restitution part then, all at once, in an impact of no length,
+
+    M (V+ - V) = sum_c W_c^T P_c,     0 <= P_n _|_ v_n+ + e v_n- >= 0,     and friction with V+
+
+with V as the step leaves it, and v_n- the speed at which the bodies would have met by themselves: in
+the part of a step that ends as their gap closes, under the loads where nothing else holds them.
+That is Newton's law of the whole, of which the step was the compression. Other contacts that touch
+part no slower than they do, or not at all. Speeds of rebound below `restitution.SLIGHT` are none,
+by which repeated rebounds end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..constraints.restitution import SLIGHT
+from ..model import bodies, loads
+from ..model.bodies import State
+from ..model.records import Contacts
+from ..model.system import System
+from ..runtime.compilation import jit
+from .catalog import Catalog
+from .impact_root import Law, root
+from .step import Memory
+
+TOUCHING = 1e-8  # of the scene's length: gaps that are closed, as those of an impact are
+
+
+class Rebound(NamedTuple):
+    """An impact after a step: the velocities (nb, 6 or 3) after it; of the step's m contacts the
+    impulses (m,) [N s] and (m, k), and which `landed` (m,); how many Jacobians it took, the largest
+    |F_i| left, and whether it `converged`."""
+
+    velocity: np.ndarray
+    normal_impulse: np.ndarray
+    friction_impulse: np.ndarray
+    landed: np.ndarray
+    iterations: int
+    residual: float
+    converged: bool
+
+
+def rebound(catalog: Catalog, system: System, before: State, end: State, pairs, contacts: Contacts, h) -> Rebound | None:
+    """The impact at the `end` of a step of h [s] from the state `before`, of which `pairs` (m, 2) of
+    parts have the records `contacts`; None where nothing rebounds."""
+    _, laws = catalog.ordered(pairs)
+    share, closed = catalog.laws.restitution[laws], np.asarray(contacts.gap) <= TOUCHING * float(system.length)
+    landed = closed & (share > 0) & (np.asarray(contacts.gap_start) > TOUCHING * float(system.length))
+    if not np.any(landed):
+        return None
+    sides, mass, known = catalog.body[pairs], *(np.asarray(a) for a in _momenta(system, before, end, h))
+    centres = np.concatenate([end.position, np.asarray(system.fixed_position)])
+    on = rows(contacts, centres[sides])
+    free = np.linalg.solve(mass, known[..., None])[..., 0]
+    held = sides[(np.asarray(contacts.normal_impulse) > 0) & ~landed]
+    held = np.isin(np.arange(len(free)), held)
+    start = np.asarray(before.velocity)
+    free = np.where(held[:, None], start, free)
+    speeds = [normal_speeds(on, sides, velocity) for velocity in (start, free, np.asarray(end.velocity))]
+    parts = -share * meeting_speeds(np.asarray(contacts.gap_start), *speeds[:2], h)
+    rebounds = landed & (parts > SLIGHT * np.sqrt(float(system.acceleration) * float(system.length)))
+    if not np.any(rebounds):
+        return None
+    bounds = np.where(rebounds, parts, np.minimum(speeds[2], 0.0))
+    within = np.flatnonzero(closed & _reached(sides, len(free), closed, rebounds))
+    e = catalog.laws.e[laws[within]]
+    scaled = on[within] * np.concatenate([np.ones((len(e), 1)), e], axis=1)[:, None, :, None]
+    law = Law(sides[within], scaled, bounds[within], catalog.laws.mu[laws[within]])
+    found = root(law, mass, np.asarray(end.velocity))
+    normal, friction = np.zeros(len(pairs)), np.zeros((len(pairs), e.shape[1]))
+    normal[within], friction[within] = found.impulses[:, 0], e * found.impulses[:, 1:]
+    return Rebound(found.velocity, normal, friction, rebounds, found.iterations, found.residual, found.converged)
+
+
+def meeting_speeds(gap, start, free, h: float) -> np.ndarray:
+    """v_n- (m,) [m/s], 0 at most, of contacts whose `gap` (m,) [m] closes in a step of h [s]: in the
+    part s h of it that ends so, gap + s h v_n- = 0, in which v_n goes from `start` (m,) by the share
+    s towards `free` (m,). Those that others throw together have the speed that is their own."""
+    mean, change = gap / h, free - start
+    inner = start**2 - 4 * change * mean
+    below = np.sqrt(np.maximum(inner, 0.0)) - start
+    part = np.where((inner >= 0) & (below > 0), 2 * mean / np.where(below > 0, below, 1.0), 1.0)
+    return np.minimum(start + np.minimum(part, 1.0) * change, 0.0)
+
+
+def rows(contacts: Contacts, centres) -> np.ndarray:
+    """Maps (m, 2, 1 + k, 6 or 3) from the velocities of both bodies, with these `centres` (m, 2, d)
+    [m], to (v_n, v_t, v_o, v_r), or (v_n, v_t), of the records `contacts`."""
+    n, t = np.asarray(contacts.normal), np.asarray(contacts.tangent)
+    d, found = n.shape[1], []
+    axes = np.stack([n, t] if d == 2 else [n, t, np.cross(n, t)], axis=1)
+    for sign, point, centre in zip((-1, 1), (contacts.point_1, contacts.point_2), np.swapaxes(centres, 0, 1), strict=True):
+        arm = (np.asarray(point) - centre)[:, None]
+        if d == 2:
+            own = np.concatenate([axes, arm[..., :1] * axes[..., 1:] - arm[..., 1:] * axes[..., :1]], axis=2)
+        else:
+            drills = np.concatenate([np.zeros_like(n), n], axis=1)[:, None]
+            own = np.concatenate([np.concatenate([axes, np.cross(arm, axes)], axis=2), drills], axis=1)
+        found.append(sign * own)
+    return np.stack(found, axis=1)
+
+
+def normal_speeds(on, sides, velocity) -> np.ndarray:
+    """v_n (m,) of contacts between bodies `sides` (m, 2), of which the moving ones have these
+    velocities (nb, 6 or 3)."""
+    every = np.concatenate([velocity, np.zeros((np.max(sides, initial=0) + 1, velocity.shape[1]))])
+    return np.einsum("csw,csw->c", on[:, :, 0], every[sides])
+
+
+def _reached(sides, count: int, closed, first) -> np.ndarray:
+    """Which contacts (m,) are in one island, of `count` moving bodies and what is `closed` (m,)
+    between them, with one of the `first` (m,)."""
+    from scipy.sparse import csr_matrix  # here, as few runs need it
+    from scipy.sparse.csgraph import connected_components
+
+    both = closed & np.all(sides < count, axis=1)
+    graph = csr_matrix((np.ones(np.sum(both)), tuple(sides[both].T)), shape=(count, count))
+    islands = connected_components(graph, directed=False)[1]
+    own = islands[np.min(sides, axis=1)]  # a contact has one moving body at least, which stands first
+    return np.isin(own, own[first])
+
+
+@jit
+def _momenta(system: System, before: State, end: State, h):
+    """Mass matrices (nb, w, w) at the end, and the momenta (nb, w) that loads alone would leave."""
+    return bodies.mass_matrices(system, end), jnp.asarray(loads.applied_momentum(system, before, h))
+
+
+def eased(memory: Memory, hit: Rebound) -> Memory:
+    """A `memory` in which what has parted pushes no more."""
+    known, first = [], 0
+    for own in memory.known:
+        last = first + len(own.pairs)
+        unknowns, parted = np.array(own.unknowns), hit.landed[first:last]
+        impulses = slice(unknowns.shape[1] - 2 - hit.friction_impulse.shape[1], -1)
+        unknowns[parted, impulses] = 0.0
+        known.append(own._replace(unknowns=unknowns))
+        first = last
+    return memory._replace(known=tuple(known))

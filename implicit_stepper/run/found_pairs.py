@@ -1,0 +1,102 @@
+"""Which runs find the pairs that may touch step by step, and what these cannot do yet."""
+
+from __future__ import annotations
+
+from ..constraints.restitution import Poisson
+from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
+from ..runtime.errors import StepperError
+from ..scene.scene import Scene
+from ..time_lagged.cone_complementarity import ConeComplementarity
+from ..time_lagged.convex import Convex
+from ..time_lagged.linearized import Linearized
+
+# pairs that may touch, from which on they are found step by step: those of bodies with faces, which
+# leave more unknowns, count twice; and in scenes with joints
+_MANY, _MANY_JOINTED = 200, 1000
+
+
+def finds_pairs(scene: Scene, stepper) -> bool:
+    """Whether a run of `scene` with this `stepper` finds the pairs that may touch step by step."""
+    if isinstance(stepper, GeometricallyImplicit):
+        if stepper.gap != "in_ncp" or stepper.jacobian == "dense":
+            return False
+        if stepper.jacobian == "sparse":
+            return True
+    elif not _finds_beforehand(scene, stepper):
+        return False
+    pairs = scene.pair_count()
+    if _by_parts(scene) or pairs <= _MANY / 2:
+        return False
+    implicit = isinstance(stepper, GeometricallyImplicit)
+    asks = any(law.friction.mu_s is not None or law.restitution is not None for law in scene.body_pairs().laws)
+    if scene.joint_specs():
+        return implicit and pairs > _MANY_JOINTED and not asks and not _joints_stick(scene)
+    if pairs > _MANY or not implicit:
+        return pairs > _MANY
+    return not asks and pairs + _of_faces(scene) > _MANY
+
+
+def _joints_stick(scene: Scene) -> bool:
+    """Whether a joint has a coefficient of its own for what sticks."""
+    return scene.build(contacts=False)[0].sticks_more
+
+
+def _finds_beforehand(scene: Scene, stepper) -> bool:
+    """Whether a method that finds contacts before it solves can find their pairs too; those that
+    know no compliant contacts refuse them by themselves."""
+    if isinstance(stepper, Convex):
+        return stepper.approximation == "convex"
+    relaxed = isinstance(stepper, ConeComplementarity) and stepper.relaxed
+    return (relaxed or isinstance(stepper, Linearized)) and not _compliant(scene)
+
+
+def _of_faces(scene: Scene) -> int:
+    """How many contacts are of bodies with faces."""
+    return sum(len(group.bodies) for group in scene.build()[0].groups if not group.pair.smooth)
+
+
+def _compliant(scene: Scene) -> bool:
+    return any(law.compliance is not None for law in scene.body_pairs().laws)
+
+
+def _by_parts(scene: Scene) -> bool:
+    """Whether contacts were added for some parts of their bodies only."""
+    return any(contact.parts is not None for contact in scene.description().contacts)
+
+
+def refuse(scene: Scene, stepper) -> None:
+    """Raises `ValueError` for what runs that find their pairs cannot do yet."""
+    if _by_parts(scene):
+        raise StepperError('`jacobian` = "sparse" knows no contacts of some `parts` of two bodies: leave it "by size".')
+    sticks = [law for law in scene.body_pairs().laws if law.friction.mu_s is not None]
+    if _joints_stick(scene):
+        raise StepperError(
+            "runs that find their pairs know one coefficient of friction of a joint, and the scene has one with `mu_s`: "
+            'leave it out, or `jacobian` = "by size".'
+        )
+    if sticks:
+        raise StepperError(
+            f"runs that find their pairs know one coefficient of friction, and the scene has {sticks[0].friction!r}: leave "
+            "`mu_s` out, or take fewer pairs."
+        )
+    laws = [law.restitution for law in scene.body_pairs().laws if law.restitution is not None]
+    if laws:
+        _refuse_rebounds(scene, stepper, laws)
+
+
+def _refuse_rebounds(scene: Scene, stepper, laws: list) -> None:
+    """Raises `ValueError` for what such runs do not know of the `laws` of rebounds."""
+    poisson = [law for law in laws if isinstance(law, Poisson)]
+    if poisson:
+        raise StepperError(
+            f"runs that find their pairs know Newton's law of impact, and the scene has {poisson[0]!r}: give Newton(e), or "
+            "take fewer pairs."
+        )
+    if not isinstance(stepper, GeometricallyImplicit):
+        raise StepperError(f"{type(stepper).__name__} knows no restitution: take GeometricallyImplicit.")
+    if stepper.impacts == "sequential":
+        raise StepperError('`impacts` = "sequential" knows no pairs that are found: leave it out, or take fewer pairs.')
+    if scene.joint_specs():
+        raise StepperError(
+            "runs that find their pairs know no restitution beside joints: leave it out, or take fewer pairs."
+        )
