@@ -32,18 +32,18 @@ _HALVINGS = 6
 # of the radius of the ball in the thinner body: a relative motion in a step that cannot take it
 # past another
 _PASSES = 0.5
-_ENOUGH = 0.1  # of the certificate's tolerance: max |F_i| of a root that no correction comes nearer to
+_ENOUGH = 0.5  # of the certificate's tolerance: max |F_i| of a root that no correction comes nearer to
 _STANDS = 1e-6  # largest velocity () of bodies that stand
 _ALONE = 0.9  # of the contacts of islands that are lost: the one that has so many is lost alone too
 _NEAR = 1e-2  # max |F_i| up to which a short path may lead from where the warm start stalled
 # bodies with faces: a whole path takes fewer Jacobians than a short one
 RUNGS = ("warm start", "central path", "short path", *_ROUNDS)
-# of smooth bodies half steps solve most, and what a whole path takes nobody measured
-_SMOOTH_RUNGS = ("warm start", "short path", *_ROUNDS)
 # sweeps know no joints but those that place a body
 _JOINTED_RUNGS = RUNGS[:3]
-# of so many smooth bodies, before all others
+# of so many smooth bodies half steps come before all others, and solve most; what a whole path takes
+# of them nobody measured
 _FIRST_RUNGS, _FIRST_HALVINGS, _LARGE = RUNGS[:1], 1, 500
+_LARGE_RUNGS = ("warm start", "short path", *_ROUNDS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,11 +81,12 @@ def advance(catalog: Catalog, system: System, state: State, memory: Memory, h: f
     starts, which take more iterations than both."""
     placed = all(places(group, state.velocity.shape[1]) for group in system.joints)
     smooth = all(form.pair.smooth for form in catalog.forms) and placed
-    if system.body_count >= _LARGE and smooth:
+    large = smooth and system.body_count >= _LARGE
+    if large:
         done = _halved(catalog, system, state, memory, h, settings, _FIRST_RUNGS, _FIRST_HALVINGS)
         if done.result == Result.SOLVED:
             return done
-    rungs = _JOINTED_RUNGS if not placed else _SMOOTH_RUNGS if smooth else RUNGS
+    rungs = _JOINTED_RUNGS if not placed else _LARGE_RUNGS if large else RUNGS
     return _halved(catalog, system, state, memory, h, settings, rungs, _HALVINGS)
 
 
@@ -212,6 +213,8 @@ def _solved(problem: Posed, settings: Settings, rungs, last: tuple | None = None
             found = newton(problem.problem, start, tolerance, most, mends=name == "warm start", enough=enough)
         iterations += found.iterations
         residuals = residuals | {name: found.residual}
+        # no start comes nearer where rounding hides the root: what the certificate allows is one
+        found = found._replace(converged=found.converged or found.residual <= enough)
         if best is None or found.residual < best.residual:
             best, rung = found, RUNGS.index(name)
         if found.converged:

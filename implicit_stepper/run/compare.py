@@ -21,7 +21,8 @@ from ..runtime.files import replaced
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from ..stepping.stepper import Stepper
-from .pile_run import coefficients, finds_pairs
+from .found_pairs import finds_pairs
+from .pile_run import coefficients
 from .simulate import simulate
 from .trajectory import Trajectory
 

@@ -16,12 +16,14 @@ from ..many_bodies import lagged_steps
 from ..many_bodies.advance import Done, Settings, advance
 from ..many_bodies.bouncing import Bouncing, refuse_edges
 from ..many_bodies.catalog import Catalog, catalog, part_names
+from ..many_bodies.rebounds import TOUCHING
 from ..many_bodies.recalled import recalled
 from ..many_bodies.step import Memory, may_touch, no_memory, posed
 from ..model.bodies import State
 from ..model.records import Contacts, Stats, no_contacts
 from ..model.results import Interrupted, Result, StepError
 from ..model.system import System
+from ..radau.events import Event
 from ..runtime.errors import OverlapError
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
@@ -189,7 +191,13 @@ def _trajectory(catalog: Catalog, system: System, start: State, done: list[Done]
     }
     joints = jax.tree.map(lambda *own: np.stack(own), *(step.contacts.joints for step in done)) if done else None
     contacts = Contacts(**{name: filled(name) for name in fields}, joints=joints)
-    run = assembled(dataclasses.replace(system, contact_names=names), states, contacts, stats, certificates, h)
+    system, events = dataclasses.replace(system, contact_names=names), []
+    for last, hit, size in zip(done, done[1:], np.broadcast_to(h, len(done))[1:], strict=False):
+        if size == 0.0:  # an impact: what the step before it has closed
+            met = (hit.contacts.normal_impulse > 0) & (last.contacts.gap_start > TOUCHING * float(system.length))
+            numbers = order[np.searchsorted(keys, hit.pairs[met] @ np.array([parts, 1]), sorter=order)]
+            events += [Event(float(hit.state.time), int(number), "closes") for number in numbers]
+    run = assembled(system, states, contacts, stats, certificates, h, events=tuple(events))
     springs = ("the springs of compliant contacts",) if np.any(catalog.laws.compliance > 0) else ()
     return dataclasses.replace(run, left_out=(*run.left_out, *springs))
 

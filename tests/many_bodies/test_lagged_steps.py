@@ -14,7 +14,7 @@ from implicit_stepper.many_bodies import lagged_steps
 from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.certificate import worst_of
 from implicit_stepper.many_bodies.step import may_touch, no_memory, posed
-from implicit_stepper.run import pile_run
+from implicit_stepper.run import found_pairs
 
 H, STEPS, G = 0.01, 12, 9.81
 FLOOR = shapes.HalfSpace(normal=(0, 0, 1), offset=0.0)
@@ -34,7 +34,7 @@ def falling():
 
 def finding(monkeypatch):
     """From now on every pair is found."""
-    monkeypatch.setattr(pile_run, "_MANY", 0)
+    monkeypatch.setattr(found_pairs, "_MANY", 0)
 
 
 METHODS = {

@@ -17,7 +17,7 @@ from implicit_stepper.many_bodies.open_points import renewed
 from implicit_stepper.many_bodies.problem import Point, moved, rows, slipping
 from implicit_stepper.many_bodies.proximal import proximal
 from implicit_stepper.many_bodies.step import may_touch, no_memory, posed
-from implicit_stepper.run.pile_run import finds_pairs
+from implicit_stepper.run.found_pairs import finds_pairs
 from implicit_stepper.solvers import sparse
 
 H, TOLERANCE, MU = 0.01, 1e-12, 0.6

@@ -1,0 +1,185 @@
+"""Rebounds among pairs that are found: against flights and impulses in closed form, and what the
+certificate sees."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.many_bodies import impact_root, rebounds
+from implicit_stepper.many_bodies.catalog import catalog
+from implicit_stepper.many_bodies.impact_root import Law, root
+from implicit_stepper.many_bodies.rebound_certificate import rebound_violations
+from implicit_stepper.model.bodies import State
+
+SPARSE = ist.GeometricallyImplicit(jacobian="sparse")
+G, R, E = 9.81, 0.1, 0.5
+FLOOR = shapes.HalfSpace(normal=(0, 0, 1))
+
+
+def balls(places, velocities, friction=0.3, e=E, gravity=(0, 0, 0), floor=False):
+    """A scene of balls of .1 m and 1 kg."""
+    scene = ist.Scene(gravity=gravity, **({} if any(gravity) else {"acceleration_scale": 10.0}))
+    if floor:
+        scene.add_fixed(name="floor", shape=FLOOR)
+    for k, (place, velocity) in enumerate(zip(places, velocities, strict=True)):
+        scene.add_body(name=f"ball {k}", shape=shapes.Sphere(R), mass=1.0, position=place, velocity=velocity)
+    scene.add_contacts(friction=friction, restitution=ist.Newton(e))
+    return scene
+
+
+def test_a_ball_rebounds_as_flights_in_closed_form_say():
+    """From .5 m, e = .5: it parts from the floor at e^k sqrt(2 g h), to first order in h, each time
+    with e times the speed that it meets it with, and comes to rest."""
+    errors = []
+    for h in (0.005, 0.0025):
+        run = ist.simulate(balls([(0, 0, 0.5 + R)], [(0,) * 6], gravity=(0, 0, -G), floor=True), SPARSE, h=h, duration=1.2)
+        parted = np.flatnonzero(run.h == 0.0) + 1
+        assert [(e.time, e.contact, e.kind) for e in run.events] == [(t, 0, "closes") for t in run.time[parted]]
+        exact = np.sqrt(G) * E ** np.arange(1, 4)
+        errors.append(np.abs(run.velocity[parted[:3], 0, 2] - exact))
+        assert abs(run.velocity[-1, 0, 2]) < 1e-12
+        assert np.nanmin(run.contacts.gap) >= -1e-12
+        assert max(np.max(v) for v in run.certificate.values()) < 1e-10
+    np.testing.assert_allclose(errors[0] / errors[1], 2.0, atol=0.25)
+    assert np.max(errors[1]) < 0.03
+
+
+def test_two_balls_part_with_a_share_of_their_approach():
+    """Off the line of their centres and spinning, with friction: momenta are kept, and normals part
+    with e times the speed of approach."""
+    scene = balls([(-0.3, 0, 0), (0, 0.07, 0.05)], [(1, 0, 0, 0, 2, 3), (-0.2, 0, 0, 1, 0, 0)], e=0.7)
+    run = ist.simulate(scene, SPARSE, h=0.01, duration=0.2)
+    (hit,) = np.flatnonzero(run.h == 0.0)
+    n, before, after = run.contacts.normal[hit, 0], run.velocity[0], run.velocity[hit + 1]
+    speed = [(v[1, :3] - v[0, :3]) @ n for v in (before, after)]
+    assert speed[1] == pytest.approx(-0.7 * speed[0], abs=1e-12)
+    np.testing.assert_allclose(np.sum(after[:, :3], axis=0), np.sum(before[:, :3], axis=0), rtol=0, atol=1e-12)
+    spins = [0.4 * R**2 * v[:, 3:] + np.cross(run.position[hit], v[:, :3]) for v in (run.velocity[hit], after)]
+    np.testing.assert_allclose(np.sum(spins[1], axis=0), np.sum(spins[0], axis=0), rtol=0, atol=1e-12)
+
+
+def test_friction_acts_with_the_impulses_of_landing_and_of_rebound():
+    """A ball that slips along the floor throughout loses mu (1 + e) times its speed of approach, and
+    gains 5 / (2 r) of that as spin."""
+    scene = balls([(0, 0, R + 0.053)], [(1, 0, -1, 0, 0, 0)], friction=0.1, floor=True)
+    run = ist.simulate(scene, SPARSE, h=0.01, duration=0.1)
+    lost = 0.1 * (1 + E)
+    np.testing.assert_allclose(run.velocity[-1, 0], [1 - lost, 0, E, 0, 2.5 * lost / R, 0], rtol=0, atol=1e-12)
+
+
+def test_a_row_parts_all_at_once():
+    """One ball meets two that touch: -1/3, 2/3, 2/3 with e = 1, Newton's law of all at once."""
+    scene = balls([(-0.25, 0, 0), (0, 0, 0), (0.2, 0, 0)], [(1, 0, 0, 0, 0, 0), (0,) * 6, (0,) * 6], e=1.0)
+    run = ist.simulate(scene, SPARSE, h=0.01, duration=0.1)
+    np.testing.assert_allclose(run.velocity[-1, :, 0], [-1 / 3, 2 / 3, 2 / 3], rtol=0, atol=1e-12)
+
+
+def test_what_others_throw_together_parts_with_its_own_speed():
+    """The second is thrown onto the third in the step in which it is hit: they had no speed of
+    their own against each other, and no energy comes from nowhere."""
+    scene = balls([(-0.255, 0, 0), (0, 0, 0), (0.2001, 0, 0)], [(1, 0, 0, 0, 0, 0), (0,) * 6, (0,) * 6], e=1.0)
+    run = ist.simulate(scene, SPARSE, h=0.01, duration=0.1)
+    speeds = run.velocity[-1, :, 0]
+    assert np.sum(speeds**2) <= 1.0
+    assert speeds[1] == pytest.approx(speeds[2], abs=1e-9)
+
+
+def test_meeting_speeds_are_those_of_a_part_of_the_step():
+    """In free fall from rest, from speed, thrown upwards to a ceiling that it does not reach by
+    itself, and at even speed."""
+    h = 0.1
+    found = rebounds.meeting_speeds(
+        np.array([0.01, 0.05, 1.0, 0.02]), np.array([0.0, -1.0, -2.0, -0.3]), np.array([-1.0, -2.0, -1.0, -0.3]), h
+    )
+    s = np.sqrt(0.1)  # gap / h = s^2
+    t = (-1 + np.sqrt(3)) / 2  # .5 = t (1 + t)
+    np.testing.assert_allclose(found, [-s, -(1 + t), -1.0, -0.3], rtol=0, atol=1e-12)
+
+
+def bounced():
+    """Of a ball that lands beside another that stands on the floor and touches it: what an impact's
+    certificate is of."""
+    scene = balls([(0, 0, R), (2 * R, 0, R + 0.004)], [(0,) * 6, (-0.2, 0.3, -1, 0, 0, 0)], gravity=(0, 0, -G), floor=True)
+    system, state = scene.build(contacts=False)
+    known = catalog(system, scene.body_parts(), scene.body_pairs())
+    run = ist.simulate(scene, SPARSE, h=0.005, duration=0.005)
+    assert list(run.h) == [0.005, 0.0]
+    states = [State(run.time[k], run.position[k], run.orientation[k], run.velocity[k]) for k in range(3)]
+    names = list(known.names)
+    pairs = np.array([[names.index(name) for name in pair] for pair in run.contact_names])
+    step, impact = (jax.tree.map(lambda a, k=k: np.asarray(a)[k], run.contacts) for k in range(2))
+    return known, system, states, pairs, step, impact
+
+
+def worst(known, system, states, pairs, step, impact):
+    return {
+        k: float(np.max(v)) for k, v in rebound_violations(known, system, tuple(states), pairs, step, impact, 0.005).items()
+    }
+
+
+def test_the_certificate_of_an_impact_sees_what_is_changed():
+    known, system, states, pairs, step, impact = bounced()
+    assert max(worst(known, system, states, pairs, step, impact).values()) < 1e-12
+    end = states[2]
+    faster = dataclasses.replace(end, velocity=end.velocity * (1 + 1e-6))
+    assert worst(known, system, [*states[:2], faster], pairs, step, impact)["impact"] > 1e-7
+    moved = dataclasses.replace(end, position=end.position + 1e-6)
+    assert worst(known, system, [*states[:2], moved], pairs, step, impact)["pose"] > 1e-7
+    none = dataclasses.replace(
+        impact, normal_impulse=0 * impact.normal_impulse, friction_impulse=0 * impact.friction_impulse
+    )
+    still = worst(known, system, [*states[:2], states[1]], pairs, step, none)
+    assert still["impact"] == 0.0
+    assert still["gap"] > 0.1
+    rubbed = dataclasses.replace(impact, friction_impulse=-impact.friction_impulse)
+    assert worst(known, system, states, pairs, step, rubbed)["friction"] > 1e-3
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.3, 0.8])
+def test_the_central_path_leads_to_the_root_of_an_impact(mu, monkeypatch):
+    """Three bodies without spin between a floor and each other: F = 0 is checked as it stands, and
+    Newton's method finds the same velocities."""
+    rng = np.random.default_rng(3)
+    sides = np.array([[0, 3], [1, 3], [2, 3], [0, 1], [1, 2]])  # the fourth does not move
+    axes = np.linalg.qr(rng.normal(size=(5, 3, 3)))[0]
+    on = np.stack([-axes, axes], axis=1)
+    law = Law(sides, on, np.array([0.3, 0.0, 0.2, 0.1, 0.0]), np.full(5, mu))
+    mass, velocity = np.stack([m * np.eye(3) for m in (1.0, 2.0, 0.5)]), rng.normal(size=(3, 3))
+    by_newton = root(law, mass, velocity)
+    monkeypatch.setattr(impact_root, "_CORRECTIONS", 0)
+    by_path = root(law, mass, velocity)
+    assert by_path.converged
+    assert by_newton.converged
+    every = np.concatenate([by_path.velocity, np.zeros((1, 3))])
+    u = np.einsum("csrw,csw->cr", on, every[sides])
+    p, y, v_n = by_path.impulses[:, 0], by_path.impulses[:, 1:], u[:, 0] - law.bounds
+    assert min(np.min(p), np.min(v_n)) > -1e-10
+    assert np.max(np.abs(p * v_n)) < 1e-10
+    slips = np.linalg.norm(u[:, 1:], axis=1)
+    assert np.max(np.linalg.norm(y, axis=1) - mu * p) < 1e-10
+    np.testing.assert_allclose(y * slips[:, None], -mu * p[:, None] * u[:, 1:], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(by_path.velocity, by_newton.velocity, rtol=0, atol=1e-9)
+
+
+def refused(law, shape, stepper, match, joint=False):
+    scene = ist.Scene()
+    scene.add_fixed(name="floor", shape=FLOOR)
+    made = [scene.add_body(name=f"{k}", shape=shape, mass=1.0, position=(k, 0, 1)) for k in range(24)]
+    if joint:
+        scene.add_joint(made[0], made[1], ist.BallJoint((0.5, 0, 0), (-0.5, 0, 0)), name="pivot")
+    scene.add_contacts(friction=0.1, restitution=law)
+    with pytest.raises(ValueError, match=match):
+        ist.simulate(scene, stepper, h=0.01, duration=0.01)
+
+
+def test_what_such_runs_do_not_know_of_rebounds_is_refused():
+    by_size, ball, newton = ist.GeometricallyImplicit(), shapes.Sphere(R), ist.Newton(0.5)
+    refused(ist.Poisson(0.5), ball, by_size, r"Newton's law of impact, and the scene has Poisson\(e=0.5\)")
+    refused(newton, shapes.Box((R, R, R)), by_size, "no restitution of bodies with faces or edges")
+    refused(newton, ball, ist.GeometricallyImplicit(impacts="sequential"), "sequential")
+    refused(newton, ball, ist.Convex(), "restitution")
+    refused(newton, ball, SPARSE, "beside joints", joint=True)
