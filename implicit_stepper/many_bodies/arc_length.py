@@ -30,7 +30,9 @@ _CONTRACTION = 0.5  # of max |F|: corrections by a Jacobian that leave more ask 
 # the first and the shortest way along a tangent, and the factors by which it changes
 _FIRST, _SHORTEST, _LONGER, _SHORTER, _REFUSED = 0.3, 1e-9, 1.6, 1.3, 2.5
 # kappa from which on the step itself is tried, and by what share of it next; the bounds of kappa
-_TRIED, _NEXT, _LEAST, _MOST = 1e-3, 0.1, 1e-10, 1e2
+_TRIED, _NEXT, _LEAST, _MOST = 1e-3, 0.1, 1e-12, 1e2
+# kappa from which on a point of the path may be a root as it is, and max |F| that rounding leaves there
+_ENDS, _ROUNDED = 1e-9, 1e-13
 _BUDGET = 3000  # Jacobians
 
 
@@ -88,7 +90,19 @@ def followed(problem: Problem, start: Point, tolerance: float, most: int) -> Fou
         length *= _LONGER if further.corrections <= _QUICK else 1.0
         length /= _SHORTER if further.corrections > _SLOW else 1.0
         at = further
+        if np.exp(at.unknowns[-1]) < _ENDS:
+            best = min(best, _as_it_is(problem, start, at, tolerance), key=lambda one: one.residual)
+            if best.converged:
+                break
     return best._replace(iterations=taken)
+
+
+def _as_it_is(problem: Problem, shape: Point, at: _At, tolerance: float) -> Found:
+    """A point of the path without its kappa. Where forces are redundant, corrections of the step
+    itself would throw it as far as kappa ever was."""
+    point = _unpacked(at.unknowns, shape)
+    point, F = slipping(problem, point, rows(problem, point))
+    return Found(point, F.largest, 0, F.largest <= tolerance)
 
 
 def _first(problem: Problem, shape: Point, unknowns: np.ndarray) -> _At | None:
@@ -110,7 +124,7 @@ def _further(problem: Problem, shape: Point, last: _At, length: float) -> tuple[
         guess, F = _rows(problem, guess, shape)
         if F is None:
             break
-        near = F.largest <= _NEAR * min(np.exp(guess[-1]), 1.0)
+        near = F.largest <= max(_NEAR * min(np.exp(guess[-1]), 1.0), _ROUNDED)
         slow = not F.largest < _CONTRACTION * before
         if fresh and slow and not F.largest < before:
             break
