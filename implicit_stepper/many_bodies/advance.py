@@ -32,7 +32,9 @@ _HALVINGS = 6
 # of the radius of the ball in the thinner body: a relative motion in a step that cannot take it
 # past another
 _PASSES = 0.5
-_ENOUGH = 0.5  # of the certificate's tolerance: max |F_i| of a root that no correction comes nearer to
+# of the certificate's tolerance: max |F_i| of a root that no correction comes nearer to, and of one
+# that no start does
+_ENOUGH, _AT_LAST = 0.1, 1.0
 _STANDS = 1e-6  # largest velocity () of bodies that stand
 _ALONE = 0.9  # of the contacts of islands that are lost: the one that has so many is lost alone too
 _NEAR = 1e-2  # max |F_i| up to which a short path may lead from where the warm start stalled
@@ -213,11 +215,11 @@ def _solved(problem: Posed, settings: Settings, rungs, last: tuple | None = None
             found = newton(problem.problem, start, tolerance, most, mends=name == "warm start", enough=enough)
         iterations += found.iterations
         residuals = residuals | {name: found.residual}
-        # no start comes nearer where rounding hides the root: what the certificate allows is one
-        found = found._replace(converged=found.converged or found.residual <= enough)
         if best is None or found.residual < best.residual:
             best, rung = found, RUNGS.index(name)
-        if found.converged:
+        if name != "warm start" and best.residual <= _AT_LAST * settings.certificate_tolerance:
+            best = best._replace(converged=True)  # rounding hides the root: what the certificate may allow is one
+        if best.converged:
             break
     if best.converged and name != "central path" and _comes_to_stand(problem, best):
         path = arc_length.followed(problem.problem, problem.start, tolerance, most)

@@ -22,15 +22,16 @@ from .problem import Point, Problem, Rows, rows, slipping, smoothed
 
 _NEAR = 1e-3  # of kappa: max |F| of what counts as a point of the path
 _DIFFERENCE = 1e-6  # of log kappa
-# by how much forces give way: what is redundant is lost in rounding where they do by less
-_GIVE = 1e-9
+# by how much forces give way, as far as that is little beside kappa: dampers of redundant friction
+# have singular values of kappa, which a larger one hides; less is lost in rounding
+_GIVE, _OF_KAPPA, _LEAST_GIVE = 1e-9, 1e-2, 1e-13
 # corrections of a point; with how many the next way grows, and with more than how many it falls
 _CORRECTIONS, _QUICK, _SLOW = 12, 3, 6
 _CONTRACTION = 0.5  # of max |F|: corrections by a Jacobian that leave more ask for another
 # the first and the shortest way along a tangent, and the factors by which it changes
 _FIRST, _SHORTEST, _LONGER, _SHORTER, _REFUSED = 0.3, 1e-9, 1.6, 1.3, 2.5
 # kappa from which on the step itself is tried, and by what share of it next; the bounds of kappa
-_TRIED, _NEXT, _LEAST, _MOST = 1e-3, 0.1, 1e-12, 1e2
+_TRIED, _NEXT, _LEAST, _MOST = 1e-3, 0.1, 1e-14, 1e2
 # kappa from which on a point of the path may be a root as it is, and max |F| that rounding leaves there
 _ENDS, _ROUNDED = 1e-9, 1e-13
 _BUDGET = 3000  # Jacobians
@@ -155,7 +156,7 @@ def _linear(problem: Problem, unknowns: np.ndarray, shape: Point, F: Rows) -> _L
     """J at unknowns (n,) of a path with rows F, None where it is singular."""
     kappa, at = np.exp(unknowns[-1]), _unpacked(unknowns, shape)
     on_path = smoothed(problem, kappa)
-    here = linear(on_path, at, F, _GIVE)
+    here = linear(on_path, at, F, float(np.clip(_OF_KAPPA * kappa, _LEAST_GIVE, _GIVE)))
     factors = sparse.factorised(here.nodes, here.links)
     if factors is None:
         return None

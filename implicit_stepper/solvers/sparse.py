@@ -143,7 +143,8 @@ def condensed(link: Left) -> tuple[tuple[Condensed, ...], Left]:
 
 
 def factorised(nodes, links: Sequence[Left]) -> Sparse | None:
-    """The system with blocks `nodes` (count, w, w) and `links`, None where it is singular."""
+    """The system with blocks `nodes` (count, w, w) and `links`, None where it is singular or not
+    finite."""
     from scipy.sparse import csc_matrix  # here, as few runs need it
     from scipy.sparse.linalg import splu
 
@@ -174,6 +175,8 @@ def factorised(nodes, links: Sequence[Left]) -> Sparse | None:
         spread = np.broadcast_to(at_rows[:, :, None], kept.shape), np.broadcast_to(at_columns[:, None], kept.shape)
         entries.append((link.rest[kept], *(index[kept] for index in spread)))
     values, i, j = (np.concatenate([np.ravel(entry[k]) for entry in entries]) for k in range(3))
+    if not np.all(np.isfinite(values)):  # SuperLU would go on with them
+        return None
     matrix = csc_matrix((values, (i, j)), shape=(len(places), len(places)))
     options = {"SymmetricMode": True, "Equil": False}
     try:
