@@ -210,8 +210,13 @@ def _error(catalog: Catalog, system: System, failed: Done, state: State, h: floa
     names = tuple(tuple(catalog.names[part] for part in pair) for pair in failed.pairs.tolist())
     of_failed = dataclasses.replace(system, contact_names=names)
     tried = ", ".join(f"{name} {residual:.1e}" for name, residual in failed.residuals.items())
+    why = failed.result.message
+    if "impact" in failed.residuals and "energy" in violations:
+        why = (
+            "Newton's law of impact with friction raises energy there, as it can where bodies are wedged: take a smaller e."
+        )
     message = (
-        f"the step to t = {time:.9g} s failed: {failed.result.message} Least solver residual of the starts tried: {tried}; "
+        f"the step to t = {time:.9g} s failed: {why} Least solver residual of the starts tried: {tried}; "
         f"violated after the last (allowed {tolerance:.0e}): {described(of_failed, violations) or 'nothing'}. The "
         f"{len(trajectory)} steps before it are in the error's `trajectory`, the state before it in its `state`."
     )

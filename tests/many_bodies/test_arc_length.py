@@ -13,7 +13,7 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.many_bodies import arc_length
 from implicit_stepper.many_bodies.catalog import catalog
-from implicit_stepper.many_bodies.host_newton import newton
+from implicit_stepper.many_bodies.host_newton import Found, newton
 from implicit_stepper.many_bodies.problem import rows
 from implicit_stepper.many_bodies.step import may_touch, no_memory, posed
 
@@ -83,6 +83,23 @@ def test_the_path_ends_at_the_root_of_the_step(landing):
     slots = landing.problem.slots
     pressing = [z[:, own.group.pair.unknowns] for own, z in zip(slots, found.point.contacts, strict=True)]
     assert min(map(np.min, pressing)) > 1  # in units of what a step without contact changes
+
+
+def test_the_end_of_the_path_is_a_root_as_it_is(landing, monkeypatch):
+    """Where the corrections of the step itself lead nowhere, as they do where forces are
+    redundant."""
+
+    def on_the_path_only(problem, start, *limits, **more):
+        if problem.step.kappa is None:
+            return Found(start, np.inf, 1, False)
+        return newton(problem, start, *limits, **more)
+
+    monkeypatch.setattr(arc_length, "newton", on_the_path_only)
+    found = arc_length.followed(landing.problem, landing.start, 1e-12, 40)
+    assert found.converged
+    assert rows(landing.problem, found.point).largest <= 1e-12
+    other = newton(landing.problem, landing.start, 1e-12, 40)
+    np.testing.assert_allclose(found.point.V, other.point.V, rtol=0, atol=1e-10)
 
 
 def test_the_step_in_which_a_ball_hits_bricks_is_solved():
