@@ -64,7 +64,7 @@ class Bouncing:
             result = Result.NOT_CERTIFIED
         return dataclasses.replace(
             step, state=after, memory=rebounds.eased(step.memory, hit), contacts=contacts, certificate=violations,
-            result=result, iterations=hit.iterations, residual=hit.residual, rung=0, substeps=1,
+            result=result, iterations=hit.iterations, residual=hit.residual, rung=hit.halved, substeps=1,
             residuals={"impact": hit.residual},
         )  # fmt: skip
 

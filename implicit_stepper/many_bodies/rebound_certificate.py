@@ -23,6 +23,7 @@ from ..runtime.compilation import jit, rows_filled_up
 from .catalog import Catalog
 from .certificate import _padded
 from .equations import cut, of_sides
+from .rebounds import HALVINGS
 
 _FEW, _GROWTH = 32, 4  # contacts that are evaluated at once
 _SLOW = 1e-4  # of the speeds of the motion: 1e-10 of that is some 50 roundings of them
@@ -46,12 +47,18 @@ def rebound_violations(
     at_rest = np.zeros((len(bodies[0].velocity) - count, free.shape[1]))
     bodies.insert(1, bodies[0]._replace(velocity=np.concatenate([free, at_rest])))
     speeds = [_speeds(every, sides, step) for every in bodies]
-    bounds = np.minimum(speeds[2][0], 0.0)
-    slight = SLIGHT * np.sqrt(float(system.acceleration * system.length))
+    bounds, pressed = np.minimum(speeds[2][0], 0.0), np.asarray(impact.normal_impulse) > 0
+    slight, least = SLIGHT * np.sqrt(float(system.acceleration * system.length)), 1.0
+    parting = np.zeros(len(pairs))
     for number in np.flatnonzero(landed):
         met = _met(gap[number], speeds[0][0][number], speeds[1][0][number], h)
         part = -catalog.laws.restitution[laws[number]] * met
-        bounds[number] = part if part > slight else bounds[number]
+        parting[number] = part if part > slight else 0.0
+        if pressed[number] and parting[number]:
+            least = min(least, speeds[3][0][number] / part)
+    # all e were halved so often that none that pressed has parted faster than it must
+    share = 0.5 ** min(max(round(-np.log2(max(least, np.finfo(float).tiny))), 0), HALVINGS)
+    bounds = np.where(parting > 0, share * parting, bounds)
     fastest = max(np.max(np.abs(bounds)), np.max(np.abs(speeds[2][0])), _SLOW * np.max(np.abs(states[1].velocity)))
     found, jump = _laws(catalog, system, (pairs, laws), impact, bodies[3], (speeds[3], bounds, fastest), jump)
     units = scales(system, fastest / system.acceleration)

@@ -10,6 +10,10 @@ the part of a step that ends as their gap closes, under the loads where nothing 
 That is Newton's law of the whole, of which the step was the compression. Other contacts that touch
 part no slower than they do, or not at all. Speeds of rebound below `restitution.SLIGHT` are none,
 by which repeated rebounds end.
+
+Newton's law with friction raises energy where bodies are wedged (Kane and Levinson 1985). All e of
+such an impact are halved until it does not: what parts has the largest of e, e / 2, e / 4, ... that
+brings no energy.
 """
 
 from __future__ import annotations
@@ -29,18 +33,20 @@ from .catalog import Catalog
 from .impact_root import Law, root
 from .step import Memory
 
+HALVINGS = 10  # of e, in an impact that would raise energy
 TOUCHING = 1e-8  # of the scene's length: gaps that are closed, as those of an impact are
 
 
 class Rebound(NamedTuple):
     """An impact after a step: the velocities (nb, 6 or 3) after it; of the step's m contacts the
-    impulses (m,) [N s] and (m, k), and which `landed` (m,); how many Jacobians it took, the largest
-    |F_i| left, and whether it `converged`."""
+    impulses (m,) [N s] and (m, k), and which `landed` (m,); how often their e was `halved`, how many
+    Jacobians it took, the largest |F_i| left, and whether it `converged`."""
 
     velocity: np.ndarray
     normal_impulse: np.ndarray
     friction_impulse: np.ndarray
     landed: np.ndarray
+    halved: int
     iterations: int
     residual: float
     converged: bool
@@ -71,11 +77,20 @@ def rebound(catalog: Catalog, system: System, before: State, end: State, pairs, 
     within = np.flatnonzero(closed & _reached(sides, len(free), closed, rebounds))
     e = catalog.laws.e[laws[within]]
     scaled = on[within] * np.concatenate([np.ones((len(e), 1)), e], axis=1)[:, None, :, None]
-    law = Law(sides[within], scaled, bounds[within], catalog.laws.mu[laws[within]])
-    found = root(law, mass, np.asarray(end.velocity))
+    brought = np.sum(np.maximum(*(_energies(mass, velocity) for velocity in (start, free))))
+    for halved in range(HALVINGS + 1):
+        own = np.where(rebounds, bounds / 2**halved, bounds)[within]
+        found = root(Law(sides[within], scaled, own, catalog.laws.mu[laws[within]]), mass, np.asarray(end.velocity))
+        if found.converged and np.sum(_energies(mass, found.velocity)) <= brought:
+            break
     normal, friction = np.zeros(len(pairs)), np.zeros((len(pairs), e.shape[1]))
     normal[within], friction[within] = found.impulses[:, 0], e * found.impulses[:, 1:]
-    return Rebound(found.velocity, normal, friction, rebounds, found.iterations, found.residual, found.converged)
+    return Rebound(found.velocity, normal, friction, rebounds, halved, found.iterations, found.residual, found.converged)
+
+
+def _energies(mass, velocity) -> np.ndarray:
+    """Kinetic energies (nb,) [J]."""
+    return np.einsum("bi,bij,bj->b", velocity, mass, velocity) / 2
 
 
 def meeting_speeds(gap, start, free, h: float) -> np.ndarray:

@@ -88,6 +88,19 @@ def test_what_others_throw_together_parts_with_its_own_speed():
     assert speeds[1] == pytest.approx(speeds[2], abs=1e-9)
 
 
+def test_an_impact_that_would_raise_energy_has_half_the_restitution(monkeypatch):
+    """As if the first root did: the ball parts with e / 2, which the record says, and its certificate
+    takes for what it is."""
+    told = iter([1.0, 1.0, 2.0, 0.5])  # at the start of the step, by loads alone, after e and after e / 2
+    monkeypatch.setattr(rebounds, "_energies", lambda mass, velocity: np.array([next(told)]))
+    scene = balls([(0, 0, R + 0.053)], [(0, 0, -1, 0, 0, 0)], friction=0.0, e=0.6, floor=True)
+    run = ist.simulate(scene, SPARSE, h=0.01, duration=0.1)
+    (hit,) = np.flatnonzero(run.h == 0.0)
+    assert run.stats.rung[hit] == 1
+    assert run.velocity[-1, 0, 2] == pytest.approx(0.3, abs=1e-12)
+    assert max(np.max(values) for values in run.certificate.values()) < 1e-10
+
+
 def test_meeting_speeds_are_those_of_a_part_of_the_step():
     """In free fall from rest, from speed, thrown upwards to a ceiling that it does not reach by
     itself, and at even speed."""
