@@ -49,7 +49,7 @@ def certificate(
     parting = 0.0
     for slots, record in parts:
         rows = len(record.gap)
-        filled = jax.tree.map(lambda a, slots=slots: _padded(a, len(slots.impulse)), record)
+        filled = jax.tree.map(lambda a, slots=slots: padded_rows(a, len(slots.impulse)), record)
         ends = of_sides(everyone, slots.sides)
         checked = _contacts(step, ends, slots, filled)
         given = np.asarray(checked.given)[:rows]
@@ -107,7 +107,8 @@ def _balances(system: System, balance, passing, gained, after: State, parting, h
     return worst, excess_energy(system, kinetic, parting, free)
 
 
-def _padded(values, rows: int):
+def padded_rows(values, rows: int) -> np.ndarray:
+    """`values` (m, ...) with the last one again up to so many `rows`."""
     missing = rows - len(values)
     return np.concatenate([values, np.repeat(values[-1:], missing, axis=0)]) if missing else values
 

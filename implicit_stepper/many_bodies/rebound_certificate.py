@@ -21,7 +21,7 @@ from ..model.system import System
 from ..model.units import scales
 from ..runtime.compilation import jit, rows_filled_up
 from .catalog import Catalog
-from .certificate import _padded
+from .certificate import padded_rows
 from .equations import cut, of_sides
 from .rebounds import HALVINGS
 
@@ -113,7 +113,7 @@ def _checked(units, group, record: Contacts, v_n, slips, impulse, ends):
 def _speeds(every: mechanics.Bodies, sides, record: Contacts) -> tuple[np.ndarray, np.ndarray]:
     """v_n (m,) and slips (m, k) of all contacts, where the record says that they are."""
     numbers = rows_filled_up(len(sides), _FEW, _GROWTH)
-    padded = jax.tree.map(lambda a: _padded(np.asarray(a), len(numbers)), dataclasses.replace(record, joints=None))
+    padded = jax.tree.map(lambda a: padded_rows(np.asarray(a), len(numbers)), dataclasses.replace(record, joints=None))
     v_n, slips = (np.asarray(a)[: len(sides)] for a in _slips(padded, *of_sides(every, sides[numbers])))
     return v_n, slips
 

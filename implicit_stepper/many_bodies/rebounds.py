@@ -12,8 +12,8 @@ part no slower than they do, or not at all. Speeds of rebound below `restitution
 by which repeated rebounds end.
 
 Newton's law with friction raises energy where bodies are wedged (Kane and Levinson 1985). All e of
-such an impact are halved until it does not: what parts has the largest of e, e / 2, e / 4, ... that
-brings no energy.
+such an impact are halved until it does not, as are those of one that has no root: what parts has the
+largest of e, e / 2, e / 4, ... with which the law holds.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from .impact_root import Law, root
 from .step import Memory
 
 HALVINGS = 10  # of e, in an impact that would raise energy
+_ROUNDED = 1e-12  # of an energy: what rounding makes of one that is kept
 TOUCHING = 1e-8  # of the scene's length: gaps that are closed, as those of an impact are
 
 
@@ -81,7 +82,7 @@ def rebound(catalog: Catalog, system: System, before: State, end: State, pairs, 
     for halved in range(HALVINGS + 1):
         own = np.where(rebounds, bounds / 2**halved, bounds)[within]
         found = root(Law(sides[within], scaled, own, catalog.laws.mu[laws[within]]), mass, np.asarray(end.velocity))
-        if found.converged and np.sum(_energies(mass, found.velocity)) <= brought:
+        if found.converged and np.sum(_energies(mass, found.velocity)) <= (1 + _ROUNDED) * brought:
             break
     normal, friction = np.zeros(len(pairs)), np.zeros((len(pairs), e.shape[1]))
     normal[within], friction[within] = found.impulses[:, 0], e * found.impulses[:, 1:]

@@ -107,7 +107,8 @@ class Stages:
 class Stats:
     """Cost and quality of a step: iterations () (Jacobians, over all starts and rungs), residual ()
     (largest |F_i|, dimensionless), rung () (which of `Stepper.rungs` solved it; their number where
-    it took sub-steps), substeps () (1, or how many shorter steps were taken in its place)."""
+    it took sub-steps; of an impact among pairs that are found, how often its e were halved),
+    substeps () (1, or how many shorter steps were taken in its place)."""
 
     iterations: jax.Array
     residual: jax.Array
