@@ -3,9 +3,9 @@ tolerances.
 
     python benchmarks/bins.py --balls 20 24 30 --restitution 0 .5 [--friction .3] [--seconds 1.5]
 
-Prints a Markdown table for docs/benchmarks.md, a row for each run: how far it came, CPU seconds with
-what was compiled, impacts, Jacobians a step and the most, the largest violation of a certificate and
-the least gap.
+Prints a Markdown table for docs/benchmarks.md, a row for each run: how far it came, CPU seconds
+with what was compiled, impacts, Jacobians a step and the most, the largest violation of a
+certificate and the least gap.
 """
 
 import argparse

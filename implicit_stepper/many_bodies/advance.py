@@ -42,8 +42,8 @@ _NEAR = 1e-2  # max |F_i| up to which a short path may lead from where the warm 
 RUNGS = ("warm start", "central path", "short path", *_ROUNDS)
 # sweeps know no joints but those that place a body
 _JOINTED_RUNGS = RUNGS[:3]
-# of so many smooth bodies half steps come before all others, and solve most; what a whole path takes
-# of them nobody measured, so that a short one comes before it
+# of so many smooth bodies half steps come before all others, and solve most; what a whole path
+# takes of them nobody measured, so that a short one comes before it
 _FIRST_RUNGS, _FIRST_HALVINGS, _LARGE = RUNGS[:1], 1, 500
 _LARGE_RUNGS = ("warm start", "short path", "central path", *_ROUNDS)
 

@@ -32,7 +32,8 @@ _CONTRACTION = 0.5  # of max |F|: corrections by a Jacobian that leave more ask 
 _FIRST, _SHORTEST, _LONGER, _SHORTER, _REFUSED = 0.3, 1e-9, 1.6, 1.3, 2.5
 # kappa from which on the step itself is tried, and by what share of it next; the bounds of kappa
 _TRIED, _NEXT, _LEAST, _MOST = 1e-3, 0.1, 1e-14, 1e2
-# kappa from which on a point of the path may be a root as it is, and max |F| that rounding leaves there
+# kappa from which on a point of the path may be a root as it is, and max |F| that rounding leaves
+# there
 _ENDS, _ROUNDED = 1e-9, 1e-13
 _BUDGET = 3000  # Jacobians
 

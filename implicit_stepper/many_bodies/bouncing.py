@@ -23,7 +23,8 @@ _HALVINGS = 4  # of a step whose impact has no root: its halves have others
 
 @dataclasses.dataclass(frozen=True)
 class Bouncing:
-    """Steps that `take` (catalog, system, state, memory, h) gives, with what rebounds after them."""
+    """Steps that `take` (catalog, system, state, memory, h) gives, with what rebounds after
+    them."""
 
     take: Callable[..., Done]
     catalog: Catalog
@@ -31,8 +32,8 @@ class Bouncing:
     tolerance: float
 
     def steps(self, at: State, memory: Memory, h: float, left: int = _HALVINGS) -> Iterator[tuple[Done, float]]:
-        """A step of h [s] and its impact, one after another, each with its length [s], or those of its
-        halves; up to the first that is not solved."""
+        """A step of h [s] and its impact, one after another, each with its length [s], or those of
+        its halves; up to the first that is not solved."""
         step = self.take(self.catalog, self.system, at, memory, h)
         hit = self._impact(at, step, h) if step.result == Result.SOLVED else None
         if hit is None or hit.result == Result.SOLVED or left == 0:
@@ -48,7 +49,8 @@ class Bouncing:
                     return
 
     def _impact(self, before: State, step: Done, h: float) -> Done | None:
-        """That after a `step` of h [s] from the state `before`, certified; None if nothing rebounds."""
+        """That after a `step` of h [s] from the state `before`, certified; None if nothing
+        rebounds."""
         if not np.any(self.catalog.laws.restitution):
             return None
         hit = rebounds.rebound(self.catalog, self.system, before, step.state, step.pairs, step.contacts, h)
@@ -70,8 +72,8 @@ class Bouncing:
 
 
 def refuse_edges(catalog: Catalog) -> None:
-    """Raises `ValueError` for rebounds of bodies that are not smooth: where in a face they act, runs
-    that find their pairs do not know yet."""
+    """Raises `ValueError` for rebounds of bodies that are not smooth: where in a face they act,
+    runs that find their pairs do not know yet."""
     edged = next((form.pair for form in catalog.forms if not form.pair.smooth), None)
     if np.any(catalog.laws.restitution) and edged is not None:
         raise StepperError(

@@ -1,6 +1,6 @@
 """The impulses of an impact of many contacts: by Newton's method for projections, from none; and
-where that fails by the central path (`implicit_euler.central_path`), on which all complementarity is
-smooth, with slips of kappa in the place of none, down to a kappa that nothing shows any more."""
+where that fails by the central path (`implicit_euler.central_path`), on which all complementarity
+is smooth, with slips of kappa in the place of none, down to a kappa that nothing shows any more."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _ENOUGH = 1e-11  # of a root that no correction comes nearer to
 _SLOW = 1e-4  # of the motion: impacts that are slow beside it have no more digits
 _NO_AXIS = 1e100  # [kg]: a step along an axis along which nothing moves
 _CORRECTIONS, _SHARES = 15, 8  # of Newton's method, and how often one of them is halved
-# the path: by what kappa falls, where it ends, corrections at a point of it, and what of kappa is left
-# there; and from a fold on once more, with shorter steps
+# the path: by what kappa falls, where it ends, corrections at a point of it, and what of kappa is
+# left there; and from a fold on once more, with shorter steps
 _SHRINKS, _LAST, _MOST, _LEFT = (0.3, 0.6), 1e-12, 25, 1e-2
 _GIVE = 1e-9  # of D, in derivatives: redundant impulses stay near
 
 
 class Law(NamedTuple):
-    """Contacts between bodies `sides` (m, 2): maps `on` (m, 2, 1 + k, w) from the velocities of both
-    to (v_n, w), the least v_n after the impact, `bounds` (m,) [m/s], and coefficients `mu` (m,)."""
+    """Contacts between bodies `sides` (m, 2): maps `on` (m, 2, 1 + k, w) from the velocities of
+    both to (v_n, w), the least v_n after the impact, `bounds` (m,) [m/s], and coefficients `mu`
+    (m,)."""
 
     sides: np.ndarray
     on: np.ndarray
@@ -161,9 +162,9 @@ def _diagonal(blocks) -> csr_matrix:
 
 
 def _smoothed(problem: _Problem, kappa: float, P):
-    """F (m, 1 + k), dimensionless, at impulses P, of a point of the path, and its derivatives (m, 1 +
-    k, 1 + k) by the impulses and the speeds of the same contact: Fischer and Burmeister's function
-    of p_n and u_n, and y sqrt(|w|^2 + kappa^2) = -mu p_n w."""
+    """F (m, 1 + k), dimensionless, at impulses P, of a point of the path, and its derivatives (m, 1
+    + k, 1 + k) by the impulses and the speeds of the same contact: Fischer and Burmeister's
+    function of p_n and u_n, and y sqrt(|w|^2 + kappa^2) = -mu p_n w."""
     law, (count, width) = problem.law, P.shape
     p, v = P / problem.unit, problem.speeds(P) / problem.speed
     v[:, 0] -= law.bounds / problem.speed
@@ -180,8 +181,8 @@ def _smoothed(problem: _Problem, kappa: float, P):
 
 
 def _projections(problem: _Problem, P):
-    """F (m, 1 + k), in impulses, at impulses P, and its derivatives (m, 1 + k, 1 + k) by the impulses
-    and the speeds of the same contact."""
+    """F (m, 1 + k), in impulses, at impulses P, and its derivatives (m, 1 + k, 1 + k) by the
+    impulses and the speeds of the same contact."""
     law, step, u, width = problem.law, problem.step, problem.speeds(P), P.shape[1]
     F, by_speed = np.array(P), np.zeros((*P.shape, width))
     by_impulse = np.array(np.broadcast_to(np.eye(width), by_speed.shape))

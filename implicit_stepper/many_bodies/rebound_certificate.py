@@ -1,5 +1,5 @@
-"""The certificate of an impact of many bodies after a step, from what the run recorded: momenta, the
-laws of contact with the velocities after it, and no more energy than the bodies brought.
+"""The certificate of an impact of many bodies after a step, from what the run recorded: momenta,
+the laws of contact with the velocities after it, and no more energy than the bodies brought.
 
 Speeds and impulses have the units of `radau.impact_certificate`; the speeds at which bodies would
 have met are written a second time, as roots of a polynomial."""
@@ -33,8 +33,8 @@ _TOUCHING = 1e-8  # of the scene's length: gaps across which bodies meet
 def rebound_violations(
     catalog: Catalog, system: System, states: tuple[State, State, State], pairs, step: Contacts, impact: Contacts, h: float
 ) -> dict[str, np.ndarray]:
-    """Violations by name, of bodies (nb,) and contacts (m,): of the `impact` after a `step` of h [s]
-    between `pairs` (m, 2) of parts; `states` are those before the step, after it, and after the
+    """Violations by name, of bodies (nb,) and contacts (m,): of the `impact` after a `step` of h
+    [s] between `pairs` (m, 2) of parts; `states` are those before the step, after it, and after the
     impact."""
     pairs, laws = catalog.ordered(pairs)
     bodies = [jax.tree.map(np.asarray, _everywhere(system, states[1], state.velocity)) for state in states]
@@ -133,9 +133,9 @@ def _everywhere(system: System, at: State, velocity) -> mechanics.Bodies:
 
 @jit
 def _momenta(system: System, before: State, end: State, after: State, h):
-    """Velocities (nb, w) by loads alone at the end of a step of h [s]; the jump of momenta (nb, w) in
-    the impact; and kinetic energies (2,) [J], that of the faster of what each body had before the
-    step and loads alone would leave it, and that after the impact."""
+    """Velocities (nb, w) by loads alone at the end of a step of h [s]; the jump of momenta (nb, w)
+    in the impact; and kinetic energies (2,) [J], that of the faster of what each body had before
+    the step and loads alone would leave it, and that after the impact."""
     turned = mechanics.rotations(end.orientation)
     known = mechanics.momentum(system, mechanics.rotations(before.orientation), before.velocity)
     known = known + h * mechanics.loads(system, before)
@@ -152,9 +152,9 @@ def _momenta(system: System, before: State, end: State, after: State, h):
 
 
 def _met(gap: float, start: float, free: float, h: float) -> float:
-    """The speed [m/s], 0 at most, with which a gap [m] closes in the part s h of a step in which gap +
-    s h (start + s (free - start)) falls to 0, the first s in (0, 1]; that at the end where there is
-    none."""
+    """The speed [m/s], 0 at most, with which a gap [m] closes in the part s h of a step in which
+    gap + s h (start + s (free - start)) falls to 0, the first s in (0, 1]; that at the end where
+    there is none."""
     roots = np.roots(np.array([h * (free - start), h * start, gap]))
     parts = [root.real for root in roots if abs(root.imag) <= 1e-12 * abs(root) and 0 < root.real <= 1]
     return min(start + min(parts, default=1.0) * (free - start), 0.0)

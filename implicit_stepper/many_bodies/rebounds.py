@@ -5,15 +5,15 @@ restitution part then, all at once, in an impact of no length,
 
     M (V+ - V) = sum_c W_c^T P_c,     0 <= P_n _|_ v_n+ + e v_n- >= 0,     and friction with V+
 
-with V as the step leaves it, and v_n- the speed at which the bodies would have met by themselves: in
-the part of a step that ends as their gap closes, under the loads where nothing else holds them.
+with V as the step leaves it, and v_n- the speed at which the bodies would have met by themselves:
+in the part of a step that ends as their gap closes, under the loads where nothing else holds them.
 That is Newton's law of the whole, of which the step was the compression. Other contacts that touch
 part no slower than they do, or not at all. Speeds of rebound below `restitution.SLIGHT` are none,
 by which repeated rebounds end.
 
 Newton's law with friction raises energy where bodies are wedged (Kane and Levinson 1985). All e of
-such an impact are halved until it does not, as are those of one that has no root: what parts has the
-largest of e, e / 2, e / 4, ... with which the law holds.
+such an impact are halved until it does not, as are those of one that has no root: what parts has
+the largest of e, e / 2, e / 4, ... with which the law holds.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ TOUCHING = 1e-8  # of the scene's length: gaps that are closed, as those of an i
 
 class Rebound(NamedTuple):
     """An impact after a step: the velocities (nb, 6 or 3) after it; of the step's m contacts the
-    impulses (m,) [N s] and (m, k), and which `landed` (m,); how often their e was `halved`, how many
-    Jacobians it took, the largest |F_i| left, and whether it `converged`."""
+    impulses (m,) [N s] and (m, k), and which `landed` (m,); how often their e was `halved`, how
+    many Jacobians it took, the largest |F_i| left, and whether it `converged`."""
 
     velocity: np.ndarray
     normal_impulse: np.ndarray
@@ -54,8 +54,8 @@ class Rebound(NamedTuple):
 
 
 def rebound(catalog: Catalog, system: System, before: State, end: State, pairs, contacts: Contacts, h) -> Rebound | None:
-    """The impact at the `end` of a step of h [s] from the state `before`, of which `pairs` (m, 2) of
-    parts have the records `contacts`; None where nothing rebounds."""
+    """The impact at the `end` of a step of h [s] from the state `before`, of which `pairs` (m, 2)
+    of parts have the records `contacts`; None where nothing rebounds."""
     _, laws = catalog.ordered(pairs)
     share, closed = catalog.laws.restitution[laws], np.asarray(contacts.gap) <= TOUCHING * float(system.length)
     landed = closed & (share > 0) & (np.asarray(contacts.gap_start) > TOUCHING * float(system.length))
@@ -95,9 +95,10 @@ def _energies(mass, velocity) -> np.ndarray:
 
 
 def meeting_speeds(gap, start, free, h: float) -> np.ndarray:
-    """v_n- (m,) [m/s], 0 at most, of contacts whose `gap` (m,) [m] closes in a step of h [s]: in the
-    part s h of it that ends so, gap + s h v_n- = 0, in which v_n goes from `start` (m,) by the share
-    s towards `free` (m,). Those that others throw together have the speed that is their own."""
+    """v_n- (m,) [m/s], 0 at most, of contacts whose `gap` (m,) [m] closes in a step of h [s]: in
+    the part s h of it that ends so, gap + s h v_n- = 0, in which v_n goes from `start` (m,) by the
+    share s towards `free` (m,). Those that others throw together have the speed that is their
+    own."""
     mean, change = gap / h, free - start
     inner = start**2 - 4 * change * mean
     below = np.sqrt(np.maximum(inner, 0.0)) - start

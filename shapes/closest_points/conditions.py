@@ -128,7 +128,8 @@ class PairClass:
 
     @property
     def lengths(self) -> np.ndarray:
-        """1 for those of the closest-point unknowns (unknowns,) that are lengths, 0 for the others."""
+        """1 for those of the closest-point unknowns (unknowns,) that are lengths, 0 for the
+        others."""
         d = self.dimension
         found = np.zeros(self.unknowns)
         found[: 2 * d], found[3 * d : 3 * d + 1] = 1.0, 1.0  # the points, and psi

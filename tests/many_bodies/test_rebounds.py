@@ -63,8 +63,8 @@ def test_two_balls_part_with_a_share_of_their_approach():
 
 
 def test_friction_acts_with_the_impulses_of_landing_and_of_rebound():
-    """A ball that slips along the floor throughout loses mu (1 + e) times its speed of approach, and
-    gains 5 / (2 r) of that as spin."""
+    """A ball that slips along the floor throughout loses mu (1 + e) times its speed of approach,
+    and gains 5 / (2 r) of that as spin."""
     scene = balls([(0, 0, R + 0.053)], [(1, 0, -1, 0, 0, 0)], friction=0.1, floor=True)
     run = ist.simulate(scene, SPARSE, h=0.01, duration=0.1)
     lost = 0.1 * (1 + E)
@@ -89,8 +89,8 @@ def test_what_others_throw_together_parts_with_its_own_speed():
 
 
 def test_an_impact_that_would_raise_energy_has_half_the_restitution(monkeypatch):
-    """As if the first root did: the ball parts with e / 2, which the record says, and its certificate
-    takes for what it is."""
+    """As if the first root did: the ball parts with e / 2, which the record says, and its
+    certificate takes for what it is."""
     told = iter([1.0, 1.0, 2.0, 0.5])  # at the start of the step, by loads alone, after e and after e / 2
     monkeypatch.setattr(rebounds, "_energies", lambda mass, velocity: np.array([next(told)]))
     scene = balls([(0, 0, R + 0.053)], [(0, 0, -1, 0, 0, 0)], friction=0.0, e=0.6, floor=True)
