@@ -156,12 +156,12 @@ class JointGroup:
         """Of one joint: g (r,), and G^T times `multipliers` (r,) on body 1 and body 2, each (6,) or
         (3,) [N s, N m s]."""
 
-        def displaced(*moves):
-            poses = [_displaced(motion, move) for motion, move in zip((motion_1, motion_2), moves, strict=True)]
-            return self.closure(self.parameters, *poses, time)
+        def closure(pose_1, pose_2):
+            return self.closure(self.parameters, pose_1, pose_2, time)
 
-        g, back = jax.vjp(displaced, *(jnp.zeros_like(m.velocity) for m in (motion_1, motion_2)))
-        return g, back(multipliers)
+        poses = [(motion.position, motion.orientation) for motion in (motion_1, motion_2)]
+        g, back = jax.vjp(closure, *poses)
+        return g, tuple(_wrench(*pose, *by_pose) for pose, by_pose in zip(poses, back(multipliers), strict=True))
 
     def impulses(self, unknowns):
         """What acts (r,) [N s, N m s]: the multipliers."""
@@ -220,20 +220,19 @@ class JointGroup:
     def free(self, motion_1: Motion, motion_2: Motion) -> tuple[jax.Array, jax.Array]:
         """Of one joint: its coordinates (c,) [m, rad] and their rates."""
 
-        def moved(since):
-            poses = [_displaced(motion, since * motion.velocity) for motion in (motion_1, motion_2)]
-            return jnp.zeros(0) if self.coordinates is None else self.coordinates(self.parameters, *poses)
+        def coordinates(pose_1, pose_2):
+            return jnp.zeros(0) if self.coordinates is None else self.coordinates(self.parameters, pose_1, pose_2)
 
-        return jax.jvp(moved, (jnp.zeros(()),), (jnp.ones(()),))
+        return jax.jvp(coordinates, *_moving(motion_1, motion_2))
 
     def rates(self, motion_1: Motion, motion_2: Motion, time):
         """Of one joint: G V + g_t (r,) [1/s] at the velocities of the motions."""
 
-        def moved(since):
-            poses = [_displaced(motion, since * motion.velocity) for motion in (motion_1, motion_2)]
-            return self.closure(self.parameters, *poses, time + since)
+        def closure(pose_1, pose_2, at):
+            return self.closure(self.parameters, pose_1, pose_2, at)
 
-        return jax.jvp(moved, (jnp.zeros(()),), (jnp.ones(()),))[1]
+        poses, changes = _moving(motion_1, motion_2)
+        return jax.jvp(closure, (*poses, time), (*changes, jnp.ones(())))[1]
 
     def rates_grow(self, motion_1: Motion, motion_2: Motion, time):
         """Of one joint: how G V + g_t (r,) changes [1/s^2] while the velocities stay."""
@@ -251,14 +250,26 @@ class JointGroup:
         return jax.jvp(rate, (jnp.zeros(()),), (jnp.ones(()),))[1]
 
 
-def _displaced(motion: Motion, move):
-    """Pose (position, orientation) after a small displacement `move` (6,) or (3,), to first order,
-    which is all that derivatives at rest see."""
-    d = motion.position.shape[0]
-    position, turn = motion.position + move[:d], move[d:]
+def _wrench(position, orientation, by_position, by_orientation):
+    """What does the same work (6,) or (3,) on displacements of a body as these derivatives by its
+    pose do on changes of that."""
+    if position.size == 2:
+        return jnp.concatenate([by_position, by_orientation])
+    back = jnp.concatenate([orientation[:1], -orientation[1:]])
+    return jnp.concatenate([by_position, rotation.multiply(by_orientation, back)[1:] / 2])
+
+
+def _moving(*motions: Motion) -> tuple[list, list]:
+    """Poses (position, orientation) and how fast they change."""
+    return [(m.position, m.orientation) for m in motions], [_changes(m) for m in motions]
+
+
+def _changes(motion: Motion):
+    d = motion.position.size
+    linear, angular = motion.velocity[:d], motion.velocity[d:]
     if d == 2:
-        return position, motion.orientation + turn
-    return position, motion.orientation + rotation.multiply(jnp.concatenate([jnp.zeros(1), turn / 2]), motion.orientation)
+        return linear, angular
+    return linear, rotation.multiply(jnp.append(0.0, angular / 2), motion.orientation)
 
 
 def record(system: System, state: State, multipliers, etas=None) -> Joints | None:

@@ -144,8 +144,9 @@ def warm(
     failed."""
     before = memory
     end, memory, record = advance(stepper, system, state, before, h, steps)
-    # NumPy slices: JAX would compile one for every length
-    record = jax.tree.map(lambda a: np.array(a)[:steps], record)
+    # NumPy slices: JAX would compile one for every length. Where little of a program's arrays is
+    # filled, they are not kept
+    record = jax.tree.map(lambda a: np.asarray(a) if steps == len(a) else np.array(np.asarray(a)[:steps]), record)
     good = int(np.argmin(np.append(certified(record, tolerance), False)))
     passage = _passage(sweep, state, jax.tree.map(lambda a: a[:good], record), h)
     good = good if passage is None else passage.step
