@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import operator
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -82,7 +81,7 @@ class Blocks:
     the nodes and the slots, NaN where there are too few slots."""
 
     pattern: Pattern = dataclasses.field(metadata={"static": True})
-    local: Local
+    local: tuple[Local, ...]
     rest: jax.Array
     known: jax.Array
 
@@ -103,12 +102,12 @@ class Blocks:
             damped = singular | (damping > _FREE)
             return when(damped, lambda: self.pattern.leading(self.filled, by_least_squares, right), x)
 
-        return -solved(self.pattern, self.local, F, solve)
+        return -solved(self.pattern, self.local, places(self.pattern, self.local), F, solve)
 
     @property
     def filled(self):
         """How many () rows and columns of `rest` are not those of empty slots, which come last."""
-        return self.pattern.count * self.pattern.width + jnp.sum(self.local.rows)
+        return self.pattern.count * self.pattern.width + sum(jnp.sum(own.rows) for own in self.local)
 
     def keep(self) -> Kept:
         """What serves systems nearby: directions that the matrix hardly sees are left alone."""
@@ -121,15 +120,16 @@ class Blocks:
             return jnp.pad(found, (0, len(self.rest) - size))
 
         found = self.pattern.leading(self.filled, inverse)
-        return Kept(self.pattern, self.local, found, self.filled, jnp.all(jnp.isfinite(found)))
+        left = places(self.pattern, self.local)
+        return Kept(self.pattern, self.local, left, found, self.filled, jnp.all(jnp.isfinite(found)))
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """The links of `Blocks` and about the `inverse` (x, x) of the rest, of which `filled` () rows
-    and columns are not those of empty slots, if it is `valid` (). New blocks cost some forty chord
-    iterations, a dense Jacobian ten."""
+    """The links of `Blocks`, the `places` of what they leave, and about the `inverse` (x, x) of the
+    rest, of which `filled` () rows and columns are not those of empty slots, if it is `valid` ().
+    New blocks cost some forty chord iterations, a dense Jacobian ten."""
 
     contraction: ClassVar[float] = 0.5  # see `chord.newton_again`
     quick: ClassVar[int] = 16
@@ -137,7 +137,8 @@ class Kept:
     shaken: ClassVar[float] = 10.0
 
     pattern: Pattern = dataclasses.field(metadata={"static": True})
-    local: Local
+    local: tuple[Local, ...]
+    places: Places
     inverse: jax.Array
     filled: jax.Array
     valid: jax.Array
@@ -148,7 +149,7 @@ class Kept:
         def rest(size: int, right):
             return jnp.pad(self.inverse[:size, :size] @ right[:size], (0, len(right) - size))
 
-        return solved(self.pattern, self.local, F, functools.partial(self.pattern.leading, self.filled, rest))
+        return solved(self.pattern, self.local, self.places, F, functools.partial(self.pattern.leading, self.filled, rest))
 
     def where(self, solved, _) -> Kept:
         """This one, which is not `valid` after a step that is not `solved` (): a choice between it
@@ -162,44 +163,35 @@ class Kept:
 
 def no_factors(pattern: Pattern) -> Kept:
     """For want of factors."""
-    links, o, w = sum(len(group.nodes) for group in pattern.links), pattern.own, 2 * pattern.width
-    size = pattern.count * pattern.width + pattern.slots
-    local = Local(
-        np.zeros((links, o, o)),
-        np.zeros((links, o, o + w)),
-        np.zeros((links, o + w, o)),
-        *(np.zeros((links, o), bool) for _ in range(2)),
-    )
-    return Kept(pattern, local, np.zeros((size, size)), np.asarray(0), np.asarray(False))
+    size, local = pattern.count * pattern.width + pattern.slots, []
+    for group in pattern.links:
+        n, o, w = len(group.nodes), group.own, 2 * pattern.width
+        matrices = np.zeros((n, o, o)), np.zeros((n, o, o + w)), np.zeros((n, o + w, o))
+        local.append(Local(*matrices, *np.zeros((2, n, o), bool)))
+    none = Places(np.zeros(pattern.slots, int), np.zeros(sum(own.rows.size for own in local), int))
+    return Kept(pattern, tuple(local), none, np.zeros((size, size)), np.asarray(0), np.asarray(False))
 
 
 def eliminated(last: Blocks, nodes, links, wanted) -> Blocks:
     """The Jacobian with the blocks `nodes` (count, w, w) and, per group, those of its links:
     `links(numbers)` gives them (c, own + acting, own + acting) for c of them. Links that are not
     `wanted` (n,), which leave nothing for other rows, may be those of the `last` one."""
-    pattern, parts, first = last.pattern, [], 0
-    for group, blocks_of, own in zip(pattern.links, links, wanted, strict=True):
-        of = slice(first, first + len(group.nodes))
-        before = jax.tree.map(operator.itemgetter(of), last.local)
+    pattern, parts = last.pattern, []
+    for group, before, blocks_of, own in zip(pattern.links, last.local, links, wanted, strict=True):
         coupled = ~last.known | jnp.any(before.rows, axis=1)
         parts.append(_renewed(pattern, group, blocks_of, own | coupled, before))
-        first += len(group.nodes)
-    local, rest = jax.tree.map(lambda *own: jnp.concatenate(own), *parts)
+    local, rest = zip(*parts, strict=True)
     return Blocks(pattern, local, _condensed(pattern, nodes, local, rest), jnp.asarray(True))
-
-
-def _part(first: int, count: int, values):
-    return values[first : first + count]
 
 
 def _renewed(pattern: Pattern, group: Links, blocks_of, wanted, before) -> tuple[Local, jax.Array]:
     """A group's links, as they were `before` but for those that are `wanted` (n,): a few at a time,
     all where that is few. What others have left for other rows is nothing."""
-    count, size = len(group.nodes), pattern.own + 2 * pattern.width
+    count, size = len(group.nodes), group.own + 2 * pattern.width
 
     def anew(numbers):
         one = jax.vmap(functools.partial(eliminate, group))(blocks_of(numbers))
-        return padded(*one, group.own, pattern.own, 2 * pattern.width)
+        return padded(*one, group.own, group.own, 2 * pattern.width)
 
     if count <= _TOGETHER:
         return anew(np.arange(count))
@@ -222,33 +214,44 @@ def _renewed(pattern: Pattern, group: Links, blocks_of, wanted, before) -> tuple
     return jax.tree.map(placed, found, (before, jnp.zeros((count, size, size))))
 
 
-def solved(pattern: Pattern, local: Local, F, rest):
+class Places(NamedTuple):
+    """Where what links leave stands: the flat places `rows` (slots,) of the rows in the slots, of n
+    o, and n o for an empty slot; the slots `columns` (n o,) of the unknowns that are left."""
+
+    rows: jax.Array
+    columns: jax.Array
+
+
+def places(pattern: Pattern, local: tuple[Local, ...]) -> Places:
+    """Those of what `local` has left."""
+    columns = jnp.minimum(jnp.cumsum(_flat(own.columns for own in local)) - 1, pattern.slots - 1)
+    return Places(_slots(pattern, _flat(own.rows for own in local)), columns)
+
+
+def solved(pattern: Pattern, local: tuple[Local, ...], left: Places, F, rest):
     """dz of J dz = F, where `rest(right)` (x,) solves the condensed system."""
-    nodes = pattern.count * pattern.width
-    own, start = [], nodes
-    for group in pattern.links:
-        stop = start + len(group.nodes) * group.own
-        own.append(jnp.pad(F[start:stop].reshape(-1, group.own), ((0, 0), (0, pattern.own - group.own))))
-        start = stop
-    own = jnp.concatenate(own)
-    pushed = _times(local.push, own)
-    incidence = pattern.incidence()
-    sides = pushed[:, pattern.own :].reshape(-1, 2, 1, pattern.width)
-    by_node = jnp.sum(incidence[..., None] * sides, axis=(0, 1)).reshape(-1)
-    rows = _slots(pattern, local.rows)
-    right = jnp.where(rows < own.size, pushed[:, : pattern.own].reshape(-1)[jnp.minimum(rows, own.size - 1)], 0.0)
-    x = rest(jnp.concatenate([F[:nodes] + by_node, right]))
-    moves = jnp.sum(incidence[..., None] * x[:nodes].reshape(pattern.count, pattern.width), axis=2).reshape(len(own), -1)
-    columns = local.columns.reshape(-1)
-    place = jnp.minimum(jnp.cumsum(columns) - 1, pattern.slots - 1)
-    left = jnp.where(columns, x[nodes:][place], 0.0).reshape(own.shape)
-    every = jnp.concatenate([left, moves], axis=1)
-    every = left + _times(local.alone, own) - _times(local.follow, every)
-    parts, first = [x[:nodes]], 0
-    for group in pattern.links:
-        parts.append(every[first : first + len(group.nodes), : group.own].reshape(-1))
-        first += len(group.nodes)
+    w, nodes = pattern.width, pattern.count * pattern.width
+    cuts = np.cumsum([0, *(own.rows.size for own in local)])
+    values = [F[nodes + cut :][: own.rows.size].reshape(own.rows.shape) for cut, own in zip(cuts, local, strict=False)]
+    pushed = [_times(own.push, f) for own, f in zip(local, values, strict=True)]
+    incidence = pattern.incidence().reshape(-1, pattern.count)
+    on_nodes = incidence.T @ jnp.concatenate([p[:, -2 * w :].reshape(-1, w) for p in pushed])
+    on_rows = _flat(p[:, : -2 * w] for p in pushed)
+    right = jnp.where(left.rows < on_rows.size, on_rows[jnp.minimum(left.rows, on_rows.size - 1)], 0.0)
+    x = rest(jnp.concatenate([F[:nodes] + on_nodes.reshape(-1), right]))
+    ends = np.cumsum([len(own.rows) for own in local])[:-1]
+    moves = jnp.split((incidence @ x[:nodes].reshape(-1, w)).reshape(-1, 2 * w), ends)
+    slots = jnp.split(x[nodes:][left.columns], cuts[1:-1])
+    parts = [x[:nodes]]
+    for own, f, by_nodes, by_slots in zip(local, values, moves, slots, strict=True):
+        still = jnp.where(own.columns, by_slots.reshape(own.columns.shape), 0.0)
+        follows = _times(own.follow, jnp.concatenate([still, by_nodes], axis=1))
+        parts.append((still + _times(own.alone, f) - follows).reshape(-1))
     return jnp.concatenate(parts)
+
+
+def _flat(parts):
+    return jnp.concatenate([part.reshape(-1) for part in parts])
 
 
 def _times(matrices, vectors):
@@ -279,18 +282,22 @@ def _among(pattern: Pattern, nodes, blocks):
 
 
 def _slots(pattern: Pattern, left):
-    """Flat places (slots,) of what is `left` (n, o), and n o where a slot is empty."""
-    return jnp.nonzero(left.reshape(-1), size=pattern.slots, fill_value=left.size)[0]
+    """The places (slots,) of what is `left` (k,), and k where a slot is empty."""
+    return jnp.nonzero(left, size=pattern.slots, fill_value=left.size)[0]
 
 
-def _condensed(pattern: Pattern, nodes, local: Local, rest):
+def _condensed(pattern: Pattern, nodes, local: tuple[Local, ...], rest):
     """The matrix (x, x) of the nodes and the slots."""
     count, w, o = pattern.count, pattern.width, pattern.own
     incidence = pattern.incidence()
     n = len(incidence)
 
+    alike = [
+        padded(own, own_rest, group.own, o, 2 * w) for group, own, own_rest in zip(pattern.links, local, rest, strict=True)
+    ]
+    local, rest = jax.tree.map(lambda *own: jnp.concatenate(own), *alike)
     among = _among(pattern, nodes, rest[:, o:, o:].reshape(n, 2, w, 2, w))
-    rows, columns = _slots(pattern, local.rows), _slots(pattern, local.columns)
+    rows, columns = (_slots(pattern, left.reshape(-1)) for left in (local.rows, local.columns))
     filled = rows < n * o
     row_link, row_own = jnp.divmod(jnp.minimum(rows, n * o - 1), o)
     column_link, column_own = jnp.divmod(jnp.minimum(columns, n * o - 1), o)

@@ -37,8 +37,7 @@ class Links:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Local:
-    """All n links after elimination, with their own unknowns padded to the most, o, that any has,
-    and 2 w of their nodes.
+    """n links of a group after elimination, with o unknowns of their own and 2 w of their nodes.
 
     Eliminated unknowns are `alone` (n, o, o) F - `follow` (n, o, o + 2 w) dz; `push` (n, o + 2 w,
     o) takes F to the other rows, those that are left and those of nodes; `rows` and `columns` (n,
