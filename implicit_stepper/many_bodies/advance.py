@@ -20,9 +20,9 @@ from . import arc_length, candidates, islands
 from .catalog import Catalog
 from .certificate import certificate, worst_of
 from .equations import places
-from .host_newton import STAYS, Found, newton, short_path
+from .host_newton import STAYS, Found, again, newton, short_path
 from .records import joints_recorded, recorded
-from .step import Known, Memory, Posed, end_state, everywhere, may_touch, posed
+from .step import Kept, Known, Memory, Posed, end_state, everywhere, may_touch, posed
 from .sweeps import begun, swept
 
 # rounds of sweeps, and how many each has
@@ -151,7 +151,8 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
         Known(k.pairs, own, record.tangent, record.normal, record.gap)
         for (_, record), k, own in zip(parts, problem.known, of_contacts, strict=True)
     )
-    memory = Memory(known, memory.held[:0], pulls)
+    kept = None if found.kept is None else Kept(problem.pairs, h, found.kept)
+    memory = Memory(known, memory.held[:0], pulls, kept)
     return Done(end, memory, own_pairs, contacts, violations, result, total, found.residual, rung, 1, residuals)
 
 
@@ -212,7 +213,10 @@ def _solved(problem: Posed, settings: Settings, rungs, last: tuple | None = None
         else:
             if name in _ROUNDS:
                 start, search = swept(problem.problem, start, search or begun(problem.problem, start), _ROUNDS[name])
-            found = newton(problem.problem, start, tolerance, most, mends=name == "warm start", enough=enough)
+            warm, found = name == "warm start", None
+            if warm and problem.kept is not None:
+                found = again(problem.problem, start, tolerance, enough, problem.kept)
+            found = found or newton(problem.problem, start, tolerance, most, mends=warm, enough=enough)
         iterations += found.iterations
         residuals = residuals | {name: found.residual}
         if best is None or found.residual < best.residual:

@@ -12,7 +12,7 @@ from ..solvers import sparse
 from ..solvers.newton import Solution
 from .few_contacts import settled
 from .kinks import to_kink
-from .linearization import Linear, correction, linear
+from .linearization import Factored, Linear, correction, linear
 from .open_points import renewed
 from .problem import Point, Problem, Rows, moved, rows, slipping, smoothed
 from .proximal import proximal
@@ -46,18 +46,22 @@ STAYS = 0.5
 # of bodies with faces: max |F| below which proximal points follow, where a correction makes it no
 # smaller
 _CLOSE = 1e-9
+# of the tolerance, as `blocks.Kept.shaken`: max |F| of a start that corrections by the derivative
+# of another step do not halve, which is a root for one's own too
+_SHAKEN = 10.0
 # corrections with one factorisation, while each reduces |F| by this factor
 _CONTRACTION, _CHORDS = 0.3, 4
 
 
 class Found(NamedTuple):
     """The end of the iterations: `point`, the largest |F_i| there, how many Jacobians they took,
-    whether they `converged`."""
+    whether they `converged`; of bodies with faces the derivative that led to a root."""
 
     point: Point
     residual: float
     iterations: int
     converged: bool
+    kept: Factored | None = None
 
 
 def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: bool = True, enough: float = 0.0) -> Found:
@@ -83,16 +87,17 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
         if factors is None:
             break
         dz, trial, there = _corrected(problem, at, F, here, factors, tolerance)
+        kept = None if smooth else Factored(here, factors)
         if there.largest <= tolerance:
-            return Found(trial, there.largest, iterations + more, True)
+            return Found(trial, there.largest, iterations + more, True, kept)
         # where J is singular to rounding, a root is left for worse
         if F.largest <= max(tolerance, enough) and not there.largest < _ENOUGH * F.largest:
-            return Found(at, F.largest, iterations + more, True)
+            return Found(at, F.largest, iterations + more, True, kept)
         if F.largest < _CLOSE and not smooth and problem.step.kappa is None and not there.largest < F.largest:
             trial, there, taken = proximal(problem, at, F, here, tolerance)
             more += taken
             if there.largest <= tolerance:
-                return Found(trial, there.largest, iterations + more, True)
+                return Found(trial, there.largest, iterations + more, True, kept)
         far = not there.largest < (_ENOUGH if smooth and F.largest < _MENDED else _MULTIPLIES) * F.largest
         near, most_kinks = (_NEAR, _KINKS if mends else 0) if smooth else (_NEAR_FACES, _KINKS_FACES)
         if far and F.largest < near and kinks < most_kinks:
@@ -115,9 +120,21 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
         if stale and not smooth:
             trial, there = renewed(problem, trial, there, tolerance)
             if there.largest <= tolerance:
-                return Found(trial, there.largest, iterations + more, True)
+                return Found(trial, there.largest, iterations + more, True, kept)
         at, F, recent = trial, there, [*recent, there.largest]
     return Found(at, F.largest, iterations + more, False)
+
+
+def again(problem: Problem, start: Point, tolerance: float, enough: float, kept: Factored) -> Found | None:
+    """The root to which corrections lead by the derivative that is `kept` of another step, or the
+    start where rounding shakes what they leave of it, None otherwise."""
+    at, F = slipping(problem, start, rows(problem, start))
+    _, trial, there = _corrected(problem, at, F, *kept, tolerance)
+    if there.largest <= tolerance:
+        return Found(trial, there.largest, 0, True, kept)
+    if F.largest <= min(_SHAKEN * tolerance, enough) and not there.largest < _ENOUGH * F.largest:
+        return Found(at, F.largest, 0, True, kept)
+    return None
 
 
 def short_path(problem: Problem, start: Point, tolerance: float, most: int) -> Found:

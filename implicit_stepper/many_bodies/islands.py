@@ -70,4 +70,4 @@ def without_others(whole: Posed, of: Islands, group, at: Point, pose: Callable, 
         for name, z, mask in zip(whole.forms, contacts, own, strict=True):
             if name == form:
                 z[mask], values = values[: np.sum(mask)], values[np.sum(mask) :]
-    return found._replace(point=Point(V, tuple(contacts))), rung, told
+    return found._replace(point=Point(V, tuple(contacts)), kept=None), rung, told

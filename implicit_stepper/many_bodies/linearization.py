@@ -35,6 +35,13 @@ class Linear(NamedTuple):
     links: tuple[sparse.Left, ...]
 
 
+class Factored(NamedTuple):
+    """A derivative with its factors, None where they were not kept."""
+
+    linear: Linear
+    factors: sparse.Sparse | None
+
+
 @jit
 def _blocks(problem: ncp.StepProblem, V):
     return ncp.over_bodies(problem, linearized, V)[1]

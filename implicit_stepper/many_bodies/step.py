@@ -19,9 +19,11 @@ from ..model import bodies, rotation
 from ..model.bodies import State
 from ..model.system import System
 from ..runtime.compilation import jit
+from ..solvers import sparse
 from . import candidates
 from .catalog import Catalog
 from .equations import Slots, Step, cut, of_sides
+from .linearization import Factored
 from .problem import Point, Problem
 
 NEW = 32  # contacts whose closest points are found anew at once
@@ -41,13 +43,31 @@ class Known(NamedTuple):
     gaps: np.ndarray
 
 
+class Kept(NamedTuple):
+    """The derivative at a root, of a step of h [s] whose contacts, form by form, are between
+    `pairs` of parts: it serves those after it, as long as they have the same."""
+
+    pairs: tuple[np.ndarray, ...]
+    h: float
+    at: Factored
+
+
 class Memory(NamedTuple):
     """The contacts of the last step; pairs (k, 2) of parts that the next one has whether they are
-    near or not; and the unknowns (n, width) of joints, group by group, in physical units."""
+    near or not; the unknowns (n, width) of joints, group by group, in physical units; and what is
+    `kept` of its derivative."""
 
     known: tuple[Known, ...]
     held: np.ndarray
     joints: tuple[np.ndarray, ...] = ()
+    kept: Kept | None = None
+
+
+def lasting(memory: Memory) -> Memory:
+    """What a file may hold of it: factors are made again from what they are of."""
+    if memory.kept is None:
+        return memory
+    return memory._replace(kept=memory.kept._replace(at=memory.kept.at._replace(factors=None)))
 
 
 def no_memory() -> Memory:
@@ -107,7 +127,8 @@ def _cold(step: Step, slots: Slots):
 @dataclasses.dataclass(frozen=True)
 class Posed:
     """A step's problem and its contacts, form by form: `pairs` (m, 2) of parts, `laws` (m,), and
-    where they begin. The slots of the problem after these are those of joints."""
+    where they begin; the derivative that is `kept` of a step with the same. The slots of the
+    problem after these are those of joints."""
 
     problem: Problem
     forms: tuple[int, ...]
@@ -115,6 +136,7 @@ class Posed:
     laws: tuple[np.ndarray, ...]
     known: tuple[Known, ...]
     start: Point
+    kept: Factored | None
 
 
 def posed(catalog: Catalog, system: System, state: State, memory: Memory, h: float, pairs, friction: str) -> Posed:
@@ -140,7 +162,15 @@ def posed(catalog: Catalog, system: System, state: State, memory: Memory, h: flo
     counts = *map(len, own_pairs), *(len(own.sides) for own in joints)
     problem = Problem(friction, bare, step, bodies.motion, velocity, (*slots, *joints), counts)
     start = Point(np.asarray(state.velocity) / velocity, (*contacts, *pulls))
-    return Posed(problem, forms, own_pairs, own_laws, known, start)
+    return Posed(problem, forms, own_pairs, own_laws, known, start, _still_fits(memory.kept, own_pairs, h))
+
+
+def _still_fits(kept: Kept | None, pairs, h: float) -> Factored | None:
+    """What is `kept`, if it is of a step of h [s] with contacts between the same `pairs`."""
+    if kept is None or kept.h != h or len(kept.pairs) != len(pairs) or not all(map(np.array_equal, kept.pairs, pairs)):
+        return None
+    linear, factors = kept.at
+    return Factored(linear, sparse.factorised(linear.nodes, linear.links) if factors is None else factors)
 
 
 def _joints(group, impulse, unknowns, bodies: Bodies) -> Slots:

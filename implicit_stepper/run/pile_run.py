@@ -18,7 +18,7 @@ from ..many_bodies.bouncing import Bouncing, refuse_edges
 from ..many_bodies.catalog import Catalog, catalog, part_names
 from ..many_bodies.rebounds import TOUCHING
 from ..many_bodies.recalled import recalled
-from ..many_bodies.step import Memory, may_touch, no_memory, posed
+from ..many_bodies.step import Memory, lasting, may_touch, no_memory, posed
 from ..model.bodies import State
 from ..model.records import Contacts, Stats, no_contacts
 from ..model.results import Interrupted, Result, StepError
@@ -81,7 +81,7 @@ def run(
                 done += [dataclasses.replace(step, memory=no_memory()) for step, _ in parts]  # only the last one's is of use
                 lengths += [length for _, length in parts]
                 told.to(number)
-                file.offer(functools.partial(dict, done=done, lengths=lengths, memory=memory, steps=number))
+                file.offer(functools.partial(_written, done, lengths, memory, number))
         except KeyboardInterrupt:
             stopped = True
         except CheckpointError as error:
@@ -97,6 +97,11 @@ def run(
     if failed is not None and on_failure == "raise":
         raise _error(known, system, *failed, tolerance, trajectory)
     return trajectory
+
+
+def _written(done: list[Done], lengths: list[float], memory: Memory, number: int) -> dict:
+    """A checkpoint after so many steps."""
+    return {"done": done, "lengths": lengths, "memory": lasting(memory), "steps": number}
 
 
 def _recalled(catalog: Catalog, system: System, state: State, h: float, start: Trajectory) -> Memory:

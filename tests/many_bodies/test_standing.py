@@ -16,7 +16,7 @@ from implicit_stepper.many_bodies.linearization import correction, linear
 from implicit_stepper.many_bodies.open_points import renewed
 from implicit_stepper.many_bodies.problem import Point, moved, rows, slipping
 from implicit_stepper.many_bodies.proximal import proximal
-from implicit_stepper.many_bodies.step import may_touch, no_memory, posed
+from implicit_stepper.many_bodies.step import lasting, may_touch, no_memory, posed
 from implicit_stepper.run.found_pairs import finds_pairs
 from implicit_stepper.solvers import sparse
 
@@ -105,12 +105,12 @@ def test_what_comes_to_stand_has_no_friction_that_nothing_asks_for(monkeypatch):
 
 
 def test_what_stands_goes_on_standing_with_the_same_forces():
-    """From a trajectory as in a run without a stop, in one iteration a step."""
+    """From a trajectory as in a run without a stop, with one Jacobian for all steps."""
     scene, stepper = bricks(), ist.GeometricallyImplicit(jacobian="sparse")
     whole = ist.simulate(scene, stepper, h=H, duration=4 * H)
     assert whole.stats.iterations[0] > 5
     again = ist.simulate(scene, stepper, h=H, duration=2 * H, start=whole[:2])
-    assert list(again.stats.iterations) == [1, 1]
+    assert list(again.stats.iterations) == [1, 0]
     np.testing.assert_allclose(again.position, whole.position[2:], rtol=0, atol=1e-15)
     # which pairs press by what rounding leaves, and which of them first, is a matter of the machine
     own, others = (dict(zip(run.contact_names, forces(run), strict=True)) for run in (again, whole))
@@ -118,6 +118,29 @@ def test_what_stands_goes_on_standing_with_the_same_forces():
     for pair in own.keys() | others.keys():
         late = others.get(pair, np.zeros(4))[2:]
         np.testing.assert_allclose(own.get(pair, none), late, rtol=0, atol=1e-6 * largest)
+
+
+def test_a_step_has_the_derivative_of_another_with_the_same_pairs_and_length():
+    """Factors are made again, to the bit, from what a file holds of them."""
+    scene = bricks()
+    system, state = scene.build(contacts=False)
+    state, known = jax.tree.map(np.asarray, state), catalog(system, scene.body_parts(), scene.body_pairs())
+    settings = advance.Settings("projection", TOLERANCE, 40, 1e-8)
+    first = advance.advance(known, system, state, no_memory(), H, settings)
+    assert first.iterations > 5
+    of_file = lasting(first.memory)
+    assert of_file.kept.at.factors is None
+    ends = [advance.advance(known, system, first.state, memory, H, settings) for memory in (first.memory, of_file)]
+    assert [end.iterations for end in ends] == [0, 0]
+    assert ends[0].state.velocity.tobytes() == ends[1].state.velocity.tobytes()
+    pairs = np.unique(np.sort(first.pairs, axis=1), axis=0)
+
+    def kept(h, pairs):
+        return posed(known, system, first.state, first.memory, h, pairs, "projection").kept
+
+    assert kept(H, pairs) is not None
+    assert kept(H, pairs[1:]) is None
+    assert kept(H / 2, pairs) is None
 
 
 def forces(run):
