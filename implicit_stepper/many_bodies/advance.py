@@ -22,7 +22,7 @@ from .certificate import certificate, worst_of
 from .equations import places
 from .host_newton import STAYS, Found, again, newton, short_path
 from .records import joints_recorded, recorded
-from .step import Kept, Known, Memory, Posed, end_state, everywhere, may_touch, posed
+from .step import Kept, Known, Memory, Posed, end_state, everywhere, may_touch, posed, reaches
 from .sweeps import begun, swept
 
 # rounds of sweeps, and how many each has
@@ -256,10 +256,13 @@ def _motions(catalog: Catalog, system: System, end: State, h: float) -> np.ndarr
 
 
 def _missed(catalog: Catalog, system: System, start: State, end: State, h: float, pairs) -> np.ndarray:
-    """Pairs (k, 2) that are not among `pairs` though they might have met on the way: the balls that
-    hold their parts and the way of these overlap."""
+    """Pairs (k, 2) that are not among `pairs`, which hold those of `may_touch`, though they might
+    have met on the way: the balls that hold their parts and the way of these overlap."""
+    ways = _motions(catalog, system, end, h)
+    if np.all(ways <= reaches(catalog, system, start, h)):
+        return pairs[:0]
     bodies = everywhere(system, start)
-    near = candidates.near(catalog, bodies.position, bodies.orientation, _motions(catalog, system, end, h))
+    near = candidates.near(catalog, bodies.position, bodies.orientation, ways)
     keys, known = (own[:, 0] * len(catalog.body) + own[:, 1] for own in (near, np.sort(pairs, axis=1)))
     return near[~np.isin(keys, known)]
 

@@ -85,16 +85,22 @@ def everywhere(system: System, state: State) -> Motion:
     )
 
 
-def may_touch(catalog: Catalog, system: System, state: State, h: float) -> np.ndarray:
-    """Pairs (m, 2) of parts that may touch in a step of h [s] from `state`."""
-    d, all_bodies = system.dimension, everywhere(system, state)
-    speed = np.linalg.norm(all_bodies.velocity[:, :d], axis=1)[catalog.body]
-    spin = np.linalg.norm(all_bodies.velocity[:, d:], axis=1)[catalog.body]
+def reaches(catalog: Catalog, system: System, state: State, h: float) -> np.ndarray:
+    """How far (np,) [m] points of each part may come in a step of h [s] from `state`, and a
+    margin."""
+    d, velocity = system.dimension, everywhere(system, state).velocity
+    speed = np.linalg.norm(velocity[:, :d], axis=1)[catalog.body]
+    spin = np.linalg.norm(velocity[:, d:], axis=1)[catalog.body]
     room = np.where(np.isfinite(catalog.outer), catalog.outer, 0.0)
     lever = np.linalg.norm(catalog.centre, axis=1) + room
     falls = h * float(system.acceleration) * (catalog.body < system.body_count)
-    reach = h * (speed + falls + spin * lever) + _MARGIN * room
-    return candidates.near(catalog, all_bodies.position, all_bodies.orientation, reach)
+    return h * (speed + falls + spin * lever) + _MARGIN * room
+
+
+def may_touch(catalog: Catalog, system: System, state: State, h: float) -> np.ndarray:
+    """Pairs (m, 2) of parts that may touch in a step of h [s] from `state`."""
+    bodies = everywhere(system, state)
+    return candidates.near(catalog, bodies.position, bodies.orientation, reaches(catalog, system, state, h))
 
 
 @jit
