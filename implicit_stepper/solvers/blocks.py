@@ -215,8 +215,9 @@ def _renewed(pattern: Pattern, group: Links, blocks_of, wanted, before) -> tuple
 
 
 class Places(NamedTuple):
-    """Where what links leave stands: the flat places `rows` (slots,) of the rows in the slots, of n
-    o, and n o for an empty slot; the slots `columns` (n o,) of the unknowns that are left."""
+    """Where what links leave stands, of all k rows and unknowns that they own, group by group: the
+    places `rows` (slots,) of the rows in the slots, k for an empty one; the slots `columns` (k,) of
+    the unknowns that are left."""
 
     rows: jax.Array
     columns: jax.Array

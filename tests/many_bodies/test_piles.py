@@ -285,6 +285,23 @@ def test_pairs_that_may_touch_are_those_whose_balls_come_near(step):
     assert {known.names[i] for i, _ in reached} | {known.names[j] for _, j in reached} == set(known.names)
 
 
+def test_less_reach_finds_no_other_pairs():
+    """What a step did not move farther than was foreseen it need not look for again."""
+    scene = piles.pile(24, "mixed", 0.3)
+    system, state = scene.build(contacts=False)
+    known = catalog(system, scene.body_parts(), scene.body_pairs())
+    at, rng = everywhere(system, jax.tree.map(np.asarray, state)), np.random.default_rng(0)
+    for largest in (0.02, 0.1, 0.5):
+        reach = rng.uniform(0, largest, len(known.body))
+        found = [
+            candidates.near(known, at.position, at.orientation, share * reach)
+            for share in (1.0, rng.uniform(size=len(reach)))
+        ]
+        more, less = ({tuple(pair) for pair in pairs.tolist()} for pairs in found)
+        assert less <= more
+    assert 0 < len(less) < len(more)
+
+
 def test_how_far_points_are_from_a_large_part_is_told_with_its_rounding():
     """Above a face of a box of 1 m, rounded by .5 m."""
     points = np.array([[0.2, -0.3, 1.7], [0.0, 0.0, 3.0]])
