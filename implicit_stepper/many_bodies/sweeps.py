@@ -148,30 +148,35 @@ def _relaxed(sweeps, count, free, inverse, sides, on, speed, mu, impulse):
     `count` rows of c planes of one colour, or fewer where nothing changes, from the velocities
     without contact, `free`; `inverse` (n, w, w): M^-1, zero of bodies that do not move.
 
+    The loop has u (n, w) with nu = free + R u and M^-1 = R R^T: what an impulse changes is then the
+    same matrix as what it sees. Planes of a row stand last, as arithmetic takes several at once.
+
     A sweep begins ahead of the last one, by a share of the way from the one before it that grows
     with their number (Nesterov 1983), and from nothing again where a sweep changes more than the
     last one did (O'Donoghue and Candes 2015): what heavy piles tell their floor takes a hundred
     sweeps in the place of thousands."""
-    back = jnp.einsum("kcsrw,kcswx->kcsrx", on, inverse[sides])  # M^-1 W^T
-    diagonal = jnp.einsum("kcsrw,kcsrw->kcr", on, back)
-    normal = jnp.where(diagonal[..., 0] > 0, diagonal[..., 0], 1.0)
-    friction = jnp.max(diagonal[..., 1:], axis=-1)
+    moves = jnp.any(inverse != 0, axis=(1, 2))[:, None, None]
+    root = jnp.where(moves, jnp.linalg.cholesky(jnp.where(moves, inverse, jnp.eye(inverse.shape[-1]))), 0.0)
+    still = jnp.einsum("kcsrw,kcsw->krc", on, free[sides]).at[:, 0].add(speed)
+    on = jnp.einsum("kcsrw,kcswx->ksrxc", on, root[sides])  # W R, whose transpose is R^-1 M^-1 W^T
+    diagonal = jnp.sum(on**2, axis=(1, 3))
+    normal = jnp.where(diagonal[:, 0] > 0, diagonal[:, 0], 1.0)
+    friction = jnp.max(diagonal[:, 1:], axis=1)
     friction = jnp.where(friction > 0, friction, 1.0)
-    impulse = jnp.where(diagonal[..., :1] > 0, impulse, 0.0)
-    start = free.at[sides].add(jnp.einsum("kcr,kcsrw->kcsw", impulse, back))
+    impulse = jnp.where(diagonal[:, :1] > 0, jnp.moveaxis(impulse, 1, 2), 0.0)
+    start = jnp.zeros_like(free).at[sides].add(jnp.einsum("krc,ksrwc->kcsw", impulse, on))
 
     def relax(before, j, carry):
-        nu, impulse = carry
-        own, last = nu[sides[j]], before[j]
-        rate = jnp.einsum("csrw,csw->cr", on[j], own)
-        p_n = jnp.maximum(last[:, 0] - (rate[:, 0] + speed[j]) / normal[j], 0.0)
-        own = own + (p_n - last[:, 0])[:, None, None] * back[j, :, :, 0]
-        slip = jnp.einsum("csrw,csw->cr", on[j, :, :, 1:], own)
-        y = jax.vmap(project_to_disc)(last[:, 1:] - slip / friction[j][:, None], mu[j] * p_n)
-        change = jnp.concatenate([p_n[:, None], y], axis=1) - last
-        change = jnp.where(diagonal[j, :, :1] > 0, change, 0.0)
-        nu = nu.at[sides[j]].add(jnp.einsum("cr,csrw->csw", change, back[j]))
-        return nu, lax.dynamic_update_index_in_dim(impulse, last + change, j, 0)
+        u, impulse = carry
+        own, last, W = jnp.moveaxis(u[sides[j]], 0, -1), before[j], on[j]
+        rate = still[j, 0] + jnp.sum(W[:, 0] * own, axis=(0, 1))
+        p_n = jnp.maximum(last[0] - rate / normal[j], 0.0)
+        own = own + (p_n - last[0]) * W[:, 0]
+        slip = still[j, 1:] + jnp.sum(W[:, 1:] * own[:, None], axis=(0, 2))
+        y = jax.vmap(project_to_disc, (1, 0), 1)(last[1:] - slip / friction[j], mu[j] * p_n)
+        change = jnp.where(diagonal[j, 0] > 0, jnp.concatenate([p_n[None], y]) - last, 0.0)
+        u = u.at[sides[j]].add(jnp.moveaxis(jnp.sum(change[:, None] * W, axis=1), -1, 0))
+        return u, lax.dynamic_update_index_in_dim(impulse, last + change, j, 0)
 
     def sweep(carry):
         number, since, change, last, before = carry
@@ -187,7 +192,8 @@ def _relaxed(sweeps, count, free, inverse, sides, on, speed, mu, impulse):
         return (number < sweeps) & (change > _STILL**2 * jnp.sum(impulse**2))
 
     begun = start, impulse
-    return lax.while_loop(proceeds, sweep, (0, 0, jnp.inf, begun, begun))[-2]
+    u, impulse = lax.while_loop(proceeds, sweep, (0, 0, jnp.inf, begun, begun))[-2]
+    return free + jnp.einsum("nwx,nx->nw", root, u), jnp.moveaxis(impulse, 1, 2)
 
 
 def units_of_bodies(problem: Problem) -> np.ndarray:
