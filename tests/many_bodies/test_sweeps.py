@@ -6,10 +6,12 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.implicit_euler import energy
 from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.host_newton import newton
 from implicit_stepper.many_bodies.step import may_touch, no_memory, posed
 from implicit_stepper.many_bodies.sweeps import begun, swept
+from implicit_stepper.model import bodies
 
 H, G, MASS, RADIUS, HIGH = 0.01, 9.81, 0.5, 0.05, 40
 
@@ -39,6 +41,30 @@ def test_momentum_takes_a_weight_down_a_column_in_few_sweeps(column):
     weights = MASS * G * H * (HIGH - 1 - lower[touches])
     assert len(p_n) == HIGH
     np.testing.assert_allclose(p_n, weights, rtol=1e-4)
+
+
+def test_velocities_are_what_impulses_make_of_them():
+    """M nu = M nu_free + W^T p, of bodies whose inertia differs by direction."""
+    scene, turned = ist.Scene(), (0.8, 0.36, 0.48, 0.0)
+    for number in range(3):
+        place, velocity = (0.01 * number, 0, 0.11 + 0.2 * number), (1, 0, -5 - 5 * number, 2, 3, 4)
+        egg = {"shape": shapes.Ellipsoid((0.05, 0.08, 0.12)), "mass": MASS, "position": place, "quaternion": turned}
+        scene.add_body(name=f"egg {number}", velocity=velocity, **egg)
+    scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    scene.add_contacts(friction=0.3)
+    system, state = scene.build(contacts=False)
+    state, known = jax.tree.map(np.asarray, state), catalog(system, scene.body_parts(), scene.body_pairs())
+    step = posed(known, system, state, no_memory(), H, may_touch(known, system, state, H), "projection")
+    _, search = swept(step.problem, step.start, begun(step.problem, step.start), 20)
+    contacts = zip(step.problem.slots, step.problem.counts, strict=True)
+    sides = np.concatenate([slots.sides[:count] for slots, count in contacts])
+    pushes = np.zeros_like(search.velocity)
+    np.add.at(pushes, sides[search.planes.contact], np.einsum("rsij,ri->rsj", search.planes.on, search.planes.impulse))
+    free = np.asarray(energy.free_velocity(system, state, step.problem.bare.momentum, H))
+    changes = np.einsum("nij,nj->ni", np.asarray(bodies.mass_matrices(system, state)), search.velocity[:3] - free)
+    assert np.max(np.abs(changes)) > 0.1
+    np.testing.assert_allclose(changes, pushes[:3], rtol=0, atol=1e-13)
+    assert not np.any(search.velocity[3])
 
 
 def test_a_root_to_which_no_correction_comes_nearer_is_enough_where_that_is_asked_for(column):
