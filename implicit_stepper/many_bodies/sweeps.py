@@ -144,12 +144,15 @@ def nearest(step: Step, slots: Slots, V, closest):
 
 @jit
 def _relaxed(sweeps, count, free, inverse, sides, on, speed, mu, impulse):
-    """Velocities (n, 6 or 3) and impulses (k, c, 1 + k) after so many `sweeps` over the first
-    `count` rows of c planes of one colour, or fewer where nothing changes, from the velocities
-    without contact, `free`; `inverse` (n, w, w): M^-1, zero of bodies that do not move.
+    """Velocities (n, w) and impulses (k, c, r) after so many `sweeps` over the first `count` of k
+    rows of c planes of one colour, or fewer where nothing changes, from the velocities without
+    contact, `free` (n, w); `inverse` (n, w, w): M^-1, zero of bodies that do not move; of the
+    planes `sides` (k, c, 2), `on` (k, c, 2, r, w), `speed` and `mu` (k, c), and `impulse` (k, c, r)
+    as in `Planes`.
 
-    The loop has u (n, w) with nu = free + R u and M^-1 = R R^T: what an impulse changes is then the
-    same matrix as what it sees. Planes of a row stand last, as arithmetic takes several at once.
+    The loop has u (n, w) with nu = free + R u and M^-1 = R R^T: what an impulse changes, R^T W^T,
+    is then the transpose of what it sees, W R (k, 2, r, w, c). Planes of a row stand last, as
+    arithmetic takes several at once.
 
     A sweep begins ahead of the last one, by a share of the way from the one before it that grows
     with their number (Nesterov 1983), and from nothing again where a sweep changes more than the
@@ -158,7 +161,7 @@ def _relaxed(sweeps, count, free, inverse, sides, on, speed, mu, impulse):
     moves = jnp.any(inverse != 0, axis=(1, 2))[:, None, None]
     root = jnp.where(moves, jnp.linalg.cholesky(jnp.where(moves, inverse, jnp.eye(inverse.shape[-1]))), 0.0)
     still = jnp.einsum("kcsrw,kcsw->krc", on, free[sides]).at[:, 0].add(speed)
-    on = jnp.einsum("kcsrw,kcswx->ksrxc", on, root[sides])  # W R, whose transpose is R^-1 M^-1 W^T
+    on = jnp.einsum("kcsrw,kcswx->ksrxc", on, root[sides])  # W R
     diagonal = jnp.sum(on**2, axis=(1, 3))
     normal = jnp.where(diagonal[:, 0] > 0, diagonal[:, 0], 1.0)
     friction = jnp.max(diagonal[:, 1:], axis=1)
