@@ -20,7 +20,7 @@ from . import arc_length, candidates, islands
 from .catalog import Catalog
 from .certificate import certificate, worst_of
 from .equations import places
-from .host_newton import STAYS, Found, again, newton, short_path
+from .host_newton import STAYS, Found, again, newton, proximal_points, short_path
 from .records import joints_recorded, recorded
 from .step import Kept, Known, Memory, Posed, end_state, everywhere, may_touch, posed, reaches
 from .sweeps import begun, swept
@@ -39,13 +39,13 @@ _STANDS = 1e-6  # largest velocity () of bodies that stand
 _ALONE = 0.9  # of the contacts of islands that are lost: the one that has so many is lost alone too
 _NEAR = 1e-2  # max |F_i| up to which a short path may lead from where the warm start stalled
 # bodies with faces: a whole path takes fewer Jacobians than a short one
-RUNGS = ("warm start", "central path", "short path", *_ROUNDS)
+RUNGS = ("warm start", "proximal points", "central path", "short path", *_ROUNDS)
 # sweeps know no joints but those that place a body
-_JOINTED_RUNGS = RUNGS[:3]
+_JOINTED_RUNGS = RUNGS[:4]
 # of so many smooth bodies half steps come before all others, and solve most; what a whole path
 # takes of them nobody measured, so that a short one comes before it
 _FIRST_RUNGS, _FIRST_HALVINGS, _LARGE = RUNGS[:1], 1, 500
-_LARGE_RUNGS = ("warm start", "short path", "central path", *_ROUNDS)
+_LARGE_RUNGS = ("warm start", "proximal points", "short path", "central path", *_ROUNDS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,7 +203,10 @@ def _solved(problem: Posed, settings: Settings, rungs, last: tuple | None = None
     enough = _ENOUGH * settings.certificate_tolerance
     start, search, most = problem.start, None, settings.max_iterations
     for name in (rungs if problem.problem.slots else rungs[:1])[len(residuals) :]:
-        if name == "short path":
+        if name == "proximal points":
+            with doing(name):
+                found = proximal_points(problem.problem, best.point, tolerance)
+        elif name == "short path":
             if not best.residual <= _NEAR:
                 continue
             found = short_path(problem.problem, best.point, tolerance, most)

@@ -46,6 +46,10 @@ STAYS = 0.5
 # of bodies with faces: max |F| below which proximal points follow, where a correction makes it no
 # smaller
 _CLOSE = 1e-9
+_CLOSE_BY = 1e-7, 48  # by what forces give way there first, and how many Jacobians follow
+# by what forces give way around a stalled point, as much as max |F|, within bounds; and how many
+# Jacobians follow
+_GIVES, _MOST_PROXIMAL = (1e-7, 1.0), 600
 # of the tolerance, as `blocks.Kept.shaken`: max |F| of a start that corrections by the derivative
 # of another step do not halve, which is a root for one's own too
 _SHAKEN = 10.0
@@ -94,7 +98,7 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
         if F.largest <= max(tolerance, enough) and not there.largest < _ENOUGH * F.largest:
             return Found(at, F.largest, iterations + more, True, kept)
         if F.largest < _CLOSE and not smooth and problem.step.kappa is None and not there.largest < F.largest:
-            trial, there, taken = proximal(problem, at, F, here, tolerance)
+            trial, there, taken = proximal(problem, at, F, here, tolerance, *_CLOSE_BY)
             more += taken
             if there.largest <= tolerance:
                 return Found(trial, there.largest, iterations + more, True, kept)
@@ -135,6 +139,14 @@ def again(problem: Problem, start: Point, tolerance: float, enough: float, kept:
     if F.largest <= min(_SHAKEN * tolerance, enough) and not there.largest < _ENOUGH * F.largest:
         return Found(at, F.largest, 0, True, kept)
     return None
+
+
+def proximal_points(problem: Problem, start: Point, tolerance: float) -> Found:
+    """The root to which one proximal point after the other leads from a stalled `start`."""
+    F = rows(problem, start)
+    give = float(np.clip(F.largest, *_GIVES))
+    point, F, taken = proximal(problem, start, F, None, tolerance, give, _MOST_PROXIMAL)
+    return Found(point, F.largest, taken, F.largest <= tolerance)
 
 
 def short_path(problem: Problem, start: Point, tolerance: float, most: int) -> Found:

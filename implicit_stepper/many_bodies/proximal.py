@@ -1,12 +1,16 @@
-"""Proximal points: roots of F with a little of the way added, near a root that rounding hides.
+"""Proximal points: roots of F with a little of the way added, where F alone leads nowhere.
 
 Where forces are redundant J is singular, and along what nothing sees a residual of 1e-11 asks for
-any correction. F + give D (z - centre), where D has the signs of what gives way in `linearization`,
-has one root near the centre whatever nothing sees; F is there as large as the way times what gives
-way, and zero where the next proximal points lead (Rockafellar 1976).
+any correction; where contacts slip by 1e-6 m/s their friction turns as fast as a correction goes.
+F + give D (z - centre), where D has the signs of what gives way in `linearization`, has one root
+near the centre whatever nothing sees, and its friction turns no faster than what gives way allows.
+F is there as large as the way times what gives way, and zero where the next proximal points lead
+(Rockafellar 1976).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,40 +20,88 @@ from .linearization import Linear, correction, linear
 from .open_points import renewed
 from .problem import Point, Problem, Rows, moved
 
-# by what forces give way first, at least, and how many times less or more around the next centre
-_GIVE, _LEAST, _TIMES = 1e-7, 1e-10, 10.0
-_SMALLER = 0.1  # of max |F_i| at the last centre: below it forces give way as before
-_CENTRES, _JACOBIANS = 6, 8  # and Jacobians for each
-_REACHED, _LOST = 0.1, 1e-2  # of the tolerance, and max |F_i|
+# by what forces give way, at least and at most, and how many times less or more around the next
+# centre, with at most so many Jacobians for the last one
+_LEAST, _LEAST_SMOOTH, _MOST = 1e-10, 2e-8, 10.0
+_LESS, _MORE, _QUICK = 2.0, 3.0, 8
+_JACOBIANS = 10  # for a proximal point
+# of max |F| of the rows of which it is the root: how large they may become in a correction, of
+# which the least share, and how small they are where corrections go on with the same factors
+_GROWTH, _LEAST_SHARE, _CONTRACTION, _CHORDS = 100.0, 1e-2, 0.3, 4
+# those rows of what is a proximal point, of the tolerance and of max |F|; max |F| of what is lost
+_REACHED, _ROUGHLY, _LOST = 0.1, 0.1, 1e3
 
 
-def proximal(problem: Problem, at: Point, F: Rows, here: Linear | None, tolerance: float) -> tuple[Point, Rows, int]:
+class _Near(NamedTuple):
+    """A `point`, F there, and what is `left` of the rows of which the proximal point is the root;
+    how many Jacobians that `took`, the last of which is `here`; whether it is `reached`."""
+
+    point: Point
+    F: Rows
+    left: Rows
+    took: int
+    here: Linear | None
+    reached: bool
+
+
+def proximal(
+    problem: Problem, at: Point, F: Rows, here: Linear | None, tolerance: float, give: float, most: int
+) -> tuple[Point, Rows, int]:
     """The point of the least max |F_i| on the way from one proximal point to the next, F, and how
-    many Jacobians it took. The first within the tolerance ends it."""
-    best, taken, give = (at, F), 0, _GIVE
-    for _ in range(_CENTRES):
-        z, there, left = at, F, np.inf
-        for _ in range(_JACOBIANS):
-            here, taken = linear(problem, z, there, give, here), taken + 1
-            factors = sparse.factorised(here.nodes, here.links)
-            if factors is None:
-                break
-            z, there = moved(problem, z, correction(problem, here.local, factors, _rows(problem, z, there, at, give)))
-            left = _rows(problem, z, there, at, give).largest
-            if not _REACHED * tolerance < left < _LOST:
-                break
-        reached = left <= _REACHED * tolerance
-        if reached and there.largest > tolerance:
+    many Jacobians it took, `most` at most. The first within the tolerance ends it. Forces `give`
+    way by so much at first."""
+    best, taken = (at, F), 0
+    least = _LEAST_SMOOTH if problem.sweeps else _LEAST
+    while taken < most and give <= _MOST:
+        near = _proximal_point(problem, at, F, here, tolerance, give)
+        z, there, here, taken = near.point, near.F, near.here, taken + near.took
+        if near.reached and there.largest > tolerance:
             z, there = renewed(problem, z, there, tolerance)
         best = min(best, (z, there), key=lambda one: one[1].largest)
         if best[1].largest <= tolerance:
             break
-        if reached:
-            give = give if there.largest < _SMALLER * F.largest else max(give / _TIMES, _LEAST)
+        if near.reached:
             at, F = z, there
+            give = max(give / _LESS, least) if near.took <= _QUICK else give
         else:
-            give *= _TIMES
+            give *= _MORE
     return *best, taken
+
+
+def _proximal_point(problem: Problem, at: Point, F: Rows, here: Linear | None, tolerance: float, give: float) -> _Near:
+    """The root around the centre `at` with rows F, as far as corrections lead to it."""
+    z, there, left, took = at, F, F, 0
+    while took < _JACOBIANS:
+        here, took = linear(problem, z, there, give, here), took + 1
+        factors = sparse.factorised(here.nodes, here.links)
+        if factors is None:
+            break
+
+        def further(z, left, share=1.0, here=here, factors=factors):
+            trial, there = moved(problem, z, correction(problem, here.local, factors, left), share)
+            return trial, there, _rows(problem, trial, there, at, give)
+
+        size, share = left.largest, 1.0
+        trial = further(z, left)
+        while not trial[2].largest < _GROWTH * size and share > _LEAST_SHARE:
+            share /= 2
+            trial = further(z, left, share)
+        z, there, left = trial
+        for _ in range(_CHORDS if share == 1.0 else 0):
+            if not left.largest < _CONTRACTION * size or _reached(left, there, tolerance):
+                break
+            trial = further(z, left)
+            if not trial[2].largest < left.largest:
+                break
+            size = left.largest
+            z, there, left = trial
+        if _reached(left, there, tolerance) or not left.largest < _LOST:
+            break
+    return _Near(z, there, left, took, here, _reached(left, there, tolerance))
+
+
+def _reached(left: Rows, F: Rows, tolerance: float) -> bool:
+    return left.largest <= max(_REACHED * tolerance, _ROUGHLY * F.largest)
 
 
 def _rows(problem: Problem, at: Point, F: Rows, centre: Point, give: float) -> Rows:

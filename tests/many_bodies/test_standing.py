@@ -76,7 +76,7 @@ def test_forces_stay_near_where_they_are_redundant():
         off.append(z)
     off, F = slipping(problem, Point(root.point.V, tuple(off)), rows(problem, Point(root.point.V, tuple(off))))
     assert 1e-11 < F.largest < 1e-9
-    found, there, _ = proximal(problem, off, F, None, TOLERANCE)
+    found, there, _ = proximal(problem, off, F, None, TOLERANCE, 1e-7, 48)
     assert there.largest <= TOLERANCE
     assert way(off, found) < 5e-10
     here = linear(problem, off, F, 1e-9)
