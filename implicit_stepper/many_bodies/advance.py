@@ -37,15 +37,13 @@ _PASSES = 0.5
 _ENOUGH, _AT_LAST = 0.1, 1.0
 _STANDS = 1e-6  # largest velocity () of bodies that stand
 _ALONE = 0.9  # of the contacts of islands that are lost: the one that has so many is lost alone too
-_NEAR = 1e-2  # max |F_i| up to which a short path may lead from where the warm start stalled
+_NEAR = 1e-2  # max |F_i| up to which a short path may lead from where a start stalled
 # bodies with faces: a whole path takes fewer Jacobians than a short one
 RUNGS = ("warm start", "proximal points", "central path", "short path", *_ROUNDS)
-# sweeps know no joints but those that place a body
-_JOINTED_RUNGS = RUNGS[:4]
-# of so many smooth bodies half steps come before all others, and solve most; what a whole path
-# takes of them nobody measured, so that a short one comes before it
-_FIRST_RUNGS, _FIRST_HALVINGS, _LARGE = RUNGS[:1], 1, 500
-_LARGE_RUNGS = ("warm start", "proximal points", "short path", "central path", *_ROUNDS)
+# of so many bodies the first two, and of each half of a step, come before all others, and solve
+# most; what a whole path takes of them nobody measured, so that a short one comes before it
+_FIRST_RUNGS, _FIRST_HALVINGS, _LARGE = RUNGS[:2], 1, 100
+_LARGE_RUNGS = (*RUNGS[:2], "short path", "central path", *_ROUNDS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,16 +77,16 @@ class Done:
 
 def advance(catalog: Catalog, system: System, state: State, memory: Memory, h: float, settings: Settings) -> Done:
     """The step of h [s] from `state`, or up to 64 shorter ones in its place. Never raises: see
-    `Done.result`. Of many smooth bodies two half steps from the last root are tried before other
-    starts, which take more iterations than both."""
-    placed = all(places(group, state.velocity.shape[1]) for group in system.joints)
-    smooth = all(form.pair.smooth for form in catalog.forms) and placed
-    large = smooth and system.body_count >= _LARGE
+    `Done.result`. Of many bodies two half steps are tried before starts that take more iterations
+    than both."""
+    large = system.body_count >= _LARGE
     if large:
         done = _halved(catalog, system, state, memory, h, settings, _FIRST_RUNGS, _FIRST_HALVINGS)
         if done.result == Result.SOLVED:
             return done
-    rungs = _JOINTED_RUNGS if not placed else _LARGE_RUNGS if large else RUNGS
+    rungs = _LARGE_RUNGS if large else RUNGS
+    if not all(places(group, state.velocity.shape[1]) for group in system.joints):
+        rungs = tuple(name for name in rungs if name not in _ROUNDS)  # sweeps know no such joints
     return _halved(catalog, system, state, memory, h, settings, rungs, _HALVINGS)
 
 

@@ -28,8 +28,9 @@ _JACOBIANS = 10  # for a proximal point
 # of max |F| of the rows of which it is the root: how large they may become in a correction, of
 # which the least share, and how small they are where corrections go on with the same factors
 _GROWTH, _LEAST_SHARE, _CONTRACTION, _CHORDS = 100.0, 1e-2, 0.3, 4
-# those rows of what is a proximal point, of the tolerance and of max |F|; max |F| of what is lost
-_REACHED, _ROUGHLY, _LOST = 0.1, 0.1, 1e3
+# those rows of what is a proximal point, of the tolerance and of max |F|; and of what is lost, where
+# max |F| at the centre is less than a hundredth of that
+_REACHED, _ROUGHLY, _LOST = 0.1, 0.1, 1.0
 
 
 class _Near(NamedTuple):
@@ -95,7 +96,7 @@ def _proximal_point(problem: Problem, at: Point, F: Rows, here: Linear | None, t
                 break
             size = left.largest
             z, there, left = trial
-        if _reached(left, there, tolerance) or not left.largest < _LOST:
+        if _reached(left, there, tolerance) or not left.largest < max(_LOST, _GROWTH * F.largest):
             break
     return _Near(z, there, left, took, here, _reached(left, there, tolerance))
 
