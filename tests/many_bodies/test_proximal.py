@@ -28,7 +28,8 @@ def test_balls_stick_and_slip_as_coulomb_says_from_forces_that_are_wrong(balls_o
     at, F = slipping(problem, at := Point(V, (own,)), rows(problem, at))
     assert F.largest > 0.1
     end, after, taken = proximal(problem, at, F, None, 1e-12, 1.0, 200)
-    assert after.largest <= 1e-12 and taken < 200
+    assert after.largest <= 1e-12
+    assert taken < 200
     impulses = (end.contacts[0] * problem.slots[0].unknowns[:1])[0, pair:-1]
     weight = MASS * G * H
     np.testing.assert_allclose(impulses[0], weight, rtol=1e-9)
@@ -37,7 +38,8 @@ def test_balls_stick_and_slip_as_coulomb_says_from_forces_that_are_wrong(balls_o
     np.testing.assert_allclose(x - RADIUS * spin, slip, rtol=0, atol=1e-11)
     # no more Jacobians than are allowed, and the best point of those
     _, less, few = proximal(problem, at, F, None, 1e-12, 1.0, 1)
-    assert few <= 10 and less.largest < F.largest
+    assert few <= 10
+    assert less.largest < F.largest
 
 
 def test_a_step_whose_warm_start_is_lost_is_solved_by_proximal_points(monkeypatch):
