@@ -77,21 +77,16 @@ def _proximal_point(problem: Problem, at: Point, F: Rows, here: Linear | None, t
         factors = sparse.factorised(here.nodes, here.links)
         if factors is None:
             break
-
-        def further(z, left, share=1.0, here=here, factors=factors):
-            trial, there = moved(problem, z, correction(problem, here.local, factors, left), share)
-            return trial, there, _rows(problem, trial, there, at, give)
-
-        size, share = left.largest, 1.0
-        trial = further(z, left)
+        size, share, by = left.largest, 1.0, correction(problem, here.local, factors, left)
+        trial = _moved(problem, z, by, share, at, give)
         while not trial[2].largest < _GROWTH * size and share > _LEAST_SHARE:
             share /= 2
-            trial = further(z, left, share)
+            trial = _moved(problem, z, by, share, at, give)
         z, there, left = trial
         for _ in range(_CHORDS if share == 1.0 else 0):
             if not left.largest < _CONTRACTION * size or _reached(left, there, tolerance):
                 break
-            trial = further(z, left)
+            trial = _moved(problem, z, correction(problem, here.local, factors, left), 1.0, at, give)
             if not trial[2].largest < left.largest:
                 break
             size = left.largest
@@ -101,7 +96,15 @@ def _proximal_point(problem: Problem, at: Point, F: Rows, here: Linear | None, t
     return _Near(z, there, left, took, here, _reached(left, there, tolerance))
 
 
+def _moved(problem: Problem, z: Point, by: Point, share: float, centre: Point, give: float) -> tuple[Point, Rows, Rows]:
+    """A point as far as `share` along `by`, F there, and the rows of which the proximal point is
+    the root."""
+    trial, there = moved(problem, z, by, share)
+    return trial, there, _rows(problem, trial, there, centre, give)
+
+
 def _reached(left: Rows, F: Rows, tolerance: float) -> bool:
+    """Whether a point with rows F, of which so much is `left`, is the proximal one."""
     return left.largest <= max(_REACHED * tolerance, _ROUGHLY * F.largest)
 
 
