@@ -146,7 +146,7 @@ def proximal_points(problem: Problem, start: Point, tolerance: float) -> Found:
     F = rows(problem, start)
     give = float(np.clip(F.largest, *_GIVES))
     point, F, taken = proximal(problem, start, F, None, tolerance, give, _MOST_PROXIMAL)
-    return Found(point, F.largest, taken, F.largest <= tolerance)
+    return Found(point, F.largest if np.isfinite(F.largest) else np.inf, taken, F.largest <= tolerance)
 
 
 def short_path(problem: Problem, start: Point, tolerance: float, most: int) -> Found:

@@ -19,8 +19,7 @@ SLIPS = 1e-6  # [m/s]: a ball whose point of contact slips so much at the end, 7
 
 @pytest.mark.parametrize(("speed", "slip"), [(0.0, 0.0), (3.5 * SLOWED + SLIPS, SLIPS), (1.0, 1.0 - 3.5 * SLOWED)])
 def test_balls_stick_and_slip_as_coulomb_says_from_forces_that_are_wrong(balls_on_a_floor, speed, slip):
-    """Friction at right angles to the slip, and as much too large as too little presses. Where the
-    slip is 1e-6 m/s, a correction of Newton's method by J turns it by any angle."""
+    """From half of what presses, and friction at an angle to the slip and far outside of its cone."""
     problem, start = balls_on_a_floor(MU, H, [(speed, 0, 0, 0, 0, 0)])
     V, (own,) = newton(problem, start, 1e-12, 40).point
     own, pair = own.copy(), problem.slots[0].group.pair.unknowns
