@@ -7,6 +7,8 @@ import pytest
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.many_bodies.catalog import catalog
+from implicit_stepper.many_bodies.host_newton import newton
+from implicit_stepper.many_bodies.problem import Point, rows, slipping
 from implicit_stepper.many_bodies.step import may_touch, no_memory, posed
 
 
@@ -29,5 +31,20 @@ def balls_on_a_floor():
         known = catalog(system, scene.body_parts(), scene.body_pairs())
         own = posed(known, system, state, no_memory(), h, may_touch(known, system, state, h), "projection")
         return own.problem, own.start
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def with_impulses():
+    """A function of a problem with contacts of one form, where it begins, and dimensionless (p_n,
+    y): its root with these impulses in the place of its own, and F there."""
+
+    def of(problem, start, impulses):
+        V, (own,) = newton(problem, start, 1e-12, 40).point
+        own, pair = own.copy(), problem.slots[0].group.pair.unknowns
+        own[:, pair : pair + 3] = impulses
+        at = Point(V, (own,))
+        return slipping(problem, at, rows(problem, at))
 
     return of

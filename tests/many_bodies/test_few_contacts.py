@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from implicit_stepper.many_bodies.few_contacts import settled
-from implicit_stepper.many_bodies.host_newton import newton
 from implicit_stepper.many_bodies.linearization import linear
-from implicit_stepper.many_bodies.problem import Point, Rows, rows, slipping
+from implicit_stepper.many_bodies.problem import Rows
 
 MU, H, G, RADIUS = 0.4, 0.01, 9.81, 0.1
 MASS = 500 * 4 / 3 * np.pi * RADIUS**3
@@ -15,19 +14,16 @@ SPEED = 1.0
 
 
 @pytest.mark.parametrize("speed", [0.0, SPEED])
-def test_a_contact_far_off_obeys_coulomb_at_once(balls_on_a_floor, speed):
+def test_a_contact_far_off_obeys_coulomb_at_once(balls_on_a_floor, with_impulses, speed):
     problem, start = balls_on_a_floor(MU, H, [(speed, 0, 0, 0, 0, 0)])
-    V, (own,) = newton(problem, start, 1e-12, 40).point
-    own, pair = own.copy(), problem.slots[0].group.pair.unknowns
-    own[:, pair : pair + 3] = 3.0, -2.0, 1.0
-    at, F = slipping(problem, at := Point(V, (own,)), rows(problem, at))
+    at, F = with_impulses(problem, start, (3.0, -2.0, 1.0))
     assert F.largest > 0.1
     thrown = Rows(F.bodies, (10 * F.contacts[0],))  # which says that the contact is to be looked at
     end, after = settled(problem, at, F, linear(problem, at, F, 1e-9), 1e-9, thrown)
     # the path of the contact's law ends at kappa = 1e-10, and slips more than 1e-6 are told from none
     assert after.largest < 1e-8
     slides = speed > 0
-    impulses = (end.contacts[0] * problem.slots[0].unknowns[:1])[0, pair:-1]
+    impulses = (end.contacts[0] * problem.slots[0].unknowns[:1])[0, problem.slots[0].closest : -1]
     expected = MASS * G * H, slides * MU * MASS * G * H
     np.testing.assert_allclose((impulses[0], np.linalg.norm(impulses[1:])), expected, rtol=1e-7, atol=1e-7)
     slowed = slides * MU * G * H

@@ -7,8 +7,8 @@ import pytest
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.many_bodies import advance
-from implicit_stepper.many_bodies.host_newton import Found, newton
-from implicit_stepper.many_bodies.problem import Point, rows, slipping
+from implicit_stepper.many_bodies.host_newton import Found
+from implicit_stepper.many_bodies.problem import rows
 from implicit_stepper.many_bodies.proximal import proximal
 
 MU, H, G, RADIUS = 0.4, 0.01, 9.81, 0.1
@@ -18,18 +18,15 @@ SLIPS = 1e-6  # [m/s]: a ball whose point of contact slips so much at the end, 7
 
 
 @pytest.mark.parametrize(("speed", "slip"), [(0.0, 0.0), (3.5 * SLOWED + SLIPS, SLIPS), (1.0, 1.0 - 3.5 * SLOWED)])
-def test_balls_stick_and_slip_as_coulomb_says_from_forces_that_are_wrong(balls_on_a_floor, speed, slip):
+def test_balls_stick_and_slip_as_coulomb_says_from_forces_that_are_wrong(balls_on_a_floor, with_impulses, speed, slip):
     """From half of what presses, and friction at an angle to the slip and far outside of its cone."""
     problem, start = balls_on_a_floor(MU, H, [(speed, 0, 0, 0, 0, 0)])
-    V, (own,) = newton(problem, start, 1e-12, 40).point
-    own, pair = own.copy(), problem.slots[0].group.pair.unknowns
-    own[:, pair : pair + 3] = 0.5, -0.4, 0.3
-    at, F = slipping(problem, at := Point(V, (own,)), rows(problem, at))
+    at, F = with_impulses(problem, start, (0.5, -0.4, 0.3))
     assert F.largest > 0.1
     end, after, taken = proximal(problem, at, F, None, 1e-12, 1.0, 200)
     assert after.largest <= 1e-12
     assert taken < 200
-    impulses = (end.contacts[0] * problem.slots[0].unknowns[:1])[0, pair:-1]
+    impulses = (end.contacts[0] * problem.slots[0].unknowns[:1])[0, problem.slots[0].closest : -1]
     weight = MASS * G * H
     np.testing.assert_allclose(impulses[0], weight, rtol=1e-9)
     np.testing.assert_allclose(np.linalg.norm(impulses[1:]), (slip > 0) * MU * weight, rtol=1e-9, atol=1e-12)
