@@ -60,7 +60,8 @@ class Settings:
 class Done:
     """A step, or as far as it came: the `state` and `memory` at its end; the `pairs` (m, 2) of
     parts that might touch, and their `contacts`; violations by name; `result`; how much it took,
-    and from which rung; `residuals` of its starts by name."""
+    and from which rung; `residuals` of its starts by name; of an impact, which contacts `landed`
+    (m,) before it."""
 
     state: State
     memory: Memory
@@ -73,6 +74,7 @@ class Done:
     rung: int
     substeps: int
     residuals: dict[str, float]
+    landed: np.ndarray | None = None
 
 
 def advance(catalog: Catalog, system: System, state: State, memory: Memory, h: float, settings: Settings) -> Done:

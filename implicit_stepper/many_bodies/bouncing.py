@@ -10,7 +10,6 @@ import numpy as np
 from ..model.bodies import State
 from ..model.results import Result
 from ..model.system import System
-from ..runtime.errors import StepperError
 from . import rebounds
 from .advance import Done
 from .catalog import Catalog
@@ -67,16 +66,5 @@ class Bouncing:
         return dataclasses.replace(
             step, state=after, memory=rebounds.eased(step.memory, hit), contacts=contacts, certificate=violations,
             result=result, iterations=hit.iterations, residual=hit.residual, rung=hit.halved, substeps=1,
-            residuals={"impact": hit.residual},
+            residuals={"impact": hit.residual}, landed=hit.landed,
         )  # fmt: skip
-
-
-def refuse_edges(catalog: Catalog) -> None:
-    """Raises `ValueError` for rebounds of bodies that are not smooth: where in a face they act,
-    runs that find their pairs do not know yet."""
-    edged = next((form.pair for form in catalog.forms if not form.pair.smooth), None)
-    if np.any(catalog.laws.restitution) and edged is not None:
-        raise StepperError(
-            "runs that find their pairs know no restitution of bodies with faces or edges, and the scene has contacts of "
-            f"{edged.first.name} and {edged.second.name}: leave it out, or take fewer pairs."
-        )

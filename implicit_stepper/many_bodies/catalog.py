@@ -113,6 +113,10 @@ class Catalog:
         compliant = (self.laws.compliance[law] > 0).astype(int)
         return self.form_of[self.kind[pairs[:, 0]], self.kind[pairs[:, 1]], compliant]
 
+    def sharp(self, pairs, law) -> np.ndarray:
+        """Which contacts (m,) of `pairs` by laws (m,) are between bodies with edges or faces."""
+        return ~np.array([form.pair.smooth for form in self.forms], bool)[self.forms_of(pairs, law)]
+
     def group(self, form: int, pairs, law, capacity: int) -> ContactGroup:
         """Contacts of a `form` between `pairs` (m, 2) of parts, m > 0, as the rows of a group of
         `capacity` contacts; the last pair fills the rows that are left."""

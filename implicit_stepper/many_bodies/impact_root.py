@@ -46,21 +46,22 @@ class Root(NamedTuple):
     converged: bool
 
 
-def root(law: Law, mass, velocity) -> Root:
-    """Of bodies with the matrices `mass` (nb, w, w) and the `velocity` (nb, w) before the impact:
+def root(law: Law, mass, velocity, known) -> Root:
+    """Of bodies with the matrices `mass` (nb, w, w) and the `velocity` (nb, w) that the `known`
+    impulses (m, 1 + k) gave them:
 
-    u = u(V) + D P,     0 <= P_n _|_ u_n - bound >= 0,     |y| <= mu P_n,  y against w
+    u = u(V) + D (P - known),     0 <= P_n _|_ u_n - bound >= 0,     |y| <= mu P_n,  y against w
 
     with D = W M^-1 W^T."""
-    problem, back = _problem(law, mass, velocity)
-    P, size, taken = _newton(problem, np.zeros_like(problem.u))
+    problem, back = _problem(law, mass, velocity, known)
+    P, size, taken = _newton(problem, known)
     for shrink in _SHRINKS:
         if size <= _ENOUGH:
             break
         end, more = _end_of_path(problem, shrink)
         off = np.max(np.abs(_projections(problem, end)[0])) / problem.unit
         P, size, taken = (end, off, taken + more) if off < size else (P, size, taken + more)
-    after = velocity + (back @ P.reshape(-1)).reshape(velocity.shape)
+    after = velocity + (back @ (P - known).reshape(-1)).reshape(velocity.shape)
     return Root(after, P, taken, float(size), bool(size <= _ENOUGH))
 
 
@@ -92,7 +93,7 @@ class _Problem(NamedTuple):
         return found if np.all(np.isfinite(found)) else None
 
 
-def _problem(law: Law, mass, velocity) -> tuple[_Problem, csr_matrix]:
+def _problem(law: Law, mass, velocity, known) -> tuple[_Problem, csr_matrix]:
     """And M^-1 W^T."""
     from scipy.sparse import block_diag, csr_matrix, diags_array
 
@@ -101,13 +102,15 @@ def _problem(law: Law, mass, velocity) -> tuple[_Problem, csr_matrix]:
     of = np.broadcast_to((law.sides[:, :, None, None] * w) + np.arange(w), law.on.shape)
     W = csr_matrix((law.on[moves].ravel(), (at[moves].ravel(), of[moves].ravel())), shape=(count * width, len(mass) * w))
     back = block_diag(np.linalg.inv(mass), format="csr") @ W.T
-    D, u = (W @ back).tocsr(), (W @ velocity.reshape(-1)).reshape(count, width)
+    D = (W @ back).tocsr()
+    ends = (W @ velocity.reshape(-1)).reshape(count, width)
+    u = ends - (D @ known.reshape(-1)).reshape(count, width)
     own = D.diagonal().reshape(count, width)
     step = 1 / np.maximum(own, 1 / _NO_AXIS)
     along = np.min(step[:, 1:], axis=1, keepdims=True)  # one step for all axes that have friction
     step[:, 1:] = np.where(step[:, 1:] < _NO_AXIS, along, _NO_AXIS)
     # no digits are left of impacts that are slow beside the motion
-    speed = max(np.max(np.abs(law.bounds - u[:, 0])), _SLOW * np.max(np.abs(velocity)))
+    speed = max(np.max(np.abs(law.bounds - ends[:, 0])), _SLOW * np.max(np.abs(velocity)))
     soft = (D + diags_array(_GIVE * own.reshape(-1))).tocsr()
     return _Problem(law, D, soft, u, step, float(speed * np.max(step[:, 0])), float(speed)), back
 

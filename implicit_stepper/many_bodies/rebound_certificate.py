@@ -23,6 +23,7 @@ from ..runtime.compilation import jit, rows_filled_up
 from .catalog import Catalog
 from .certificate import padded_rows
 from .equations import cut, of_sides
+from .landings import SUDDEN
 from .rebounds import HALVINGS
 
 _FEW, _GROWTH = 32, 4  # contacts that are evaluated at once
@@ -40,14 +41,17 @@ def rebound_violations(
     bodies = [jax.tree.map(np.asarray, _everywhere(system, states[1], state.velocity)) for state in states]
     free, jump, energies = (np.asarray(a) for a in _momenta(system, *states, h))
     sides, count = catalog.body[pairs], system.body_count
-    gap, closed = np.asarray(step.gap_start), np.asarray(step.gap) <= _TOUCHING * float(system.length)
-    landed = closed & (gap > _TOUCHING * float(system.length)) & (catalog.laws.restitution[laws] > 0)
+    began = jax.tree.map(np.asarray, _everywhere(system, states[0], states[0].velocity))
+    approach = -_speeds(bodies[0], sides, step)[0]
+    landed, gap = _landed(system, (began, bodies[1]), sides, step, catalog.sharp(pairs, laws), approach, h)
+    landed &= catalog.laws.restitution[laws] > 0
     held = np.isin(np.arange(count), sides[~landed & (np.asarray(step.normal_impulse) > 0)])
     free = np.where(held[:, None], states[0].velocity, free)
     at_rest = np.zeros((len(bodies[0].velocity) - count, free.shape[1]))
     bodies.insert(1, bodies[0]._replace(velocity=np.concatenate([free, at_rest])))
     speeds = [_speeds(every, sides, step) for every in bodies]
-    bounds, pressed = np.minimum(speeds[2][0], 0.0), np.asarray(impact.normal_impulse) > 0
+    both = _with_the_step(sides, states, step, impact)
+    bounds, pressed = np.minimum(speeds[2][0], 0.0), both.normal_impulse > 0
     slight, least = SLIGHT * np.sqrt(float(system.acceleration * system.length)), 1.0
     parting = np.zeros(len(pairs))
     for number in np.flatnonzero(landed):
@@ -60,7 +64,7 @@ def rebound_violations(
     share = 0.5 ** min(max(round(-np.log2(max(least, np.finfo(float).tiny))), 0), HALVINGS)
     bounds = np.where(parting > 0, share * parting, bounds)
     fastest = max(np.max(np.abs(bounds)), np.max(np.abs(speeds[2][0])), _SLOW * np.max(np.abs(states[1].velocity)))
-    found, jump = _laws(catalog, system, (pairs, laws), impact, bodies[3], (speeds[3], bounds, fastest), jump)
+    found, jump = _laws(catalog, system, (pairs, laws), (both, impact), bodies[3], (speeds[3], bounds, fastest), jump)
     units = scales(system, fastest / system.acceleration)
     moved = [abs(getattr(states[2], name) - getattr(states[1], name)).max(axis=1) for name in ("position", "orientation")]
     return {
@@ -71,9 +75,41 @@ def rebound_violations(
     }
 
 
-def _laws(catalog: Catalog, system: System, contacts, impact: Contacts, every, measures, jump):
+def _landed(system: System, bodies, sides, step: Contacts, sharp, approach, h: float) -> tuple[np.ndarray, np.ndarray]:
+    """Which contacts (m,) of a step of h [s] land in it, and the gaps (m,) [m] that they close;
+    `bodies` are those before and after it. Those that are `sharp` (m,) have edges or faces: they
+    close the gap that the points had at which they press after it, and where they touched before,
+    they land if the `approach` (m,) [m/s] of these points was faster than loads and paths that bend
+    account for."""
+    before, after = bodies
+    touching, began, d = _TOUCHING * float(system.length), np.asarray(step.gap_start), before.position.shape[1]
+    linear, spins = np.split(np.abs(before.velocity), [d], axis=1)
+    spin, speed = (np.sqrt(np.sum(part**2, axis=1)) for part in (spins, linear))
+    points, bends = [], np.full(len(sides), float(system.acceleration))
+    for body, point in zip(sides.T, (step.point_1, step.point_2), strict=True):
+        local = np.einsum("mji,mj->mi", after.rotation[body], point - after.position[body])
+        points.append(before.position[body] + np.einsum("mij,mj->mi", before.rotation[body], local))
+        lever = np.sqrt(np.sum((point - before.position[body]) ** 2, axis=1))
+        bends += spin[body] ** 2 * lever + spin[body] * speed[body]
+    gap = np.where(sharp, np.sum(step.normal * (points[1] - points[0]), axis=1), began)
+    struck = sharp & (np.asarray(step.normal_impulse) > 0) & (approach > SUDDEN * h * bends)
+    return ((began > touching) | struck) & (gap > touching) & (np.asarray(step.gap) <= touching), gap
+
+
+def _with_the_step(sides, states, step: Contacts, impact: Contacts) -> Contacts:
+    """The record of the `impact` with the impulses of both, of contacts whose bodies it has moved:
+    the step begins what the impact ends, and laws are of their sum."""
+    moved = np.any(states[2].velocity != states[1].velocity, axis=1)
+    moved = np.any(np.append(moved, False)[np.minimum(sides, len(moved))], axis=1)
+    names = ("normal_impulse", "friction_impulse")
+    began, more = ([np.asarray(getattr(record, name)) for name in names] for record in (step, impact))
+    sums = {name: own + (a.T * moved).T for name, own, a in zip(names, more, began, strict=True)}
+    return dataclasses.replace(impact, **sums)
+
+
+def _laws(catalog: Catalog, system: System, contacts, impulses: tuple[Contacts, Contacts], every, measures, jump):
     """Violations (m,) by name of the law of every contact, and the `jump` (nb, 6 or 3) of momenta
-    without what the impulses give."""
+    without what the impulses give; those of which the law is, and of the impact alone."""
     (pairs, laws), ((v_n, slips), bounds, fastest), count = contacts, measures, system.body_count
     units, jump = scales(system, fastest / system.acceleration), np.array(jump)
     forms, sides = catalog.forms_of(pairs, laws), catalog.body[pairs]
@@ -85,9 +121,10 @@ def _laws(catalog: Catalog, system: System, contacts, impact: Contacts, every, m
             some = own[start:stop]
             rows = some[np.minimum(np.arange(size), len(some) - 1)]
             group = catalog.group(int(form), pairs[some], laws[some], size)
-            record = jax.tree.map(lambda a, rows=rows: np.asarray(a)[rows], dataclasses.replace(impact, joints=None))
+            alone = [dataclasses.replace(record, joints=None) for record in impulses]
+            records = jax.tree.map(lambda a, rows=rows: np.asarray(a)[rows], alone)
             impulse = float(units.speed) / np.sum(1 / mass[sides[rows]], axis=1)
-            of = group, record, v_n[rows] - bounds[rows], slips[rows], impulse, of_sides(every, sides[rows])
+            of = group, *records, v_n[rows] - bounds[rows], slips[rows], impulse, of_sides(every, sides[rows])
             violations, given = jax.tree.map(np.asarray, _checked(units, *of))
             for name, values in violations.items():
                 found.setdefault(name, np.zeros(len(pairs)))[some] = values[: len(some)]
@@ -98,16 +135,16 @@ def _laws(catalog: Catalog, system: System, contacts, impact: Contacts, every, m
 
 
 @jit
-def _checked(units, group, record: Contacts, v_n, slips, impulse, ends):
+def _checked(units, group, both: Contacts, impact: Contacts, v_n, slips, impulse, ends):
     """Violations () of contacts that part at v_n (c,) more than they must, and what their impulses
-    give both bodies (c, 2, 6 or 3)."""
+    in the `impact` give both bodies (c, 2, 6 or 3)."""
 
-    def one(member, own, v_n, v, unit, body_1, body_2):
+    def one(member, own, alone, v_n, v, unit, body_1, body_2):
         frame = mechanics.frame_of(own, body_1, body_2)
-        given = jnp.stack(mechanics.wrenches(frame, own.normal_impulse, own.friction_impulse))
+        given = jnp.stack(mechanics.wrenches(frame, alone.normal_impulse, alone.friction_impulse))
         return law_violations(units, jnp.inf, False, member, own, v_n, v, v_n, v, unit), given
 
-    return jax.vmap(one)(group, record, v_n, slips, impulse, *ends)
+    return jax.vmap(one)(group, both, impact, v_n, slips, impulse, *ends)
 
 
 def _speeds(every: mechanics.Bodies, sides, record: Contacts) -> tuple[np.ndarray, np.ndarray]:

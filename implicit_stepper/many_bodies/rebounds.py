@@ -31,11 +31,11 @@ from ..model.system import System
 from ..runtime.compilation import jit
 from .catalog import Catalog
 from .impact_root import Law, root
-from .step import Memory
+from .landings import TOUCHING, landings
+from .step import Memory, everywhere
 
 HALVINGS = 10  # of e, in an impact that would raise energy
 _ROUNDED = 1e-12  # of an energy: what rounding makes of one that is kept
-TOUCHING = 1e-8  # of the scene's length: gaps that are closed, as those of an impact are
 
 
 class Rebound(NamedTuple):
@@ -57,36 +57,46 @@ def rebound(catalog: Catalog, system: System, before: State, end: State, pairs, 
     """The impact at the `end` of a step of h [s] from the state `before`, of which `pairs` (m, 2)
     of parts have the records `contacts`; None where nothing rebounds."""
     _, laws = catalog.ordered(pairs)
-    share, closed = catalog.laws.restitution[laws], np.asarray(contacts.gap) <= TOUCHING * float(system.length)
-    landed = closed & (share > 0) & (np.asarray(contacts.gap_start) > TOUCHING * float(system.length))
+    share, sides = catalog.laws.restitution[laws], catalog.body[pairs]
+    motions, start = (everywhere(system, before), everywhere(system, end)), np.asarray(before.velocity)
+    on, scale = rows(contacts, motions[1].position[sides]), (float(system.length), float(system.acceleration))
+    begins = normal_speeds(on, sides, start)
+    landed, gaps = landings(catalog.sharp(pairs, laws), contacts, sides, motions, begins, *scale, h)
+    landed &= share > 0
     if not np.any(landed):
         return None
-    sides, mass, known = catalog.body[pairs], *(np.asarray(a) for a in _momenta(system, before, end, h))
-    centres = np.concatenate([end.position, np.asarray(system.fixed_position)])
-    on = rows(contacts, centres[sides])
+    closed, (mass, known) = np.asarray(contacts.gap) <= TOUCHING * scale[0], map(np.asarray, _momenta(system, before, end, h))
     free = np.linalg.solve(mass, known[..., None])[..., 0]
+    brought = np.sum(np.maximum(*(_energies(mass, velocity) for velocity in (start, free))))
     held = sides[(np.asarray(contacts.normal_impulse) > 0) & ~landed]
     held = np.isin(np.arange(len(free)), held)
-    start = np.asarray(before.velocity)
     free = np.where(held[:, None], start, free)
-    speeds = [normal_speeds(on, sides, velocity) for velocity in (start, free, np.asarray(end.velocity))]
-    parts = -share * meeting_speeds(np.asarray(contacts.gap_start), *speeds[:2], h)
-    rebounds = landed & (parts > SLIGHT * np.sqrt(float(system.acceleration) * float(system.length)))
+    alone, ends = (normal_speeds(on, sides, velocity) for velocity in (free, np.asarray(end.velocity)))
+    parts = -share * meeting_speeds(gaps, begins, alone, h)
+    rebounds = landed & (parts > SLIGHT * np.sqrt(scale[0] * scale[1]))
     if not np.any(rebounds):
         return None
-    bounds = np.where(rebounds, parts, np.minimum(speeds[2], 0.0))
+    bounds = np.where(rebounds, parts, np.minimum(ends, 0.0))
     within = np.flatnonzero(closed & _reached(sides, len(free), closed, rebounds))
     e = catalog.laws.e[laws[within]]
     scaled = on[within] * np.concatenate([np.ones((len(e), 1)), e], axis=1)[:, None, :, None]
-    brought = np.sum(np.maximum(*(_energies(mass, velocity) for velocity in (start, free))))
+    law, of_step = Law(sides[within], scaled, bounds[within], catalog.laws.mu[laws[within]]), _impulses(contacts, within, e)
     for halved in range(HALVINGS + 1):
         own = np.where(rebounds, bounds / 2**halved, bounds)[within]
-        found = root(Law(sides[within], scaled, own, catalog.laws.mu[laws[within]]), mass, np.asarray(end.velocity))
+        found = root(law._replace(bounds=own), mass, np.asarray(end.velocity), of_step)
         if found.converged and np.sum(_energies(mass, found.velocity)) <= (1 + _ROUNDED) * brought:
             break
+    more = found.impulses - of_step
     normal, friction = np.zeros(len(pairs)), np.zeros((len(pairs), e.shape[1]))
-    normal[within], friction[within] = found.impulses[:, 0], e * found.impulses[:, 1:]
+    normal[within], friction[within] = more[:, 0], e * more[:, 1:]
     return Rebound(found.velocity, normal, friction, rebounds, halved, found.iterations, found.residual, found.converged)
+
+
+def _impulses(contacts: Contacts, within, e) -> np.ndarray:
+    """(p_n, y) (k, 1 + j) [N s] of the contacts `within` (k,) in the step, y as `impact_root` has
+    it: none on an axis without friction."""
+    rubs = np.asarray(contacts.friction_impulse)[within] / np.where(e > 0, e, 1.0)
+    return np.concatenate([np.asarray(contacts.normal_impulse)[within, None], np.where(e > 0, rubs, 0.0)], axis=1)
 
 
 def _energies(mass, velocity) -> np.ndarray:

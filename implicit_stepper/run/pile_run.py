@@ -14,9 +14,8 @@ from ..constraints.violations import described
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..many_bodies import lagged_steps
 from ..many_bodies.advance import Done, Settings, advance
-from ..many_bodies.bouncing import Bouncing, refuse_edges
+from ..many_bodies.bouncing import Bouncing
 from ..many_bodies.catalog import Catalog, catalog, part_names
-from ..many_bodies.rebounds import TOUCHING
 from ..many_bodies.recalled import recalled
 from ..many_bodies.step import Memory, lasting, may_touch, no_memory, posed
 from ..model.bodies import State
@@ -61,7 +60,6 @@ def run(
     asked = asked | {"contacts": digest(*known.marks()), "contacts of the start": digest(jax.tree.leaves(begun), ())}
     file, kept = Checkpoint(path, every, asked), None if resume is None else read(resume, asked)
     walk = Bouncing(_step_of(stepper, tolerance), known, system, tolerance)
-    refuse_edges(known)
     done, lengths, memory = ([], [], begun) if kept is None else (kept["done"], kept["lengths"], kept["memory"])
     first = 0 if kept is None else kept["steps"]
     at, failed, stopped, unwritten = done[-1].state if done else state, None, False, None
@@ -197,9 +195,9 @@ def _trajectory(catalog: Catalog, system: System, start: State, done: list[Done]
     joints = jax.tree.map(lambda *own: np.stack(own), *(step.contacts.joints for step in done)) if done else None
     contacts = Contacts(**{name: filled(name) for name in fields}, joints=joints)
     system, events = dataclasses.replace(system, contact_names=names), []
-    for last, hit, size in zip(done, done[1:], np.broadcast_to(h, len(done))[1:], strict=False):
-        if size == 0.0:  # an impact: what the step before it has closed
-            met = (hit.contacts.normal_impulse > 0) & (last.contacts.gap_start > TOUCHING * float(system.length))
+    for hit in done:
+        if hit.landed is not None:  # an impact
+            met = hit.landed & (hit.contacts.normal_impulse > 0)
             numbers = order[np.searchsorted(keys, hit.pairs[met] @ np.array([parts, 1]), sorter=order)]
             events += [Event(float(hit.state.time), int(number), "closes") for number in numbers]
     run = assembled(system, states, contacts, stats, certificates, h, events=tuple(events))

@@ -1,0 +1,57 @@
+"""Which contacts land in a step, and across which gaps.
+
+A smooth body comes to the point at which it lands across the gap with which the step began. One
+with edges or faces may land at another point than the one that was closest then, as a box on the
+second corner of an edge, or touch already and strike at another point, as a box that rocks. What
+counts for it is the way of the points at which it presses as the step ends.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..constraints.kinematics import Motion
+from ..model import poses
+from ..model.records import Contacts
+
+TOUCHING = 1e-8  # of the scene's length: gaps that are closed, as those of an impact are
+# times what loads, and paths that bend, make of the speeds of bodies that touch: what is no faster
+# strikes nowhere, but rolls
+SUDDEN = 3.0
+
+
+def landings(
+    sharp, contacts: Contacts, sides, bodies: tuple[Motion, Motion], speed, length: float, acceleration: float, h: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the `contacts` (m,) of a step of h [s] land in it, between the bodies `sides` (m, 2)
+    of all, as they were before and after it; and the gaps (m,) [m] that they close. Those that are
+    `sharp` (m,) have edges or faces; before the step their points approach with -`speed` (m,)
+    [m/s]. `length` [m] and `acceleration` [m/s^2] are those of the scene."""
+    touching, began = TOUCHING * length, np.asarray(contacts.gap_start)
+    gaps = np.where(sharp, _between(contacts, sides, *bodies), began)
+    fast = speed < -SUDDEN * h * (acceleration + _bending(contacts, sides, bodies[0]))
+    fresh = (began > touching) | (sharp & fast & (np.asarray(contacts.normal_impulse) > 0))
+    return fresh & (gaps > touching) & (np.asarray(contacts.gap) <= touching), gaps
+
+
+def _between(contacts: Contacts, sides, before: Motion, after: Motion) -> np.ndarray:
+    """How far apart (m,) [m] along the normal the points of both bodies were before the step, at
+    which they press after it."""
+    turn = poses.matrices(before.orientation) @ np.swapaxes(poses.matrices(after.orientation), 1, 2)
+    first, second = (
+        np.einsum("mij,mj->mi", turn[own], np.asarray(point) - after.position[own]) + before.position[own]
+        for own, point in zip(sides.T, (contacts.point_1, contacts.point_2), strict=True)
+    )
+    return np.einsum("mi,mi->m", np.asarray(contacts.normal), second - first)
+
+
+def _bending(contacts: Contacts, sides, before: Motion) -> np.ndarray:
+    """Accelerations (m,) [m/s^2] at most of the points of both bodies along paths that bend, and of
+    the contact along bodies that roll."""
+    d = before.position.shape[1]
+    linear, angular = (np.linalg.norm(part, axis=1) for part in np.split(before.velocity, [d], axis=1))
+    found = np.zeros(len(sides))
+    for own, point in zip(sides.T, (contacts.point_1, contacts.point_2), strict=True):
+        arm = np.linalg.norm(np.asarray(point) - before.position[own], axis=1)
+        found += angular[own] * (angular[own] * arm + linear[own])
+    return found
