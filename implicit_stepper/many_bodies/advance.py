@@ -200,12 +200,12 @@ def _solved(problem: Posed, settings: Settings, rungs, last: tuple | None = None
     tolerance = _tolerance(problem, settings)
     best, residuals = last or (None, {})
     rung, iterations = 0, 0 if last is None else best.iterations
-    enough = _ENOUGH * settings.certificate_tolerance
+    enough, at_last = (share * settings.certificate_tolerance for share in (_ENOUGH, _AT_LAST))
     start, search, most = problem.start, None, settings.max_iterations
     for name in (rungs if problem.problem.slots else rungs[:1])[len(residuals) :]:
         if name == "proximal points":
             with doing(name):
-                found = proximal_points(problem.problem, best.point, tolerance)
+                found = proximal_points(problem.problem, best.point, tolerance, at_last)
         elif name == "short path":
             if not best.residual <= _NEAR:
                 continue
@@ -224,7 +224,7 @@ def _solved(problem: Posed, settings: Settings, rungs, last: tuple | None = None
         residuals = residuals | {name: found.residual}
         if best is None or found.residual < best.residual:
             best, rung = found, RUNGS.index(name)
-        if name != "warm start" and best.residual <= _AT_LAST * settings.certificate_tolerance:
+        if name != "warm start" and best.residual <= at_last:
             best = best._replace(converged=True)  # rounding hides the root: what the certificate may allow is one
         if best.converged:
             break

@@ -43,6 +43,9 @@ _YIELD, _LEAST_GIVE, _SMOOTH_GIVE = 1e-3, 1e-9, 2e-8
 # of the tolerance: the root of the last step that is this one's too, as of smooth bodies that stand;
 # walls of bodies with faces buckle, first by less than that
 STAYS = 0.5
+# max |F| below which rounding may hide a root, where forces are redundant; and below which proximal
+# points follow at once where a correction of smooth bodies leads no further
+_HIDDEN, _CLOSE_SMOOTH = 1e-10, 1e-7
 # of bodies with faces: max |F| below which proximal points follow, where a correction makes it no
 # smaller
 _CLOSE = 1e-9
@@ -103,6 +106,8 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
             if there.largest <= tolerance:
                 return Found(trial, there.largest, iterations + more, True, kept)
         far = not there.largest < (_ENOUGH if smooth and F.largest < _MENDED else _MULTIPLIES) * F.largest
+        if smooth and mends and far and F.largest < _CLOSE_SMOOTH:
+            break
         near, most_kinks = (_NEAR, _KINKS if mends else 0) if smooth else (_NEAR_FACES, _KINKS_FACES)
         if far and F.largest < near and kinks < most_kinks:
             few = smooth and mends and F.largest < _FEW and vain < _VAIN and problem.forms == len(problem.slots)
@@ -141,11 +146,12 @@ def again(problem: Problem, start: Point, tolerance: float, enough: float, kept:
     return None
 
 
-def proximal_points(problem: Problem, start: Point, tolerance: float) -> Found:
-    """The root to which one proximal point after the other leads from a stalled `start`."""
+def proximal_points(problem: Problem, start: Point, tolerance: float, enough: float) -> Found:
+    """The root to which one proximal point after the other leads from a stalled `start`, or a point
+    with max |F_i| of `enough`, and no more than rounding makes, that they come no nearer to."""
     F = rows(problem, start)
     give = float(np.clip(F.largest, *_GIVES))
-    point, F, taken = proximal(problem, start, F, None, tolerance, give, _MOST_PROXIMAL)
+    point, F, taken = proximal(problem, start, F, None, tolerance, give, _MOST_PROXIMAL, min(enough, _HIDDEN))
     return Found(point, F.largest if np.isfinite(F.largest) else np.inf, taken, F.largest <= tolerance)
 
 

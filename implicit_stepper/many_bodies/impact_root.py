@@ -17,7 +17,7 @@ _TOLERANCE = 1e-13  # max |F_i|, in the largest impulse that a contact alone wou
 _ENOUGH = 1e-11  # of a root that no correction comes nearer to
 _SLOW = 1e-4  # of the motion: impacts that are slow beside it have no more digits
 _NO_AXIS = 1e100  # [kg]: a step along an axis along which nothing moves
-_CORRECTIONS, _SHARES = 15, 8  # of Newton's method, and how often one of them is halved
+_CORRECTIONS, _SHARES = 40, 8  # of Newton's method, and how often one of them is halved
 # the path: by what kappa falls, where it ends, corrections at a point of it, and what of kappa is
 # left there; and from a fold on once more, with shorter steps
 _SHRINKS, _LAST, _MOST, _LEFT = (0.3, 0.6), 1e-12, 25, 1e-2
@@ -59,8 +59,8 @@ def root(law: Law, mass, velocity, known) -> Root:
         if size <= _ENOUGH:
             break
         end, more = _end_of_path(problem, shrink)
-        off = np.max(np.abs(_projections(problem, end)[0])) / problem.unit
-        P, size, taken = (end, off, taken + more) if off < size else (P, size, taken + more)
+        end, off, last = _newton(problem, end)
+        P, size, taken = (end, off, taken + more + last) if off < size else (P, size, taken + more + last)
     after = velocity + (back @ (P - known).reshape(-1)).reshape(velocity.shape)
     return Root(after, P, taken, float(size), bool(size <= _ENOUGH))
 

@@ -31,6 +31,8 @@ _GROWTH, _LEAST_SHARE, _CONTRACTION, _CHORDS = 100.0, 1e-2, 0.3, 4
 # those rows of what is a proximal point, of the tolerance and of max |F|; and of what is lost, where
 # max |F| at the centre is less than a hundredth of that
 _REACHED, _ROUGHLY, _LOST = 0.1, 0.1, 1.0
+# proximal points that do not halve the least max |F_i|, after which rounding hides the root
+_HALF, _STALE = 0.5, 5
 
 
 class _Near(NamedTuple):
@@ -46,20 +48,22 @@ class _Near(NamedTuple):
 
 
 def proximal(
-    problem: Problem, at: Point, F: Rows, here: Linear | None, tolerance: float, give: float, most: int
+    problem: Problem, at: Point, F: Rows, here: Linear | None, tolerance: float, give: float, most: int, enough: float = 0.0
 ) -> tuple[Point, Rows, int]:
     """The point of the least max |F_i| on the way from one proximal point to the next, F, and how
-    many Jacobians it took, `most` at most. The first within the tolerance ends it. Forces `give`
-    way by so much at first."""
-    best, taken = (at, F), 0
+    many Jacobians it took, `most` at most. The first within the tolerance ends it, or several in a
+    row after one that is `enough`, and of which none halves it. Forces `give` way by so much at
+    first."""
+    best, taken, stale = (at, F), 0, 0
     least = _LEAST_SMOOTH if problem.sweeps else _LEAST
     while taken < most and give <= _MOST:
         near = _proximal_point(problem, at, F, here, tolerance, give)
         z, there, here, taken = near.point, near.F, near.here, taken + near.took
         if near.reached and there.largest > tolerance:
             z, there = renewed(problem, z, there, tolerance)
+        stale = 0 if there.largest < _HALF * best[1].largest else stale + 1
         best = min(best, (z, there), key=lambda one: one[1].largest)
-        if best[1].largest <= tolerance:
+        if best[1].largest <= tolerance or best[1].largest <= enough and stale >= _STALE:
             break
         if near.reached:
             at, F = z, there

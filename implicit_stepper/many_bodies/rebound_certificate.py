@@ -50,16 +50,15 @@ def rebound_violations(
     at_rest = np.zeros((len(bodies[0].velocity) - count, free.shape[1]))
     bodies.insert(1, bodies[0]._replace(velocity=np.concatenate([free, at_rest])))
     speeds = [_speeds(every, sides, step) for every in bodies]
-    both = _with_the_step(sides, states, step, impact)
-    bounds, pressed = np.minimum(speeds[2][0], 0.0), both.normal_impulse > 0
-    slight, least = SLIGHT * np.sqrt(float(system.acceleration * system.length)), 1.0
-    parting = np.zeros(len(pairs))
+    bounds = np.minimum(speeds[2][0], 0.0)
+    slight, parting = SLIGHT * np.sqrt(float(system.acceleration * system.length)), np.zeros(len(pairs))
     for number in np.flatnonzero(landed):
         met = _met(gap[number], speeds[0][0][number], speeds[1][0][number], h)
-        part = -catalog.laws.restitution[laws[number]] * met
-        parting[number] = part if part > slight else 0.0
-        if pressed[number] and parting[number]:
-            least = min(least, speeds[3][0][number] / part)
+        parting[number] = -catalog.laws.restitution[laws[number]] * met
+    parting = np.where(parting > slight, parting, 0.0)
+    both = _with_the_step(parting > 0, step, impact)
+    pressed = (parting > 0) & (both.normal_impulse > 0)
+    least = np.min(speeds[3][0][pressed] / parting[pressed], initial=1.0)
     # all e were halved so often that none that pressed has parted faster than it must
     share = 0.5 ** min(max(round(-np.log2(max(least, np.finfo(float).tiny))), 0), HALVINGS)
     bounds = np.where(parting > 0, share * parting, bounds)
@@ -96,14 +95,12 @@ def _landed(system: System, bodies, sides, step: Contacts, sharp, approach, h: f
     return ((began > touching) | struck) & (gap > touching) & (np.asarray(step.gap) <= touching), gap
 
 
-def _with_the_step(sides, states, step: Contacts, impact: Contacts) -> Contacts:
-    """The record of the `impact` with the impulses of both, of contacts whose bodies it has moved:
-    the step begins what the impact ends, and laws are of their sum."""
-    moved = np.any(states[2].velocity != states[1].velocity, axis=1)
-    moved = np.any(np.append(moved, False)[np.minimum(sides, len(moved))], axis=1)
+def _with_the_step(landed, step: Contacts, impact: Contacts) -> Contacts:
+    """The record of the `impact` in which those that `landed` (m,) have the impulses of the step
+    too: the step begins what the impact ends, and the law is of their sum."""
     names = ("normal_impulse", "friction_impulse")
     began, more = ([np.asarray(getattr(record, name)) for name in names] for record in (step, impact))
-    sums = {name: own + (a.T * moved).T for name, own, a in zip(names, more, began, strict=True)}
+    sums = {name: own + (a.T * landed).T for name, own, a in zip(names, more, began, strict=True)}
     return dataclasses.replace(impact, **sums)
 
 

@@ -65,10 +65,11 @@ def rebound(catalog: Catalog, system: System, before: State, end: State, pairs, 
     landed &= share > 0
     if not np.any(landed):
         return None
-    closed, (mass, known) = np.asarray(contacts.gap) <= TOUCHING * scale[0], map(np.asarray, _momenta(system, before, end, h))
+    mass, known = (np.asarray(a) for a in _momenta(system, before, end, h))
     free = np.linalg.solve(mass, known[..., None])[..., 0]
     brought = np.sum(np.maximum(*(_energies(mass, velocity) for velocity in (start, free))))
-    held = sides[(np.asarray(contacts.normal_impulse) > 0) & ~landed]
+    pressed = np.asarray(contacts.normal_impulse) > 0
+    held = sides[pressed & ~landed]
     held = np.isin(np.arange(len(free)), held)
     free = np.where(held[:, None], start, free)
     alone, ends = (normal_speeds(on, sides, velocity) for velocity in (free, np.asarray(end.velocity)))
@@ -77,10 +78,12 @@ def rebound(catalog: Catalog, system: System, before: State, end: State, pairs, 
     if not np.any(rebounds):
         return None
     bounds = np.where(rebounds, parts, np.minimum(ends, 0.0))
+    closed = np.asarray(contacts.gap) <= TOUCHING * scale[0]
     within = np.flatnonzero(closed & _reached(sides, len(free), closed, rebounds))
     e = catalog.laws.e[laws[within]]
     scaled = on[within] * np.concatenate([np.ones((len(e), 1)), e], axis=1)[:, None, :, None]
-    law, of_step = Law(sides[within], scaled, bounds[within], catalog.laws.mu[laws[within]]), _impulses(contacts, within, e)
+    law = Law(sides[within], scaled, bounds[within], catalog.laws.mu[laws[within]])
+    of_step = np.where(rebounds[within, None], _impulses(contacts, within, e), 0.0)
     for halved in range(HALVINGS + 1):
         own = np.where(rebounds, bounds / 2**halved, bounds)[within]
         found = root(law._replace(bounds=own), mass, np.asarray(end.velocity), of_step)

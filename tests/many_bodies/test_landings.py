@@ -1,0 +1,112 @@
+"""Bodies with edges and faces that rebound among pairs that are found: against impulses in closed
+form, and what counts as a landing."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import implicit_stepper as ist
+import shapes
+from implicit_stepper.constraints.kinematics import Motion
+from implicit_stepper.many_bodies.landings import landings
+from implicit_stepper.model.records import no_contacts
+
+SPARSE = ist.GeometricallyImplicit(jacobian="sparse")
+G, E = 9.81, 0.5
+HALF, TILT = np.array([0.3, 0.2, 0.1]), 0.3
+
+
+def one_box(gap, mu, velocity, gravity=0.0, tilt=TILT):
+    """A box of 1 kg with its lower edge at a height of `gap` above a floor; turned about y."""
+    scene = ist.Scene(gravity=(0, 0, -gravity), **({} if gravity else {"acceleration_scale": 10.0}))
+    scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    height = gap + np.sin(tilt) * HALF[0] + np.cos(tilt) * HALF[2]
+    turned = (np.cos(tilt / 2), 0, np.sin(tilt / 2), 0)
+    box = shapes.Box(tuple(HALF))
+    scene.add_body(name="box", shape=box, mass=1.0, position=(0, 0, height), quaternion=turned, velocity=velocity)
+    scene.add_contacts(friction=mu, restitution=ist.Newton(E))
+    return scene
+
+
+def parts_from_an_edge(mu, v_x, tilt):
+    """(v_x, v_z, omega_y) after the box falls on its edge with 1 m/s, turned by `tilt`: sticking, or
+    else slipping one way or the other."""
+    a, c, inertia = HALF[0], HALF[2], (HALF[0] ** 2 + HALF[2] ** 2) / 3
+    x, z = np.cos(tilt) * a - np.sin(tilt) * c, -np.sin(tilt) * a - np.cos(tilt) * c
+    rows = np.array([[0, 1, -x], [1, 0, z]])  # v_n and v_t of the edge
+    D = rows @ np.diag([1, 1, 1 / inertia]) @ rows.T
+    impulse = np.linalg.solve(D, [1 + E, -v_x])
+    if abs(impulse[1]) > mu * impulse[0]:
+        for way in (1.0, -1.0):
+            impulse = (1 + E) / (D[0, 0] - way * mu * D[0, 1]) * np.array([1, -way * mu])
+            if way * (v_x + D[1] @ impulse) > 0:
+                break
+    return np.array([v_x, -1, 0]) + np.array([1, 1, 1 / inertia]) * (rows.T @ impulse)
+
+
+@pytest.mark.parametrize("gap", [0.021, 0.0255, 0.0299])  # closed early, halfway and late in a step
+@pytest.mark.parametrize(("mu", "v_x"), [(0.0, 0.4), (0.05, 0.4), (0.3, 0.4), (0.3, -0.4), (0.3, -0.1)])
+def test_an_edge_parts_by_one_law_wherever_in_the_step_it_lands(gap, mu, v_x):
+    """What the step took of the impulse, and its friction, is part of the sum that obeys the law, at
+    the pose to which the step has turned the box."""
+    run = ist.simulate(one_box(gap, mu, (v_x, 0, -1, 0, 0, 0)), SPARSE, h=0.01, duration=0.03)
+    (hit,) = np.flatnonzero(run.h == 0.0)
+    after, tilt = run.velocity[hit + 1, 0], 2 * np.arctan2(run.orientation[hit, 0, 2], run.orientation[hit, 0, 0])
+    np.testing.assert_allclose(after[[0, 2, 4]], parts_from_an_edge(mu, v_x, tilt), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(after[[1, 3, 5]], 0.0, rtol=0, atol=1e-11)
+    assert [(event.contact, event.kind) for event in run.events] == [(0, "closes")]
+    assert max(np.max(values) for values in run.certificate.values()) < 1e-10
+
+
+def test_a_box_that_falls_flat_rebounds_without_a_turn():
+    """From .5 m: at e sqrt(2 g .5), to first order in h, and flat."""
+    errors = []
+    for h in (0.005, 0.0025):
+        run = ist.simulate(one_box(0.5, 0.3, (0,) * 6, G, tilt=0.0), SPARSE, h=h, duration=0.5)
+        (hit,) = np.flatnonzero(run.h == 0.0)
+        errors.append(abs(run.velocity[hit + 1, 0, 2] - E * np.sqrt(G)))
+        assert np.max(np.abs(run.velocity[:, 0, 3:])) < 1e-10
+    assert errors[1] < 0.01
+    assert errors[0] / errors[1] == pytest.approx(2.0, abs=0.05)
+
+
+def test_work_of_loads_on_bodies_that_others_hold_is_no_energy_from_nowhere():
+    """One ball slides down a smooth incline while another lands with all of e."""
+    scene = ist.Scene(gravity=(0, 0, -G))
+    down = np.array([np.sin(0.5), 0, np.cos(0.5)])
+    for name, normal in (("floor", (0, 0, 1)), ("incline", tuple(down))):
+        scene.add_fixed(name=name, shape=shapes.HalfSpace(normal=normal, offset=0.0 if name == "floor" else -5.0))
+    ball = shapes.Sphere(0.1)
+    place = -5.0 * down + 0.1 * down + 50.0 * np.array([-down[2], 0, down[0]])
+    scene.add_body(name="slides", shape=ball, mass=5.0, position=place, velocity=(2 * down[2], 0, -2 * down[0], 0, 0, 0))
+    scene.add_body(name="lands", shape=ball, mass=1.0, position=(20, 0, 0.1 + 0.0102), velocity=(0, 0, -1, 0, 0, 0))
+    scene.add_contacts(friction=0.0, restitution=ist.Newton(E))
+    run = ist.simulate(scene, SPARSE, h=0.01, duration=0.03)
+    (hit,) = np.flatnonzero(run.h == 0.0)
+    assert run.stats.rung[hit] == 0
+    met = np.sqrt(1 + 2 * G * 0.0102)
+    assert run.velocity[hit + 1, 1, 2] == pytest.approx(E * met, abs=0.1 * G * 0.01)
+
+
+def test_what_strikes_lands_and_what_rolls_does_not():
+    """Boxes of which one rocks onto its other edge and one turns about the edge on which it stands,
+    and a cylinder that rolls, all of which touched as the step began."""
+    h, omega, r = 0.01, 2.0, 0.1
+    # of the first box the edge at x = .1 came from above, of the second that at x = -.1 stayed
+    turns = np.array([[np.cos(a / 2), 0, np.sin(a / 2), 0] for a in (-omega * h, -omega * h, -10 * h, 0)])
+    rise = 0.2 * np.sin(omega * h)
+    start = np.array([[-0.1 + 0.1 * np.cos(omega * h) - r * np.sin(omega * h), 0, rise / 2 + r * np.cos(omega * h)]] * 2)
+    start = np.concatenate([start, [[-10 * h * r, 0, r], [0, 0, 0]]])
+    spin = np.array([[0, 0, 0, 0, omega, 0]] * 2 + [[10 * r, 0, 0, 0, 10, 0], [0] * 6], float)
+    before = Motion(start, turns, spin)
+    after = Motion(np.array([[0, 0, r]] * 3 + [[0, 0, 0]]), np.array([[1.0, 0, 0, 0]] * 4), spin)
+    points = np.array([[0.1, 0, 0], [-0.1, 0, 0], [0, 0, 0]])
+    ends, m = {"point_1": points, "point_2": points, "normal": np.array([[0, 0, -1.0]] * 3)}, np.zeros(3)
+    touch = dataclasses.replace(no_contacts(3), normal_impulse=m + 1, gap=m, gap_start=m, **ends)
+    sides = np.array([[0, 3], [1, 3], [2, 3]])
+    speed = np.array([-omega * 0.2, 0.0, -10 * 10 * h * r])  # of a point that comes down as it rolls
+    landed, gaps = landings(np.ones(3, bool), touch, sides, (before, after), speed, 0.1, G, h)
+    assert list(landed) == [True, False, False]
+    assert gaps[0] == pytest.approx(rise, rel=1e-12)
+    assert gaps[1] == pytest.approx(0.0, abs=1e-15)
