@@ -20,6 +20,7 @@ from shapes.closest_points.surface import surface
 from shapes.shape_class import ShapeClass
 
 from ..constraints.contact_group import ContactGroup
+from ..constraints.restitution import Poisson
 from ..model.system import Frame, System
 from ..scene.compound import Part
 from ..scene.grouping import MILD, Law, off_frame
@@ -55,7 +56,8 @@ class Form:
 @dataclasses.dataclass(frozen=True)
 class Laws:
     """Per law: mu (l,), e (l, k), direction (l, d), compliance (l,) [m/N], 0 where it is rigid,
-    dissipation_time (l,) [s], restitution (l,), Newton's e, 0 where it does not rebound."""
+    dissipation_time (l,) [s], restitution (l,), 0 where it does not rebound: e of Newton's law, or
+    of Poisson's where those of the scene are `of_impulses`."""
 
     mu: np.ndarray
     e: np.ndarray
@@ -63,6 +65,7 @@ class Laws:
     compliance: np.ndarray
     dissipation_time: np.ndarray
     restitution: np.ndarray
+    of_impulses: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,6 +205,7 @@ def _laws(laws: Sequence[Law], dimension: int) -> Laws:
         compliance=np.array([0.0 if c is None else 1 / c.stiffness for c in compliance]),
         dissipation_time=np.array([0.0 if c is None else c.dissipation_time for c in compliance]),
         restitution=np.array([0.0 if law.restitution is None else law.restitution.e for law in laws]),
+        of_impulses=any(isinstance(law.restitution, Poisson) for law in laws),
     )
 
 

@@ -26,12 +26,13 @@ _GIVE = 1e-9  # of D, in derivatives: redundant impulses stay near
 
 class Law(NamedTuple):
     """Contacts between bodies `sides` (m, 2): maps `on` (m, 2, 1 + k, w) from the velocities of
-    both to (v_n, w), the least v_n after the impact, `bounds` (m,) [m/s], and coefficients `mu`
-    (m,)."""
+    both to (v_n, w), the least v_n after the impact, `bounds` (m,) [m/s], the `least` impulses (m,)
+    [N s], and coefficients `mu` (m,)."""
 
     sides: np.ndarray
     on: np.ndarray
     bounds: np.ndarray
+    least: np.ndarray
     mu: np.ndarray
 
 
@@ -50,7 +51,7 @@ def root(law: Law, mass, velocity, known) -> Root:
     """Of bodies with the matrices `mass` (nb, w, w) and the `velocity` (nb, w) that the `known`
     impulses (m, 1 + k) gave them:
 
-    u = u(V) + D (P - known),     0 <= P_n _|_ u_n - bound >= 0,     |y| <= mu P_n,  y against w
+    u = u(V) + D (P - known),     0 <= P_n - least _|_ u_n - bound >= 0,     |y| <= mu P_n,  y against w
 
     with D = W M^-1 W^T."""
     problem, back = _problem(law, mass, velocity, known)
@@ -86,6 +87,8 @@ class _Problem(NamedTuple):
         from scipy.sparse.linalg import splu  # here, as few runs need it
 
         J = (_diagonal(by_impulse) + _diagonal(by_speed) @ self.soft).tocsc()
+        if not np.all(np.isfinite(J.data)):  # SuperLU would go on with them
+            return None
         try:
             found = -splu(J).solve(F.reshape(-1)).reshape(F.shape)
         except RuntimeError:  # an exact zero in the place of a pivot
@@ -133,7 +136,7 @@ def _newton(problem: _Problem, P) -> tuple[np.ndarray, float, int]:
 def _end_of_path(problem: _Problem, shrink: float) -> tuple[np.ndarray, int]:
     """Impulses at the end of the central path, or where a fold ends it; and how many Jacobians."""
     P, kappa, taken = np.zeros_like(problem.u), 1.0, 0
-    P[:, 0] = problem.unit / 2
+    P[:, 0] = problem.law.least + problem.unit / 2
     while kappa > _LAST:
         at = functools.partial(_smoothed, problem, kappa)
         (F, *by), left = at(P), _MOST
@@ -172,9 +175,10 @@ def _smoothed(problem: _Problem, kappa: float, P):
     p, v = P / problem.unit, problem.speeds(P) / problem.speed
     v[:, 0] -= law.bounds / problem.speed
     F, by_impulse, by_speed = np.zeros_like(p), *np.zeros((2, count, width, width))
-    normal, length = p[:, 0], np.sqrt(p[:, 0] ** 2 + v[:, 0] ** 2 + 2 * kappa**2)
-    F[:, 0] = normal + v[:, 0] - length
-    by_impulse[:, 0, 0], by_speed[:, 0, 0] = 1 - normal / length, 1 - v[:, 0] / length
+    normal, more = p[:, 0], p[:, 0] - law.least / problem.unit
+    length = np.sqrt(more**2 + v[:, 0] ** 2 + 2 * kappa**2)
+    F[:, 0] = more + v[:, 0] - length
+    by_impulse[:, 0, 0], by_speed[:, 0, 0] = 1 - more / length, 1 - v[:, 0] / length
     w, y, one = v[:, 1:], p[:, 1:], np.eye(width - 1)
     sigma = np.sqrt(np.sum(w**2, axis=1) + kappa**2)
     F[:, 1:] = y * sigma[:, None] + (law.mu * normal)[:, None] * w
@@ -187,11 +191,11 @@ def _projections(problem: _Problem, P):
     """F (m, 1 + k), in impulses, at impulses P, and its derivatives (m, 1 + k, 1 + k) by the
     impulses and the speeds of the same contact."""
     law, step, u, width = problem.law, problem.step, problem.speeds(P), P.shape[1]
-    F, by_speed = np.array(P), np.zeros((*P.shape, width))
+    F, by_speed, more = np.array(P), np.zeros((*P.shape, width)), P[:, 0] - law.least
     by_impulse = np.array(np.broadcast_to(np.eye(width), by_speed.shape))
-    pushed = P[:, 0] - step[:, 0] * (u[:, 0] - law.bounds)
+    pushed = more - step[:, 0] * (u[:, 0] - law.bounds)
     presses = pushed > 0
-    F[presses, 0] = (P[:, 0] - pushed)[presses]
+    F[:, 0] = more - np.maximum(pushed, 0.0)
     by_impulse[presses, 0, 0] = 0.0
     by_speed[presses, 0, 0] = step[presses, 0]
     most, rho = law.mu * np.maximum(P[:, 0], 0.0), np.min(step[:, 1:], axis=1)

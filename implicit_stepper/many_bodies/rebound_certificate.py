@@ -7,6 +7,7 @@ have met are written a second time, as roots of a polynomial."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -55,13 +56,15 @@ def rebound_violations(
     for number in np.flatnonzero(landed):
         met = _met(gap[number], speeds[0][0][number], speeds[1][0][number], h)
         parting[number] = -catalog.laws.restitution[laws[number]] * met
-    parting = np.where(parting > slight, parting, 0.0)
-    both = _with_the_step(parting > 0, step, impact)
+    of_impulses = catalog.laws.of_impulses
+    rebounds = landed & ((parting > slight) | (of_impulses & (speeds[1][0] >= 0)))
+    parting = np.where(rebounds & (not of_impulses), parting, 0.0)
+    both = _with_the_step(rebounds, step, impact)
     pressed = (parting > 0) & (both.normal_impulse > 0)
     least = np.min(speeds[3][0][pressed] / parting[pressed], initial=1.0)
     # all e were halved so often that none that pressed has parted faster than it must
     share = 0.5 ** min(max(round(-np.log2(max(least, np.finfo(float).tiny))), 0), HALVINGS)
-    bounds = np.where(parting > 0, share * parting, bounds)
+    bounds = np.where(rebounds, share * parting, bounds)
     fastest = max(np.max(np.abs(bounds)), np.max(np.abs(speeds[2][0])), _SLOW * np.max(np.abs(states[1].velocity)))
     found, jump = _laws(catalog, system, (pairs, laws), (both, impact), bodies[3], (speeds[3], bounds, fastest), jump)
     units = scales(system, fastest / system.acceleration)
@@ -122,7 +125,7 @@ def _laws(catalog: Catalog, system: System, contacts, impulses: tuple[Contacts, 
             records = jax.tree.map(lambda a, rows=rows: np.asarray(a)[rows], alone)
             impulse = float(units.speed) / np.sum(1 / mass[sides[rows]], axis=1)
             of = group, *records, v_n[rows] - bounds[rows], slips[rows], impulse, of_sides(every, sides[rows])
-            violations, given = jax.tree.map(np.asarray, _checked(units, *of))
+            violations, given = jax.tree.map(np.asarray, _checked(catalog.laws.of_impulses, units, *of))
             for name, values in violations.items():
                 found.setdefault(name, np.zeros(len(pairs)))[some] = values[: len(some)]
             for side in (0, 1):
@@ -131,15 +134,16 @@ def _laws(catalog: Catalog, system: System, contacts, impulses: tuple[Contacts, 
     return found, jump
 
 
-@jit
-def _checked(units, group, both: Contacts, impact: Contacts, v_n, slips, impulse, ends):
+@functools.partial(jit, static_argnums=0)
+def _checked(sums: bool, units, group, both: Contacts, impact: Contacts, v_n, slips, impulse, ends):
     """Violations () of contacts that part at v_n (c,) more than they must, and what their impulses
-    in the `impact` give both bodies (c, 2, 6 or 3)."""
+    in the `impact` give both bodies (c, 2, 6 or 3). Of `sums` of the impulses of two parts less is
+    known."""
 
     def one(member, own, alone, v_n, v, unit, body_1, body_2):
         frame = mechanics.frame_of(own, body_1, body_2)
         given = jnp.stack(mechanics.wrenches(frame, alone.normal_impulse, alone.friction_impulse))
-        return law_violations(units, jnp.inf, False, member, own, v_n, v, v_n, v, unit), given
+        return law_violations(units, jnp.inf, sums, member, own, v_n, v, v_n, v, unit), given
 
     return jax.vmap(one)(group, both, impact, v_n, slips, impulse, *ends)
 

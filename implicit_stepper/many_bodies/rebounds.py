@@ -30,7 +30,7 @@ from ..model.records import Contacts
 from ..model.system import System
 from ..runtime.compilation import jit
 from .catalog import Catalog
-from .impact_root import Law, root
+from .impact_root import Law, Root, root
 from .landings import TOUCHING, landings
 from .step import Memory, everywhere
 
@@ -73,26 +73,61 @@ def rebound(catalog: Catalog, system: System, before: State, end: State, pairs, 
     held = np.isin(np.arange(len(free)), held)
     free = np.where(held[:, None], start, free)
     alone, ends = (normal_speeds(on, sides, velocity) for velocity in (free, np.asarray(end.velocity)))
-    parts = -share * meeting_speeds(gaps, begins, alone, h)
-    rebounds = landed & (parts > SLIGHT * np.sqrt(scale[0] * scale[1]))
+    met, others = meeting_speeds(gaps, begins, alone, h), np.minimum(ends, 0.0)
+    slight, of_impulses = SLIGHT * np.sqrt(scale[0] * scale[1]), catalog.laws.of_impulses
+    rebounds = landed & ((-share * met > slight) | (of_impulses & (alone >= 0)))
     if not np.any(rebounds):
         return None
-    bounds = np.where(rebounds, parts, np.minimum(ends, 0.0))
     closed = np.asarray(contacts.gap) <= TOUCHING * scale[0]
     within = np.flatnonzero(closed & _reached(sides, len(free), closed, rebounds))
     e = catalog.laws.e[laws[within]]
     scaled = on[within] * np.concatenate([np.ones((len(e), 1)), e], axis=1)[:, None, :, None]
-    law = Law(sides[within], scaled, bounds[within], catalog.laws.mu[laws[within]])
+    law = Law(sides[within], scaled, others[within], np.zeros(len(e)), catalog.laws.mu[laws[within]])
     of_step = np.where(rebounds[within, None], _impulses(contacts, within, e), 0.0)
+    impact = _Impact(law, rebounds[within], mass, np.asarray(end.velocity), of_step)
     for halved in range(HALVINGS + 1):
-        own = np.where(rebounds, bounds / 2**halved, bounds)[within]
-        found = root(law._replace(bounds=own), mass, np.asarray(end.velocity), of_step)
+        parts = share / 2**halved
+        if of_impulses:  # without what loads add after the bodies have met
+            found = _by_impulses(impact, (parts * np.where(alone < 0, met / np.where(alone < 0, alone, 1.0), 1.0))[within])
+        else:
+            found = _by_speeds(impact, (-parts * met)[within])
         if found.converged and np.sum(_energies(mass, found.velocity)) <= (1 + _ROUNDED) * brought:
             break
     more = found.impulses - of_step
     normal, friction = np.zeros(len(pairs)), np.zeros((len(pairs), e.shape[1]))
     normal[within], friction[within] = more[:, 0], e * more[:, 1:]
     return Rebound(found.velocity, normal, friction, rebounds, halved, found.iterations, found.residual, found.converged)
+
+
+class _Impact(NamedTuple):
+    """The `law` of m contacts without what `rebounds` (m,) among them, of bodies with the matrices
+    `mass` (nb, w, w) and the `velocity` (nb, w) at the end of the step, whose impulses of what
+    rebounds are `of_step` (m, 1 + k)."""
+
+    law: Law
+    rebounds: np.ndarray
+    mass: np.ndarray
+    velocity: np.ndarray
+    of_step: np.ndarray
+
+
+def _by_speeds(impact: _Impact, parts) -> Root:
+    """Newton's law: what rebounds does so with the speeds `parts` (m,) [m/s]."""
+    bounds = np.where(impact.rebounds, parts, impact.law.bounds)
+    return root(impact.law._replace(bounds=bounds), impact.mass, impact.velocity, impact.of_step)
+
+
+def _by_impulses(impact: _Impact, parts) -> Root:
+    """Poisson's law: what rebounds has the shares `parts` (m,) of its impulse of compression again
+    at least."""
+    law = impact.law._replace(bounds=np.where(impact.rebounds, 0.0, impact.law.bounds))
+    first = root(law, impact.mass, impact.velocity, impact.of_step)
+    law = law._replace(least=np.where(impact.rebounds, parts * first.impulses[:, 0], 0.0))
+    second = root(law, impact.mass, first.velocity, np.zeros_like(impact.of_step))
+    return Root(
+        second.velocity, first.impulses + second.impulses, first.iterations + second.iterations,
+        max(first.residual, second.residual), first.converged and second.converged,
+    )  # fmt: skip
 
 
 def _impulses(contacts: Contacts, within, e) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..constraints.restitution import Poisson
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..runtime.errors import StepperError
 from ..scene.scene import Scene
@@ -79,19 +78,12 @@ def refuse(scene: Scene, stepper) -> None:
             f"runs that find their pairs know one coefficient of friction, and the scene has {sticks[0].friction!r}: leave "
             "`mu_s` out, or take fewer pairs."
         )
-    laws = [law.restitution for law in scene.body_pairs().laws if law.restitution is not None]
-    if laws:
-        _refuse_rebounds(scene, stepper, laws)
+    if any(law.restitution is not None for law in scene.body_pairs().laws):
+        _refuse_rebounds(scene, stepper)
 
 
-def _refuse_rebounds(scene: Scene, stepper, laws: list) -> None:
-    """Raises `ValueError` for what such runs do not know of the `laws` of rebounds."""
-    poisson = [law for law in laws if isinstance(law, Poisson)]
-    if poisson:
-        raise StepperError(
-            f"runs that find their pairs know Newton's law of impact, and the scene has {poisson[0]!r}: give Newton(e), or "
-            "take fewer pairs."
-        )
+def _refuse_rebounds(scene: Scene, stepper) -> None:
+    """Raises `ValueError` for what such runs do not know of rebounds."""
     if not isinstance(stepper, GeometricallyImplicit):
         raise StepperError(f"{type(stepper).__name__} knows no restitution: take GeometricallyImplicit.")
     if stepper.impacts == "sequential":
