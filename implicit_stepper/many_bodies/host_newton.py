@@ -77,12 +77,11 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     with max |F_i| of `enough` that a correction does not halve.
 
     Where a correction near a root throws contacts out of place, these are solved by their own law
-    (`few_contacts`), or it is followed to the first that changes its mode (`kinks`). Of smooth
-    bodies, if it `mends`, where a correction does not halve max |F|, sweeps from contact to contact
-    follow: they mend contacts out of place, at which Newton's method is bad, not what is wrong over
-    many bodies. Of bodies with faces, where one plane does not tell where a contact presses,
-    corrections are shortened instead, where nothing is gained closest points of open contacts are
-    found anew, and near a root proximal points follow."""
+    (`few_contacts`), or it is followed to the first that changes its mode (`kinks`); still nearer,
+    smooth bodies leave it to proximal points. Of smooth bodies, if it `mends`, sweeps follow where a
+    correction does not halve max |F|: they mend contacts out of place, not what is wrong over many
+    bodies. Of bodies with faces, where one plane does not tell where a contact presses, corrections
+    are shortened, closest points found anew of open contacts, and proximal points end it."""
     at, F = slipping(problem, start, rows(problem, start))
     smooth, finite = problem.sweeps, bool(np.isfinite(F.largest))
     if not finite or smooth and F.largest <= STAYS * tolerance:

@@ -1,6 +1,7 @@
-"""The impulses of an impact of many contacts: by Newton's method for projections, from none; and
-where that fails by the central path (`implicit_euler.central_path`), on which all complementarity
-is smooth, with slips of kappa in the place of none, down to a kappa that nothing shows any more."""
+"""The impulses of an impact of many contacts: by Newton's method for projections, from those known
+of the step; and where that fails by the central path (`implicit_euler.central_path`), on which all
+complementarity is smooth, with slips of kappa in the place of none, down to a kappa that nothing
+shows any more, and by Newton's method from there."""
 
 from __future__ import annotations
 

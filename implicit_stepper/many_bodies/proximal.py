@@ -32,7 +32,7 @@ _GROWTH, _LEAST_SHARE, _CONTRACTION, _CHORDS = 100.0, 1e-2, 0.3, 4
 # max |F| at the centre is less than a hundredth of that
 _REACHED, _ROUGHLY, _LOST = 0.1, 0.1, 1.0
 # proximal points that do not halve the least max |F_i|, after which rounding hides the root
-_HALF, _STALE = 0.5, 5
+_HALF, _STALE = 0.5, 12
 
 
 class _Near(NamedTuple):

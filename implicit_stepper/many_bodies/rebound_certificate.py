@@ -1,5 +1,7 @@
 """The certificate of an impact of many bodies after a step, from what the run recorded: momenta,
-the laws of contact with the velocities after it, and no more energy than the bodies brought.
+the laws of contact with the velocities after it, of what lands with the sum of the impulses of both,
+and no more energy than the bodies brought. By Poisson's law, whose compression nothing records,
+impulses are asked to push within friction's cone, and bodies not to approach.
 
 Speeds and impulses have the units of `radau.impact_certificate`; the speeds at which bodies would
 have met are written a second time, as roots of a polynomial."""

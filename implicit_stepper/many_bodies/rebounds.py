@@ -1,15 +1,20 @@
 """Rebounds of many bodies: what lands in a step parts at its end.
 
 A step of the scheme lands what it stops: at its end these bodies touch. Those contacts with a
-restitution part then, all at once, in an impact of no length,
+restitution part then, all at once, in an impact of no length. Step and impact together obey the law,
 
-    M (V+ - V) = sum_c W_c^T P_c,     0 <= P_n _|_ v_n+ + e v_n- >= 0,     and friction with V+
+    M V+ = M V + sum_c W_c^T P_c,     0 <= P_n _|_ v_n+ + e v_n- >= 0,     and friction with V+
 
-with V as the step leaves it, and v_n- the speed at which the bodies would have met by themselves:
-in the part of a step that ends as their gap closes, under the loads where nothing else holds them.
-That is Newton's law of the whole, of which the step was the compression. Other contacts that touch
-part no slower than they do, or not at all. Speeds of rebound below `restitution.SLIGHT` are none,
-by which repeated rebounds end.
+by Newton, with V as the bodies had it without the impulses of the step at what lands, the sums P of
+these and of those of the impact, and v_n- the speed at which the bodies would have met by
+themselves: in the part of a step that ends as their gap closes, under the loads where nothing else
+holds them. So it does not matter how far the step has stopped them. By Poisson the impulses P_c of
+compression are those with v_n+ >= 0, and 0 <= P_n - e P_c _|_ v_n+ >= 0 after them, without what
+loads have added since the bodies met.
+
+Other contacts that touch part no slower than they do, or not at all, by what the impact adds to
+their impulses. Speeds of rebound below `restitution.SLIGHT` are none, by which repeated rebounds
+end.
 
 Newton's law with friction raises energy where bodies are wedged (Kane and Levinson 1985). All e of
 such an impact are halved until it does not, as are those of one that has no root: what parts has
@@ -39,9 +44,9 @@ _ROUNDED = 1e-12  # of an energy: what rounding makes of one that is kept
 
 
 class Rebound(NamedTuple):
-    """An impact after a step: the velocities (nb, 6 or 3) after it; of the step's m contacts the
-    impulses (m,) [N s] and (m, k), and which `landed` (m,); how often their e was `halved`, how
-    many Jacobians it took, the largest |F_i| left, and whether it `converged`."""
+    """An impact after a step: the velocities (nb, 6 or 3) after it; what it adds to the impulses (m,)
+    [N s] and (m, k) of the step's m contacts, and which `landed` (m,); how often their e was
+    `halved`, how many Jacobians it took, the largest |F_i| left, and whether it `converged`."""
 
     velocity: np.ndarray
     normal_impulse: np.ndarray
