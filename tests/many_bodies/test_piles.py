@@ -366,8 +366,8 @@ def test_bodies_that_would_pass_through_each_other_take_shorter_steps():
 
 def test_what_such_runs_cannot_do_is_refused():
     scene = scene_of_balls_and_a_box()
-    scene.add_contacts(friction=ist.Friction(mu=0.3, mu_s=0.4))
-    with pytest.raises(ValueError, match=r"one coefficient of friction, and the scene has Friction\(mu=0.3"):
+    scene.add_contacts(friction=ist.FrictionEllipsoid(0.3, mu_s=0.4))
+    with pytest.raises(ValueError, match=r"one coefficient of friction, and the scene has FrictionEllipsoid"):
         ist.simulate(scene, SPARSE, h=H, duration=H)
 
 
