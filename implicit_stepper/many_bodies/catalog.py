@@ -118,7 +118,9 @@ class Catalog:
 
     def sharp(self, pairs, law) -> np.ndarray:
         """Which contacts (m,) of `pairs` by laws (m,) are between bodies with edges or faces."""
-        return ~np.array([form.pair.smooth for form in self.forms], bool)[self.forms_of(pairs, law)]
+        sides = [(form.pair.first, form.pair.second) for form in self.forms]
+        edged = [any(side.count > 1 or side.support is not None for side in both) for both in sides]
+        return np.array(edged, bool)[self.forms_of(pairs, law)]
 
     def group(self, form: int, pairs, law, capacity: int) -> ContactGroup:
         """Contacts of a `form` between `pairs` (m, 2) of parts, m > 0, as the rows of a group of

@@ -9,6 +9,7 @@ import pytest
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.constraints.kinematics import Motion
+from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.landings import landings
 from implicit_stepper.model.records import no_contacts
 
@@ -99,6 +100,23 @@ def test_work_of_loads_on_bodies_that_others_hold_is_no_energy_from_nowhere():
     assert run.stats.rung[hit] == 0
     met = np.sqrt(1 + 2 * G * 0.0102)
     assert run.velocity[hit + 1, 1, 2] == pytest.approx(E * met, abs=0.1 * G * 0.01)
+
+
+def test_bodies_that_roll_on_their_bellies_do_not_strike():
+    """However flat an ellipsoid is, whose point of contact runs ahead of it as it rocks."""
+    scene = ist.Scene()
+    scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    kinds = [shapes.Ellipsoid((0.3, 0.3, 0.03)), shapes.Sphere(0.1), shapes.Box((0.1,) * 3), shapes.Capsule(0.1, 0.2)]
+    for k, shape in enumerate(kinds):
+        scene.add_body(name=f"body {k}", shape=shape, mass=1.0, position=(k, 0, 1))
+    scene.add_contacts(restitution=ist.Newton(E))
+    system, _ = scene.build(contacts=False)
+    known = catalog(system, scene.body_parts(), scene.body_pairs())
+    pairs, laws = known.ordered(np.array([[k, 4] for k in range(4)]))
+    sharp = known.sharp(pairs, laws)
+    assert {known.names[min(pair)]: bool(own) for pair, own in zip(pairs, sharp, strict=True)} == {
+        "body 0": False, "body 1": False, "body 2": True, "body 3": True,
+    }  # fmt: skip
 
 
 def test_what_strikes_lands_and_what_rolls_does_not():
