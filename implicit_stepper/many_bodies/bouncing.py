@@ -18,6 +18,7 @@ from .rebound_certificate import rebound_violations
 from .step import Memory
 
 _HALVINGS = 4  # of a step whose impact has no root: its halves have others
+_BEGUN = 0.25  # of what lands on bodies that stand on faces: so much of it the step stops at least
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Bouncing:
         """A step of h [s] and its impact, one after another, each with its length [s], or those of
         its halves; up to the first that is not solved."""
         step = self.take(self.catalog, self.system, at, memory, h)
-        hit = self._impact(at, step, h) if step.result == Result.SOLVED else None
+        hit = self._impact(at, step, h, _BEGUN if left else 0.0) if step.result == Result.SOLVED else None
         if hit is None or hit.result == Result.SOLVED or left == 0:
             yield step, h
             if hit is not None:
@@ -47,12 +48,12 @@ class Bouncing:
                 if done.result != Result.SOLVED:
                     return
 
-    def _impact(self, before: State, step: Done, h: float) -> Done | None:
+    def _impact(self, before: State, step: Done, h: float, begun: float) -> Done | None:
         """That after a `step` of h [s] from the state `before`, certified; None if nothing
-        rebounds."""
+        rebounds. `begun` as in `rebounds.rebound`."""
         if not np.any(self.catalog.laws.restitution):
             return None
-        hit = rebounds.rebound(self.catalog, self.system, before, step.state, step.pairs, step.contacts, h)
+        hit = rebounds.rebound(self.catalog, self.system, before, step.state, step.pairs, step.contacts, h, begun)
         if hit is None:
             return None
         impulses = {name: getattr(hit, name) for name in ("normal_impulse", "friction_impulse")}

@@ -1,5 +1,5 @@
-"""The impulses of an impact of many contacts: by Newton's method for projections, from those known
-of the step; and where that fails by the central path (`implicit_euler.central_path`), on which all
+"""The impulses of an impact of many contacts: by Newton's method for projections, from those of the
+step; and where that fails by the central path (`implicit_euler.central_path`), on which all
 complementarity is smooth, with slips of kappa in the place of none, down to a kappa that nothing
 shows any more, and by Newton's method from there."""
 
@@ -48,15 +48,15 @@ class Root(NamedTuple):
     converged: bool
 
 
-def root(law: Law, mass, velocity, known) -> Root:
+def root(law: Law, mass, velocity, known, start) -> Root:
     """Of bodies with the matrices `mass` (nb, w, w) and the `velocity` (nb, w) that the `known`
-    impulses (m, 1 + k) gave them:
+    impulses (m, 1 + k) gave them, near those of `start` (m, 1 + k):
 
     u = u(V) + D (P - known),     0 <= P_n - least _|_ u_n - bound >= 0,     |y| <= mu P_n,  y against w
 
     with D = W M^-1 W^T."""
     problem, back = _problem(law, mass, velocity, known)
-    P, size, taken = _newton(problem, known)
+    P, size, taken = _newton(problem, start)
     for shrink in _SHRINKS:
         if size <= _ENOUGH:
             break

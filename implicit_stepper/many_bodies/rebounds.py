@@ -58,9 +58,39 @@ class Rebound(NamedTuple):
     converged: bool
 
 
-def rebound(catalog: Catalog, system: System, before: State, end: State, pairs, contacts: Contacts, h) -> Rebound | None:
+def rebound(
+    catalog: Catalog, system: System, before: State, end: State, pairs, contacts: Contacts, h: float, begun: float
+) -> Rebound | None:
     """The impact at the `end` of a step of h [s] from the state `before`, of which `pairs` (m, 2)
-    of parts have the records `contacts`; None where nothing rebounds."""
+    of parts have the records `contacts`; None where nothing rebounds. Where bodies on faces are hit,
+    it is none if the step has stopped less than the share `begun` of what lands: that tells where
+    in their faces they press."""
+    found = _met(catalog, system, before, end, pairs, contacts, h)
+    if found is None:
+        return None
+    rebounds, within, shares, met, impact, brought = found
+    of_impulses, alone = catalog.laws.of_impulses, impact.alone
+    for halved in range(HALVINGS + 1):
+        parts = shares / 2**halved
+        if of_impulses:  # without what loads add after the bodies have met
+            found = _by_impulses(impact, parts * np.where(alone < 0, met / np.where(alone < 0, alone, 1.0), 1.0))
+        else:
+            found = _by_speeds(impact, -parts * met)
+        if found.converged and np.sum(_energies(impact.mass, found.velocity)) <= (1 + _ROUNDED) * brought:
+            break
+    _, laws = catalog.ordered(pairs)
+    e, more = catalog.laws.e[laws[within]], found.impulses - impact.known
+    held = np.any((catalog.sharp(pairs, laws) & ~rebounds)[within] & (impact.of_step[:, 0] > 0))
+    normal, friction = np.zeros(len(pairs)), np.zeros((len(pairs), e.shape[1]))
+    normal[within], friction[within] = more[:, 0], e * more[:, 1:]
+    converged = found.converged and not (held and impact.stopped < begun)
+    return Rebound(found.velocity, normal, friction, rebounds, halved, found.iterations, found.residual, converged)
+
+
+def _met(catalog: Catalog, system: System, before: State, end: State, pairs, contacts: Contacts, h: float):
+    """Which contacts (m,) rebound, or None if none does; the numbers `within` (k,) of those in islands
+    with these; their shares e (k,) and the speeds (k,) [m/s] with which they met; the impact; and the
+    kinetic energy [J] that bodies brought."""
     _, laws = catalog.ordered(pairs)
     share, sides = catalog.laws.restitution[laws], catalog.body[pairs]
     motions, start = (everywhere(system, before), everywhere(system, end)), np.asarray(before.velocity)
@@ -73,62 +103,72 @@ def rebound(catalog: Catalog, system: System, before: State, end: State, pairs, 
     mass, known = (np.asarray(a) for a in _momenta(system, before, end, h))
     free = np.linalg.solve(mass, known[..., None])[..., 0]
     brought = np.sum(np.maximum(*(_energies(mass, velocity) for velocity in (start, free))))
-    pressed = np.asarray(contacts.normal_impulse) > 0
-    held = sides[pressed & ~landed]
-    held = np.isin(np.arange(len(free)), held)
+    held = np.isin(np.arange(len(free)), sides[(np.asarray(contacts.normal_impulse) > 0) & ~landed])
     free = np.where(held[:, None], start, free)
     alone, ends = (normal_speeds(on, sides, velocity) for velocity in (free, np.asarray(end.velocity)))
-    met, others = meeting_speeds(gaps, begins, alone, h), np.minimum(ends, 0.0)
-    slight, of_impulses = SLIGHT * np.sqrt(scale[0] * scale[1]), catalog.laws.of_impulses
-    rebounds = landed & ((-share * met > slight) | (of_impulses & (alone >= 0)))
+    met = meeting_speeds(gaps, begins, alone, h)
+    slight = -share * met <= SLIGHT * np.sqrt(scale[0] * scale[1])
+    rebounds = landed & (~slight | (catalog.laws.of_impulses & (alone >= 0)))
     if not np.any(rebounds):
         return None
     closed = np.asarray(contacts.gap) <= TOUCHING * scale[0]
     within = np.flatnonzero(closed & _reached(sides, len(free), closed, rebounds))
     e = catalog.laws.e[laws[within]]
     scaled = on[within] * np.concatenate([np.ones((len(e), 1)), e], axis=1)[:, None, :, None]
-    law = Law(sides[within], scaled, others[within], np.zeros(len(e)), catalog.laws.mu[laws[within]])
-    of_step = np.where(rebounds[within, None], _impulses(contacts, within, e), 0.0)
-    impact = _Impact(law, rebounds[within], mass, np.asarray(end.velocity), of_step)
-    for halved in range(HALVINGS + 1):
-        parts = share / 2**halved
-        if of_impulses:  # without what loads add after the bodies have met
-            found = _by_impulses(impact, (parts * np.where(alone < 0, met / np.where(alone < 0, alone, 1.0), 1.0))[within])
-        else:
-            found = _by_speeds(impact, (-parts * met)[within])
-        if found.converged and np.sum(_energies(mass, found.velocity)) <= (1 + _ROUNDED) * brought:
-            break
-    more = found.impulses - of_step
-    normal, friction = np.zeros(len(pairs)), np.zeros((len(pairs), e.shape[1]))
-    normal[within], friction[within] = more[:, 0], e * more[:, 1:]
-    return Rebound(found.velocity, normal, friction, rebounds, halved, found.iterations, found.residual, found.converged)
+    law = Law(sides[within], scaled, np.minimum(ends[within], 0.0), np.zeros(len(e)), catalog.laws.mu[laws[within]])
+    of_step = _impulses(contacts, within, e)
+    impact = _Impact(law, rebounds[within], mass, np.asarray(end.velocity), of_step, ends[within], alone[within])
+    return rebounds, within, share[within], met[within], impact, brought
 
 
 class _Impact(NamedTuple):
     """The `law` of m contacts without what `rebounds` (m,) among them, of bodies with the matrices
-    `mass` (nb, w, w) and the `velocity` (nb, w) at the end of the step, whose impulses of what
-    rebounds are `of_step` (m, 1 + k)."""
+    `mass` (nb, w, w) and the `velocity` (nb, w) at the end of the step, which took the impulses
+    `of_step` (m, 1 + k); the speeds v_n (m,) then, `ends`, and `alone` [m/s]."""
 
     law: Law
     rebounds: np.ndarray
     mass: np.ndarray
     velocity: np.ndarray
     of_step: np.ndarray
+    ends: np.ndarray
+    alone: np.ndarray
+
+    @property
+    def stopped(self) -> float:
+        """The least share of its approach that the step has stopped of what rebounds."""
+        came = self.rebounds & (self.alone < 0)
+        return float(np.min(1 - self.ends[came] / self.alone[came], initial=1.0))
+
+    @property
+    def known(self) -> np.ndarray:
+        """The impulses (m, 1 + k) of the step that belong to the sums of which the law is."""
+        return np.where(self.rebounds[:, None], self.of_step, 0.0)
+
+    def more_of_the_same(self, parts) -> np.ndarray:
+        """Sums (m, 1 + k) with which what rebounds has speeds of about `parts` (m,), if the impact
+        goes on where the step has pressed: as bodies on faces do, which one point would let tilt."""
+        taken = np.where(self.rebounds, np.maximum(self.ends - self.alone, 0.0) * self.of_step[:, 0], 0.0)
+        left = np.where(self.rebounds, (parts - self.ends) * self.of_step[:, 0], 0.0)
+        share = np.sum(left) / np.sum(taken) if np.sum(taken) > 0 else 0.0
+        return self.known + max(share, 0.0) * self.of_step
 
 
 def _by_speeds(impact: _Impact, parts) -> Root:
     """Newton's law: what rebounds does so with the speeds `parts` (m,) [m/s]."""
-    bounds = np.where(impact.rebounds, parts, impact.law.bounds)
-    return root(impact.law._replace(bounds=bounds), impact.mass, impact.velocity, impact.of_step)
+    law = impact.law._replace(bounds=np.where(impact.rebounds, parts, impact.law.bounds))
+    return root(law, impact.mass, impact.velocity, impact.known, impact.more_of_the_same(parts))
 
 
 def _by_impulses(impact: _Impact, parts) -> Root:
     """Poisson's law: what rebounds has the shares `parts` (m,) of its impulse of compression again
     at least."""
     law = impact.law._replace(bounds=np.where(impact.rebounds, 0.0, impact.law.bounds))
-    first = root(law, impact.mass, impact.velocity, impact.of_step)
+    first = root(law, impact.mass, impact.velocity, impact.known, impact.more_of_the_same(0.0))
     law = law._replace(least=np.where(impact.rebounds, parts * first.impulses[:, 0], 0.0))
-    second = root(law, impact.mass, first.velocity, np.zeros_like(impact.of_step))
+    compressed = first.impulses + impact.of_step - impact.known
+    again = np.max(np.where(impact.rebounds, parts, 0.0)) * compressed
+    second = root(law, impact.mass, first.velocity, np.zeros_like(compressed), again)
     return Root(
         second.velocity, first.impulses + second.impulses, first.iterations + second.iterations,
         max(first.residual, second.residual), first.converged and second.converged,

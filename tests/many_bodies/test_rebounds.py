@@ -172,9 +172,9 @@ def test_the_central_path_leads_to_the_root_of_an_impact(mu, monkeypatch):
     law = Law(sides, on, np.array([0.3, 0.0, 0.2, 0.1, 0.0]), least, np.full(5, mu))
     mass, velocity = np.stack([m * np.eye(3) for m in (1.0, 2.0, 0.5)]), rng.normal(size=(3, 3))
     known = np.zeros((5, 3))
-    by_newton = root(law, mass, velocity, known)
+    by_newton = root(law, mass, velocity, known, known)
     monkeypatch.setattr(impact_root, "_CORRECTIONS", 0)
-    by_path = root(law, mass, velocity, known)
+    by_path = root(law, mass, velocity, known, known)
     assert by_path.converged
     assert by_newton.converged
     every = np.concatenate([by_path.velocity, np.zeros((1, 3))])
