@@ -18,7 +18,7 @@ from .rebound_certificate import rebound_violations
 from .step import Memory
 
 _HALVINGS = 4  # of a step whose impact has no root: its halves have others
-_BEGUN = 0.25  # of what lands on bodies that stand on faces: so much of it the step stops at least
+_BEGUN = 0.5  # of what lands on bodies that stand on faces: so much of it the step stops at least
 
 
 @dataclasses.dataclass(frozen=True)
