@@ -65,38 +65,31 @@ def rebound(
     of parts have the records `contacts`; None where nothing rebounds. Where bodies on faces are hit,
     it is none if the step has stopped less than the share `begun` of what lands: that tells where
     in their faces they press."""
-    found = _met(catalog, system, before, end, pairs, contacts, h)
-    if found is None:
+    impact = _impact(catalog, system, before, end, pairs, contacts, h)
+    if impact is None:
         return None
-    rebounds, within, shares, met, impact, brought = found
-    of_impulses, alone = catalog.laws.of_impulses, impact.alone
     for halved in range(HALVINGS + 1):
-        parts = shares / 2**halved
-        if of_impulses:  # without what loads add after the bodies have met
-            found = _by_impulses(impact, parts * np.where(alone < 0, met / np.where(alone < 0, alone, 1.0), 1.0))
-        else:
-            found = _by_speeds(impact, -parts * met)
-        if found.converged and np.sum(_energies(impact.mass, found.velocity)) <= (1 + _ROUNDED) * brought:
+        found = (_by_impulses if catalog.laws.of_impulses else _by_speeds)(impact, 0.5**halved)
+        if found.converged and np.sum(_energies(impact.mass, found.velocity)) <= (1 + _ROUNDED) * impact.brought:
             break
-    _, laws = catalog.ordered(pairs)
-    e, more = catalog.laws.e[laws[within]], found.impulses - impact.known
-    held = np.any((catalog.sharp(pairs, laws) & ~rebounds)[within] & (impact.of_step[:, 0] > 0))
+    (_, laws), within, more = catalog.ordered(pairs), impact.within, found.impulses - impact.known
+    e, landed = catalog.laws.e[laws[within]], np.zeros(len(pairs), bool)
     normal, friction = np.zeros(len(pairs)), np.zeros((len(pairs), e.shape[1]))
-    normal[within], friction[within] = more[:, 0], e * more[:, 1:]
-    converged = found.converged and not (held and impact.stopped < begun)
-    return Rebound(found.velocity, normal, friction, rebounds, halved, found.iterations, found.residual, converged)
+    normal[within], friction[within], landed[within] = more[:, 0], e * more[:, 1:], impact.rebounds
+    converged = found.converged and not (impact.stands and impact.stopped < begun)
+    return Rebound(found.velocity, normal, friction, landed, halved, found.iterations, found.residual, converged)
 
 
-def _met(catalog: Catalog, system: System, before: State, end: State, pairs, contacts: Contacts, h: float):
-    """Which contacts (m,) rebound, or None if none does; the numbers `within` (k,) of those in islands
-    with these; their shares e (k,) and the speeds (k,) [m/s] with which they met; the impact; and the
-    kinetic energy [J] that bodies brought."""
+def _impact(
+    catalog: Catalog, system: System, before: State, end: State, pairs, contacts: Contacts, h: float
+) -> _Impact | None:
+    """The impact, or None where nothing rebounds; as in `rebound`."""
     _, laws = catalog.ordered(pairs)
     share, sides = catalog.laws.restitution[laws], catalog.body[pairs]
     motions, start = (everywhere(system, before), everywhere(system, end)), np.asarray(before.velocity)
     on, scale = rows(contacts, motions[1].position[sides]), (float(system.length), float(system.acceleration))
-    begins = normal_speeds(on, sides, start)
-    landed, gaps = landings(catalog.sharp(pairs, laws), contacts, sides, motions, begins, *scale, h)
+    begins, sharp = normal_speeds(on, sides, start), catalog.sharp(pairs, laws)
+    landed, gaps = landings(sharp, contacts, sides, motions, begins, *scale, h)
     landed &= share > 0
     if not np.any(landed):
         return None
@@ -116,23 +109,31 @@ def _met(catalog: Catalog, system: System, before: State, end: State, pairs, con
     e = catalog.laws.e[laws[within]]
     scaled = on[within] * np.concatenate([np.ones((len(e), 1)), e], axis=1)[:, None, :, None]
     law = Law(sides[within], scaled, np.minimum(ends[within], 0.0), np.zeros(len(e)), catalog.laws.mu[laws[within]])
-    of_step = _impulses(contacts, within, e)
-    impact = _Impact(law, rebounds[within], mass, np.asarray(end.velocity), of_step, ends[within], alone[within])
-    return rebounds, within, share[within], met[within], impact, brought
+    of_step, speeds = _impulses(contacts, within, e), (ends[within], alone[within], met[within])
+    stands = bool(np.any((sharp & ~rebounds)[within] & (of_step[:, 0] > 0)))
+    bodies = mass, np.asarray(end.velocity), brought
+    return _Impact(law, within, rebounds[within], share[within], stands, *bodies, of_step, *speeds)
 
 
 class _Impact(NamedTuple):
-    """The `law` of m contacts without what `rebounds` (m,) among them, of bodies with the matrices
-    `mass` (nb, w, w) and the `velocity` (nb, w) at the end of the step, which took the impulses
-    `of_step` (m, 1 + k); the speeds v_n (m,) then, `ends`, and `alone` [m/s]."""
+    """The `law` of k contacts without what rebounds, those `within` (k,) islands in which something
+    `rebounds` (k,), with `shares` (k,) e, and whether a body `stands` there on a face or an edge; of
+    bodies with the matrices `mass` (nb, w, w) and the `velocity` (nb, w) at the end of the step, which
+    `brought` a kinetic energy [J]. The step took the impulses `of_step` (k, 1 + j); speeds v_n (k,)
+    [m/s] at its `ends`, by loads `alone`, and with which bodies `met`."""
 
     law: Law
+    within: np.ndarray
     rebounds: np.ndarray
+    shares: np.ndarray
+    stands: bool
     mass: np.ndarray
     velocity: np.ndarray
+    brought: float
     of_step: np.ndarray
     ends: np.ndarray
     alone: np.ndarray
+    met: np.ndarray
 
     @property
     def stopped(self) -> float:
@@ -142,33 +143,35 @@ class _Impact(NamedTuple):
 
     @property
     def known(self) -> np.ndarray:
-        """The impulses (m, 1 + k) of the step that belong to the sums of which the law is."""
+        """The impulses (k, 1 + j) of the step that belong to the sums of which the law is."""
         return np.where(self.rebounds[:, None], self.of_step, 0.0)
 
     def more_of_the_same(self, parts) -> np.ndarray:
-        """Sums (m, 1 + k) with which what rebounds has speeds of about `parts` (m,), if the impact
-        goes on where the step has pressed: as bodies on faces do, which one point would let tilt."""
+        """Impulses (k, 1 + j) to look from for those with which what rebounds has speeds of about
+        `parts` (k,): where bodies stand on faces, with more of what the step has pressed them by, as
+        one point would let them tilt."""
         taken = np.where(self.rebounds, np.maximum(self.ends - self.alone, 0.0) * self.of_step[:, 0], 0.0)
-        left = np.where(self.rebounds, (parts - self.ends) * self.of_step[:, 0], 0.0)
-        share = np.sum(left) / np.sum(taken) if np.sum(taken) > 0 else 0.0
-        return self.known + max(share, 0.0) * self.of_step
+        left = np.where(self.rebounds, np.maximum(parts - self.ends, 0.0) * self.of_step[:, 0], 0.0)
+        known = self.stands and np.sum(taken) > 0
+        return self.known + (np.sum(left) / np.sum(taken) * self.of_step if known else 0.0)
 
 
-def _by_speeds(impact: _Impact, parts) -> Root:
-    """Newton's law: what rebounds does so with the speeds `parts` (m,) [m/s]."""
+def _by_speeds(impact: _Impact, some: float) -> Root:
+    """Newton's law, with `some` of all e."""
+    parts = -some * impact.shares * impact.met
     law = impact.law._replace(bounds=np.where(impact.rebounds, parts, impact.law.bounds))
     return root(law, impact.mass, impact.velocity, impact.known, impact.more_of_the_same(parts))
 
 
-def _by_impulses(impact: _Impact, parts) -> Root:
-    """Poisson's law: what rebounds has the shares `parts` (m,) of its impulse of compression again
-    at least."""
+def _by_impulses(impact: _Impact, some: float) -> Root:
+    """Poisson's law, with `some` of all e, without what loads add after the bodies have met."""
+    approach = np.where(impact.alone < 0, impact.alone, 1.0)
+    parts = np.where(impact.rebounds, some * impact.shares * np.where(impact.alone < 0, impact.met / approach, 1.0), 0.0)
     law = impact.law._replace(bounds=np.where(impact.rebounds, 0.0, impact.law.bounds))
     first = root(law, impact.mass, impact.velocity, impact.known, impact.more_of_the_same(0.0))
-    law = law._replace(least=np.where(impact.rebounds, parts * first.impulses[:, 0], 0.0))
+    law = law._replace(least=parts * first.impulses[:, 0])
     compressed = first.impulses + impact.of_step - impact.known
-    again = np.max(np.where(impact.rebounds, parts, 0.0)) * compressed
-    second = root(law, impact.mass, first.velocity, np.zeros_like(compressed), again)
+    second = root(law, impact.mass, first.velocity, np.zeros_like(compressed), np.max(parts) * compressed)
     return Root(
         second.velocity, first.impulses + second.impulses, first.iterations + second.iterations,
         max(first.residual, second.residual), first.converged and second.converged,
