@@ -35,7 +35,7 @@ class Bouncing:
         """A step of h [s] and its impact, one after another, each with its length [s], or those of
         its halves; up to the first that is not solved."""
         step = self.take(self.catalog, self.system, at, memory, h)
-        hit = self._impact(at, step, h, _BEGUN if left else 0.0) if step.result == Result.SOLVED else None
+        hit = self._impact(at, step, h, _BEGUN if left else -np.inf) if step.result == Result.SOLVED else None
         if hit is None or hit.result == Result.SOLVED or left == 0:
             yield step, h
             if hit is not None:
