@@ -9,6 +9,7 @@ import pytest
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.constraints.kinematics import Motion
+from implicit_stepper.many_bodies import rebounds
 from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.landings import landings
 from implicit_stepper.model.records import no_contacts
@@ -84,20 +85,33 @@ def test_a_box_that_falls_flat_rebounds_without_a_turn():
     assert errors[0] / errors[1] == pytest.approx(2.0, abs=0.05)
 
 
-def test_a_box_that_stands_does_not_tilt_where_a_ball_hits_it():
-    """Off its middle, and late in a step, which stops little of the ball and knows little of where
-    the floor will press: the step is halved, and the ball parts as from a wall."""
+def hit_off_its_middle():
+    """A ball comes down on a box that stands, late in a step of 10 ms."""
     scene = ist.Scene(gravity=(0, 0, -G))
     scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     scene.add_body(name="box", shape=shapes.Box(tuple(HALF)), mass=1.0, position=(0, 0, 0.1))
     place = (0.15, 0, 0.25 + 0.021)
     scene.add_body(name="ball", shape=shapes.Sphere(0.05), mass=0.5, position=place, velocity=(0, 0, -1, 0, 0, 0))
     scene.add_contacts(friction=0.3, restitution=ist.Newton(E))
-    run = ist.simulate(scene, SPARSE, h=0.01, duration=0.03)
+    return ist.simulate(scene, SPARSE, h=0.01, duration=0.03)
+
+
+def test_a_box_that_stands_does_not_tilt_where_a_ball_hits_it():
+    """Late in a step little of the ball is stopped, and nothing tells where the floor will press: the
+    step is halved, and the ball parts as from a wall."""
+    run = hit_off_its_middle()
     (hit,) = np.flatnonzero(run.h == 0.0)
     assert np.min(run.h[:hit]) < 0.01
     assert np.max(np.abs(run.velocity[hit + 1, 0])) < 0.15
     assert run.velocity[hit + 1, 1, 2] == pytest.approx(E * np.sqrt(1 + 2 * G * 0.021), abs=0.01)
+
+
+def test_the_last_halves_are_taken_as_they_are(monkeypatch):
+    """As if others pushed together what lands, so that no step stops any of it."""
+    monkeypatch.setattr(rebounds._Impact, "stopped", property(lambda impact: -0.1))
+    run = hit_off_its_middle()
+    assert np.min(run.h[run.h > 0]) == pytest.approx(0.01 / 16, rel=1e-12)
+    assert run.time[-1] == pytest.approx(0.03, rel=1e-12)
 
 
 def test_work_of_loads_on_bodies_that_others_hold_is_no_energy_from_nowhere():
