@@ -12,7 +12,7 @@ import numpy as np
 
 from ..implicit_euler.ncp import round_off
 from ..model.bodies import State
-from ..model.records import Contacts, no_contacts
+from ..model.records import no_contacts
 from ..model.results import Result
 from ..model.system import System
 from ..runtime.progress import doing
@@ -20,9 +20,10 @@ from . import arc_length, candidates, islands
 from .catalog import Catalog
 from .certificate import certificate, worst_of
 from .equations import places
-from .host_newton import STAYS, Found, again, newton, proximal_points, short_path
+from .host_newton import Found, again, newton, proximal_points, short_path
 from .records import joints_recorded, recorded
-from .step import Kept, Known, Memory, Posed, end_state, everywhere, may_touch, posed, reaches
+from .standing import allowed, remembered, repeated, stilled
+from .step import Done, Kept, Known, Memory, Posed, end_state, everywhere, may_touch, posed, reaches
 from .sweeps import begun, swept
 
 # rounds of sweeps, and how many each has
@@ -35,7 +36,6 @@ _PASSES = 0.5
 # of the certificate's tolerance: max |F_i| of a root that no correction comes nearer to, and of one
 # that no start does
 _ENOUGH, _AT_LAST = 0.1, 1.0
-_STANDS = 1e-6  # largest velocity () of bodies that stand
 _ALONE = 0.9  # of the contacts of islands that are lost: the one that has so many is lost alone too
 _NEAR = 1e-2  # max |F_i| up to which a short path may lead from where a start stalled
 # bodies with faces: a whole path takes fewer Jacobians than a short one
@@ -56,31 +56,13 @@ class Settings:
     certificate_tolerance: float
 
 
-@dataclasses.dataclass(frozen=True)
-class Done:
-    """A step, or as far as it came: the `state` and `memory` at its end; the `pairs` (m, 2) of
-    parts that might touch, and their `contacts`; violations by name; `result`; how much it took,
-    and from which rung; `residuals` of its starts by name; of an impact, which contacts `landed`
-    (m,) before it."""
-
-    state: State
-    memory: Memory
-    pairs: np.ndarray
-    contacts: Contacts
-    certificate: dict[str, np.ndarray]
-    result: Result
-    iterations: int
-    residual: float
-    rung: int
-    substeps: int
-    residuals: dict[str, float]
-    landed: np.ndarray | None = None
-
-
 def advance(catalog: Catalog, system: System, state: State, memory: Memory, h: float, settings: Settings) -> Done:
     """The step of h [s] from `state`, or up to 64 shorter ones in its place. Never raises: see
     `Done.result`. Of many bodies two half steps are tried before starts that take more iterations
     than both."""
+    last = repeated(state, memory, h)
+    if last is not None:
+        return last
     large = system.body_count >= _LARGE
     if large:
         done = _halved(catalog, system, state, memory, h, settings, _FIRST_RUNGS, _FIRST_HALVINGS)
@@ -121,6 +103,9 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
         pose = functools.partial(posed, catalog, system, state, again, h, friction=settings.friction)
         found, rung, residuals = _solved_by_islands(pose, problem, settings, rungs)
         total += found.iterations
+        if found.converged:
+            point, residual = stilled(problem.problem, found.point, found.residual, _tolerance(problem, settings))
+            found = found._replace(point=point, residual=residual)
         end = end_state(system, state, found.point.V * problem.problem.velocity, h)
         missed = _missed(catalog, system, state, end, h, pairs)
         if not found.converged or not len(missed):
@@ -153,11 +138,12 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
     )
     kept = None if found.kept is None else Kept(problem.pairs, h, found.kept)
     memory = Memory(known, memory.held[:0], pulls, kept)
-    return Done(end, memory, own_pairs, contacts, violations, result, total, found.residual, rung, 1, residuals)
+    done = Done(end, memory, own_pairs, contacts, violations, result, total, found.residual, rung, 1, residuals)
+    return remembered(system, state, done, h) if result == Result.SOLVED else done
 
 
 def _solved_by_islands(pose: Callable, problem: Posed, settings: Settings, rungs) -> tuple[Found, int, dict[str, float]]:
-    """`_solved`, where islands of smooth bodies that stand are left as they are, and those that are
+    """`_solved`, where islands that stand are left as they are, and those that are
     lost from the last root are solved apart, if there is more than one. `pose(pairs)` poses a step
     in which only these may touch."""
     of = islands.islands(problem.problem)
@@ -165,7 +151,7 @@ def _solved_by_islands(pose: Callable, problem: Posed, settings: Settings, rungs
         return _solved(problem, settings, rungs)
     tolerance, first = _tolerance(problem, settings), rungs[:1]
     at, sizes = islands.residuals(problem.problem, problem.start, of)
-    moves = np.flatnonzero(~(of.smooth & (sizes <= STAYS * tolerance)))
+    moves = np.flatnonzero(~(sizes <= allowed(of.smooth, of.moving(at.V)) * tolerance))
     warm = functools.partial(_solved, settings=settings, rungs=first)
     if 0 < len(moves) < of.count:
         found, rung, told = islands.without_others(problem, of, moves, at, pose, warm)
@@ -228,26 +214,7 @@ def _solved(problem: Posed, settings: Settings, rungs, last: tuple | None = None
             best = best._replace(converged=True)  # rounding hides the root: what the certificate may allow is one
         if best.converged:
             break
-    if best.converged and name != "central path" and _comes_to_stand(problem, best):
-        path = arc_length.followed(problem.problem, problem.start, tolerance, most)
-        iterations += path.iterations
-        best = path if path.converged else best
     return best._replace(iterations=iterations), rung, residuals
-
-
-def _comes_to_stand(problem: Posed, found: Found) -> bool:
-    """Whether bodies with faces stand at the end of a step that `found` more than the root of the
-    last one. Among the forces that may hold them those at the end of the central path have next to
-    no friction that nothing asks for, a stress by which walls buckle."""
-    slots, start = problem.problem.slots, problem.start
-    if found.iterations <= 1 or not any(own.touching and not own.smooth for own in slots):
-        return False
-    contacts = [(own, z) for own, z in zip(slots, start.contacts, strict=True) if own.touching]
-    pressed = any(np.any(z[:, own.closest :]) for own, z in contacts)
-    # what touches nothing, as bodies of other islands, says nothing of these
-    touch = np.concatenate([own.movers(len(z)).reshape(-1) for own, z in contacts])
-    before, after = (np.max(np.abs(at.V[touch]), initial=0.0) for at in (start, found.point))
-    return not (pressed and before <= _STANDS) and bool(after <= _STANDS)
 
 
 def _motions(catalog: Catalog, system: System, end: State, h: float) -> np.ndarray:

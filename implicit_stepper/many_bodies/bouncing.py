@@ -11,11 +11,10 @@ from ..model.bodies import State
 from ..model.results import Result
 from ..model.system import System
 from . import rebounds
-from .advance import Done
 from .catalog import Catalog
 from .certificate import worst_of
 from .rebound_certificate import rebound_violations
-from .step import Memory
+from .step import Done, Memory
 
 _HALVINGS = 4  # of a step whose impact has no root: its halves have others
 _BEGUN = 0.5  # of what lands on bodies that stand on faces: so much of it the step stops at least

@@ -16,6 +16,7 @@ from .linearization import Factored, Linear, correction, linear
 from .open_points import renewed
 from .problem import Point, Problem, Rows, moved, rows, slipping, smoothed
 from .proximal import proximal
+from .standing import allowed
 from .sweeps import begun, swept
 
 _ENOUGH = 0.5  # of max |F|: what corrections leave that need no sweeps
@@ -40,9 +41,6 @@ _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
 # of smooth bodies by what leaves contacts an inverse (`sparse.condensed`), without which the matrix
 # has twice the rows
 _YIELD, _LEAST_GIVE, _SMOOTH_GIVE = 1e-3, 1e-9, 2e-8
-# of the tolerance: the root of the last step that is this one's too, as of smooth bodies that stand;
-# walls of bodies with faces buckle, first by less than that
-STAYS = 0.5
 # max |F| below which rounding may hide a root, where forces are redundant; and below which proximal
 # points follow at once where a correction of smooth bodies leads no further
 _HIDDEN, _CLOSE_SMOOTH = 1e-10, 1e-7
@@ -72,7 +70,7 @@ class Found(NamedTuple):
 
 
 def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: bool = True, enough: float = 0.0) -> Found:
-    """The root from `start`, with at most so many Jacobians, none where smooth bodies stand. A
+    """The root from `start`, with at most so many Jacobians, none where bodies stand. A
     point within the tolerance is corrected once more, and kept where that makes it worse; so is one
     with max |F_i| of `enough` that a correction does not halve.
 
@@ -84,7 +82,7 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     are shortened, closest points found anew of open contacts, and proximal points end it."""
     at, F = slipping(problem, start, rows(problem, start))
     smooth, finite = problem.sweeps, bool(np.isfinite(F.largest))
-    if not finite or smooth and F.largest <= STAYS * tolerance:
+    if not finite or F.largest <= allowed(smooth, np.any(at.V)) * tolerance:
         return Found(at, F.largest if finite else np.inf, 0, finite)
     recent, stale, mended, kinks, vain, here, more = [F.largest], 0, 0, 0, 0, None, 0
     for iterations in range(1, most + 1):
@@ -135,8 +133,10 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
 
 def again(problem: Problem, start: Point, tolerance: float, enough: float, kept: Factored) -> Found | None:
     """The root to which corrections lead by the derivative that is `kept` of another step, or the
-    start where rounding shakes what they leave of it, None otherwise."""
+    start where bodies stand or rounding shakes what corrections leave of it, None otherwise."""
     at, F = slipping(problem, start, rows(problem, start))
+    if F.largest <= allowed(problem.sweeps, np.any(at.V)) * tolerance:
+        return Found(at, F.largest, 0, True, kept)
     _, trial, there = _corrected(problem, at, F, *kept, tolerance)
     if there.largest <= tolerance:
         return Found(trial, there.largest, 0, True, kept)

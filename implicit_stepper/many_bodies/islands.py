@@ -25,6 +25,10 @@ class Islands:
     contacts: tuple[np.ndarray, ...]
     smooth: np.ndarray
 
+    def moving(self, V) -> np.ndarray:
+        """Whether any body of each island (count,) has a velocity, of V (nb, 6 or 3)."""
+        return np.bincount(self.body, np.any(V, axis=1), self.count) > 0
+
 
 def islands(problem: Problem) -> Islands | None:
     """The islands of a step without joints, or None where it has one island or joints. What does

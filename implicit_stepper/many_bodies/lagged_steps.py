@@ -22,14 +22,13 @@ from ..runtime.compilation import jit
 from ..solvers.cones import Impulses
 from ..time_lagged import common, lagged_certificate
 from ..time_lagged.theta_method import FreeMotion
-from .advance import Done
 from .catalog import Catalog
 from .certificate import worst_of
 from .equations import Slots, Step, of_sides
 from .lagged_methods import Method, method_of
 from .planes import Planes
 from .records import recorded
-from .step import Known, Memory, Posed, end_state, may_touch, no_memory, posed
+from .step import Done, Known, Memory, Posed, end_state, may_touch, no_memory, posed
 from .sweeps import moved, nearest, turns
 
 

@@ -255,4 +255,4 @@ def eased(memory: Memory, hit: Rebound) -> Memory:
         unknowns[parted, impulses] = 0.0
         known.append(own._replace(unknowns=unknowns))
         first = last
-    return memory._replace(known=tuple(known))
+    return memory._replace(known=tuple(known), still=None)

@@ -17,6 +17,8 @@ from ..constraints.kinematics import Motion
 from ..implicit_euler import ncp
 from ..model import bodies, rotation
 from ..model.bodies import State
+from ..model.records import Contacts
+from ..model.results import Result
 from ..model.system import System
 from ..runtime.compilation import jit
 from ..solvers import sparse
@@ -52,15 +54,44 @@ class Kept(NamedTuple):
     at: Factored
 
 
+class Still(NamedTuple):
+    """A `step` of h [s] at whose end all is as it was at its start."""
+
+    h: float
+    step: Done
+
+
 class Memory(NamedTuple):
     """The contacts of the last step; pairs (k, 2) of parts that the next one has whether they are
-    near or not; the unknowns (n, width) of joints, group by group, in physical units; and what is
-    `kept` of its derivative."""
+    near or not; the unknowns (n, width) of joints, group by group, in physical units; what is
+    `kept` of its derivative; and the step itself, if it was `still`."""
 
     known: tuple[Known, ...]
     held: np.ndarray
     joints: tuple[np.ndarray, ...] = ()
     kept: Kept | None = None
+    still: Still | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """A step, or as far as it came: the `state` and `memory` at its end; the `pairs` (m, 2) of
+    parts that might touch, and their `contacts`; violations by name; `result`; how much it took,
+    and from which rung; `residuals` of its starts by name; of an impact, which contacts `landed`
+    (m,) before it."""
+
+    state: State
+    memory: Memory
+    pairs: np.ndarray
+    contacts: Contacts
+    certificate: dict[str, np.ndarray]
+    result: Result
+    iterations: int
+    residual: float
+    rung: int
+    substeps: int
+    residuals: dict[str, float]
+    landed: np.ndarray | None = None
 
 
 def lasting(memory: Memory) -> Memory:

@@ -13,11 +13,11 @@ import numpy as np
 from ..constraints.violations import described
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..many_bodies import lagged_steps
-from ..many_bodies.advance import Done, Settings, advance
+from ..many_bodies.advance import Settings, advance
 from ..many_bodies.bouncing import Bouncing
 from ..many_bodies.catalog import Catalog, catalog, part_names
 from ..many_bodies.recalled import recalled
-from ..many_bodies.step import Memory, lasting, may_touch, no_memory, posed
+from ..many_bodies.step import Done, Memory, lasting, may_touch, no_memory, posed
 from ..model.bodies import State
 from ..model.records import Contacts, Stats, no_contacts
 from ..model.results import Interrupted, Result, StepError
