@@ -20,7 +20,7 @@ from . import arc_length, candidates, islands
 from .catalog import Catalog
 from .certificate import certificate, worst_of
 from .equations import places
-from .host_newton import Found, again, newton, proximal_points, short_path
+from .host_newton import Found, again, centred, newton, proximal_points, short_path
 from .records import joints_recorded, recorded
 from .standing import allowed, remembered, repeated, stilled
 from .step import Done, Kept, Known, Memory, Posed, end_state, everywhere, may_touch, posed, reaches
@@ -37,6 +37,7 @@ _PASSES = 0.5
 # that no start does
 _ENOUGH, _AT_LAST = 0.1, 1.0
 _ALONE = 0.9  # of the contacts of islands that are lost: the one that has so many is lost alone too
+_STANDS = 1e-6  # largest velocity () of bodies that stand
 _NEAR = 1e-2  # max |F_i| up to which a short path may lead from where a start stalled
 # bodies with faces: a whole path takes fewer Jacobians than a short one
 RUNGS = ("warm start", "proximal points", "central path", "short path", *_ROUNDS)
@@ -104,7 +105,8 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
         found, rung, residuals = _solved_by_islands(pose, problem, settings, rungs)
         total += found.iterations
         if found.converged:
-            point, residual = stilled(problem.problem, found.point, found.residual, _tolerance(problem, settings))
+            of_root = found.point, found.residual, found.kept
+            point, residual = stilled(problem.problem, *of_root, _tolerance(problem, settings))
             found = found._replace(point=point, residual=residual)
         end = end_state(system, state, found.point.V * problem.problem.velocity, h)
         missed = _missed(catalog, system, state, end, h, pairs)
@@ -214,7 +216,25 @@ def _solved(problem: Posed, settings: Settings, rungs, last: tuple | None = None
             best = best._replace(converged=True)  # rounding hides the root: what the certificate may allow is one
         if best.converged:
             break
-    return best._replace(iterations=iterations), rung, residuals
+    best = best._replace(iterations=iterations)
+    if best.converged and name != "central path" and _comes_to_stand(problem, best):
+        best = centred(problem.problem, best, tolerance, most)
+    return best, rung, residuals
+
+
+def _comes_to_stand(problem: Posed, found: Found) -> bool:
+    """Whether bodies with faces stand at the end of a step that `found` more than the root of the
+    last one. Of the forces that may hold them those far from the edges of their cones are the best
+    ones to begin from when something else comes."""
+    slots, start = problem.problem.slots, problem.start
+    if found.iterations <= 1 or not any(own.touching and not own.smooth for own in slots):
+        return False
+    contacts = [(own, z) for own, z in zip(slots, start.contacts, strict=True) if own.touching]
+    pressed = any(np.any(z[:, own.closest :]) for own, z in contacts)
+    # what touches nothing, as bodies of other islands, says nothing of these
+    touch = np.concatenate([own.movers(len(z)).reshape(-1) for own, z in contacts])
+    before, after = (np.max(np.abs(at.V[touch]), initial=0.0) for at in (start, found.point))
+    return not (pressed and before <= _STANDS) and bool(after <= _STANDS)
 
 
 def _motions(catalog: Catalog, system: System, end: State, h: float) -> np.ndarray:

@@ -33,6 +33,9 @@ _NEAR, _NEAR_FACES, _MULTIPLIES = 1e-3, 1.0, 2.0
 _KINKS, _KINKS_FACES = 6, 20
 _MENDED = 1e-6  # max |F| of smooth bodies below which sweeps mend nothing
 _BEGINS = 1e-3  # kappa of the first point of a short path
+# kappa of a point of the path near which forces are far from the edges of their cones, and of kappa,
+# max |F| of what is near enough: forces, not roots, are asked for
+_CENTRE, _ROUGH = 1e-2, 0.2
 # of the least |F| so far: from there on closest points of open contacts are found anew
 _PROGRESS = 0.9
 _LEAST_SHARE = 1e-2  # of a correction
@@ -169,6 +172,15 @@ def short_path(problem: Problem, start: Point, tolerance: float, most: int) -> F
         return Found(start, np.inf, sum(taken), False)
     found = newton(problem, end, tolerance, most, mends=False)
     return found._replace(iterations=found.iterations + sum(taken))
+
+
+def centred(problem: Problem, root: Found, tolerance: float, most: int) -> Found:
+    """A root near the central path, which forces at the edges of their cones lead away from, from
+    another `root` of the step; that one where it leads nowhere."""
+    near = newton(smoothed(problem, _CENTRE), root.point, _ROUGH * _CENTRE, most, mends=False)
+    found = newton(problem, near.point, tolerance, most, mends=False)
+    best = found if near.converged and found.converged else root
+    return best._replace(iterations=root.iterations + near.iterations + found.iterations)
 
 
 def _corrected(problem: Problem, at: Point, F: Rows, here: Linear, factors: sparse.Sparse, tolerance: float):

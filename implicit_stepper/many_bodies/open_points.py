@@ -16,10 +16,9 @@ from ..collision.local_search import closest_points_from, undamped
 from ..constraints import kinematics
 from ..runtime.compilation import jit
 from .equations import Slots, Step, cut
-from .problem import Point, Problem, Rows, rows, slipping
+from .problem import PUSHES, Point, Problem, Rows, rows, slipping
 from .sweeps import units_of_bodies
 
-_PUSHES = 1e-7  # of the unit of impulses
 _AT_ONCE = 32
 _DUE = 0.1  # of the tolerance
 _ITERATIONS = 12
@@ -42,7 +41,7 @@ def _renew(step: Step, slots: Slots, velocity, z, f, tolerance: float) -> None:
     """`renewed` of the contacts of one form, with unknowns z (m, width), which it changes, and rows
     f."""
     n = slots.closest
-    pushes = np.max(np.abs(z[:, n:-1]), axis=1) > _PUSHES
+    pushes = np.max(np.abs(z[:, n:-1]), axis=1) > PUSHES
     wrong = np.max(np.abs(f), axis=1) > _DUE * tolerance
     due = np.flatnonzero(~pushes & wrong)
     for start, stop, count in cut(len(due), _AT_ONCE):

@@ -13,6 +13,8 @@ from ..runtime.compilation import jit
 from . import equations
 from .equations import Slots, Step, places
 
+PUSHES = 1e-7  # of an impulse in its unit: contacts that push
+
 
 class Point(NamedTuple):
     """Dimensionless unknowns: velocities V (nb, 6 or 3) of moving bodies, and those of contacts (m,
@@ -124,6 +126,19 @@ def slipping(problem: Problem, at: Point, F: Rows) -> tuple[Point, Rows]:
         contacts.append(z)
         own.append(f)
     return Point(at.V, tuple(contacts)), Rows(F.bodies, tuple(own))
+
+
+def felt(problem: Problem, at: Point, F: Rows) -> float:
+    """max |F_i| without what nothing depends on: rows of closest points of bodies with faces that
+    push nothing. Faces all but parallel, apart, have these anywhere, and iterations of all unknowns
+    seek them long where `open_points` finds them."""
+    found = [np.max(np.abs(F.bodies), initial=0.0)]
+    for slots, z, f in zip(problem.slots, at.contacts, F.contacts, strict=True):
+        f, n = np.abs(f), slots.closest
+        if slots.touching and not slots.smooth:
+            f[np.max(np.abs(z[:, n:-1]), axis=1) <= PUSHES, :n] = 0.0
+        found.append(np.max(f, initial=0.0))
+    return float(np.max(found))
 
 
 def padded(values, slots: Slots) -> np.ndarray:

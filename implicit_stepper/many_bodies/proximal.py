@@ -18,7 +18,7 @@ from ..solvers import sparse
 from . import equations
 from .linearization import Linear, correction, linear
 from .open_points import renewed
-from .problem import Point, Problem, Rows, moved
+from .problem import Point, Problem, Rows, felt, moved
 
 # by what forces give way, at least and at most, and how many times less or more around the next
 # centre, with at most so many Jacobians for the last one
@@ -36,12 +36,11 @@ _HALF, _STALE = 0.5, 12
 
 
 class _Near(NamedTuple):
-    """A `point`, F there, and what is `left` of the rows of which the proximal point is the root;
-    how many Jacobians that `took`, the last of which is `here`; whether it is `reached`."""
+    """A `point` and F there; how many Jacobians that `took`, the last of which is `here`; whether it
+    is the proximal point that is `reached`."""
 
     point: Point
     F: Rows
-    left: Rows
     took: int
     here: Linear | None
     reached: bool
@@ -74,42 +73,47 @@ def proximal(
 
 
 def _proximal_point(problem: Problem, at: Point, F: Rows, here: Linear | None, tolerance: float, give: float) -> _Near:
-    """The root around the centre `at` with rows F, as far as corrections lead to it."""
-    z, there, left, took = at, F, F, 0
+    """The root around the centre `at` with rows F, as far as corrections lead to it: its rows but
+    for those that nothing depends on (`problem.felt`)."""
+    z, there, left, took, reached = at, F, F, 0, False
+    size = first = felt(problem, at, F)
     while took < _JACOBIANS:
         here, took = linear(problem, z, there, give, here), took + 1
         factors = sparse.factorised(here.nodes, here.links)
         if factors is None:
             break
-        size, share, by = left.largest, 1.0, correction(problem, here.local, factors, left)
+        before, share, by = size, 1.0, correction(problem, here.local, factors, left)
         trial = _moved(problem, z, by, share, at, give)
-        while not trial[2].largest < _GROWTH * size and share > _LEAST_SHARE:
+        while not trial[3] < _GROWTH * before and share > _LEAST_SHARE:
             share /= 2
             trial = _moved(problem, z, by, share, at, give)
-        z, there, left = trial
+        z, there, left, size = trial
+        reached = _reached(problem, z, there, size, tolerance)
         for _ in range(_CHORDS if share == 1.0 else 0):
-            if not left.largest < _CONTRACTION * size or _reached(left, there, tolerance):
+            if not size < _CONTRACTION * before or reached:
                 break
             trial = _moved(problem, z, correction(problem, here.local, factors, left), 1.0, at, give)
-            if not trial[2].largest < left.largest:
+            if not trial[3] < size:
                 break
-            size = left.largest
-            z, there, left = trial
-        if _reached(left, there, tolerance) or not left.largest < max(_LOST, _GROWTH * F.largest):
+            before = size
+            z, there, left, size = trial
+            reached = _reached(problem, z, there, size, tolerance)
+        if reached or not size < max(_LOST, _GROWTH * first):
             break
-    return _Near(z, there, left, took, here, _reached(left, there, tolerance))
+    return _Near(z, there, took, here, reached)
 
 
-def _moved(problem: Problem, z: Point, by: Point, share: float, centre: Point, give: float) -> tuple[Point, Rows, Rows]:
-    """A point as far as `share` along `by`, F there, and the rows of which the proximal point is
-    the root."""
+def _moved(problem: Problem, z: Point, by: Point, share: float, centre: Point, give: float):
+    """A point as far as `share` along `by`, F there, the rows of which the proximal point is the
+    root, and how large they are."""
     trial, there = moved(problem, z, by, share)
-    return trial, there, _rows(problem, trial, there, centre, give)
+    left = _rows(problem, trial, there, centre, give)
+    return trial, there, left, felt(problem, trial, left)
 
 
-def _reached(left: Rows, F: Rows, tolerance: float) -> bool:
+def _reached(problem: Problem, z: Point, F: Rows, left: float, tolerance: float) -> bool:
     """Whether a point with rows F, of which so much is `left`, is the proximal one."""
-    return left.largest <= max(_REACHED * tolerance, _ROUGHLY * F.largest)
+    return left <= max(_REACHED * tolerance, _ROUGHLY * felt(problem, z, F))
 
 
 def _rows(problem: Problem, at: Point, F: Rows, centre: Point, give: float) -> Rows:

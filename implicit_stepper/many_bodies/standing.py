@@ -9,13 +9,15 @@ import numpy as np
 
 from ..model.bodies import State
 from ..model.system import System
-from .problem import Point, Problem, rows, slipping
+from .linearization import Factored, correction
+from .problem import PUSHES, Point, Problem, moved, rows, slipping
 from .step import Done, Memory, Still, no_memory
 
-_PUSHES = 1e-7  # of an impulse in its unit: what presses
 # of the tolerance: max |F_i| of a start that is the root, of smooth bodies that move and of any that
 # stand. Walls of bodies with faces that move by so little buckle
 _MOVES, _STANDS = 0.5, 1.0
+# of the tolerance: what redundant forces leave of a velocity; how often they are corrected
+_SLOW, _CORRECTIONS = 100.0, 4
 
 
 def allowed(smooth, moves):
@@ -24,20 +26,26 @@ def allowed(smooth, moves):
     return np.where(moves, np.where(smooth, _MOVES, -np.inf), _STANDS)
 
 
-def stilled(problem: Problem, root: Point, residual: float, tolerance: float) -> tuple[Point, float]:
-    """A `root` with max |F_i| of `residual`, or another one as good: bodies that contacts press and
-    that move by less than the `tolerance` () stand, so that no pose changes by what rounding or
-    redundant forces leave of a velocity."""
+def stilled(problem: Problem, root: Point, residual: float, kept: Factored | None, tolerance: float) -> tuple[Point, float]:
+    """A `root` with max |F_i| of `residual`, or another one as good in which bodies stand that
+    contacts press and that move by hardly more than the `tolerance` (): no pose changes by what
+    rounding or redundant forces leave of a velocity. Forces are corrected by the derivative that led
+    to the root, if that was `kept`."""
     V, pressed = root.V, np.zeros(len(root.V), bool)
     for slots, z in zip(problem.slots, root.contacts, strict=True):
         if slots.touching:
-            pressed[slots.movers(len(z))[z[:, slots.closest] > _PUSHES]] = True
-    rests = pressed & np.any(V, axis=1) & (np.max(np.abs(V), axis=1, initial=0.0) <= tolerance)
-    if not np.any(rests):
-        return root, residual
-    at = Point(np.where(rests[:, None], 0.0, V), root.contacts)
-    at, F = slipping(problem, at, rows(problem, at))
-    return (at, F.largest) if F.largest <= max(tolerance, residual) else (root, residual)
+            pressed[slots.movers(len(z))[z[:, slots.closest] > PUSHES]] = True
+    rests = pressed & np.any(V, axis=1) & (np.max(np.abs(V), axis=1, initial=0.0) <= _SLOW * tolerance)
+    at = root
+    for _ in range(_CORRECTIONS if np.any(rests) else 0):
+        at = Point(np.where(rests[:, None], 0.0, at.V), at.contacts)
+        at, F = slipping(problem, at, rows(problem, at))
+        if F.largest <= max(tolerance, residual):
+            return at, F.largest
+        if kept is None:
+            break
+        at, _ = moved(problem, at, correction(problem, kept.linear.local, kept.factors, F))
+    return root, residual
 
 
 def remembered(system: System, start: State, done: Done, h: float) -> Done:

@@ -17,7 +17,7 @@ from ..many_bodies.advance import Settings, advance
 from ..many_bodies.bouncing import Bouncing
 from ..many_bodies.catalog import Catalog, catalog, part_names
 from ..many_bodies.recalled import recalled
-from ..many_bodies.step import Done, Memory, lasting, may_touch, no_memory, posed
+from ..many_bodies.step import Done, Known, Memory, lasting, may_touch, no_memory, posed
 from ..model.bodies import State
 from ..model.records import Contacts, Stats, no_contacts
 from ..model.results import Interrupted, Result, StepError
@@ -67,7 +67,8 @@ def run(
         try:
             if not done:
                 near = _check_start(known, system, state, h)
-                refuse_too_large(system, max(near, _TOUCHED * system.body_count), len(sizes))
+                refuse_too_large(system, max(sum(len(own.pairs) for own in near), _TOUCHED * system.body_count), len(sizes))
+                memory = memory if memory.known else memory._replace(known=near)
             told.to(first)
             for number, size in enumerate(sizes[first:], start=first + 1):
                 parts = list(walk.steps(at, memory, size))
@@ -126,13 +127,13 @@ def _step_of(stepper, tolerance):
     return functools.partial(advance, settings=settings)
 
 
-def _check_start(catalog: Catalog, system: System, state: State, h: float) -> int:
-    """How many pairs may touch in a first step of h [s]. Warns of rigid contacts that overlap
-    before it. Raises `ValueError` where bodies do by more than half of the way into one, with all
-    their pairs."""
+def _check_start(catalog: Catalog, system: System, state: State, h: float) -> tuple[Known, ...]:
+    """The contacts, at rest, of pairs that may touch in a first step of h [s]. Warns of rigid ones
+    that overlap before it. Raises `ValueError` where bodies do by more than half of the way into
+    one, with all their pairs."""
     begun = posed(catalog, system, state, no_memory(), h, may_touch(catalog, system, state, h), "projection")
     if not begun.pairs:
-        return 0
+        return begun.known
     pairs, laws = np.concatenate(begun.pairs), np.concatenate(begun.laws)
     depth = -np.concatenate([known.gaps for known in begun.known])
     (first, second), rigid = pairs.T, catalog.laws.compliance[laws] == 0
@@ -156,7 +157,7 @@ def _check_start(catalog: Catalog, system: System, state: State, h: float) -> in
             OverlapWarning,
             stacklevel=users_line(),
         )
-    return len(pairs)
+    return begun.known
 
 
 def _trajectory(catalog: Catalog, system: System, start: State, done: list[Done], h) -> Trajectory:
