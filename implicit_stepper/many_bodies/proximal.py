@@ -53,6 +53,7 @@ def proximal(
     many Jacobians it took, `most` at most. The first within the tolerance ends it, or several in a
     row after one that is `enough`, and of which none halves it. Forces `give` way by so much at
     first."""
+    at, F = renewed(problem, at, F, tolerance)
     best, taken, stale = (at, F), 0, 0
     least = _LEAST_SMOOTH if problem.sweeps else _LEAST
     while taken < most and give <= _MOST:
