@@ -50,7 +50,8 @@ class Bouncing:
     def _impact(self, before: State, step: Done, h: float, begun: float) -> Done | None:
         """That after a `step` of h [s] from the state `before`, certified; None if nothing
         rebounds. `begun` as in `rebounds.rebound`."""
-        if not np.any(self.catalog.laws.restitution):
+        still = step.memory.still
+        if not np.any(self.catalog.laws.restitution) or still is not None and still.h == h:
             return None
         hit = rebounds.rebound(self.catalog, self.system, before, step.state, step.pairs, step.contacts, h, begun)
         if hit is None:

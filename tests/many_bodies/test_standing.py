@@ -10,7 +10,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.many_bodies import advance
+from implicit_stepper.many_bodies import advance, rebounds
 from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.host_newton import newton
 from implicit_stepper.many_bodies.linearization import correction, linear
@@ -149,6 +149,16 @@ def test_what_stands_goes_on_standing_with_the_same_forces():
     for pair in own.keys() | others.keys():
         late = others.get(pair, np.zeros(4))[2:]
         np.testing.assert_allclose(own.get(pair, none), late, rtol=0, atol=1e-6 * largest)
+
+
+def test_where_nothing_moves_nothing_is_asked_to_rebound(monkeypatch):
+    asked = []
+    monkeypatch.setattr(rebounds, "rebound", lambda *_: asked.append(_))
+    scene = bricks(high=1)
+    scene.add_contacts(friction=MU, restitution=ist.Newton(0.5))
+    run = ist.simulate(scene, ist.GeometricallyImplicit(jacobian="sparse"), h=H, duration=3 * H, progress=False)
+    assert not np.any(run.velocity)
+    assert len(asked) == 0
 
 
 @pytest.mark.parametrize("changed", ["velocity", "position", "h"])
