@@ -55,7 +55,7 @@ def row(across, courses, duration):
     first, its = begun.stats.iterations[0], run.stats.iterations
     other = int(np.sum(run.stats.rung > 0)) + int(np.sum(begun.stats.rung > 0))
     return (
-        f"| {len(run.names)} | {run.time[-1]:.2f} | {first} | {its.mean():.1f} ({its.max()}) | {other} | {spent:.0f} | "
+        f"| {len(run.names)} | {run.time[-1]:.2f} | {first} | {its.mean():.1f} ({its.max()}) | {other} | {spent:.2g} | "
         f"{drift:.1e} | {np.nanmin(run.contacts.gap):.1e} |"
     )
 
@@ -68,7 +68,7 @@ def row_of_hit(across, courses, steps):
     others, halved = int(np.sum(stats.rung > 0)), int(np.sum(stats.substeps > 1))
     return (
         f"| {len(run.names) - 1} | {len(run)} of {steps} | {stats.iterations.mean():.0f} ({stats.iterations.max()}) | "
-        f"{others} | {halved} | {spent:.0f} | {np.nanmin(run.contacts.gap):.1e} |"
+        f"{others} | {halved} | {spent:.2g} | {np.nanmin(run.contacts.gap):.1e} |"
     )
 
 
