@@ -25,7 +25,8 @@ _FEW, _MANY = 32, 512  # contacts that are evaluated at once
 _MOST_FEW = 192  # contacts from which on many rows take no longer than several times few
 # by which closest points are held that poses leave open: of contacts that push nothing, and on
 # bodies with a support function
-_HELD, _PUSHES = 1e-6, 1e-7
+_HELD = 1e-6
+PUSHES = 1e-7  # of an impulse in its unit: contacts that push
 # of kappa^2: at most so much on the central path, which holds them itself
 _OF_SMOOTHING = 1e-3
 # of what forces give way by: the curvature that faces and edges have in the derivative alone
@@ -135,7 +136,7 @@ def eliminated(friction: str, step: Step, slots: Slots, V, z, give):
         rest = jax.vmap(functools.partial(_regular, links.free, give))(local, rest)
         return (*jnp.split(both, [z.shape[1]], axis=1), local, rest)
     curved = slots.group.pair.curvatures(blocks.shape[-1])
-    pushes = jnp.max(jnp.abs(z[:, links.free : -1]), axis=1) > _PUSHES
+    pushes = jnp.max(jnp.abs(z[:, links.free : -1]), axis=1) > PUSHES
     if step.kappa is None:
         held, bend = _HELD, _bend(pushes, give)
     else:
@@ -158,7 +159,7 @@ def giving(friction: str, slots: Slots, z, give: float) -> np.ndarray:
         return np.broadcast_to(give * own, (len(z), width, width))
     if friction == "projection":
         own[:, -1] = 0.0
-    pushes = np.max(np.abs(z[:, links.free : -1]), axis=1) > _PUSHES
+    pushes = np.max(np.abs(z[:, links.free : -1]), axis=1) > PUSHES
     bend = np.asarray(_bend(pushes, give))
     return give * own + bend[:, None, None] * slots.group.pair.curvatures(width)
 

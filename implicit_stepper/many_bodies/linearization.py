@@ -17,13 +17,13 @@ from ..solvers import sparse
 from ..solvers.elimination import Local
 from ..solvers.newton import linearized
 from . import equations
-from .equations import cut
+from .equations import PUSHES, cut
 from .problem import Point, Problem, Rows, padded
 
 # contacts that are differentiated and eliminated at once: more leave the processor's caches
 _AT_ONCE = 128
-# as in `implicit_euler.ncp.blocks`: of an impulse in its unit, of max |F_i|, and of |F_i|
-_PUSHES, _LAGS, _ROUGHLY = 1e-7, 0.01, 1e-10
+# as in `implicit_euler.ncp.blocks`: of max |F_i|, and of |F_i|
+_LAGS, _ROUGHLY = 0.01, 1e-10
 
 
 class Linear(NamedTuple):
@@ -56,7 +56,7 @@ def linear(problem: Problem, at: Point, F: Rows, give: float, last: Linear | Non
     for k, (slots, count, z, f) in enumerate(zip(problem.slots, problem.counts, at.contacts, F.contacts, strict=True)):
         due, kept = np.ones(count, bool), None
         if last is not None and slots.touching:
-            pushes = np.max(np.abs(z[:, slots.closest : -1]), axis=1) > _PUSHES
+            pushes = np.max(np.abs(z[:, slots.closest : -1]), axis=1) > PUSHES
             due = pushes | ~(np.max(np.abs(f), axis=1) < least) | np.any(last.links[k].rows, axis=1)
             kept = last.local[k], last.links[k].rest
         found.append(_renewed(problem, (slots, slots.moving(everyone), padded(z, slots)), due, give, kept))

@@ -15,8 +15,8 @@ from ..collision.global_search import one_by_one
 from ..collision.local_search import closest_points_from, undamped
 from ..constraints import kinematics
 from ..runtime.compilation import jit
-from .equations import Slots, Step, cut
-from .problem import PUSHES, Point, Problem, Rows, rows, slipping
+from .equations import PUSHES, Slots, Step, cut
+from .problem import Point, Problem, Rows, rows, slipping
 from .sweeps import units_of_bodies
 
 _AT_ONCE = 32

@@ -11,9 +11,7 @@ from ..constraints.kinematics import Motion
 from ..implicit_euler import ncp
 from ..runtime.compilation import jit
 from . import equations
-from .equations import Slots, Step, places
-
-PUSHES = 1e-7  # of an impulse in its unit: contacts that push
+from .equations import PUSHES, Slots, Step, places
 
 
 class Point(NamedTuple):

@@ -9,8 +9,9 @@ import numpy as np
 
 from ..model.bodies import State
 from ..model.system import System
+from .equations import PUSHES
 from .linearization import Factored, correction
-from .problem import PUSHES, Point, Problem, moved, rows, slipping
+from .problem import Point, Problem, moved, rows, slipping
 from .step import Done, Memory, Still, no_memory
 
 # of the tolerance: max |F_i| of a start that is the root, of smooth bodies that move and of any that

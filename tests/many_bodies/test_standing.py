@@ -12,10 +12,11 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.many_bodies import advance, rebounds
 from implicit_stepper.many_bodies.catalog import catalog
+from implicit_stepper.many_bodies.equations import PUSHES
 from implicit_stepper.many_bodies.host_newton import newton
 from implicit_stepper.many_bodies.linearization import correction, linear
 from implicit_stepper.many_bodies.open_points import renewed
-from implicit_stepper.many_bodies.problem import PUSHES, Point, moved, rows, slipping
+from implicit_stepper.many_bodies.problem import Point, moved, rows, slipping
 from implicit_stepper.many_bodies.proximal import proximal
 from implicit_stepper.many_bodies.step import lasting, may_touch, no_memory, posed
 from implicit_stepper.run.found_pairs import finds_pairs
