@@ -5,6 +5,7 @@ import dataclasses
 import itertools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -226,3 +227,14 @@ def test_many_pairs_of_bodies_with_faces_are_found_step_by_step():
     assert not finds_pairs(row(102, box, restitution=ist.Newton(0.5)), stepper)
     assert not finds_pairs(row(102, box), ist.ConeComplementarity())
     assert not finds_pairs(row(102, box), ist.GeometricallyImplicit(jacobian="dense"))
+
+
+def test_what_stands_moves_when_a_load_that_knows_the_time_says_so():
+    scene = ist.Scene()
+    pushed = {"wrench": lambda t, *_: jnp.where(t > 2.5 * H, 50.0, 0.0) * jnp.eye(6)[0]}
+    scene.add_body(name="brick", shape=shapes.Box((0.1, 0.05, 0.04)), mass=3.2, position=(0, 0, 0.04), **pushed)
+    scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    scene.add_contacts(friction=MU)
+    run = ist.simulate(scene, ist.GeometricallyImplicit(jacobian="sparse"), h=H, duration=5 * H, progress=False)
+    assert not np.any(run.velocity[:3])
+    assert run.velocity[-1, 0, 0] > 0.1
