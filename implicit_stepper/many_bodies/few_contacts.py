@@ -24,15 +24,13 @@ from ..solvers.complementarity import fischer_burmeister
 from ..solvers.newton import Solution, linearized, newton
 from . import equations
 from .equations import Slots
-from .linearization import Linear, correction, linear
+from .linearization import Linear, correction
 from .problem import Point, Problem, Rows, rows, slipping
 from .sweeps import nearest, units_of_bodies
 
 _THROWN, _OWN = 8, 4  # contacts that come with a round: that a correction throws, that are off
 _OFF = 0.5  # of max |F|: rows of those that come
 _ROUNDS, _MOST, _FAR = 2, 32, 100.0  # with more contacts; of these at most; of max |F|: too far off
-# how often the forces of all others may give way more, and by how many times
-_MORE, _TIMES = 3, 10.0
 _LEAST_SCALE = 1e-6  # of the unit of speeds: kappa where the path begins
 _FEW, _GROWTH = 32, 4  # contacts that are evaluated at once
 _ITERATIONS = 25
@@ -57,24 +55,21 @@ class _Law(NamedTuple):
     mu: jax.Array
 
 
-def settled(problem: Problem, at: Point, F: Rows, here: Linear, give: float, there: Rows) -> tuple[Point, Rows]:
+def settled(problem: Problem, at: Point, F: Rows, here: Linear, there: Rows) -> tuple[Point, Rows]:
     """Where the contacts lead that are off most at the point, or which its correction throws most,
-    to rows `there`, if they settle by their own law; more come to them, or the others `give` way
-    more, where that does not halve max |F|. The best point so far, which may be the given one, and F
-    there. `here`: the derivative at the point, where forces give way as in the correction."""
-    first, best = _union(_most(there, F.largest, _THROWN), _most(F, _OFF * F.largest, _OWN)), (at, F)
-    for more in range(_MORE):
-        numbers = first
-        if more:
-            here = linear(problem, at, F, give * _TIMES**more, here)
-        for _ in range(_ROUNDS):
-            found = _together(problem, at, F, here, numbers) if 0 < sum(map(len, numbers)) <= _MOST else None
-            if found is None or not found[1].largest < _FAR * F.largest:
-                break
-            best = min(best, found, key=lambda one: one[1].largest)
-            if best[1].largest < _OFF * F.largest:
-                return best
-            numbers = _union(numbers, _most(found[1], _OFF * F.largest, _THROWN))
+    to rows `there`, if they settle by their own law; more come to them where that does not halve
+    max |F|. The best point so far, which may be the given one, and F there. `here`: the derivative
+    at the point, where forces give way as in the correction."""
+    numbers = _union(_most(there, F.largest, _THROWN), _most(F, _OFF * F.largest, _OWN))
+    best = at, F
+    for _ in range(_ROUNDS):
+        found = _together(problem, at, F, here, numbers) if 0 < sum(map(len, numbers)) <= _MOST else None
+        if found is None or not found[1].largest < _FAR * F.largest:
+            break
+        best = min(best, found, key=lambda one: one[1].largest)
+        if best[1].largest < _OFF * F.largest:
+            break
+        numbers = _union(numbers, _most(found[1], _OFF * F.largest, _THROWN))
     return best
 
 

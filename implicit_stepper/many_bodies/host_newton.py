@@ -25,6 +25,7 @@ _SMOOTH_PATIENCE = 10  # iterations of smooth bodies without a new least |F|
 # the first time as many as there are bodies, within bounds, as what a contact learns travels one body
 # a sweep; so many times more each time, at most
 _SWEEPS, _MORE, _MOST_SWEEPS = (200, 400), 2, 3200
+_TRIED, _LAST = 7, 4  # after so many times they are given up where the last of them halve nothing
 # max |F| up to which few contacts are undecided, and how often in a row their law may be in vain
 _FEW, _VAIN = 1e-3, 3
 # of max |F|, of smooth bodies and of those with faces, up to which corrections that multiply it lead
@@ -87,7 +88,7 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     smooth, finite = problem.sweeps, bool(np.isfinite(F.largest))
     if not finite or F.largest <= allowed(smooth, np.any(at.V)) * tolerance:
         return Found(at, F.largest if finite else np.inf, 0, finite)
-    recent, stale, mended, kinks, vain, here, more = [F.largest], 0, 0, 0, 0, None, 0
+    recent, stale, mended, kinks, vain, here, more = [F.largest], 0, [], 0, 0, None, 0
     for iterations in range(1, most + 1):
         here = linear(problem, at, F, _give(F, smooth), here)
         factors = sparse.factorised(here.nodes, here.links)
@@ -111,7 +112,7 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
         near, most_kinks = (_NEAR, _KINKS if mends else 0) if smooth else (_NEAR_FACES, _KINKS_FACES)
         if far and F.largest < near and kinks < most_kinks:
             few = smooth and mends and F.largest < _FEW and vain < _VAIN and problem.forms == len(problem.slots)
-            found = settled(problem, at, F, here, _give(F, smooth), there) if few else (at, F)
+            found = settled(problem, at, F, here, there) if few else (at, F)
             kinks, vain = (0, 0) if found[1].largest < _ENOUGH * F.largest else (kinks + 1, vain + few)
             trial, there = to_kink(problem, at, dz, F, there) if kinks else found
         elif not smooth:
@@ -119,9 +120,9 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
             trial, there = _shortened(problem, at, dz, trial, there, bound)
             kinks = 0
         elif mends and not there.largest < _ENOUGH * F.largest:
-            trial, there = _mended(problem, trial if there.largest < _GROWTH * F.largest else at, mended)
-            mended, kinks = mended + 1, 0
-        if not there.largest < _FAR:
+            trial, there = _mended(problem, trial if there.largest < _GROWTH * F.largest else at, len(mended))
+            mended, kinks = [*mended, there.largest], 0
+        if not there.largest < _FAR or _in_vain(mended):
             break
         stale = 0 if there.largest < (1.0 if smooth else _PROGRESS) * min(recent) else stale + 1
         if smooth and stale > _SMOOTH_PATIENCE + kinks:
@@ -203,6 +204,12 @@ def _mended(problem: Problem, at: Point, times: int) -> tuple[Point, Rows]:
     count = min(int(np.clip(len(at.V), *_SWEEPS)) * _MORE**times, _MOST_SWEEPS)
     trial = swept(problem, at, begun(problem, at), count)[0]
     return slipping(problem, trial, rows(problem, trial))
+
+
+def _in_vain(mended: list[float]) -> bool:
+    """Whether none of the last sweeps has left half of what those before had `mended`, max |F|
+    after each time."""
+    return len(mended) >= _TRIED and not min(mended[-_LAST:]) < _ENOUGH * min(mended[:-_LAST])
 
 
 def _shortened(problem: Problem, at: Point, dz, trial: Point, there: Rows, bound: float) -> tuple[Point, Rows]:

@@ -24,7 +24,7 @@ from .problem import Point, Problem, Rows, felt, moved
 # centre, with at most so many Jacobians for the last one
 _LEAST, _LEAST_SMOOTH, _MOST = 1e-10, 2e-8, 10.0
 _LESS, _MORE, _QUICK = 2.0, 3.0, 8
-_JACOBIANS = 10  # for a proximal point
+_JACOBIANS = 15  # for a proximal point
 # of max |F| of the rows of which it is the root: how large they may become in a correction, of
 # which the least share, and how small they are where corrections go on with the same factors
 _GROWTH, _LEAST_SHARE, _CONTRACTION, _CHORDS = 100.0, 1e-2, 0.3, 4

@@ -88,11 +88,13 @@ def swept(problem: Problem, start: Point, search: Search, sweeps: int) -> tuple[
     count = len(numbers)
     size = filled_up(count, _LEAST_ROWS, _GROWTH)
     numbers = np.concatenate([numbers, np.full((size - count, TOGETHER), -1)])
-    given = [a[numbers] for a in (sides[planes.contact], planes.on, planes.speed, mu[planes.contact], planes.impulse)]
+    acts = np.any(planes.on, axis=(0, 1, 3))  # an axis without friction is a quarter of all arithmetic
+    on, known = planes.on[:, :, acts], planes.impulse[:, acts]
+    given = [a[numbers] for a in (sides[planes.contact], on, planes.speed, mu[planes.contact], known)]
     given[1][numbers < 0] = 0.0  # a plane that moves nothing
     velocity, impulse = (np.asarray(a) for a in _relaxed(sweeps, count, free, inverse, *given))
-    impulses = np.empty_like(planes.impulse)
-    impulses[numbers[numbers >= 0]] = impulse[numbers >= 0]
+    impulses = np.zeros_like(planes.impulse)
+    impulses[np.ix_(numbers[numbers >= 0], acts)] = impulse[numbers >= 0]
     found = Search(velocity, planes._replace(impulse=impulses), closest)
     return _start(problem, found, sides, start.contacts[problem.forms :]), found
 

@@ -19,7 +19,7 @@ def test_a_contact_far_off_obeys_coulomb_at_once(balls_on_a_floor, with_impulses
     at, F = with_impulses(problem, start, (3.0, -2.0, 1.0))
     assert F.largest > 0.1
     thrown = Rows(F.bodies, (10 * F.contacts[0],))  # which says that the contact is to be looked at
-    end, after = settled(problem, at, F, linear(problem, at, F, 1e-9), 1e-9, thrown)
+    end, after = settled(problem, at, F, linear(problem, at, F, 1e-9), thrown)
     # the path of the contact's law ends at kappa = 1e-10, and slips more than 1e-6 are told from none
     assert after.largest < 1e-8
     slides = speed > 0
@@ -30,5 +30,5 @@ def test_a_contact_far_off_obeys_coulomb_at_once(balls_on_a_floor, with_impulses
     velocity = (end.V * problem.velocity)[0]
     np.testing.assert_allclose(velocity[[0, 4]], (speed - slowed, 2.5 * slowed / RADIUS), rtol=1e-7, atol=1e-7)
     # a point that is a root to this accuracy is not left for worse
-    again = settled(problem, end, after, linear(problem, end, after, 1e-9), 1e-9, after)[1]
+    again = settled(problem, end, after, linear(problem, end, after, 1e-9), after)[1]
     assert again.largest <= after.largest
