@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -29,7 +30,7 @@ from ..model import bodies, rotation
 from ..runtime.compilation import filled_up, jit
 from ..solvers.complementarity import project_to_disc
 from .colours import TOGETHER, coloured
-from .equations import Slots, Step
+from .equations import MANY, Slots, Step
 from .problem import Point, Problem
 
 _STILL = 1e-10  # of all impulses: a change of a sweep after which no other follows
@@ -106,7 +107,8 @@ def _planes(problem: Problem, start: Point, search: Search) -> tuple[Planes, tup
     forms = zip(problem.slots[: problem.forms], problem.counts, start.contacts, search.closest, strict=False)
     for slots, count, z, last in forms:
         rows = np.minimum(np.arange(len(slots.impulse)), count - 1)
-        own, *plane = (np.asarray(a)[:count] for a in nearest(problem.step, slots, search.velocity[slots.sides], last[rows]))
+        find = _nearest_of_many if slots.smooth and len(rows) >= MANY else nearest
+        own, *plane = (np.asarray(a)[:count] for a in find(problem.step, slots, search.velocity[slots.sides], last[rows]))
         n = slots.group.pair.unknowns
         impulse = (z * slots.unknowns[:count])[:, n:-1]
         parts.append(Planes(first + np.arange(count), *plane, impulse))
@@ -120,6 +122,18 @@ def _planes(problem: Problem, start: Point, search: Search) -> tuple[Planes, tup
 def nearest(step: Step, slots: Slots, V, closest):
     """Closest points (c, unknowns) where the velocities V (c, 2, 6 or 3) lead, and of their planes
     `on`, `speed` and `points`."""
+    return one_by_one(_plane(step))(slots.group, slots.starts, V, closest, slots.references)
+
+
+@jit
+def _nearest_of_many(step: Step, slots: Slots, V, closest):
+    """`nearest` of many contacts of smooth bodies, side by side: a third of its time, for more than
+    twice the time to compile it."""
+    return jax.vmap(_plane(step))(slots.group, slots.starts, V, closest, slots.references)
+
+
+def _plane(step: Step) -> Callable:
+    """The function that `nearest` is of one contact."""
 
     def one(member, starts, V, last, reference):
         ends = [kinematics.moved(start, own, step.h) for start, own in zip(starts, V, strict=True)]
@@ -141,7 +155,7 @@ def nearest(step: Step, slots: Slots, V, closest):
         ]
         return found, on, geometry.psi / step.h - now, jnp.stack(points)
 
-    return one_by_one(one)(slots.group, slots.starts, V, closest, slots.references)
+    return one
 
 
 @jit

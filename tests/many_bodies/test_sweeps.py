@@ -7,6 +7,7 @@ import pytest
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.implicit_euler import energy
+from implicit_stepper.many_bodies import host_newton, sweeps
 from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.host_newton import newton
 from implicit_stepper.many_bodies.step import may_touch, no_memory, posed
@@ -43,15 +44,17 @@ def test_momentum_takes_a_weight_down_a_column_in_few_sweeps(column):
     np.testing.assert_allclose(p_n, weights, rtol=1e-4)
 
 
-def test_velocities_are_what_impulses_make_of_them():
-    """M nu = M nu_free + W^T p, of bodies whose inertia differs by direction."""
+@pytest.mark.parametrize("e_r", [0.0, 0.02])
+def test_velocities_are_what_impulses_make_of_them(e_r):
+    """M nu = M nu_free + W^T p, of bodies whose inertia differs by direction; impulses against
+    drilling where there is friction against it."""
     scene, turned = ist.Scene(), (0.8, 0.36, 0.48, 0.0)
     for number in range(3):
         place, velocity = (0.01 * number, 0, 0.11 + 0.2 * number), (1, 0, -5 - 5 * number, 2, 3, 4)
         egg = {"shape": shapes.Ellipsoid((0.05, 0.08, 0.12)), "mass": MASS, "position": place, "quaternion": turned}
         scene.add_body(name=f"egg {number}", velocity=velocity, **egg)
     scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
-    scene.add_contacts(friction=0.3)
+    scene.add_contacts(friction=ist.FrictionEllipsoid(0.3, e_r=e_r))
     system, state = scene.build(contacts=False)
     state, known = jax.tree.map(np.asarray, state), catalog(system, scene.body_parts(), scene.body_pairs())
     step = posed(known, system, state, no_memory(), H, may_touch(known, system, state, H), "projection")
@@ -65,6 +68,19 @@ def test_velocities_are_what_impulses_make_of_them():
     assert np.max(np.abs(changes)) > 0.1
     np.testing.assert_allclose(changes, pushes[:3], rtol=0, atol=1e-13)
     assert not np.any(search.velocity[3])
+    assert np.any(search.planes.impulse[:, 3]) == (e_r > 0)
+
+
+def test_planes_of_many_are_those_of_one_after_another(column, monkeypatch):
+    """Closest points of many contacts are found side by side."""
+    starts = []
+    for many in (10**6, 1):
+        monkeypatch.setattr(sweeps, "MANY", many)
+        starts.append(swept(column.problem, column.start, begun(column.problem, column.start), 3)[1])
+    one, many = starts
+    assert np.any(one.planes.impulse)
+    np.testing.assert_allclose(many.velocity, one.velocity, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(many.planes.points, one.planes.points, rtol=0, atol=1e-13)
 
 
 def test_a_root_to_which_no_correction_comes_nearer_is_enough_where_that_is_asked_for(column):
@@ -74,3 +90,11 @@ def test_a_root_to_which_no_correction_comes_nearer_is_enough_where_that_is_aske
     assert 0 < some.residual <= 1e-10
     assert not none.converged
     assert some.iterations < none.iterations
+
+
+def test_sweeps_are_given_up_where_the_last_of_them_mend_nothing():
+    """Each with as many as there are at most, they would cost more than the rest of a step."""
+    stalls = [9.0, 3.0, 0.1, 0.08, 0.06, 0.07, 0.09]
+    assert host_newton._in_vain(stalls)
+    assert not host_newton._in_vain(stalls[:-1])
+    assert not host_newton._in_vain([*stalls[:-1], 0.04])
