@@ -122,10 +122,9 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
         elif mends and not there.largest < _ENOUGH * F.largest:
             trial, there = _mended(problem, trial if there.largest < _GROWTH * F.largest else at, len(mended))
             mended, kinks = [*mended, there.largest], 0
-        if not there.largest < _FAR or _in_vain(mended):
-            break
         stale = 0 if there.largest < (1.0 if smooth else _PROGRESS) * min(recent) else stale + 1
-        if smooth and stale > _SMOOTH_PATIENCE + kinks:
+        if not there.largest < _FAR or _in_vain(mended) or (smooth and stale > _SMOOTH_PATIENCE + kinks):
+            at, F = min((at, F), (trial, there), key=lambda one: one[1].largest)
             break
         if stale and not smooth:
             trial, there = renewed(problem, trial, there, tolerance)
