@@ -46,6 +46,16 @@ class _Near(NamedTuple):
     reached: bool
 
 
+class _Trial(NamedTuple):
+    """A `point`, F there, what is `left` of the rows of which the proximal point is the root, and how
+    large that is."""
+
+    point: Point
+    F: Rows
+    left: Rows
+    size: float
+
+
 def proximal(
     problem: Problem, at: Point, F: Rows, here: Linear | None, tolerance: float, give: float, most: int, enough: float = 0.0
 ) -> tuple[Point, Rows, int]:
@@ -85,7 +95,7 @@ def _proximal_point(problem: Problem, at: Point, F: Rows, here: Linear | None, t
             break
         before, share, by = size, 1.0, correction(problem, here.local, factors, left)
         trial = _moved(problem, z, by, share, at, give)
-        while not trial[3] < _GROWTH * before and share > _LEAST_SHARE:
+        while not trial.size < _GROWTH * before and share > _LEAST_SHARE:
             share /= 2
             trial = _moved(problem, z, by, share, at, give)
         z, there, left, size = trial
@@ -94,7 +104,7 @@ def _proximal_point(problem: Problem, at: Point, F: Rows, here: Linear | None, t
             if not size < _CONTRACTION * before or reached:
                 break
             trial = _moved(problem, z, correction(problem, here.local, factors, left), 1.0, at, give)
-            if not trial[3] < size:
+            if not trial.size < size:
                 break
             before = size
             z, there, left, size = trial
@@ -104,12 +114,11 @@ def _proximal_point(problem: Problem, at: Point, F: Rows, here: Linear | None, t
     return _Near(z, there, took, here, reached)
 
 
-def _moved(problem: Problem, z: Point, by: Point, share: float, centre: Point, give: float):
-    """A point as far as `share` along `by`, F there, the rows of which the proximal point is the
-    root, and how large they are."""
+def _moved(problem: Problem, z: Point, by: Point, share: float, centre: Point, give: float) -> _Trial:
+    """Where a point leads as far as `share` along `by`."""
     trial, there = moved(problem, z, by, share)
     left = _rows(problem, trial, there, centre, give)
-    return trial, there, left, felt(problem, trial, left)
+    return _Trial(trial, there, left, felt(problem, trial, left))
 
 
 def _reached(problem: Problem, z: Point, F: Rows, left: float, tolerance: float) -> bool:
