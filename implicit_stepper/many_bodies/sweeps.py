@@ -89,7 +89,8 @@ def swept(problem: Problem, start: Point, search: Search, sweeps: int) -> tuple[
     count = len(numbers)
     size = filled_up(count, _LEAST_ROWS, _GROWTH)
     numbers = np.concatenate([numbers, np.full((size - count, TOGETHER), -1)])
-    acts = np.any(planes.on, axis=(0, 1, 3))  # an axis without friction is a quarter of all arithmetic
+    # an axis without friction is a quarter of all arithmetic; one of them stays at least
+    acts = np.any(planes.on, axis=(0, 1, 3)) | (np.arange(planes.on.shape[2]) < 2)
     on, known = planes.on[:, :, acts], planes.impulse[:, acts]
     given = [a[numbers] for a in (sides[planes.contact], on, planes.speed, mu[planes.contact], known)]
     given[1][numbers < 0] = 0.0  # a plane that moves nothing

@@ -44,17 +44,17 @@ def test_momentum_takes_a_weight_down_a_column_in_few_sweeps(column):
     np.testing.assert_allclose(p_n, weights, rtol=1e-4)
 
 
-@pytest.mark.parametrize("e_r", [0.0, 0.02])
-def test_velocities_are_what_impulses_make_of_them(e_r):
-    """M nu = M nu_free + W^T p, of bodies whose inertia differs by direction; impulses against
-    drilling where there is friction against it."""
+@pytest.mark.parametrize(("e_t", "e_r"), [(1.0, 0.0), (1.0, 0.02), (0.0, 0.0)])
+def test_velocities_are_what_impulses_make_of_them(e_t, e_r):
+    """M nu = M nu_free + W^T p, of bodies whose inertia differs by direction; impulses along axes
+    that have friction."""
     scene, turned = ist.Scene(), (0.8, 0.36, 0.48, 0.0)
     for number in range(3):
         place, velocity = (0.01 * number, 0, 0.11 + 0.2 * number), (1, 0, -5 - 5 * number, 2, 3, 4)
         egg = {"shape": shapes.Ellipsoid((0.05, 0.08, 0.12)), "mass": MASS, "position": place, "quaternion": turned}
         scene.add_body(name=f"egg {number}", velocity=velocity, **egg)
     scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
-    scene.add_contacts(friction=ist.FrictionEllipsoid(0.3, e_r=e_r))
+    scene.add_contacts(friction=ist.FrictionEllipsoid(0.3, e_t=e_t, e_o=e_t, e_r=e_r))
     system, state = scene.build(contacts=False)
     state, known = jax.tree.map(np.asarray, state), catalog(system, scene.body_parts(), scene.body_pairs())
     step = posed(known, system, state, no_memory(), H, may_touch(known, system, state, H), "projection")
@@ -68,7 +68,7 @@ def test_velocities_are_what_impulses_make_of_them(e_r):
     assert np.max(np.abs(changes)) > 0.1
     np.testing.assert_allclose(changes, pushes[:3], rtol=0, atol=1e-13)
     assert not np.any(search.velocity[3])
-    assert np.any(search.planes.impulse[:, 3]) == (e_r > 0)
+    np.testing.assert_array_equal(np.any(search.planes.impulse, axis=0), [True, e_t > 0, e_t > 0, e_r > 0])
 
 
 def test_planes_of_many_are_those_of_one_after_another(column, monkeypatch):
