@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ..constraints.static_friction import with_mu_s
 from ..constraints.violations import described
 from ..model.bodies import State
 from ..model.records import Stats
@@ -18,6 +19,7 @@ from ..runtime.compilation import jit
 from ..stepping.loop import Record
 from ..stepping.stepper import Stepper, init
 from . import face_rebounds, impact
+from .after_events import at_rest
 from .elsewhere import meets_again
 from .euler_steps import without_rebounds
 from .impact import Impact
@@ -68,9 +70,23 @@ def find(stepper: Stepper, system: System, tolerance: float, state: State, close
     return Hit(record, hit.state, memory, np.asarray(hit.met)[: system.contact_count])
 
 
-@functools.partial(jit, static_argnums=0)
 def _meet(sequential: bool, system: System, state: State, closest, references) -> tuple[Impact]:
-    return impact.meet(system, state, closest, references, sequential)[:1]
+    """The impact in `state`, in which what slips neither before nor after it has mu_s."""
+    if not system.sticks_more:
+        return (_with(sequential, system, state, closest, references, ()),)
+    holds = at_rest(system, state, closest)
+    while True:
+        hit = _with(sequential, system, state, closest, references, holds)
+        before, holds = holds, tuple(map(np.logical_and, holds, at_rest(system, hit.state, closest)))
+        if all(map(np.array_equal, before, holds)):
+            return (hit,)
+
+
+@functools.partial(jit, static_argnums=0)
+def _with(sequential: bool, system: System, state: State, closest, references, holds) -> Impact:
+    """The impact with mu_s for those that hold, per group of constraints (n,)."""
+    system = with_mu_s(system, holds) if system.sticks_more else system
+    return impact.meet(system, state, closest, references, sequential)[0]
 
 
 def only(system: System, elastic) -> System:
@@ -78,7 +94,7 @@ def only(system: System, elastic) -> System:
     groups = tuple(
         group
         if group.restitution is None
-        else dataclasses.replace(group, restitution=np.where(elastic[list(group.numbers)], group.restitution, 0.0))
+        else dataclasses.replace(group, restitution=group.restitution * elastic[np.array(group.numbers)])
         for group in system.groups
     )
     return dataclasses.replace(system, groups=groups)

@@ -3,7 +3,7 @@ it were alone.
 
 Scenes go through one compiled program in blocks of one size, whatever that of the batch: so no
 result depends on its place. Within a block, steps of one length are taken side by side, and chosen
-steps one scene after another."""
+steps and scenes that rebound one scene after another."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from ..runtime.progress import Progress
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
 from ..stepping.fallback import pieces
-from ..stepping.stepper import init, refuse_rebounds
-from . import chosen_batch, fixed_batch
+from ..stepping.stepper import init
+from . import chosen_batch, fixed_batch, rebounding_batch
 from .batch_files import Folder
 from .checkpoint import asked_of, digest
 from .hosts import first_here, gathered, shares, writes
@@ -93,17 +93,17 @@ def simulate_batch(
     axis is the scene's number (see `parameters.names`), and in their first `states`, with that
     axis.
 
-    On a CPU every core steps scenes of its own, with h on the devices that JAX has in turn. A
-    scene's result depends on nothing but the scene, to the bit. Each step must converge and pass
-    its certificate within 1e-10; with h, a scene in which one does not is run again from the start
-    with the whole fallback sequence. What fails too is flagged and the rest kept. That bodies do
-    not pass through each other within a step, only chosen steps check. `folder`: every 32 scenes,
-    8192 on an accelerator, are written there once they are done, and the same call goes on with the
-    others. Processes of
-    `jax.distributed` share the scenes if all make the same call: each gets the whole batch, the
-    time being its own, and a `folder` must be one that all of them see. Raises `ValueError` for bad
-    arguments, and `CheckpointError` for a folder that is another's, is damaged or cannot be
-    written."""
+    On a CPU every core steps scenes of its own, with h on the devices that JAX has in turn; those
+    with a restitution are run one by one, as with chosen steps, on the CPU. A scene's result depends
+    on nothing but the scene, to the bit. Each step must converge and pass its certificate within
+    1e-10; with h, a scene in which one does not is run again from the start with the whole fallback
+    sequence. What fails too is flagged and the rest kept. That bodies do not pass through each
+    other within a step, only what is run one by one checks. `folder`: every 32 scenes, 8192 on an
+    accelerator, are written there once they are done, and the same call goes on with the others.
+    Processes of `jax.distributed` share the scenes if all make the same call: each gets the whole
+    batch, the time being its own, and a `folder` must be one that all of them see. Raises
+    `ValueError` for bad arguments, and `CheckpointError` for a folder that is another's, is damaged
+    or cannot be written."""
     if (h is None) == (tol is None):
         raise RunError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
     duration = positive("duration", duration)
@@ -111,7 +111,7 @@ def simulate_batch(
     values = _values(system, start, parameters or {}, states)
     count = len(next(iter(values.values())))
     if tol is None:
-        work = _fixed_steps(stepper, system, start, values, h, duration)
+        work = _fixed_steps(scene, stepper, system, start, values, h, duration)
     else:
         work = _chosen_steps(scene, stepper, system, start, tol, duration)
     blocks = [_block(values, first, work.width, count) for first in range(0, count, work.width)]
@@ -169,14 +169,16 @@ class _Work(NamedTuple):
     finish: Callable
 
 
-def _fixed_steps(stepper, system: System, start: State, values, h: float, duration: float) -> _Work:
+def _fixed_steps(scene: Scene, stepper, system: System, start: State, values, h: float, duration: float) -> _Work:
     """Steps of h [s], in the programs of a block."""
     if not isinstance(stepper, GeometricallyImplicit):
         raise StepperError(f"`stepper` = {stepper!r} has no batches of steps of one `h`: use GeometricallyImplicit().")
     h, steps = positive("h", h), round(duration / positive("h", h))
     if steps < 1 or abs(duration - steps * h) > _ROUNDING * duration:
         raise RunError(f"`duration` = {duration} s is no multiple of `h` = {h} s: scenes of a batch take equal steps.")
-    refuse_rebounds(system)
+    if any(group.restitution is not None for group in system.groups):
+        check_joints(stepper, system, start, fixed=True)
+        return _one_by_one(lambda own: rebounding_batch.one(scene, stepper, (system, start), own, h, steps))
     closest = None if any(map(moves_points, values)) else closest_points(system, start)
     how = side_by_side.of_platform(jax.local_devices()[0].platform)
     # an accelerator would keep two blocks in its memory; and on a CPU, where lanes are factorised
@@ -203,16 +205,18 @@ def _chosen_steps(scene: Scene, stepper, system: System, start: State, tol, dura
         raise StepperError(f"`stepper` = {stepper!r} chooses no steps: use RadauContact() of 2 or 3 stages, or give `h`.")
     check_joints(stepper, system, start, fixed=False)
 
-    width = side_by_side.CPU.width
+    return _one_by_one(lambda own: chosen_batch.one(scene, stepper, (system, start), own, tol, duration))
 
-    def of_number(block, i):
-        return chosen_batch.one(scene, stepper, (system, start), {n: v[i] for n, v in block.items()}, tol, duration)
+
+def _one_by_one(one: Callable) -> _Work:
+    """Scene after scene, of which each is `one(values)`."""
+    width = side_by_side.CPU.width
 
     def run(block, _):
         found = []
         for i in range(width):
             again = i > 0 and all(np.array_equal(v[i], v[i - 1]) for v in block.values())
-            found.append(found[-1] if again else of_number(block, i))
+            found.append(found[-1] if again else one({n: v[i] for n, v in block.items()}))
         return jax.tree.map(lambda *own: np.stack([np.asarray(a) for a in own]), *found)
 
     def finish(_, part):
@@ -248,6 +252,8 @@ def _values(system: System, start: State, parameters: Mapping[str, Any], states:
         if name in _POSITIVE and np.any(value <= 0) or name in _NOT_NEGATIVE and np.any(value < 0):
             bad = value <= 0 if name in _POSITIVE else value < 0
             raise BatchError(f"`parameters` has {name!r}, which is out of its range in scene {_worst(bad)}.")
+        if name == "restitution" and np.any(value > 1):
+            raise BatchError(f"`parameters` has {name!r}, which is out of [0, 1] in scene {_worst(value > 1)}.")
     return values
 
 

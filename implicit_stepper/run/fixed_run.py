@@ -71,7 +71,7 @@ def run(scene, stepper, h, duration, tolerance, on_failure, start, progress, fil
     with Progress(whole + (rest > 0), "steps", progress) as told:
         try:
             told.to(0 if kept is None else kept["left"].done)
-            for parts, left in _pieces(scene, stepper, system, state, (h, whole, rest), tolerance, kept):
+            for parts, left in certified(scene, stepper, system, state, (h, whole, rest), tolerance, kept):
                 piece, events = parts.several, left.events
                 if not piece.solved:
                     failed = piece.climb, piece.state, parts.sizes[len(piece.record.result)]
@@ -118,8 +118,8 @@ class _Left:
     sizes: np.ndarray | None = None
 
 
-def _pieces(
-    scene: Scene, stepper, system: System, state: State, steps, tolerance: float, kept: dict | None
+def certified(
+    scene: Scene, stepper, system: System, state: State, steps, tolerance: float, kept: dict | None = None
 ) -> Iterator[tuple[Parts, _Left]]:
     """Pieces of the `steps` (h [s], how many, the length of the last or 0), up to the first that
     fails, and what they leave; from what was `kept` of them, if it is given."""
@@ -223,12 +223,18 @@ def _join(system: System, start: State, h: float, sizes: np.ndarray, records: li
     return assembled(system, states, record.contacts, record.stats, record.certificates, sizes, events=events)
 
 
+def result_of(failed: Climb) -> Result:
+    """Why a step was not taken."""
+    result = Result(int(failed.record.result))
+    if result != Result.SOLVED:
+        return result
+    return Result.NOT_CERTIFIED if failed.passed is None else Result.PASSED
+
+
 def _error(failed: Climb, state: State, h: float, system: System, tolerance: float, trajectory: Trajectory) -> StepError:
     """The exception for a step that no rung solved: when, which contact, by how much, what was
     tried, what to try."""
-    time, result = float(state.time) + h, Result(int(failed.record.result))
-    if result == Result.SOLVED:
-        result = Result.NOT_CERTIFIED if failed.passed is None else Result.PASSED
+    time, result = float(state.time) + h, result_of(failed)
     if result != Result.PASSED and h > 0 and rounding(system, state, h) > _LOST:
         result = Result.ROUNDED
     violations = {name: v for name, v in failed.record.certificates.items() if v.size and not np.max(v) <= tolerance}

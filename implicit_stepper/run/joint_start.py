@@ -65,14 +65,8 @@ def _check_rebounds(stepper: Stepper, system: System, fixed: bool) -> None:
         return
     if not isinstance(stepper, GeometricallyImplicit):
         refuse_rebounds(system)
-    elif any(group.restitution is not None for group in system.groups):
-        if stepper.impacts == "sequential" and faces:
-            raise StepperError("`impacts` = 'sequential' needs bodies of one smooth inequality each: leave it out.")
-        if system.sticks_more:
-            raise StepperError(
-                "impacts in steps of given length know one coefficient of friction, and the scene has a `restitution` and a "
-                "`mu_s`: take RadauContact() with `tol`, or leave one of them out."
-            )
+    elif stepper.impacts == "sequential" and faces and any(group.restitution is not None for group in system.groups):
+        raise StepperError("`impacts` = 'sequential' needs bodies of one smooth inequality each: leave it out.")
 
 
 @functools.partial(jit, once=True)

@@ -19,7 +19,7 @@ from ..radau.radau_contact import RadauContact
 from ..runtime.errors import RunError, StepperError
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
-from . import stage_sensitivities
+from . import length_sensitivities, stage_sensitivities
 from .parameters import changed, read
 from .rollout import rollout
 from .trajectory import Trajectory
@@ -46,11 +46,8 @@ def sensitivities(
             f"`stepper` = {stepper!r} has no derivatives: use a run of GeometricallyImplicit() or RadauContact()."
         )
     names = list(parameters)
-    if np.ndim(trajectory.h) and (not several or "h" in names):
-        raise RunError(
-            "`trajectory` has steps of several lengths: take those of one `h`, of which `duration` is a multiple, or chosen "
-            "steps of RadauContact, of which `h` is no parameter."
-        )
+    if np.ndim(trajectory.h) and "h" in names:
+        raise RunError("`trajectory` has steps of several lengths, of which `h` is no parameter: leave it out.")
     if several != (trajectory.contacts.stages is not None):
         raise StepperError(f"`stepper` = {stepper!r} is not that of the `trajectory`: give the one that made it.")
     system, _ = scene.build()
@@ -60,11 +57,13 @@ def sensitivities(
     values = {name: jnp.asarray(trajectory.h) if name == "h" else read(system, start, name) for name in names}
     if several:
         return stage_sensitivities.along(stepper, system, start, trajectory, values)
+    if np.ndim(trajectory.h) or any(group.restitution is not None for group in system.groups):
+        return length_sensitivities.along(stepper, system, start, trajectory, values)
     return _along(stepper, system, start, trajectory, values)
 
 
 def _along(stepper, system: System, start: State, trajectory: Trajectory, values) -> dict[str, State]:
-    """Of steps of one stage."""
+    """Of steps of one stage and one length, without rebounds."""
     h, steps = positive("h", trajectory.h), len(trajectory)
     closest = closest_points(system, start)
 

@@ -31,10 +31,10 @@ def along(
     """d(state)/d(value) at the nodes of the `trajectory`, by name of the `values`: a `State` of
     arrays (n + 1, ..., *shape of the value). Raises `StepError` where a step is not that of the
     trajectory."""
-    change, ends = _changes(system, start, values)
+    change, ends = changes_of(system, start, values)
     nodes, sizes = [change.state], np.broadcast_to(trajectory.h, len(trajectory))
     for i, h in enumerate(sizes):
-        begun, after = _node(trajectory, i), _node(trajectory, i + 1)
+        begun, after = node(trajectory, i), node(trajectory, i + 1)
         contacts = jax.tree.map(lambda a, i=i: a[i], trajectory.contacts)
         landed = [event for event in trajectory.events if event.time == trajectory.time[i + 1]]
         recorded, sided = Recorded(contacts, h, halves_left(system, landed)), i == 0 and np.ndim(trajectory.h) > 0
@@ -45,10 +45,10 @@ def along(
             change = change._replace(state=found)
         if np.any(before.velocity != after.velocity):
             found = step_derivatives.meeting(stepper, system, before, recorded, change)
-            change = change._replace(state=_agreed(system, found, before, after))
+            change = change._replace(state=agreed(system, found, before, after))
         nodes.append(change.state)
     every = jax.tree.map(lambda *parts: np.moveaxis(np.stack(parts), 1, -1), *nodes)
-    return _by_name(every, values)
+    return by_name(every, values)
 
 
 def _step(stepper, system: System, begun: State, end: State, recorded: Recorded, change: Change, sided: bool) -> State:
@@ -59,12 +59,12 @@ def _step(stepper, system: System, begun: State, end: State, recorded: Recorded,
     found = step_derivatives.step(*arguments)
     if not found.off <= step_derivatives.OFF:
         found = step_derivatives.one_stage(*arguments)
-    changes = _agreed(system, found, begun, end)
+    changes = agreed(system, found, begun, end)
     turn = found.turn & sided
     return jax.tree.map(lambda a: jnp.where(turn.reshape(-1, *[1] * (a.ndim - 1)), jnp.nan, a), changes)
 
 
-def _changes(system: System, start: State, values: Mapping[str, jax.Array]) -> tuple[Change, jax.Array]:
+def changes_of(system: System, start: State, values: Mapping[str, jax.Array]) -> tuple[Change, jax.Array]:
     """For every number of the `values`, one after the other, a change of system and first state;
     and by how much h grows (k,), by that the end of the step i does (i + 1) times."""
     flat, back = ravel_pytree(dict(values))
@@ -91,7 +91,7 @@ def off(system: System, ours, theirs) -> float:
     return float(np.max(found))  # NaN if any is
 
 
-def _agreed(system: System, found: Moved, begun: State, end: State) -> State:
+def agreed(system: System, found: Moved, begun: State, end: State) -> State:
     """The changes that were `found`, NaN where they do not exist. Raises `StepError` unless they
     are those of a step from `begun` to `end`."""
     apart = max(float(found.off) if not found.off <= step_derivatives.OFF else 0.0, off(system, found.state, end))
@@ -109,11 +109,11 @@ def _agreed(system: System, found: Moved, begun: State, end: State) -> State:
     return jax.tree.map(lambda a: jnp.where(found.ambiguous, jnp.nan, a), found.changes)
 
 
-def _node(trajectory: Trajectory, i: int) -> State:
+def node(trajectory: Trajectory, i: int) -> State:
     return State(trajectory.time[i], trajectory.position[i], trajectory.orientation[i], trajectory.velocity[i])
 
 
-def _by_name(every: State, values: Mapping[str, jax.Array]) -> dict[str, State]:
+def by_name(every: State, values: Mapping[str, jax.Array]) -> dict[str, State]:
     """`every` derivative, with a last axis of all numbers, by the name of the value."""
     _, back = ravel_pytree(dict(values))
     sizes = jax.tree.map(np.size, back(jnp.zeros(every.time.shape[-1])))

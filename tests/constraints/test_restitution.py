@@ -100,9 +100,6 @@ def test_what_cannot_rebound_is_refused(scene):
     for stepper in (ist.GeometricallyImplicit(), ist.RadauContact(), ist.Convex()):
         with pytest.raises(ValueError, match="floor and box have a `restitution`"):
             stepper.init(system, start)
-    masses = {"mass": np.ones((2, 1))}
-    with pytest.raises(ValueError, match="floor and box have a `restitution`"):
-        ist.simulate_batch(made, ist.GeometricallyImplicit(), h=0.01, duration=0.1, parameters=masses)
 
 
 def test_a_scene_file_has_it(tmp_path, scene):

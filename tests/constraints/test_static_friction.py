@@ -254,3 +254,39 @@ def test_what_cannot_be_is_refused():
     made = small(LAW)
     with pytest.raises(ValueError, match="leave `mu_s` out"):
         ist.simulate(made, ist.GeometricallyImplicit(jacobian="sparse"), h=H, duration=H)
+
+
+STRIKES, TILTED, REBOUND = 1.0, np.pi / 4, 0.5  # [m/s], direction of the blow from the vertical, e
+
+
+def struck():
+    """Two discs of 1 kg that lie on floors and are struck from above, along a line that is `TILTED`,
+    by one of their kind without friction; mu_s holds the first, and does not hold the second."""
+    made, disc = ist.Scene(dimension=2, gravity=(0, 0)), {"shape": shapes.Disc(0.1), "mass": 1.0}
+    floor = made.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    towards = np.array([np.sin(TILTED), -np.cos(TILTED)])
+    for i, mu_s in enumerate((0.35, 0.32)):
+        place = np.array([i, 0.1])
+        lies = made.add_body(name=f"lies {i}", position=place, **disc)
+        strikes = {"position": place - 0.21 * towards, "velocity": (*(STRIKES * towards), 0)}
+        strikes = made.add_body(name=f"strikes {i}", **strikes, **disc)
+        made.add_contact(floor, lies, friction=ist.FrictionEllipsoid(MU, mu_s=mu_s))
+        made.add_contact(strikes, lies, friction=0.0, restitution=ist.Newton(REBOUND))
+    return made
+
+
+def test_static_friction_holds_in_an_impact_of_given_steps_what_slips_neither_before_nor_after():
+    """A blow P from above and the side is borne by P_y and, where the disc rolls, by a third of P_x
+    (a disc has half the inertia of a ring); 1/3 is above mu and one mu_s, and below the other. From
+    momentum and (1 + e) v_n, P = (1 + e) v / (1 + sin^2 / (1 + 1/2)) of what rolls, and (1 + e) v
+    / (1 + sin^2 - mu sin cos) of what slides."""
+    found = ist.simulate(struck(), ist.GeometricallyImplicit(), h=H, duration=3 * H)
+    (step,) = np.flatnonzero(found.h == 0)
+    s, c, (rolls, slides) = np.sin(TILTED), np.cos(TILTED), found.contacts.mu[step, [0, 2]]
+    assert (rolls, slides) == (0.35, MU)
+    P = (1 + REBOUND) * STRIKES / np.array([1 + s**2 / 1.5, 1 + s**2 - MU * s * c])
+    np.testing.assert_allclose(found.contacts.normal_impulse[step], [c * P[0], P[0], c * P[1], P[1]], rtol=0, atol=1e-9)
+    speeds = [P[0] * s / 1.5, P[1] * (s - MU * c)]
+    np.testing.assert_allclose(found.velocity[step + 1, [0, 2], 0], speeds, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.velocity[step + 1, 0], [speeds[0], 0, -speeds[0] / 0.1], rtol=0, atol=1e-9)
+    assert all(np.max(values) <= 1e-10 for values in found.certificate.values())

@@ -10,6 +10,7 @@ import scipy.optimize
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.radau import rebounds
 from implicit_stepper.radau.impact_certificate import impact_violations
 
 G, E = 9.81, 0.9
@@ -88,6 +89,76 @@ def test_a_run_that_begins_with_an_impact_begins_with_that():
     np.testing.assert_allclose(found.time, [0, 0, 0.01, 0.02], rtol=0, atol=1e-15)
     np.testing.assert_allclose(found.velocity[:, 0, 1], [-1, 0.5, 0.5 - 0.01 * G, 0.5 - 0.02 * G], rtol=0, atol=1e-12)
     assert found.events == ((0.0, 0, "closes"),)
+
+
+SPIN, SPUN_DROP = 100.0, 0.2  # [rad/s, m]: the ball slides in its first three impacts
+
+
+def spun(h, steps, e, mu, drop):
+    """Steps of h [s] of the ball that falls with a `SPIN`, in closed form: (x, height, v_x, v_y)
+    after them, and the times [s] of its impacts."""
+    x, y, v_x, v_y, time, impacts = 0.0, drop, 0.0, 0.0, 0.0, []
+    for _ in range(steps):
+        left = h
+        while np.real(y + left * (v_y - G * left)) < 0:
+            part = (v_y + np.sqrt(v_y**2 + 4 * G * y)) / (2 * G)
+            x, y, v_y, time, left = x + part * v_x, 0.0, v_y - G * part, time + part, left - part
+            impacts.append(time)
+            v_x, v_y = v_x + mu * (1 + e) * v_y, -e * v_y
+        x, y, v_x, v_y, time = x + left * v_x, y + left * (v_y - G * left), v_x, v_y - G * left, time + left
+    return np.array([x, y, v_x, v_y]), np.array(impacts)
+
+
+def test_rebounds_have_the_derivatives_of_the_closed_form():
+    """Of positions and velocities by restitution, friction and height, and of the times of impacts;
+    by steps in the complex plane."""
+    h, steps, stepper = 0.01, 48, ist.GeometricallyImplicit()
+    scene = ball(ist.Newton(0.5), SPUN_DROP, velocity=(0, 0, SPIN))
+    found = run(scene, h, steps * h)
+    assert len(found.events) == 3
+    own = ist.sensitivities(scene, stepper, found, ["restitution", "mu", "position"])
+    at = [int(np.argmin(np.abs(found.time - event.time))) for event in found.events]
+    for number, (name, place) in enumerate({"restitution": (0,), "mu": (0,), "position": (0, 1)}.items()):
+        values = np.array([0.5, 0.3, SPUN_DROP]) + 1e-30j * (np.arange(3) == number)
+        exact = [np.imag(a) / 1e-30 for a in spun(h, steps, *values)]
+        end = [getattr(own[name], field)[(-1, 0, axis, *place)] for field in ("position", "velocity") for axis in (0, 1)]
+        np.testing.assert_allclose(end, exact[0], rtol=1e-6, atol=1e-7)  # a gap of an impact is within 1e-8 m
+        np.testing.assert_allclose([own[name].time[(node, *place)] for node in at], exact[1], rtol=1e-6, atol=1e-7)
+
+
+def test_a_batch_of_scenes_that_rebound_is_their_runs():
+    """To the bit; and what cannot be is refused."""
+    e, settings = np.array([0.0, 0.5, 0.9]), {"h": 0.01, "duration": 0.6}
+    many = ist.simulate_batch(ball(ist.Newton(E)), ist.GeometricallyImplicit(), parameters={"restitution": e}, **settings)
+    assert np.all(many.result == ist.Result.SOLVED)
+    assert np.all(many.steps == 60)
+    assert np.max(many.violation) <= 1e-10
+    for i, share in enumerate(e):
+        np.testing.assert_array_equal(many.end.velocity[i], run(ball(ist.Newton(share)), **settings).end.velocity)
+    assert np.all(np.diff(many.end.velocity[:, 0, 1]) > 0.5)
+    with pytest.raises(ValueError, match=r"'restitution', which is out of \[0, 1\] in scene 1"):
+        ist.simulate_batch(
+            ball(ist.Newton(E)), ist.GeometricallyImplicit(), parameters={"restitution": [0.1, 1.1]}, **settings
+        )
+
+
+def test_a_scene_that_fails_in_a_batch_is_flagged_where_it_fails(monkeypatch):
+    """The others are as they are; its state is that before the impact, which is not certified."""
+    certify = rebounds.impact_violations
+
+    def doubted(system, before, *rest):
+        found = certify(system, before, *rest)
+        return {name: values + (float(np.abs(before.velocity[0, 1])) > 4.5) for name, values in found.items()}
+
+    monkeypatch.setattr(rebounds, "impact_violations", doubted)
+    start = ball(ist.Newton(E)).build()[1].position
+    places = np.stack([start, start + np.array([0.0, 0.2])])
+    settings = {"h": 0.01, "duration": 0.6, "parameters": {"position": places}}
+    many = ist.simulate_batch(ball(ist.Newton(E)), ist.GeometricallyImplicit(), **settings)
+    np.testing.assert_array_equal(many.result, [ist.Result.SOLVED, ist.Result.NOT_CERTIFIED])
+    assert (many.steps[0], many.steps[1]) == (60, 48)
+    assert many.end.position[1, 0, 1] > 0.1
+    assert many.end.velocity[1, 0, 1] < -4.5
 
 
 def cradle():
@@ -198,8 +269,8 @@ def test_a_run_goes_on_from_a_checkpoint_to_the_bit(tmp_path):
 
 
 def test_what_has_no_rebounds_refuses_them():
-    """Steps by hand, batches, sensitivities, other steppers, two coefficients of friction, pairs
-    one after another with faces, and least forces of an impact."""
+    """Steps by hand, rollouts, derivatives by h, other steppers, pairs one after another with faces,
+    and least forces of an impact."""
     scene = ball(ist.Newton(E))
     found = run(scene, 0.01, 0.6)
     for stepper in (ist.RadauContact(), ist.Convex(), ist.ClosedFormGap(), ist.Linearized()):
@@ -208,17 +279,11 @@ def test_what_has_no_rebounds_refuses_them():
     with pytest.raises(ValueError, match="have a `restitution`"):
         ist.GeometricallyImplicit().init(*scene.build())
     with pytest.raises(ValueError, match="have a `restitution`"):
-        ist.simulate_batch(scene, ist.GeometricallyImplicit(), h=0.01, duration=0.1, parameters={"mu": np.ones((2, 1))})
-    with pytest.raises(ValueError, match="steps of several lengths"):
-        ist.sensitivities(scene, ist.GeometricallyImplicit(), found, ["mu"])
+        ist.rollout(scene.build()[0], ist.GeometricallyImplicit(), 0.01, 3, start=scene.build()[1])
+    with pytest.raises(ValueError, match="steps of several lengths, of which `h` is no parameter"):
+        ist.sensitivities(scene, ist.GeometricallyImplicit(), found, ["mu", "h"])
     with pytest.raises(ValueError, match="is an impact: take the steps before and after"):
         ist.least_forces(scene, ist.GeometricallyImplicit(), found)
-    both = ist.Scene(dimension=2)
-    floor = both.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
-    disc = both.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 1))
-    both.add_contact(floor, disc, friction=ist.FrictionEllipsoid(0.2, mu_s=0.3), restitution=ist.Newton(E))
-    with pytest.raises(ValueError, match="a `restitution` and a `mu_s`"):
-        ist.simulate(both, ist.GeometricallyImplicit(), h=0.01, duration=0.1)
     faces = ist.Scene()
     floor = faces.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     box = faces.add_body(name="box", shape=shapes.Box((0.1, 0.1, 0.1)), mass=1.0, position=(0, 0, 1))

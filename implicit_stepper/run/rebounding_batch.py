@@ -1,0 +1,38 @@
+"""One scene of a batch with steps of given length, in which bodies rebound."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
+from ..model.bodies import State
+from ..model.results import Result, StepError
+from ..model.system import System
+from ..scene.scene import Scene
+from . import fixed_run
+from .parameters import changed
+from .rollout import CERTIFIED
+
+
+def one(scene: Scene, stepper: GeometricallyImplicit, built: tuple[System, State], values, h: float, steps: int) -> tuple:
+    """Of the `built` scene with other `values`: its state after so many `steps` of h [s], or before
+    the first that is not solved, a `Result`, how many steps were solved and certified, and the
+    largest violation of their certificates, those of impacts among them."""
+    system, begun = jax.device_put(changed(*built, values))
+    state, done, worst = jax.tree.map(lambda a: jnp.asarray(a, float), begun), 0, 0.0
+    try:
+        for parts, left in fixed_run.certified(scene, stepper, system, state, (h, steps, 0.0), CERTIFIED):
+            piece = parts.several
+            state, done = left.state, left.done
+            worst = max(worst, *(float(np.max(v, initial=0.0)) for v in piece.record.certificates.values()))
+            if not piece.solved:
+                return _at(state, fixed_run.result_of(piece.climb), done, worst)
+    except StepError as error:
+        return _at(state, error.result, done, worst)
+    return _at(state, Result.SOLVED, done, worst)
+
+
+def _at(state: State, result: Result, done: int, worst: float) -> tuple:
+    return jax.tree.map(np.asarray, state), int(result), done, worst
