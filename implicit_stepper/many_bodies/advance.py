@@ -16,7 +16,7 @@ from ..model.records import no_contacts
 from ..model.results import Result
 from ..model.system import System
 from ..runtime.progress import doing
-from . import arc_length, candidates, islands
+from . import arc_length, candidates, islands, sticking
 from .catalog import Catalog
 from .certificate import certificate, worst_of
 from .equations import places
@@ -102,11 +102,12 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
         problem = posed(catalog, system, state, memory, h, pairs, settings.friction)
         again = memory._replace(known=problem.known)
         pose = functools.partial(posed, catalog, system, state, again, h, friction=settings.friction)
-        found, rung, residuals = _solved_by_islands(pose, problem, settings, rungs)
+        solve, allowed = functools.partial(_solved_by_islands, settings=settings, rungs=rungs), _tolerance(problem, settings)
+        found, rung, residuals, coefficients = sticking.solved(catalog, pose, problem, allowed, solve)
         total += found.iterations
         if found.converged:
             of_root = found.point, found.residual, found.kept
-            point, residual = stilled(problem.problem, *of_root, _tolerance(problem, settings))
+            point, residual = stilled(problem.problem, *of_root, allowed)
             found = found._replace(point=point, residual=residual)
         end = end_state(system, state, found.point.V * problem.problem.velocity, h)
         missed = _missed(catalog, system, state, end, h, pairs)
@@ -121,8 +122,9 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
         (slots, recorded(catalog, problem.problem, slots, known, own, end))
         for slots, known, own in zip(problem.problem.slots, problem.known, of_contacts, strict=False)
     ]
-    joints = joints_recorded(system, end, pulls)
+    joints, parts = joints_recorded(system, end, pulls), coefficients.recorded(parts)
     violations = certificate(system, state, end, parts, joints, problem.problem.step)
+    violations |= coefficients.violations(float(np.sqrt(system.acceleration * system.length)))
     records = [record for _, record in parts]
     result = Result.SOLVED
     if not found.converged:

@@ -56,7 +56,7 @@ class Bouncing:
         hit = rebounds.rebound(self.catalog, self.system, before, step.state, step.pairs, step.contacts, h, begun)
         if hit is None:
             return None
-        impulses = {name: getattr(hit, name) for name in ("normal_impulse", "friction_impulse")}
+        impulses = {name: getattr(hit, name) for name in ("normal_impulse", "friction_impulse", "mu")}
         contacts = dataclasses.replace(step.contacts, gap_start=step.contacts.gap, **impulses)
         after = dataclasses.replace(step.state, velocity=hit.velocity)
         states = before, step.state, after

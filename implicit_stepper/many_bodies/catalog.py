@@ -55,17 +55,23 @@ class Form:
 
 @dataclasses.dataclass(frozen=True)
 class Laws:
-    """Per law: mu (l,), e (l, k), direction (l, d), compliance (l,) [m/N], 0 where it is rigid,
-    dissipation_time (l,) [s], restitution (l,), 0 where it does not rebound: e of Newton's law, or
-    of Poisson's where those of the scene are `of_impulses`."""
+    """Per law: mu (l,) and mu_s (l,), e (l, k), direction (l, d), compliance (l,) [m/N], 0 where it
+    is rigid, dissipation_time (l,) [s], restitution (l,), 0 where it does not rebound: e of Newton's
+    law, or of Poisson's where those of the scene are `of_impulses`."""
 
     mu: np.ndarray
+    mu_s: np.ndarray
     e: np.ndarray
     direction: np.ndarray
     compliance: np.ndarray
     dissipation_time: np.ndarray
     restitution: np.ndarray
     of_impulses: bool
+
+    @property
+    def sticks(self) -> bool:
+        """Whether what sticks has a coefficient of its own in any of them."""
+        return bool(np.any(self.mu_s != self.mu))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,6 +157,7 @@ class Catalog:
             frame_2=frame(1, second),
             compliance=self.laws.compliance[law] if own.compliant else None,
             dissipation_time=self.laws.dissipation_time[law] if own.compliant else None,
+            mu_s=self.laws.mu_s[law] if self.laws.sticks else None,
         )
 
 
@@ -202,6 +209,7 @@ def _laws(laws: Sequence[Law], dimension: int) -> Laws:
     friction, compliance = [law.friction for law in laws], [law.compliance for law in laws]
     return Laws(
         mu=np.array([float(f.mu) for f in friction]),
+        mu_s=np.array([float(f.mu if f.mu_s is None else f.mu_s) for f in friction]),
         e=np.array([[f.e_t, f.e_o, f.e_r] for f in friction], dtype=float)[:, :axes],
         direction=np.array([f.direction or np.zeros(3) for f in friction])[:, :dimension],
         compliance=np.array([0.0 if c is None else 1 / c.stiffness for c in compliance]),

@@ -23,6 +23,8 @@ the largest of e, e / 2, e / 4, ... with which the law holds.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -40,18 +42,21 @@ from .landings import TOUCHING, landings
 from .step import Memory, everywhere
 
 HALVINGS = 10  # of e, in an impact that would raise energy
+_NO_SLIP = 1e-9  # of the fastest approach: a slip that is none
 _ROUNDED = 1e-12  # of an energy: what rounding makes of one that is kept
 
 
 class Rebound(NamedTuple):
     """An impact after a step: the velocities (nb, 6 or 3) after it; what it adds to the impulses (m,)
-    [N s] and (m, k) of the step's m contacts, and which `landed` (m,); how often their e was
-    `halved`, how many Jacobians it took, the largest |F_i| left, and whether it `converged`."""
+    [N s] and (m, k) of the step's m contacts, which `landed` (m,), and their coefficients of
+    friction `mu` (m,), None where all have one; how often their e was `halved`, how many Jacobians
+    it took, the largest |F_i| left, and whether it `converged`."""
 
     velocity: np.ndarray
     normal_impulse: np.ndarray
     friction_impulse: np.ndarray
     landed: np.ndarray
+    mu: np.ndarray | None
     halved: int
     iterations: int
     residual: float
@@ -65,19 +70,24 @@ def rebound(
     of parts have the records `contacts`; None where nothing rebounds. Where bodies on faces are hit,
     it is none if the step has stopped less than the share `begun` of what lands: that tells where
     in their faces they press."""
-    impact = _impact(catalog, system, before, end, pairs, contacts, h)
+    impact, (_, laws) = _impact(catalog, system, before, end, pairs, contacts, h), catalog.ordered(pairs)
     if impact is None:
         return None
+    by_law, kinetic = _by_impulses if catalog.laws.of_impulses else _by_speeds, catalog.laws.mu[laws[impact.within]]
     for halved in range(HALVINGS + 1):
-        found = (_by_impulses if catalog.laws.of_impulses else _by_speeds)(impact, 0.5**halved)
+        found, mu = _held(impact, kinetic, functools.partial(by_law, some=0.5**halved))
         if found.converged and np.sum(_energies(impact.mass, found.velocity)) <= (1 + _ROUNDED) * impact.brought:
             break
-    (_, laws), within, more = catalog.ordered(pairs), impact.within, found.impulses - impact.known
+    within, more = impact.within, found.impulses - impact.known
     e, landed = catalog.laws.e[laws[within]], np.zeros(len(pairs), bool)
     normal, friction = np.zeros(len(pairs)), np.zeros((len(pairs), e.shape[1]))
     normal[within], friction[within], landed[within] = more[:, 0], e * more[:, 1:], impact.rebounds
     converged = found.converged and not (impact.stands and impact.stopped < begun)
-    return Rebound(found.velocity, normal, friction, landed, halved, found.iterations, found.residual, converged)
+    coefficients = None if contacts.mu is None else np.array(contacts.mu)
+    if coefficients is not None:
+        coefficients[within] = mu
+    numbers = halved, found.iterations, found.residual, converged
+    return Rebound(found.velocity, normal, friction, landed, coefficients, *numbers)
 
 
 def _impact(
@@ -108,7 +118,9 @@ def _impact(
     within = np.flatnonzero(closed & _reached(sides, len(free), closed, rebounds))
     e = catalog.laws.e[laws[within]]
     scaled = on[within] * np.concatenate([np.ones((len(e), 1)), e], axis=1)[:, None, :, None]
-    law = Law(sides[within], scaled, np.minimum(ends[within], 0.0), np.zeros(len(e)), catalog.laws.mu[laws[within]])
+    # what slips neither before nor in the step may stick in the impact too
+    mu = catalog.laws.mu[laws] if contacts.mu is None else np.asarray(contacts.mu)
+    law = Law(sides[within], scaled, np.minimum(ends[within], 0.0), np.zeros(len(e)), mu[within])
     of_step, speeds = _impulses(contacts, within, e), (ends[within], alone[within], met[within])
     stands = bool(np.any((sharp & ~rebounds)[within] & (of_step[:, 0] > 0)))
     bodies = mass, np.asarray(end.velocity), brought
@@ -154,6 +166,18 @@ class _Impact(NamedTuple):
         left = np.where(self.rebounds, np.maximum(parts - self.ends, 0.0) * self.of_step[:, 0], 0.0)
         known = self.stands and np.sum(taken) > 0
         return self.known + (np.sum(left) / np.sum(taken) * self.of_step if known else 0.0)
+
+
+def _held(impact: _Impact, kinetic, solve: Callable[[_Impact], Root]) -> tuple[Root, np.ndarray]:
+    """What `solve` finds, and coefficients (k,): `kinetic` (k,) ones in the place of those with
+    which something slips after the impact."""
+    while True:
+        found, law = solve(impact), impact.law
+        slips = np.linalg.norm(_speeds(law.on, law.sides, found.velocity)[:, 1:], axis=1)
+        slide = (law.mu != kinetic) & (slips > _NO_SLIP * np.max(np.abs(impact.met)))
+        if not found.converged or not np.any(slide):
+            return found, law.mu
+        impact = impact._replace(law=law._replace(mu=np.where(slide, kinetic, law.mu)))
 
 
 def _by_speeds(impact: _Impact, some: float) -> Root:
@@ -222,8 +246,13 @@ def rows(contacts: Contacts, centres) -> np.ndarray:
 def normal_speeds(on, sides, velocity) -> np.ndarray:
     """v_n (m,) of contacts between bodies `sides` (m, 2), of which the moving ones have these
     velocities (nb, 6 or 3)."""
+    return _speeds(on[:, :, :1], sides, velocity)[:, 0]
+
+
+def _speeds(on, sides, velocity) -> np.ndarray:
+    """(m, r), by maps `on` (m, 2, r, 6 or 3)."""
     every = np.concatenate([velocity, np.zeros((np.max(sides, initial=0) + 1, velocity.shape[1]))])
-    return np.einsum("csw,csw->c", on[:, :, 0], every[sides])
+    return np.einsum("csrw,csw->cr", on, every[sides])
 
 
 def _reached(sides, count: int, closed, first) -> np.ndarray:

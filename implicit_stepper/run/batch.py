@@ -94,12 +94,12 @@ def simulate_batch(
     axis.
 
     On a CPU every core steps scenes of its own, with h on the devices that JAX has in turn; those
-    with a restitution are run one by one, as with chosen steps, on the CPU. A scene's result depends
-    on nothing but the scene, to the bit. Each step must converge and pass its certificate within
-    1e-10; with h, a scene in which one does not is run again from the start with the whole fallback
-    sequence. What fails too is flagged and the rest kept. That bodies do not pass through each
-    other within a step, only what is run one by one checks. `folder`: every 32 scenes, 8192 on an
-    accelerator, are written there once they are done, and the same call goes on with the others.
+    with a restitution are run one by one, as with chosen steps, on the CPU. A scene's result
+    depends on nothing but the scene, to the bit. Each step must converge and pass its certificate
+    within 1e-10; with h, a scene in which one does not is run again from the start with the whole
+    fallback sequence. What fails too is flagged and the rest kept. That bodies do not pass through
+    each other within a step, only what is run one by one checks. `folder`: every 32 scenes, 8192 on
+    an accelerator, are written there once they are done, and the same call goes on with the others.
     Processes of `jax.distributed` share the scenes if all make the same call: each gets the whole
     batch, the time being its own, and a `folder` must be one that all of them see. Raises
     `ValueError` for bad arguments, and `CheckpointError` for a folder that is another's, is damaged

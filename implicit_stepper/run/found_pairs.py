@@ -27,12 +27,12 @@ def finds_pairs(scene: Scene, stepper) -> bool:
     if _by_parts(scene) or pairs <= _MANY / 2:
         return False
     implicit = isinstance(stepper, GeometricallyImplicit)
-    asks = any(law.friction.mu_s is not None or law.restitution is not None for law in scene.body_pairs().laws)
+    rebounds = any(law.restitution is not None for law in scene.body_pairs().laws)
     if scene.joint_specs():
-        return implicit and pairs > _MANY_JOINTED and not asks and not _joints_stick(scene)
+        return implicit and pairs > _MANY_JOINTED and not rebounds and not _joints_stick(scene)
     if pairs > _MANY or not implicit:
         return pairs > _MANY
-    return not asks and pairs + _of_faces(scene) > _MANY
+    return not rebounds and pairs + _of_faces(scene) > _MANY
 
 
 def _joints_stick(scene: Scene) -> bool:
@@ -67,16 +67,10 @@ def refuse(scene: Scene, stepper) -> None:
     """Raises `ValueError` for what runs that find their pairs cannot do yet."""
     if _by_parts(scene):
         raise StepperError('`jacobian` = "sparse" knows no contacts of some `parts` of two bodies: leave it "by size".')
-    sticks = [law for law in scene.body_pairs().laws if law.friction.mu_s is not None]
     if _joints_stick(scene):
         raise StepperError(
             "runs that find their pairs know one coefficient of friction of a joint, and the scene has one with `mu_s`: "
             'leave it out, or `jacobian` = "by size".'
-        )
-    if sticks:
-        raise StepperError(
-            f"runs that find their pairs know one coefficient of friction, and the scene has {sticks[0].friction!r}: leave "
-            "`mu_s` out, or take fewer pairs."
         )
     if any(law.restitution is not None for law in scene.body_pairs().laws):
         _refuse_rebounds(scene, stepper)

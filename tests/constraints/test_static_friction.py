@@ -251,9 +251,6 @@ def test_what_cannot_be_is_refused():
                 law(0.3, mu_s=mu_s)
     with pytest.raises(ValueError, match="one coefficient of friction"):
         ist.solutions(small(LAW), H)
-    made = small(LAW)
-    with pytest.raises(ValueError, match="leave `mu_s` out"):
-        ist.simulate(made, ist.GeometricallyImplicit(jacobian="sparse"), h=H, duration=H)
 
 
 STRIKES, TILTED, REBOUND = 1.0, np.pi / 4, 0.5  # [m/s], direction of the blow from the vertical, e

@@ -364,13 +364,6 @@ def test_bodies_that_would_pass_through_each_other_take_shorter_steps():
     assert found.velocity[-1, :, 0] == pytest.approx([20 / 3] * 3, rel=1e-9)
 
 
-def test_what_such_runs_cannot_do_is_refused():
-    scene = scene_of_balls_and_a_box()
-    scene.add_contacts(friction=ist.FrictionEllipsoid(0.3, mu_s=0.4))
-    with pytest.raises(ValueError, match=r"one coefficient of friction, and the scene has FrictionEllipsoid"):
-        ist.simulate(scene, SPARSE, h=H, duration=H)
-
-
 def test_bodies_deep_inside_each_other_are_listed_with_their_depths():
     scene = ist.Scene()
     for k, x in enumerate((0.0, 0.08, 0.11)):
