@@ -122,7 +122,7 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
         (slots, recorded(catalog, problem.problem, slots, known, own, end))
         for slots, known, own in zip(problem.problem.slots, problem.known, of_contacts, strict=False)
     ]
-    joints, parts = joints_recorded(system, end, pulls), coefficients.recorded(parts)
+    joints, parts = joints_recorded(coefficients.of_joints(system), end, pulls), coefficients.recorded(parts)
     violations = certificate(system, state, end, parts, joints, problem.problem.step)
     violations |= coefficients.violations(float(np.sqrt(system.acceleration * system.length)))
     records = [record for _, record in parts]

@@ -29,15 +29,10 @@ def finds_pairs(scene: Scene, stepper) -> bool:
     implicit = isinstance(stepper, GeometricallyImplicit)
     rebounds = any(law.restitution is not None for law in scene.body_pairs().laws)
     if scene.joint_specs():
-        return implicit and pairs > _MANY_JOINTED and not rebounds and not _joints_stick(scene)
+        return implicit and pairs > _MANY_JOINTED and not rebounds
     if pairs > _MANY or not implicit:
         return pairs > _MANY
     return not rebounds and pairs + _of_faces(scene) > _MANY
-
-
-def _joints_stick(scene: Scene) -> bool:
-    """Whether a joint has a coefficient of its own for what sticks."""
-    return scene.build(contacts=False)[0].sticks_more
 
 
 def _finds_beforehand(scene: Scene, stepper) -> bool:
@@ -67,11 +62,6 @@ def refuse(scene: Scene, stepper) -> None:
     """Raises `ValueError` for what runs that find their pairs cannot do yet."""
     if _by_parts(scene):
         raise StepperError('`jacobian` = "sparse" knows no contacts of some `parts` of two bodies: leave it "by size".')
-    if _joints_stick(scene):
-        raise StepperError(
-            "runs that find their pairs know one coefficient of friction of a joint, and the scene has one with `mu_s`: "
-            'leave it out, or `jacobian` = "by size".'
-        )
     if any(law.restitution is not None for law in scene.body_pairs().laws):
         _refuse_rebounds(scene, stepper)
 

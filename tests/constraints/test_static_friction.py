@@ -253,6 +253,19 @@ def test_what_cannot_be_is_refused():
         ist.solutions(small(LAW), H)
 
 
+def test_found_pairs_and_their_joints_break_away_as_declared_ones(scene, run):
+    """Blocks on slopes, on the belt against its spring, and the axle that rubs."""
+    found = ist.simulate(scene, ist.GeometricallyImplicit(jacobian="sparse"), h=H, duration=2.0)
+    steps = slice(0, len(found))
+    names = [run.contact_names.index(pair if pair in run.contact_names else pair[::-1]) for pair in found.contact_names]
+    np.testing.assert_array_equal(found.contacts.mu, run.contacts.mu[steps, names])
+    np.testing.assert_array_equal(found.joints.mu, run.joints.mu[steps])
+    assert set(found.joints.mu[:, found.joint_names.index("axle")]) == {MU, MU_S}
+    np.testing.assert_allclose(found.velocity, run.velocity[: len(found) + 1], rtol=0, atol=1e-9)
+    assert max(np.max(values) for values in found.certificate.values()) <= 1e-10
+    assert "joint held by static friction" in found.certificate
+
+
 STRIKES, TILTED, REBOUND = 1.0, np.pi / 4, 0.5  # [m/s], direction of the blow from the vertical, e
 
 

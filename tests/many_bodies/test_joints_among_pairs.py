@@ -125,13 +125,3 @@ def test_discs_in_a_shaken_tray_are_mended_by_sweeps(monkeypatch):
     found, declared = (ist.simulate(scene, own, h=H, duration=60 * H) for own in (SPARSE, ist.GeometricallyImplicit()))
     assert len(calls) > 5
     assert np.max(np.abs(found.position - declared.position)) < 1e-8
-
-
-def test_what_sticks_more_in_a_joint_is_refused():
-    scene = ist.Scene()
-    first, second = (scene.add_body(name=name, shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0)) for name in "ab")
-    rubs = ist.JointFriction(mu=0.2, mu_s=0.3, radius=0.01)
-    axis = {"axis_1": (0, 1, 0), "axis_2": (0, 1, 0)}
-    scene.add_joint(first, second, ist.Hinge(point_1=(0, 0, 0), point_2=(0, 0, 0), friction=rubs, **axis))
-    with pytest.raises(ValueError, match="one coefficient of friction of a joint"):
-        ist.simulate(scene, SPARSE, h=H, duration=H)
