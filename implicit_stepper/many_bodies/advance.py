@@ -103,11 +103,11 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
         again = memory._replace(known=problem.known)
         pose = functools.partial(posed, catalog, system, state, again, h, friction=settings.friction)
         solve, allowed = functools.partial(_solved_by_islands, settings=settings, rungs=rungs), _tolerance(problem, settings)
-        found, rung, residuals, coefficients = sticking.solved(catalog, pose, problem, allowed, solve)
+        held, found, rung, residuals, coefficients = sticking.solved(catalog, pose, problem, allowed, solve)
         total += found.iterations
         if found.converged:
             of_root = found.point, found.residual, found.kept
-            point, residual = stilled(problem.problem, *of_root, allowed)
+            point, residual = stilled(held.problem, *of_root, allowed)
             found = found._replace(point=point, residual=residual)
         end = end_state(system, state, found.point.V * problem.problem.velocity, h)
         missed = _missed(catalog, system, state, end, h, pairs)

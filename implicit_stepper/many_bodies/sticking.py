@@ -55,11 +55,12 @@ class Coefficients(NamedTuple):
 
 
 def solved(catalog: Catalog, pose: Callable, problem: Posed, tolerance: float, solve: Callable) -> tuple:
-    """What `solve(pose, problem)` finds, a `Found`, its rung and its residuals, and the
-    `Coefficients`; `pose(pairs)` poses the step in which only these may touch."""
+    """The problem with the coefficients of the step; what `solve(pose, problem)` finds of it, a
+    `Found`, its rung and its residuals; and the `Coefficients`. `pose(pairs)` poses the step in
+    which only these may touch."""
     of_contacts, of_joints = catalog.laws.sticks, problem.problem.bare.system.sticks_more
     if not of_contacts and not of_joints:
-        return *solve(pose, problem), Coefficients()
+        return problem, *solve(pose, problem), Coefficients()
     least = (NO_SLIP + 10 * tolerance) * float(problem.problem.step.speed)
     keys, slips = _keys(catalog, problem), _slips_at_start(problem)
     holds = np.concatenate([np.zeros(0, int), *(own[slip <= least] for own, slip in zip(keys, slips, strict=True))])
@@ -79,7 +80,7 @@ def solved(catalog: Catalog, pose: Callable, problem: Posed, tolerance: float, s
     begun = [np.where(np.isin(k, holds), slip, 0.0) for k, slip in zip(keys, slips, strict=True)]
     contacts = [group.mu[: len(k)] for group, k in zip(groups, keys[:forms], strict=False)] if of_contacts else []
     every = (contacts, begun[: len(contacts)], *((groups[forms:], begun[forms:]) if of_joints else ((), ())))
-    return found._replace(iterations=iterations), rung, residuals, Coefficients(*map(tuple, every))
+    return own, found._replace(iterations=iterations), rung, residuals, Coefficients(*map(tuple, every))
 
 
 def _keys(catalog: Catalog, problem: Posed) -> list[np.ndarray]:

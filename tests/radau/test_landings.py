@@ -126,6 +126,18 @@ def test_rebounds_have_the_derivatives_of_the_closed_form():
         np.testing.assert_allclose([own[name].time[(node, *place)] for node in at], exact[1], rtol=1e-6, atol=1e-7)
 
 
+def test_a_fall_in_which_nothing_has_landed_has_derivatives_by_h_too():
+    """y_n = y_0 - g h^2 n (n + 1) / 2 and t_n = n h; derivatives of a root are damped by 1e-12."""
+    h, n = 0.01, 6
+    scene = ball(ist.Newton(0.5))
+    found = run(scene, h, n * h)
+    own = ist.sensitivities(scene, ist.GeometricallyImplicit(), found, ["position", "h", "mu"])
+    steps = np.arange(n + 1)
+    np.testing.assert_allclose(own["h"].position[:, 0, 1], -G * h * steps * (steps + 1), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(own["h"].time, steps, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(own["position"].position[:, 0, 1, 0, 1], 1.0, rtol=0, atol=1e-11)
+
+
 def test_a_batch_of_scenes_that_rebound_is_their_runs():
     """To the bit; and what cannot be is refused."""
     e, settings = np.array([0.0, 0.5, 0.9]), {"h": 0.01, "duration": 0.6}
