@@ -36,7 +36,8 @@ def sensitivities(
     "shape of ball"; and, of steps of one length, "h". Nodes of the run at which a step ended on an
     event move with the event, and their derivative of `time` is that of the event; all others are
     derivatives at a fixed time, and where an impact is, those after it. Steps of
-    `GeometricallyImplicit` are taken again, from the trajectory's first state. A derivative that
+    `GeometricallyImplicit` are taken again, from the trajectory's first state, or, of several
+    lengths or with a restitution, each from where it began. A derivative that
     does not exist is NaN. Raises `ValueError` for bad arguments, and `StepError` where a step of
     the trajectory is not solved again, or leads elsewhere than the trajectory.
     """
@@ -58,6 +59,11 @@ def sensitivities(
     if several:
         return stage_sensitivities.along(stepper, system, start, trajectory, values)
     if np.ndim(trajectory.h) or any(group.restitution is not None for group in system.groups):
+        if tuple(trajectory.contact_names) != tuple(system.contact_names):
+            raise RunError(
+                "`trajectory` found its pairs step by step: such runs have derivatives in steps of one length without a "
+                "`restitution`. Take fewer pairs."
+            )
         return length_sensitivities.along(stepper, system, start, trajectory, values)
     return _along(stepper, system, start, trajectory, values)
 

@@ -136,3 +136,5 @@ def test_an_impact_holds_what_slips_neither_before_nor_after_it():
     speeds = P / np.sqrt(2) * [2 / 3, 1 - MU]
     np.testing.assert_allclose(found.velocity[-1, [0, 2], 0], speeds, rtol=0, atol=1e-9)
     assert max(np.max(values) for values in found.certificate.values()) <= 1e-10
+    with pytest.raises(ValueError, match="found its pairs step by step"):
+        ist.sensitivities(made, stepper, found, ["mu"])
