@@ -42,7 +42,7 @@ from .landings import TOUCHING, landings
 from .step import Memory, everywhere
 
 HALVINGS = 10  # of e, in an impact that would raise energy
-_NO_SLIP = 1e-9  # of the fastest approach: a slip that is none
+_NO_SLIP = 1e-10  # of the fastest approach: a slip that is none, as a certificate allows
 _ROUNDED = 1e-12  # of an energy: what rounding makes of one that is kept
 
 
@@ -250,7 +250,8 @@ def normal_speeds(on, sides, velocity) -> np.ndarray:
 
 
 def _speeds(on, sides, velocity) -> np.ndarray:
-    """(m, r), by maps `on` (m, 2, r, 6 or 3)."""
+    """Speeds (m, r) [m/s] of contacts between bodies `sides` (m, 2), by maps `on` (m, 2, r, 6 or 3)
+    from the velocities of both."""
     every = np.concatenate([velocity, np.zeros((np.max(sides, initial=0) + 1, velocity.shape[1]))])
     return np.einsum("csrw,csw->cr", on, every[sides])
 
