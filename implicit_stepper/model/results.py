@@ -17,6 +17,7 @@ class Result(enum.IntEnum):
     NOT_CERTIFIED = 2
     PASSED = 3
     ROUNDED = 4
+    OVERLAPS = 5
 
     @property
     def message(self) -> str:
@@ -42,6 +43,10 @@ _MESSAGES = {
         "rounding alone leaves more than the tolerances: bodies are too far from the origin or too fast, or `h` is too "
         "short, for the digits of double precision. Move the scene to the origin, take a larger `h`, or set `length_scale` "
         "and `acceleration_scale` of the scene, or `certificate_tolerance`, knowingly."
+    ),
+    Result.OVERLAPS: (
+        "bodies are deep in each other at the start, and no step was taken: parting them would take the speed depth / h. "
+        "Move them apart."
     ),
 }
 

@@ -42,6 +42,7 @@ from .batch_files import Folder
 from .checkpoint import asked_of, digest
 from .hosts import first_here, gathered, shares, writes
 from .joint_start import check_joints
+from .overlaps import deepest, warn_of_batch
 from .parameters import changed, moves_points, read
 from .rollout import CERTIFIED
 
@@ -55,14 +56,16 @@ class Batch:
     """B scenes after the same time; NumPy arrays. `end`: states with a first axis of B; `result`
     (B,), for each a `Result`, of its first step that was not solved, where its `end` is that before
     it; `steps` (B,), solved and certified ones; `violation` (B,), the largest of all certificates;
-    `helped` (B,), which needed the whole fallback sequence. `seconds` and `cpu_seconds` [s] that
-    the steps took, compiling left out."""
+    `helped` (B,), which needed the whole fallback sequence; `overlap` (B,) [m], by how much bodies
+    overlap at the start, of contacts that do not comply. `seconds` and `cpu_seconds` [s] that the
+    steps took, compiling left out."""
 
     end: State
     result: np.ndarray
     steps: np.ndarray
     violation: np.ndarray
     helped: np.ndarray
+    overlap: np.ndarray
     seconds: float
     cpu_seconds: float
 
@@ -97,9 +100,10 @@ def simulate_batch(
     with a restitution are run one by one, as with chosen steps, on the CPU. A scene's result
     depends on nothing but the scene, to the bit. Each step must converge and pass its certificate
     within 1e-10; with h, a scene in which one does not is run again from the start with the whole
-    fallback sequence. What fails too is flagged and the rest kept. That bodies do not pass through
-    each other within a step, only what is run one by one checks. `folder`: every 32 scenes, 8192 on
-    an accelerator, are written there once they are done, and the same call goes on with the others.
+    fallback sequence. What fails too is flagged and the rest kept, as what begins with bodies deep
+    in each other; less deep ones are warned of. That bodies do not pass through each other within a
+    step, only what is run one by one checks. `folder`: every 32 scenes, 8192 on an accelerator, are
+    written there once they are done, and the same call goes on with the others.
     Processes of `jax.distributed` share the scenes if all make the same call: each gets the whole
     batch, the time being its own, and a `folder` must be one that all of them see. Raises
     `ValueError` for bad arguments, and `CheckpointError` for a folder that is another's, is damaged
@@ -117,7 +121,9 @@ def simulate_batch(
     blocks = [_block(values, first, work.width, count) for first in range(0, count, work.width)]
     sizes = h, tol, duration
     kept = None if folder is None else first_here(lambda: _folder(folder, system, start, stepper, values, sizes))
-    return _computed(work, blocks, count, kept, progress)
+    found = _computed(work, blocks, count, kept, progress)
+    warn_of_batch(system, found.overlap, h)
+    return found
 
 
 def _computed(work: _Work, blocks: list[dict], count: int, kept: Folder | None, progress: bool | None) -> Batch:
@@ -173,7 +179,7 @@ def _fixed_steps(scene: Scene, stepper, system: System, start: State, values, h:
     """Steps of h [s], in the programs of a block."""
     if not isinstance(stepper, GeometricallyImplicit):
         raise StepperError(f"`stepper` = {stepper!r} has no batches of steps of one `h`: use GeometricallyImplicit().")
-    h, steps = positive("h", h), round(duration / positive("h", h))
+    h, steps, most = positive("h", h), round(duration / positive("h", h)), deepest(scene)
     if steps < 1 or abs(duration - steps * h) > _ROUNDING * duration:
         raise RunError(f"`duration` = {duration} s is no multiple of `h` = {h} s: scenes of a batch take equal steps.")
     if any(group.restitution is not None for group in system.groups):
@@ -191,7 +197,7 @@ def _fixed_steps(scene: Scene, stepper, system: System, start: State, values, h:
             jax.block_until_ready(called(block, device, 0))
 
     def called(block, device, steps):
-        return _run(stepper, how, *jax.device_put((system, start, closest, block, h, steps), device))
+        return _run(stepper, how, *jax.device_put((system, start, closest, most, block, h, steps), device))
 
     def run(block, device):
         return jax.tree.map(np.array, called(block, device, steps))
@@ -220,7 +226,8 @@ def _one_by_one(one: Callable) -> _Work:
         return jax.tree.map(lambda *own: np.stack([np.asarray(a) for a in own]), *found)
 
     def finish(_, part):
-        return *part, np.zeros(len(part[1]), bool)
+        *first, overlap = part
+        return *first, np.zeros(len(part[1]), bool), overlap
 
     return _Work(width, _cores(), lambda *_: None, run, finish)
 
@@ -268,16 +275,16 @@ def _block(values: Mapping[str, np.ndarray], first: int, width: int, count: int)
 
 
 @functools.partial(jit, static_argnums=(0, 1))
-def _run(stepper, how: side_by_side.Pass, system: System, start: State, closest, block, h, steps):
+def _run(stepper, how: side_by_side.Pass, system: System, start: State, closest, deepest, block, h, steps):
     """`fixed_batch.run` of a block."""
-    return fixed_batch.run(stepper, how, system, start, closest, block, h, steps)
+    return fixed_batch.run(stepper, how, system, start, closest, deepest, block, h, steps)
 
 
 def _helped(stepper, system: System, start: State, values, found, h: float, steps: int):
     """`found`, with the scenes in it that failed run again on the host by the whole fallback
     sequence."""
-    state, result, number, worst = found
-    helped = result != Result.SOLVED
+    state, result, number, worst, overlap = found
+    helped = (result != Result.SOLVED) & (result != Result.OVERLAPS)
     for i in np.flatnonzero(helped):
         own, begun = jax.device_put(changed(system, start, {name: value[i] for name, value in values.items()}))
         begun = jax.tree.map(lambda a: jnp.asarray(a, float), begun)
@@ -290,4 +297,4 @@ def _helped(stepper, system: System, start: State, values, found, h: float, step
             result[i], number[i], worst[i] = Result.SOLVED if done == steps else result[i], done, largest
         for field in dataclasses.fields(State):
             getattr(state, field.name)[i] = np.asarray(getattr(begun, field.name))
-    return state, result, number, worst, helped
+    return state, result, number, worst, helped, overlap

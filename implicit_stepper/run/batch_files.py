@@ -20,8 +20,9 @@ from ..model.bodies import State
 from ..runtime.files import replaced
 from .checkpoint import CheckpointError
 
-_FORMAT = "implicit-stepper batch 1"
+_FORMAT = "implicit-stepper batch 2"
 _FIELDS = tuple(field.name for field in dataclasses.fields(State))
+_RESULTS = ("result", "steps", "violation", "helped", "overlap")
 
 
 class Folder:
@@ -65,15 +66,14 @@ class Folder:
         try:
             with np.load(part, allow_pickle=False) as file:
                 end = State(*(file[name] for name in _FIELDS))
-                return end, *(file[name] for name in ("result", "steps", "violation", "helped"))
+                return end, *(file[name] for name in _RESULTS)
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise CheckpointError(f"{str(part)!r} is damaged: {error}. Remove it, and it is computed again.") from error
 
     def write(self, number: int, found: tuple) -> None:
         """Raises `CheckpointError` where the disk does not take it; the parts before it stay."""
-        end, result, steps, violation, helped = found
-        arrays = {name: getattr(end, name) for name in _FIELDS}
-        arrays |= {"result": result, "steps": steps, "violation": violation, "helped": helped}
+        end, *results = found
+        arrays = {name: getattr(end, name) for name in _FIELDS} | dict(zip(_RESULTS, results, strict=True))
         try:
             with replaced(self._part(number)) as new:
                 np.savez(new, **arrays)

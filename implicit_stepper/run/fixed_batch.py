@@ -12,7 +12,7 @@ from jax import lax
 from ..implicit_euler import side_by_side
 from ..model.bodies import State
 from ..model.results import Result
-from ..model.system import System
+from ..model.system import System, compliant
 from .parameters import changed
 from .rollout import CERTIFIED
 
@@ -32,10 +32,11 @@ class _At(NamedTuple):
     tried: jax.Array
 
 
-def run(stepper, how: side_by_side.Pass, system: System, start: State, closest, values, h, steps):
+def run(stepper, how: side_by_side.Pass, system: System, start: State, closest, deepest, values, h, steps):
     """Scenes whose `values` have a first axis (B,), each as if it were alone: the last states,
-    whether all steps were solved, how many, the largest violation. `closest` points are those of
-    `start`, if they are those of all."""
+    whether all steps were solved, how many, the largest violation, and by how much [m] rigid
+    contacts overlap at the start, where no step is taken of scenes in which one is deeper than
+    `deepest` (nc,) [m]. `closest` points are those of `start`, if they are those of all."""
 
     def of_one(values):
         own, begun = changed(system, start, values)
@@ -67,9 +68,11 @@ def run(stepper, how: side_by_side.Pass, system: System, start: State, closest, 
         return _At(last, memory, result, at.number + done, worst, at.tried + most)
 
     count = begun.time.shape
-    none = jnp.full(count, int(Result.SOLVED)), jnp.zeros(count, int), jnp.zeros(count), jnp.zeros((), int)
+    depths = jnp.where(compliant(system), 0.0, jnp.maximum(-memories.gaps, 0.0))
+    begins = jnp.where(jnp.any(depths > deepest, axis=1), int(Result.OVERLAPS), int(Result.SOLVED))
+    none = begins, jnp.zeros(count, int), jnp.zeros(count), jnp.zeros((), int)
     end = lax.while_loop(proceed, advance, _At(begun, memories, *none))
-    return end.state, end.result, end.number, end.worst
+    return end.state, end.result, end.number, end.worst, jnp.max(depths, axis=1, initial=0.0)
 
 
 def _march(stepper, how: side_by_side.Pass, systems: System, states: State, memories, h, most, going):

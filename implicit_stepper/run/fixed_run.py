@@ -119,15 +119,17 @@ class _Left:
 
 
 def certified(
-    scene: Scene, stepper, system: System, state: State, steps, tolerance: float, kept: dict | None = None
+    scene: Scene, stepper, system: System, state: State, steps, tolerance: float, kept: dict | None = None, *, warns=True
 ) -> Iterator[tuple[Parts, _Left]]:
     """Pieces of the `steps` (h [s], how many, the length of the last or 0), up to the first that
-    fails, and what they leave; from what was `kept` of them, if it is given."""
+    fails, and what they leave; from what was `kept` of them, if it is given. It `warns` of bodies
+    that overlap at the start, and refuses them where they are deep in each other."""
     h, whole, rest = steps
     rebounding, system = system, without_rebounds(system)
     prepare(programs, stepper, system, state, h)
     closest = closest_points(system, state)
-    check_start(scene, system, closest, h)
+    if warns:
+        check_start(scene, system, closest, h)
     sweep, undeclared = Sweep(scene, stepper, system), Undeclared(scene, system)
     memory = init(stepper, system, state, closest)
     undeclared.look(jax.tree.map(lambda a: np.asarray(a)[None], state))

@@ -30,9 +30,11 @@ def finds_pairs(scene: Scene, stepper) -> bool:
     rebounds = any(law.restitution is not None for law in scene.body_pairs().laws)
     if scene.joint_specs():
         return implicit and pairs > _MANY_JOINTED and not rebounds
-    if pairs > _MANY or not implicit:
+    if not implicit:
         return pairs > _MANY
-    return not rebounds and pairs + _of_faces(scene) > _MANY
+    if rebounds:
+        return pairs > _MANY and stepper.impacts == "simultaneous"
+    return pairs > _MANY or pairs + _of_faces(scene) > _MANY
 
 
 def _finds_beforehand(scene: Scene, stepper) -> bool:
@@ -71,8 +73,10 @@ def _refuse_rebounds(scene: Scene, stepper) -> None:
     if not isinstance(stepper, GeometricallyImplicit):
         raise StepperError(f"{type(stepper).__name__} knows no restitution: take GeometricallyImplicit.")
     if stepper.impacts == "sequential":
-        raise StepperError('`impacts` = "sequential" knows no pairs that are found: leave it out, or take fewer pairs.')
+        raise StepperError(
+            '`jacobian` = "sparse" finds pairs, of which `impacts` = "sequential" knows none: leave one of the two out.'
+        )
     if scene.joint_specs():
         raise StepperError(
-            "runs that find their pairs know no restitution beside joints: leave it out, or take fewer pairs."
+            '`jacobian` = "sparse" finds pairs, of which a restitution beside joints knows none: leave it "by size".'
         )

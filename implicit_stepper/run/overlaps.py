@@ -46,21 +46,16 @@ def check_start(scene: Scene, system: System, closest, h: float) -> None:
     """Warns of rigid contacts that overlap before a first step of h [s], `closest` as
     `detection.closest_points` gives it. Raises `ValueError` for one that is deeper than half of
     the way into a body."""
-    depths = np.zeros(system.contact_count)
-    for group, unknowns in zip(system.groups, closest, strict=True):
-        if group.compliance is None:
-            depths[list(group.numbers)] = -np.asarray(unknowns)[:, 3 * system.dimension]
+    depths = depths_of(system, closest)
     found = np.flatnonzero(depths > _ROUNDED * float(system.length))
     if not found.size:
         return
-    parts = [contact.parts for contact in scene.part_contacts()]
-    for number in found:
-        room = min(_room(part) for part in parts[number])
-        if depths[number] > _DEEPEST * room:
-            raise OverlapError(
-                f"{_pair(system, number)} overlap by {depths[number]:.3g} m at the start, where {room:.3g} m is the radius "
-                "of the largest ball in the smaller one: move them apart."
-            )
+    most = deepest(scene)
+    for number in found[depths[found] > most[found]]:
+        raise OverlapError(
+            f"{_pair(system, number)} overlap by {depths[number]:.3g} m at the start, where "
+            f"{most[number] / _DEEPEST:.3g} m is the radius of the largest ball in the smaller one: move them apart."
+        )
     worst = int(np.argmax(depths))
     more = f", and {found.size - 1} more pairs less deeply," if found.size > 1 else ""
     warnings.warn(
@@ -70,6 +65,36 @@ def check_start(scene: Scene, system: System, closest, h: float) -> None:
         OverlapWarning,
         stacklevel=users_line(),
     )
+
+
+def depths_of(system: System, closest) -> np.ndarray:
+    """By how much contacts (nc,) [m] overlap at `closest` points; 0 where they comply."""
+    depths = np.zeros(system.contact_count)
+    for group, unknowns in zip(system.groups, closest, strict=True):
+        if group.compliance is None:
+            depths[list(group.numbers)] = np.maximum(-np.asarray(unknowns)[:, 3 * system.dimension], 0.0)
+    return depths
+
+
+def deepest(scene: Scene) -> np.ndarray:
+    """How deep contacts (nc,) [m] may overlap at the start: half of the way into the smaller body."""
+    return np.array([_DEEPEST * min(map(_room, contact.parts)) for contact in scene.part_contacts()])
+
+
+def warn_of_batch(system: System, overlap, h: float | None) -> None:
+    """Warns of the scenes whose contacts overlap by `overlap` (B,) [m] before a first step of h
+    [s], or chosen ones."""
+    found = np.flatnonzero(overlap > _ROUNDED * float(system.length))
+    if found.size:
+        parts = "chosen steps cannot undo that" if h is None else f"a first step of {h:.3g} s parts them at depth / h"
+        worst = int(np.argmax(overlap))
+        warnings.warn(
+            f"in {found.size} of {len(overlap)} scenes bodies overlap at the start, by {overlap[worst]:.3g} m in scene "
+            f"{worst}: {parts}, and scenes in which they are too deep in each other are not run. Move them apart: "
+            "`Batch.overlap` says where.",
+            OverlapWarning,
+            stacklevel=users_line(),
+        )
 
 
 def _pair(system: System, number: int) -> str:

@@ -226,6 +226,9 @@ def test_many_pairs_of_bodies_with_faces_are_found_step_by_step():
     assert not finds_pairs(row(102, shapes.Sphere(0.4)), stepper)
     assert not finds_pairs(row(102, box, restitution=ist.Newton(0.5)), stepper)
     assert not finds_pairs(row(102, box), ist.ConeComplementarity())
+    ball, rebounds = shapes.Sphere(0.4), ist.Newton(0.5)
+    assert finds_pairs(row(202, ball, restitution=rebounds), stepper)
+    assert not finds_pairs(row(202, ball, restitution=rebounds), ist.GeometricallyImplicit(impacts="sequential"))
     assert not finds_pairs(row(102, box), ist.GeometricallyImplicit(jacobian="dense"))
 
 

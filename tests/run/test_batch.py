@@ -111,13 +111,53 @@ def test_a_scene_that_fails_is_flagged_and_the_rest_is_kept(many, monkeypatch):
     assert found.end.velocity[7, 0, 5] == 1e200
 
 
+def test_what_begins_with_bodies_in_each_other_is_flagged_and_the_rest_is_kept(many):
+    """The sphere of scene 7 is sunk by six tenths of its radius, that of scene 2 by a thousandth,
+    out of which the first step lifts it."""
+    _, start = scenes.spin().build()
+    position = np.tile(start.position, (len(MU), 1, 1))
+    depth, radius = np.zeros(len(MU)), start.position[0, 2]
+    depth[[2, 7]] = 1e-3 * radius, 0.6 * radius
+    position[:, 0, 2] -= depth
+    with pytest.warns(ist.OverlapWarning, match=f"in 2 of 37 scenes .* by {depth[7]:.3g} m in scene 7"):
+        found = run(parameters={"mu": MU, "position": position})
+    sunk = np.arange(len(MU)) == 7
+    assert np.array_equal(found.result == ist.Result.OVERLAPS, sunk)
+    assert np.array_equal(found.result == ist.Result.SOLVED, ~sunk)
+    assert np.array_equal(found.steps, np.where(sunk, 0, STEPS))
+    assert not np.any(found.helped)
+    np.testing.assert_allclose(found.overlap, depth, rtol=0, atol=1e-12)
+    assert found.end.position[7].tobytes() == position[7].tobytes()
+    same = depth == 0
+    assert found.end.velocity[same].tobytes() == many.end.velocity[same].tobytes()
+
+
+@pytest.mark.parametrize("how", [{"h": 0.01}, {"tol": 1e-6}])
+def test_scenes_that_are_run_one_by_one_are_flagged_too(how):
+    """A disc that bounces; in scene 1 it is sunk by six tenths of its radius."""
+    scene = ist.Scene(dimension=2, gravity=(0, -G))
+    ground = scene.add_fixed(name="ground", shape=shapes.HalfPlane(normal=(0, 1)))
+    disc = scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0.15))
+    scene.add_contact(disc, ground, restitution=ist.Newton(0.5))
+    stepper = STEPPER if "h" in how else ist.RadauContact()
+    with pytest.warns(ist.OverlapWarning, match="in 1 of 3 scenes .* by 0.06 m in scene 1"):
+        found = ist.simulate_batch(
+            scene, stepper, **how, duration=0.05, parameters={"position": [[[0, 0.15]], [[0, 0.04]], [[0, 0.3]]]}
+        )
+    assert found.result.tolist() == [ist.Result.SOLVED, ist.Result.OVERLAPS, ist.Result.SOLVED]
+    assert found.steps[1] == 0
+    np.testing.assert_allclose(found.overlap, [0, 0.06, 0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.end.position[1], [[0, 0.04]], rtol=0)
+    np.testing.assert_allclose(found.end.velocity[[0, 2], 0, 1], -G * 0.05, rtol=0, atol=1e-9)
+
+
 def test_what_fails_in_the_program_is_run_by_the_fallback_sequence(many):
     """Forced to fail at once, all scenes come out the same from the host."""
     none = many.result[:3] * 0 + int(ist.Result.NOT_CONVERGED)
     system, start = scenes.spin().build()
     ends = State(*(np.zeros_like(getattr(many.end, name)[:3]) for name in ("time", "position", "orientation", "velocity")))
-    found = (ends, none, np.zeros(3, int), np.zeros(3))
-    end, result, steps, _, helped = batch._helped(STEPPER, system, start, {"mu": MU}, found, H, STEPS)
+    found = (ends, none, np.zeros(3, int), np.zeros(3), np.zeros(3))
+    end, result, steps, _, helped, _ = batch._helped(STEPPER, system, start, {"mu": MU}, found, H, STEPS)
     assert np.all(result == ist.Result.SOLVED)
     assert np.all(helped)
     assert np.all(steps == STEPS)

@@ -33,11 +33,11 @@ def programs():
         return jnp.sum(own.states.position[-1])
 
     how = side_by_side.of_platform("cuda")
-    many = {"mu": jnp.full((how.width, 2), 0.2)}
+    many, room = {"mu": jnp.full((how.width, 2), 0.2)}, jnp.full(system.contact_count, jnp.inf)
     return {
         "steps": (lambda memory: loop._march(STEPPER, system, start, memory, 0.01, 8), memory),
         "gradient": (jax.grad(loss), system.mass, memory),
-        "batch": (lambda many: batch._run(STEPPER, how, system, start, None, many, 0.01, 8), many),
+        "batch": (lambda many: batch._run(STEPPER, how, system, start, None, room, many, 0.01, 8), many),
     }
 
 
