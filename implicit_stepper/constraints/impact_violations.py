@@ -12,8 +12,7 @@ from ..model.records import Contacts
 from . import certificate_mechanics as mechanics
 from .conditions import Constraint
 from .friction import dissipation_defect
-
-_TOUCHING = 1e-8  # of the scene's length: gaps across which bodies meet
+from .restitution import TOUCHING
 
 
 def law_violations(
@@ -26,7 +25,7 @@ def law_violations(
         share = -member.restitution * before
         v_n = v_n - jnp.where(share > slight, share, 0.0)
     p_n, w, on = record.normal_impulse, member.e * v, member.e > 0
-    P, apart = jnp.maximum(impulse, p_n), jnp.maximum(jnp.abs(record.gap) / units.length - _TOUCHING, 0.0)
+    P, apart = jnp.maximum(impulse, p_n), jnp.maximum(jnp.abs(record.gap) / units.length - TOUCHING, 0.0)
     y = jnp.where(on, record.friction_impulse / jnp.where(on, member.e, 1.0), 0.0)
     if member.compliance is not None:  # has no impulse
         apart = jnp.maximum(apart, 1.0)

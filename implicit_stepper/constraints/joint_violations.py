@@ -27,9 +27,9 @@ from .gears import Gear
 from .joint import JointGroup
 from .joint_motors import MotorGroup
 from .pair_loads import PairLoadGroup
+from .restitution import TOUCHING
 from .violations import static_friction_violation
 
-_TOUCHING = 1e-8  # of the scene's length: gaps across which bounds are met in an impact
 _OF_A_PITCH = 0.25  # the least slip of a gear in a step that its closure would not tell
 _OPEN = 100.0  # the rate of a limit is asked for, by `joint_limits`, where its gap is below this share of it
 
@@ -188,7 +188,7 @@ def _limit(units: Scales, lengths, p, g, rate, eta, size, far, h):
     apart = jnp.minimum(jnp.abs(total) / size, beyond_rounding(gap, far) / units.gap)
     opens = jnp.maximum((rate * lengths)[0] - _OPEN * jnp.abs(gap) / jnp.where(h > 0, h, 1.0), 0.0)
     # its violation is told as a rate: of a p that acts as much of it as p is in its unit
-    closes = jnp.where((h > 0) | (gap > _TOUCHING * units.length), 0.0, jnp.maximum(-(rate * lengths)[0], 0.0))
+    closes = jnp.where((h > 0) | (gap > TOUCHING * units.length), 0.0, jnp.maximum(-(rate * lengths)[0], 0.0))
     left = jnp.maximum(jnp.minimum(jnp.abs(p) / size * units.speed, opens), closes)
     return jnp.maximum(jnp.maximum(beyond, apart), jnp.maximum(-p, 0.0) / size), (left / lengths)[None] * jnp.ones(1)
 

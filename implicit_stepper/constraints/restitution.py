@@ -17,6 +17,7 @@ from shapes.arguments import number
 
 from ..runtime.errors import ContactLawError
 
+TOUCHING = 1e-8  # of the scene's length: gaps that are closed, across which bodies meet
 SLIGHT = 1e-6  # of sqrt(g L), in scenes of length L: rebounds that last a millionth of its time
 
 

@@ -23,7 +23,7 @@ from .equations import places
 from .host_newton import Found, again, centred, newton, proximal_points, short_path
 from .records import joints_recorded, recorded
 from .standing import allowed, remembered, repeated, stilled
-from .step import Done, Kept, Known, Memory, Posed, end_state, everywhere, may_touch, posed, reaches
+from .step import Done, KeptDerivative, Known, Memory, Posed, end_state, everywhere, may_touch, posed, reaches
 from .sweeps import begun, swept
 
 # rounds of sweeps, and how many each has
@@ -141,7 +141,7 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
         Known(k.pairs, own, record.tangent, record.normal, record.gap)
         for (_, record), k, own in zip(parts, problem.known, of_contacts, strict=True)
     )
-    kept = None if found.kept is None else Kept(problem.pairs, h, found.kept)
+    kept = None if found.kept is None else KeptDerivative(problem.pairs, h, found.kept)
     memory = Memory(known, memory.held[:0], pulls, kept)
     done = Done(end, memory, own_pairs, contacts, violations, result, total, found.residual, rung, 1, residuals)
     return remembered(system, state, done, h) if result == Result.SOLVED else done

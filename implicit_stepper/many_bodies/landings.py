@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..constraints.kinematics import Motion
+from ..constraints.restitution import TOUCHING
 from ..model import poses
 from ..model.records import Contacts
 
-TOUCHING = 1e-8  # of the scene's length: gaps that are closed, as those of an impact are
 # times what loads, and paths that bend, make of the speeds of bodies that touch: what is no faster
 # strikes nowhere, but rolls
 SUDDEN = 3.0

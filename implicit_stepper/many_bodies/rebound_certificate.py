@@ -17,7 +17,7 @@ import numpy as np
 
 from ..constraints import certificate_mechanics as mechanics
 from ..constraints.impact_violations import law_violations
-from ..constraints.restitution import SLIGHT
+from ..constraints.restitution import SLIGHT, TOUCHING
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System
@@ -31,7 +31,6 @@ from .rebounds import HALVINGS
 
 _FEW, _GROWTH = 32, 4  # contacts that are evaluated at once
 _SLOW = 1e-4  # of the speeds of the motion: 1e-10 of that is some 50 roundings of them
-_TOUCHING = 1e-8  # of the scene's length: gaps across which bodies meet
 
 
 def rebound_violations(
@@ -86,7 +85,7 @@ def _landed(system: System, bodies, sides, step: Contacts, sharp, approach, h: f
     they land if the `approach` (m,) [m/s] of these points was faster than loads and paths that bend
     account for."""
     before, after = bodies
-    touching, began, d = _TOUCHING * float(system.length), np.asarray(step.gap_start), before.position.shape[1]
+    touching, began, d = TOUCHING * float(system.length), np.asarray(step.gap_start), before.position.shape[1]
     linear, spins = np.split(np.abs(before.velocity), [d], axis=1)
     spin, speed = (np.sqrt(np.sum(part**2, axis=1)) for part in (spins, linear))
     points, bends = [], np.full(len(sides), float(system.acceleration))

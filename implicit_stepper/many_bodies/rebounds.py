@@ -30,7 +30,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ..constraints.restitution import SLIGHT
+from ..constraints.restitution import SLIGHT, TOUCHING
 from ..model import bodies, loads
 from ..model.bodies import State
 from ..model.records import Contacts
@@ -38,7 +38,7 @@ from ..model.system import System
 from ..runtime.compilation import jit
 from .catalog import Catalog
 from .impact_root import Law, Root, root
-from .landings import TOUCHING, landings
+from .landings import landings
 from .step import Memory, everywhere
 
 HALVINGS = 10  # of e, in an impact that would raise energy

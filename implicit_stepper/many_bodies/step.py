@@ -45,7 +45,7 @@ class Known(NamedTuple):
     gaps: np.ndarray
 
 
-class Kept(NamedTuple):
+class KeptDerivative(NamedTuple):
     """The derivative at a root, of a step of h [s] whose contacts, form by form, are between
     `pairs` of parts: it serves those after it, as long as they have the same."""
 
@@ -69,7 +69,7 @@ class Memory(NamedTuple):
     known: tuple[Known, ...]
     held: np.ndarray
     joints: tuple[np.ndarray, ...] = ()
-    kept: Kept | None = None
+    kept: KeptDerivative | None = None
     still: Still | None = None
 
 
@@ -202,7 +202,7 @@ def posed(catalog: Catalog, system: System, state: State, memory: Memory, h: flo
     return Posed(problem, forms, own_pairs, own_laws, known, start, _still_fits(memory.kept, own_pairs, h))
 
 
-def _still_fits(kept: Kept | None, pairs, h: float) -> Factored | None:
+def _still_fits(kept: KeptDerivative | None, pairs, h: float) -> Factored | None:
     """What is `kept`, if it is of a step of h [s] with contacts between the same `pairs`."""
     if kept is None or kept.h != h or len(kept.pairs) != len(pairs) or not all(map(np.array_equal, kept.pairs, pairs)):
         return None

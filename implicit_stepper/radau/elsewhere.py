@@ -19,11 +19,11 @@ import numpy as np
 
 from ..constraints import contact, detection, kinematics, tilts
 from ..constraints.detection import closest_points
+from ..constraints.restitution import TOUCHING
 from ..model import bodies, rotation
 from ..model.bodies import State
 from ..model.system import System, compliant, in_user_order
 from ..runtime.compilation import jit
-from .impact import TOUCHING
 
 _MOMENT = 1e-7  # of sqrt(L / g)
 _SUDDEN = 3.0  # of what gravity and spin change a speed by in that moment

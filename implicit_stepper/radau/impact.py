@@ -20,6 +20,7 @@ import numpy as np
 from ..constraints import detection, impact_friction, joint, joint_limits, joint_rows, linear_rows
 from ..constraints.detection import Nearby
 from ..constraints.linear_rows import Rows
+from ..constraints.restitution import TOUCHING
 from ..constraints.static_friction import contact_coefficients, joint_coefficients
 from ..model import bodies
 from ..model.bodies import State
@@ -28,7 +29,6 @@ from ..model.system import System, compliant
 from .impact_laws import Poses, at_once, at_rest, one_after_another, torn
 from .impact_problem import Everything, Shares
 
-TOUCHING = 1e-8  # of the scene's length: gaps that are closed
 # the failure of a run whose impact is not solved
 NOT_SOLVED = "the impact was not solved. Check masses and friction for values that are off by orders of 10."
 _SHORT = 1e-6  # of sqrt(L / g): the time over which forces act that motion goes on with

@@ -22,7 +22,7 @@ import jax
 import numpy as np
 
 from ..constraints.detection import closest_points
-from ..constraints.restitution import SLIGHT
+from ..constraints.restitution import SLIGHT, TOUCHING
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.results import Result, StepError
@@ -40,7 +40,6 @@ from .events import Event
 from .meetings import Meetings
 from .rebounds import Fails, Hit
 
-TOUCHING = 1e-8  # of the scene's length: gaps that are closed, as those of an impact are
 _NOTHING = 1e-9  # of m g h: an impulse that only rounding left
 _MOST = 80  # steps tried for one that ends where a contact closes
 _HALVED = 3  # every so many of them the rest is halved

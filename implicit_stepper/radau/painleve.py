@@ -16,13 +16,13 @@ import numpy as np
 
 from ..constraints import linear_rows
 from ..constraints.joint_limits import limits
+from ..constraints.restitution import TOUCHING
 from ..model import poses
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, contact_bodies
 from .euler_steps import Series
 from .events import Event
-from .impact import TOUCHING
 from .way import Taken
 
 _SUDDEN = 3.0  # of what gravity and spin change a speed by in a step: more is no matter of forces

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..constraints.chosen_contacts import chosen_from
+from ..constraints.restitution import TOUCHING
 from ..model.system import System, take
-from .impact import TOUCHING
 from .stages import Modes, Stage, StageProblem
 
 _FEW = 12  # contacts of a scene that are all solved with: their Jacobian costs no more than what leaves them out

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -97,11 +98,7 @@ def step(stepper: RadauContact, system: System, state: State, until, recorded: R
     def to_end(system, state, until):
         return _step(stepper, system, state, until, recorded)
 
-    def along(change):
-        return jax.jvp(to_end, (system, state, until), tuple(change), has_aux=True)
-
-    (after, _), (off, ambiguous) = to_end(system, state, until)
-    found, turn = jax.vmap(lambda change: along(change)[1])(changes)
+    (after, _), (found, turn), (off, ambiguous) = derived(to_end, system, state, until, changes)
     return Moved(after, found, off, ambiguous, jnp.any(jnp.abs(turn) > _TURNS, axis=1))
 
 
@@ -112,16 +109,7 @@ def meeting(stepper: RadauContact, system: System, state: State, recorded: Recor
     references = in_user_order(system, jnp.concatenate([*references, jnp.zeros((0, system.dimension))]))
     _, unknowns = recorded_stages.unknowns_of(system, recorded.contacts)
     closest = stage_records.long_forms(system, lax.stop_gradient(state), unknowns)
-
-    def met(system, state):
-        hit = impact.meet(system, state, closest, references, stepper.impacts == "sequential")[0]
-        return hit.state, (hit.converged, jnp.sum(hit.met) > 1)
-
-    def along(system_change, state_change):
-        return jax.jvp(met, (system, state), (system_change, state_change), has_aux=True)[1]
-
-    (after, (converged, several)), found = met(system, state), jax.vmap(along)(changes.system, changes.state)
-    return Moved(after, found, jnp.where(converged, 0.0, jnp.inf), several, jnp.zeros(len(changes.until), bool))
+    return impact_at(stepper, system, state, closest, references, changes, lambda system: system)
 
 
 @functools.partial(jit, static_argnums=0)
@@ -137,12 +125,31 @@ def one_stage(stepper: RadauContact, system: System, state: State, until, record
         found = method.step_with_cuts(system, state, memory, until - state.time)
         return found.state, found.result
 
-    def along(change):
-        return jax.jvp(to_end, (system, state, until), tuple(change), has_aux=True)[1]
-
-    (after, result), found = to_end(system, state, until), jax.vmap(along)(changes)
+    after, found, result = derived(to_end, system, state, until, changes)
     no = jnp.zeros(len(changes.until), bool)
     return Moved(after, found, jnp.where(result == 0, 0.0, jnp.inf), jnp.asarray(False), no)
+
+
+def impact_at(stepper, system: System, state: State, closest, references, changes: Change, of: Callable) -> Moved:
+    """The impact in `state` of contacts with these `closest` points and `references` of tangents in
+    the system that is `of(system)`, with its derivatives."""
+
+    def met(system, state, _):
+        hit = impact.meet(of(system), state, closest, references, stepper.impacts == "sequential")[0]
+        return hit.state, (hit.converged, jnp.sum(hit.met) > 1)
+
+    after, found, (converged, several) = derived(met, system, state, state.time, changes)
+    return Moved(after, found, jnp.where(converged, 0.0, jnp.inf), several, jnp.zeros(len(changes.until), bool))
+
+
+def derived(function: Callable, system: System, state: State, until, changes: Change) -> tuple:
+    """`function(system, state, until)`, a tree and what is not to be derived; between the two the
+    changes of the tree, with one more axis in front."""
+
+    def along(*change):
+        return jax.jvp(function, (system, state, until), change, has_aux=True)
+
+    return jax.vmap(along, out_axes=(None, 0, None))(*changes)
 
 
 def of_length(stepper: RadauContact, system: System, state: State, memory: Memory, h) -> StepResult:

@@ -22,10 +22,9 @@ from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.results import Result
 from ..model.system import System
-from ..radau import impact
 from ..radau.euler_steps import without_rebounds
 from ..radau.rebounds import only
-from ..radau.step_derivatives import Change, Moved
+from ..radau.step_derivatives import Change, Moved, derived, impact_at
 from ..runtime.compilation import jit
 from .stage_sensitivities import SAME, agreed, by_name, changes_of, node, off
 from .trajectory import Trajectory
@@ -72,7 +71,7 @@ def _rebounded(stepper, system: System, trajectory: Trajectory, i: int, change: 
     closest, every = detection.closest_points(without_rebounds(system), begun), np.ones(system.contact_count, bool)
     landed = np.isin(np.arange(system.contact_count), _landed(trajectory, i))
     for elastic in (every, landed):
-        found = _impact(stepper.impacts == "sequential", system, begun, closest, contacts, elastic, change)
+        found = _impact(stepper, system, begun, closest, contacts, elastic, change)
         if off(system, found.state, node(trajectory, i + 1)) <= SAME:
             break
     return found
@@ -90,13 +89,10 @@ def _step(stepper, system: System, state: State, until, points, lands, changes: 
         gaps = detection.find(plain, found.state, points[1]).geometry.psi
         return (found.state, jnp.append(gaps, 0.0)[lands]), found.result
 
-    def along(*change):
-        return jax.jvp(to_end, (system, state, until), change, has_aux=True)
-
     # the change of its length alone comes last; all in one place, as each is compiled again
     every = jax.tree.map(lambda a: jnp.concatenate([a, jnp.zeros((1, *a.shape[1:]))]), changes)
     own = every._replace(until=jnp.where(lands < 0, every.until, 0.0).at[-1].set(1.0))
-    (after, _), (found, gaps), result = jax.vmap(along, out_axes=(None, 0, None))(*own)
+    (after, _), (found, gaps), result = derived(to_end, system, state, until, own)
     later = jnp.where(lands < 0, 0.0, -gaps[:-1] / gaps[-1])
     moved = jax.tree.map(lambda a: a[:-1] + jnp.multiply.outer(later, a[-1]), found)
     unsolved = jnp.where(result == int(Result.SOLVED), 0.0, jnp.inf)
@@ -104,20 +100,13 @@ def _step(stepper, system: System, state: State, until, points, lands, changes: 
 
 
 @functools.partial(jit, static_argnums=0)
-def _impact(sequential: bool, system: System, state: State, closest, recorded: Contacts, elastic, changes: Change) -> Moved:
+def _impact(stepper, system: System, state: State, closest, recorded: Contacts, elastic, changes: Change) -> Moved:
     """The impact in `state` that is `recorded`, in which those that are `elastic` (nc,) rebound."""
 
-    def met(system, state):
-        own = with_mu_s(system, _held(system, recorded)) if system.sticks_more else system
-        hit = impact.meet(only(own, elastic), state, closest, recorded.tangent, sequential)[0]
-        return hit.state, (hit.converged, jnp.sum(hit.met) > 1)
+    def own(system):
+        return only(with_mu_s(system, _held(system, recorded)) if system.sticks_more else system, elastic)
 
-    def along(of_system, of_state):
-        return jax.jvp(met, (system, state), (of_system, of_state), has_aux=True)
-
-    several_ways = jax.vmap(along, out_axes=(None, 0, None))
-    after, found, (converged, several) = several_ways(changes.system, changes.state)
-    return Moved(after, found, jnp.where(converged, 0.0, jnp.inf), several, jnp.zeros(len(changes.until), bool))
+    return impact_at(stepper, system, state, closest, recorded.tangent, changes, own)
 
 
 def _held(system: System, recorded: Contacts) -> list:

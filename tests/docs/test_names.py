@@ -1,7 +1,9 @@
-"""Names of the code that the documents point to are there."""
+"""Names of the code that the documents point to are there, and so is the code that the table of
+mutations changes."""
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -24,3 +26,10 @@ def test_modules_have_what_documents_name(page):
             if name not in known | {node.id for node in nodes if isinstance(node, ast.Name)}:
                 missing.append(f"{module}.{name}")
     assert missing == []
+
+
+def test_what_mutations_change_stands_once_in_its_file_and_has_tests():
+    changes = tomllib.loads((ROOT / "benchmarks" / "mutations.toml").read_text())["change"]
+    assert [own["name"] for own in changes if (ROOT / own["file"]).read_text().count(own["old"]) != 1] == []
+    paths = {test.partition("::")[0] for own in changes for test in own["tests"]}
+    assert [path for path in paths if not (ROOT / path).exists()] == []
