@@ -73,6 +73,11 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
     def attempt(start, within: Limits) -> StepResult:
         return solved_from(stepper, system, state, start, within, h)
 
+    soft = functools.cache(functools.partial(attempt, memory, slight))  # damping alone may hold the warm start back
+    if large:  # a round of cuts takes as long as many a Jacobian
+        yield "less damping", ending(memory, soft())
+        if soft().stats.residual <= NEARLY:
+            yield "less damping", ending(memory, attempt(again, patient))
     for number in range(stepper.rounds):
         start, cuts = _cut(stepper, system, state, memory, h, cuts)
         yield "cuts", start
@@ -83,15 +88,14 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
             # points of bodies with edges jump where these lean on each other: one renewal serves
             edged = not all(group.pair.smooth for group in system.groups)
             yield from _named("closest points", itertools.islice(points, edged))
-            # where damping alone holds the warm start back
-            soft = attempt(memory, slight)
-            yield "less damping", ending(memory, soft)
+            if not large:
+                yield "less damping", ending(memory, soft())
             if stall().stats.residual <= _PROMISING:  # only what is redundant is undecided there
                 there = stall().memory.history[0]
                 for end in _paths(stepper, system, state, memory, there, h, dense=not large, near=True):
                     yield "central path", ending(memory, end)
-            promising = soft.stats.residual <= _PROMISING
-            if promising:
+            promising = soft().stats.residual <= _PROMISING
+            if promising and not (large and soft().stats.residual <= NEARLY):
                 yield "less damping", ending(memory, attempt(again, patient))
             cold = dataclasses.replace(memory, history=begin(stepper, system, state).history)
             others = _renewals(stepper, system, state, memory, functools.partial(attempt, cold, limits(stepper)), h)

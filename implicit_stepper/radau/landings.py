@@ -144,10 +144,12 @@ class Landings:
             lands = self._anew(self._closes, found, met)
             if np.any(lands):
                 size, found = self._cut(state, memory, left, found, lands)
-                back = lands & ~self._anew(self._closes, found, met)
-                if found.solved and np.any(back):  # they come back to where they have met
-                    met.rest = met.rest | back
-                    continue
+                if found.solved:
+                    lands = lands & self._closes(found.record)[0]  # what lands later is not there yet
+                    back = lands & met.again(found.state, _last(found.record))
+                    if np.any(back):  # they come back to where they have met
+                        met.rest = met.rest | back
+                        continue
             strikes = self._anew(functools.partial(self._strikes, state, h=h), found, met)
             if np.any(strikes):
                 size, found = self._halved(state, memory, (size, h), found, strikes)
