@@ -156,14 +156,12 @@ def _none(system: System) -> Nearby:
 def record(nearby: Nearby, rows: Rows, impulses, velocity, gap) -> Contacts:
     """Contacts of a step whose equations hold at `nearby`: impulses (nc, 1 + k) = (p_n, y), the
     bodies' `velocity` (nb, 6 or 3) and the gaps (nc,) at its end."""
-    _, slip = rows.velocities(velocity)
     return Contacts(
         normal_impulse=impulses[:, 0],
         friction_impulse=rows.e * impulses[:, 1:],
         gap=gap,
         gap_start=nearby.geometry.psi,
-        slip=slip,
-        sigma=jax.vmap(length_of)(rows.e * slip) if slip.size else jnp.zeros(0),
+        **_slips(rows, velocity),
         point_1=nearby.geometry.a1,
         point_2=nearby.geometry.a2,
         normal=nearby.geometry.n,
@@ -171,6 +169,16 @@ def record(nearby: Nearby, rows: Rows, impulses, velocity, gap) -> Contacts:
         multipliers_1=nearby.multipliers_1,
         multipliers_2=nearby.multipliers_2,
     )
+
+
+def with_slips(contacts: Contacts, rows: Rows, velocity) -> Contacts:
+    """The record with the slips of bodies that have the `velocity` (nb, 6 or 3)."""
+    return dataclasses.replace(contacts, **_slips(rows, velocity))
+
+
+def _slips(rows: Rows, velocity) -> dict[str, jax.Array]:
+    _, slip = rows.velocities(velocity)
+    return {"slip": slip, "sigma": jax.vmap(length_of)(rows.e * slip) if slip.size else jnp.zeros(0)}
 
 
 def geometry_of(contacts: Contacts) -> ContactGeometry:

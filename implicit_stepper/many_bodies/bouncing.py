@@ -56,8 +56,9 @@ class Bouncing:
         hit = rebounds.rebound(self.catalog, self.system, before, step.state, step.pairs, step.contacts, h, begun)
         if hit is None:
             return None
-        impulses = {name: getattr(hit, name) for name in ("normal_impulse", "friction_impulse", "mu")}
-        contacts = dataclasses.replace(step.contacts, gap_start=step.contacts.gap, **impulses)
+        added = {name: getattr(hit, name) for name in ("normal_impulse", "friction_impulse", "mu")}
+        added |= rebounds.slips_after(self.catalog, self.system, step.state, step.pairs, step.contacts, hit.velocity)
+        contacts = dataclasses.replace(step.contacts, gap_start=step.contacts.gap, **added)
         after = dataclasses.replace(step.state, velocity=hit.velocity)
         states = before, step.state, after
         violations = rebound_violations(self.catalog, self.system, states, step.pairs, step.contacts, contacts, h)

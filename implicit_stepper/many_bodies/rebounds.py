@@ -243,6 +243,14 @@ def rows(contacts: Contacts, centres) -> np.ndarray:
     return np.stack(found, axis=1)
 
 
+def slips_after(catalog: Catalog, system: System, end: State, pairs, contacts: Contacts, velocity) -> dict[str, np.ndarray]:
+    """`slip` (m, k) and `sigma` (m,) of the records `contacts` of a step to `end` between `pairs`
+    (m, 2) of parts, with the `velocity` (nb, 6 or 3) after the impact there."""
+    sides, (_, laws) = catalog.body[pairs], catalog.ordered(pairs)
+    slip = _speeds(rows(contacts, everywhere(system, end).position[sides]), sides, velocity)[:, 1:]
+    return {"slip": slip, "sigma": np.linalg.norm(catalog.laws.e[laws] * slip, axis=1)}
+
+
 def normal_speeds(on, sides, velocity) -> np.ndarray:
     """v_n (m,) of contacts between bodies `sides` (m, 2), of which the moving ones have these
     velocities (nb, 6 or 3)."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ..constraints import detection, linear_rows
 from ..constraints.static_friction import with_mu_s
 from ..constraints.violations import described
 from ..model.bodies import State
@@ -84,9 +85,12 @@ def _meet(sequential: bool, system: System, state: State, closest, references) -
 
 @functools.partial(jit, static_argnums=0)
 def _with(sequential: bool, system: System, state: State, closest, references, holds) -> Impact:
-    """The impact with mu_s for those that hold, per group of constraints (n,)."""
+    """The impact with mu_s for those that hold, per group of constraints (n,), and the slips after
+    it: the step of no length ends with them."""
     system = with_mu_s(system, holds) if system.sticks_more else system
-    return impact.meet(system, state, closest, references, sequential)[0]
+    hit = impact.meet(system, state, closest, references, sequential)[0]
+    rows = linear_rows.linear_rows(system, state, detection.geometry_of(hit.contacts))
+    return dataclasses.replace(hit, contacts=detection.with_slips(hit.contacts, rows, hit.state.velocity))
 
 
 def only(system: System, elastic) -> System:

@@ -43,7 +43,7 @@ from .checkpoint import asked_of, digest
 from .hosts import first_here, gathered, shares, writes
 from .joint_start import check_joints
 from .overlaps import deepest, warn_of_batch
-from .parameters import changed, moves_points, read
+from .parameters import changed, moves_points, numbers, read, static_coefficients
 from .rollout import CERTIFIED
 
 _ROUNDING = 1e-9  # of a step
@@ -179,6 +179,8 @@ def _fixed_steps(scene: Scene, stepper, system: System, start: State, values, h:
     """Steps of h [s], in the programs of a block."""
     if not isinstance(stepper, GeometricallyImplicit):
         raise StepperError(f"`stepper` = {stepper!r} has no batches of steps of one `h`: use GeometricallyImplicit().")
+    if stepper.jacobian == "sparse":
+        raise StepperError('`jacobian` = "sparse" finds pairs, and batches declare all of them: leave it "by size".')
     h, steps, most = positive("h", h), round(duration / positive("h", h)), deepest(scene)
     if steps < 1 or abs(duration - steps * h) > _ROUNDING * duration:
         raise RunError(f"`duration` = {duration} s is no multiple of `h` = {h} s: scenes of a batch take equal steps.")
@@ -239,7 +241,9 @@ def _cores() -> int:
 def _values(system: System, start: State, parameters: Mapping[str, Any], states: State | None) -> dict[str, np.ndarray]:
     """Arrays by name, all with the same first axis and, from the second on, what
     `parameters.changed` takes."""
-    values = {name: np.asarray(value, float) for name, value in parameters.items()}
+    if not isinstance(parameters, Mapping):
+        raise BatchError(f"`parameters` = {parameters!r} must be a dictionary of arrays by name.")
+    values = {name: numbers(name, value) for name, value in parameters.items()}
     if states is not None:
         both = {"position", "orientation", "velocity"} & set(values)
         if both:
@@ -248,24 +252,31 @@ def _values(system: System, start: State, parameters: Mapping[str, Any], states:
     if not values:
         raise BatchError("`parameters` and `states` are both empty: nothing says how many scenes there are.")
     sizes = {name: value.shape[:1] for name, value in values.items()}
-    if len(set(sizes.values())) > 1 or not all(sizes.values()):
+    if len(set(sizes.values())) > 1 or not all(map(any, sizes.values())):
         raise BatchError(f"`parameters` have first axes {sizes}: all must be the number of scenes.")
     for name, value in values.items():
         now = read(system, start, name)
-        if not np.all(np.isfinite(value)):
-            raise BatchError(f"`parameters` has {name!r}, which is not finite in scene {_worst(~np.isfinite(value))}.")
+        _refuse(name, value, ~np.isfinite(value), "finite")
         if value.shape[1:] not in ((), now.shape):
             raise BatchError(f"`parameters` has {name!r} of shape {value.shape[1:]} a scene: it must be () or {now.shape}.")
-        if name in _POSITIVE and np.any(value <= 0) or name in _NOT_NEGATIVE and np.any(value < 0):
-            bad = value <= 0 if name in _POSITIVE else value < 0
-            raise BatchError(f"`parameters` has {name!r}, which is out of its range in scene {_worst(bad)}.")
-        if name == "restitution" and np.any(value > 1):
-            raise BatchError(f"`parameters` has {name!r}, which is out of [0, 1] in scene {_worst(value > 1)}.")
+        if name in _POSITIVE:
+            _refuse(name, value, value <= 0, "above 0")
+        if name in _NOT_NEGATIVE:
+            _refuse(name, value, value < 0, "0 or more")
+        if name == "restitution":
+            _refuse(name, value, value > 1, "in [0, 1]")
+        if name == "mu" and system.sticks_more:
+            most = static_coefficients(system)
+            each = np.broadcast_to(value.reshape(len(value), -1), (len(value), len(most)))
+            _refuse(name, each, each > most, "no more than the `mu_s` of its contact")
     return values
 
 
-def _worst(bad: np.ndarray) -> int:
-    return int(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))[0])
+def _refuse(name: str, value: np.ndarray, bad: np.ndarray, asked: str) -> None:
+    """Raises `ValueError` if a `value` (B, ...) is `bad` (B, ...), which must be as it is `asked`."""
+    if np.any(bad):
+        at = tuple(np.argwhere(bad)[0])
+        raise BatchError(f"`parameters` has {name!r} = {value[at]:.6g} in scene {at[0]}: it must be {asked}.")
 
 
 def _block(values: Mapping[str, np.ndarray], first: int, width: int, count: int) -> dict[str, np.ndarray]:

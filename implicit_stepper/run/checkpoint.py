@@ -62,7 +62,7 @@ def asked_of(system: System, state: State, stepper, numbers: Mapping[str, Any]) 
     """What a run is asked for, by name: digests of its scene and start, its settings, and what
     decides about bits."""
     functions = [None if f is None else _named(f) for f in system.wrench_functions]
-    pairs = [(g.bodies, g.moving, g.numbers, g.pair.first.name, g.pair.second.name) for g in system.groups]
+    pairs = [(g.bodies, g.moving, g.numbers, g.pair.first.name, g.pair.second.name, g.of_impulses) for g in system.groups]
     device = jax.devices()[0]
     return {
         "scene": digest(jax.tree.leaves(system), (system.names, system.contact_names, functions, pairs)),

@@ -196,8 +196,9 @@ def checked(start: State | Trajectory, system: System, built: State) -> State:
     for field in dataclasses.fields(State):
         given, needed = np.asarray(getattr(start, field.name)), np.shape(getattr(built, field.name))
         if given.shape != needed or not np.all(np.isfinite(given)):
-            raise StartError(f"`start.{field.name}` has shape {given.shape}: it needs finite numbers of shape {needed}.")
-    return jax.tree.map(lambda a: jnp.asarray(a, float), start)
+            what = f"has shape {given.shape}" if given.shape != needed else f"= {given.tolist()} is not finite"
+            raise StartError(f"`start.{field.name}` {what}: it needs finite numbers of shape {needed}.")
+    return State(*(jnp.asarray(getattr(start, field.name), float) for field in dataclasses.fields(State)))
 
 
 def _steps(h: float, duration: float, start: float) -> tuple[float, int, float]:

@@ -33,6 +33,23 @@ def names(system: System) -> list[str]:
     return found + [_SHAPE + part for part in parts] + list(_of_joints(system))
 
 
+def numbers(name: str, value) -> np.ndarray:
+    """The `value` of a parameter as an array. Raises `ValueError` for what is no numbers."""
+    try:
+        return np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise BatchError(f"`parameters` has {name!r} = {value!r}: give numbers, whose first axis is the scene's.") from None
+
+
+def static_coefficients(system: System) -> np.ndarray:
+    """mu_s (nc,), infinite where what sticks has no coefficient of its own."""
+    found = np.full(system.contact_count, np.inf)
+    for group in system.groups:
+        if group.mu_s is not None:
+            found[list(group.numbers)] = group.mu_s
+    return found
+
+
 def moves_points(name: str) -> bool:
     """Whether closest points at the start depend on a parameter."""
     return name in _POSES or name.startswith(_SHAPE)

@@ -20,6 +20,7 @@ from ..runtime.errors import RunError, StepperError
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
 from . import length_sensitivities, stage_sensitivities
+from .found_pairs import finds_pairs
 from .parameters import changed, read
 from .rollout import rollout
 from .trajectory import Trajectory
@@ -47,6 +48,8 @@ def sensitivities(
             f"`stepper` = {stepper!r} has no derivatives: use a run of GeometricallyImplicit() or RadauContact()."
         )
     names = list(parameters)
+    if not names:
+        raise RunError("`parameters` is empty: give names that `parameters.names` lists, for instance 'mu'.")
     if np.ndim(trajectory.h) and "h" in names:
         raise RunError("`trajectory` has steps of several lengths, of which `h` is no parameter: leave it out.")
     if several != (trajectory.contacts.stages is not None):
@@ -59,7 +62,7 @@ def sensitivities(
     if several:
         return stage_sensitivities.along(stepper, system, start, trajectory, values)
     if np.ndim(trajectory.h) or any(group.restitution is not None for group in system.groups):
-        if tuple(trajectory.contact_names) != tuple(system.contact_names):
+        if tuple(trajectory.contact_names) != tuple(system.contact_names) or finds_pairs(scene, stepper):
             raise RunError(
                 "`trajectory` found its pairs step by step: such runs have derivatives in steps of one length without a "
                 "`restitution`. Take fewer pairs."

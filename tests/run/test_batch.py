@@ -172,9 +172,12 @@ def test_what_fails_in_the_program_is_run_by_the_fallback_sequence(many):
         ({"parameters": {"mu": [0.1, 0.2], "mass": [1.0]}}, "first axes .* all must be the number of scenes"),
         ({"parameters": {"mu": 0.1}}, "first axes"),
         ({"parameters": {"mu": np.ones((2, 3))}}, r"'mu' of shape \(3,\) a scene: it must be \(\) or \(1,\)"),
-        ({"parameters": {"mu": [0.1, np.nan]}}, "'mu', which is not finite in scene 1"),
-        ({"parameters": {"mu": [0.1, -0.1]}}, "'mu', which is out of its range in scene 1"),
-        ({"parameters": {"mass": [1.0, 0.0]}}, "'mass', which is out of its range in scene 1"),
+        ({"parameters": {"mu": [0.1, np.nan]}}, "'mu' = nan in scene 1: it must be finite"),
+        ({"parameters": {"mu": [0.1, -0.1]}}, "'mu' = -0.1 in scene 1: it must be 0 or more"),
+        ({"parameters": {"mass": [1.0, 0.0]}}, "'mass' = 0 in scene 1: it must be above 0"),
+        ({"parameters": {"mu": np.zeros((0, 1))}}, "first axes"),
+        ({"parameters": {"mu": "much"}}, "'mu' = 'much': give numbers"),
+        ({"parameters": [0.1, 0.2]}, "must be a dictionary"),
     ],
 )
 def test_bad_batches_are_named(changes, message):
@@ -275,3 +278,15 @@ def test_two_processes_share_a_batch_and_get_the_bits_of_one(tmp_path):
     assert found[0] == found[1] == alone
     assert thrown(parts).end.velocity.tobytes() == alone  # read, and not computed again
     assert {path.name for path in parts.iterdir()} == {"batch.json", "part-000000.npz", "part-000001.npz"}
+
+
+def test_friction_above_that_of_what_sticks_and_found_pairs_are_refused():
+    scene = ist.Scene(dimension=2)
+    ground = scene.add_fixed(name="ground", shape=shapes.HalfPlane(normal=(0, 1)))
+    disc = scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0.1))
+    scene.add_contact(ground, disc, friction=ist.FrictionEllipsoid(0.3, mu_s=0.5))
+    with pytest.raises(ist.BatchError, match="'mu' = 0.6 in scene 1: it must be no more than the `mu_s`"):
+        ist.simulate_batch(scene, STEPPER, h=0.01, duration=0.01, parameters={"mu": [0.5, 0.6]})
+    sparse = ist.GeometricallyImplicit(jacobian="sparse")
+    with pytest.raises(ist.StepperError, match="batches declare all of them"):
+        ist.simulate_batch(scene, sparse, h=0.01, duration=0.01, parameters={"mu": [0.5, 0.4]})
