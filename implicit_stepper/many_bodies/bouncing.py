@@ -30,30 +30,32 @@ class Bouncing:
     system: System
     tolerance: float
 
-    def steps(self, at: State, memory: Memory, h: float, left: int = _HALVINGS) -> Iterator[tuple[Done, float]]:
+    def steps(
+        self, at: State, memory: Memory, h: float, left: int = _HALVINGS, first: bool = False
+    ) -> Iterator[tuple[Done, float]]:
         """A step of h [s] and its impact, one after another, each with its length [s], or those of
-        its halves; up to the first that is not solved."""
+        its halves; up to the first that is not solved. `first`: whether a run begins with it."""
         step = self.take(self.catalog, self.system, at, memory, h)
-        hit = self._impact(at, step, h, _BEGUN if left else -np.inf) if step.result == Result.SOLVED else None
+        hit = self._impact(at, step, h, _BEGUN if left else -np.inf, first) if step.result == Result.SOLVED else None
         if hit is None or hit.result == Result.SOLVED or left == 0:
             yield step, h
             if hit is not None:
                 yield hit, 0.0
             return
         for _ in range(2):
-            for done, length in self.steps(at, memory, h / 2, left - 1):
+            for done, length in self.steps(at, memory, h / 2, left - 1, first):
                 yield done, length
-                at, memory = done.state, done.memory
+                at, memory, first = done.state, done.memory, False
                 if done.result != Result.SOLVED:
                     return
 
-    def _impact(self, before: State, step: Done, h: float, begun: float) -> Done | None:
+    def _impact(self, before: State, step: Done, h: float, begun: float, first: bool) -> Done | None:
         """That after a `step` of h [s] from the state `before`, certified; None if nothing
-        rebounds. `begun` as in `rebounds.rebound`."""
+        rebounds. `begun` and `first` as in `rebounds.rebound`."""
         still = step.memory.still
         if not np.any(self.catalog.laws.restitution) or still is not None and still.h == h:
             return None
-        hit = rebounds.rebound(self.catalog, self.system, before, step.state, step.pairs, step.contacts, h, begun)
+        hit = rebounds.rebound(self.catalog, self.system, before, step.state, step.pairs, step.contacts, h, begun, first)
         if hit is None:
             return None
         added = {name: getattr(hit, name) for name in ("normal_impulse", "friction_impulse", "mu")}
@@ -61,7 +63,7 @@ class Bouncing:
         contacts = dataclasses.replace(step.contacts, gap_start=step.contacts.gap, **added)
         after = dataclasses.replace(step.state, velocity=hit.velocity)
         states = before, step.state, after
-        violations = rebound_violations(self.catalog, self.system, states, step.pairs, step.contacts, contacts, h)
+        violations = rebound_violations(self.catalog, self.system, states, step.pairs, step.contacts, contacts, h, first)
         result = Result.SOLVED if hit.converged else Result.NOT_CONVERGED
         if hit.converged and not worst_of(violations) <= self.tolerance:
             result = Result.NOT_CERTIFIED

@@ -21,17 +21,20 @@ SUDDEN = 3.0
 
 
 def landings(
-    sharp, contacts: Contacts, sides, bodies: tuple[Motion, Motion], speed, length: float, acceleration: float, h: float
+    sharp, contacts: Contacts, sides, bodies: tuple[Motion, Motion], speed, scale: tuple[float, float], h: float, first: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which of the `contacts` (m,) of a step of h [s] land in it, between the bodies `sides` (m, 2)
     of all, as they were before and after it; and the gaps (m,) [m] that they close. Those that are
     `sharp` (m,) have edges or faces; before the step their points approach with -`speed` (m,)
-    [m/s]. `length` [m] and `acceleration` [m/s^2] are those of the scene."""
-    touching, began = TOUCHING * length, np.asarray(contacts.gap_start)
+    [m/s]. In the `first` step of a run others strike too, where they touch as it begins. `scale`:
+    the length [m] and the acceleration [m/s^2] of the scene."""
+    (length, acceleration), began = scale, np.asarray(contacts.gap_start)
+    touching = TOUCHING * length
     gaps = np.where(sharp, _between(contacts, sides, *bodies), began)
     fast = speed < -SUDDEN * h * (acceleration + _bending(contacts, sides, bodies[0]))
-    fresh = (began > touching) | (sharp & fast & (np.asarray(contacts.normal_impulse) > 0))
-    return fresh & (gaps > touching) & (np.asarray(contacts.gap) <= touching), gaps
+    struck = fast & (np.asarray(contacts.normal_impulse) > 0)
+    fresh = ((began > touching) | (sharp & struck)) & (gaps > touching)
+    return (fresh | (first & ~sharp & struck)) & (np.asarray(contacts.gap) <= touching), gaps
 
 
 def _between(contacts: Contacts, sides, before: Motion, after: Motion) -> np.ndarray:

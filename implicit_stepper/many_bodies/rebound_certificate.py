@@ -34,18 +34,25 @@ _SLOW = 1e-4  # of the speeds of the motion: 1e-10 of that is some 50 roundings 
 
 
 def rebound_violations(
-    catalog: Catalog, system: System, states: tuple[State, State, State], pairs, step: Contacts, impact: Contacts, h: float
+    catalog: Catalog,
+    system: System,
+    states: tuple[State, State, State],
+    pairs,
+    step: Contacts,
+    impact: Contacts,
+    h: float,
+    first: bool = False,
 ) -> dict[str, np.ndarray]:
     """Violations by name, of bodies (nb,) and contacts (m,): of the `impact` after a `step` of h
     [s] between `pairs` (m, 2) of parts; `states` are those before the step, after it, and after the
-    impact."""
+    impact. `first`: whether a run begins with the step, in which what touches may strike."""
     pairs, laws = catalog.ordered(pairs)
     bodies = [jax.tree.map(np.asarray, _everywhere(system, states[1], state.velocity)) for state in states]
     free, jump, energies = (np.asarray(a) for a in _momenta(system, *states, h))
     sides, count = catalog.body[pairs], system.body_count
     began = jax.tree.map(np.asarray, _everywhere(system, states[0], states[0].velocity))
     approach = -_speeds(bodies[0], sides, step)[0]
-    landed, gap = _landed(system, (began, bodies[1]), sides, step, catalog.sharp(pairs, laws), approach, h)
+    landed, gap = _landed(system, (began, bodies[1]), sides, step, catalog.sharp(pairs, laws), approach, h, first)
     landed &= catalog.laws.restitution[laws] > 0
     held = np.isin(np.arange(count), sides[~landed & (np.asarray(step.normal_impulse) > 0)])
     free = np.where(held[:, None], states[0].velocity, free)
@@ -78,12 +85,14 @@ def rebound_violations(
     }
 
 
-def _landed(system: System, bodies, sides, step: Contacts, sharp, approach, h: float) -> tuple[np.ndarray, np.ndarray]:
+def _landed(
+    system: System, bodies, sides, step: Contacts, sharp, approach, h: float, first: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """Which contacts (m,) of a step of h [s] land in it, and the gaps (m,) [m] that they close;
     `bodies` are those before and after it. Those that are `sharp` (m,) have edges or faces: they
     close the gap that the points had at which they press after it, and where they touched before,
     they land if the `approach` (m,) [m/s] of these points was faster than loads and paths that bend
-    account for."""
+    account for; so do others in the `first` step of a run."""
     before, after = bodies
     touching, began, d = TOUCHING * float(system.length), np.asarray(step.gap_start), before.position.shape[1]
     linear, spins = np.split(np.abs(before.velocity), [d], axis=1)
@@ -95,8 +104,9 @@ def _landed(system: System, bodies, sides, step: Contacts, sharp, approach, h: f
         lever = np.sqrt(np.sum((point - before.position[body]) ** 2, axis=1))
         bends += spin[body] ** 2 * lever + spin[body] * speed[body]
     gap = np.where(sharp, np.sum(step.normal * (points[1] - points[0]), axis=1), began)
-    struck = sharp & (np.asarray(step.normal_impulse) > 0) & (approach > SUDDEN * h * bends)
-    return ((began > touching) | struck) & (gap > touching) & (np.asarray(step.gap) <= touching), gap
+    struck = (np.asarray(step.normal_impulse) > 0) & (approach > SUDDEN * h * bends)
+    lands = np.where(began > touching, gap > touching, struck & np.where(sharp, gap > touching, first))
+    return lands & (np.asarray(step.gap) <= touching), gap
 
 
 def _with_the_step(landed, step: Contacts, impact: Contacts) -> Contacts:

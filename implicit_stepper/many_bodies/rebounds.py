@@ -64,13 +64,21 @@ class Rebound(NamedTuple):
 
 
 def rebound(
-    catalog: Catalog, system: System, before: State, end: State, pairs, contacts: Contacts, h: float, begun: float
+    catalog: Catalog,
+    system: System,
+    before: State,
+    end: State,
+    pairs,
+    contacts: Contacts,
+    h: float,
+    begun: float,
+    first: bool = False,
 ) -> Rebound | None:
     """The impact at the `end` of a step of h [s] from the state `before`, of which `pairs` (m, 2)
     of parts have the records `contacts`; None where nothing rebounds. Where bodies on faces are hit,
     it is none if the step has stopped less than the share `begun` of what lands: that tells where
-    in their faces they press."""
-    impact, (_, laws) = _impact(catalog, system, before, end, pairs, contacts, h), catalog.ordered(pairs)
+    in their faces they press. In the `first` step of a run what touches as it begins may strike."""
+    impact, (_, laws) = _impact(catalog, system, before, end, pairs, contacts, h, first), catalog.ordered(pairs)
     if impact is None:
         return None
     by_law, kinetic = _by_impulses if catalog.laws.of_impulses else _by_speeds, catalog.laws.mu[laws[impact.within]]
@@ -91,7 +99,7 @@ def rebound(
 
 
 def _impact(
-    catalog: Catalog, system: System, before: State, end: State, pairs, contacts: Contacts, h: float
+    catalog: Catalog, system: System, before: State, end: State, pairs, contacts: Contacts, h: float, first: bool
 ) -> _Impact | None:
     """The impact, or None where nothing rebounds; as in `rebound`."""
     _, laws = catalog.ordered(pairs)
@@ -99,7 +107,7 @@ def _impact(
     motions, start = (everywhere(system, before), everywhere(system, end)), np.asarray(before.velocity)
     on, scale = rows(contacts, motions[1].position[sides]), (float(system.length), float(system.acceleration))
     begins, sharp = normal_speeds(on, sides, start), catalog.sharp(pairs, laws)
-    landed, gaps = landings(sharp, contacts, sides, motions, begins, *scale, h)
+    landed, gaps = landings(sharp, contacts, sides, motions, begins, scale, h, first)
     landed &= share > 0
     if not np.any(landed):
         return None

@@ -34,9 +34,9 @@ def contact_states(scene: Scene, trajectory: Trajectory) -> ContactStates:
 
     A contact without a normal force is open. One that slips faster than rounding slips, and so does
     one without friction; of the others those whose friction is at its bound, mu p_n (mu_s p_n where
-    it has one and held on by it) in the ellipsoid, are about to slip, "impending". Steps of no
-    length, which are impacts, have the state before them. Raises `ValueError` for a trajectory of
-    another scene.
+    it has one and held on by it) in the ellipsoid, are about to slip, "impending". In steps of no
+    length, which are impacts, contacts have the state before them, but for those that meet in one
+    between steps of given length. Raises `ValueError` for a trajectory of another scene.
     """
     system, _ = scene.build()
     contacts, h = trajectory.contacts, np.broadcast_to(trajectory.h, len(trajectory))[:, None]
@@ -45,9 +45,11 @@ def contact_states(scene: Scene, trajectory: Trajectory) -> ContactStates:
             f"`trajectory` has {len(trajectory.contact_names)} contacts, and `scene` {system.contact_count}: give the scene "
             "that it is of; a run that found its pairs step by step has those alone that touched."
         )
-    states = states_of(system, contacts, h[:, 0])
+    given, longest = contacts.stages is None, np.max(h, initial=0.0)
+    states = states_of(system, contacts, np.where(h[:, 0] > 0, h[:, 0], longest))
     for i in np.flatnonzero(h[:, 0] == 0):
-        states[i] = states[i - 1] if i else "open"
+        met = given & (states[i] != "open")
+        states[i] = np.where(met, states[i], states[i - 1] if i else "open")
     changes = []
     for i in range(1, len(states)):
         for number in np.flatnonzero(states[i] != states[i - 1]):

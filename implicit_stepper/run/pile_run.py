@@ -71,7 +71,7 @@ def run(
                 memory = memory if memory.known else memory._replace(known=near)
             told.to(first)
             for number, size in enumerate(sizes[first:], start=first + 1):
-                parts = list(walk.steps(at, memory, size))
+                parts = list(walk.steps(at, memory, size, first=number == 1 and not isinstance(start, Trajectory)))
                 last, _ = parts[-1]
                 if last.result != Result.SOLVED:  # of a landing without its rebound nothing is kept
                     failed = last, at, size

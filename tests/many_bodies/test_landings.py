@@ -2,6 +2,7 @@
 form, and what counts as a landing."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -166,7 +167,39 @@ def test_what_strikes_lands_and_what_rolls_does_not():
     touch = dataclasses.replace(no_contacts(3), normal_impulse=m + 1, gap=m, gap_start=m, **ends)
     sides = np.array([[0, 3], [1, 3], [2, 3]])
     speed = np.array([-omega * 0.2, 0.0, -10 * 10 * h * r])  # of a point that comes down as it rolls
-    landed, gaps = landings(np.ones(3, bool), touch, sides, (before, after), speed, 0.1, G, h)
+    landed, gaps = landings(np.ones(3, bool), touch, sides, (before, after), speed, (0.1, G), h, first=False)
     assert list(landed) == [True, False, False]
     assert gaps[0] == pytest.approx(rise, rel=1e-12)
     assert gaps[1] == pytest.approx(0.0, abs=1e-15)
+
+
+@pytest.mark.parametrize("law", [ist.Newton, ist.Poisson])
+@pytest.mark.parametrize("gap", [0.0, 1e-9])
+def test_what_touches_as_a_run_begins_rebounds_if_it_approaches(law, gap):
+    """Three discs in a row, of which the first comes: all at once for e = 1, -1/3, 2/3, 2/3; and a
+    pair, apart from them, by its own e; the step closes gaps by gap / h. What rolls on beside them
+    does not."""
+    scene = ist.Scene(dimension=2, gravity=(0, 0), length_scale=1.0, acceleration_scale=10.0)
+
+    def row(name, count, y, **contact):
+        discs = []
+        for k in range(count):
+            at = {"position": ((1 + gap) * k, y), "velocity": (float(k == 0), 0, 0)}
+            discs.append(scene.add_body(name=f"{name} {k}", shape=shapes.Disc(0.5), mass=1.0, **at))
+        for pair in itertools.pairwise(discs):
+            scene.add_contact(*pair, **contact)
+
+    row("three", 3, 0.0, restitution=law(1.0))
+    row("two", 2, 5.0, restitution=law(0.5))
+    ground = scene.add_fixed(name="ground", shape=shapes.HalfPlane(normal=(0, 1), offset=-9.0))
+    wheel = scene.add_body(
+        name="wheel", shape=shapes.Disc(0.5), mass=1.0, position=(0, -8.5), velocity=(2, 0, -4), wrench=(0, -G, 0)
+    )
+    scene.add_contact(ground, wheel, friction=0.5, restitution=law(1.0))
+    run = ist.simulate(scene, SPARSE, h=0.01, duration=0.05)
+    parted = [-1 / 3, 2 / 3, 2 / 3, 0.25, 0.75, 2.0]
+    np.testing.assert_allclose(run.velocity[-1, :, 0], parted, rtol=0, atol=1e-10 + gap / 0.01)
+    np.testing.assert_allclose(run.velocity[:, 5, 1], 0.0, rtol=0, atol=1e-10)
+    assert [event.time for event in run.events] == [0.01] * 2  # the last of the three was not approached
+    again = ist.simulate(scene, SPARSE, h=0.01, duration=0.05, start=run)
+    assert again.events == ()

@@ -108,6 +108,11 @@ def test_an_impact_is_recorded_with_the_slip_that_it_leaves(jacobian, mu_s):
     np.testing.assert_allclose(found.velocity[-1, 0, [0, 2]], [1 - 1.3 / 3, 3 - 2 * 1.3 / 0.3], rtol=0, atol=1e-9)
     np.testing.assert_allclose(found.contacts.slip[impact], 0.0, rtol=0, atol=1e-9)
     np.testing.assert_allclose(found.contacts.sigma[impact], 0.0, rtol=0, atol=1e-9)
+    states, changes = ist.contact_states(scene, found)
+    assert states[impact, 0] == "stick"
+    # where pairs are found, the step has landed the disc, which slips at its end
+    between = ["sticks"] if jacobian == "sparse" else []
+    assert [change.kind for change in changes] == ["closes", *between, "opens"]
 
 
 def test_repeated_rebounds_end_and_the_ball_rests():
