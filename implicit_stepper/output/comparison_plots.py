@@ -62,7 +62,9 @@ def through_time(comparison: Comparison, *, body: int = 0, contact: int = 0) -> 
         panels[0].plot(run.time, run.kinetic_energy(), **look, label=method)
         panels[1].plot(run.time, np.linalg.norm(run.velocity[:, body, :d], axis=1), **look)
         panels[2].plot(run.time[1:], run.contacts.gap[:, contact], **look)
-        panels[3].plot(run.time[1:], run.contacts.normal_impulse[:, contact] / run.h, **look)
+        h = np.broadcast_to(run.h, len(run))  # 0 of impacts, which have no force
+        force = np.where(h > 0, run.contacts.normal_impulse[:, contact] / np.where(h > 0, h, 1.0), np.nan)
+        panels[3].plot(run.time[1:], force, **look)
     if runs:
         longest = max(runs.values(), key=lambda run: run.time[-1])
         _, velocity = comparison.reference(longest.time)

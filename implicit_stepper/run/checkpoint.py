@@ -128,7 +128,8 @@ def read(path: str | os.PathLike, asked: Mapping[str, str], argument: str = "`re
     try:
         first, _, payload = Path(path).read_bytes().partition(b"\n")
     except OSError as error:
-        raise CheckpointError(f"{name} cannot be read: {error}. A run that left none begins without `resume`.") from error
+        hint = " A run that left none begins without `resume`." if argument == "`resume`" else " Give another path."
+        raise CheckpointError(f"{name} cannot be read: {error}.{hint}") from error
     try:
         header = json.loads(first)
         known = header["format"] == _MAGIC

@@ -47,9 +47,9 @@ def sensitivities(
         raise StepperError(
             f"`stepper` = {stepper!r} has no derivatives: use a run of GeometricallyImplicit() or RadauContact()."
         )
-    names = list(parameters)
+    names = [] if isinstance(parameters, str) else list(parameters)
     if not names:
-        raise RunError("`parameters` is empty: give names that `parameters.names` lists, for instance 'mu'.")
+        raise RunError(f"`parameters` = {parameters!r} lists no names: give some of `parameters.names`, as ['mu'].")
     if np.ndim(trajectory.h) and "h" in names:
         raise RunError("`trajectory` has steps of several lengths, of which `h` is no parameter: leave it out.")
     if several != (trajectory.contacts.stages is not None):

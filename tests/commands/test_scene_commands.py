@@ -5,6 +5,7 @@ import csv
 import errno
 import os
 import re
+import types
 from pathlib import Path
 
 import jax
@@ -12,9 +13,11 @@ import numpy as np
 import pytest
 
 import implicit_stepper as ist
+import shapes
 from implicit_stepper.commands import main, run
 from implicit_stepper.paper.comparisons import CASES
 from implicit_stepper.run import checkpoint
+from implicit_stepper.scene.description import RunSettings
 from implicit_stepper.stepping import fallback
 
 SCENES = Path(__file__).parents[2] / "examples" / "scenes"
@@ -51,6 +54,16 @@ def test_a_scene_file_is_run_and_gone_on_with(tmp_path, capsys):
     again = ist.load(tmp_path / "b.npz")
     assert again.time[0] == stored.time[-1]
     np.testing.assert_allclose(np.diff(again.time), 0.1)
+
+
+def test_the_error_of_a_run_is_estimated_unless_bodies_rebound():
+    settings, made = RunSettings(duration=1.0, h=0.01), types.SimpleNamespace(error=None)
+    for law, says in ((None, "--estimate-error does"), (ist.Newton(0.5), "a run with half of it may tell")):
+        scene = ist.Scene(dimension=2)
+        floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+        disc = scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 1))
+        scene.add_contact(floor, disc, restitution=law)
+        assert run._error(scene, settings, made).endswith(says)
 
 
 def test_a_python_file_and_a_named_scene_are_scenes_too(tmp_path, capsys):

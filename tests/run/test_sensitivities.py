@@ -75,6 +75,12 @@ def test_numbers_of_joints_are_read_and_changed_by_name():
             assert np.all(np.asarray(parameters.read(own, start, other)) == unchanged + (other == name))
 
 
+@pytest.mark.parametrize("names", [[], "mu"])
+def test_what_lists_no_parameters_is_refused(names):
+    with pytest.raises(ValueError, match="`parameters` = .* lists no names"):
+        ist.sensitivities(scenes.two_spheres(), STEPPER, None, names)
+
+
 def test_parameters_that_are_none_are_refused():
     system, start = scenes.two_spheres().build()
     with pytest.raises(ValueError, match="'colour': of this scene there are mass, .*, shape of small sphere"):
