@@ -113,6 +113,9 @@ def test_an_impact_is_recorded_with_the_slip_that_it_leaves(jacobian, mu_s):
     # where pairs are found, the step has landed the disc, which slips at its end
     between = ["sticks"] if jacobian == "sparse" else []
     assert [change.kind for change in changes] == ["closes", *between, "opens"]
+    if jacobian == "sparse":
+        with pytest.raises(ValueError, match="found its pairs step by step"):
+            ist.sensitivities(scene, ist.GeometricallyImplicit(jacobian="sparse"), found, ["mu"])
 
 
 def test_repeated_rebounds_end_and_the_ball_rests():

@@ -150,3 +150,14 @@ def test_reading_makes_nothing_but_arrays_and_records(tmp_path):
         checkpoint.write(path, {}, {"record": content})
         with pytest.raises(ist.CheckpointError, match=f"asks for {name}"):
             checkpoint.read(path, {})
+
+
+def test_laws_of_impact_are_told_apart():
+    asked = []
+    for law in (ist.Newton(0.5), ist.Poisson(0.5), ist.Newton(0.6)):
+        scene = ist.Scene(dimension=2)
+        floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+        disc = scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 1))
+        scene.add_contact(floor, disc, restitution=law)
+        asked.append(checkpoint.asked_of(*scene.build(), ist.GeometricallyImplicit(), {})["scene"])
+    assert len(set(asked)) == 3
