@@ -89,8 +89,10 @@ def test_what_lands_in_one_step_rebounds_each_in_its_turn(law, impacts, gaps):
     times = (fast - 1) / G
     order = np.argsort(gaps)
     assert [event.contact for event in found.events] == order.tolist()
-    np.testing.assert_allclose([event.time for event in found.events], times[order], rtol=0, atol=0.05 * h)
-    np.testing.assert_allclose(found.velocity[-1, :, 1], 0.8 * fast - G * (end - times), rtol=0, atol=0.05 * G * h)
+    # the scheme falls g h t / 2 farther in the time t
+    early = G * h * times / (2 * fast) + 1e-8
+    assert np.all(np.abs(np.array([event.time for event in found.events]) - times[order]) <= early[order])
+    assert np.all(np.abs(found.velocity[-1, :, 1] - 0.8 * fast + G * (end - times)) <= (1 + 0.8) * G * early)
 
 
 @pytest.mark.parametrize("jacobian", ["by size", "sparse"])
