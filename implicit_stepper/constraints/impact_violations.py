@@ -1,5 +1,6 @@
 """What a record of one contact in an impact lacks of being a solution: the laws of impact with the
-velocities after it, from the record alone. Every entry is a violation, dimensionless."""
+velocities after it, from the record alone. Every entry is a violation, dimensionless. And the work
+of joints that move as they are told, by which energy may rise in it."""
 
 from __future__ import annotations
 
@@ -7,9 +8,13 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from ..model.records import Contacts
+from ..model.bodies import State
+from ..model.records import Contacts, Joints
+from ..model.system import System, take
 from . import certificate_mechanics as mechanics
+from . import joint_violations
 from .conditions import Constraint
 from .friction import dissipation_defect
 from .restitution import TOUCHING
@@ -58,3 +63,24 @@ def _friction(units, mu, P, p_n, y, w) -> dict[str, jax.Array]:
         "friction": jnp.max(jnp.abs(mu * p_n * w + y * sigma)) / (F * V),
         "dissipation": jnp.abs(dissipation_defect(mu, p_n, y, w)) / (F * V),
     }
+
+
+def driving_work(system: System, before: State, after: State, record: Joints):
+    """[J] (): the work of the impulses of the `record` between the states `before` and `after` an
+    impact, of those joints whose closure changes with time while all bodies stand still."""
+    orientations = jnp.concatenate([before.orientation, system.fixed_orientation])
+    velocity = (before.velocity + after.velocity) / 2
+    every, work = mechanics.everywhere(system, before.position, before.orientation, velocity), jnp.zeros(())
+
+    def one(member, own, side_1, side_2):
+        (position_1, orientation_1, v_1), (position_2, orientation_2, v_2) = side_1, side_2
+        poses = [(position_1, orientation_1), (position_2, orientation_2)]
+        alone = joint_violations.derivatives(member, poses, [0 * v_1, 0 * v_2], before.time)[1]
+        return jnp.where(jnp.any(alone != 0), own.impulse_1 @ v_1 + own.impulse_2 @ v_2, 0.0)
+
+    for group in system.joints:
+        own = jax.tree.map(lambda a, group=group: take(a, group.numbers), record)
+        parts = every.position, orientations, every.velocity
+        sides = [tuple(take(part, n) for part in parts) for n in np.array(group.bodies).T]
+        work = work + jnp.sum(jax.vmap(one)(group, own, *sides))
+    return work

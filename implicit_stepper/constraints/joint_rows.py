@@ -111,6 +111,16 @@ def closing_targets(system: System, state: State, rows: JointRows, h):
     return (_driven(system, state) + _each(system, state, apart) / h) * rows.lengths
 
 
+def closures(system: System, state: State, rows: JointRows):
+    """g (R,), in lengths; 0 of what holds velocities alone."""
+
+    def apart(member, *motions):
+        g, _ = member.wrenches(jnp.zeros(member.closures), *motions, state.time)
+        return jnp.zeros_like(g) if member.holds_velocities else g
+
+    return _each(system, state, apart) * rows.lengths
+
+
 def _driven(system: System, state: State):
     """g_t (R,) of all rigid joints."""
     at_rest = dataclasses.replace(state, velocity=jnp.zeros_like(state.velocity))

@@ -16,7 +16,7 @@ from shapes.moments import Moments
 from ..runtime.errors import BodyError, FunctionError, NameTakenError, PoseError
 
 _LIGHT = 299_792_458.0  # [m/s]
-_UNIT = 1e-6  # a quaternion is normalised only when its length is this close to 1
+UNIT = 1e-6  # a quaternion is normalised only when its length is this close to 1
 
 
 def count(name: str, value) -> int:
@@ -51,7 +51,7 @@ def orientation(quaternion, angle, dimension: int) -> np.ndarray:
         raise PoseError(f"`angle` = {angle!r} in a spatial scene: give `quaternion`, w first.")
     q = vector("quaternion", (1.0, 0.0, 0.0, 0.0) if quaternion is None else quaternion, 4)
     length = np.linalg.norm(q)
-    if abs(length - 1) > _UNIT:
+    if abs(length - 1) > UNIT:
         raise PoseError(f"`quaternion` = {q} has length {length:.9g}: give a unit quaternion, w first.")
     return q / length
 
@@ -72,7 +72,7 @@ def pose(name: str, value, dimension: int) -> tuple[jax.Array, jax.Array]:
             raise PoseError(f"`{name}` has a {what} with a value that is not finite: {array}.")
     if dimension == 3 and not isinstance(turn, jax.core.Tracer):
         length = np.linalg.norm(np.asarray(turn), axis=-1)
-        if np.any(np.abs(length - 1) > _UNIT):
+        if np.any(np.abs(length - 1) > UNIT):
             raise PoseError(f"`{name}` has a quaternion of length {length}: give unit quaternions, w first.")
     return position.astype(float), turn.astype(float)
 

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 
 from ..constraints import certificate_mechanics as mechanics
 from ..constraints import joint_violations
-from ..constraints.impact_violations import law_violations
+from ..constraints.impact_violations import driving_work, law_violations
 from ..constraints.restitution import SLIGHT
 from ..model.bodies import State
 from ..model.records import Contacts
@@ -70,10 +70,11 @@ def impact_violations(
     moved = jnp.abs(after.position - before.position) / system.length
     moved = jnp.concatenate([moved, jnp.abs(after.orientation - before.orientation)], axis=1)
     energies = [jnp.sum(mechanics.momentum(system, turned, s.velocity) * s.velocity) / 2 for s in (before, after)]
+    work = driving_work(system, before, after, contacts.joints) if system.joints else 0.0
     return {
         "impact": jnp.max(jnp.abs(jump) / units.momentum, axis=1),
         "pose": jnp.max(moved, axis=1) + jnp.abs(after.time - before.time) * speed / system.length,
-        "energy": (jnp.maximum(energies[1] - energies[0], 0.0) / energies[0])[None],
+        "energy": (jnp.maximum(energies[1] - energies[0] - work, 0.0) / (energies[0] + jnp.abs(work)))[None],
         **(jax.tree.map(lambda *of: in_user_order(system, jnp.concatenate(of)), *laws) if laws else {}),
         **(joint_violations.impact(system, units, after, contacts.joints, sums) if system.joints else {}),
     }

@@ -75,7 +75,9 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     if system.joints:
         checked = jax.vmap(lambda *of: joint_violations.check(system, units, *of, h))(there, own.contacts.joints)
         sums, violations = _with_joints(system, sums, checked, contacts, share), checked.violations
-        free = free + jnp.maximum(share @ checked.work, 0.0)
+        # and that of joints in an impact at the end, of all that jumps there less what they leave
+        driven = jnp.sum((jump[0] - sums.jump[0]) * (own.velocity[-1] + after.velocity)) / 2
+        free = free + jnp.maximum(share @ checked.work, 0.0) + jnp.maximum(driven, 0.0)
     sums, of_contacts = _with_contacts(system, units, h, sums, contacts, (at, begun))
     violations |= of_contacts
     balance = momenta - known - jnp.einsum("ij,jbw->ibw", method.A, sums.pushed)

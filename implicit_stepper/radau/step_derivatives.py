@@ -244,7 +244,7 @@ def _residual(of: _Theta, z):
     """(s n + 1,) at z (s n + 1,), the last of which is h."""
     problem = dataclasses.replace(of.problem, h=z[-1] * of.unit)
     F, ats, _ = stages.residual(problem, z[:-1], of.modes, of.held)
-    margins = stage_modes.margins(of.problem, ats, of.modes)
+    margins = stage_modes.margins(problem, ats, of.modes)  # that of a motor's bound has h in it
     F = jnp.where(of.given, z[:-1] - lax.stop_gradient(of.found), F)
     ends = z[-1] - (of.until - problem.state.time) / of.unit
     return jnp.append(F, jnp.append(margins[-1], ends)[of.event])

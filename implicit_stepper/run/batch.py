@@ -31,24 +31,26 @@ from ..model.system import System
 from ..radau.error_control import Tolerance
 from ..radau.radau_contact import RadauContact
 from ..runtime.compilation import jit
-from ..runtime.errors import BatchError, RunError, StepperError
+from ..runtime.errors import RunError, StepperError
 from ..runtime.progress import Progress
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
 from ..stepping.fallback import pieces
 from ..stepping.stepper import init
-from . import chosen_batch, fixed_batch, rebounding_batch
+from . import adaptive_run, chosen_batch, fixed_batch, rebounding_batch
 from .batch_files import Folder
+from .batch_values import scene_of, values_of
 from .checkpoint import asked_of, digest
 from .hosts import first_here, gathered, shares, writes
-from .joint_start import check_joints
+from .joint_start import check_each, check_joints
+from .jumps import refuse_jumps
 from .overlaps import deepest, warn_of_batch
-from .parameters import changed, moves_points, numbers, read, static_coefficients
+from .parameters import moves_points
 from .rollout import CERTIFIED
 
 _ROUNDING = 1e-9  # of a step
-_POSITIVE = ("mass",)
-_NOT_NEGATIVE = ("mu", "e_t", "e_o", "e_r", "compliance", "dissipation_time", "restitution")
+# of what the joints of a first state are made
+_OF_STARTS = ("time", "position", "orientation", "velocity", "fixed_position", "fixed_orientation")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +96,7 @@ def simulate_batch(
     """Steps of h [s], or chosen ones of `RadauContact` that keep the error near `tol`, for
     `duration` [s] of scenes that differ from `scene` in `parameters`, by name arrays whose first
     axis is the scene's number (see `parameters.names`), and in their first `states`, with that
-    axis.
+    axis, which may be those of another batch at its end.
 
     On a CPU every core steps scenes of its own, with h on the devices that JAX has in turn; those
     with a restitution are run one by one, as with chosen steps, on the CPU. A scene's result
@@ -112,12 +114,12 @@ def simulate_batch(
         raise RunError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
     duration = positive("duration", duration)
     system, start = scene.build()
-    values = _values(system, start, parameters or {}, states)
+    values = values_of(system, start, parameters or {}, states)
     count = len(next(iter(values.values())))
     if tol is None:
         work = _fixed_steps(scene, stepper, system, start, values, h, duration)
     else:
-        work = _chosen_steps(scene, stepper, system, start, tol, duration)
+        work = _chosen_steps(scene, stepper, system, start, values, tol, duration)
     blocks = [_block(values, first, work.width, count) for first in range(0, count, work.width)]
     sizes = h, tol, duration
     kept = None if folder is None else first_here(lambda: _folder(folder, system, start, stepper, values, sizes))
@@ -184,8 +186,8 @@ def _fixed_steps(scene: Scene, stepper, system: System, start: State, values, h:
     h, steps, most = positive("h", h), round(duration / positive("h", h)), deepest(scene)
     if steps < 1 or abs(duration - steps * h) > _ROUNDING * duration:
         raise RunError(f"`duration` = {duration} s is no multiple of `h` = {h} s: scenes of a batch take equal steps.")
+    _refuse_starts(stepper, system, start, values, h, duration)
     if any(group.restitution is not None for group in system.groups):
-        check_joints(stepper, system, start, fixed=True)
         return _one_by_one(lambda own: rebounding_batch.one(scene, stepper, (system, start), own, h, steps))
     closest = None if any(map(moves_points, values)) else closest_points(system, start)
     how = side_by_side.of_platform(jax.local_devices()[0].platform)
@@ -207,13 +209,30 @@ def _fixed_steps(scene: Scene, stepper, system: System, start: State, values, h:
     return _Work(how.width, at_once, prepare, run, functools.partial(_helped, stepper, system, start, h=h, steps=steps))
 
 
-def _chosen_steps(scene: Scene, stepper, system: System, start: State, tol, duration: float) -> _Work:
+def _chosen_steps(scene: Scene, stepper, system: System, start: State, values, tol, duration: float) -> _Work:
     """Chosen steps, scene after scene."""
     if not isinstance(stepper, RadauContact) or stepper.stages == 1:
         raise StepperError(f"`stepper` = {stepper!r} chooses no steps: use RadauContact() of 2 or 3 stages, or give `h`.")
-    check_joints(stepper, system, start, fixed=False)
-
+    _refuse_starts(stepper, system, start, values, None, duration)
+    earliest, latest = _times(start, values)
+    adaptive_run.stops(system, dataclasses.replace(start, time=earliest), latest + duration, ())
     return _one_by_one(lambda own: chosen_batch.one(scene, stepper, (system, start), own, tol, duration))
+
+
+def _refuse_starts(stepper, system: System, start: State, values, h: float | None, duration: float) -> None:
+    """Raises `ValueError` for what a single run would refuse of the joints and the motions of one
+    of the scenes."""
+    check_joints(stepper, system, start, fixed=h is not None)
+    if any(name in values for name in _OF_STARTS):
+        check_each(stepper, system, functools.partial(scene_of, system, start), values, h or 0.0)
+    earliest, latest = _times(start, values)
+    refuse_jumps(system, dataclasses.replace(start, time=earliest), latest + duration)
+
+
+def _times(start: State, values) -> tuple[float, float]:
+    """When [s] the first scene begins, and the last."""
+    times = np.asarray(values.get("time", start.time))
+    return float(np.min(times)), float(np.max(times))
 
 
 def _one_by_one(one: Callable) -> _Work:
@@ -238,47 +257,6 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _values(system: System, start: State, parameters: Mapping[str, Any], states: State | None) -> dict[str, np.ndarray]:
-    """Arrays by name, all with the same first axis and, from the second on, what
-    `parameters.changed` takes."""
-    if not isinstance(parameters, Mapping):
-        raise BatchError(f"`parameters` = {parameters!r} must be a dictionary of arrays by name.")
-    values = {name: numbers(name, value) for name, value in parameters.items()}
-    if states is not None:
-        both = {"position", "orientation", "velocity"} & set(values)
-        if both:
-            raise BatchError(f"`parameters` and `states` both have {', '.join(sorted(both))}: give it once.")
-        values |= {name: np.asarray(getattr(states, name), float) for name in ("position", "orientation", "velocity")}
-    if not values:
-        raise BatchError("`parameters` and `states` are both empty: nothing says how many scenes there are.")
-    sizes = {name: value.shape[:1] for name, value in values.items()}
-    if len(set(sizes.values())) > 1 or not all(map(any, sizes.values())):
-        raise BatchError(f"`parameters` have first axes {sizes}: all must be the number of scenes.")
-    for name, value in values.items():
-        now = read(system, start, name)
-        _refuse(name, value, ~np.isfinite(value), "finite")
-        if value.shape[1:] not in ((), now.shape):
-            raise BatchError(f"`parameters` has {name!r} of shape {value.shape[1:]} a scene: it must be () or {now.shape}.")
-        if name in _POSITIVE:
-            _refuse(name, value, value <= 0, "above 0")
-        if name in _NOT_NEGATIVE:
-            _refuse(name, value, value < 0, "0 or more")
-        if name == "restitution":
-            _refuse(name, value, value > 1, "in [0, 1]")
-        if name == "mu" and system.sticks_more:
-            most = static_coefficients(system)
-            each = np.broadcast_to(value.reshape(len(value), -1), (len(value), len(most)))
-            _refuse(name, each, each > most, "no more than the `mu_s` of its contact")
-    return values
-
-
-def _refuse(name: str, value: np.ndarray, bad: np.ndarray, asked: str) -> None:
-    """Raises `ValueError` if a `value` (B, ...) is `bad` (B, ...), which must be as it is `asked`."""
-    if np.any(bad):
-        at = tuple(np.argwhere(bad)[0])
-        raise BatchError(f"`parameters` has {name!r} = {value[at]:.6g} in scene {at[0]}: it must be {asked}.")
-
-
 def _block(values: Mapping[str, np.ndarray], first: int, width: int, count: int) -> dict[str, np.ndarray]:
     """Of `width` scenes from the `first` on; the last one again where there are no more."""
     index = np.minimum(np.arange(first, first + width), count - 1)
@@ -297,7 +275,7 @@ def _helped(stepper, system: System, start: State, values, found, h: float, step
     state, result, number, worst, overlap = found
     helped = (result != Result.SOLVED) & (result != Result.OVERLAPS)
     for i in np.flatnonzero(helped):
-        own, begun = jax.device_put(changed(system, start, {name: value[i] for name, value in values.items()}))
+        own, begun = jax.device_put(scene_of(system, start, {name: value[i] for name, value in values.items()}))
         begun = jax.tree.map(lambda a: jnp.asarray(a, float), begun)
         memory, done, largest = init(stepper, own, begun, closest_points(own, begun)), 0, 0.0
         for piece in pieces(stepper, own, begun, memory, h, steps, CERTIFIED):

@@ -18,8 +18,8 @@ from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from ..stepping.sweep import Sweep
 from . import adaptive_run
+from .batch_values import scene_of
 from .overlaps import depths_of
-from .parameters import changed
 from .rollout import CERTIFIED
 
 
@@ -28,7 +28,7 @@ def one(
 ) -> tuple:
     """Of the `built` scene with other `values`: its last state, a `Result`, how many steps it took,
     the largest violation of their certificates, and by how much [m] bodies overlap at the start."""
-    system, begun = jax.device_put(changed(*built, values))
+    system, begun = jax.device_put(scene_of(*built, values))
     begun = jax.tree.map(lambda a: jnp.asarray(a, float), begun)
     overlap = float(np.max(depths_of(system, closest_points(system, begun)), initial=0.0))
     end, allowed = float(begun.time) + duration, resolved(tol, system, duration)

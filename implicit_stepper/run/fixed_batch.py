@@ -13,7 +13,7 @@ from ..implicit_euler import side_by_side
 from ..model.bodies import State
 from ..model.results import Result
 from ..model.system import System, compliant
-from .parameters import changed
+from .batch_values import scene_of
 from .rollout import CERTIFIED
 
 _TOGETHER = 8  # steps whose certificates are computed at once
@@ -39,7 +39,7 @@ def run(stepper, how: side_by_side.Pass, system: System, start: State, closest, 
     `deepest` (nc,) [m]. `closest` points are those of `start`, if they are those of all."""
 
     def of_one(values):
-        own, begun = changed(system, start, values)
+        own, begun = scene_of(system, start, values)
         return own, jax.tree.map(lambda a: jnp.asarray(a, float), begun)
 
     systems, begun = jax.vmap(of_one)(values)

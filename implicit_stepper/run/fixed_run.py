@@ -18,6 +18,7 @@ from shapes.arguments import positive
 from ..constraints.detection import closest_points
 from ..constraints.violations import described
 from ..model.bodies import State
+from ..model.checks import UNIT
 from ..model.results import Interrupted, Result, StepError
 from ..model.system import System
 from ..radau.euler_steps import rounding, without_rebounds
@@ -198,6 +199,9 @@ def checked(start: State | Trajectory, system: System, built: State) -> State:
         if given.shape != needed or not np.all(np.isfinite(given)):
             what = f"has shape {given.shape}" if given.shape != needed else f"= {given.tolist()} is not finite"
             raise StartError(f"`start.{field.name}` {what}: it needs finite numbers of shape {needed}.")
+    lengths = np.linalg.norm(np.asarray(start.orientation), axis=1)
+    if system.dimension == 3 and np.any(abs(lengths - 1) > UNIT):
+        raise StartError(f"`start.orientation` has quaternions of length {lengths.tolist()}: give unit ones, w first.")
     return State(*(jnp.asarray(getattr(start, field.name), float) for field in dataclasses.fields(State)))
 
 

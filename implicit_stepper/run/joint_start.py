@@ -1,11 +1,14 @@
-"""What joints and rebounds ask of a run before it begins: a stepper that knows them, and velocities
-that joints allow."""
+"""What joints and rebounds ask of a run before it begins: a stepper that knows them, and poses and
+velocities that joints allow."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..constraints import joint_rows
@@ -20,13 +23,14 @@ from ..runtime.errors import OpenJointError, StepperError
 from ..stepping.stepper import Stepper, refuse_joints, refuse_rebounds, refuse_static_friction
 
 _ROUNDED = 1e-6  # of the fastest speed: less is a matter of rounded input
+_AT_ONCE = 256  # scenes
 
 
 def check_joints(stepper: Stepper, system: System, state: State, fixed: bool, h: float = 0.0) -> None:
     """Raises `ValueError` for a stepper without joints or static friction that the scene has, for
     limits in steps of one length that cannot meet them (`fixed`), and for a `state` whose
-    velocities would tear a joint; by more than steps of first order of `h` [s], at whose ends
-    positions hold, leave, if it may be one that such a run left."""
+    joints are open, or would be torn by its velocities; by more than steps of first order of `h`
+    [s], at whose ends positions hold, leave, if it may be one that such a run left."""
     if fixed or not isinstance(stepper, RadauContact):
         refuse_static_friction(stepper, system)
     _check_rebounds(stepper, system, fixed)
@@ -38,19 +42,55 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool, h:
             f"a step of several stages holds no impact, and {limit_names(system)[0]!r} may be met in one: give `tol` in "
             "place of `h`, or take GeometricallyImplicit."
         )
-    torn = np.asarray(_torn(system, state))
-    fastest = np.max(np.abs(np.asarray(state.velocity)[:, : system.dimension]), initial=0.0)
-    spin = np.max(np.abs(np.asarray(state.velocity)[:, system.dimension :]), initial=0.0)
-    length = float(system.length)
-    allowed = _ROUNDED * (fastest + spin * length + float(np.sqrt(length * system.acceleration)))
+    _refuse(stepper, system, jax.tree.map(lambda a: np.asarray(a)[None], _misfits(system, state)), h)
+
+
+def check_each(stepper: Stepper, system: System, of: Callable, values: Mapping[str, np.ndarray], h: float = 0.0) -> None:
+    """Raises `ValueError` for the first of many scenes, `of`(values) each, whose joints its state
+    does not fit, as `check_joints` does. `values` have their number as first axis."""
+    if not system.joints:
+        return
+    each = jax.jit(jax.vmap(lambda own: _misfits(*of(own))))
+    count = len(next(iter(values.values())))
+    for first in range(0, count, _AT_ONCE):
+        index = np.minimum(np.arange(first, first + _AT_ONCE), count - 1)
+        found = each({name: value[index] for name, value in values.items()})
+        _refuse(stepper, system, jax.tree.map(np.asarray, found), h, first)
+
+
+def _refuse(stepper: Stepper, system: System, found: _Misfits, h: float, first: int | None = None) -> None:
+    """Raises `ValueError` for what is `found`, with a first axis, of scenes that are numbered from
+    the `first` on, or of the one scene of a run."""
+    length, slow = float(system.length), float(np.sqrt(system.length * system.acceleration))
+    fast = found.fastest + found.spin * length
+    allowed = _ROUNDED * (fast + slow)
     if getattr(stepper, "stages", 1) == 1:
-        allowed += h * (float(system.acceleration) + (fastest + spin * length) * spin)
-    if not np.max(torn, initial=0.0) <= allowed:
-        worst = int(np.argmax(np.where(np.isnan(torn), np.inf, torn)))
+        allowed = allowed + h * (float(system.acceleration) + fast * found.spin)
+    for i in np.flatnonzero(~(np.max(found.torn, axis=1, initial=0.0) <= allowed)):
+        name, worst = _worst(system, found.torn[i])
         raise OpenJointError(
-            f"joint {_names(system)[worst]!r} would be torn at {torn[worst]:.3g} m/s by the velocities at the start: give "
+            f"{_scene(first, i)}joint {name!r} would be torn at {worst:.3g} m/s by the velocities at the start: give "
             "its bodies velocities with which its points and axes stay together."
         )
+    if not isinstance(stepper, GeometricallyImplicit | RadauContact):
+        return  # others leave what they close with the next step
+    for i in np.flatnonzero(~(np.max(found.open, axis=1, initial=0.0) <= _ROUNDED * length)):
+        name, worst = _worst(system, found.open[i])
+        raise OpenJointError(
+            f"{_scene(first, i)}joint {name!r} is open by {worst:.3g} m at the start: give its bodies a time and poses at "
+            "which its points and axes are together."
+        )
+
+
+def _worst(system: System, sizes: np.ndarray) -> tuple[str, float]:
+    """The name of the joint with the largest of the `sizes` (R,), or one that is not a number, and
+    that."""
+    worst = int(np.argmax(np.where(np.isnan(sizes), np.inf, sizes)))
+    return _names(system)[worst], float(sizes[worst])
+
+
+def _scene(first: int | None, i: int) -> str:
+    return "" if first is None else f"scene {first + i}: "
 
 
 def _check_rebounds(stepper: Stepper, system: System, fixed: bool) -> None:
@@ -69,11 +109,24 @@ def _check_rebounds(stepper: Stepper, system: System, fixed: bool) -> None:
         raise StepperError("`impacts` = 'sequential' needs bodies of one smooth inequality each: leave it out.")
 
 
+class _Misfits(NamedTuple):
+    """By how much the joints of a state are `torn` (R,) [m/s], |G V + g_t|, and `open` (R,) [m],
+    |g|, joint after joint of every group; the `fastest` () [m/s] and the `spin` () [rad/s] of its
+    bodies."""
+
+    torn: jax.Array
+    open: jax.Array
+    fastest: jax.Array
+    spin: jax.Array
+
+
 @functools.partial(jit, once=True)
-def _torn(system: System, state: State) -> jax.Array:
-    """|G V + g_t| (R,) [m/s], joint after joint of every group."""
+def _misfits(system: System, state: State) -> _Misfits:
     rows = joint_rows.joint_rows(system, state, bodies.mass_matrices(system, state))
-    return abs(rows.matrix @ state.velocity.reshape(-1) + joint_rows.targets(system, state, rows, 0.0))
+    rates = rows.matrix @ state.velocity.reshape(-1) + joint_rows.targets(system, state, rows, 0.0)
+    linear, spins = jnp.split(abs(state.velocity), [system.dimension], axis=1)
+    closures = joint_rows.closures(system, state, rows)
+    return _Misfits(abs(rates), abs(closures), jnp.max(linear, initial=0.0), jnp.max(spins, initial=0.0))
 
 
 def _names(system: System) -> list[str]:

@@ -41,8 +41,13 @@ def numbers(name: str, value) -> np.ndarray:
         raise BatchError(f"`parameters` has {name!r} = {value!r}: give numbers, whose first axis is the scene's.") from None
 
 
-def static_coefficients(system: System) -> np.ndarray:
-    """mu_s (nc,), infinite where what sticks has no coefficient of its own."""
+def static_coefficients(system: System, name: str = "mu") -> np.ndarray:
+    """mu_s of all contacts (nc,), or with "mu of NAME" of that joint (1,); infinite where what
+    sticks has no coefficient of its own."""
+    if name != "mu":
+        number, place, _ = _of_joints(system)[name]
+        own = system.joints[number].mu_s
+        return np.array([np.inf if own is None else own[place]])
     found = np.full(system.contact_count, np.inf)
     for group in system.groups:
         if group.mu_s is not None:

@@ -123,7 +123,7 @@ def _friction(table: Table, found, units: Units) -> FrictionEllipsoid:
 
 
 def _restitution(table: Table) -> Newton | Poisson | None:
-    """restitution = 0.5, of Newton, or { poisson = 0.5 }."""
+    """restitution = 0.5 or { newton = 0.5 }, or { poisson = 0.5 }."""
     found = table.take("restitution", None)
     if found is None:
         return None
@@ -131,9 +131,12 @@ def _restitution(table: Table) -> Newton | Poisson | None:
         if not isinstance(found, dict):
             return Newton(table.value(found, f"{table.where}.restitution"))
         inner = Table(found, f"{table.where}.restitution", table.parameters)
-        law = Poisson(inner.number("poisson"))
+        given = {law: inner.number(key, None) for key, law in (("newton", Newton), ("poisson", Poisson))}
         inner.end()
-        return law
+        laws = [law(e) for law, e in given.items() if e is not None]
+        if len(laws) != 1:
+            raise SceneKeyError(f"{inner.where} must have one of `newton` and `poisson`.")
+        return laws[0]
     except SceneFileError:
         raise
     except ValueError as error:

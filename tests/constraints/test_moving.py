@@ -1,13 +1,16 @@
 """Bodies that move as they are told: a conveyor that takes a disc along, a plate that throws a
 ball, and what is refused."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.constraints import prescribed
+from implicit_stepper.constraints import impact_violations, prescribed
+from implicit_stepper.model.records import Joints
 
 G, MU, SPEED, R, M = 9.81, 0.3, 1.0, 0.1, 2.0
 A, W = 0.06, np.sqrt(1.5 * 9.81 / 0.06)  # at most 1.5 g downwards
@@ -84,6 +87,44 @@ def test_steps_of_first_order_feel_the_mean_velocity():
     np.testing.assert_allclose(puck[1:11, 0], MU * G * run.time[1:11], rtol=1e-8)
     assert puck[-1, 0] == pytest.approx(SPEED / 3, abs=1e-8)
     np.testing.assert_allclose(run.joint("drive of belt").force[0], [MU * M * G, (BELT_MASS + M) * G], rtol=1e-7)
+
+
+RISES, SHARE = 0.7, 0.5
+
+
+def met(law, rises=RISES) -> ist.Scene:
+    """A plate that rises at so many m/s, and a ball that falls on it at 1 m/s, without weight."""
+    scene = ist.Scene(dimension=2, gravity=(0, 0))
+    ground = {"shape": shapes.HalfPlane(normal=(0, 1)), "mass": 1.0, "inertia": 1.0}
+    plate = scene.add_moving(name="plate", pose=lambda time: (jnp.stack([0 * time, rises * time]), 0.0), **ground)
+    ball = scene.add_body(name="ball", shape=shapes.Disc(R), mass=M, position=(0, R + 0.02), velocity=(0, -1.0, 0))
+    scene.add_contact(plate, ball, restitution=law)
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("stepper", "law", "how"),
+    [
+        (ist.GeometricallyImplicit(), ist.Newton(SHARE), {"h": 0.01}),
+        (ist.RadauContact(), ist.Poisson(SHARE), {"tol": 1e-8}),
+    ],
+)
+def test_what_moves_as_it_is_told_gives_energy_in_an_impact(stepper, law, how):
+    run = ist.simulate(met(law), stepper, duration=0.04, **how)
+    parts = RISES + SHARE * (1 + RISES)
+    np.testing.assert_allclose(run.body("ball").velocity[-1], [0, parts, 0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rises", [RISES, 0.0])
+def test_only_what_moves_by_itself_does_work_in_an_impact(rises):
+    """p_n v, of a plate at v = 0 none whatever its record says, as where its joint is torn."""
+    system, start = met(None, rises).build()
+    p_n = M * (1 + RISES)
+    before = dataclasses.replace(start, time=0.01, velocity=np.array([[0, RISES, 0], [0, -1.0, 0]]))
+    after = dataclasses.replace(before, velocity=np.array([[0, RISES, 0], [0, RISES, 0]]))
+    none, pushed = np.zeros((1, 3)), np.array([[0, p_n, 0]])
+    record = Joints(none, pushed, pushed, none, np.zeros((1, 0)), np.zeros((1, 0)))
+    assert float(impact_violations.driving_work(system, before, after, record)) == pytest.approx(p_n * rises, rel=1e-14)
 
 
 def test_a_pose_in_space_and_its_velocity():

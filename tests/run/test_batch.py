@@ -1,6 +1,7 @@
 """Batches against single runs and closed forms; that no scene depends on another; what is flagged
 and refused."""
 
+import dataclasses
 import errno
 import os
 import socket
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -290,3 +292,69 @@ def test_friction_above_that_of_what_sticks_and_found_pairs_are_refused():
     sparse = ist.GeometricallyImplicit(jacobian="sparse")
     with pytest.raises(ValueError, match="batches declare all of them"):
         ist.simulate_batch(scene, sparse, h=0.01, duration=0.01, parameters={"mu": [0.5, 0.4]})
+
+
+def pendulum() -> ist.Scene:
+    """A disc on a rod of .5 m, with a pin that rubs, a spring and a motor."""
+    scene = ist.Scene(dimension=2)
+    wall = scene.add_fixed(name="wall", shape=shapes.Disc(0.01), position=(5, 5))
+    bob = scene.add_body(name="bob", shape=shapes.Disc(0.1), mass=1.2, position=(5.5, 5))
+    friction = ist.JointFriction(0.2, radius=0.05, mu_s=0.4)
+    scene.add_joint(wall, bob, ist.BallJoint((0, 0), (-0.5, 0), friction=friction), name="pin")
+    scene.add_motor("pin", speed=2.0, most=4.0)
+    scene.add_spring("pin", stiffness=20.0, damping=0.3)
+    return scene
+
+
+def states(**second):
+    """Two first states, of which the second is changed."""
+    kept = {"time": 0.0, "position": [[5.5, 5.0]], "orientation": [[0.0]], "velocity": [[0.0, 0.0, 0.0]]}
+    return State(*(np.array([value, second.get(name, value)]) for name, value in kept.items()))
+
+
+@pytest.mark.parametrize("stepper", [STEPPER, ist.RadauContact()])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"mu of pin": [0.1, -0.1]}, "`parameters` has 'mu of pin' = -0.1 in scene 1: it must be 0 or more"),
+        ({"mu of pin": [0.1, 0.6]}, "'mu of pin' = 0.6 in scene 1: it must be no more than the `mu_s`"),
+        ({"stiffness of spring of pin": [20.0, -1.0]}, "'stiffness of spring of pin' = -1 in scene 1"),
+        ({"damping of spring of pin": [0.0, -1.0]}, "'damping of spring of pin' = -1 in scene 1"),
+        ({"most of motor of pin": [4.0, 0.0]}, "'most of motor of pin' = 0 in scene 1: it must be above 0"),
+        ({"inertia": [0.006, -0.3]}, "'inertia' = -0.3 in scene 1: it must be a matrix with principal moments"),
+        (states(velocity=[[3.0, 0.0, 0.0]]), "scene 1: joint 'pin' would be torn at 3 m/s"),
+        (states(position=[[5.7, 5.0]]), "scene 1: joint 'pin' is open by 0.2 m"),
+        (states(position=[[np.nan, 5.0]]), "`states` has 'position' = nan in scene 1"),
+    ],
+)
+def test_numbers_and_states_of_joints_are_those_that_a_scene_may_have(stepper, given, message):
+    how = {"states": given} if isinstance(given, State) else {"parameters": given}
+    size = {"h": 0.01} if stepper is STEPPER else {"tol": 1e-6}
+    with pytest.raises(ValueError, match=message):
+        ist.simulate_batch(pendulum(), stepper, duration=0.1, **how, **size)
+    if isinstance(given, State) and "joint" in message:  # a run of one says the same
+        start = jax.tree.map(lambda a: a[1], given)
+        with pytest.raises(ValueError, match=message.removeprefix("scene 1: ")):
+            ist.simulate(pendulum(), stepper, duration=0.1, start=start, **size)
+
+
+def test_quaternions_of_states_are_unit_ones():
+    system, start = scenes.spin().build()
+    twice = dataclasses.replace(start, orientation=2 * np.asarray(start.orientation))
+    with pytest.raises(ValueError, match=r"quaternions of length \[2.0\]"):
+        ist.simulate(scenes.spin(), STEPPER, h=H, duration=H, start=twice)
+    with pytest.raises(ValueError, match="'orientation' = 2 in scene 0: it must be the length of a unit quaternion"):
+        run(states=jax.tree.map(lambda a: np.asarray(a)[None], twice))
+
+
+@pytest.mark.parametrize(("stepper", "size"), [(STEPPER, {"h": 0.01}), (ist.RadauContact(), {"tol": 1e-8})])
+def test_a_batch_goes_on_from_the_times_of_its_states(stepper, size):
+    """A body that is pushed by F = m t has t^2 / 2; steps of h see loads as they begin, h / 2 too early."""
+    scene = ist.Scene(dimension=2, gravity=(0, 0))
+    load = {"wrench": lambda time, *_: jnp.stack([0 * time, time, 0 * time])}
+    scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0), **load)
+    begun = State(np.array([0.0, 0.4]), np.zeros((2, 1, 2)), np.zeros((2, 1, 1)), np.zeros((2, 1, 3)))
+    found = ist.simulate_batch(scene, stepper, duration=0.2, states=begun, **size)
+    early = size.get("h", 0.0) * 0.2 / 2
+    np.testing.assert_allclose(found.end.velocity[:, 0, 1], [0.02 - early, 0.1 - early], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(found.end.time, [0.2, 0.6], rtol=0, atol=1e-12)

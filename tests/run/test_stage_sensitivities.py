@@ -193,6 +193,33 @@ def test_a_pin_that_rubs_from_rest_has_the_derivatives_of_the_closed_form():
         assert np.all(np.isfinite(found["velocity"].velocity[0]))
 
 
+def test_the_time_at_which_a_motor_reaches_its_speed_has_the_derivatives_of_the_closed_form():
+    """t = I (w0 - v) / M, from which on the wheel turns at v; the bound of a motor is the one margin
+    that the length of the step is in."""
+    first, speed, most, inertia, end = 3.0, 2.0, 0.06, 0.006, 0.2
+    scene = ist.Scene(dimension=2, gravity=(0, 0))
+    wall = scene.add_fixed(name="wall", shape=shapes.Disc(0.01))
+    spinning = {"position": (0, 0), "velocity": (0, 0, first), "inertia": inertia}
+    wheel = scene.add_body(name="wheel", shape=shapes.Disc(0.1), mass=1.0, **spinning)
+    scene.add_joint(wall, wheel, ist.BallJoint((0, 0), (0, 0)), name="pin")
+    scene.add_motor("pin", speed=speed, most=most)
+    run = ist.simulate(scene, STEPPER, tol=1e-8, duration=end)
+    reached = inertia * (first - speed) / most
+    at = int(np.argmin(np.abs(run.time - reached)))
+    near = functools.partial(pytest.approx, rel=0, abs=1e-9)
+    assert run.time[at] == near(reached)
+    found = ist.sensitivities(scene, STEPPER, run, ["speed of motor of pin", "most of motor of pin", "velocity"])
+    by_speed, by_most, by_first = (found[name] for name in found)
+    assert by_speed.time[at] == near(-inertia / most)
+    assert by_most.time[at] == near(-reached / most)
+    assert by_first.time[at, 0, 2] == near(inertia / most)
+    last = [own.velocity[-1, 0, 2] for own in (by_speed, by_most)], by_first.velocity[-1, 0, 2, 0, 2]
+    assert last == ([near(1.0), near(0.0)], near(0.0))
+    # the angle, v end + (w0 - v)^2 I / (2 M)
+    assert by_speed.orientation[-1, 0, 0] == near(end - reached)
+    assert by_most.orientation[-1, 0, 0] == near(-((first - speed) ** 2) * inertia / (2 * most**2))
+
+
 @pytest.mark.thorough
 def test_what_friction_holds_has_derivatives_of_zero():
     """Its velocities are rounding, in the run and where derivatives are taken, which is not to be

@@ -1,0 +1,91 @@
+"""What a batch is told of its scenes: numbers by name, and first states. All of it is checked before
+anything is compiled, as what a scene is made of is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..model.bodies import State
+from ..model.checks import UNIT
+from ..model.system import System
+from ..runtime.errors import BatchError
+from .parameters import changed, numbers, read, static_coefficients
+
+_POSITIVE = ("mass", "most of ")  # names, or what they begin with
+_NOT_NEGATIVE = (
+    "mu", "e_t", "e_o", "e_r", "compliance", "dissipation_time", "restitution", "mu of ", "stiffness of ", "damping of ",
+)  # fmt: skip
+_ROUNDED = 1e-9  # of a principal moment
+
+
+def values_of(system: System, start: State, parameters: Mapping[str, Any], states: State | None) -> dict[str, np.ndarray]:
+    """Arrays by name, all with the same first axis and, from the second on, what `scene_of` takes:
+    those of `parameters.changed`, and with `states` "time". Raises `ValueError`."""
+    if not isinstance(parameters, Mapping):
+        raise BatchError(f"`parameters` = {parameters!r} must be a dictionary of arrays by name.")
+    values = {name: numbers(name, value) for name, value in parameters.items()}
+    now = {name: read(system, start, name) for name in values}
+    if states is not None:
+        of_states = {field.name: np.asarray(getattr(states, field.name), float) for field in dataclasses.fields(State)}
+        both = set(of_states) & set(values)
+        if both:
+            raise BatchError(f"`parameters` and `states` both have {', '.join(sorted(both))}: give it once.")
+        values |= of_states
+        now |= {name: getattr(start, name) for name in of_states}
+    if not values:
+        raise BatchError("`parameters` and `states` are both empty: nothing says how many scenes there are.")
+    sizes = {name: value.shape[:1] for name, value in values.items()}
+    if len(set(sizes.values())) > 1 or not all(map(any, sizes.values())):
+        raise BatchError(f"`parameters` have first axes {sizes}: all must be the number of scenes.")
+    for name, value in values.items():
+        _check(system, "parameters" if name in parameters else "states", name, value, np.shape(now[name]))
+    return values
+
+
+def scene_of(system: System, start: State, values: Mapping[str, Any]) -> tuple[System, State]:
+    """The scene with these `values` of `values_of`, without their first axis."""
+    system, begun = changed(system, start, {name: value for name, value in values.items() if name != "time"})
+    return system, dataclasses.replace(begun, time=values.get("time", begun.time))
+
+
+def _check(system: System, given: str, name: str, value: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Raises `ValueError` for a `value` (B, ...) of those `given` that no scene could have, where
+    the one of a scene has this `shape`."""
+
+    def refuse(bad, asked: str, of: np.ndarray = value) -> None:
+        if np.any(bad):
+            at = tuple(np.argwhere(bad)[0])
+            raise BatchError(f"`{given}` has {name!r} = {of[at]:.6g} in scene {at[0]}: it must be {asked}.")
+
+    refuse(~np.isfinite(value), "finite")
+    if value.shape[1:] not in ((), shape):
+        raise BatchError(f"`{given}` has {name!r} of shape {value.shape[1:]} a scene: it must be () or {shape}.")
+    if _among(name, _POSITIVE):
+        refuse(value <= 0, "above 0")
+    if _among(name, _NOT_NEGATIVE):
+        refuse(value < 0, "0 or more")
+    if name == "restitution":
+        refuse(value > 1, "in [0, 1]")
+    if name == "mu" or name.startswith("mu of "):
+        most = static_coefficients(system, name)
+        each = np.broadcast_to(value.reshape(len(value), -1), (len(value), len(most)))
+        refuse(each > most, "no more than the `mu_s` of its contact or joint", each)
+    full = np.broadcast_to(value.reshape(value.shape + (1,) * (len(shape) + 1 - value.ndim)), (len(value), *shape))
+    if name in ("orientation", "fixed_orientation") and system.dimension == 3:
+        length = np.linalg.norm(full, axis=-1)
+        refuse(abs(length - 1) > UNIT, "the length of a unit quaternion, w first", length)
+    if name == "inertia":
+        moments = np.linalg.eigvalsh((full + np.swapaxes(full, -1, -2)) / 2)
+        refuse(moments[..., 0] <= 0, "a matrix with principal moments above 0", moments[..., 0])
+        if system.dimension == 3:
+            beyond = moments[..., 2] > (moments[..., 0] + moments[..., 1]) * (1 + _ROUNDED)
+            refuse(beyond, "a matrix of which no principal moment exceeds the sum of the others", moments[..., 2])
+
+
+def _among(name: str, names: tuple[str, ...]) -> bool:
+    """Whether a name is one of these, or begins with one that ends with a blank."""
+    return any(name == one or (one.endswith(" ") and name.startswith(one)) for one in names)
