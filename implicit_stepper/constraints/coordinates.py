@@ -17,7 +17,7 @@ def elastic(form: Form, which: int, stiffness, damping, rest) -> Form:
     """A spring and a damper along coordinate `which` of the joint of a `form`."""
     angle = form.free_angles[which]
     return Form(
-        _Away(form.coordinates, which, angle, None),
+        Away(form.coordinates, which, angle, None),
         (angle,),
         form.parameters | {"rest": np.asarray(rest)},
         stiffness=np.array([stiffness]),
@@ -28,7 +28,7 @@ def elastic(form: Form, which: int, stiffness, damping, rest) -> Form:
 def driven(form: Form, which: int, motion: Callable) -> Form:
     """Coordinate `which` of the joint of a `form` is motion(time)."""
     angle = form.free_angles[which]
-    return Form(_Away(form.coordinates, which, angle, motion), (angle,), form.parameters)
+    return Form(Away(form.coordinates, which, angle, motion), (angle,), form.parameters)
 
 
 def motorised(form: Form, which: int, speed: float, most: float, lever: float) -> Form:
@@ -55,21 +55,27 @@ def bounded(form: Form, which: int, side: str, bound: float) -> Form:
     `bound`."""
     angle, sign = form.free_angles[which], {"low": 1.0, "high": -1.0}[side]
     return Form(
-        _Beyond(form.coordinates, which, sign), (angle,), form.parameters | {"bound": np.asarray(bound)}, bounds=True
+        Beyond(form.coordinates, which, angle, sign), (angle,), form.parameters | {"bound": np.asarray(bound)}, bounds=True
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class _Beyond:
+class Beyond:
     """How far a coordinate is above its parameter `bound`, or below it where the `sign` is -1."""
 
     coordinates: Callable
     which: int
+    angle: bool
     sign: float
 
     def __call__(self, parameters, pose_1, pose_2, time):
         away = self.coordinates(parameters, pose_1, pose_2)[self.which] - parameters["bound"]
         return jnp.reshape(self.sign * away, (1,))
+
+    def turned(self, parameters, g):
+        """The angle (), where this is `g`, of which nothing is known beyond half a turn, or
+        None."""
+        return parameters["bound"] + self.sign * g if _within(self, parameters) else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +89,7 @@ class Along:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Away:
+class Away:
     """How far a coordinate is from its `motion` or, without one, from its parameter `rest`; of
     angles the least turn."""
 
@@ -95,4 +101,13 @@ class _Away:
     def __call__(self, parameters, pose_1, pose_2, time):
         wanted = parameters["rest"] if self.motion is None else self.motion(time)
         away = self.coordinates(parameters, pose_1, pose_2)[self.which] - wanted
-        return jnp.reshape(jnp.arctan2(jnp.sin(away), jnp.cos(away)) if self.angle else away, (1,))
+        return jnp.reshape(jnp.arctan2(jnp.sin(away), jnp.cos(away)) if _within(self, parameters) else away, (1,))
+
+    def turned(self, parameters, g):
+        """As of `Beyond`; a motion may turn on."""
+        return g if self.motion is None and _within(self, parameters) else None
+
+
+def _within(closure: Beyond | Away, parameters) -> bool:
+    """Whether a coordinate is an angle in space, which is told within half a turn."""
+    return closure.angle and "zero" not in parameters

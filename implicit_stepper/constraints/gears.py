@@ -38,8 +38,8 @@ class Geared(NamedTuple):
 
 
 def geared(first: Geared, second: Geared, ratio: float, poses: list[tuple], dimension: int) -> Form:
-    """The second coordinate is `ratio` times the first; `poses`, of the gear's two bodies and of
-    those that stand still, are those at which coordinates are 0. Raises `ValueError`."""
+    """The second coordinate is `ratio` times the first; `poses` are those of the gear's two bodies
+    and of those that stand still. Raises `ValueError`."""
     ratio = number("ratio", ratio)
     if ratio == 0:
         raise JointError("`ratio` = 0 holds the second coordinate where it is: take a joint without it.")
@@ -52,9 +52,6 @@ def geared(first: Geared, second: Geared, ratio: float, poses: list[tuple], dime
         angles,
     )
     parameters: dict[str, Any] = {"of_1": first.form.parameters, "of_2": second.form.parameters, "still": tuple(poses[2:])}
-    if dimension == 2:  # where angles of bodies are told over many turns
-        angles_now = [orientation[0] for _, orientation in poses]
-        parameters["zero"] = np.array([angles_now[b] - angles_now[a] for a, b in (first.places, second.places)])
     return Form(closure, angles[1:], parameters | {"p": np.asarray(p), "q": np.asarray(q)})
 
 
@@ -82,7 +79,7 @@ class Gear:
     def __call__(self, parameters, pose_1, pose_2, time):
         poses, p, q = (pose_1, pose_2, *parameters["still"]), parameters["p"], parameters["q"]
         first, second = (self._coordinate(parameters, poses, i) for i in (0, 1))
-        if "zero" in parameters:
+        if _over_turns(parameters):
             return jnp.reshape(second - p * first, (1,))
         if self.angles == (True, False):
             return jnp.reshape(p * _within_a_turn(second / p - first), (1,))
@@ -91,16 +88,19 @@ class Gear:
 
     def _coordinate(self, parameters, poses, i: int):
         a, b = (poses[place] for place in self.places[i])
-        if self.angles[i] and "zero" in parameters:
-            return b[1][0] - a[1][0] - parameters["zero"][i]
         return self.coordinates[i](parameters[f"of_{i + 1}"], a, b)[self.which[i]]
 
     def pitch(self, parameters):
         """The step () [rad, m] of the second coordinate after which the closure is 0 again,
         infinite where there is none."""
-        if "zero" in parameters or not any(self.angles):
+        if _over_turns(parameters) or not any(self.angles):
             return jnp.inf
         return 2 * jnp.pi * (abs(parameters["p"]) if self.angles == (True, False) else 1 / parameters["q"])
+
+
+def _over_turns(parameters) -> bool:
+    """Whether angles count turns, as they do in the plane."""
+    return any("zero" in parameters[of] for of in ("of_1", "of_2"))
 
 
 def _within_a_turn(angle):

@@ -111,14 +111,14 @@ def distance(parameters, pose_1, pose_2, time):
 
 
 def _angle(turned):
-    """By how much the frame on body 2 is turned about the x axis, or in the plane."""
-    if turned.shape == (2, 2):
-        return jnp.arctan2(turned[1, 0], turned[0, 0])
+    """By how much the frame on body 2 is turned about the x axis, within half a turn."""
     return jnp.arctan2(turned[2, 1] - turned[1, 2], turned[1, 1] + turned[2, 2])
 
 
 def turn(parameters, pose_1, pose_2):
-    """Coordinate (1,) [rad] of a hinge."""
+    """Coordinate (1,) [rad] of a hinge; in the plane over any number of turns."""
+    if "zero" in parameters:
+        return pose_2[1] - pose_1[1] - parameters["zero"]
     return _angle(_seen(parameters, pose_1, pose_2)[1])[None]
 
 

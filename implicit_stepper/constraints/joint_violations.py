@@ -21,16 +21,14 @@ from ..model.records import Joints
 from ..model.system import System, in_joint_order, take
 from ..model.units import Scales
 from . import certificate_mechanics as mechanics
-from . import joint_frames, joint_limits, kinematics
+from . import joint_frames, joint_limits, kinematics, turn_violations
 from .certificate_mechanics import beyond_rounding
-from .gears import Gear
 from .joint import JointGroup
 from .joint_motors import MotorGroup
 from .pair_loads import PairLoadGroup
 from .restitution import TOUCHING
 from .violations import static_friction_violation
 
-_OF_A_PITCH = 0.25  # the least slip of a gear in a step that its closure would not tell
 _OPEN = 100.0  # the rate of a limit is asked for, by `joint_limits`, where its gap is below this share of it
 
 
@@ -45,13 +43,14 @@ class Checked(NamedTuple):
     work: jax.Array
 
 
-def check(system: System, units: Scales, at: State, record: Joints, h, sums: bool = False) -> Checked | None:
+def check(system: System, units: Scales, at: State, record: Joints, h, since=None, sums: bool = False) -> Checked | None:
     """Of all joints in the state `at`, whose `record` has impulses in it; with etas, of a stage. None without joints.
 
     "closure" holds g = 0, the rate of a constraint on velocities, or the force of an elastic joint over h [s], and what the
     record says of g and of coordinates; "closure rate", asked for at stages and after impacts, that G V + g_t = 0;
-    "reaction", that the impulses are G^T times the multipliers. `sums`: impulses are those of several impacts, of which each
-    had velocities of its own."""
+    "reaction", that the impulses are G^T times the multipliers; WITHIN, that no spring and no limit turned past half a turn
+    `since` () [s] the step began, h without it. `sums`: impulses are those of several impacts, of which each had velocities
+    of its own."""
     if not system.joints:
         return None
     orientations = jnp.concatenate([at.orientation, system.fixed_orientation])
@@ -61,7 +60,7 @@ def check(system: System, units: Scales, at: State, record: Joints, h, sums: boo
         own = jax.tree.map(lambda a, group=group: take(a, group.numbers), record)
         numbers = np.array(group.bodies).T
         sides = [(*(take(part, n) for part in every), take(orientations, n)) for n in numbers]
-        one = functools.partial(_of_one, system, units, at.time, h, sums)
+        one = functools.partial(_of_one, system, units, (at.time, h, h if since is None else since), sums)
         found, eta_1, eta_2 = jax.vmap(one)(group, own, units.impulse[g], *sides)
         etas.append(dataclasses.replace(own, impulse_1=eta_1, impulse_2=eta_2))
         work = work + sum(jnp.sum(i * side[2]) for i, side in zip((own.impulse_1, own.impulse_2), sides, strict=True))
@@ -73,10 +72,10 @@ def check(system: System, units: Scales, at: State, record: Joints, h, sums: boo
     return Checked(joined, given(system, record), given(system, shifts), given(system, magnitudes), work)
 
 
-def _of_one(system: System, units: Scales, time, h, sums: bool, member: JointGroup, record: Joints, impulse, side_1, side_2):
+def _of_one(system: System, units: Scales, clock, sums: bool, member: JointGroup, record: Joints, impulse, side_1, side_2):
     """Violations () of one joint, and the wrenches of its eta on both bodies; a side is (position, rotation, velocity,
     orientation)."""
-    poses = [(position, orientation) for position, _, _, orientation in (side_1, side_2)]
+    (time, h, since), poses = clock, [(position, orientation) for position, _, _, orientation in (side_1, side_2)]
     velocities, r = [side[2] for side in (side_1, side_2)], member.closures
     lengths = jnp.where(np.array(member.angles, bool), units.length, 1.0)
     every, rates, by_1, by_2 = derivatives(member, poses, velocities, time)
@@ -96,13 +95,14 @@ def _of_one(system: System, units: Scales, time, h, sums: bool, member: JointGro
         open_, rate = jnp.max(apart / lengths) / size, 0.0 * rate
     telling = told(units, member, record, g, lengths, poses, velocities, far, fast)
     if not sums:
-        telling = jnp.maximum(telling, skips(member, rates, h))
+        telling = jnp.maximum(telling, turn_violations.skips(member, rates, h))
     measures = size, units.speed, fast, h
     law = _friction(member, multipliers, acting[r:], rates[r:], measures, record.mu) if every.size > r else 0.0
     found = {
         "joint friction": jnp.asarray(law),
         "closure": jnp.maximum(open_, telling),
         "reaction": off / size,
+        turn_violations.WITHIN: turn_violations.winds(member, g, rates, since),
     }
     if record.eta is None:
         return found, still, still
@@ -193,14 +193,6 @@ def _limit(units: Scales, lengths, p, g, rate, eta, size, far, h):
     return jnp.maximum(jnp.maximum(beyond, apart), jnp.maximum(-p, 0.0) / size), (left / lengths)[None] * jnp.ones(1)
 
 
-def skips(member, rates, h):
-    """1 () where a joint is a gear that moves further in a step of h [s], at the `rates` (k,) [rad/s,
-    m/s] of its closure, than this could tell, as it would where a tooth is skipped, else 0."""
-    if not isinstance(member.closure, Gear):
-        return jnp.zeros(())
-    return jnp.where(jnp.abs(rates[0] * h) > _OF_A_PITCH * member.closure.pitch(member.parameters), 1.0, 0.0)
-
-
 def _friction(member, multipliers, moments, rates, measures, mu):
     """What the friction of a joint lacks () of |y| <= mu R and of y |w| = -mu R w, for its `moments` (k,) [N m s, or N s]
     and the `rates` (k,) of its coordinate or spin, with the coefficient `mu` () that is recorded, or None."""
@@ -250,7 +242,7 @@ def impact(system: System, units: Scales, after: State, record: Joints, sums: bo
     """Violations of the `record` of an impact by name, each (nj,): "reaction", and "closure rate" and "joint friction" with
     the velocities `after` it, the latter of single impacts. (That closures hold there is told by the steps around it.)"""
     found = check(
-        system, units, after, dataclasses.replace(record, eta=jnp.zeros_like(record.closure)), 0.0, sums
+        system, units, after, dataclasses.replace(record, eta=jnp.zeros_like(record.closure)), 0.0, sums=sums
     ).violations
     names = ("closure rate", "reaction") if sums else ("closure rate", "reaction", "joint friction")
     return {name: found[name] for name in names}

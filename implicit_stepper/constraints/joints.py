@@ -19,11 +19,12 @@ from .friction import JointFriction, not_negative
 
 
 class Place(NamedTuple):
-    """Where a body is as its joint is made: the `centre` (d,) of mass in its coordinates, and its
-    `rotation` (d, d)."""
+    """Where a body is as its joint is made: the `centre` (d,) of mass in its coordinates, its
+    `rotation` (d, d), and in the plane the `angle` [rad] of that, which counts turns."""
 
     centre: np.ndarray
     rotation: np.ndarray
+    angle: float = 0.0
 
 
 class Form(NamedTuple):
@@ -134,6 +135,9 @@ class BallJoint(_Points):
     but for `friction`."""
 
     friction: JointFriction | None = None
+
+    def _first(self, place_1: Place, place_2: Place, frame_1, frame_2) -> dict[str, Any]:
+        return {"zero": np.asarray(place_2.angle - place_1.angle)} if len(place_1.centre) == 2 else {}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,7 +37,9 @@ _NO_WEIGHT = 1e-14  # of the normal: what rounding leaves of weights that are ze
 # violations with an entry for each moving body
 _OF_BODIES = frozenset({"momentum", "pose", "rates", "impact"})
 _OF_ALL = frozenset({"energy"})  # with one entry for all
-_OF_JOINTS = frozenset({"closure", "closure rate", "reaction", "joint friction", "joint held by static friction"})
+_OF_JOINTS = frozenset({
+    "closure", "closure rate", "reaction", "joint friction", "joint held by static friction", "angle within half a turn",
+})  # fmt: skip
 
 
 def known_momentum(system: System, state: State):

@@ -73,23 +73,21 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     kinetic = jnp.sum((momenta[-1] + jump[0]) * after.velocity) / 2
     sums, violations = _Sums(pushed, passing, shift, jump), {}
     if system.joints:
-        checked = jax.vmap(lambda *of: joint_violations.check(system, units, *of, h))(there, own.contacts.joints)
-        sums, violations = _with_joints(system, sums, checked, contacts, share), checked.violations
-        # and that of joints in an impact at the end, of all that jumps there less what they leave
-        driven = jnp.sum((jump[0] - sums.jump[0]) * (own.velocity[-1] + after.velocity)) / 2
-        free = free + jnp.maximum(share @ checked.work, 0.0) + jnp.maximum(driven, 0.0)
+        of_stage = jax.vmap(functools.partial(joint_violations.check, system, units), (0, 0, None, 0))
+        checked = of_stage(there, own.contacts.joints, h, there.time - before.time)
+        sums, work = _with_joints(system, sums, checked, contacts, share, (own.velocity[-1] + after.velocity) / 2)
+        violations, free = checked.violations, free + work
     sums, of_contacts = _with_contacts(system, units, h, sums, contacts, (at, begun))
     violations |= of_contacts
     balance = momenta - known - jnp.einsum("ij,jbw->ibw", method.A, sums.pushed)
     own_share = np.diag(method.A)[:, None, None]  # of a stage's momentum: what its own force gives in h
     last = dataclasses.replace(jax.tree.map(lambda a: a[-1], there), time=before.time + h)
-    parting = parting_work(contacts.normal_impulse, contacts.gap_start, h)
     return {
         "momentum": jnp.max(mechanics.imbalance(own_share * units.momentum, balance, sums.passing), axis=(0, 2)),
         "rates": jnp.max(mechanics.imbalance(units.momentum, sums.shift, sums.passing), axis=(0, 2)),
         "impact": jnp.max(jnp.abs(sums.jump[0]) / jnp.maximum(units.momentum, jnp.abs(momenta[-1])), axis=1),
         "pose": pose_violations(units, before, after, last, change[-1, :, d:], h),
-        "energy": excess_energy(system, kinetic, parting, free)[None],
+        "energy": excess_energy(system, kinetic, parting_work(contacts.normal_impulse, contacts.gap_start, h), free)[None],
         "end": jnp.where(_differs(contacts, own.contacts), 1.0, 0.0),
         **{name: jnp.max(values, axis=0) for name, values in violations.items()},
     }
@@ -105,12 +103,14 @@ class _Sums(NamedTuple):
     jump: jax.Array
 
 
-def _with_joints(system: System, sums: _Sums, checked: Checked, contacts: Contacts, share) -> _Sums:
+def _with_joints(system: System, sums: _Sums, checked: Checked, contacts: Contacts, share, mean) -> tuple[_Sums, jax.Array]:
     """`sums` with what joints do at the stages, `checked`, and with the impulses of the step, those of its stages by their
-    `share`."""
+    `share`; and the work () [J], 0 or more, by which they bring energy, in an impact at the end at the `mean` (nb, 6 or 3)
+    of the velocities before and after it."""
     extra = joint_violations.given(system, contacts.joints) - jnp.tensordot(share, checked.given, 1)
     pushed, passing = sums.pushed + checked.given, sums.passing + checked.passing
-    return _Sums(pushed, passing, sums.shift - checked.shifted, sums.jump - extra)
+    work = jnp.maximum(share @ checked.work, 0.0) + jnp.maximum(jnp.sum(extra * mean), 0.0)
+    return _Sums(pushed, passing, sums.shift - checked.shifted, sums.jump - extra), work
 
 
 def _with_contacts(system: System, units: Scales, h, sums: _Sums, contacts: Contacts, bodies) -> tuple[_Sums, dict]:

@@ -31,7 +31,7 @@ from .description import (
 )
 from .joining import JointSpec, refuse_open
 
-_GROUND = "inertial frame"
+_GROUND, _WITHIN = "inertial frame", "angles in space are told within half a turn"
 
 
 class Jointed:
@@ -65,7 +65,9 @@ class Jointed:
                 "BallJoint(point_1=(0, 0, 1), point_2=(0, 0, 0))."
             )
         specs = [self._specs[body.name] for body in (first, second)]
-        form = joint.form(*(Place(s.centre, np.asarray(rotation.matrix(s.orientation))) for s in specs))
+        form = joint.form(
+            *(Place(s.centre, np.asarray(rotation.matrix(s.orientation)), float(s.orientation[0])) for s in specs)
+        )
         self._add(name, first, second, form, project)
         self._joined.append(joint_description(name, first.name, second.name, joint, project))
         return name
@@ -120,6 +122,8 @@ class Jointed:
         `rest` [m, rad]. Returns the name under which a trajectory has its reactions."""
         first, second, form = self._coordinate(joint, coordinate)
         values = not_negative("stiffness", stiffness), not_negative("damping", damping), number("rest", rest)
+        if form.free_angles[coordinate] and self.dimension == 3 and abs(values[2]) > np.pi:
+            raise JointError(f"`rest` = {rest} of joint {joint!r}: {_WITHIN}, so is where its springs rest.")
         name = self._add(f"spring of {joint}" if name is None else name, first, second, elastic(form, coordinate, *values))
         self._joined.append(AlongDescription(name, joint, coordinate, *values))
         return name
@@ -160,8 +164,8 @@ class Jointed:
             raise JointError(f"give `low` or `high` of joint {joint!r}, or both: a limit without a bound is none.")
         if len(bounds) == 2 and bounds["low"] >= bounds["high"]:
             raise JointError(f"`low` = {bounds['low']} is not below `high` = {bounds['high']}: exchange them.")
-        if form.free_angles[coordinate] and max(map(abs, bounds.values())) > np.pi:
-            raise JointError(f"{bounds} of joint {joint!r}: angles are told within half a turn, so are their limits.")
+        if form.free_angles[coordinate] and self.dimension == 3 and max(map(abs, bounds.values())) > np.pi:
+            raise JointError(f"{bounds} of joint {joint!r}: {_WITHIN}, so are their limits.")
         names = []
         for side, bound in bounds.items():
             names.append(

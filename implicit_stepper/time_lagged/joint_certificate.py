@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..constraints import joint_violations
+from ..constraints import joint_violations, turn_violations
 from ..constraints.certificate_mechanics import beyond_rounding
 from ..constraints.conditions import Constraint
 from ..model.bodies import State
@@ -89,8 +89,11 @@ def _of_one(system: System, units: Scales, clock, member: Constraint, record: Jo
     else:
         law = (0.0 * g if ahead else g) + h * rates
         left = jnp.max(beyond_rounding(law * lengths, far + h * fast)) / units.gap
-    told = joint_violations.told(
-        units, member, record, member.equations(*end, time + h), lengths, end, velocities, far, fast
-    )
-    told = jnp.maximum(told, joint_violations.skips(member, rates, h))
-    return {"closure": jnp.maximum(left, told), "reaction": off / size}
+    now = member.equations(*end, time + h)
+    told = joint_violations.told(units, member, record, now, lengths, end, velocities, far, fast)
+    told = jnp.maximum(told, turn_violations.skips(member, rates, h))
+    return {
+        "closure": jnp.maximum(left, told),
+        "reaction": off / size,
+        turn_violations.WITHIN: turn_violations.winds(member, now, rates, h),
+    }

@@ -7,7 +7,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.constraints import joint_violations
+from implicit_stepper.constraints import turn_violations
 from implicit_stepper.model.bodies import State
 from implicit_stepper.stepping.loop import CHUNK, certificates
 
@@ -119,7 +119,7 @@ def test_a_quarter_of_a_pitch_in_a_step_is_too_much(name, pitch):
     (group,) = [of for of in system.joints if number in of.numbers]
     member = jax.tree.map(lambda a: a[group.numbers.index(number)], group)
     h, shares = 0.01, (0.24, -0.24, 0.26, -0.26)
-    assert [float(joint_violations.skips(member, np.array([share * pitch / h]), h)) for share in shares] == [0, 0, 1, 1]
+    assert [float(turn_violations.skips(member, np.array([share * pitch / h]), h)) for share in shares] == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(
