@@ -128,7 +128,7 @@ def _summary(scene: Scene, settings: RunSettings, run: Trajectory, seconds: floa
             f"contact {i}    {first} and {second}: force, mean of a step, at most {force:.4g} N; "
             f"gap {contact.gap[-1]:.3g} m at the end"
         )
-    lines += [f"event        {e.time:.9g} s: {' and '.join(run.contact_names[e.contact])} {e.kind}" for e in run.events[:20]]
+    lines += [f"event        {e.time:.9g} s: {run.named(e)} {e.kind}" for e in run.events[:20]]
     if len(run.events) > 20:
         lines.append(f"             and {len(run.events) - 20} more events")
     return lines

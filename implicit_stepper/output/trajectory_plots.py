@@ -84,19 +84,21 @@ class Plots:
     @styled
     def events(self) -> Figure:
         """When which contact carries, thick where it slides, and the events that a run of chosen
-        steps lists. Raises `ValueError` for a run without contacts."""
+        steps lists, those of a joint in a row of its own. Raises `ValueError` for a run without
+        contacts and events."""
         run = self.trajectory
-        if not run.contact_names:
-            raise PictureError("the run has no contacts, of whose events there could be a picture.")
         names = [" and ".join(pair) for pair in run.contact_names]
+        names += dict.fromkeys(event.contact for event in run.events if isinstance(event.contact, str))
+        if not names:
+            raise PictureError("the run has no contacts, of whose events there could be a picture.")
         figure = Figure(figsize=(7.2, 1.2 + 0.42 * max(len(names), 1)), layout="constrained")
         axes = figure.subplots()
-        for i in range(len(names)):
+        for i in range(len(run.contact_names)):
             _draw_contact(axes, run, i)
         for kind, mark, colour in zip(_KINDS, "^vxo|*+", "krgbmcy", strict=True):
             found = [event for event in run.events if event.kind == kind]
             if found:
-                times, rows = [e.time for e in found], [e.contact for e in found]
+                times, rows = zip(*((e.time, names.index(run.named(e))) for e in found), strict=True)
                 axes.plot(times, rows, mark, color=colour, markersize=6, label=kind)
         axes.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5), xlabel="time [s]")
         axes.set_xlim(run.time[0], run.time[-1])

@@ -149,7 +149,7 @@ def _error(system: System, made: Trajectory, run: Run, violations: dict, toleran
     violated = {name: values for name, values in violations.items() if not np.max(values, initial=0.0) <= tolerance}
     what = f"{described(system, violated)} (allowed {tolerance:.0e})." if violated else ""
     what += gain(system, violated)
-    last = ", ".join(f"contact {e.contact} {e.kind} at {e.time:.9g} s" for e in made.events[-3:])
+    last = ", ".join(f"{made.named(e)} {e.kind} at {e.time:.9g} s" for e in made.events[-3:])
     return StepError(
         f"the run stopped at t = {time:.9g} s: {run.failure or Result.NOT_CERTIFIED.message} {what} Last events: "
         f"{last or 'none'}. "

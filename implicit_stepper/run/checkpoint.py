@@ -16,6 +16,7 @@ import json
 import os
 import pickle
 import time
+import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,9 @@ from shapes.errors import Explained
 from ..model.bodies import State
 from ..model.system import System
 from ..runtime.files import replaced
+from ..runtime.program_keys import described, structure
 
-_MAGIC = "implicit-stepper checkpoint 1"
+_MAGIC = "implicit-stepper checkpoint 2"
 _SHARE = 20  # times as long as a file took to write, steps are computed before the next
 _NUMPY = {"_reconstruct", "scalar", "ndarray", "dtype", "_frombuffer"}
 
@@ -49,23 +51,45 @@ class CheckpointError(Explained, RuntimeError):
         self.state = state
 
 
-def _named(function) -> str:
-    """A load in words that are the same in another process: a `Wrench` by its formulas, others by
-    their place."""
-    if dataclasses.is_dataclass(function):
-        return repr(function)
-    of = function if inspect.isroutine(function) else type(function)
+def _told(value) -> str:
+    """A user's function or other value in words that are the same in another process: its place,
+    its code, and what it holds or closes over. What else it calls or reads is not seen."""
+    if not callable(value) or isinstance(value, type):
+        return _place(value)
+    value = inspect.unwrap(value)
+    plain = inspect.isroutine(value)
+    held, function = ([], value) if plain else ([*getattr(value, "__dict__", {}).values()], type(value).__call__)
+    held += [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    held += [*(getattr(function, "__defaults__", None) or ()), getattr(function, "__self__", None)]
+    code = getattr(function, "__code__", None)
+    return f"{_place(value)}{digest([], (_code(code), [described(one, _place) for one in held]))}"
+
+
+def _place(value) -> str:
+    """The name of a function, or of the class of another value; of arrays all numbers."""
+    if isinstance(value, np.ndarray | jax.Array):
+        return digest([value], ())
+    of = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
     return f"{of.__module__}.{of.__qualname__}"
+
+
+def _code(code: types.CodeType | None) -> tuple:
+    """What a function does, with the functions within it."""
+    if code is None:
+        return ()
+    constants = [_code(one) if isinstance(one, types.CodeType) else described(one, _place) for one in code.co_consts]
+    return code.co_code, code.co_names, tuple(constants)
 
 
 def asked_of(system: System, state: State, stepper, numbers: Mapping[str, Any]) -> dict[str, str]:
     """What a run is asked for, by name: digests of its scene and start, its settings, and what
     decides about bits."""
-    functions = [None if f is None else _named(f) for f in system.wrench_functions]
+    functions = [described(f, _told) for f in system.wrench_functions]
     pairs = [(g.bodies, g.moving, g.numbers, g.pair.first.name, g.pair.second.name, g.of_impulses) for g in system.groups]
+    joints = system.joint_names, [structure(group, _told) for group in system.joints]
     device = jax.devices()[0]
     return {
-        "scene": digest(jax.tree.leaves(system), (system.names, system.contact_names, functions, pairs)),
+        "scene": digest(jax.tree.leaves(system), (system.names, system.contact_names, functions, pairs, joints)),
         "start": digest(jax.tree.leaves(state), ()),
         "stepper": repr(stepper),
         **{name: repr(value) for name, value in numbers.items()},

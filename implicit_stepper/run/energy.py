@@ -15,7 +15,7 @@ class Energy:
     """Of all moving bodies at the n + 1 times of a run [J]: `kinetic` (n + 1,), and `gravity` (n +
     1,), -m g.x, zero at the origin. `left_out` names what else stores energy or does work in the
     scene and is in neither of them: constant and other wrenches, the springs of compliant contacts,
-    and springs between bodies. Prescribed motions do work, too, and are not named. Where it is
+    springs between bodies, and motors. Prescribed motions do work, too, and are not named. Where it is
     empty, `total` falls by what friction and impacts take, and by the scheme's own loss, which is
     of the order of h."""
 
@@ -56,10 +56,10 @@ def left_out(system: System) -> tuple[str, ...]:
         for (a, b), soft in zip(system.contact_names, compliant(system), strict=True)
         if soft
     ]
-    elastic = [
-        f"the spring or load {system.joint_names[number]!r}"
+    along = [
+        f"the {'spring or load' if group.elastic else 'motor'} {system.joint_names[number]!r}"
         for group in system.joints
-        if group.elastic
+        if group.elastic or getattr(group, "most", None) is not None
         for number in group.numbers
     ]
-    return (*loads, *springs, *elastic)
+    return (*loads, *springs, *along)

@@ -114,6 +114,10 @@ class Trajectory:
         own = jax.tree.map(lambda a: a[:, i], dataclasses.replace(self.contacts, stages=None, landing=None, joints=None))
         return ContactView(i, self.contact_names[i], self.time[1:], np.broadcast_to(self.h, len(self)), own)
 
+    def named(self, event: Event) -> str:
+        """What an event happened to: "A and B" of a contact, or the name of a joint."""
+        return event.contact if isinstance(event.contact, str) else " and ".join(self.contact_names[event.contact])
+
     @property
     def joints(self) -> Joints | None:
         """What the joints did, in the order of `joint_names`, with a first axis of n; None where

@@ -17,8 +17,10 @@ import pkgutil
 import platform
 import sys
 import types
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import jax
 import jaxlib
@@ -42,50 +44,52 @@ def program_key(program, static: tuple, dynamic: tuple) -> str | None:
     """The key of the module's function `program` for its `static` arguments, and `dynamic` ones of
     the same structure and types, numbers or shapes alone; None where it has none."""
     try:
-        parts = [_named(program), *map(described, static), *map(_structure, dynamic), _surroundings()]
+        parts = [_named(program), *map(described, static), *map(structure, dynamic), _surroundings()]
     except NotImplementedError:
         return None
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def described(value) -> str:
-    """A text that is the same for equal values, and for these alone. Raises
-    `NotImplementedError`."""
+def described(value, other: Callable[[Any], str] | None = None) -> str:
+    """A text that is the same for equal values, and for these alone; by `other` of what has none,
+    as functions of users. Raises `NotImplementedError` without it."""
+    of = functools.partial(described, other=other)
     if isinstance(value, float | complex | np.generic):
         return f"{type(value).__name__}({value.tolist() if isinstance(value, np.generic) else value!r})"
     if isinstance(value, enum.Enum):
-        return f"{_named(type(value))}.{value.name}"
+        return f"{_named(type(value), other)}.{value.name}"
     if type(value) in _PLAIN:
         return repr(value)
     if type(value) in (tuple, list):
-        return f"{type(value).__name__}({','.join(map(described, value))})"
+        return f"{type(value).__name__}({','.join(map(of, value))})"
     if type(value) is dict:
-        return f"dict({','.join(f'{described(name)}:{described(one)}' for name, one in value.items())})"
+        return f"dict({','.join(f'{of(name)}:{of(one)}' for name, one in value.items())})"
     if type(value) is frozenset:
-        return f"frozenset({','.join(sorted(map(described, value)))})"
+        return f"frozenset({','.join(sorted(map(of, value)))})"
     if isinstance(value, sympy.Basic):
         return _expression(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return f"{_named(type(value))}({','.join(map(described, value))})"
+        return f"{_named(type(value), other)}({','.join(map(of, value))})"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = (f"{f.name}={described(getattr(value, f.name))}" for f in dataclasses.fields(value) if f.compare)
-        return f"{_named(type(value))}({','.join(fields)})"
+        fields = (f"{f.name}={of(getattr(value, f.name))}" for f in dataclasses.fields(value) if f.compare)
+        return f"{_named(type(value), other)}({','.join(fields)})"
     if isinstance(value, functools.partial):
-        return f"partial({described(value.func)},{described(value.args)},{described(value.keywords)})"
-    return _named(value)
+        return f"partial({of(value.func)},{of(value.args)},{of(value.keywords)})"
+    return _named(value, other)
 
 
-def _named(value) -> str:
+def _named(value, other: Callable[[Any], str] | None = None) -> str:
     """The name of a function or class of these packages, if it is what has that name."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if module is None or name is None or module.partition(".")[0] not in _OURS:
+    if module is not None and name is not None and module.partition(".")[0] in _OURS:
+        found = sys.modules.get(module)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is value and not isinstance(value, types.MethodType):
+            return f"{module}:{name}"
+    if other is None:
         raise NotImplementedError(f"no text describes {value!r} completely")
-    found = sys.modules.get(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    if found is not value or isinstance(value, types.MethodType):
-        raise NotImplementedError(f"no text describes {value!r} completely")
-    return f"{module}:{name}"
+    return other(value)
 
 
 def _expression(value: sympy.Basic) -> str:
@@ -96,15 +100,15 @@ def _expression(value: sympy.Basic) -> str:
     return sympy.srepr(value)
 
 
-def _structure(value) -> str:
-    """Of an argument: the types of its leaves, and all that is static in it."""
+def structure(value, other: Callable[[Any], str] | None = None) -> str:
+    """Of an argument: the types of its leaves, and all that is static in it, see `described`."""
     found = jax.tree_util.default_registry.flatten_one_level(value)
     if found is None:
         return "{}{}{}".format(*leaf_type(value))
     parts, static = found
     known = type(value) in (tuple, list, dict, type(None))
-    name = type(value).__name__ if known else _named(type(value))
-    return f"{name}<{described(_plain(static))}>({','.join(map(_structure, parts))})"
+    name = type(value).__name__ if known else _named(type(value), other)
+    return f"{name}<{described(_plain(static), other)}>({','.join(structure(part, other) for part in parts)})"
 
 
 def leaf_type(leaf) -> tuple:

@@ -11,7 +11,9 @@ from scipy.integrate import quad
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.commands import run as command
 from implicit_stepper.model import bodies
+from implicit_stepper.radau.events import Event
 from implicit_stepper.stepping.loop import certificates
 
 # a pendulum of 1 m, released level, and the angle [rad] of its limit
@@ -50,6 +52,17 @@ def test_a_limit_is_met_and_left_when_it_should(chosen):
     before = np.flatnonzero(rests & (chosen.time < 1.0))
     moments = chosen.joint("low limit of pin").moment[before[1:] - 1, 0]
     np.testing.assert_allclose(moments, MASS * G * np.cos(LOW), rtol=0, atol=1e-7)
+
+
+def test_its_events_are_told_and_drawn_by_its_name(chosen):
+    lines = command._summary(scene(), ist.RunSettings(tol=1e-8, duration=2.2), chosen, 1.0)
+    assert any(line.startswith("event") and line.endswith("s: low limit of pin closes") for line in lines)
+    axes = chosen.plot.events().axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["low limit of pin"]
+    (closes,) = [line for line in axes.lines if line.get_label() == "closes"]
+    assert set(closes.get_ydata()) == {0}
+    two = dataclasses.replace(chosen, contact_names=(("a", "b"),), events=(Event(0.1, 0, "opens"), *chosen.events))
+    assert [two.named(event) for event in two.events[:2]] == ["a and b", "low limit of pin"]
 
 
 def test_first_order_steps_hold_it_too():

@@ -10,6 +10,7 @@ import sys
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -161,3 +162,49 @@ def test_laws_of_impact_are_told_apart():
         scene.add_contact(floor, disc, restitution=law)
         asked.append(checkpoint.asked_of(*scene.build(), ist.GeometricallyImplicit(), {})["scene"])
     assert len(set(asked)) == 3
+
+
+def pushed(strength: float):
+    return ist.PairLoad(lambda one, other, time: jnp.array([strength, 0.0, 0.0]))
+
+
+def on_a_pin(*, motion=None, high=None, joint=None):
+    """A disc with a pin and what moves or bounds it, or with another joint."""
+    scene = ist.Scene(dimension=2)
+    wall = scene.add_fixed(name="wall", shape=shapes.Disc(0.1), position=(0, -1))
+    disc = scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0))
+    scene.add_joint(wall, disc, ist.BallJoint((0, 1), (0, 0)) if joint is None else joint, name="pin")
+    if motion is not None:
+        scene.add_motion("pin", motion)
+    if high is not None:
+        scene.add_limit("pin", **{"high" if high else "low": 0.0})
+    return scene
+
+
+def test_joints_that_differ_in_no_number_are_told_apart():
+    scenes_ = [
+        *(on_a_pin(motion=ist.Motion(f"{rate}*t**2")) for rate in (0.2, 0.9)),
+        *(on_a_pin(motion=lambda time, rate=rate: rate * time**2) for rate in (0.2, 0.9)),
+        *(on_a_pin(high=high) for high in (True, False)),
+        on_a_pin(joint=ist.UserConstraint(lambda one, other, time: other[0][:1], rows=1)),
+        on_a_pin(joint=ist.UserConstraint(lambda one, other, time: other[0][1:], rows=1)),
+        *(on_a_pin(joint=pushed(strength)) for strength in (9.0, -9.0, 9.0)),
+    ]
+    asked = [checkpoint.asked_of(*scene.build(), ist.GeometricallyImplicit(), {})["scene"] for scene in scenes_]
+    assert len(set(asked[:-1])) == len(asked) - 1
+    assert asked[-1] == asked[-3]
+
+
+def test_another_process_tells_the_same_of_functions():
+    """Of code, of what it closes over, and of the order in which a set is walked through."""
+    script = """
+import implicit_stepper as ist, shapes, jax.numpy as jnp
+from implicit_stepper.run import checkpoint
+scene, where = ist.Scene(dimension=2), {"strength": jnp.ones(3)}
+scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0),
+               wrench=lambda t, *_: where["strength"] * (t if "a" in {"a", "b", "c"} else 0))
+print(checkpoint.asked_of(*scene.build(), ist.GeometricallyImplicit(), {})["scene"])
+"""
+    seeds = [{**os.environ, "PYTHONHASHSEED": seed} for seed in ("1", "2")]
+    told = [subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=True).stdout for env in seeds]
+    assert told[0] == told[1] != b""
