@@ -5,6 +5,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.constraints import turn_violations
 from implicit_stepper.constraints.joints import Place
 from implicit_stepper.model import rotation
 
@@ -39,6 +40,18 @@ def test_a_screw_without_a_lead_is_none():
     nut = scene.add_body(name="nut", shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0))
     with pytest.raises(ValueError, match="`lead` = 0 turns without moving on"):
         scene.add_joint(rod, nut, ist.Screw((0, 0, 0), (0, 0, 1), (0, 0, 0), (0, 0, 1), lead=0.0))
+
+
+def test_a_turn_of_the_thread_that_is_skipped_is_noticed():
+    """The last row of its closure, which is told within a turn, moves by no more than a quarter."""
+    scene = ist.Scene()
+    rod = scene.add_fixed(name="rod", shape=shapes.Sphere(0.01))
+    nut = scene.add_body(name="nut", shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0))
+    scene.add_joint(rod, nut, ist.Screw((0, 0, 0), (0, 0, 1), (0, 0, 0), (0, 0, 1), lead=LEAD))
+    (member,) = scene.build()[0].joints
+    h, shares = 0.01, (0.24, -0.26, 1.0)
+    found = [float(turn_violations.skips(member, np.array([9.0, 9, 9, 9, 2 * np.pi * share / h]), h)) for share in shares]
+    assert found == [0, 1, 1]
 
 
 def about(axis, angle):
