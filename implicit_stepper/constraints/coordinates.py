@@ -50,13 +50,12 @@ class _Only:
         return self.coordinates(parameters, pose_1, pose_2)[self.which : self.which + 1]
 
 
-def bounded(form: Form, which: int, side: str, bound: float) -> Form:
+def bounded(form: Form, which: int, side: str, bound: float, middle: float) -> Form:
     """Coordinate `which` of the joint of a `form` is not below ("low") or not above ("high") a
-    `bound`."""
+    `bound`; an angle in space is told within half a turn of the `middle`."""
     angle, sign = form.free_angles[which], {"low": 1.0, "high": -1.0}[side]
-    return Form(
-        Beyond(form.coordinates, which, angle, sign), (angle,), form.parameters | {"bound": np.asarray(bound)}, bounds=True
-    )
+    parameters = form.parameters | {"bound": np.asarray(bound), "middle": np.asarray(middle)}
+    return Form(Beyond(form.coordinates, which, angle, sign), (angle,), parameters, bounds=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,13 +68,15 @@ class Beyond:
     sign: float
 
     def __call__(self, parameters, pose_1, pose_2, time):
-        away = self.coordinates(parameters, pose_1, pose_2)[self.which] - parameters["bound"]
-        return jnp.reshape(self.sign * away, (1,))
+        q = self.coordinates(parameters, pose_1, pose_2)[self.which]
+        if _within(self, parameters):
+            q = q - 2 * jnp.pi * jnp.round((q - parameters["middle"]) / (2 * jnp.pi))
+        return jnp.reshape(self.sign * (q - parameters["bound"]), (1,))
 
     def turned(self, parameters, g):
-        """The angle (), where this is `g`, of which nothing is known beyond half a turn, or
-        None."""
-        return parameters["bound"] + self.sign * g if _within(self, parameters) else None
+        """The angle () from the middle, where this is `g`, of which nothing is known beyond half a
+        turn, or None."""
+        return parameters["bound"] + self.sign * g - parameters["middle"] if _within(self, parameters) else None
 
 
 @dataclasses.dataclass(frozen=True)

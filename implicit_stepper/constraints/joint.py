@@ -64,6 +64,7 @@ class JointGroup:
     parameters: Any
     stiffness: jax.Array | None = None
     damping: jax.Array | None = None
+    free_angles: tuple[bool, ...] = dataclasses.field(default=(), metadata={"static": True})
 
     @property
     def width(self) -> int:

@@ -64,6 +64,7 @@ class FrictionGroup:
     closure = property(lambda self: self.joint.closure)
     parameters = property(lambda self: self.joint.parameters)
     coordinates = property(lambda self: self.joint.coordinates)
+    free_angles = property(lambda self: self.joint.free_angles)
     stiffness = property(lambda self: None)
     bilateral = property(lambda self: True)
     elastic = property(lambda self: False)

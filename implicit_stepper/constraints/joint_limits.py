@@ -44,6 +44,7 @@ class LimitGroup:
     closure = property(lambda self: self.gap.closure)
     parameters = property(lambda self: self.gap.parameters)
     coordinates = property(lambda self: None)
+    free_angles = property(lambda self: ())
     stiffness = property(lambda self: None)
     bilateral = property(lambda self: False)
     elastic = property(lambda self: False)

@@ -210,8 +210,8 @@ def _laws(laws: Sequence[Law], dimension: int) -> Laws:
     return Laws(
         mu=np.array([float(f.mu) for f in friction]),
         mu_s=np.array([float(f.mu if f.mu_s is None else f.mu_s) for f in friction]),
-        e=np.array([[f.e_t, f.e_o, f.e_r] for f in friction], dtype=float)[:, :axes],
-        direction=np.array([f.direction or np.zeros(3) for f in friction])[:, :dimension],
+        e=np.array([[f.e_t, f.e_o, f.e_r] for f in friction], dtype=float).reshape(-1, 3)[:, :axes],
+        direction=np.array([f.direction or np.zeros(3) for f in friction]).reshape(-1, 3)[:, :dimension],
         compliance=np.array([0.0 if c is None else 1 / c.stiffness for c in compliance]),
         dissipation_time=np.array([0.0 if c is None else c.dissipation_time for c in compliance]),
         restitution=np.array([0.0 if law.restitution is None else law.restitution.e for law in laws]),

@@ -42,6 +42,11 @@ def at(trajectory, time: np.ndarray) -> State:
     return State(time, trajectory.position[step] + change[..., :d], np.asarray(turned), velocity)
 
 
+def mean(values: np.ndarray) -> np.ndarray:
+    """Over each of n steps (n, ...), of `values` (n, s, ...) at its stages."""
+    return np.tensordot(values, radau(values.shape[1]).A[-1], (1, 0))
+
+
 def _change(A, basis: list[Polynomial], h, theta, rates, velocities, d: int) -> np.ndarray:
     """What bodies have moved and turned (m, nb, 6 or 3) at `theta` (m,): the integral of the rates
     that `velocities` (m, s + 1, nb, 6 or 3) are, and evenly spread what it lacks at the end of the

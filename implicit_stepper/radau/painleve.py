@@ -51,9 +51,18 @@ def wedges(system: System, first: State, steps: Taken) -> list[Event]:
     found = _sliding(system, velocity, steps.state, steps.contacts)
     touches = np.asarray(steps.contacts.gap_start) <= TOUCHING * float(system.length)
     slides = found.slip > _SLIGHT * np.sqrt(float(system.acceleration) * float(system.length))
-    inside = touches & slides & (found.lift < 0) & free
+    inside = touches & slides & ~_sticks(system, steps) & (found.lift < 0) & free
     enters = inside & ~np.concatenate([np.zeros((1, inside.shape[1]), bool), inside[:-1]])
     return [Event(float(starts[i]), int(c), "wedges") for i, c in np.argwhere(enters)]
+
+
+def _sticks(system: System, steps: Taken) -> np.ndarray:
+    """Which contacts (n, nc) stick in a step and in the one before it: their slips here are those
+    of velocities at the start with the geometry at the end."""
+    sticks = np.zeros((len(steps.h), system.contact_count), bool)
+    for group, own in zip(system.groups, steps.modes.sticking, strict=False):
+        sticks[:, list(group.numbers)] = own
+    return sticks & np.concatenate([sticks[:1], sticks[:-1]])
 
 
 def jams(system: System, first: State, series: Series) -> list[Event]:

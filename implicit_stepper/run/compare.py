@@ -254,7 +254,7 @@ def _entry(run: _Run, trajectory, seconds: float, failure: str, reference: Refer
 def _measures(trajectory: Trajectory, stepper: Stepper, reference: Reference, mu) -> dict[str, float]:
     position, velocity = reference(trajectory.time)
     exact = dataclasses.replace(trajectory, velocity=np.asarray(velocity)).kinetic_energy()
-    contacts, d = trajectory.contacts, trajectory.position.shape[-1]
+    contacts, d, most = trajectory.contacts, trajectory.position.shape[-1], np.max(exact)
     carries = contacts.normal_impulse > _CARRIES * np.max(contacts.normal_impulse, initial=0.0)
     predicted = np.asarray(stepper.predicted_gap(contacts, mu, np.reshape(trajectory.h, (-1, 1))))
     return {
@@ -262,7 +262,7 @@ def _measures(trajectory: Trajectory, stepper: Stepper, reference: Reference, mu
         "velocity_error": float(np.max(np.linalg.norm((trajectory.velocity - velocity)[..., :d], axis=-1))),
         "gap": float(np.max(np.abs(contacts.gap), where=carries, initial=0.0)),
         "penetration": float(np.max(-contacts.gap, where=~np.isnan(contacts.gap), initial=0.0)),
-        "energy": float(np.max(np.abs(trajectory.kinetic_energy() - exact)) / np.max(exact)),
+        "energy": float(np.max(np.abs(trajectory.kinetic_energy() - exact)) / most) if most > 0 else np.nan,
         "predicted": float(np.max(predicted, where=carries, initial=0.0)),
         "measured": float(np.max(contacts.gap, where=carries, initial=0.0)),
         "iterations": float(np.mean(trajectory.stats.iterations)),

@@ -34,6 +34,7 @@ from ..runtime.errors import ForcesError
 from ..scene.scene import Scene
 from ..stepping.stepper import begin
 from .contact_states import states_of
+from .fixed_run import checked
 
 _MOST = 4  # contacts: 4 choices each in the plane, 8 in space
 _TURNS = 50  # of the direction of a slip in space
@@ -61,7 +62,7 @@ def solutions(scene: Scene, h: float, start: State | None = None) -> tuple[Solut
     `mu_s`, and joints.
     """
     system, first = jax.device_put(scene.build())
-    state, h = first if start is None else start, positive("h", h)
+    state, h = first if start is None else checked(start, system, first), positive("h", h)
     if system.joints or np.any(compliant(system)):
         raise ForcesError("`scene` has joints or compliant contacts: solutions are told of rigid contacts alone.")
     if system.sticks_more:

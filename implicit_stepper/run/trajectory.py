@@ -25,7 +25,7 @@ from .labelled import dataset
 from .origin import Origin
 from .richardson import ErrorEstimate
 from .spreadsheet import write_csv
-from .views import BodyView, ContactView, JointView, number_of_body, number_of_contact, number_of_joint
+from .views import BodyView, ContactView, JointView, number_of_body, number_of_contact, number_of_joint, turns
 
 FORMAT = 5
 _PER_STEP = ("contacts", "stats", "certificate")  # fields whose arrays have a first axis of n
@@ -41,7 +41,8 @@ class Trajectory:
     `stats` have a first axis of n: entry i belongs to the end of step i, time[i + 1] (see
     `records.Contacts` for names, units and frames). `certificate`: the largest violation of each
     equation, by name, (n,), dimensionless. `h` [s]; `names` of the bodies, `contact_names`, pairs,
-    and `joint_names`; mass (nb,) and inertia (nb, 3, 3) or (nb, 1, 1) in the body frames.
+    and `joint_names`; which coordinates of each joint are angles within a turn in the records, `wound`,
+    which `joint` unwinds; mass (nb,) and inertia (nb, 3, 3) or (nb, 1, 1) in the body frames.
 
     Of chosen steps, and where the last step is shorter than the others, `h` is (n,). Of chosen
     steps, `events` lists what happened to contacts when, and `counts` the problems solved, by kind:
@@ -68,6 +69,7 @@ class Trajectory:
     mass: np.ndarray
     inertia: np.ndarray
     joint_names: tuple[str, ...] = ()
+    wound: tuple[tuple[bool, ...], ...] | None = None
     events: tuple[Event, ...] = ()
     counts: dict[str, int] = dataclasses.field(default_factory=dict)
     gravity: np.ndarray | None = None
@@ -127,9 +129,16 @@ class Trajectory:
     def joint(self, joint: str | int) -> JointView:
         """A joint, by its name or number: reactions [N, N m], closure. Raises `KeyError` that lists
         the names, `IndexError`."""
-        i = number_of_joint(self.joint_names, joint)
+        i, stages = number_of_joint(self.joint_names, joint), self.contacts.stages
         own = jax.tree.map(lambda a: a[:, i], self.contacts.joints)
-        return JointView(i, self.joint_names[i], self.time[1:], np.broadcast_to(self.h, len(self)), own)
+        mean = own.rate if stages is None else dense_output.mean(stages.contacts.joints.rate[:, :, i])
+        h, winds = np.broadcast_to(self.h, len(self)), np.zeros(own.rate.shape[1], bool)
+        if self.wound is None:  # in a file that does not say, any may
+            winds[:] = True
+        else:
+            winds[: len(self.wound[i])] = self.wound[i]
+        own = dataclasses.replace(own, coordinate=own.coordinate - turns(own.coordinate, h, mean, winds))
+        return JointView(i, self.joint_names[i], self.time[1:], h, own)
 
     @property
     def quaternion(self) -> np.ndarray:
@@ -234,6 +243,7 @@ class Trajectory:
             "names": self.names,
             "contact_names": self.contact_names,
             "joint_names": self.joint_names,
+            "wound": self.wound,
         }
         header |= {"events": self.events, "counts": self.counts, "left_out": self.left_out}
         header |= {"arrays": list(arrays), "origin": None if self.origin is None else self.origin.header()}
@@ -258,12 +268,22 @@ def assembled(system: System, states: State, contacts: Contacts, stats: Stats, c
         names=system.names[: system.body_count],
         contact_names=system.contact_names,
         joint_names=system.joint_names,
+        wound=_wound(system),
         mass=np.asarray(system.mass),
         inertia=np.asarray(system.inertia),
         gravity=np.asarray(system.gravity),
         left_out=energy.left_out(system),
         **more,
     )
+
+
+def _wound(system: System) -> tuple[tuple[bool, ...], ...]:
+    """Which coordinates of each joint are recorded within a turn: angles in space."""
+    found: list[tuple[bool, ...]] = [()] * len(system.joint_names)
+    for group in system.joints if system.dimension == 3 else ():
+        for number in group.numbers:
+            found[number] = group.free_angles
+    return tuple(found)
 
 
 def _counted(number: int, one: str, several: str) -> str:

@@ -77,6 +77,7 @@ def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
         names=tuple(header["names"]),
         contact_names=tuple(map(tuple, header["contact_names"])),
         joint_names=tuple(header.get("joint_names", ())),
+        wound=tuple(map(tuple, header["wound"])) if header.get("wound") is not None else None,
         events=tuple(Event(*event) for event in header["events"]),
         counts=header["counts"],
         gravity=np.array(header["gravity"], dtype=float) if "gravity" in header else None,

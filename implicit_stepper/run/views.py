@@ -130,7 +130,8 @@ class JointView:
     """A joint in the n steps of a run; inertial frame, SI units. Entry i belongs to the end of step
     i, `time` (n,) [s].
 
-    `impulses`: all arrays of `records.Joints` of this joint, with the axis of joints gone.
+    `impulses`: all arrays of `records.Joints` of this joint, with the axis of joints gone, angles
+    over all turns.
     Reactions are impulses over the step's h [s], so means over it; those of a step that ends with
     an impact contain it, and those of a step of h = 0, which is nothing but an impact, are NaN.
     """
@@ -160,11 +161,7 @@ class JointView:
     def coordinate(self) -> np.ndarray:
         """What the joint leaves free (n, c): displacements [m], and angles [rad] over any number of
         turns; zero beyond its own number, as of joints that have none."""
-        q, rate = self.impulses.coordinate, self.impulses.rate
-        # rates tell how many turns a step takes; a displacement never misses what they say by 2 pi
-        missed = np.diff(q, axis=0) - self.h[1:, None] * rate[1:]
-        turns = np.cumsum(np.rint(missed / (2 * np.pi)), axis=0)
-        return q - 2 * np.pi * np.concatenate([np.zeros_like(q[:1]), turns])
+        return self.impulses.coordinate
 
     @property
     def rate(self) -> np.ndarray:
@@ -180,6 +177,14 @@ class JointView:
 
     def __repr__(self) -> str:
         return f"<joint {self.number}: {self.name!r}, {len(self.time)} steps to t = {self.time[-1]:.9g} s>"
+
+
+def turns(q: np.ndarray, h: np.ndarray, mean: np.ndarray, wound: np.ndarray) -> np.ndarray:
+    """What coordinates (n, c) that were recorded within a turn where they are `wound` (c,) are less
+    than over all turns, by their `mean` rates (n, c) in steps of h (n,) [s]."""
+    missed = np.diff(q, axis=0) - h[1:, None] * mean[1:]
+    skipped = np.where(wound, np.rint(missed / (2 * np.pi)), 0.0)
+    return 2 * np.pi * np.concatenate([np.zeros_like(q[:1]), np.cumsum(skipped, axis=0)])
 
 
 def number_of_joint(names: Sequence[str], joint: str | int) -> int:

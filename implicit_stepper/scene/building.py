@@ -17,6 +17,7 @@ from .description import (
 )
 from .scene import Scene
 
+_Joined = JointDescription | AlongDescription | GearDescription
 _SMALL = 1e-12  # [m^2], of a squared radius of gyration: no spin is too fast for it
 
 
@@ -85,8 +86,8 @@ def _built(description: SceneDescription) -> Scene:
             raise SceneBuildError(f"the contact of {pair}: {error}") from error
     for rule in of.rules:
         _let_touch(scene, rule, handles)
-    for joint in of.joints:
-        _join(scene, joint, handles)
+    for together in _added_together(of.joints):
+        _join(scene, together, handles)
     scene.run = of.run
     return scene
 
@@ -107,8 +108,23 @@ def _let_touch(scene: Scene, rule: RuleDescription, handles: dict) -> None:
         raise SceneBuildError(f"a contact of groups: {error}") from error
 
 
-def _join(scene: Scene, joint: JointDescription | AlongDescription | GearDescription, handles: dict) -> None:
-    """Adds a joint, or a spring, motion or limit along one."""
+def _added_together(joints: tuple[_Joined, ...]) -> list[list[_Joined]]:
+    """One by one, but for the low and the high limit of a coordinate that follow each other: which
+    angles they can have depends on both."""
+    found: list[list[_Joined]] = []
+    for joint in joints:
+        last = found[-1][-1] if found else None
+        sides = [getattr(of, "side", None) for of in (last, joint)]
+        if sides == ["low", "high"] and (last.joint, last.coordinate) == (joint.joint, joint.coordinate):
+            found[-1].append(joint)
+        else:
+            found.append([joint])
+    return found
+
+
+def _join(scene: Scene, together: list[_Joined], handles: dict) -> None:
+    """Adds a joint, or a spring, a motion or limits along one."""
+    joint = together[0]
     try:
         if isinstance(joint, JointDescription):
             scene.add_joint(handles[joint.first], handles[joint.second], joint.joint, name=joint.name, project=joint.project)
@@ -116,7 +132,7 @@ def _join(scene: Scene, joint: JointDescription | AlongDescription | GearDescrip
             values = {"ratio": joint.ratio, "coordinates": joint.coordinates, "name": joint.name}
             scene.add_gear(joint.joint_1, joint.joint_2, **values)
         elif joint.side is not None:
-            scene.add_limit(joint.joint, **{joint.side: joint.bound}, coordinate=joint.coordinate)
+            scene.add_limit(joint.joint, **{of.side: of.bound for of in together}, coordinate=joint.coordinate)
         elif joint.speed is not None:
             scene.add_motor(joint.joint, speed=joint.speed, most=joint.most, coordinate=joint.coordinate, name=joint.name)
         elif joint.motion is not None:

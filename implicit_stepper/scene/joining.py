@@ -66,6 +66,7 @@ def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | Fr
         moving=first.moving,
         numbers=numbers,
         coordinates=first.form.coordinates,
+        free_angles=first.form.free_angles,
         parameters=jax.tree.map(lambda *own: np.stack(own), *(form.parameters for form in forms)),
         stiffness=np.stack([form.stiffness for form in forms]) if elastic else None,
         damping=np.stack([form.damping for form in forms]) if elastic else None,

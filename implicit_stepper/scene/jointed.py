@@ -118,7 +118,8 @@ class Jointed:
         """A spring and a damper along a coordinate of the joint of that name: the angle of a hinge
         (of a ball joint in the plane), the displacement of a slider, those of a cylindrical joint
         (displacement, angle), of a planar one (two, angle) and of a universal one (two angles),
-        which are 0 as the joint is added. `stiffness` [N/m, N m/rad], `damping` [N s/m, N m s/rad],
+        of which angles are 0 as the joint is added, and displacements those of its second point from
+        its first. `stiffness` [N/m, N m/rad], `damping` [N s/m, N m s/rad],
         `rest` [m, rad]. Returns the name under which a trajectory has its reactions."""
         first, second, form = self._coordinate(joint, coordinate)
         values = not_negative("stiffness", stiffness), not_negative("damping", damping), number("rest", rest)
@@ -156,7 +157,8 @@ class Jointed:
         self, joint: str, *, low: float | None = None, high: float | None = None, coordinate: int = 0
     ) -> tuple[str, ...]:
         """Bounds a coordinate of the joint of that name (see `add_spring`) from below, from above
-        or both [m, rad]; a bound is met without rebound. Returns the names under which a trajectory
+        or both [m, rad]; a bound is met without rebound. Angles in space are told within half a
+        turn, of 0 or of the middle between two bounds. Returns the names under which a trajectory
         has their reactions."""
         first, second, form = self._coordinate(joint, coordinate)
         bounds = {side: number(side, value) for side, value in (("low", low), ("high", high)) if value is not None}
@@ -164,13 +166,14 @@ class Jointed:
             raise JointError(f"give `low` or `high` of joint {joint!r}, or both: a limit without a bound is none.")
         if len(bounds) == 2 and bounds["low"] >= bounds["high"]:
             raise JointError(f"`low` = {bounds['low']} is not below `high` = {bounds['high']}: exchange them.")
-        if form.free_angles[coordinate] and self.dimension == 3 and max(map(abs, bounds.values())) > np.pi:
-            raise JointError(f"{bounds} of joint {joint!r}: {_WITHIN}, so are their limits.")
+        middle = sum(bounds.values()) / 2 if len(bounds) == 2 else 0.0
+        if form.free_angles[coordinate] and self.dimension == 3 and max(abs(b - middle) for b in bounds.values()) > np.pi:
+            of = "of each other" if len(bounds) == 2 else "of 0, or have another bound too"
+            raise JointError(f"{bounds} of joint {joint!r}: {_WITHIN}, so its limits lie within that {of}.")
         names = []
         for side, bound in bounds.items():
-            names.append(
-                self._add(limit_name(side, joint, coordinate), first, second, bounded(form, coordinate, side, bound))
-            )
+            limit = bounded(form, coordinate, side, bound, middle)
+            names.append(self._add(limit_name(side, joint, coordinate), first, second, limit))
             self._joined.append(AlongDescription(names[-1], joint, coordinate, side=side, bound=bound))
         return tuple(names)
 

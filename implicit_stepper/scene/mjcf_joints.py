@@ -146,20 +146,23 @@ def _acting(of: Compiled, name: str, label: str, n: int, coordinate: int, left_o
     stiffness = float(model.jnt_stiffness[n]) if of.enabled("SPRING") else 0.0
     damping = float(model.dof_damping[dof]) if of.enabled("DAMPER") else 0.0
     loss = float(model.dof_frictionloss[dof]) if of.enabled("FRICTIONLOSS", "CONSTRAINT") else 0.0
+    rest = float(model.qpos_spring[start]) - begin if stiffness else 0.0
+    turns = model.jnt_type[n] == of.mujoco.mjtJoint.mjJNT_HINGE
+    if turns and abs(rest) > _HALF_TURN:
+        left_out.append(f"joint {label}: its spring, at rest {rest:.4g} rad from the start, beyond half a turn")
+        stiffness = rest = 0.0
     if stiffness or damping:
-        rest = float(model.qpos_spring[start]) - begin if stiffness else 0.0
         values = {"stiffness": stiffness, "damping": damping, "rest": rest}
         found.append(AlongDescription(f"spring of {label}", name, coordinate, **values))
     if loss:
         found.append(AlongDescription(f"friction of {label}", name, coordinate, speed=0.0, most=loss))
     if model.jnt_limited[n] and of.enabled("LIMIT", "CONSTRAINT"):
-        turns = model.jnt_type[n] == of.mujoco.mjtJoint.mjJNT_HINGE
-        for side, bound in zip(("low", "high"), (model.jnt_range[n] - begin).tolist(), strict=True):
-            if turns and abs(bound) > _HALF_TURN:
-                left_out.append(f"joint {label}: its {side} limit, {bound:.4g} rad from the start, beyond half a turn")
-            else:
-                limit = limit_name(side, name, coordinate)
-                found.append(AlongDescription(limit, name, coordinate, side=side, bound=bound))
+        low, high = (model.jnt_range[n] - begin).tolist()
+        if turns and high - low > 2 * _HALF_TURN:
+            left_out.append(f"joint {label}: its limits, {low:.4g} and {high:.4g} rad from the start, a turn apart")
+            return found
+        for side, bound in (("low", low), ("high", high)):
+            found.append(AlongDescription(limit_name(side, name, coordinate), name, coordinate, side=side, bound=bound))
     return found
 
 

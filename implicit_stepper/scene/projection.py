@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..constraints import joint_rows, kinematics
+from ..constraints import joint_rows
 from ..model import bodies, rotation
 from ..model.bodies import State
 from ..model.system import System
@@ -45,13 +45,7 @@ def _nearer(system: System, state: State):
     """One step further from `state`; the velocities that joints allow in it; and g (R,) in
     lengths."""
     rows = joint_rows.joint_rows(system, state, bodies.mass_matrices(system, state))
-    found = [jnp.zeros(0)]
-    for group in joint_rows.rigid(system):
-        motions = kinematics.motions_of(system, state, group)
-        poses = [(motion.position, motion.orientation) for motion in motions]
-        g = jax.vmap(lambda member, one, two: member.equations(one, two, state.time))(group, *poses)
-        found.append((g * group.lengths(system.length)).reshape(-1))
-    g, d = jnp.concatenate(found), system.dimension
+    g, d = joint_rows.closures(system, state, rows), system.dimension
     move, _ = rows.answer(jnp.zeros_like(state.velocity), g)
     turned = jax.vmap(rotation.advance)(state.orientation, move[:, d:])
     nearer = dataclasses.replace(state, position=state.position + move[:, :d], orientation=rotation.unit(turned))

@@ -162,9 +162,24 @@ def test_angles_in_space_end_a_run_where_they_pass_half_a_turn(speeds, told):
     assert np.pi - 0.05 <= angle <= np.pi
 
 
-def test_bounds_and_rests_of_angles_in_space_lie_within_half_a_turn():
-    made = turning(3, {"spring": 0.0})
-    for add, given in ((made.add_limit, {"high": 4.0}), (made.add_spring, {"rest": -4.0, "stiffness": 1.0, "name": "b"})):
+def test_limits_in_space_may_be_a_turn_apart_and_are_met(tmp_path):
+    """-.1 to 3.8 rad, as a robot's elbow has them; through a file. By 5 rad/s, 3.8 rad is met after .76
+    s."""
+    turning(3, {"on": 5.0}, on={"low": -0.1, "high": 3.8}).save(tmp_path / "scene.toml")
+    made = ist.load_scene(tmp_path / "scene.toml")
+    run = ist.simulate(made, ist.RadauContact(), tol=1e-8, duration=1.0)
+    assert run.events == ((pytest.approx(0.76, abs=1e-10), "high limit of on", "closes"),)
+    assert run.joint("on").coordinate[-1, 0] == pytest.approx(3.8, abs=1e-12)
+    assert np.max([np.max(v) for v in run.certificate.values()]) <= 1e-10
+
+
+def test_bounds_and_rests_of_angles_in_space_are_told_within_half_a_turn():
+    made, rest = turning(3, {"spring": 0.0}), {"rest": -4.0, "stiffness": 1.0, "name": "b"}
+    for add, given in (
+        (made.add_limit, {"high": 4.0}),
+        (made.add_limit, {"low": -3.2, "high": 3.2}),
+        (made.add_spring, rest),
+    ):
         with pytest.raises(ValueError, match="angles in space are told within half a turn"):
             add("spring", **given)
 

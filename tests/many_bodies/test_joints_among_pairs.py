@@ -125,3 +125,12 @@ def test_discs_in_a_shaken_tray_are_mended_by_sweeps(monkeypatch):
     found, declared = (ist.simulate(scene, own, h=H, duration=60 * H) for own in (SPARSE, ist.GeometricallyImplicit()))
     assert len(calls) > 5
     assert np.max(np.abs(found.position - declared.position)) < 1e-8
+
+
+def test_a_scene_without_a_contact_may_find_its_pairs():
+    scene = ist.Scene()
+    wall = scene.add_fixed(name="wall", shape=shapes.Sphere(0.05))
+    bob = scene.add_body(name="bob", shape=shapes.Sphere(0.05), mass=1.0, position=(1, 0, 0))
+    scene.add_joint(wall, bob, ist.Hinge((0, 0, 0), (0, 1, 0), (-1, 0, 0), (0, 1, 0)), name="hinge")
+    runs = [ist.simulate(scene, stepper, h=H, duration=3 * H) for stepper in (SPARSE, ist.GeometricallyImplicit())]
+    np.testing.assert_allclose(runs[0].velocity, runs[1].velocity, rtol=0, atol=1e-12)

@@ -17,9 +17,9 @@ HALF, FOOT = 0.5, 0.02  # [m]
 TURN = np.arctan(2.0)  # of the rod from level
 
 
-def begins(dimension, mu):
+def begins(dimension, mu, sticks=False):
     """The events "wedges" of a uniform rod, on a round foot, that is dragged with its centre behind
-    its end."""
+    its end, in a step in which the foot `sticks` or slides."""
     about = 1.0 * HALF**2 / 3
     made = ist.Scene(dimension=dimension)
     up = (0, 1) if dimension == 2 else (0, 0, 1)
@@ -43,7 +43,8 @@ def begins(dimension, mu):
     rows, nothing = linear_rows(system, state, here.geometry), np.zeros((1, dimension if dimension == 2 else 4))
     contacts = detection.record(here, rows, nothing, state.velocity, here.geometry.psi)
     standing = jax.tree.map(lambda a: np.asarray(a)[None], (state, contacts))
-    return wedges(system, state, SimpleNamespace(state=standing[0], contacts=standing[1], h=np.ones(1)))
+    modes = SimpleNamespace(sticking=(np.array([[sticks]]),))
+    return wedges(system, state, SimpleNamespace(state=standing[0], contacts=standing[1], modes=modes, h=np.ones(1)))
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
@@ -56,3 +57,5 @@ def test_the_region_begins_where_friction_presses_more_than_the_force_lifts(dime
     assert begins(dimension, critical * (1 - 1e-9)) == []
     (event,) = begins(dimension, critical * (1 + 1e-9))
     assert event == (0.0, 0, "wedges")
+    # velocities at the start, with the geometry at the end, of what rolls
+    assert begins(dimension, critical * (1 + 1e-9), sticks=True) == []

@@ -159,3 +159,22 @@ def test_the_public_names_are_listed():
     command = [sys.executable, "-m", "implicit_stepper", "--version"]
     told = subprocess.run(command, capture_output=True, text=True, check=True)
     assert told.stdout == f"implicit-stepper {ist.__version__}\n"
+
+
+def test_coordinates_of_long_steps_are_those_of_the_motion(tmp_path):
+    """Chosen steps of seconds: 44 m of free fall, and seven turns by a constant moment."""
+    scene = ist.Scene()
+    wall = scene.add_fixed(name="wall", shape=shapes.Sphere(0.1))
+    ball = {"shape": shapes.Sphere(0.1), "mass": 1.0, "inertia": (0.01, 0.01, 0.01)}
+    bead = scene.add_body(name="bead", position=(1, 0, 0), **ball)
+    wheel = scene.add_body(name="wheel", position=(0, 1, 0), wrench=(0, 0, 0, 0, 0, 0.1), **ball)
+    up, origin = (0, 0, 1), (0, 0, 0)
+    scene.add_joint(wall, bead, ist.Slider((1, 0, 0), up, origin, up), name="rail")
+    scene.add_joint(wall, wheel, ist.Hinge((0, 1, 0), up, origin, up), name="axle")
+    run = ist.simulate(scene, ist.RadauContact(), tol=1e-8, duration=3.0)
+    assert np.max(np.diff(run.time)) > 1.0
+    run.save(tmp_path / "run.npz")
+    for of in (run, ist.load(tmp_path / "run.npz")):
+        time = of.time[1:]
+        np.testing.assert_allclose(of.joint("rail").coordinate[:, 0], -9.81 * time**2 / 2, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(of.joint("axle").coordinate[:, 0], 5 * time**2, rtol=0, atol=1e-10)

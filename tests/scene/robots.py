@@ -117,8 +117,18 @@ FILES: dict[str, tuple[str, list[str] | None, list[str]]] = {
     ),
     "limits_beyond_half_a_turn": (
         mjcf(arm('<joint name="j" axis="0 1 0" range="-270 60"/>')),
-        ["Hinge", "high 1.0471975511965976"],
-        ["joint j: its low limit, -4.712 rad"],
+        ["Hinge", "low -4.71238898038469", "high 1.0471975511965976"],
+        [],
+    ),
+    "limits_more_than_a_turn_apart": (
+        mjcf(arm('<joint name="j" axis="0 1 0" range="-300 70"/>')),
+        ["Hinge"],
+        ["joint j: its limits, -5.236 and 1.222 rad from the start, a turn apart"],
+    ),
+    "spring_at_rest_beyond_half_a_turn": (
+        mjcf(arm('<joint name="j" axis="0 1 0" stiffness="3" springref="200"/>')),
+        ["Hinge"],
+        ["joint j: its spring, at rest 3.491 rad from the start, beyond half a turn"],
     ),
     "damping": (mjcf(arm('<joint axis="0 1 0" damping=".2"/>')), ["Hinge", "spring 0.0 0.2 0.0"], []),
     "spring": (

@@ -70,3 +70,15 @@ def test_joints_that_contradict_each_other_are_named():
         scene.add_joint(hook, bob, ist.Distance((0, 0), (0, 0), length=length), name=name, project=True)
     with pytest.raises(ValueError, match="do not hold together near the poses given: '(short|long)' is open by 0.0"):
         scene.build()
+
+
+@pytest.mark.parametrize("friction", [None, ist.JointFriction(0.2, radius=0.01)])
+def test_a_joint_that_rubs_is_projected_as_one_that_does_not(friction):
+    scene = ist.Scene()
+    wall = scene.add_fixed(name="wall", shape=shapes.Sphere(0.1))
+    body = scene.add_body(name="body", shape=shapes.Sphere(0.1), mass=2.0, position=(0.6, 0, 0.55))
+    hinge = ist.Hinge((0, 0, 0.5), (0, 1, 0), (-0.6, 0, 0), (0, 1, 0), friction=friction)
+    scene.add_joint(wall, body, hinge, name="hinge", project=True)
+    _, state = scene.build()
+    assert np.linalg.norm(state.position[0] - [0, 0, 0.5]) == pytest.approx(0.6, abs=1e-12)
+    assert 0.5 < state.position[0, 2] < 0.55
