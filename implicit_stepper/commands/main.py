@@ -84,7 +84,7 @@ def _into_folder(arguments: argparse.Namespace) -> int:
 def _compare(arguments: argparse.Namespace, out: Path) -> int:
     try:
         compare.run(arguments, out)
-    except (ValueError, StepError) as error:
+    except (ValueError, StepError, OSError, ImportError) as error:
         return _misused(error)
     print(f"everything is in {out}")
     return 0

@@ -267,17 +267,18 @@ def _apart(frame, away):
 
 
 def _tilt(frame_1, frame_2):
-    """x_1 x x_2 along y_1 and z_1: 0 where they are parallel."""
+    """x_1 x x_2 along y_1 and z_1: 0 where they are parallel; more than 1 where they point opposite ways."""
     across = mechanics.across(frame_1[0], frame_2[0])
-    return inner(frame_1[1:], across)
+    return inner(frame_1[1:], across) + jnp.where(inner(frame_1[0], frame_2[0]) < 0, 2.0, 0.0)
 
 
 def _turn(frame_1, frame_2):
-    """Half the sum of all a_1 x a_2: the sine of the angle between the frames, along the axis of their rotation."""
+    """Half the sum of all a_1 x a_2: the sine of the angle between the frames, along the axis of their rotation; in space
+    more than 1 beyond a quarter of a turn, as the sine is 0 at half a turn again."""
     if len(frame_1) == 2:
         return (frame_1[0, 0] * frame_2[0, 1] - frame_1[0, 1] * frame_2[0, 0])[None]
     total = sum(mechanics.across(a, b) for a, b in zip(frame_1, frame_2, strict=True))
-    return inner(frame_1, total) / 2
+    return inner(frame_1, total) / 2 + jnp.where(jnp.sum(frame_1 * frame_2) < 1, 2.0, 0.0)
 
 
 def _ahead(lead, away, frame_1, frame_2):

@@ -123,6 +123,11 @@ class _Along(_Joint):
     def _frames(self, place_1: Place, place_2: Place) -> tuple[np.ndarray, np.ndarray]:
         d = len(place_1.centre)
         x_1, x_2 = (_unit(name, getattr(self, name), d) for name in ("axis_1", "axis_2"))
+        if d == 3 and (place_1.rotation @ x_1) @ (place_2.rotation @ x_2) < 0:
+            raise JointError(
+                f"`axis_1` = {self.axis_1} and `axis_2` = {self.axis_2}, in the coordinates of their bodies, point opposite "
+                "ways as these are placed: turn one of them round."
+            )
         frame_1 = joint_frames.completed(x_1, np.eye(d)[np.argmin(np.abs(x_1))])
         # so that nothing is turned as the joint is made
         seen = place_2.rotation.T @ place_1.rotation @ frame_1

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..implicit_euler.ncp import round_off
 from ..model.bodies import State
-from ..model.records import no_contacts
+from ..model.records import OF_JOINTS, no_contacts
 from ..model.results import Result
 from ..model.system import System
 from ..runtime.progress import doing
@@ -283,8 +283,7 @@ def _joined(parts: int, first: Done, second: Done, iterations: int) -> Done:
     _, there, here = np.intersect1d(keys, late, assume_unique=True, return_indices=True)
     joints = second.contacts.joints
     if joints is not None:
-        names = "impulse_1", "impulse_2", "multipliers"
-        sums = {name: getattr(first.contacts.joints, name) + getattr(joints, name) for name in names}
+        sums = {name: getattr(first.contacts.joints, name) + getattr(joints, name) for name in OF_JOINTS}
         joints = dataclasses.replace(joints, **sums)
     arrays = {name: np.array(getattr(second.contacts, name)) for name in ("normal_impulse", "friction_impulse", "gap_start")}
     for name, values in arrays.items():

@@ -16,6 +16,7 @@ from shapes.moments import Moments
 from ..runtime.errors import BodyError, FunctionError, NameTakenError, PoseError
 
 _LIGHT = 299_792_458.0  # [m/s]
+_ROUNDED = 1e-15  # of the length of a quaternion
 UNIT = 1e-6  # a quaternion is normalised only when its length is this close to 1
 
 
@@ -74,6 +75,8 @@ def pose(name: str, value, dimension: int) -> tuple[jax.Array, jax.Array]:
         length = np.linalg.norm(np.asarray(turn), axis=-1)
         if np.any(np.abs(length - 1) > UNIT):
             raise PoseError(f"`{name}` has a quaternion of length {length}: give unit quaternions, w first.")
+        rounded = np.where(np.abs(length - 1) > _ROUNDED, length, 1.0)  # what is one stays so to the bit
+        turn = jnp.asarray(np.asarray(turn) / rounded[..., None])
     return position.astype(float), turn.astype(float)
 
 

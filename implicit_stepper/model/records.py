@@ -75,6 +75,9 @@ class Joints:
     mu: jax.Array | None = None
 
 
+OF_JOINTS = ("impulse_1", "impulse_2", "multipliers")  # of `Joints`: what adds up over steps
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Landing:

@@ -61,13 +61,15 @@ def through_time(comparison: Comparison, *, body: int = 0, contact: int = 0) -> 
         d = run.position.shape[-1]
         panels[0].plot(run.time, run.kinetic_energy(), **look, label=method)
         panels[1].plot(run.time, np.linalg.norm(run.velocity[:, body, :d], axis=1), **look)
+        if contact >= len(run.contact_names):
+            continue  # of joints alone, or of pairs that did not touch
         panels[2].plot(run.time[1:], run.contacts.gap[:, contact], **look)
         h = np.broadcast_to(run.h, len(run))  # 0 of impacts, which have no force
         force = np.where(h > 0, run.contacts.normal_impulse[:, contact] / np.where(h > 0, h, 1.0), np.nan)
         panels[3].plot(run.time[1:], force, **look)
     if runs:
         longest = max(runs.values(), key=lambda run: run.time[-1])
-        _, velocity = comparison.reference(longest.time)
+        velocity = comparison.reference(longest.time)[1]
         d = longest.position.shape[-1]
         speed = np.linalg.norm(np.asarray(velocity)[:, body, :d], axis=1)
         panels[1].plot(longest.time, speed, color="black", linewidth=0.8, label="reference")

@@ -88,10 +88,9 @@ class Stage:
         if not found:
             return np.zeros((len(self.run), 0, self.dimension)), np.zeros((len(self.run), 0, 1))
         arrows = np.stack(found, axis=1)
+        longest, length = 0.25 * np.max(self.high - self.low), np.linalg.norm(arrows, axis=2, keepdims=True)
         # an impact's would hide others
-        usual = np.percentile(np.linalg.norm(arrows, axis=2), 98) if arrows.size else 0.0
-        longest = 0.25 * np.max(self.high - self.low)
-        length = np.linalg.norm(arrows, axis=2, keepdims=True)
+        usual = np.percentile(length[length > 0], 98) if np.any(length > 0) else 0.0
         scale = longest / np.maximum(length, usual) if usual > 0 else np.zeros_like(length)
         return arrows * scale, scale
 
@@ -109,7 +108,9 @@ class Stage:
         """Semi-axes (n, 2, 3) [m] of the ellipse of forces that friction could give at contact i in
         space, along t and n x t, on the scale of the arrows."""
         contact = self.run.contact(i)
-        own, could = contact.impulses, law.mu * np.nan_to_num(contact.normal_force)[:, None] * self.scale[:, i]
+        own = contact.impulses
+        mu = law.mu if own.mu is None else np.nan_to_num(own.mu)[:, None]  # mu_s where it held
+        could = mu * np.nan_to_num(contact.normal_force)[:, None] * self.scale[:, i]
         along = np.nan_to_num(own.tangent)
         return np.stack([law.e_t * could * along, law.e_o * could * np.cross(np.nan_to_num(own.normal), along)], axis=1)
 

@@ -121,7 +121,8 @@ def _draw_contact(axes: Axes, run: Trajectory, number: int) -> None:
     contact = run.contact(number)
     impulse = contact.impulses.normal_impulse
     carries = impulse > _CARRIES * np.max(impulse, initial=0.0)
-    slides = carries & (contact.sliding_speed > _SLIDES * max(np.max(contact.sliding_speed, initial=0.0), 1.0))
+    speed = np.nan_to_num(contact.sliding_speed)  # of a pair that was far
+    slides = carries & (speed > _SLIDES * max(np.max(speed, initial=0.0), 1.0))
     begun = run.time[:-1]
     for which, height, colour, label in (
         (carries & ~slides, 0.16, BLUE, "sticks or rolls"),

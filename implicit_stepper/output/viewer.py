@@ -165,7 +165,7 @@ def _laws(scene: Scene) -> dict[tuple[str, str], FrictionEllipsoid]:
 def _ellipse(stage: Stage, i: int, law: FrictionEllipsoid | None) -> list | None:
     """Two semi-axes [m] of what friction could give, None where it is less than rounding; None for
     a contact without friction."""
-    if law is None or not law.mu:
+    if law is None or not max(law.mu, law.mu_s or 0.0):
         return None
     axes = _seen(stage.friction(i, law))
     shown = stage.shown(np.sum(axes, axis=1))

@@ -8,15 +8,13 @@ import jax
 import numpy as np
 
 from ..model.bodies import State
-from ..model.records import Stages, Stats
+from ..model.records import OF_JOINTS, Stages, Stats
 from ..model.results import Result
 from ..model.system import System
 from ..stepping.loop import Record
 from . import impact
 from .stages import Modes
 from .way import Taken
-
-OF_JOINTS = ("impulse_1", "impulse_2", "multipliers")  # of `Joints`, what an impact has
 
 
 def standing(count: int, system: System, state: State, hit: impact.Impact, modes: Modes) -> Taken:

@@ -43,22 +43,29 @@ class _Sliding(NamedTuple):
 def wedges(system: System, first: State, steps: Taken) -> list[Event]:
     """When contacts come into that region, to within a step: of bodies that no joint holds, whose
     motion would change it."""
-    held = {body for group in system.joints for pair in group.bodies for body in pair}
+    held = {body for group in system.joints for pair in group.bodies for body in pair if body < system.body_count}
     free = np.array([not held & set(pair.tolist()) for pair in _numbers(system)], bool)
     if not np.any(free) or not len(steps.h):
         return []
     velocity, starts = _begun(first.velocity, steps.state.velocity), _begun(first.time, steps.state.time)
     found = _sliding(system, velocity, steps.state, steps.contacts)
     touches = np.asarray(steps.contacts.gap_start) <= TOUCHING * float(system.length)
-    slides = found.slip > _SLIGHT * np.sqrt(float(system.acceleration) * float(system.length))
-    inside = touches & slides & ~_sticks(system, steps) & (found.lift < 0) & free
+    slight = _SLIGHT * np.sqrt(float(system.acceleration) * float(system.length))
+    # of what rolls, the velocities at the start have slips with the geometry at the end
+    rolls = np.where(_sticks(system, steps), _SUDDEN * steps.h[:, None] * _bends(system, velocity)[:, None], 0.0)
+    inside = touches & (found.slip > slight + rolls) & (found.lift < 0) & free
     enters = inside & ~np.concatenate([np.zeros((1, inside.shape[1]), bool), inside[:-1]])
     return [Event(float(starts[i]), int(c), "wedges") for i, c in np.argwhere(enters)]
 
 
+def _bends(system: System, velocity) -> np.ndarray:
+    """What spin alone changes a speed by in time (n,) [m/s^2], by velocities (n, nb, 6 or 3)."""
+    spin, speed = (np.max(np.abs(part), axis=(1, 2)) for part in np.split(velocity, [system.dimension], axis=2)[::-1])
+    return spin**2 * float(system.length) + spin * speed
+
+
 def _sticks(system: System, steps: Taken) -> np.ndarray:
-    """Which contacts (n, nc) stick in a step and in the one before it: their slips here are those
-    of velocities at the start with the geometry at the end."""
+    """Which contacts (n, nc) stick in a step and in the one before it."""
     sticks = np.zeros((len(steps.h), system.contact_count), bool)
     for group, own in zip(system.groups, steps.modes.sticking, strict=False):
         sticks[:, list(group.numbers)] = own
@@ -78,8 +85,7 @@ def jams(system: System, first: State, series: Series) -> list[Event]:
     h = series.h
     velocity, starts = _begun(first.velocity, states.velocity), _begun(first.time, states.time)
     found, d, length = _sliding(system, velocity, states, contacts), system.dimension, float(system.length)
-    spin, speed = (np.max(np.abs(part), axis=(1, 2)) for part in (velocity[..., d:], velocity[..., :d]))
-    usual = _SUDDEN * h * (float(system.acceleration) + spin**2 * length + spin * speed)
+    usual = _SUDDEN * h * (float(system.acceleration) + _bends(system, velocity))
     jump = np.abs(np.asarray(states.velocity) - velocity) * np.append(np.ones(d), np.full(velocity.shape[-1] - d, length))
     presses = np.asarray(contacts.normal_impulse) > _NOTHING * np.min(system.mass) * float(system.acceleration) * h
     met = np.any(presses & (found.normal < -usual[:, None]), axis=1)

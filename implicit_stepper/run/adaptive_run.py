@@ -15,13 +15,12 @@ from shapes.arguments import vector
 
 from ..constraints.violations import described
 from ..model.bodies import State
-from ..model.records import Contacts
+from ..model.records import OF_JOINTS, Contacts
 from ..model.results import Result, StepError
 from ..model.system import System
 from ..radau.driver import Run
 from ..radau.euler_steps import rounding
 from ..radau.impact_certificate import gain, impact_violations
-from ..radau.impact_records import OF_JOINTS
 from ..radau.radau_contact import RadauContact
 from ..radau.stage_certificate import IMPACT_WITHIN
 from ..radau.way import Taken

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import hashlib
 import importlib
 import inspect
@@ -33,6 +34,7 @@ from ..runtime.files import replaced
 from ..runtime.program_keys import described, structure
 
 _MAGIC = "implicit-stepper checkpoint 2"
+_LEVELS = 4  # of what a function holds
 _SHARE = 20  # times as long as a file took to write, steps are computed before the next
 _NUMPY = {"_reconstruct", "scalar", "ndarray", "dtype", "_frombuffer"}
 
@@ -51,33 +53,36 @@ class CheckpointError(Explained, RuntimeError):
         self.state = state
 
 
-def _told(value) -> str:
+def _told(value, within: tuple[int, ...] = ()) -> str:
     """A user's function or other value in words that are the same in another process: its place,
-    its code, and what it holds or closes over. What else it calls or reads is not seen."""
-    if not callable(value) or isinstance(value, type):
-        return _place(value)
-    value = inspect.unwrap(value)
-    plain = inspect.isroutine(value)
-    held, function = ([], value) if plain else ([*getattr(value, "__dict__", {}).values()], type(value).__call__)
-    held += [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-    held += [*(getattr(function, "__defaults__", None) or ()), getattr(function, "__self__", None)]
-    code = getattr(function, "__code__", None)
-    return f"{_place(value)}{digest([], (_code(code), [described(one, _place) for one in held]))}"
-
-
-def _place(value) -> str:
-    """The name of a function, or of the class of another value; of arrays all numbers."""
+    its code, and what it holds or closes over, so many levels deep. What else it calls or reads is
+    not seen."""
     if isinstance(value, np.ndarray | jax.Array):
         return digest([value], ())
+    if isinstance(value, set):
+        return f"set({','.join(sorted(described(one, _told) for one in value))})"
+    value = inspect.unwrap(value) if callable(value) else value
     of = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
-    return f"{of.__module__}.{of.__qualname__}"
+    place = f"{of.__module__}.{of.__qualname__}"
+    if isinstance(value, type | types.ModuleType) or id(value) in within or len(within) > _LEVELS:
+        return place
+    if inspect.isroutine(value):
+        function, held = value, []
+    else:
+        function, held = (type(value).__call__ if callable(value) else None), [getattr(value, "__dict__", {})]
+        held += [getattr(value, name, None) for name in getattr(type(value), "__slots__", ())]
+    held += [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    held += [getattr(function, name, None) for name in ("__defaults__", "__kwdefaults__", "__self__")]
+    inner = functools.partial(_told, within=(*within, id(value)))
+    code = getattr(function, "__code__", None)
+    return f"{place}{digest([], (_code(code), [described(one, inner) for one in held]))}"
 
 
 def _code(code: types.CodeType | None) -> tuple:
     """What a function does, with the functions within it."""
     if code is None:
         return ()
-    constants = [_code(one) if isinstance(one, types.CodeType) else described(one, _place) for one in code.co_consts]
+    constants = [_code(one) if isinstance(one, types.CodeType) else described(one, _told) for one in code.co_consts]
     return code.co_code, code.co_names, tuple(constants)
 
 

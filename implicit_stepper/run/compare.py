@@ -31,10 +31,10 @@ _COMPILES = 1e-3  # of the duration: a run of chosen steps before the one that i
 _MEASURES = ("error", "velocity_error", "gap", "penetration", "energy", "predicted", "measured", "iterations")
 _NOTHING = dict.fromkeys(_MEASURES, np.nan)
 _INTERRUPTED = "interrupted"
-_ROUNDED = 1e-6  # of a step: times that are the same
+_ROUNDED = 1e-6  # of a step, or of a moment of inertia: those that are the same
 
 # Positions (n, nb, d) and velocities (n, nb, 6 or 3) at times (n,).
-Reference = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+Reference = Callable[[np.ndarray], tuple[np.ndarray, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,7 +155,9 @@ def compare(
     """Runs every stepper at every h [s], and every `Adaptive` one once, for `duration` [s] and
     measures it against `reference`.
 
-    `reference` is a function of times, or a trajectory that has all of them, as one of chosen steps
+    `reference` is a function of times (n,) [s], which returns positions (n, nb, d), velocities (n,
+    nb, 6 or 3) and, if it is to, orientations (without which no energies of bodies in space are
+    compared unless their moments of inertia are equal), or a trajectory that has all of them, as one of chosen steps
     does. A method that refuses the scene or loses a step is named in its entry, and the others go
     on. `report` is called with each entry as soon as it is there; `progress` is as in `simulate`.
     Ctrl-C raises `ComparisonInterrupted`, which carries the comparison so far. Raises `ValueError`
@@ -252,9 +254,10 @@ def _entry(run: _Run, trajectory, seconds: float, failure: str, reference: Refer
 
 
 def _measures(trajectory: Trajectory, stepper: Stepper, reference: Reference, mu) -> dict[str, float]:
-    position, velocity = reference(trajectory.time)
-    exact = dataclasses.replace(trajectory, velocity=np.asarray(velocity)).kinetic_energy()
-    contacts, d, most = trajectory.contacts, trajectory.position.shape[-1], np.max(exact)
+    position, velocity, *orientation = reference(trajectory.time)
+    contacts, d = trajectory.contacts, trajectory.position.shape[-1]
+    energy = _kinetic(trajectory, np.asarray(velocity), *orientation)
+    most = np.max(energy)
     carries = contacts.normal_impulse > _CARRIES * np.max(contacts.normal_impulse, initial=0.0)
     predicted = np.asarray(stepper.predicted_gap(contacts, mu, np.reshape(trajectory.h, (-1, 1))))
     return {
@@ -262,11 +265,22 @@ def _measures(trajectory: Trajectory, stepper: Stepper, reference: Reference, mu
         "velocity_error": float(np.max(np.linalg.norm((trajectory.velocity - velocity)[..., :d], axis=-1))),
         "gap": float(np.max(np.abs(contacts.gap), where=carries, initial=0.0)),
         "penetration": float(np.max(-contacts.gap, where=~np.isnan(contacts.gap), initial=0.0)),
-        "energy": float(np.max(np.abs(trajectory.kinetic_energy() - exact)) / most) if most > 0 else np.nan,
+        "energy": float(np.max(np.abs(trajectory.kinetic_energy() - energy)) / most) if most > 0 else np.nan,
         "predicted": float(np.max(predicted, where=carries, initial=0.0)),
         "measured": float(np.max(contacts.gap, where=carries, initial=0.0)),
         "iterations": float(np.mean(trajectory.stats.iterations)),
     }
+
+
+def _kinetic(trajectory: Trajectory, velocity, orientation=None) -> np.ndarray:
+    """The kinetic energy (n + 1,) [J] of a reference, NaN where it depends on an orientation that it
+    does not have."""
+    inertia = trajectory.inertia
+    round_ = np.abs(inertia - inertia[:, :1, :1] * np.eye(inertia.shape[-1])) <= _ROUNDED * np.max(inertia, initial=0.0)
+    if orientation is None and not np.all(round_):
+        return np.full(len(trajectory.time), np.nan)
+    turned = trajectory.orientation if orientation is None else np.asarray(orientation)
+    return dataclasses.replace(trajectory, velocity=velocity, orientation=turned).kinetic_energy()
 
 
 def _order(before, now) -> float:
@@ -284,7 +298,7 @@ def _sampled(trajectory: Trajectory) -> Reference:
     def between(times):
         late = times - own[-1]
         state = trajectory.at(np.where((late > 0) & (late < _ROUNDED * shortest), own[-1], times))
-        return state.position, state.velocity
+        return state.position, state.velocity, state.orientation
 
     def at(times):
         index = np.clip(np.searchsorted(own, times - shortest / 2), 0, len(trajectory))
@@ -294,6 +308,6 @@ def _sampled(trajectory: Trajectory) -> Reference:
                 f"`reference` has no state at t = {times[missing][0]:.9g} s: its step {shortest:g} s must divide every "
                 "`h`, and it must last as long."
             )
-        return trajectory.position[index], trajectory.velocity[index]
+        return trajectory.position[index], trajectory.velocity[index], trajectory.orientation[index]
 
     return at if trajectory.contacts.stages is None else between

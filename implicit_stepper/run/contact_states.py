@@ -64,10 +64,15 @@ def states_of(system: System, contacts: Contacts, h: np.ndarray) -> np.ndarray:
     """Of `contacts` with a first axis n, of steps of `h` (n,) [s]: "open", "stick", "impending" or
     "slip" (n, nc)."""
     mu, e = (np.asarray(linear_rows.of_contacts(system, name)) for name in ("mu", "e"))
-    p_n, sigma = np.asarray(contacts.normal_impulse), np.asarray(contacts.sigma)
+    p_n = np.asarray(contacts.normal_impulse)
     mu = mu if contacts.mu is None else np.asarray(contacts.mu)
     y = np.linalg.norm(np.asarray(contacts.friction_impulse) / np.where(e > 0, e, np.inf), axis=2)
     speed = float(system.acceleration) * h[:, None]
-    slips = (sigma > _NONE * speed) | (mu == 0)
+    slips = slipping(system, contacts, h) | (mu == 0)
     states = np.where(slips, "slip", np.where(y >= (1 - _NONE) * mu * p_n, "impending", "stick"))
     return np.where(p_n <= _NONE * float(np.min(system.mass)) * speed, "open", states)
+
+
+def slipping(system: System, contacts: Contacts, h: np.ndarray) -> np.ndarray:
+    """Which contacts (n, nc) slip faster than rounding, whether they carry or not."""
+    return np.asarray(contacts.sigma) > _NONE * float(system.acceleration) * h[:, None]

@@ -31,7 +31,7 @@ from ..runtime.errors import ForcesError
 from ..scene.scene import Scene
 from ..solvers.collocation import radau
 from ..stepping.stepper import Stepper
-from .contact_states import states_of
+from .contact_states import slipping, states_of
 from .trajectory import Trajectory
 
 _ROUNDED = 1e-9  # of the largest impulse of a step: what sums of its stages leave
@@ -95,11 +95,12 @@ def forces_of_run(scene: Scene, stepper: Stepper, trajectory: Trajectory) -> Run
         flat = jax.tree.map(lambda a: jnp.asarray(a).reshape(-1, *a.shape[2:]), (_at_stages(before, h, own), own.contacts))
         acting, records = flat
     A, lengths = (np.asarray(a) for a in _matrices(system, acting, records))
-    kinds = states_of(system, dataclasses.replace(records, joints=None), spans)
+    alone = dataclasses.replace(records, joints=None)
+    kinds, slips = states_of(system, alone, spans), slipping(system, alone, spans)
 
     def of(i: int) -> ForceSet:
         record = jax.tree.map(lambda a: np.asarray(a[i]), records)
-        return _force_set(system, A[i], lengths[i], record, kinds[i], float(acting.time[i]))
+        return _force_set(system, A[i], lengths[i], record, kinds[i] == "open", slips[i], float(acting.time[i]))
 
     def parted(i: int, x):
         count, width = system.contact_count, 4 if system.dimension == 3 else 2
@@ -178,8 +179,9 @@ def _matrices(system: System, acting: State, contacts: Contacts):
     return jax.vmap(one)(acting, contacts)
 
 
-def _force_set(system: System, A, lengths, record: Contacts, kinds, time: float) -> ForceSet:
-    """That of a step with this `record`, of contacts of these `kinds` (nc,)."""
+def _force_set(system: System, A, lengths, record: Contacts, opens, slips, time: float) -> ForceSet:
+    """That of a step with this `record`, whose contacts carry nothing if they are `opens` (nc,), and
+    may slip (nc,) all the same."""
     e, mu = (np.asarray(linear_rows.of_contacts(system, name)) for name in ("e", "mu"))
     mu = mu if record.mu is None else record.mu
     y = np.where(e > 0, record.friction_impulse / np.where(e > 0, e, 1.0), 0.0)
@@ -190,11 +192,11 @@ def _force_set(system: System, A, lengths, record: Contacts, kinds, time: float)
     cones, free = [], np.zeros(len(x), bool)
     free[count * width :] = True
     for c in range(count):
-        if kinds[c] == "open" and record.gap[c] > _TOUCHES * float(system.length):
+        if opens[c] and record.gap[c] > _TOUCHES * float(system.length):
             continue
         columns = c * width + np.arange(width)[np.append(True, e[c] > 0)]
         direction = None
-        if mu[c] == 0 or (kinds[c] == "slip" and record.sigma[c] > 0):
+        if mu[c] == 0 or slips[c]:
             along = e[c] * record.slip[c] / (record.sigma[c] if mu[c] > 0 else 1.0)
             direction = np.append(1.0, -mu[c] * along[e[c] > 0])
             direction = direction / np.linalg.norm(direction)

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..constraints import joint, joint_rows, linear_rows
 from ..model.bodies import State
-from ..model.records import Contacts, Joints
+from ..model.records import OF_JOINTS, Contacts, Joints
 from ..model.system import System
 from ..runtime.compilation import jit
 from ..runtime.errors import ForcesError
@@ -37,7 +37,6 @@ from .trajectory import Trajectory
 _RANK = 1e-10  # of the largest singular value of A: less is what others imply
 _SOLVED = 1e-13  # of b
 _ITERATIONS = 100
-_OF_JOINTS = ("impulse_1", "impulse_2", "multipliers")  # what other multipliers change
 
 
 def least_forces(
@@ -151,7 +150,7 @@ def _distributed(run: RunForces, contacts: Contacts, gamma, lambdas) -> Contacts
     joints = old.joints
     if joints is not None:
         found = _joints(run.system, run.acting, lambdas)
-        joints = dataclasses.replace(joints, **{name: np.asarray(getattr(found, name)) for name in _OF_JOINTS})
+        joints = dataclasses.replace(joints, **{name: np.asarray(getattr(found, name)) for name in OF_JOINTS})
     new = dataclasses.replace(old, normal_impulse=gamma[..., 0], friction_impulse=e * gamma[..., 1:], joints=joints)
     if run.stages is None:
         return new
@@ -163,7 +162,7 @@ def _distributed(run: RunForces, contacts: Contacts, gamma, lambdas) -> Contacts
 
     ends = contacts.joints
     if ends is not None:
-        ends = dataclasses.replace(ends, **summed(new.joints, _OF_JOINTS))
+        ends = dataclasses.replace(ends, **summed(new.joints, OF_JOINTS))
     own = dataclasses.replace(contacts.stages, contacts=new)
     return dataclasses.replace(contacts, **summed(new, ("normal_impulse", "friction_impulse")), joints=ends, stages=own)
 

@@ -85,18 +85,24 @@ def given(scene: Scene, **other) -> RunSettings:
         other = {"h": None, "tol": None} | other
         chosen = base.stepper == "RadauContact" or base.tol is not None
         if "tol" in other and other["tol"] is not None and base.stepper not in (None, "RadauContact"):
-            other = {"stepper": None, "settings": {}} | other
+            other = {"stepper": None} | other
         if other["h"] is not None and chosen:
             other = {"switches": ()} | other
-    if "stepper" in other and other["stepper"] != base.stepper:
-        other = {"settings": {}} | other
-    return dataclasses.replace(base, **other)
+    found = dataclasses.replace(base, **other)
+    if "settings" in other or _name(found) == _name(base):
+        return found
+    return dataclasses.replace(found, settings={})
+
+
+def _name(settings: RunSettings) -> str:
+    """Of the stepper that is meant."""
+    return settings.stepper or ("GeometricallyImplicit" if settings.tol is None else "RadauContact")
 
 
 def stepper_of(settings: RunSettings) -> Stepper:
     """The stepper that the settings name. Raises `ValueError` for names and settings that there are
     not."""
-    name = settings.stepper or ("GeometricallyImplicit" if settings.tol is None else "RadauContact")
+    name = _name(settings)
     if name not in STEPPERS:
         raise RunError(f"`stepper` = {name!r:.60}: there are {', '.join(STEPPERS)}.")
     # what a file can say: numbers and words

@@ -29,6 +29,8 @@ def contacts_of(
         laws, parts = (law, compliance, _restitution(table)), _parts(table)
         table.end()
         if groups is not None:
+            if parts is not None:
+                raise SceneKeyError(f"{table.where}.parts stands beside groups of bodies: name two in `bodies`.")
             rules.append(RuleDescription(*groups, *laws))
             refuse_more("contact", rules, _MOST_CONTACTS)
             continue

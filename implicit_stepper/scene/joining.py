@@ -49,6 +49,8 @@ def joined(joints: list[JointSpec]) -> tuple[JointGroup | FrictionGroup | LimitG
             form.friction is not None and form.friction.mu_s is not None,
             form.bounds,
             form.motor is not None,
+            jax.tree.structure(form.parameters),  # of a screw's angle it is not that of a hinge's
+            tuple(map(np.shape, jax.tree.leaves(form.parameters))),
         )
         alike.setdefault(kind, []).append(number)
     return tuple(_group([joints[n] for n in numbers], tuple(numbers)) for numbers in alike.values())

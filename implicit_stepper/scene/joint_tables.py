@@ -72,7 +72,7 @@ def _gear(table: Table) -> GearDescription:
 def _along(table: Table, kind: str) -> AlongDescription:
     """A spring, a motion or a limit along a coordinate of a joint, with SI units in every file."""
     joint, coordinate = table.text("joint"), table.take("coordinate", 0)
-    name = table.text("name", f"{kind.split()[0]} of {joint}")
+    name = table.text("name", None)
     if kind == "limit along":
         side = table.text("side")
         if side not in ("low", "high"):
@@ -80,7 +80,9 @@ def _along(table: Table, kind: str) -> AlongDescription:
     if isinstance(coordinate, bool) or not isinstance(coordinate, int):
         raise SceneValueError(f"{table.where}.coordinate = {coordinate!r:.60} must be a whole number.")
     if kind == "limit along":
-        name = limit_name(side, joint, coordinate)
+        own = limit_name(side, joint, coordinate)
+        if name not in (None, own):
+            raise SceneValueError(f"{table.where}.name = {name!r:.60}: a limit is called {own!r}. Leave it out.")
         values: dict[str, Any] = {"side": side, "bound": table.number("bound")}
     elif kind == "motor along":
         values = {"speed": table.number("speed"), "most": table.number("most")}
@@ -96,7 +98,8 @@ def _along(table: Table, kind: str) -> AlongDescription:
         except ValueError as error:
             raise SceneBuildError(f"{table.where}: {error}") from error
     table.end()
-    return AlongDescription(name, joint, coordinate, **values)
+    usual = limit_name(side, joint, coordinate) if kind == "limit along" else f"{kind.split()[0]} of {joint}"
+    return AlongDescription(usual if name is None else name, joint, coordinate, **values)
 
 
 def table_of(of: JointDescription | AlongDescription | GearDescription) -> dict[str, Any]:

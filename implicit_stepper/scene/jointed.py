@@ -247,8 +247,9 @@ class Jointed:
         return name
 
     def joint_specs(self) -> list[JointSpec]:
-        """The joints as they were added."""
+        """The joints as they were added, after those that drive bodies: files have bodies first."""
+        drives = {f"drive of {name}" for name in self._driven}
         return [
             JointSpec(name, self._numbers(first, second), (not first.fixed, not second.fixed), form)
-            for name, (first, second, form) in self._joints.items()
+            for name, (first, second, form) in sorted(self._joints.items(), key=lambda joint: joint[0] not in drives)
         ]

@@ -36,13 +36,19 @@ class Ruled:
         that a joint joins, two points, and pairs to be kept `apart`.
 
         The law is given as in `add_contact`, whose pairs keep their own; of several rules the last
-        holds. Runs of `GeometricallyImplicit`, `ConeComplementarity`, `Convex` and `Linearized`
+        holds. Friction with `e_t` != `e_o` in space needs `add_contact`, as its direction is in the frame
+        of a first body. Runs of `GeometricallyImplicit`, `ConeComplementarity`, `Convex` and `Linearized`
         with many bodies find the pairs that may touch step by step; other runs declare all of them.
         Raises `ValueError`.
         """
         if among is not None and between is not None:
             raise ContactRuleError("`among` and `between` are both given: one call lets one kind of pairs touch.")
         law = checked_law(friction, compliance, restitution)
+        if self.dimension == 3 and law.friction.e_t != law.friction.e_o:
+            raise ContactRuleError(
+                f"`friction` = {friction!r} has a direction in the frame of body 1, and of the pairs that a rule lets touch "
+                "none is first: declare these contacts with `add_contact`."
+            )
         self._refuse_mixed(restitution)
         groups = (None, None) if among is None else (tuple(among),) * 2
         if between is not None:

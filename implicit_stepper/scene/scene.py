@@ -240,7 +240,7 @@ class Scene(Jointed, Ruled):
             velocity=np.stack([s.velocity for s in moving]),
         )
         mass, inertia = np.array([s.mass for s in moving]), np.stack([s.inertia for s in moving])
-        touching = self._touching() if contacts else []
+        touching, joints = self._touching() if contacts else [], self.joint_specs()
         free = np.array([s.handle.name not in self._driven for s in moving])
         sizes = np.sqrt(np.trace(inertia, axis1=1, axis2=2) / mass)
         length = self._length_scale or np.max(sizes, where=free | ~np.any(free), initial=0.0)
@@ -248,7 +248,7 @@ class Scene(Jointed, Ruled):
             dimension=d,
             names=tuple(s.handle.name for s in moving + fixed),
             contact_names=tuple((self._part_name(a, i), self._part_name(b, j)) for a, i, b, j, *_ in touching),
-            joint_names=tuple(self._joints),
+            joint_names=tuple(joint.name for joint in joints),
             wrench_functions=tuple(s.wrench if callable(s.wrench) else None for s in moving),
             gravity=self.gravity,
             mass=mass,
@@ -257,7 +257,7 @@ class Scene(Jointed, Ruled):
             fixed_position=np.stack([s.position for s in fixed]) if fixed else np.zeros((0, d)),
             fixed_orientation=np.stack([s.orientation for s in fixed]) if fixed else np.zeros((0, 4 if d == 3 else 1)),
             groups=grouped(self._with_parts(touching), d),
-            joints=joined(self.joint_specs()),
+            joints=joined(joints),
             length=np.float64(length),
             acceleration=np.float64(self._acceleration_scale or largest_load(moving, self.gravity, length)),
         )

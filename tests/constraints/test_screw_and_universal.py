@@ -5,7 +5,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.constraints import turn_violations
+from implicit_stepper.constraints import joint_violations, turn_violations
 from implicit_stepper.constraints.joints import Place
 from implicit_stepper.model import rotation
 
@@ -52,6 +52,42 @@ def test_a_turn_of_the_thread_that_is_skipped_is_noticed():
     h, shares = 0.01, (0.24, -0.26, 1.0)
     found = [float(turn_violations.skips(member, np.array([9.0, 9, 9, 9, 2 * np.pi * share / h]), h)) for share in shares]
     assert found == [0, 1, 1]
+
+
+def test_angles_of_hinges_and_screws_have_springs_beside_each_other():
+    """Both are told by one function, of which the screw's has one number more."""
+    scene, x, origin = ist.Scene(), (1, 0, 0), (0, 0, 0)
+    wall = scene.add_fixed(name="wall", shape=shapes.Sphere(0.01))
+    for place, joint in (
+        ((0, 1, 0), ist.Hinge((0, 1, 0), x, origin, x)),
+        ((0, -1, 0), ist.Screw((0, -1, 0), x, origin, x, 0.1)),
+    ):
+        name = type(joint).__name__
+        body = scene.add_body(name=f"on {name}", shape=shapes.Sphere(0.1), mass=1.0, position=place)
+        scene.add_joint(wall, body, joint, name=name)
+        scene.add_spring(name, stiffness=1.0)
+    assert [len(group.numbers) for group in scene.build()[0].joints] == [1] * 4
+
+
+@pytest.mark.parametrize("kind", [ist.Hinge, ist.Slider, ist.Cylindrical, ist.Planar])
+def test_axes_that_point_opposite_ways_are_refused(kind):
+    scene, origin = ist.Scene(), (0, 0, 0)
+    wall = scene.add_fixed(name="wall", shape=shapes.Sphere(0.01))
+    body = scene.add_body(name="body", shape=shapes.Sphere(0.1), mass=1.0, position=origin)
+    with pytest.raises(ValueError, match="point opposite ways as these are placed"):
+        scene.add_joint(wall, body, kind(origin, (1, 0, 0), origin, (-1, 0, 0)))
+
+
+def test_half_a_turn_is_no_turn_for_no_certificate():
+    """A sine is 0 there too."""
+    half = np.diag([1.0, -1.0, -1.0])
+    for turned, held in (
+        (np.eye(3), True),
+        (half, False),
+        (half @ np.asarray(rotation.matrix(about([0, 0, 1], 0.3))), False),
+    ):
+        assert (np.max(np.abs(joint_violations._turn(np.eye(3), turned.T))) <= 1e-15) == held
+    assert np.min(np.abs(joint_violations._tilt(np.eye(3), -np.eye(3)))) >= 1
 
 
 def about(axis, angle):

@@ -195,6 +195,25 @@ def test_joints_that_differ_in_no_number_are_told_apart():
     assert asked[-1] == asked[-3]
 
 
+class Drive:
+    """What a user's load may be a method of."""
+
+    def __init__(self, strength):
+        self.strength = strength
+
+    def force(self, *_):
+        return jnp.array([self.strength, 0.0, 0.0])
+
+
+def test_loads_are_told_apart_by_what_their_objects_hold():
+    found, drives = [], [Drive(1.0), Drive(9.0)]
+    for load in (*(drive.force for drive in drives), *(lambda *_, of=drive: of.force() for drive in drives)):
+        scene = ist.Scene(dimension=2)
+        scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0), wrench=load)
+        found.append(checkpoint.asked_of(*scene.build(), ist.GeometricallyImplicit(), {})["scene"])
+    assert len(set(found)) == 4
+
+
 def test_another_process_tells_the_same_of_functions():
     """Of code, of what it closes over, and of the order in which a set is walked through."""
     script = """

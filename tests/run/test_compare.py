@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import implicit_stepper as ist
+import shapes
 from implicit_stepper.commands import main
 from implicit_stepper.output import comparison_plots
 from implicit_stepper.paper import comparisons, scenes
@@ -219,3 +220,24 @@ def test_bad_arguments_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             ist.compare(*arguments, duration=1.0)
+
+
+def test_energies_of_bodies_that_tumble_are_of_their_own_orientation(tmp_path):
+    """Of a brick; by a function without orientations none can be told. Figures need no contact."""
+    scene = ist.Scene(gravity=(0, 0, 0))
+    spinning = {"position": (0, 0, 0), "velocity": (0, 0, 0, 0.3, 5.0, 0.3)}
+    scene.add_body(name="brick", shape=shapes.Box((0.1, 0.2, 0.3)), mass=1.0, inertia=(1.0, 2.0, 3.0), **spinning)
+    steppers = {"implicit": ist.GeometricallyImplicit()}
+    reference = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.01, duration=1.0)
+    made = ist.compare(scene, steppers, [0.02], reference, duration=1.0)
+    run = made.trajectories["implicit", 0.02]
+    apart = np.max(np.abs(run.kinetic_energy() - reference.kinetic_energy()[::2])) / np.max(reference.kinetic_energy())
+    assert made.entries[0].energy == pytest.approx(apart, rel=1e-12)
+    energies, *others = comparison_plots.figures(made)["through_time"].axes
+    assert len(energies.lines) == 1
+    assert [len(axes.lines) for axes in others] == [2, 0, 0]
+    without = ist.compare(
+        scene, steppers, [0.02], lambda times: (reference.position[::2], reference.velocity[::2]), duration=1.0
+    )
+    assert np.isnan(without.entries[0].energy)
+    assert without.entries[0].error == made.entries[0].error

@@ -322,6 +322,14 @@ def test_quaternion_within_a_millionth_of_unit_length_is_normalised():
     check_refusal(lambda: body(quaternion=TURN * (1 + 2e-6)), ["`quaternion`", "give a unit quaternion"])
 
 
+def test_quaternions_of_parts_are_normalised_as_well():
+    scene = Scene()
+    box = shapes.Box((1.0, 1.0, 1.0))
+    scene.add_body(name="box", shapes=[(box, ((0, 0, 0), (0.707107, 0.707107, 0, 0)))], density=1.0, position=(0, 0, 0))
+    (part,) = scene.body_parts()[0]
+    np.testing.assert_allclose(part.rotation @ part.rotation.T, np.eye(3), rtol=0, atol=1e-15)
+
+
 # --- what follows from the shape
 # -------------------------------------------------------------------
 
@@ -470,3 +478,10 @@ def test_single_precision_is_named_and_not_an_argument():
             body(inertia=None, density=1000.0, mass=None)
     finally:
         jax.config.update("jax_enable_x64", True)
+
+
+def test_a_rule_has_no_first_body_that_friction_could_have_a_direction_in():
+    scene = Scene()
+    scene.add_body(name="box", shape=shapes.Box((1.0, 1.0, 1.0)), density=1.0, position=(0, 0, 1))
+    with pytest.raises(ValueError, match="declare these contacts with `add_contact`"):
+        scene.add_contacts(friction=FrictionEllipsoid(0.5, e_t=1.0, e_o=0.2, direction=(1, 0, 0)))

@@ -447,3 +447,40 @@ def test_formulas_mean_what_python_means_and_are_written_back(text):
     if np.isfinite(plain) and abs(plain) < 1e12:
         ours = float(found.subs({names[k]: v for k, v in values.items()}))
         assert ours == pytest.approx(float(plain), rel=1e-6, abs=1e-6)
+
+
+def test_settings_stay_with_the_stepper_that_is_meant():
+    """Also where the file does not name it."""
+    scene = ist.Scene()
+    scene.run = ist.RunSettings(duration=1.0, tol=1e-8, settings={"stages": 2})
+    assert stepper_of(given_settings(scene, stepper="RadauContact")) == ist.RadauContact(stages=2)
+    assert stepper_of(given_settings(scene, h=0.01)) == ist.GeometricallyImplicit()
+
+
+def test_joints_of_a_file_are_in_the_order_of_the_scene(tmp_path):
+    """Those that drive bodies come first, whatever was added first."""
+    scene = ist.Scene(dimension=2)
+    disc = {"shape": shapes.Disc(0.1), "mass": 1.0}
+    a, b = (scene.add_body(name=name, position=(x, 0), **disc) for name, x in (("a", 0), ("b", 1)))
+    scene.add_joint(a, b, ist.BallJoint((1, 0), (0, 0)), name="pin")
+    scene.add_moving(name="plate", pose=ist.MovingPose(position=("t", "0"), angle="0"), **disc)
+    scene.save(tmp_path / "scene.toml")
+    orders = [made.build()[0].joint_names for made in (scene, ist.load_scene(tmp_path / "scene.toml"))]
+    assert orders == [("drive of plate", "pin")] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[[contact]]\namong = "all"\nparts = [[0, 0]]', "parts stands beside groups of bodies"),
+        (
+            '[[joint]]\nkind = "limit along"\njoint = "pin"\nside = "low"\nbound = 0\nname = "stop"',
+            "name = 'stop': a limit is called 'low limit of pin'",
+        ),
+    ],
+)
+def test_what_would_be_left_out_is_refused(text, message, tmp_path):
+    path = tmp_path / "scene.toml"
+    path.write_text(f"format = 1\n[scene]\ndimension = 2\n{text}\n")
+    with pytest.raises(ValueError, match=message):
+        ist.load_scene(path)

@@ -327,6 +327,23 @@ def test_substeps_stand_for_a_step_and_are_counted():
     assert gaps.gap_start[0, 0] == pytest.approx(0.05, abs=1e-12)
 
 
+class _AtOnceShortSteps(_OnlyShortSteps):
+    """Without any other start."""
+
+    def restarts(self, system, state, memory, h):
+        yield from ()
+
+
+def test_reactions_of_substeps_are_those_of_the_whole_step():
+    scene = ist.Scene()
+    wall = scene.add_fixed(name="wall", shape=shapes.Sphere(0.01))
+    bob = scene.add_body(name="bob", shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, -1))
+    scene.add_joint(wall, bob, ist.BallJoint((0, 0, 0), (0, 0, 1)), name="pin")
+    run = ist.simulate(scene, _AtOnceShortSteps(rounds=1), h=0.01, duration=0.03)
+    assert run.stats.substeps.tolist() == [4, 4, 4]
+    np.testing.assert_allclose(run.joint("pin").force, np.full((3, 3), [0, 0, 9.81]), rtol=0, atol=1e-9)
+
+
 def test_a_root_with_too_much_energy_is_not_certified():
     """A fabricated step that throws a resting ball up exceeds the bound; one out of the floor is
     allowed its work."""
