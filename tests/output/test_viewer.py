@@ -250,7 +250,8 @@ def test_joints_are_drawn_where_they_are(tmp_path):
     # [N s] in steps of 10 ms: 5 N
     pull = np.tile([0.0, 0.03, 0.04, 0.0, 0.0, 0.0], (len(run), 1, 1))
     joints = Joints(-pull, pull, none, none, none, none)
-    run = dataclasses.replace(run, contacts=dataclasses.replace(run.contacts, joints=joints), joint_names=("rod",))
+    contacts = dataclasses.replace(run.contacts, joints=joints)
+    run = dataclasses.replace(run, contacts=contacts, joint_names=("rod",), wound=((),))
     scene = run.scene()
     names = {spec.handle.name: spec.handle for spec in scene._specs.values()}
     point, fixed = np.array([0.3, 0.0, 0.4]), np.array([2, 2, 0.2]) + [0, 0, 0.2]
