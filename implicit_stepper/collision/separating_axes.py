@@ -19,8 +19,7 @@ import numpy as np
 
 from shapes import Shape
 from shapes.checks import halfspaces
-from shapes.expressions.compile import compile_jet
-from shapes.library.combinations import is_flat
+from shapes.closest_points.extent import flat, half_spaces
 from shapes.shape_class import ShapeClass
 
 # directions of a pose: where the least depth is that along several, rounding chooses among them
@@ -52,7 +51,7 @@ def features(shape: Shape):
     """Corners (k, d) [m], outward normals (m, d) of faces and directions (e, d) of edges of a body
     whose faces are all flat (of the core of a rounded one), otherwise None."""
     of = shape.shape_class
-    if isinstance(shape.theta, jax.core.Tracer) or not _all_flat(of):
+    if isinstance(shape.theta, jax.core.Tracer) or not flat(of):
         return None
     return _found(of, tuple(np.asarray(shape.theta, dtype=float).tolist()))
 
@@ -87,17 +86,9 @@ def _least(features, turns_1, turns_2, between) -> tuple[np.ndarray, np.ndarray]
     return np.take_along_axis(axes, order[..., None], axis=1), np.min(found, axis=1)
 
 
-@functools.cache
-def _all_flat(of: ShapeClass) -> bool:
-    return of.count > of.dimension and all(is_flat(f, of.dimension) for f in of.expressions)
-
-
 @functools.lru_cache(maxsize=256)
 def _found(of: ShapeClass, theta: tuple[float, ...]):
-    jet, origin = compile_jet(of.expressions, of.dimension, of.parameters, backend="numpy"), np.zeros(of.dimension)
-    values, gradients = jet.value(origin, np.array(theta)), jet.gradient(origin, np.array(theta))
-    slopes = np.linalg.norm(gradients, axis=1)
-    normals, offsets = gradients / slopes[:, None], -values / slopes
+    normals, offsets = half_spaces(of, np.array(theta))
     if halfspaces.escape(normals) is not None:
         return None
     corners = halfspaces.vertices(normals, offsets)

@@ -91,8 +91,8 @@ class Along:
 
 @dataclasses.dataclass(frozen=True)
 class Away:
-    """How far a coordinate is from its `motion` or, without one, from its parameter `rest`; of
-    angles the least turn."""
+    """How far a coordinate is from its parameter `rest`, an angle in space within half a turn of 0;
+    or from its `motion`, of angles the least turn."""
 
     coordinates: Callable
     which: int
@@ -102,11 +102,12 @@ class Away:
     def __call__(self, parameters, pose_1, pose_2, time):
         wanted = parameters["rest"] if self.motion is None else self.motion(time)
         away = self.coordinates(parameters, pose_1, pose_2)[self.which] - wanted
-        return jnp.reshape(jnp.arctan2(jnp.sin(away), jnp.cos(away)) if _within(self, parameters) else away, (1,))
+        turns = self.angle and self.motion is not None
+        return jnp.reshape(jnp.arctan2(jnp.sin(away), jnp.cos(away)) if turns else away, (1,))
 
     def turned(self, parameters, g):
         """As of `Beyond`; a motion may turn on."""
-        return g if self.motion is None and _within(self, parameters) else None
+        return g + parameters["rest"] if self.motion is None and _within(self, parameters) else None
 
 
 def _within(closure: Beyond | Away, parameters) -> bool:

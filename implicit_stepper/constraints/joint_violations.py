@@ -43,14 +43,13 @@ class Checked(NamedTuple):
     work: jax.Array
 
 
-def check(system: System, units: Scales, at: State, record: Joints, h, since=None, sums: bool = False) -> Checked | None:
+def check(system: System, units: Scales, at: State, record: Joints, h, sums: bool = False) -> Checked | None:
     """Of all joints in the state `at`, whose `record` has impulses in it; with etas, of a stage. None without joints.
 
     "closure" holds g = 0, the rate of a constraint on velocities, or the force of an elastic joint over h [s], and what the
     record says of g and of coordinates; "closure rate", asked for at stages and after impacts, that G V + g_t = 0;
-    "reaction", that the impulses are G^T times the multipliers; WITHIN, that no spring and no limit turned past half a turn
-    `since` () [s] the step began, h without it. `sums`: impulses are those of several impacts, of which each had velocities
-    of its own."""
+    "reaction", that the impulses are G^T times the multipliers. `sums`: impulses are those of several impacts, of which each
+    had velocities of its own."""
     if not system.joints:
         return None
     orientations = jnp.concatenate([at.orientation, system.fixed_orientation])
@@ -60,7 +59,7 @@ def check(system: System, units: Scales, at: State, record: Joints, h, since=Non
         own = jax.tree.map(lambda a, group=group: take(a, group.numbers), record)
         numbers = np.array(group.bodies).T
         sides = [(*(take(part, n) for part in every), take(orientations, n)) for n in numbers]
-        one = functools.partial(_of_one, system, units, (at.time, h, h if since is None else since), sums)
+        one = functools.partial(_of_one, system, units, (at.time, h), sums)
         found, eta_1, eta_2 = jax.vmap(one)(group, own, units.impulse[g], *sides)
         etas.append(dataclasses.replace(own, impulse_1=eta_1, impulse_2=eta_2))
         work = work + sum(jnp.sum(i * side[2]) for i, side in zip((own.impulse_1, own.impulse_2), sides, strict=True))
@@ -75,7 +74,7 @@ def check(system: System, units: Scales, at: State, record: Joints, h, since=Non
 def _of_one(system: System, units: Scales, clock, sums: bool, member: JointGroup, record: Joints, impulse, side_1, side_2):
     """Violations () of one joint, and the wrenches of its eta on both bodies; a side is (position, rotation, velocity,
     orientation)."""
-    (time, h, since), poses = clock, [(position, orientation) for position, _, _, orientation in (side_1, side_2)]
+    (time, h), poses = clock, [(position, orientation) for position, _, _, orientation in (side_1, side_2)]
     velocities, r = [side[2] for side in (side_1, side_2)], member.closures
     lengths = jnp.where(np.array(member.angles, bool), units.length, 1.0)
     every, rates, by_1, by_2 = derivatives(member, poses, velocities, time)
@@ -102,7 +101,6 @@ def _of_one(system: System, units: Scales, clock, sums: bool, member: JointGroup
         "joint friction": jnp.asarray(law),
         "closure": jnp.maximum(open_, telling),
         "reaction": off / size,
-        turn_violations.WITHIN: turn_violations.winds(member, g, rates, since),
     }
     if record.eta is None:
         return found, still, still
@@ -242,7 +240,7 @@ def impact(system: System, units: Scales, after: State, record: Joints, sums: bo
     """Violations of the `record` of an impact by name, each (nj,): "reaction", and "closure rate" and "joint friction" with
     the velocities `after` it, the latter of single impacts. (That closures hold there is told by the steps around it.)"""
     found = check(
-        system, units, after, dataclasses.replace(record, eta=jnp.zeros_like(record.closure)), 0.0, sums=sums
+        system, units, after, dataclasses.replace(record, eta=jnp.zeros_like(record.closure)), 0.0, sums
     ).violations
     names = ("closure rate", "reaction") if sums else ("closure rate", "reaction", "joint friction")
     return {name: found[name] for name in names}

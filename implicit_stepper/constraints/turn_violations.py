@@ -3,14 +3,16 @@ where they begin anew, of springs and limits."""
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 
-from . import joint_frames
+from ..model.bodies import State
+from ..model.system import System, in_joint_order
+from . import joint_frames, kinematics
 from .coordinates import Away, Beyond
 from .gears import Gear
 
 WITHIN = "angle within half a turn"  # a violation's name
-_NOT_STRAIGHT = 0.05  # of the way of an angle in a step: what its last rate may tell of it too little
 _OF_A_PITCH = 0.25  # the least slip of a gear or a screw in a step that its closure would not tell
 
 
@@ -27,12 +29,27 @@ def skips(member, rates, h):
     return jnp.where(jnp.abs(rates[-1] * h) > _OF_A_PITCH * pitch, 1.0, 0.0)
 
 
-def winds(member, g, rates, since):
-    """1 () where the angle in space of a spring or a limit, whose closure is `g` (1,) and changes at the `rates` (1,), may
-    have turned past half a turn `since` () [s], where it begins anew, else 0."""
-    turned = member.closure.turned(member.parameters, g[0]) if isinstance(member.closure, Away | Beyond) else None
-    if turned is None:
-        return jnp.zeros(())
-    sign = member.closure.sign if isinstance(member.closure, Beyond) else 1.0
-    way = sign * rates[0] * since
-    return jnp.where(jnp.abs(turned - way) + _NOT_STRAIGHT * jnp.abs(way) > jnp.pi, 1.0, 0.0)
+def wound(system: System, before: State, at: State):
+    """1 (nj,) for a spring or a limit whose angle in space passed half a turn, where it begins anew,
+    between the state `before` a step and one `at` its end or at a stage, else 0. Of a damper alone
+    nothing depends on the angle."""
+    parts = []
+    for group in system.joints:
+        found = jnp.zeros(len(group.numbers))
+        if isinstance(group.closure, Away | Beyond):
+            first, last = (_angles(system, state, group) for state in (before, at))
+            pulls = True if group.stiffness is None else jnp.any(group.stiffness != 0, axis=1)
+            found = jnp.where((jnp.abs(last - first) > jnp.pi) & pulls, 1.0, 0.0)
+        parts.append(found)
+    return in_joint_order(system, jnp.concatenate(parts))
+
+
+def _angles(system: System, state: State, group):
+    """The angles (n,) of springs or limits, 0 where they count turns or are lengths."""
+
+    def one(member, *motions):
+        poses = [(motion.position, motion.orientation) for motion in motions]
+        found = member.closure.turned(member.parameters, member.closure(member.parameters, *poses, state.time)[0])
+        return jnp.zeros(()) if found is None else found
+
+    return jax.vmap(one)(group, *kinematics.motions_of(system, state, group))

@@ -27,6 +27,7 @@ from .certificate_mechanics import Bodies, Frame, beyond_rounding
 from .compliance import gap_unit, shifted_gap
 from .contact_group import ContactGroup
 from .friction import dissipation_defect
+from .turn_violations import WITHIN
 
 # Sine of the angle to the normal up to which `FrictionEllipsoid.direction` orients nothing: 0.1,
 # and what rounding adds.
@@ -38,7 +39,7 @@ _NO_WEIGHT = 1e-14  # of the normal: what rounding leaves of weights that are ze
 _OF_BODIES = frozenset({"momentum", "pose", "rates", "impact"})
 _OF_ALL = frozenset({"energy"})  # with one entry for all
 _OF_JOINTS = frozenset({
-    "closure", "closure rate", "reaction", "joint friction", "joint held by static friction", "angle within half a turn",
+    "closure", "closure rate", "reaction", "joint friction", "joint held by static friction", WITHIN,
 })  # fmt: skip
 
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from ..constraints import certificate_mechanics as mechanics
 from ..constraints import joint_violations, violations
+from ..constraints.turn_violations import WITHIN, wound
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
@@ -52,7 +53,7 @@ def certificate(system: System, before: State, after: State, contacts: Contacts,
     if system.joints:
         checked = joint_violations.check(system, units, after, contacts.joints, h)
         balance, passing = balance - checked.given, passing + checked.passing
-        joined |= checked.violations
+        joined |= checked.violations | {WITHIN: wound(system, before, after)}
         free = free + jnp.maximum(checked.work, 0.0)  # of what moves by the clock
     parting = parting_work(contacts.normal_impulse, contacts.gap_start, h)
     return {

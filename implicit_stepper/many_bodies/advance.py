@@ -16,19 +16,30 @@ from ..model.records import OF_JOINTS, no_contacts
 from ..model.results import Result
 from ..model.system import System
 from ..runtime.progress import doing
-from . import arc_length, candidates, islands, sticking
+from . import arc_length, islands, sticking
 from .catalog import Catalog
 from .certificate import certificate, worst_of
 from .equations import places
 from .host_newton import Found, again, centred, newton, proximal_points, short_path
 from .records import joints_recorded, recorded
 from .standing import allowed, remembered, repeated, stilled
-from .step import Done, KeptDerivative, Known, Memory, Posed, end_state, everywhere, may_touch, posed, reaches
+from .step import (
+    MORE_PAIRS,
+    Done,
+    KeptDerivative,
+    Known,
+    Memory,
+    Posed,
+    end_state,
+    may_touch,
+    missed_by,
+    motions,
+    posed,
+)
 from .sweeps import begun, swept
 
 # rounds of sweeps, and how many each has
 _ROUNDS = {f"round {number + 1}": sweeps for number, sweeps in enumerate((100, 400, 1600))}
-_MORE_PAIRS = 5  # rounds in which pairs come to a step that turn out to be near in it
 _HALVINGS = 6
 # of the radius of the ball in the thinner body: a relative motion in a step that cannot take it
 # past another
@@ -99,7 +110,7 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
     pairs = np.concatenate([may_touch(catalog, system, state, h), memory.held])
     pairs = np.unique(pairs, axis=0)
     total = 0
-    for _ in range(_MORE_PAIRS):
+    for _ in range(MORE_PAIRS):
         problem = posed(catalog, system, state, memory, h, pairs, settings.friction)
         again = memory._replace(known=problem.known)
         pose = functools.partial(posed, catalog, system, state, again, h, friction=settings.friction)
@@ -111,7 +122,7 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
             point, residual = stilled(held.problem, *of_root, allowed)
             found = found._replace(point=point, residual=residual)
         end = end_state(system, state, found.point.V * problem.problem.velocity, h)
-        missed = _missed(catalog, system, state, end, h, pairs)
+        missed = missed_by(catalog, system, state, end, h, pairs)
         if not found.converged or not len(missed):
             break
         pairs = np.unique(np.concatenate([pairs, missed]), axis=0)
@@ -240,31 +251,11 @@ def _comes_to_stand(problem: Posed, found: Found) -> bool:
     return not (pressed and before <= _STANDS) and bool(after <= _STANDS)
 
 
-def _motions(catalog: Catalog, system: System, end: State, h: float) -> np.ndarray:
-    """At most how far (np,) [m] points of each part moved in the step of h [s] to its `end`."""
-    d, velocity = system.dimension, everywhere(system, end).velocity
-    lever = np.linalg.norm(catalog.centre, axis=1) + np.where(np.isfinite(catalog.outer), catalog.outer, 0.0)
-    linear, angular = (np.linalg.norm(part, axis=1)[catalog.body] for part in (velocity[:, :d], velocity[:, d:]))
-    return h * (linear + angular * lever)
-
-
-def _missed(catalog: Catalog, system: System, start: State, end: State, h: float, pairs) -> np.ndarray:
-    """Pairs (k, 2) that are not among `pairs`, which hold those of `may_touch`, though they might
-    have met on the way: the balls that hold their parts and the way of these overlap."""
-    ways = _motions(catalog, system, end, h)
-    if np.all(ways <= reaches(catalog, system, start, h)):
-        return pairs[:0]
-    bodies = everywhere(system, start)
-    near = candidates.near(catalog, bodies.position, bodies.orientation, ways)
-    keys, known = (own[:, 0] * len(catalog.body) + own[:, 1] for own in (near, np.sort(pairs, axis=1)))
-    return near[~np.isin(keys, known)]
-
-
 def _passed(catalog: Catalog, system: System, known, records, h: float, end: State) -> tuple[int, int] | None:
     """The first pair of parts that may have passed through each other: it was near, moved farther
     than the thinner part allows, and came out turned by more than 60 degrees. Unbounded parts let
     nothing pass."""
-    way = _motions(catalog, system, end, h)
+    way = motions(catalog, system, end, h)
     for last, record in zip(known, records, strict=True):
         first, second = last.pairs.T
         moved = way[first] + way[second]
@@ -290,8 +281,8 @@ def _joined(parts: int, first: Done, second: Done, iterations: int) -> Done:
         before = getattr(first.contacts, name)[there]
         values[here] = before if name == "gap_start" else values[here] + before
     worst = {
-        name: np.array([max(np.max(done.certificate[name], initial=0.0) for done in (first, second))])
-        for name in second.certificate
+        name: np.array([max(np.max(done.certificate.get(name, 0.0), initial=0.0) for done in (first, second))])
+        for name in first.certificate | second.certificate  # of half a step in which nothing was near
     }
     return dataclasses.replace(
         second,

@@ -13,6 +13,7 @@ import numpy as np
 from ..constraints import certificate_mechanics as mechanics
 from ..constraints import joint_violations, violations
 from ..constraints.conditions import Units
+from ..constraints.turn_violations import WITHIN, wound
 from ..implicit_euler.certificate import of_bodies
 from ..implicit_euler.energy import excess_energy, parting_work
 from ..model.bodies import State
@@ -63,8 +64,8 @@ def certificate(
         parting += float(parting_work(record.normal_impulse, record.gap_start, h))
     checked = {}
     if joints is not None:
-        own = jax.tree.map(np.asarray, _joints(system, after, joints, step.h))
-        balance, passing, checked = balance - own.given, passing + own.passing, own.violations
+        own, turned = jax.tree.map(np.asarray, _joints(system, before, after, joints, step.h))
+        balance, passing, checked = balance - own.given, passing + own.passing, own.violations | {WITHIN: turned}
         free = free + np.maximum(own.work, 0.0)  # of what moves by the clock
     momentum, energy = _balances(system, balance, passing, gained, after, parting, h, free)
     return {
@@ -85,8 +86,8 @@ def _bodies(system: System, before: State, after: State, h):
 
 
 @jit
-def _joints(system: System, after: State, joints: Joints, h) -> joint_violations.Checked:
-    return joint_violations.check(system, scales(system, h), after, joints, h)
+def _joints(system: System, before: State, after: State, joints: Joints, h) -> tuple[joint_violations.Checked, jax.Array]:
+    return joint_violations.check(system, scales(system, h), after, joints, h), wound(system, before, after)
 
 
 @jit

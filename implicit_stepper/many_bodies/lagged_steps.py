@@ -28,7 +28,7 @@ from .equations import Slots, Step, of_sides
 from .lagged_methods import Method, method_of
 from .planes import Planes
 from .records import recorded
-from .step import Done, Known, Memory, Posed, end_state, may_touch, no_memory, posed
+from .step import MORE_PAIRS, Done, Known, Memory, Posed, end_state, may_touch, missed_by, no_memory, posed
 from .sweeps import moved, nearest, turns
 
 
@@ -46,8 +46,24 @@ def advance(stepper, tolerance: float, catalog: Catalog, system: System, state: 
 
 
 def _step(stepper, tolerance: float, catalog: Catalog, system: System, state: State, memory: Memory, h: float) -> Done:
+    """With those pairs too that the velocities found bring near."""
+    pairs = may_touch(catalog, system, state, h)
+    for _ in range(MORE_PAIRS):
+        done, moving = _of_pairs(stepper, tolerance, catalog, system, state, memory, h, pairs)
+        missed = missed_by(catalog, system, state, dataclasses.replace(done.state, velocity=moving), h, pairs)
+        if not len(missed):
+            return done
+        pairs = np.unique(np.concatenate([pairs, missed]), axis=0)
+    return dataclasses.replace(done, result=Result.NOT_CONVERGED)
+
+
+def _of_pairs(
+    stepper, tolerance: float, catalog: Catalog, system: System, state: State, memory: Memory, h: float, pairs
+) -> tuple[Done, np.ndarray]:
+    """The step in which these `pairs` alone may touch, and the velocities (nb, 6 or 3) that move the
+    bodies."""
     method = method_of(stepper)
-    at = posed(catalog, system, state, memory, h, may_touch(catalog, system, state, h), "projection")
+    at = posed(catalog, system, state, memory, h, pairs, "projection")
     still = np.zeros((len(at.problem.motion.position), state.velocity.shape[1]))
     closest = [k.unknowns[:, : s.group.pair.unknowns] for k, s in zip(at.known, at.problem.slots, strict=True)]
     here = [_nearest(at, form, still, own) for form, own in enumerate(closest)]
@@ -69,7 +85,7 @@ def _step(stepper, tolerance: float, catalog: Catalog, system: System, state: St
     violations = certificate(stepper, system, state, end, parts, at.problem.step)
     records = [record for _, record in parts]
     converged, certified = bool(solution.converged) and bool(free.converged), worst_of(violations) <= tolerance
-    return Done(
+    done = Done(
         state=end,
         memory=Memory(tuple(known), memory.held[:0]),
         pairs=np.concatenate([*at.pairs, np.zeros((0, 2), int)]),
@@ -82,6 +98,7 @@ def _step(stepper, tolerance: float, catalog: Catalog, system: System, state: St
         substeps=1,
         residuals={},
     )
+    return done, np.asarray(moving)
 
 
 def _carried(at: Posed, form: int, velocity, closest) -> np.ndarray:

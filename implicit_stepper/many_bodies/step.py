@@ -31,6 +31,7 @@ from .problem import Point, Problem
 NEW = 32  # contacts whose closest points are found anew at once
 # of the radii: pairs that are farther apart than this, and what bodies move, are left out of a step
 _MARGIN = 0.05
+MORE_PAIRS = 5  # rounds in which pairs come to a step that turn out to be near in it
 
 
 class Known(NamedTuple):
@@ -132,6 +133,26 @@ def may_touch(catalog: Catalog, system: System, state: State, h: float) -> np.nd
     """Pairs (m, 2) of parts that may touch in a step of h [s] from `state`."""
     bodies = everywhere(system, state)
     return candidates.near(catalog, bodies.position, bodies.orientation, reaches(catalog, system, state, h))
+
+
+def motions(catalog: Catalog, system: System, end: State, h: float) -> np.ndarray:
+    """At most how far (np,) [m] points of each part moved in the step of h [s] to its `end`."""
+    d, velocity = system.dimension, everywhere(system, end).velocity
+    lever = np.linalg.norm(catalog.centre, axis=1) + np.where(np.isfinite(catalog.outer), catalog.outer, 0.0)
+    linear, angular = (np.linalg.norm(part, axis=1)[catalog.body] for part in (velocity[:, :d], velocity[:, d:]))
+    return h * (linear + angular * lever)
+
+
+def missed_by(catalog: Catalog, system: System, start: State, end: State, h: float, pairs) -> np.ndarray:
+    """Pairs (k, 2) that are not among `pairs`, which hold those of `may_touch`, though they might
+    have met on the way: the balls that hold their parts and the way of these overlap."""
+    ways = motions(catalog, system, end, h)
+    if np.all(ways <= reaches(catalog, system, start, h)):
+        return pairs[:0]
+    bodies = everywhere(system, start)
+    near = candidates.near(catalog, bodies.position, bodies.orientation, ways)
+    keys, known = (own[:, 0] * len(catalog.body) + own[:, 1] for own in (near, np.sort(pairs, axis=1)))
+    return near[~np.isin(keys, known)]
 
 
 @jit

@@ -73,12 +73,12 @@ def two_spheres(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return states.position[:, None], states.velocity[:, None]
 
 
-def wobbling_ellipsoid(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def wobbling_ellipsoid(time: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of `scenes.wobbling_ellipsoid()`, to 2 s."""
     return _rolling(exact_rolling.wobbling_ellipsoid(), time)
 
 
-def tumbling_superquadric(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def tumbling_superquadric(time: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of `scenes.tumbling_superquadric()`, to 1.4 s."""
     return _rolling(exact_rolling.tumbling_superquadric(), time)
 
@@ -89,10 +89,10 @@ def landing_ball(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return position[:, None], velocity[:, None]
 
 
-def _rolling(motion: exact_rolling.Motion, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _rolling(motion: exact_rolling.Motion, time: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     # the last time may differ from it by round-off
     states = motion.at(np.minimum(time, motion.duration))
-    return states.position[:, None], states.velocity[:, None]
+    return states.position[:, None], states.velocity[:, None], states.quaternion[:, None]
 
 
 CASES: Mapping[str, Case] = {

@@ -17,6 +17,7 @@ from ..constraints import joint_violations
 from ..constraints.certificate_mechanics import Bodies, Frame, beyond_rounding
 from ..constraints.conditions import Constraint
 from ..constraints.joint_violations import Checked
+from ..constraints.turn_violations import WITHIN, wound
 from ..constraints.violations import contact_violations, known_momentum, pose_violations, tilt_violation
 from ..implicit_euler.energy import excess_energy, parting_work, stored_energy
 from ..model.bodies import State
@@ -73,10 +74,10 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     kinetic = jnp.sum((momenta[-1] + jump[0]) * after.velocity) / 2
     sums, violations = _Sums(pushed, passing, shift, jump), {}
     if system.joints:
-        of_stage = jax.vmap(functools.partial(joint_violations.check, system, units), (0, 0, None, 0))
-        checked = of_stage(there, own.contacts.joints, h, there.time - before.time)
+        checked = jax.vmap(lambda *of: joint_violations.check(system, units, *of, h))(there, own.contacts.joints)
         sums, work = _with_joints(system, sums, checked, contacts, share, (own.velocity[-1] + after.velocity) / 2)
-        violations, free = checked.violations, free + work
+        violations = checked.violations | {WITHIN: jax.vmap(functools.partial(wound, system, before))(there)}
+        free = free + work
     sums, of_contacts = _with_contacts(system, units, h, sums, contacts, (at, begun))
     violations |= of_contacts
     balance = momenta - known - jnp.einsum("ij,jbw->ibw", method.A, sums.pushed)

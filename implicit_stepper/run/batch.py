@@ -37,7 +37,7 @@ from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
 from ..stepping.fallback import pieces
 from ..stepping.stepper import init
-from . import adaptive_run, chosen_batch, fixed_batch, rebounding_batch
+from . import chosen_batch, fixed_batch, rebounding_batch
 from .batch_files import Folder
 from .batch_values import scene_of, values_of
 from .checkpoint import asked_of, digest
@@ -214,8 +214,6 @@ def _chosen_steps(scene: Scene, stepper, system: System, start: State, values, t
     if not isinstance(stepper, RadauContact) or stepper.stages == 1:
         raise StepperError(f"`stepper` = {stepper!r} chooses no steps: use RadauContact() of 2 or 3 stages, or give `h`.")
     _refuse_starts(stepper, system, start, values, None, duration)
-    earliest, latest = _times(start, values)
-    adaptive_run.stops(system, dataclasses.replace(start, time=earliest), latest + duration, ())
     return _one_by_one(lambda own: chosen_batch.one(scene, stepper, (system, start), own, tol, duration))
 
 
@@ -225,14 +223,8 @@ def _refuse_starts(stepper, system: System, start: State, values, h: float | Non
     check_joints(stepper, system, start, fixed=h is not None)
     if any(name in values for name in _OF_STARTS):
         check_each(stepper, system, functools.partial(scene_of, system, start), values, h or 0.0)
-    earliest, latest = _times(start, values)
-    refuse_jumps(system, dataclasses.replace(start, time=earliest), latest + duration)
-
-
-def _times(start: State, values) -> tuple[float, float]:
-    """When [s] the first scene begins, and the last."""
     times = np.asarray(values.get("time", start.time))
-    return float(np.min(times)), float(np.max(times))
+    refuse_jumps(system, dataclasses.replace(start, time=np.min(times)), float(np.max(times)) + duration)
 
 
 def _one_by_one(one: Callable) -> _Work:

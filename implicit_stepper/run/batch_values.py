@@ -13,7 +13,7 @@ from ..model.bodies import State
 from ..model.checks import UNIT
 from ..model.system import System
 from ..runtime.errors import BatchError
-from .parameters import changed, numbers, read, static_coefficients
+from .parameters import SHAPE, changed, numbers, read, shape_class, static_coefficients
 
 _POSITIVE = ("mass", "most of ")  # names, or what they begin with
 _NOT_NEGATIVE = (
@@ -31,6 +31,7 @@ def values_of(system: System, start: State, parameters: Mapping[str, Any], state
     now = {name: read(system, start, name) for name in values}
     if states is not None:
         of_states = {field.name: np.asarray(getattr(states, field.name), float) for field in dataclasses.fields(State)}
+        of_states["time"] = np.broadcast_to(of_states["time"], np.shape(of_states["position"])[:1])
         both = set(of_states) & set(values)
         if both:
             raise BatchError(f"`parameters` and `states` both have {', '.join(sorted(both))}: give it once.")
@@ -40,7 +41,7 @@ def values_of(system: System, start: State, parameters: Mapping[str, Any], state
         raise BatchError("`parameters` and `states` are both empty: nothing says how many scenes there are.")
     sizes = {name: value.shape[:1] for name, value in values.items()}
     if len(set(sizes.values())) > 1 or not all(map(any, sizes.values())):
-        raise BatchError(f"`parameters` have first axes {sizes}: all must be the number of scenes.")
+        raise BatchError(f"`parameters` and `states` have first axes {sizes}: all must be the number of scenes.")
     for name, value in values.items():
         _check(system, "parameters" if name in parameters else "states", name, value, np.shape(now[name]))
     return values
@@ -74,6 +75,10 @@ def _check(system: System, given: str, name: str, value: np.ndarray, shape: tupl
         most = static_coefficients(system, name)
         each = np.broadcast_to(value.reshape(len(value), -1), (len(value), len(most)))
         refuse(each > most, "no more than the `mu_s` of its contact or joint", each)
+    if name.startswith(SHAPE):
+        above = [bool(symbol.is_positive) for symbol in shape_class(system, name).parameters]
+        sizes = np.broadcast_to(value.reshape(len(value), -1), (len(value), len(above)))
+        refuse((sizes <= 0) & above, "above 0", sizes)
     full = np.broadcast_to(value.reshape(value.shape + (1,) * (len(shape) + 1 - value.ndim)), (len(value), *shape))
     if name in ("orientation", "fixed_orientation") and system.dimension == 3:
         length = np.linalg.norm(full, axis=-1)

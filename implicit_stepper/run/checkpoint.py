@@ -6,6 +6,7 @@ before. Reading makes nothing but arrays, numbers and the package's own records.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import functools
@@ -59,37 +60,55 @@ def _told(value, within: tuple[int, ...] = ()) -> str:
     not seen."""
     if isinstance(value, np.ndarray | jax.Array):
         return digest([value], ())
-    if isinstance(value, set):
-        return f"set({','.join(sorted(described(one, _told) for one in value))})"
+    if isinstance(value, bool | int | float | complex | str | bytes | np.generic | enum.Enum) or value is None:
+        return described(value)
     value = inspect.unwrap(value) if callable(value) else value
     of = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
     place = f"{of.__module__}.{of.__qualname__}"
     if isinstance(value, type | types.ModuleType) or id(value) in within or len(within) > _LEVELS:
         return place
-    if inspect.isroutine(value):
-        function, held = value, []
-    else:
-        function, held = (type(value).__call__ if callable(value) else None), [getattr(value, "__dict__", {})]
-        held += [getattr(value, name, None) for name in getattr(type(value), "__slots__", ())]
-    held += [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-    held += [getattr(function, name, None) for name in ("__defaults__", "__kwdefaults__", "__self__")]
     inner = functools.partial(_told, within=(*within, id(value)))
-    code = getattr(function, "__code__", None)
-    return f"{place}{digest([], (_code(code), [described(one, inner) for one in held]))}"
+    if isinstance(value, set | frozenset):
+        return f"{place}{sorted(map(inner, value))}"
+    code, held = _held(value)
+    return f"{place}{digest([], (code, [inner(one) for one in held]))}"
+
+
+def _held(value) -> tuple[tuple, list]:
+    """The code of a function, or of the calls of another value, and what it holds."""
+    if isinstance(value, Mapping):
+        return (), [part for item in value.items() for part in item]
+    if isinstance(value, tuple | list):
+        return (), list(value)
+    held = []
+    if dataclasses.is_dataclass(value):
+        held = [getattr(value, field.name) for field in dataclasses.fields(value) if field.compare]
+    elif not inspect.isroutine(value):
+        held = [getattr(value, "__dict__", None)]
+        held += [getattr(value, name, None) for name in getattr(type(value), "__slots__", ())]
+        if held == [None]:  # of C, as a range
+            with contextlib.suppress(TypeError):
+                held += value.__reduce_ex__(2)[1:]
+    function = value if inspect.isroutine(value) else type(value).__call__ if callable(value) else None
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # of a cell that is empty
+            held.append(cell.cell_contents)
+    held += [getattr(function, name, None) for name in ("__defaults__", "__kwdefaults__", "__self__")]
+    return _code(getattr(function, "__code__", None)), held
 
 
 def _code(code: types.CodeType | None) -> tuple:
     """What a function does, with the functions within it."""
     if code is None:
         return ()
-    constants = [_code(one) if isinstance(one, types.CodeType) else described(one, _told) for one in code.co_consts]
+    constants = [_code(one) if isinstance(one, types.CodeType) else _told(one) for one in code.co_consts]
     return code.co_code, code.co_names, tuple(constants)
 
 
 def asked_of(system: System, state: State, stepper, numbers: Mapping[str, Any]) -> dict[str, str]:
     """What a run is asked for, by name: digests of its scene and start, its settings, and what
     decides about bits."""
-    functions = [described(f, _told) for f in system.wrench_functions]
+    functions = [_told(f) for f in system.wrench_functions]
     pairs = [(g.bodies, g.moving, g.numbers, g.pair.first.name, g.pair.second.name, g.of_impulses) for g in system.groups]
     joints = system.joint_names, [structure(group, _told) for group in system.joints]
     device = jax.devices()[0]

@@ -59,7 +59,7 @@ def left_out(system: System) -> tuple[str, ...]:
     along = [
         f"the {'spring or load' if group.elastic else 'motor'} {system.joint_names[number]!r}"
         for group in system.joints
-        if group.elastic or getattr(group, "most", None) is not None
-        for number in group.numbers
+        for place, number in enumerate(group.numbers)
+        if group.elastic or (hasattr(group, "most") and group.speed[place] != 0)  # a brake only takes energy
     ]
     return (*loads, *springs, *along)

@@ -57,7 +57,9 @@ def run(scene, stepper, h, duration, tolerance, on_failure, start, progress, fil
     state = state if start is None else checked(start, system, state)
     check_joints(stepper, system, state, fixed=True, h=0.0 if start is None else positive("h", h))
     refuse_jumps(system, state, float(state.time) + duration)
-    asked = asked_of(system, state, stepper, {"h": h, "duration": duration, "certificate_tolerance": tolerance})
+    asked = {}  # of users' functions much may be looked at
+    if path is not None or resume is not None:
+        asked = asked_of(system, state, stepper, {"h": h, "duration": duration, "certificate_tolerance": tolerance})
     h, whole, rest = steps = _steps(positive("h", h), duration, float(state.time))
     if found:
         found_pairs.refuse(scene, stepper)

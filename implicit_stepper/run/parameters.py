@@ -19,7 +19,7 @@ _POSES = ("position", "orientation", "fixed_position", "fixed_orientation")
 _AXES = ("e_t", "e_o", "e_r")
 _OF_SOME = ("compliance", "dissipation_time", "restitution")
 _CONTACTS = ("mu", *_AXES, *_OF_SOME)
-_SHAPE = "shape of "
+SHAPE = "shape of "
 _JOINTS = ("mu", "stiffness", "damping", "most", "speed")
 
 
@@ -30,7 +30,7 @@ def names(system: System) -> list[str]:
         found += ["mu", *_AXES[: system.groups[0].e.shape[-1]]]
         found += [name for name in _OF_SOME if all(getattr(group, name) is not None for group in system.groups)]
     parts = {part: None for pair in system.contact_names for part in pair}
-    return found + [_SHAPE + part for part in parts] + list(_of_joints(system))
+    return found + [SHAPE + part for part in parts] + list(_of_joints(system))
 
 
 def numbers(name: str, value) -> np.ndarray:
@@ -55,9 +55,16 @@ def static_coefficients(system: System, name: str = "mu") -> np.ndarray:
     return found
 
 
+def shape_class(system: System, name: str):
+    """The class of the shape whose parameters are called "shape of NAME"."""
+    group, side, _ = _places(system, name)[0]
+    pair = system.groups[group].pair
+    return (pair.first, pair.second)[side]
+
+
 def moves_points(name: str) -> bool:
     """Whether closest points at the start depend on a parameter."""
-    return name in _POSES or name.startswith(_SHAPE)
+    return name in _POSES or name.startswith(SHAPE)
 
 
 def read(system: System, start: State, name: str):
@@ -140,7 +147,7 @@ def _theta(group, side: int):
 
 def _places(system: System, name: str) -> list[tuple[int, int, int]]:
     """Where the parameters of a shape stand: numbers of group, side and contact."""
-    part, found = name.removeprefix(_SHAPE), []
+    part, found = name.removeprefix(SHAPE), []
     for number, group in enumerate(system.groups):
         for place, contact in enumerate(group.numbers):
             found += [(number, side, place) for side in (0, 1) if system.contact_names[contact][side] == part]
@@ -154,7 +161,7 @@ def _known(system: System, name: str) -> None:
     known = names(system)
     if name not in known:
         raise BatchError(f"`parameters` has {name!r}: of this scene there are {', '.join(known)}.")
-    if name.startswith(_SHAPE) and any(system.groups[number].pair.members for number, *_ in _places(system, name)):
+    if name.startswith(SHAPE) and any(system.groups[number].pair.members for number, *_ in _places(system, name)):
         raise BatchError(
             f"`parameters` has {name!r}, whose contacts share one program with those of other classes of shapes: set it in "
             "a scene in which all contacts are of the same classes."

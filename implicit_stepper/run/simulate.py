@@ -132,7 +132,8 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
     begun, allowed = float(state.time), resolved(tol, system, duration)
     ends = adaptive_run.stops(system, state, begun + duration, switches)
     numbers = {"tol": allowed, "duration": duration, "switches": ends[:-1], "certificate_tolerance": tolerance}
-    asked, (path, every, resume) = asked_of(system, state, stepper, numbers), files
+    path, every, resume = files
+    asked = asked_of(system, state, stepper, numbers) if path is not None or resume is not None else {}
     file, kept, unwritten = Checkpoint(path, every, asked), None if resume is None else read(resume, asked), []
 
     def offer(what):

@@ -70,7 +70,8 @@ def described(value, other: Callable[[Any], str] | None = None) -> str:
         return _expression(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return f"{_named(type(value), other)}({','.join(map(of, value))})"
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    ours = other is None or type(value).__module__.partition(".")[0] in _OURS
+    if dataclasses.is_dataclass(value) and not isinstance(value, type) and ours:
         fields = (f"{f.name}={of(getattr(value, f.name))}" for f in dataclasses.fields(value) if f.compare)
         return f"{_named(type(value), other)}({','.join(fields)})"
     if isinstance(value, functools.partial):

@@ -31,6 +31,7 @@ from .description import (
 )
 from .joining import JointSpec, refuse_open
 
+_ROOM = 1e-3  # [rad] beyond two limits, in which a step that passes one of them is seen to do so
 _GROUND, _WITHIN = "inertial frame", "angles in space are told within half a turn"
 
 
@@ -166,16 +167,23 @@ class Jointed:
             raise JointError(f"give `low` or `high` of joint {joint!r}, or both: a limit without a bound is none.")
         if len(bounds) == 2 and bounds["low"] >= bounds["high"]:
             raise JointError(f"`low` = {bounds['low']} is not below `high` = {bounds['high']}: exchange them.")
-        middle = sum(bounds.values()) / 2 if len(bounds) == 2 else 0.0
-        if form.free_angles[coordinate] and self.dimension == 3 and max(abs(b - middle) for b in bounds.values()) > np.pi:
-            of = "of each other" if len(bounds) == 2 else "of 0, or have another bound too"
-            raise JointError(f"{bounds} of joint {joint!r}: {_WITHIN}, so its limits lie within that {of}.")
-        names = []
+        names = {side: limit_name(side, joint, coordinate) for side in ("low", "high")}
+        there = {side: name for side, name in names.items() if name in self._joints}
+        both = bounds | {side: float(self._joints[name][2].parameters["bound"]) for side, name in there.items()}
+        middle = sum(both.values()) / 2 if len(both) == 2 else 0.0
+        most = np.pi - _ROOM * (len(both) == 2)
+        if form.free_angles[coordinate] and self.dimension == 3 and max(abs(b - middle) for b in both.values()) > most:
+            raise JointError(
+                f"{both} of joint {joint!r}: {_WITHIN}, so that a single limit lies within that, and two are less than a "
+                "turn apart."
+            )
         for side, bound in bounds.items():
-            limit = bounded(form, coordinate, side, bound, middle)
-            names.append(self._add(limit_name(side, joint, coordinate), first, second, limit))
-            self._joined.append(AlongDescription(names[-1], joint, coordinate, side=side, bound=bound))
-        return tuple(names)
+            self._add(names[side], first, second, bounded(form, coordinate, side, bound, middle))
+            self._joined.append(AlongDescription(names[side], joint, coordinate, side=side, bound=bound))
+        for name in there.values():
+            *bodies, other = self._joints[name]
+            self._joints[name] = (*bodies, other._replace(parameters=other.parameters | {"middle": np.asarray(middle)}))
+        return tuple(names[side] for side in bounds)
 
     def add_gear(
         self, joint_1: str, joint_2: str, *, ratio: float, coordinates: tuple[int, int] = (0, 0), name: str | None = None

@@ -12,7 +12,7 @@ from .description import AlongDescription, JointDescription, limit_name
 from .mjcf_model import Compiled, listed
 
 _ALIGNED = 1e-9  # of directions of length 1, and of points in the body's size
-_HALF_TURN = np.pi
+_HALF_TURN, _ROOM = np.pi, 2e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _acting(of: Compiled, name: str, label: str, n: int, coordinate: int, left_o
         found.append(AlongDescription(f"friction of {label}", name, coordinate, speed=0.0, most=loss))
     if model.jnt_limited[n] and of.enabled("LIMIT", "CONSTRAINT"):
         low, high = (model.jnt_range[n] - begin).tolist()
-        if turns and high - low > 2 * _HALF_TURN:
+        if turns and high - low > 2 * (_HALF_TURN - _ROOM):
             left_out.append(f"joint {label}: its limits, {low:.4g} and {high:.4g} rad from the start, a turn apart")
             return found
         for side, bound in (("low", low), ("high", high)):

@@ -65,6 +65,7 @@ def joints_of(system: System, before: State, after: State, record: Joints | None
         one = functools.partial(_of_one, system, units, (before.time, h, ahead))
         parts.append(jax.vmap(one)(group, own, units.impulse[number], *sides))
     joined = jax.tree.map(lambda *of: in_joint_order(system, jnp.concatenate(of)), *parts)
+    joined |= {turn_violations.WITHIN: turn_violations.wound(system, before, after)}
     given = joint_violations.given(system, record)
     return LaggedJoints(joined, given, joint_violations.given(system, jax.tree.map(jnp.abs, record)))
 
@@ -89,11 +90,8 @@ def _of_one(system: System, units: Scales, clock, member: Constraint, record: Jo
     else:
         law = (0.0 * g if ahead else g) + h * rates
         left = jnp.max(beyond_rounding(law * lengths, far + h * fast)) / units.gap
-    now = member.equations(*end, time + h)
-    told = joint_violations.told(units, member, record, now, lengths, end, velocities, far, fast)
+    told = joint_violations.told(
+        units, member, record, member.equations(*end, time + h), lengths, end, velocities, far, fast
+    )
     told = jnp.maximum(told, turn_violations.skips(member, rates, h))
-    return {
-        "closure": jnp.maximum(left, told),
-        "reaction": off / size,
-        turn_violations.WITHIN: turn_violations.winds(member, now, rates, h),
-    }
+    return {"closure": jnp.maximum(left, told), "reaction": off / size}

@@ -1,7 +1,8 @@
 """How large a body is: a ball inside it and one around it, for checks that need no more.
 
 Sampled: the ball inside is the largest that rays from the centre leave room for, the one around
-follows the points that are farthest from the centre along the surface, which ends in corners.
+follows the points that are farthest from the centre along the surface, which ends in corners. Where
+all faces are flat, both are exact: by the corners, and by the distances of the faces.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import functools
 
 import numpy as np
 
+from ..checks import halfspaces
 from ..checks.interior import ends, ray_lengths
 from ..expressions.compile import Jet, compile_jet
+from ..expressions.symbols import is_flat
 from ..shape import Shape
 from ..shape_class import ShapeClass
 from .surface import surface
@@ -58,8 +61,28 @@ def _extent(shape_class: ShapeClass, theta: tuple[float, ...]) -> Extent:
             return Extent(centre, inner, np.inf)
         points = centre + lengths[:, None] * rays
         middle, centre = centre, np.mean(points, axis=0)
+    if flat(shape_class):
+        normals, offsets = half_spaces(shape_class, theta)
+        reach = np.linalg.norm(halfspaces.vertices(normals, offsets) - middle, axis=1)  # infinite where it has no end
+        return Extent(middle, float(np.min(offsets - normals @ middle) + radius), float(np.max(reach) + radius))
     outer = _farthest(jet, theta, middle, points[np.argsort(lengths)[-_CLIMBERS:]])
     return Extent(middle, inner, float(outer + radius))
+
+
+@functools.cache
+def flat(shape_class: ShapeClass) -> bool:
+    """Whether all faces of a class of shapes are flat, and there are enough of them for a body."""
+    of = shape_class
+    return of.count > of.dimension and all(is_flat(f, of.dimension) for f in of.expressions)
+
+
+def half_spaces(shape_class: ShapeClass, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Unit normals (m, d) and offsets (m,) [m] of the faces of a shape that is `flat`."""
+    jet = compile_jet(shape_class.expressions, shape_class.dimension, shape_class.parameters, backend="numpy")
+    origin = np.zeros(shape_class.dimension)
+    values, gradients = jet.value(origin, theta), jet.gradient(origin, theta)
+    slopes = np.linalg.norm(gradients, axis=1)
+    return gradients / slopes[:, None], -values / slopes
 
 
 def _farthest(jet: Jet, theta, centre, points) -> float:

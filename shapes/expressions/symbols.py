@@ -165,3 +165,9 @@ def without_kinks(expression: sympy.Expr, values: dict[sympy.Symbol, float]) -> 
         if p == 1 and not factor.free_symbols - set(values) and factor.subs(values) > 0:
             found = [e.xreplace({kink: sign * u}) for e in found for sign in (1, -1)]
     return found
+
+
+def is_flat(expression: sympy.Expr, dimension: int) -> bool:
+    """Whether an inequality is linear in the coordinates."""
+    coordinates = COORDINATES[dimension]
+    return all(not expression.diff(c).free_symbols & set(coordinates) for c in coordinates)

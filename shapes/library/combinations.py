@@ -12,7 +12,7 @@ import sympy
 from ..arguments import positive
 from ..checks import convexity, redundancy
 from ..errors import RedundantPartError, ShapeArgumentError, UnboundedShapeError
-from ..expressions.symbols import COORDINATES
+from ..expressions.symbols import is_flat
 from ..shape import ImplicitShape, Shape
 from .flat_faced import HalfPlane, HalfSpace
 from .grown import moments_when_grown
@@ -140,9 +140,3 @@ def _refuse_superfluous_part(parts: Sequence[Shape], owners: list[int], superflu
                 f"{name}: part {i} ({part.shape_class.name}) is never active, as the other parts imply its inequalities "
                 f"{own}. Leave it out, or check where it is."
             )
-
-
-def is_flat(expression: sympy.Expr, dimension: int) -> bool:
-    """Whether an inequality is linear in the coordinates."""
-    coordinates = COORDINATES[dimension]
-    return all(not expression.diff(c).free_symbols & set(coordinates) for c in coordinates)

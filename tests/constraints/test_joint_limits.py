@@ -162,6 +162,27 @@ def test_angles_in_space_end_a_run_where_they_pass_half_a_turn(speeds, told):
     assert np.pi - 0.05 <= angle <= np.pi
 
 
+def test_dampers_and_motions_turn_on():
+    """A damper knows rates alone, in space too: w falls by 1 + h c / I a step, to more than half a
+    turn. A motion in the plane may be told within a turn."""
+    made, h = ist.Scene(gravity=(0, 0, 0)), 0.01
+    wall = made.add_fixed(name="wall", shape=shapes.Sphere(0.01))
+    wheel = {"shape": shapes.Sphere(0.1), "mass": 2.0, "inertia": (1.0, 1.0, 1.0), "velocity": (0, 0, 0, 0, 0, 5.0)}
+    body = made.add_body(name="wheel", position=(0, 1, 0), **wheel)
+    made.add_joint(wall, body, ist.Hinge((0, 1, 0), (0, 0, 1), (0, 0, 0), (0, 0, 1)), name="pin")
+    made.add_spring("pin", stiffness=0.0, damping=0.1)
+    run = ist.simulate(made, ist.GeometricallyImplicit(), h=h, duration=1.0)
+    np.testing.assert_allclose(run.velocity[:, 0, 5], 5 / (1 + 0.1 * h) ** np.arange(101), rtol=1e-10)
+    assert run.joint("pin").coordinate[-1, 0] > np.pi
+    told = ist.Scene(dimension=2)
+    wall = told.add_fixed(name="wall", shape=shapes.Disc(0.01))
+    body = told.add_body(name="wheel", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0), velocity=(0, 0, 5.0))
+    told.add_joint(wall, body, ist.BallJoint((0, 0), (0, 0)), name="pin")
+    told.add_motion("pin", lambda time: jnp.mod(5 * time, 2 * jnp.pi))
+    run = ist.simulate(told, ist.GeometricallyImplicit(), h=h, duration=1.5)
+    np.testing.assert_allclose(run.angle[:, 0], 5 * run.time, rtol=0, atol=1e-9)
+
+
 def test_limits_in_space_may_be_a_turn_apart_and_are_met(tmp_path):
     """-.1 to 3.8 rad, as a robot's elbow has them; through a file. By 5 rad/s, 3.8 rad is met after .76
     s."""
@@ -177,7 +198,7 @@ def test_bounds_and_rests_of_angles_in_space_are_told_within_half_a_turn():
     made, rest = turning(3, {"spring": 0.0}), {"rest": -4.0, "stiffness": 1.0, "name": "b"}
     for add, given in (
         (made.add_limit, {"high": 4.0}),
-        (made.add_limit, {"low": -3.2, "high": 3.2}),
+        (made.add_limit, {"low": -np.pi, "high": np.pi}),
         (made.add_spring, rest),
     ):
         with pytest.raises(ValueError, match="angles in space are told within half a turn"):

@@ -19,7 +19,7 @@ from implicit_stepper.many_bodies.host_newton import short_path
 from implicit_stepper.many_bodies.recalled import recalled
 from implicit_stepper.many_bodies.step import everywhere, may_touch, no_memory, posed
 from implicit_stepper.output import viewer
-from implicit_stepper.run import checkpoint
+from implicit_stepper.run import checkpoint, found_pairs
 from implicit_stepper.scene.compound import Part
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -325,6 +325,31 @@ def test_bodies_that_are_hit_within_a_step_meet_others_that_they_were_not_near()
     assert found.velocity[-1, :, 0] == pytest.approx([last + 0.09 / h, last + 0.04 / h, last], rel=1e-9)
     assert found.contact("near", "far").gap[-1] == pytest.approx(0, abs=1e-9)
     assert found.stats.substeps[-1] == 1
+
+
+@pytest.mark.parametrize("stepper", [ist.ConeComplementarity(), ist.Convex(), ist.Linearized()])
+def test_methods_that_ask_beforehand_find_them_too(stepper, monkeypatch):
+    """As with all pairs declared, which few pairs are."""
+    scene, h = ist.Scene(gravity=(0, 0, 0), acceleration_scale=10.0), 0.03
+    for name, x, speed in (("fast", -0.25, 5.0), ("near", 0.0, 0.0), ("far", 0.24, 0.0)):
+        scene.add_body(name=name, shape=shapes.Sphere(0.1), density=500, position=(x, 0, 0), velocity=(speed, 0, 0, 0, 0, 0))
+    scene.add_contacts()
+    declared = ist.simulate(scene, stepper, h=h, duration=h)
+    monkeypatch.setattr(found_pairs, "_MANY", 0)
+    found = ist.simulate(scene, stepper, h=h, duration=h)
+    np.testing.assert_allclose(found.velocity, declared.velocity, rtol=0, atol=1e-6)
+    assert declared.velocity[-1, 2, 0] > 0.1
+
+
+def test_half_a_step_in_which_nothing_is_near_is_half_a_step():
+    """40 m/s at a ball .7 m away: a step of 30 ms would pass it, and the first half is free."""
+    scene = ist.Scene(gravity=(0, 0, 0), acceleration_scale=10.0)
+    for name, x, speed in (("fast", -0.9, 40.0), ("near", 0.0, 0.0)):
+        scene.add_body(name=name, shape=shapes.Sphere(0.1), density=500, position=(x, 0, 0), velocity=(speed, 0, 0, 0, 0, 0))
+    scene.add_contacts()
+    run = ist.simulate(scene, SPARSE, h=0.03, duration=0.03)
+    np.testing.assert_allclose(run.velocity[-1, :, 0], 20.0, rtol=0, atol=10.0)
+    assert np.sum(run.velocity[-1, :, 0]) == pytest.approx(40.0, rel=1e-9)
 
 
 def test_spheres_that_stand_take_no_jacobian():

@@ -338,6 +338,11 @@ def test_numbers_and_states_of_joints_are_those_that_a_scene_may_have(stepper, g
             ist.simulate(pendulum(), stepper, duration=0.1, start=start, **size)
 
 
+def test_sizes_of_shapes_are_above_zero():
+    with pytest.raises(ValueError, match="'shape of sphere' = -0.5 in scene 1: it must be above 0"):
+        run(parameters={"shape of sphere": [0.5, -0.5]})
+
+
 def test_quaternions_of_states_are_unit_ones():
     system, start = scenes.spin().build()
     twice = dataclasses.replace(start, orientation=2 * np.asarray(start.orientation))

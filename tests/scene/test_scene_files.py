@@ -457,6 +457,35 @@ def test_settings_stay_with_the_stepper_that_is_meant():
     assert stepper_of(given_settings(scene, h=0.01)) == ist.GeometricallyImplicit()
 
 
+@pytest.mark.parametrize(
+    ("written", "law"),
+    [("0.5", ist.Newton(0.5)), ("{ newton = 0.5 }", ist.Newton(0.5)), ("{ poisson = 0.5 }", ist.Poisson(0.5))],
+)
+def test_laws_of_impact_have_names(written, law, tmp_path):
+    path = tmp_path / "scene.toml"
+    text = """format = 1
+[scene]
+dimension = 2
+[[body]]
+name = "floor"
+fixed = true
+shape = { kind = "HalfPlane", normal = [0, 1] }
+[[body]]
+name = "disc"
+shape = { kind = "Disc", radius = 0.1 }
+mass = 1.0
+position = [0, 1]
+[[contact]]
+bodies = ["floor", "disc"]
+restitution = %s
+"""
+    path.write_text(text % written)
+    assert ist.load_scene(path).part_contacts()[0].restitution == law
+    path.write_text(text % "{ newton = 0.5, poisson = 0.5 }")
+    with pytest.raises(ValueError, match="must have one of `newton` and `poisson`"):
+        ist.load_scene(path)
+
+
 def test_joints_of_a_file_are_in_the_order_of_the_scene(tmp_path):
     """Those that drive bodies come first, whatever was added first."""
     scene = ist.Scene(dimension=2)

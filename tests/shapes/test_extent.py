@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial import ConvexHull
 
 import shapes
 from shapes.closest_points.extent import extent
@@ -38,3 +39,19 @@ def test_the_centre_of_a_shape_off_its_origin_is_inside():
     found = extent(corner)
     assert 0.15 < found.inner < 0.2114  # of the inscribed ball: (3 - sqrt 3) / 6
     assert np.linalg.norm(found.centre - 0.25) < 0.1
+
+
+def test_corners_of_turned_polytopes_are_within_the_ball_around():
+    """Flat and needle-like ones, whose corners no climb along one face at a time finds."""
+    random = np.random.default_rng(3)
+    cases = [np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0.05, 0.05, 0.1]])]
+    for scales in ((1, 0.1, 0.01), (1, 1, 0.02), (1, 1, 1)):
+        turn, _ = np.linalg.qr(random.normal(size=(3, 3)))
+        points = random.normal(size=(11, 3)) * scales @ turn.T
+        cases.append(points[ConvexHull(points).vertices])
+    for points in cases:
+        shape = shapes.Polytope(points)
+        found = extent(shape)
+        reach = np.max(np.linalg.norm(points - found.centre, axis=1))
+        np.testing.assert_allclose(found.outer, reach, rtol=1e-9)
+        assert 0 < found.inner < found.outer
