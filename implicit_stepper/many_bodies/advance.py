@@ -122,8 +122,8 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
             point, residual = stilled(held.problem, *of_root, allowed)
             found = found._replace(point=point, residual=residual)
         end = end_state(system, state, found.point.V * problem.problem.velocity, h)
-        missed = missed_by(catalog, system, state, end, h, pairs)
-        if not found.converged or not len(missed):
+        missed = missed_by(catalog, system, state, end, h, pairs) if found.converged else pairs[:0]
+        if not len(missed):
             break
         pairs = np.unique(np.concatenate([pairs, missed]), axis=0)
     else:

@@ -50,10 +50,14 @@ def _step(stepper, tolerance: float, catalog: Catalog, system: System, state: St
     pairs = may_touch(catalog, system, state, h)
     for _ in range(MORE_PAIRS):
         done, moving = _of_pairs(stepper, tolerance, catalog, system, state, memory, h, pairs)
-        missed = missed_by(catalog, system, state, dataclasses.replace(done.state, velocity=moving), h, pairs)
-        if not len(missed):
+        if done.result == Result.NOT_CONVERGED or not np.all(np.isfinite(moving)):
             return done
-        pairs = np.unique(np.concatenate([pairs, missed]), axis=0)
+        # some methods move bodies by other velocities than those that their laws are of
+        ends = done.state, dataclasses.replace(done.state, velocity=moving)
+        missed = [missed_by(catalog, system, state, end, h, pairs) for end in ends]
+        if not any(map(len, missed)):
+            return done
+        pairs = np.unique(np.concatenate([pairs, *missed]), axis=0)
     return dataclasses.replace(done, result=Result.NOT_CONVERGED)
 
 

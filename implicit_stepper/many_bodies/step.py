@@ -126,7 +126,12 @@ def reaches(catalog: Catalog, system: System, state: State, h: float) -> np.ndar
     room = np.where(np.isfinite(catalog.outer), catalog.outer, 0.0)
     lever = np.linalg.norm(catalog.centre, axis=1) + room
     falls = h * float(system.acceleration) * (catalog.body < system.body_count)
-    return h * (speed + falls + spin * lever) + _MARGIN * room
+    return np.where(_endless(catalog, spin), np.inf, h * (speed + falls + spin * lever) + _MARGIN * room)
+
+
+def _endless(catalog: Catalog, spin: np.ndarray) -> np.ndarray:
+    """Parts (np,) without an end that turn: some points of theirs come as far as you like."""
+    return np.isinf(catalog.outer) & (spin > 0)
 
 
 def may_touch(catalog: Catalog, system: System, state: State, h: float) -> np.ndarray:
@@ -140,7 +145,7 @@ def motions(catalog: Catalog, system: System, end: State, h: float) -> np.ndarra
     d, velocity = system.dimension, everywhere(system, end).velocity
     lever = np.linalg.norm(catalog.centre, axis=1) + np.where(np.isfinite(catalog.outer), catalog.outer, 0.0)
     linear, angular = (np.linalg.norm(part, axis=1)[catalog.body] for part in (velocity[:, :d], velocity[:, d:]))
-    return h * (linear + angular * lever)
+    return np.where(_endless(catalog, angular), np.inf, h * (linear + angular * lever))
 
 
 def missed_by(catalog: Catalog, system: System, start: State, end: State, h: float, pairs) -> np.ndarray:

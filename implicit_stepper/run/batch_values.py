@@ -31,7 +31,8 @@ def values_of(system: System, start: State, parameters: Mapping[str, Any], state
     now = {name: read(system, start, name) for name in values}
     if states is not None:
         of_states = {field.name: np.asarray(getattr(states, field.name), float) for field in dataclasses.fields(State)}
-        of_states["time"] = np.broadcast_to(of_states["time"], np.shape(of_states["position"])[:1])
+        if not of_states["time"].ndim:  # that of all
+            of_states["time"] = np.broadcast_to(of_states["time"], np.shape(of_states["position"])[:1])
         both = set(of_states) & set(values)
         if both:
             raise BatchError(f"`parameters` and `states` both have {', '.join(sorted(both))}: give it once.")

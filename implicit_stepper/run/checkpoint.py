@@ -26,6 +26,7 @@ from typing import Any
 import jax
 import jaxlib
 import numpy as np
+import sympy
 
 from shapes.errors import Explained
 
@@ -60,7 +61,7 @@ def _told(value, within: tuple[int, ...] = ()) -> str:
     not seen."""
     if isinstance(value, np.ndarray | jax.Array):
         return digest([value], ())
-    if isinstance(value, bool | int | float | complex | str | bytes | np.generic | enum.Enum) or value is None:
+    if type(value) in (bool, int, float, complex, str, bytes, type(None)) or isinstance(value, np.generic):
         return described(value)
     value = inspect.unwrap(value) if callable(value) else value
     of = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
@@ -68,6 +69,10 @@ def _told(value, within: tuple[int, ...] = ()) -> str:
     if isinstance(value, type | types.ModuleType) or id(value) in within or len(within) > _LEVELS:
         return place
     inner = functools.partial(_told, within=(*within, id(value)))
+    if isinstance(value, enum.Enum):
+        return f"{place}.{value.name}"
+    if isinstance(value, sympy.Basic):
+        return sympy.srepr(value)
     if isinstance(value, set | frozenset):
         return f"{place}{sorted(map(inner, value))}"
     code, held = _held(value)
@@ -80,13 +85,17 @@ def _held(value) -> tuple[tuple, list]:
         return (), [part for item in value.items() for part in item]
     if isinstance(value, tuple | list):
         return (), list(value)
+    if isinstance(value, functools.partial):
+        return (), [value.func, value.args, value.keywords]
+    if isinstance(value, bool | int | float | complex | str | bytes):  # of a class of its own
+        return (), [repr(value)]
     held = []
     if dataclasses.is_dataclass(value):
         held = [getattr(value, field.name) for field in dataclasses.fields(value) if field.compare]
     elif not inspect.isroutine(value):
         held = [getattr(value, "__dict__", None)]
         held += [getattr(value, name, None) for name in getattr(type(value), "__slots__", ())]
-        if held == [None]:  # of C, as a range
+        if not any(held):  # of C, as a range
             with contextlib.suppress(TypeError):
                 held += value.__reduce_ex__(2)[1:]
     function = value if inspect.isroutine(value) else type(value).__call__ if callable(value) else None

@@ -31,7 +31,7 @@ from .description import (
 )
 from .joining import JointSpec, refuse_open
 
-_ROOM = 1e-3  # [rad] beyond two limits, in which a step that passes one of them is seen to do so
+_ROOM = 1e-3  # [rad] beyond limits, in which a step that passes one of them is seen to do so
 _GROUND, _WITHIN = "inertial frame", "angles in space are told within half a turn"
 
 
@@ -165,13 +165,13 @@ class Jointed:
         bounds = {side: number(side, value) for side, value in (("low", low), ("high", high)) if value is not None}
         if not bounds:
             raise JointError(f"give `low` or `high` of joint {joint!r}, or both: a limit without a bound is none.")
-        if len(bounds) == 2 and bounds["low"] >= bounds["high"]:
-            raise JointError(f"`low` = {bounds['low']} is not below `high` = {bounds['high']}: exchange them.")
         names = {side: limit_name(side, joint, coordinate) for side in ("low", "high")}
-        there = {side: name for side, name in names.items() if name in self._joints}
+        there = {side: name for side, name in names.items() if name in self._joints and side not in bounds}
         both = bounds | {side: float(self._joints[name][2].parameters["bound"]) for side, name in there.items()}
+        if len(both) == 2 and both["low"] >= both["high"]:
+            raise JointError(f"`low` = {both['low']} is not below `high` = {both['high']}: exchange them.")
         middle = sum(both.values()) / 2 if len(both) == 2 else 0.0
-        most = np.pi - _ROOM * (len(both) == 2)
+        most = np.pi - _ROOM
         if form.free_angles[coordinate] and self.dimension == 3 and max(abs(b - middle) for b in both.values()) > most:
             raise JointError(
                 f"{both} of joint {joint!r}: {_WITHIN}, so that a single limit lies within that, and two are less than a "

@@ -23,6 +23,7 @@ from .surface import surface
 _RAYS = 64  # in opposite pairs, besides those along the axes
 _CENTRINGS = 2
 _CLIMBERS, _CLIMBS = 8, 14  # points that climb to the corners, and their steps,
+_INSIDE = 1e-6  # of a body's size: rays from a point that is less deep tell nothing
 _LEVEL = 1e-6  # until the surface is at right angles to their rays
 
 
@@ -49,7 +50,14 @@ def _extent(shape_class: ShapeClass, theta: tuple[float, ...]) -> Extent:
     centre, radius = surface(Shape(shape_class, np.array(theta))).interior, shape_class.radius(np.array(theta))
     if shape_class.point:
         return Extent(np.zeros(shape_class.dimension), np.inf, 0.0)
-    theta = np.array(theta)
+    theta, corners = np.array(theta), None
+    if flat(shape_class):
+        normals, offsets = half_spaces(shape_class, theta)
+        if halfspaces.escape(normals) is not None:
+            return Extent(centre, float(np.min(offsets - normals @ centre) + radius), np.inf)
+        corners = halfspaces.vertices(normals, offsets)
+        if np.min(offsets - normals @ centre) < _INSIDE * np.ptp(corners):
+            centre = np.mean(corners, axis=0)
     jet = compile_jet(shape_class.expressions, shape_class.dimension, shape_class.parameters, backend="numpy")
     random = np.random.default_rng(0).normal(size=(_RAYS // 2, len(centre)))
     half = np.concatenate([np.eye(len(centre)), random / np.linalg.norm(random, axis=1, keepdims=True)])
@@ -61,9 +69,8 @@ def _extent(shape_class: ShapeClass, theta: tuple[float, ...]) -> Extent:
             return Extent(centre, inner, np.inf)
         points = centre + lengths[:, None] * rays
         middle, centre = centre, np.mean(points, axis=0)
-    if flat(shape_class):
-        normals, offsets = half_spaces(shape_class, theta)
-        reach = np.linalg.norm(halfspaces.vertices(normals, offsets) - middle, axis=1)  # infinite where it has no end
+    if corners is not None:
+        reach = np.linalg.norm(corners - middle, axis=1)
         return Extent(middle, float(np.min(offsets - normals @ middle) + radius), float(np.max(reach) + radius))
     outer = _farthest(jet, theta, middle, points[np.argsort(lengths)[-_CLIMBERS:]])
     return Extent(middle, inner, float(outer + radius))

@@ -194,6 +194,16 @@ def test_limits_in_space_may_be_a_turn_apart_and_are_met(tmp_path):
     assert np.max([np.max(v) for v in run.certificate.values()]) <= 1e-10
 
 
+def test_limits_of_two_calls_are_those_of_one():
+    made = [turning(3, {"on": 0.0}, on={"low": -0.1}) for _ in range(2)]
+    made[0].add_limit("on", high=3.8)
+    with pytest.raises(ValueError, match="`low` = 0.2 is not below `high` = 0.2"):
+        turning(3, {"on": 0.0}, on={"high": 0.2}).add_limit("on", low=0.2)
+    one = turning(3, {"on": 0.0}, on={"low": -0.1, "high": 3.8})
+    middles = [[float(group.parameters["middle"][0]) for group in scene.build()[0].joints[1:]] for scene in (made[0], one)]
+    np.testing.assert_allclose(middles, 1.85, rtol=1e-15)
+
+
 def test_bounds_and_rests_of_angles_in_space_are_told_within_half_a_turn():
     made, rest = turning(3, {"spring": 0.0}), {"rest": -4.0, "stiffness": 1.0, "name": "b"}
     for add, given in (

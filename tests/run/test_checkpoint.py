@@ -3,6 +3,7 @@ is refused."""
 
 import dataclasses
 import errno
+import functools
 import os
 import signal
 import subprocess
@@ -207,11 +208,15 @@ class Drive:
 
 def test_loads_are_told_apart_by_what_their_objects_hold():
     found, drives = [], [Drive(1.0), Drive(9.0)]
-    for load in (*(drive.force for drive in drives), *(lambda *_, of=drive: of.force() for drive in drives)):
+    loads = [drive.force for drive in drives] + [lambda *_, of=drive: of.force() for drive in drives]
+    loads += [functools.partial(drive.force, 0) for drive in drives] + [functools.partial(pushed, s) for s in (1.0, 9.0)]
+    for load in loads:
         scene = ist.Scene(dimension=2)
-        scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0), wrench=load)
-        found.append(checkpoint.asked_of(*scene.build(), ist.GeometricallyImplicit(), {})["scene"])
-    assert len(set(found)) == 4
+        scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0))
+        system, state = scene.build()
+        system = dataclasses.replace(system, wrench_functions=(load,))
+        found.append(checkpoint.asked_of(system, state, ist.GeometricallyImplicit(), {})["scene"])
+    assert len(set(found)) == len(loads)
 
 
 def test_another_process_tells_the_same_of_functions():

@@ -55,3 +55,19 @@ def test_corners_of_turned_polytopes_are_within_the_ball_around():
         reach = np.max(np.linalg.norm(points - found.centre, axis=1))
         np.testing.assert_allclose(found.outer, reach, rtol=1e-9)
         assert 0 < found.inner < found.outer
+
+
+def test_a_bar_without_an_end_has_no_ball_around_whichever_way_it_lies():
+    """Of four half-spaces, turned so that no ray goes along it."""
+    turn, _ = np.linalg.qr(np.random.default_rng(5).normal(size=(3, 3)))
+    sides = [[1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0]]
+    bar = shapes.Intersection([shapes.HalfSpace(normal=turn @ side, offset=0.1) for side in sides])
+    assert np.isinf(extent(bar).outer)
+
+
+def test_a_polygon_and_a_rounded_polytope_are_held():
+    corners = np.array([[0, 0], [2, 0.1], [0.1, 0.3]])
+    found = extent(shapes.Polygon(corners))
+    np.testing.assert_allclose(found.outer, np.max(np.linalg.norm(corners - found.centre, axis=1)), rtol=1e-9)
+    core = shapes.Polytope([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0.05, 0.05, 0.1]])
+    np.testing.assert_allclose(extent(shapes.Rounded(core, 0.05)).outer, extent(core).outer + 0.05, rtol=1e-9)
