@@ -95,7 +95,7 @@ def _held(value) -> tuple[tuple, list]:
     elif not inspect.isroutine(value):
         held = [getattr(value, "__dict__", None)]
         held += [getattr(value, name, None) for name in getattr(type(value), "__slots__", ())]
-        if not any(held):  # of C, as a range
+        if not held[0] and len(held) == 1:  # of C, as a range
             with contextlib.suppress(TypeError):
                 held += value.__reduce_ex__(2)[1:]
     function = value if inspect.isroutine(value) else type(value).__call__ if callable(value) else None
