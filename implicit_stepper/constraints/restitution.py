@@ -19,6 +19,9 @@ from ..runtime.errors import ContactLawError
 
 TOUCHING = 1e-8  # of the scene's length: gaps that are closed, across which bodies meet
 SLIGHT = 1e-6  # of sqrt(g L), in scenes of length L: rebounds that last a millionth of its time
+# times what loads, and paths that bend, make of the speeds of bodies that touch: what approaches
+# faster strikes
+SUDDEN = 3.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +44,13 @@ class Poisson:
 
     def __post_init__(self):
         object.__setattr__(self, "e", _share(self.e))
+
+
+def bending(spin, speed, reach):
+    """The acceleration [m/s^2] at most, along paths that bend, of points within `reach` [m] of the
+    centre of a body that turns by `spin` [rad/s] and moves by `speed` [m/s], and of contacts along
+    it as it rolls."""
+    return spin * (spin * reach + speed)
 
 
 def _share(e) -> float:

@@ -11,13 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..constraints.kinematics import Motion
-from ..constraints.restitution import TOUCHING
+from ..constraints.restitution import SUDDEN, TOUCHING, bending
 from ..model import poses
 from ..model.records import Contacts
-
-# times what loads, and paths that bend, make of the speeds of bodies that touch: what is no faster
-# strikes nowhere, but rolls
-SUDDEN = 3.0
 
 
 def landings(
@@ -49,12 +45,11 @@ def _between(contacts: Contacts, sides, before: Motion, after: Motion) -> np.nda
 
 
 def _bending(contacts: Contacts, sides, before: Motion) -> np.ndarray:
-    """Accelerations (m,) [m/s^2] at most of the points of both bodies along paths that bend, and of
-    the contact along bodies that roll."""
+    """`bending` (m,) [m/s^2] of the points of both bodies."""
     d = before.position.shape[1]
     linear, angular = (np.linalg.norm(part, axis=1) for part in np.split(before.velocity, [d], axis=1))
     found = np.zeros(len(sides))
     for own, point in zip(sides.T, (contacts.point_1, contacts.point_2), strict=True):
         arm = np.linalg.norm(np.asarray(point) - before.position[own], axis=1)
-        found += angular[own] * (angular[own] * arm + linear[own])
+        found += bending(angular[own], linear[own], arm)
     return found

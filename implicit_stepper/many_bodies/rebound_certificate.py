@@ -17,7 +17,7 @@ import numpy as np
 
 from ..constraints import certificate_mechanics as mechanics
 from ..constraints.impact_violations import law_violations
-from ..constraints.restitution import SLIGHT, TOUCHING
+from ..constraints.restitution import SLIGHT, SUDDEN, TOUCHING
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System
@@ -26,7 +26,6 @@ from ..runtime.compilation import jit, rows_filled_up
 from .catalog import Catalog
 from .certificate import padded_rows
 from .equations import cut, of_sides
-from .landings import SUDDEN
 from .rebounds import HALVINGS
 
 _FEW, _GROWTH = 32, 4  # contacts that are evaluated at once

@@ -19,14 +19,13 @@ import numpy as np
 
 from ..constraints import contact, detection, kinematics, tilts
 from ..constraints.detection import closest_points
-from ..constraints.restitution import TOUCHING
+from ..constraints.restitution import SUDDEN, TOUCHING, bending
 from ..model import bodies, rotation
 from ..model.bodies import State
 from ..model.system import System, compliant, in_user_order
 from ..runtime.compilation import jit
 
 _MOMENT = 1e-7  # of sqrt(L / g)
-_SUDDEN = 3.0  # of what gravity and spin change a speed by in that moment
 _SLIGHT = 1e-6  # of sqrt(g L): what rounding makes of a gap, by the moment
 _ROUNDED = 1e-10  # of the fastest speed: less is no approach
 _PARALLEL = 1e-10  # of the scene's length: edges and faces that are no further off along them are parallel
@@ -72,7 +71,7 @@ def _later(system: System, state: State, h) -> State:
 def _closing(system: System, state: State, closest, later, asked, h, slow):
     d, found = system.dimension, []
     speed, spin = (jnp.max(jnp.abs(part), initial=0.0) for part in (state.velocity[:, :d], state.velocity[:, d:]))
-    usual = h * (system.acceleration + spin**2 * system.length + spin * speed + speed**2 / system.length)
+    usual = h * (system.acceleration + bending(spin, speed, system.length) + speed**2 / system.length)
     slight = _SLIGHT * jnp.sqrt(system.acceleration * system.length)
     soft = compliant(system)
     for group, before, after in zip(system.groups, closest, later, strict=True):
@@ -80,7 +79,7 @@ def _closing(system: System, state: State, closest, later, asked, h, slow):
             gap = before[:, 3 * d]
             numbers = np.array(group.numbers)
             rigid = ~soft[numbers] & asked[numbers] & (gap <= TOUCHING * system.length)
-            found.append(jnp.any(rigid & ((gap - after[:, 3 * d]) / h > _SUDDEN * usual + slight + slow)))
+            found.append(jnp.any(rigid & ((gap - after[:, 3 * d]) / h > SUDDEN * usual + slight + slow)))
     return jnp.any(jnp.array(found))
 
 

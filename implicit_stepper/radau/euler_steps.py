@@ -14,6 +14,7 @@ import numpy as np
 
 from ..constraints import contact
 from ..constraints.detection import geometry_of
+from ..constraints.restitution import SUDDEN, bending
 from ..implicit_euler import ncp
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model.bodies import State
@@ -31,8 +32,6 @@ _MEETS = "bodies met in a step of first order, which knows no `restitution`. Try
 _SHORTER = tuple(10.0**-k for k in range(7))  # shares of steps, until nothing meets in them
 _WARM = 2  # sizes tried from warm starts alone before the ladder is climbed
 _ROUNDINGS = 64  # errors of rounding that a violation gathers
-# of what gravity and spin change a speed by in a step: bodies that approach faster than that meet
-_SUDDEN = 3.0
 _NOTHING = 1e-6  # of m g h: an impulse that only rounding left
 
 
@@ -177,8 +176,7 @@ def of_loads(system: System, state: State, h):
     """A speed [m/s] that loads, and paths that bend, may give to bodies that touch in `state`,
     within h [s]."""
     speed, spin = jnp.split(jnp.abs(state.velocity), [system.dimension], axis=1)
-    spin = jnp.max(spin)
-    return _SUDDEN * h * (system.acceleration + spin**2 * system.length + spin * jnp.max(speed))
+    return SUDDEN * h * (system.acceleration + bending(jnp.max(spin), jnp.max(speed), system.length))
 
 
 def memory_before(stages: int, system: System, found: Series) -> Memory:

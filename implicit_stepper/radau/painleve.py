@@ -16,7 +16,7 @@ import numpy as np
 
 from ..constraints import linear_rows
 from ..constraints.joint_limits import limits
-from ..constraints.restitution import TOUCHING
+from ..constraints.restitution import SUDDEN, TOUCHING, bending
 from ..model import poses
 from ..model.bodies import State
 from ..model.records import Contacts
@@ -25,7 +25,6 @@ from .euler_steps import Series
 from .events import Event
 from .way import Taken
 
-_SUDDEN = 3.0  # of what gravity and spin change a speed by in a step: more is no matter of forces
 _NOTHING = 1e-6  # of m g h: an impulse that only rounding left
 _SLIGHT = 1e-9  # of sqrt(g L): a slip that is none
 
@@ -52,7 +51,7 @@ def wedges(system: System, first: State, steps: Taken) -> list[Event]:
     touches = np.asarray(steps.contacts.gap_start) <= TOUCHING * float(system.length)
     slight = _SLIGHT * np.sqrt(float(system.acceleration) * float(system.length))
     # of what rolls, the velocities at the start have slips with the geometry at the end
-    rolls = np.where(_sticks(system, steps), _SUDDEN * steps.h[:, None] * _bends(system, velocity)[:, None], 0.0)
+    rolls = np.where(_sticks(system, steps), SUDDEN * steps.h[:, None] * _bends(system, velocity)[:, None], 0.0)
     inside = touches & (found.slip > slight + rolls) & (found.lift < 0) & free
     enters = inside & ~np.concatenate([np.zeros((1, inside.shape[1]), bool), inside[:-1]])
     return [Event(float(starts[i]), int(c), "wedges") for i, c in np.argwhere(enters)]
@@ -61,7 +60,7 @@ def wedges(system: System, first: State, steps: Taken) -> list[Event]:
 def _bends(system: System, velocity) -> np.ndarray:
     """What spin alone changes a speed by in time (n,) [m/s^2], by velocities (n, nb, 6 or 3)."""
     spin, speed = (np.max(np.abs(part), axis=(1, 2)) for part in np.split(velocity, [system.dimension], axis=2)[::-1])
-    return spin**2 * float(system.length) + spin * speed
+    return bending(spin, speed, float(system.length))
 
 
 def _sticks(system: System, steps: Taken) -> np.ndarray:
@@ -85,7 +84,7 @@ def jams(system: System, first: State, series: Series) -> list[Event]:
     h = series.h
     velocity, starts = _begun(first.velocity, states.velocity), _begun(first.time, states.time)
     found, d, length = _sliding(system, velocity, states, contacts), system.dimension, float(system.length)
-    usual = _SUDDEN * h * (float(system.acceleration) + _bends(system, velocity))
+    usual = SUDDEN * h * (float(system.acceleration) + _bends(system, velocity))
     jump = np.abs(np.asarray(states.velocity) - velocity) * np.append(np.ones(d), np.full(velocity.shape[-1] - d, length))
     presses = np.asarray(contacts.normal_impulse) > _NOTHING * np.min(system.mass) * float(system.acceleration) * h
     met = np.any(presses & (found.normal < -usual[:, None]), axis=1)
