@@ -108,12 +108,13 @@ class Catalog:
         return pairs[law >= 0], law[law >= 0]
 
     def marks(self) -> tuple[list[np.ndarray], tuple]:
-        """Arrays and names by which the contacts of one scene are told from those of another."""
+        """Arrays, and names and forms, by which the contacts of one scene are told from those of
+        another."""
         arrays = [*vars(self.laws).values(), self.body, self.kind, self.form_of]
         for form in self.forms:
             frames = [values for frame in form.frame if frame is not None for values in (frame.position, frame.rotation)]
             arrays += [*form.theta, *form.slope, *form.interior, *frames]
-        classes = [(form.pair.first.name, form.pair.second.name, form.moving) for form in self.forms]
+        classes = [(form.pair, form.moving) for form in self.forms]
         rules = [(sorted(rule.first), sorted(rule.second), rule.law) for rule in self.pairs.rules]
         return arrays, (self.names, classes, rules, list(self.pairs.named.items()), sorted(self.pairs.apart))
 

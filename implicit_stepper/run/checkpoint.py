@@ -118,21 +118,21 @@ def asked_of(system: System, state: State, stepper, numbers: Mapping[str, Any]) 
     """What a run is asked for, by name: digests of its scene and start, its settings, and what
     decides about bits."""
     functions = [_told(f) for f in system.wrench_functions]
-    pairs = [(g.bodies, g.moving, g.numbers, g.pair.first.name, g.pair.second.name, g.of_impulses) for g in system.groups]
-    joints = system.joint_names, [structure(group, _told) for group in system.joints]
+    constraints = [structure(group, _told) for group in (*system.groups, *system.joints)]
+    names = system.names, system.contact_names, system.joint_names, functions, constraints
     device = jax.devices()[0]
     return {
-        "scene": digest(jax.tree.leaves(system), (system.names, system.contact_names, functions, pairs, joints)),
+        "scene": digest(jax.tree.leaves(system), names),
         "start": digest(jax.tree.leaves(state), ()),
-        "stepper": repr(stepper),
+        "stepper": described(stepper, _told),
         **{name: repr(value) for name, value in numbers.items()},
         "jax": f"{jax.__version__}, jaxlib {jaxlib.__version__}, {device.platform} {device.device_kind}",
     }
 
 
 def digest(leaves, names) -> str:
-    """What tells arrays and names from others, in a few letters."""
-    found = hashlib.sha256(repr(names).encode())
+    """What tells arrays and names, and what else is not an array, from others, in a few letters."""
+    found = hashlib.sha256(described(names, _told).encode())
     for leaf in leaves:
         found.update(repr(np.shape(leaf)).encode() + np.ascontiguousarray(leaf).tobytes())
     return found.hexdigest()[:16]

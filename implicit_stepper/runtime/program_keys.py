@@ -67,7 +67,7 @@ def described(value, other: Callable[[Any], str] | None = None) -> str:
     if type(value) is frozenset:
         return f"frozenset({','.join(sorted(map(of, value)))})"
     if isinstance(value, sympy.Basic):
-        return _expression(value)
+        return _expression(value, other)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return f"{_named(type(value), other)}({','.join(map(of, value))})"
     ours = other is None or type(value).__module__.partition(".")[0] in _OURS
@@ -93,10 +93,12 @@ def _named(value, other: Callable[[Any], str] | None = None) -> str:
     return other(value)
 
 
-def _expression(value: sympy.Basic) -> str:
+def _expression(value: sympy.Basic, other: Callable[[Any], str] | None) -> str:
     """With the assumptions of its symbols; functions of users are known by name alone."""
     for part in sympy.preorder_traversal(value):
         if (type(part).__module__ or "").partition(".")[0] not in ("sympy", *_OURS):
+            if other is not None:
+                return other(value)
             raise NotImplementedError(f"no text describes {part!r} completely")
     return sympy.srepr(value)
 

@@ -17,10 +17,12 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.paper import scenes
 from implicit_stepper.radau import driver
 from implicit_stepper.run import checkpoint
 from implicit_stepper.stepping import fallback
+from shapes import x, y, z
 
 FIXED = {"scene": scenes.landing_ball(), "stepper": ist.GeometricallyImplicit(), "h": 0.004, "duration": 1.2}
 CHOSEN = {"scene": scenes.landing_ball(), "stepper": ist.RadauContact(), "tol": 1e-9, "duration": 1.2}
@@ -163,6 +165,37 @@ def test_laws_of_impact_are_told_apart():
         scene.add_contact(floor, disc, restitution=law)
         asked.append(checkpoint.asked_of(*scene.build(), ist.GeometricallyImplicit(), {})["scene"])
     assert len(set(asked)) == 3
+
+
+def on_a_table(reach: int, found: bool):
+    """A ball above a table whose formulas hold all its numbers; pairs are declared or found."""
+    scene, sides = ist.Scene(), [sign * of - reach for of in (x, y) for sign in (1, -1)]
+    table = scene.add_fixed(name="table", shape=shapes.ImplicitShape([*sides, z, -z - 1]))
+    ball = scene.add_body(name="ball", shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 1))
+    if found:
+        scene.add_contacts(friction=0.3)
+    else:
+        scene.add_contact(table, ball, friction=0.3)
+    return scene
+
+
+def test_shapes_that_differ_in_formulas_alone_are_told_apart():
+    declared = [
+        checkpoint.asked_of(*on_a_table(reach, False).build(), ist.GeometricallyImplicit(), {})["scene"]
+        for reach in (1, 2, 1)
+    ]
+    assert declared[0] == declared[2] != declared[1]
+    piles = [on_a_table(reach, True) for reach in (1, 2, 1)]
+    marks = [catalog(pile.build()[0], pile.body_parts(), pile.body_pairs()).marks() for pile in piles]
+    marks = [checkpoint.digest(*own) for own in marks]
+    assert marks[0] == marks[2] != marks[1]
+
+
+def test_settings_that_are_functions_are_told_apart():
+    steppers = [ist.ClosedFormGap(gaps=(("Sphere", "Sphere", of),)) for of in (full, pushed, full)]
+    asked = [checkpoint.asked_of(*on_a_pin().build(), stepper, {})["stepper"] for stepper in steppers]
+    assert asked[0] == asked[2] != asked[1]
+    assert " at 0x" not in asked[0]
 
 
 def pushed(strength: float):
