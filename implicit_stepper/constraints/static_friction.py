@@ -11,8 +11,10 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..model.bodies import State
+from ..model.records import Contacts
 from ..model.system import System, in_joint_order, in_user_order
 from ..solvers.complementarity import length_of
 from . import contact, kinematics
@@ -29,6 +31,14 @@ def with_mu_s(system: System, holds: Sequence) -> System:
     )
     count = len(system.groups)
     return dataclasses.replace(system, groups=groups[:count], joints=groups[count:])
+
+
+def held_in(system: System, recorded: Contacts) -> list:
+    """Per group of constraints, which of them (n,) had mu_s in the step, or impact, that is
+    `recorded`; None of those with one coefficient."""
+    kinds = [(recorded.mu, system.groups)]
+    kinds += [(recorded.joints.mu, system.joints)] if system.joints else []
+    return [None if g.mu_s is None else mu[np.array(g.numbers)] > g.mu for mu, groups in kinds for g in groups]
 
 
 def slips_of_joints(system: System, state: State) -> list:

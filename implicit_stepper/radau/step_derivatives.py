@@ -21,7 +21,7 @@ import numpy as np
 from jax import lax
 
 from ..constraints.kinematics import Motion
-from ..constraints.static_friction import NO_SLIP, slip_vectors, with_mu_s
+from ..constraints.static_friction import NO_SLIP, held_in, slip_vectors, with_mu_s
 from ..model import rotation
 from ..model.bodies import State
 from ..model.records import Contacts, StepResult
@@ -32,6 +32,7 @@ from ..runtime.compilation import jit
 from ..solvers.implicit_function import root
 from ..solvers.newton import largest, linearized
 from . import apart, impact, recorded_stages, stage_modes, stage_records, stage_unknowns, stages
+from .after_events import at_rest
 from .euler_steps import without_rebounds
 from .memory import Memory
 from .radau_contact import RadauContact
@@ -103,13 +104,20 @@ def step(stepper: RadauContact, system: System, state: State, until, recorded: R
 
 
 @functools.partial(jit, static_argnums=0)
-def meeting(stepper: RadauContact, system: System, state: State, recorded: Recorded, changes: Change) -> Moved:
-    """The impact at the end of the `recorded` step, in `state`, with its derivatives."""
+def meeting(stepper: RadauContact, system: System, state: State, after: State, recorded: Recorded, changes: Change) -> Moved:
+    """The impact at the end of the `recorded` step, from `state` to that `after` it, with its
+    derivatives."""
     references = recorded_stages.references_of(system, recorded.contacts)
     references = in_user_order(system, jnp.concatenate([*references, jnp.zeros((0, system.dimension))]))
     _, unknowns = recorded_stages.unknowns_of(system, recorded.contacts)
     closest = stage_records.long_forms(system, lax.stop_gradient(state), unknowns)
-    return impact_at(stepper, system, state, closest, references, changes, lambda system: system)
+
+    def own(system):
+        if not system.sticks_more:
+            return system
+        return with_mu_s(system, map(jnp.logical_and, *(at_rest(system, of, closest) for of in (state, after))))
+
+    return impact_at(stepper, system, state, closest, references, changes, own)
 
 
 @functools.partial(jit, static_argnums=0)
@@ -195,6 +203,7 @@ def _begun_slips(system: System, state: State, recorded: Recorded, modes: Modes)
 def _at_root(stepper: RadauContact, system: System, state: State, until, recorded: Recorded):
     """What the root depends on, the root with its derivatives, and `Moved.off` and
     `Moved.ambiguous`."""
+    system = with_mu_s(system, held_in(system, recorded.contacts)) if system.sticks_more else system
     fixed, begun = lax.stop_gradient((system, state))
     rates, unknowns = recorded_stages.unknowns_of(fixed, recorded.contacts)
     references = recorded_stages.references_of(fixed, recorded.contacts)
@@ -211,9 +220,6 @@ def _at_root(stepper: RadauContact, system: System, state: State, until, recorde
     unknowns = recorded_stages.without_forces_apart(fixed, unknowns, each.touching)
     z = stage_unknowns.join(fixed, rates, unknowns) / stages.unknown_scale(plain)
     modes = jax.tree.map(lambda a: a[0], each)
-    system = with_mu_s(system, modes.sticking) if system.sticks_more else system
-    fixed = lax.stop_gradient(system)
-    plain = problem_of(fixed, begun)
     event, ambiguous = _event(recorded.left, modes, stage_modes.margins(plain, ats, modes)[-1])
     lands = event >= 0
     held = lands | equal(jax.tree.map(lambda a: jnp.broadcast_to(a[0], a.shape), each), each)

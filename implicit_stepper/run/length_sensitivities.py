@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from ..constraints import detection
-from ..constraints.static_friction import with_mu_s
+from ..constraints.static_friction import held_in, with_mu_s
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model.bodies import State
 from ..model.records import Contacts
@@ -104,13 +104,6 @@ def _impact(stepper, system: System, state: State, closest, recorded: Contacts, 
     """The impact in `state` that is `recorded`, in which those that are `elastic` (nc,) rebound."""
 
     def own(system):
-        return only(with_mu_s(system, _held(system, recorded)) if system.sticks_more else system, elastic)
+        return only(with_mu_s(system, held_in(system, recorded)) if system.sticks_more else system, elastic)
 
     return impact_at(stepper, system, state, closest, recorded.tangent, changes, own)
-
-
-def _held(system: System, recorded: Contacts) -> list:
-    """Per group of constraints, which of them (n,) had mu_s."""
-    kinds = [(recorded.mu, system.groups)]
-    kinds += [(recorded.joints.mu, system.joints)] if system.joints else []
-    return [None if g.mu_s is None else mu[np.array(g.numbers)] > g.mu for mu, groups in kinds for g in groups]

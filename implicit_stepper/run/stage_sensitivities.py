@@ -44,7 +44,7 @@ def along(
             found = _step(stepper, system, begun, before, recorded, change, sided)
             change = change._replace(state=found)
         if np.any(before.velocity != after.velocity):
-            found = step_derivatives.meeting(stepper, system, before, recorded, change)
+            found = step_derivatives.meeting(stepper, system, before, after, recorded, change)
             change = change._replace(state=agreed(system, found, before, after))
         nodes.append(change.state)
     every = jax.tree.map(lambda *parts: np.moveaxis(np.stack(parts), 1, -1), *nodes)
