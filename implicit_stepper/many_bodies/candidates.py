@@ -26,7 +26,8 @@ def near(catalog: Catalog, position, orientation, reach) -> np.ndarray:
     pairs = bounded[overlapping(centres[bounded], radii[bounded])]
     endless = np.flatnonzero(np.isinf(catalog.outer))
     more = np.stack(np.meshgrid(bounded, endless, indexing="ij"), axis=-1).reshape(-1, 2)
-    pairs = np.concatenate([pairs, np.sort(more, axis=1)])
+    both = endless[np.stack(np.triu_indices(len(endless), 1), axis=1)]
+    pairs = np.concatenate([pairs, np.sort(more, axis=1), both])
     pairs = pairs[catalog.body[pairs[:, 0]] != catalog.body[pairs[:, 1]]]
     pairs = pairs[catalog.pairs.laws_of(catalog.body[pairs])[0] >= 0]
     apart = catalog.hulls.apart(pairs, catalog.body, position, turns)

@@ -20,16 +20,23 @@ def minimised(
     """As `convex_problem.minimise`, from the bodies' `velocity` (nb, 6 or 3), or from the free
     motion if that has the lower objective."""
     A = np.asarray(free.A)
+    # entries that are next to nothing are left out of what is factorised: of unknowns in units in
+    # which A has ones, whatever bodies weigh
+    own = 1 / np.sqrt(np.diagonal(A, axis1=1, axis2=2))
+    both = np.concatenate([own, np.zeros((1, own.shape[1]))])[np.minimum(planes.sides, len(A))].reshape(
+        len(planes.sides), -1
+    )
     change = np.asarray(velocity - free.velocity)
     if not float(_objective(free, planes, law, change)) < float(_objective(free, planes, law, 0 * change)):
         change = 0 * change
     iterations = 0
     F, gamma, residual = _gradient(free, planes, law, momentum_unit, change)
     while iterations == 0 or tolerance < float(residual) and iterations < max_iterations:
-        factors = _factorised(A, planes, np.asarray(_links(free, planes, law, change)))
+        links = both[:, :, None] * np.asarray(_links(free, planes, law, change)) * both[:, None]
+        factors = _factorised(own[:, :, None] * A * own[:, None], planes, links)
         if factors is None:
             break
-        step = -factors.solve(F, [np.zeros(link.rest.shape[:2]) for link in factors.links])[0]
+        step = -own * factors.solve(own * F, [np.zeros(link.rest.shape[:2]) for link in factors.links])[0]
         change = change + float(_length(free, planes, law, change, step)) * step
         F, gamma, residual = _gradient(free, planes, law, momentum_unit, change)
         iterations += 1

@@ -113,10 +113,12 @@ def _problem(law: Law, mass, velocity, known) -> tuple[_Problem, csr_matrix]:
     step = 1 / np.maximum(own, 1 / _NO_AXIS)
     along = np.min(step[:, 1:], axis=1, keepdims=True)  # one step for all axes that have friction
     step[:, 1:] = np.where(step[:, 1:] < _NO_AXIS, along, _NO_AXIS)
-    # no digits are left of impacts that are slow beside the motion
+    # no digits are left of impacts that are slow beside the motion, or what the step has stopped
     speed = max(np.max(np.abs(law.bounds - ends[:, 0])), _SLOW * np.max(np.abs(velocity)))
+    heaviest = np.max(step[:, 0])
+    unit = float(max(speed * heaviest, np.max(law.least), _SLOW * np.max(np.abs(known[:, 0]))))
     soft = (D + diags_array(_GIVE * own.reshape(-1))).tocsr()
-    return _Problem(law, D, soft, u, step, float(speed * np.max(step[:, 0])), float(speed)), back
+    return _Problem(law, D, soft, u, step, unit, unit / float(heaviest)), back
 
 
 def _newton(problem: _Problem, P) -> tuple[np.ndarray, float, int]:

@@ -65,6 +65,7 @@ def rebound_violations(
         parting[number] = -catalog.laws.restitution[laws[number]] * met
     of_impulses = catalog.laws.of_impulses
     rebounds = landed & ((parting > slight) | (of_impulses & (speeds[1][0] >= 0)))
+    slowest = max(_SLOW * np.max(np.abs(states[1].velocity)), np.max(parting))
     parting = np.where(rebounds & (not of_impulses), parting, 0.0)
     both = _with_the_step(rebounds, step, impact)
     pressed = (parting > 0) & (both.normal_impulse > 0)
@@ -72,7 +73,7 @@ def rebound_violations(
     # all e were halved so often that none that pressed has parted faster than it must
     share = 0.5 ** min(max(round(-np.log2(max(least, np.finfo(float).tiny))), 0), HALVINGS)
     bounds = np.where(rebounds, share * parting, bounds)
-    fastest = max(np.max(np.abs(bounds)), np.max(np.abs(speeds[2][0])), _SLOW * np.max(np.abs(states[1].velocity)))
+    fastest = max(np.max(np.abs(bounds)), np.max(np.abs(speeds[2][0])), slowest)
     found, jump = _laws(catalog, system, (pairs, laws), (both, impact), bodies[3], (speeds[3], bounds, fastest), jump)
     units = scales(system, fastest / system.acceleration)
     moved = [abs(getattr(states[2], name) - getattr(states[1], name)).max(axis=1) for name in ("position", "orientation")]
@@ -202,7 +203,9 @@ def _momenta(system: System, before: State, end: State, after: State, h):
 def _met(gap: float, start: float, free: float, h: float) -> float:
     """The speed [m/s], 0 at most, with which a gap [m] closes in the part s h of a step in which
     gap + s h (start + s (free - start)) falls to 0, the first s in (0, 1]; that at the end where
-    there is none."""
+    there is none. What touches as the step begins meets then."""
+    if gap <= 0 and start < 0:
+        return start
     roots = np.roots(np.array([h * (free - start), h * start, gap]))
     parts = [root.real for root in roots if abs(root.imag) <= 1e-12 * abs(root) and 0 < root.real <= 1]
     return min(start + min(parts, default=1.0) * (free - start), 0.0)

@@ -231,7 +231,7 @@ def meeting_speeds(gap, start, free, h: float) -> np.ndarray:
     inner = start**2 - 4 * change * mean
     below = np.sqrt(np.maximum(inner, 0.0)) - start
     part = np.where((inner >= 0) & (below > 0), 2 * mean / np.where(below > 0, below, 1.0), 1.0)
-    return np.minimum(start + np.minimum(part, 1.0) * change, 0.0)
+    return np.minimum(start + np.clip(part, 0.0, 1.0) * change, 0.0)
 
 
 def rows(contacts: Contacts, centres) -> np.ndarray:

@@ -122,7 +122,7 @@ class ConeComplementarity:
         largest = jnp.maximum(1.0, gamma[:, 0])
         dissipated = jnp.sum(gamma[:, 1:] * d[:, 1:], axis=1) + mu * gamma[:, 0] * size
         return {
-            "cone": jnp.maximum(jnp.linalg.norm(gamma[:, 1:], axis=1) - mu * gamma[:, 0], 0.0) / largest,
+            "cone": lagged_certificate.outside_cone(gamma, mu) / largest,
             "dual cone": jnp.where(active, jnp.maximum(-room, 0.0), 0.0),
             "complementarity": jnp.abs(gamma[:, 0] * room) / largest**2,
             "dissipation": jnp.abs(dissipated) / largest**2,

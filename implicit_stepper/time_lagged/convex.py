@@ -135,7 +135,7 @@ class Convex:
         size, mu = jax.vmap(length_of)(d[:, 1:]), law.mu
         room = d[:, 0] - (mu * size if self.approximation == "convex" else 0.0)
         return {
-            "cone": jnp.maximum(jax.vmap(length_of)(gamma[:, 1:]) - mu * gamma[:, 0], 0.0),
+            "cone": lagged_certificate.outside_cone(gamma, mu),
             "dual cone": jnp.maximum(-room, 0.0),
             "complementarity": jnp.abs(gamma[:, 0] * room),
             "dissipation": jnp.abs(jnp.sum(gamma[:, 1:] * d[:, 1:], axis=1) + mu * gamma[:, 0] * size),

@@ -70,7 +70,8 @@ def _impulse(u, vhat, R_n, R_t, mu):
     size, lean = length_of(y_t), mu * R_t / R_n
     p_n = (y_n + lean * size) / (1 + mu * lean)
     sliding = jnp.concatenate([p_n[None], mu * p_n * y_t / jnp.where(size > 0, size, 1.0)])
-    sticks, open_ = size <= mu * y_n, y_n <= -lean * size
+    # where mu = 0 the cone is a ray, of which a pull along it is no part
+    sticks, open_ = (size <= mu * y_n) & (y_n >= 0), y_n <= -lean * size
     return jnp.where(sticks, jnp.concatenate([y_n[None], y_t]), jnp.where(open_, 0.0, sliding))
 
 

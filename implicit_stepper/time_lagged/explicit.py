@@ -118,7 +118,7 @@ class Explicit:
             "pose": lagged_certificate.pose(system, before, after, before.velocity, h),
             **found.violations,
             **joints.violations,
-            "cone": jnp.maximum(size(gamma[:, 1:]) - mu * gamma[:, 0], 0.0),
+            "cone": lagged_certificate.outside_cone(gamma, mu),
             "complementarity": jnp.abs(gamma[:, 0] * d[:, 0]),
             "dissipation": jnp.abs(dissipated),
         }

@@ -24,6 +24,7 @@ from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
 from ..model.units import scales
+from ..solvers.complementarity import length_of
 from .joint_certificate import LaggedJoints
 
 
@@ -77,6 +78,12 @@ def of_contact(units: Units, closest: bool, member: Constraint, record: Contacts
             closest_points_violation(units, member, there, *placed), overlap_violation(units, member, there, *placed)
         )
     return violations, jnp.append(v_n, w), jnp.append(record.normal_impulse, y), frame
+
+
+def outside_cone(gamma, mu):
+    """How far (nc,) impulses gamma (nc, 1 + k) = (p_n, y) are outside of |y| <= mu p_n, which for
+    mu = 0 says nothing of pulls, and p_n >= 0."""
+    return jnp.maximum(jnp.maximum(jax.vmap(length_of)(gamma[:, 1:]) - mu * gamma[:, 0], -gamma[:, 0]), 0.0)
 
 
 def pose(system: System, before: State, after: State, velocity, h):
