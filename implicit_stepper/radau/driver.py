@@ -46,7 +46,7 @@ _FORCES = (1.0, 10.0, 1e-1, 1e-2)  # not taken; on nearly flat ground short ones
 _ACROSS = (1.0, 10.0, 100.0)
 _ROUGH = 40.0  # by so much may the estimate of a first step after these exceed 1: they leave rates of inclinations
 _MOST = 64  # steps of one stage at once
-_PASSAGES = 100  # of bodies through each other that a run goes back from
+_PASSAGES = 100  # of bodies through each other from one time on, that a run goes back from
 _KEPT = ("point", "way", "span", "began", "end", "starts", "across", "turned", "passages", "slots")
 _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events without end
 
@@ -90,7 +90,7 @@ class _Driver:
         self, stepper: RadauContact, system: System, state: State, tolerance: Tolerance, step_tolerance, end, told, sweep
     ):
         self.stepper, self.system, self.tolerance, self.step_tolerance = stepper, system, tolerance, step_tolerance
-        self.sweep, self.passages, self.unit, self.slots = sweep, 0, unit(system), first_slots(system)
+        self.sweep, self.passages, self.unit, self.slots = sweep, (0.0, 0), unit(system), first_slots(system)
         relative = min(float(tolerance.position) / float(system.length), float(tolerance.angle))
         self.small = self.unit * np.sqrt(relative)  # [s]: the error of a step of one stage is the tolerance
         self.first, self.start, self.end, self.told, self.begun = state, state.position, end, told, float(state.time)
@@ -183,14 +183,15 @@ class _Driver:
         return reason
 
     def _meet_earlier(self, taken: Taken, passage: Passage) -> None:
-        """Goes on from the step of `taken` in which bodies pass through each other, with one that ends where they overlap
-        most, so that their meeting is an event in it."""
+        """Goes on from the step of `taken` in which bodies pass through each other, or graze, with one that ends where they
+        overlap, so that their meeting is an event in it."""
         before = self.point.state
         if passage.step:
             self.made.taken.append(jax.tree.map(lambda a: a[: passage.step], taken))
             before = jax.device_put(jax.tree.map(lambda a: a[passage.step - 1], taken.state))
-        self.passages += 1
-        if self.passages > _PASSAGES:
+        begun = float(before.time)
+        self.passages = (begun, self.passages[1] + 1 if self.passages[0] == begun else 1)
+        if self.passages[1] > _PASSAGES:
             self.failure = f"{' and '.join(self.system.contact_names[passage.number])}: {Result.PASSED.message}"
         h = np.asarray(passage.share * taken.h[passage.step])
         self._go_on(before, closest_points(self.system, before), self.references, h)

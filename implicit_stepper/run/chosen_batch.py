@@ -34,7 +34,8 @@ def one(
     end, allowed = float(begun.time) + duration, resolved(tol, system, duration)
     try:
         with Progress(duration, "s of motion", False) as told:
-            found = driver.run(stepper, system, begun, allowed, [end], CERTIFIED, told, Sweep(scene, stepper, system))
+            sweep = Sweep(scene, stepper, system, float(allowed.position))
+            found = driver.run(stepper, system, begun, allowed, [end], CERTIFIED, told, sweep)
         run = adaptive_run.trajectory(stepper, system, found, CERTIFIED, "return")
     except StepError as error:
         return jax.tree.map(np.asarray, begun), int(error.result), 0, 0.0, overlap

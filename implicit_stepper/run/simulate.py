@@ -144,7 +144,7 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
             raise KeyboardInterrupt from error
 
     with Progress(duration, "s of motion", progress) as told:
-        sweep = Sweep(scene, stepper, system)
+        sweep = Sweep(scene, stepper, system, float(allowed.position))
         run = driver.run(stepper, system, state, allowed, ends, tolerance, told, sweep, kept, offer)
     Undeclared(scene, system).look(run.steps.state)
     trajectory = adaptive_run.trajectory(stepper, system, run, tolerance, "return" if run.interrupted else on_failure)

@@ -1,12 +1,13 @@
 """Did a declared pair pass through itself between the poses of a step? Contact conditions hold at
 its end only.
 
-Between two poses bodies move along straight lines and turn at constant rates. A chain of bounds on
-how far a pair may overlap on the way, in NumPy over all steps and contacts, leaves a few that
-closest points at poses in between decide (conservative advancement, Mirtich 1996). A pair has
-passed if it overlapped by more than `_DEEP` of the thinner body and came out turned by more than 60
-degrees from where it went in; a corner that dips into a face as it rolls over it comes out where it
-went in.
+Between two poses bodies move along straight lines and turn at constant rates, in steps of several
+stages along the polynomials of these. A chain of bounds on how far a pair may overlap on the way,
+in NumPy over all steps and contacts, leaves a few that closest points at poses in between decide
+(conservative advancement, Mirtich 1996). A pair has passed if it overlapped by more than `_DEEP` of
+the thinner body and came out turned by more than 60 degrees from where it went in; a corner that
+dips into a face as it rolls over it comes out where it went in. Where steps are chosen, what is
+open at both poses grazes if it overlaps in between at all.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from shapes.closest_points.extent import extent
 
 from ..constraints.detection import closest_points
+from ..constraints.restitution import TOUCHING
 from ..model import poses
 from ..model.bodies import State
 from ..model.records import Contacts
@@ -26,6 +28,8 @@ from ..scene.extents import extents
 from ..scene.grouping import PartContact
 from ..scene.scene import Scene
 from ..solvers.collocation import radau
+from .curves import curves
+from .pieces import Pieces
 from .stepper import Stepper
 
 _DEEP = 0.25  # of the radius of the ball in the thinner body
@@ -36,34 +40,23 @@ _BISECTIONS = 8  # of the time when a pair begins to overlap
 
 @dataclasses.dataclass(frozen=True)
 class Passage:
-    """A pair passed in the step number `step`: contact `number`, deepest after this `share` of the
-    step."""
+    """A pair passed in the step number `step`, or grazed: contact `number`, which overlaps after
+    this `share` of the step."""
 
     step: int
     number: int
     share: float
 
 
-@dataclasses.dataclass(frozen=True)
-class _Pieces:
-    """What lies between k + 1 poses, one after another, of nb bodies with m contacts: position (k +
-    1, nb, d), orientation (k + 1, nb, 4 or 1), velocity (k + 1, nb, 6 or 3) and h (k,) [s]; at the
-    start and end of each piece gaps (k, m) [m] and normals (k, m, d), NaN where they are not
-    known."""
-
-    position: np.ndarray
-    orientation: np.ndarray
-    velocity: np.ndarray
-    h: np.ndarray
-    gaps: tuple[np.ndarray, np.ndarray]
-    normals: tuple[np.ndarray, np.ndarray]
-
-
 class Sweep:
-    """Checks the steps of one run, in their order; remembers the last normals from call to call."""
+    """Checks the steps of one run, in their order; remembers the last normals from call to call.
+    What is open at two poses may overlap between them by what counts as touching and `grazes` [m]
+    more, if that is given."""
 
-    def __init__(self, scene: Scene, stepper: Stepper, system: System):
-        contacts = [c for c in scene.part_contacts() if _can_pass(c)]
+    def __init__(self, scene: Scene, stepper: Stepper, system: System, grazes: float | None = None):
+        contacts = [c for c in scene.part_contacts() if _can_pass(c) or (grazes is not None and not _endless(c))]
+        self.touching = TOUCHING * float(system.length)
+        self.grazes = None if grazes is None else self.touching + grazes
         self.system, self.stepper = system, stepper
         self.numbers = np.array([c.number for c in contacts], dtype=int)
         self.bodies = np.array([c.bodies for c in contacts], dtype=int).reshape(-1, 2)
@@ -74,7 +67,7 @@ class Sweep:
         )
         self.width = sides[0].lever + sides[1].lever
         inner = np.stack([np.where(np.isfinite(side.reach), side.inner, np.inf) for side in sides], axis=-1)
-        self.allowed = _DEEP * np.min(inner, axis=1)
+        self.passes = np.where([_can_pass(c) for c in contacts], _DEEP * np.min(inner, axis=1), np.inf)
         self.last: tuple[np.ndarray, np.ndarray] | None = None
 
     def first(self, before: State, ends: State, contacts: Contacts, h) -> Passage | None:
@@ -88,8 +81,8 @@ class Sweep:
             return None
         pieces = self._pieces(before, ends, contacts, h, last)
         each = len(pieces.h) // len(ends.time)
-        for k in np.flatnonzero(np.any(self._deepest(pieces) > self.allowed, axis=1)):
-            found = self._crossed(_piece(pieces, k))
+        for k in np.flatnonzero(np.any(self._deepest(pieces) > self._allowed(np.minimum(*pieces.gaps)), axis=1)):
+            found = self._crossed(pieces.alone(k))
             if found is not None:
                 contact, share = found
                 fractions = np.append(0.0, np.cumsum(pieces.h[k - k % each : k - k % each + each]))
@@ -97,7 +90,7 @@ class Sweep:
                 return Passage(k // each, int(self.numbers[contact]), float(share))
         return None
 
-    def _pieces(self, before: State, ends: State, contacts: Contacts, h, last) -> _Pieces:
+    def _pieces(self, before: State, ends: State, contacts: Contacts, h, last) -> Pieces:
         """The steps, cut at the stages of those that have several; `last`: a position and the
         normals there."""
         h = np.broadcast_to(np.asarray(h, dtype=float), np.shape(ends.time))
@@ -107,7 +100,7 @@ class Sweep:
             gaps = contacts.gap_start[:, self.numbers], contacts.gap[:, self.numbers]
             normals = contacts.normal[:, self.numbers]
             known = self._normals(state["position"][0], normals, last)
-            return _Pieces(state["position"], state["orientation"], state["velocity"], h, gaps, known)
+            return Pieces(state["position"], state["orientation"], state["velocity"], h, gaps, known)
         count, d = stages.rates.shape[1], self.system.dimension
         method = radau(count)
         change = h[:, None, None, None] * np.einsum("ij,njbw->nibw", method.A, stages.rates)
@@ -124,10 +117,16 @@ class Sweep:
             _after(state[name][0], a.reshape(-1, *a.shape[2:]))
             for name, a in (("position", position), ("orientation", orientation), ("velocity", np.asarray(stages.rates)))
         )
-        steps = h[:, None] * np.diff(np.append(0.0, method.c))
-        return _Pieces(
-            position, orientation, velocity, steps.reshape(-1), (start, gaps), self._normals(position[0], normals, last)
-        )
+        steps, normals = h[:, None] * np.diff(np.append(0.0, method.c)), self._normals(position[0], normals, last)
+        ways = curves(method, state["position"][:-1], state["orientation"][:-1], np.asarray(stages.rates), h)
+        nodes = np.broadcast_to(np.stack([np.append(0.0, method.c[:-1]), method.c], axis=1), (len(h), count, 2))
+        spans = np.concatenate([np.repeat(np.arange(len(h)), count)[:, None], nodes.reshape(-1, 2)], axis=1)
+        return Pieces(position, orientation, velocity, steps.reshape(-1), (start, gaps), normals, ways, spans)
+
+    def _allowed(self, gap) -> np.ndarray:
+        """By how much [m] pairs may overlap between two poses at which they are a `gap` (..., m) [m]
+        apart or more."""
+        return self.passes if self.grazes is None else np.where(gap > self.touching, self.grazes, self.passes)
 
     def _normals(self, position, normals, last):
         """Normals (k, m, d) at the starts and at the ends of pieces, the first at `position`, from
@@ -146,14 +145,15 @@ class Sweep:
         if stages is None:
             moved = np.max(np.abs(np.diff(_after(before.position, ends.position), axis=0)))
             spin = max(np.max(np.abs(ends.velocity[..., d:])), np.max(np.abs(before.velocity[..., d:])))
-            least = min(np.min(contacts.gap), np.min(contacts.gap_start))
+            least = np.min(contacts.gap, axis=0)
         else:
             moved, spin = h * np.max(np.abs(stages.rates[..., :d])), np.max(np.abs(stages.rates[..., d:]))
-            least = min(np.min(stages.contacts.gap), np.min(contacts.gap_start))
+            least = np.min(stages.contacts.gap, axis=(0, 1))
         travel = np.sqrt(d) * moved + np.sqrt(3) * h * spin * np.max(self.lever)
-        return bool(travel - least < np.min(self.allowed))
+        least = np.minimum(least, np.min(contacts.gap_start, axis=0))[self.numbers]
+        return bool(np.all(travel - least < self._allowed(least)))
 
-    def _deepest(self, pieces: _Pieces) -> np.ndarray:
+    def _deepest(self, pieces: Pieces) -> np.ndarray:
         """How far (k, m) [m] pairs may have overlapped between the poses: the least of several
         bounds.
 
@@ -190,29 +190,42 @@ class Sweep:
             _crossing(gap_0, gap_1, rate_0, rate_1),
             bulge + tilted - np.minimum(gap_0, gap_1),
         ]
-        return np.fmin.reduce(bounds)
+        return np.fmin.reduce(bounds) + self._bend(pieces)
 
-    def _crossed(self, piece: _Pieces) -> tuple[int, float] | None:
+    def _bend(self, pieces: Pieces) -> np.ndarray | float:
+        """By how much [m] pairs (k, m) may be closer than along straight lines with even turns."""
+        if pieces.curves is None:
+            return 0.0
+        steps, low, high = pieces.spans.T
+        moved, turned = (
+            _with_fixed(own, np.zeros(len(self.system.fixed_position)))
+            for own in pieces.curves.bends(steps.astype(int), low, high)
+        )
+        sides = self.bodies.T
+        return sum(moved[:, own] + turned[:, own] * lever for own, lever in zip(sides, self.lever.T, strict=True))
+
+    def _crossed(self, piece: Pieces) -> tuple[int, float] | None:
         """The contact that passed in one piece, and the share of it after which it overlapped
         most."""
         known = {share: self._closest(piece, share) for share in (0.0, 1.0)}
-        open_, wanted = [(0.0, 1.0)], np.ones(self.numbers.size, bool)
+        open_, wanted, gap = [(0.0, 1.0)], np.ones(self.numbers.size, bool), np.minimum(*piece.gaps)[0]
+        allowed, grazes = self._allowed(gap), (gap > self.touching) & (self.grazes is not None)
         while open_ and len(known) < _SAMPLES:
             low, high = open_.pop()
-            suspects = wanted & (self._deepest(_between(piece, low, high, known[low], known[high]))[0] > self.allowed)
-            suspects &= np.minimum(known[low][0], known[high][0]) > -self.allowed
+            suspects = wanted & (self._deepest(piece.between(low, high, known[low], known[high]))[0] > allowed)
+            suspects &= np.minimum(known[low][0], known[high][0]) > -allowed
             if not np.any(suspects):
                 continue
             middle = (low + high) / 2
             known[middle] = self._closest(piece, middle)
-            for contact in np.flatnonzero(suspects & (known[middle][0] < -self.allowed)):
-                if self._turned(piece, known, middle, contact):
+            for contact in np.flatnonzero(suspects & (known[middle][0] < -allowed)):
+                if grazes[contact] or self._turned(piece, known, middle, contact):
                     return contact, middle
                 wanted[contact] = False  # it comes out where it went in
             open_ += [(middle, high), (low, middle)]
         return None
 
-    def _turned(self, piece: _Pieces, known, deep: float, contact: int) -> bool:
+    def _turned(self, piece: Pieces, known, deep: float, contact: int) -> bool:
         """Whether a contact that overlaps at the share `deep` comes out on another side than it
         went in."""
         sides = []
@@ -225,17 +238,10 @@ class Sweep:
             sides.append(known[outside][1][contact])
         return float(sides[0] @ sides[1]) < _SAME_SIDE
 
-    def _closest(self, piece: _Pieces, share: float) -> tuple[np.ndarray, np.ndarray]:
+    def _closest(self, piece: Pieces, share: float) -> tuple[np.ndarray, np.ndarray]:
         """Gaps (m,) and normals (m, d) after a `share` of a piece."""
-        d, position = self.system.dimension, piece.position
-        turn = poses.turn_between(piece.orientation[0], piece.orientation[1], piece.h[0] * piece.velocity[1][:, d:])
-        state = State(
-            np.float64(0.0),
-            position[0] + share * (position[1] - position[0]),
-            poses.turned(piece.orientation[0], share * turn),
-            piece.velocity[1],
-        )
-        found = closest_points(self.system, state)
+        d = self.system.dimension
+        found = closest_points(self.system, State(np.float64(0.0), *piece.poses(share), piece.velocity[1]))
         gaps, normals = np.zeros(self.system.contact_count), np.zeros((self.system.contact_count, d))
         for group, unknowns in zip(self.system.groups, found, strict=True):
             own = list(group.numbers)
@@ -263,25 +269,14 @@ def _with_fixed(of_moving, of_fixed) -> np.ndarray:
     return np.concatenate([of_moving, of_fixed], axis=1)
 
 
-def _can_pass(contact: PartContact) -> bool:
-    """Not through a half-space, whose gap has a sign on either side; what moves without end has no
-    bounds."""
-    return not any(
-        np.isinf(extent(part.shape).outer) and (moves or part.shape.shape_class.count == 1)
-        for part, moves in zip(contact.parts, contact.moving, strict=True)
+def _endless(contact: PartContact) -> bool:
+    """What moves without end has no bounds."""
+    return any(
+        np.isinf(extent(part.shape).outer) and moves for part, moves in zip(contact.parts, contact.moving, strict=True)
     )
 
 
-def _piece(pieces: _Pieces, k: int) -> _Pieces:
-    """Piece number k alone."""
-    two = slice(k, k + 2)
-    pairs = (tuple(a[k : k + 1] for a in pair) for pair in (pieces.gaps, pieces.normals))
-    return _Pieces(pieces.position[two], pieces.orientation[two], pieces.velocity[two], pieces.h[k : k + 1], *pairs)
-
-
-def _between(piece: _Pieces, low: float, high: float, start, end) -> _Pieces:
-    """The part of a piece between two shares of it, with gaps and normals there."""
-    position, velocity = piece.position, np.stack([piece.velocity[1]] * 2)
-    position = position[0] + np.array([low, high])[:, None, None] * (position[1] - position[0])
-    pairs = (tuple(one[i][None] for one in (start, end)) for i in (0, 1))
-    return _Pieces(position, piece.orientation, velocity, (high - low) * piece.h, *pairs)
+def _can_pass(contact: PartContact) -> bool:
+    """Not through a half-space, whose gap has a sign on either side."""
+    halves = (np.isinf(extent(part.shape).outer) and part.shape.shape_class.count == 1 for part in contact.parts)
+    return not (_endless(contact) or any(halves))

@@ -10,6 +10,7 @@ import shapes
 from implicit_stepper.implicit_euler import ladder
 from implicit_stepper.model import bodies, poses
 from implicit_stepper.stepping import fallback, sweep
+from implicit_stepper.stepping.pieces import Pieces
 from implicit_stepper.stepping.stepper import begin
 
 STEPPER = ist.GeometricallyImplicit()
@@ -64,6 +65,36 @@ def test_chosen_steps_land_on_a_wall_that_they_would_fly_through(place, angle):
     assert np.all(run.position[:, 0] @ [np.cos(angle), np.sin(angle), 0] < -TOUCH + 1e-12)
 
 
+def test_chosen_steps_meet_what_they_graze():
+    """Free flight has no error, and its steps are long: a disc that cuts a tenth of the radius of
+    another meets it where their centres are 2 R apart, and loses what approached."""
+    scene = ist.Scene(dimension=2, gravity=(0, 0), acceleration_scale=9.81, length_scale=0.1)
+    post = scene.add_fixed(name="post", shape=shapes.Disc(0.1), position=(5, 0))
+    disc = scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0.19), velocity=(10, 0, 0))
+    scene.add_contact(post, disc)
+    run = ist.simulate(scene, ist.RadauContact(), tol=1e-8, duration=1.0)
+    along = np.sqrt(0.2**2 - 0.19**2)
+    assert [event.kind for event in run.events] == ["closes"]
+    np.testing.assert_allclose(run.events[0].time, (5 - along) / 10, rtol=1e-9)
+    normal = np.array([-along, 0.19]) / 0.2
+    np.testing.assert_allclose(run.velocity[-1, 0, :2], [10, 0] - 10 * normal[0] * normal, rtol=1e-9)
+
+
+def test_chosen_steps_meet_a_floor_that_a_turning_body_dips_into():
+    """The lowest point of an ellipse that turns by p is sqrt(a^2 sin^2 p + b^2 cos^2 p) below its
+    centre, for a moment 5 mm below the floor."""
+    a, b, height, spin = 0.5, 0.02, 0.495, 20.0
+    scene = ist.Scene(dimension=2, gravity=(0, 0), acceleration_scale=9.81, length_scale=0.5)
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    rod = scene.add_body(name="rod", shape=shapes.Ellipse((a, b)), mass=1.0, position=(0, height), velocity=(0, 0, spin))
+    scene.add_contact(floor, rod)
+    run = ist.simulate(scene, ist.RadauContact(), tol=1e-8, duration=0.1)
+    met = np.arcsin(np.sqrt((height**2 - b**2) / (a**2 - b**2))) / spin
+    assert run.events[0].kind == "closes"
+    np.testing.assert_allclose(run.events[0].time, met, rtol=1e-8)
+    assert np.min(run.contacts.gap) >= -1e-10
+
+
 def rods(spin):
     """A free rod of 1 cm about to hit a fixed one of 2 cm, .3 m from its centre, both along other
     axes."""
@@ -115,7 +146,7 @@ def test_what_comes_out_turned_by_more_than_sixty_degrees_has_passed(beside, pas
     scene = before_a_wall(-0.75, 0.0)
     across, along = np.array([-1.0, 1.0, 0.0]) / np.sqrt(2), np.array([1.0, 1.0, 0.0]) / np.sqrt(2)
     places = np.array([-HALF, 2.0, 0.0]) + beside * across + np.array([[-0.15], [0.15]]) * along
-    piece = sweep._Pieces(
+    piece = Pieces(
         position=places[:, None],
         orientation=np.tile([1.0, 0, 0, 0], (2, 1, 1)),
         velocity=np.tile(np.append(0.3 * along, np.zeros(3)), (2, 1, 1)),
@@ -156,7 +187,7 @@ def test_no_overlap_between_poses_exceeds_its_bound():
     for i in range(count):
         ends = [0, -1]
         velocity = np.concatenate([moves[i], turns[i]])
-        piece = sweep._Pieces(
+        piece = Pieces(
             position=place[ends, i][:, None],
             orientation=np.zeros((2, 1, 4)),
             velocity=np.stack([velocity, velocity])[:, None],
@@ -182,7 +213,7 @@ def test_the_bound_knows_how_wide_fixed_bodies_are():
     normals = np.array([[-sine, cosine], [sine, cosine]])
     places = away * np.array([[-cosine, -sine], [cosine, -sine]]) + radius * normals
     velocity = np.append(places[1] - places[0], 0.0)
-    piece = sweep._Pieces(
+    piece = Pieces(
         position=places[:, None],
         orientation=np.zeros((2, 1, 1)),
         velocity=np.stack([velocity, velocity])[:, None],
