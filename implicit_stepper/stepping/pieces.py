@@ -34,6 +34,13 @@ class Pieces:
         own = self.position[two], self.orientation[two], self.velocity[two], self.h[one], *pairs
         return Pieces(*own, self.curves, None if self.spans is None else self.spans[one])
 
+    def moves(self) -> np.ndarray:
+        """By how much bodies move (k, s, nb, d) [m]: coefficients of the share, of its square, ..."""
+        if self.curves is None:
+            return np.diff(self.position, axis=0)[:, None]
+        steps, low, high = self.spans.T
+        return self.curves.moves(steps.astype(int), low, high)
+
     def poses(self, share: float) -> tuple[np.ndarray, np.ndarray]:
         """Of one piece, positions (nb, d) and orientations (nb, 4 or 1) after a `share` of it."""
         (begun, ended), (start, end) = self.position, self.orientation

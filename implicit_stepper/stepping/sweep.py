@@ -28,12 +28,15 @@ from ..scene.extents import extents
 from ..scene.grouping import PartContact
 from ..scene.scene import Scene
 from ..solvers.collocation import radau
-from .curves import curves
+from .curves import curves, least
 from .pieces import Pieces
 from .stepper import Stepper
 
 _DEEP = 0.25  # of the radius of the ball in the thinner body
 _SAME_SIDE = 0.5  # cosine of the angle between two normals on one side
+# of its way between two poses: what is closer at one of them rolls, lands or parts, of which the
+# stages tell
+_NEAR = 0.01
 _SAMPLES = 200  # poses at most that are looked at between two
 _BISECTIONS = 8  # of the time when a pair begins to overlap
 
@@ -81,7 +84,7 @@ class Sweep:
             return None
         pieces = self._pieces(before, ends, contacts, h, last)
         each = len(pieces.h) // len(ends.time)
-        for k in np.flatnonzero(np.any(self._deepest(pieces) > self._allowed(np.minimum(*pieces.gaps)), axis=1)):
+        for k in np.flatnonzero(np.any(self._deepest(pieces) > self._allowed(pieces), axis=1)):
             found = self._crossed(pieces.alone(k))
             if found is not None:
                 contact, share = found
@@ -123,10 +126,16 @@ class Sweep:
         spans = np.concatenate([np.repeat(np.arange(len(h)), count)[:, None], nodes.reshape(-1, 2)], axis=1)
         return Pieces(position, orientation, velocity, steps.reshape(-1), (start, gaps), normals, ways, spans)
 
-    def _allowed(self, gap) -> np.ndarray:
-        """By how much [m] pairs may overlap between two poses at which they are a `gap` (..., m) [m]
-        apart or more."""
-        return self.passes if self.grazes is None else np.where(gap > self.touching, self.grazes, self.passes)
+    def _allowed(self, pieces: Pieces) -> np.ndarray:
+        """By how much [m] pairs (k, m) may overlap between two poses."""
+        return np.where(self._may_graze(pieces), self.grazes or 0.0, self.passes)
+
+    def _may_graze(self, pieces: Pieces) -> np.ndarray:
+        """Which pairs (k, m) graze if they overlap between two poses: those that are open at both, by
+        more than a small part of their way."""
+        move, turn = self._moved(pieces)
+        way = np.linalg.norm(move, axis=-1) + np.sum(turn * self.lever, axis=-1)
+        return (np.minimum(*pieces.gaps) > np.maximum(self.touching, _NEAR * way)) & (self.grazes is not None)
 
     def _normals(self, position, normals, last):
         """Normals (k, m, d) at the starts and at the ends of pieces, the first at `position`, from
@@ -145,13 +154,14 @@ class Sweep:
         if stages is None:
             moved = np.max(np.abs(np.diff(_after(before.position, ends.position), axis=0)))
             spin = max(np.max(np.abs(ends.velocity[..., d:])), np.max(np.abs(before.velocity[..., d:])))
-            least = np.min(contacts.gap, axis=0)
+            gap = np.min(contacts.gap, axis=0)
         else:
             moved, spin = h * np.max(np.abs(stages.rates[..., :d])), np.max(np.abs(stages.rates[..., d:]))
-            least = np.min(stages.contacts.gap, axis=(0, 1))
+            gap = np.min(stages.contacts.gap, axis=(0, 1))
         travel = np.sqrt(d) * moved + np.sqrt(3) * h * spin * np.max(self.lever)
-        least = np.minimum(least, np.min(contacts.gap_start, axis=0))[self.numbers]
-        return bool(np.all(travel - least < self._allowed(least)))
+        gap = np.minimum(gap, np.min(contacts.gap_start, axis=0))[self.numbers]
+        grazes = (gap > self.touching) & (self.grazes is not None)
+        return bool(np.all(travel - gap < np.where(grazes, self.grazes or 0.0, self.passes)))
 
     def _deepest(self, pieces: Pieces) -> np.ndarray:
         """How far (k, m) [m] pairs may have overlapped between the poses: the least of several
@@ -168,48 +178,69 @@ class Sweep:
         and n is shorter along the line between the centres by |n_1 - n_0|^2 / 2. Halfway, where
         neither is better, half of that counts.
         """
-        d, (first, second) = self.system.dimension, self.bodies.T
         (gap_0, gap_1), (n_0, n_1) = pieces.gaps, pieces.normals
-        spin = np.linalg.norm(pieces.velocity[..., d:], axis=-1)
-        turn = _with_fixed(pieces.h[:, None] * np.maximum(spin[1:], spin[:-1]), np.zeros(len(self.system.fixed_position)))
-        turn = np.stack([turn[:, first], turn[:, second]], axis=-1)
-        position = _with_fixed(pieces.position, self.system.fixed_position)
-        between = position[:, second] - position[:, first]
-        move, swept = np.diff(between, axis=0), np.sum(turn * self.lever, axis=-1)
+        move, turn = self._moved(pieces)
+        swept, between = np.sum(turn * self.lever, axis=-1), self._between(pieces)
         rate_0, rate_1 = swept - np.sum(n_0 * move, axis=-1), swept + np.sum(n_1 * move, axis=-1)
+        apart_0, apart_1 = self._along(pieces, n_0, -swept), self._along(pieces, n_1, swept)
         bulge = np.sum(self.reach * (1 - np.cos(np.minimum(turn, 2 * np.pi) / 2)), axis=-1)
         tilt = np.linalg.norm(n_1 - n_0, axis=-1)
         apart = np.linalg.norm(between, axis=-1)
+        bent, turned = self._bends(pieces)
         angle = 2 * np.arcsin(np.minimum(tilt / 2, 1.0))
         # (a body without end has no such lever, but may have one normal)
         tilted = angle * np.where(tilt > 0, self.width, 0.0) + tilt**2 / 4 * np.maximum(apart[1:], apart[:-1])
         bounds = [
-            (np.linalg.norm(move, axis=-1) + swept - gap_0 - gap_1) / 2,
-            np.maximum(rate_0, 0.0) - gap_0,
-            np.maximum(rate_1, 0.0) - gap_1,
-            _crossing(gap_0, gap_1, rate_0, rate_1),
-            bulge + tilted - np.minimum(gap_0, gap_1),
+            (np.linalg.norm(move, axis=-1) + swept - gap_0 - gap_1) / 2 + bent,
+            _crossing(gap_0, gap_1, rate_0, rate_1) + bent,
+            bulge + tilted - np.minimum(gap_0, gap_1) + bent,
+            -gap_0 - least(apart_0),
+            -gap_1 - least(apart_1) + np.sum(apart_1, axis=1),
         ]
-        return np.fmin.reduce(bounds) + self._bend(pieces)
+        return np.fmin.reduce(bounds) + turned
 
-    def _bend(self, pieces: Pieces) -> np.ndarray | float:
-        """By how much [m] pairs (k, m) may be closer than along straight lines with even turns."""
+    def _between(self, pieces: Pieces) -> np.ndarray:
+        """From the first to the second body of pairs (k + 1, m, d) [m]."""
+        position, (first, second) = _with_fixed(pieces.position, self.system.fixed_position), self.bodies.T
+        return position[:, second] - position[:, first]
+
+    def _moved(self, pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
+        """By how much pairs move (k, m, d) [m] from pose to pose, and their bodies turn (k, m, 2)
+        [rad]."""
+        spin = np.linalg.norm(pieces.velocity[..., self.system.dimension :], axis=-1)
+        turn = _with_fixed(pieces.h[:, None] * np.maximum(spin[1:], spin[:-1]), np.zeros(len(self.system.fixed_position)))
+        return np.diff(self._between(pieces), axis=0), turn[:, self.bodies]
+
+    def _along(self, pieces: Pieces, normals, swept) -> np.ndarray:
+        """How far (k, s, m) [m] pairs come apart along `normals` (k, m, d), and by what is `swept`
+        evenly (k, m) [m]: coefficients of the share of a piece, of its square, ..."""
+        moves = pieces.moves()
+        moves = np.concatenate(
+            [moves, np.zeros((*moves.shape[:2], len(self.system.fixed_position), moves.shape[-1]))], axis=2
+        )
+        first, second = self.bodies.T
+        found = np.einsum("kmd,ksmd->ksm", normals, moves[:, :, second] - moves[:, :, first])
+        found[:, 0] += swept
+        return found
+
+    def _bends(self, pieces: Pieces) -> tuple[np.ndarray | float, np.ndarray | float]:
+        """By how much [m] pairs (k, m) may be closer than along straight lines, and than with even
+        turns."""
         if pieces.curves is None:
-            return 0.0
+            return 0.0, 0.0
         steps, low, high = pieces.spans.T
         moved, turned = (
             _with_fixed(own, np.zeros(len(self.system.fixed_position)))
             for own in pieces.curves.bends(steps.astype(int), low, high)
         )
-        sides = self.bodies.T
-        return sum(moved[:, own] + turned[:, own] * lever for own, lever in zip(sides, self.lever.T, strict=True))
+        return np.sum(moved[:, self.bodies], axis=-1), np.sum(turned[:, self.bodies] * self.lever, axis=-1)
 
     def _crossed(self, piece: Pieces) -> tuple[int, float] | None:
         """The contact that passed in one piece, and the share of it after which it overlapped
         most."""
         known = {share: self._closest(piece, share) for share in (0.0, 1.0)}
-        open_, wanted, gap = [(0.0, 1.0)], np.ones(self.numbers.size, bool), np.minimum(*piece.gaps)[0]
-        allowed, grazes = self._allowed(gap), (gap > self.touching) & (self.grazes is not None)
+        open_, wanted = [(0.0, 1.0)], np.ones(self.numbers.size, bool)
+        allowed, grazes = self._allowed(piece)[0], self._may_graze(piece)[0]
         while open_ and len(known) < _SAMPLES:
             low, high = open_.pop()
             suspects = wanted & (self._deepest(piece.between(low, high, known[low], known[high]))[0] > allowed)
