@@ -74,9 +74,14 @@ def geometry_rows(member, closest, reference, length, motion_1: Motion, motion_2
     """Closest-point rows of one contact at its bodies' poses; `reference` (d,) orients isotropic
     friction's tangents."""
     first, second = kinematics.placed(member, motion_1, motion_2)
+    return member.pair.rows(closest, first, second, along(member, motion_1, reference), length, angle)
+
+
+def along(member, motion_1: Motion, reference):
+    """What (d,) tangents of one contact follow: friction's own direction, where it has one, with
+    body 1, else the `reference` (d,)."""
     own = inner(rotation.matrix(motion_1.orientation), member.direction)
-    reference = jnp.where(jnp.any(member.direction != 0), own, reference)
-    return member.pair.rows(closest, first, second, reference, length, angle)
+    return jnp.where(jnp.any(member.direction != 0), own, reference)
 
 
 def scaled_slip(member, geometry: ContactGeometry, motion_1: Motion, motion_2: Motion):

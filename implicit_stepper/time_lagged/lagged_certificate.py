@@ -47,7 +47,8 @@ def contacts_of(system: System, at: State, velocity, contacts: Contacts, h, *, c
     prediction."""
     units, parts = scales(system, h), []
     every = mechanics.everywhere(system, at.position, at.orientation, velocity)
-    given = passing = jnp.zeros_like(velocity)
+    given, passing = jnp.zeros_like(velocity), jnp.zeros_like(velocity)
+    contacts = dataclasses.replace(contacts, joints=None)  # whose rows are others
     for group in system.groups:
         record = jax.tree.map(functools.partial(take, numbers=group.numbers), contacts)
         sides = mechanics.of_contacts(group, every)

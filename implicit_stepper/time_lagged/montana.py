@@ -22,7 +22,7 @@ from shapes.closest_points.conditions import ContactGeometry, Placed, tangents
 from shapes.shape_class import ShapeClass
 from shapes.small_algebra import inner
 
-from ..constraints import kinematics
+from ..constraints import contact, kinematics
 from ..constraints.conditions import Constraint
 from ..constraints.kinematics import Motion
 from ..model import rotation
@@ -51,12 +51,13 @@ def predicted(member: Constraint, geometry: ContactGeometry, motion_1: Motion, m
     n = geometry.n + h * turning
     n = n / jnp.linalg.norm(n)
     approach = inner(geometry.n, rate_2 - rate_1)
+    after = kinematics.moved(motion_1, motion_1.velocity, h)
     return dataclasses.replace(
         geometry,
         a1=geometry.a1 + h * rate_1,
         a2=geometry.a2 + h * rate_2,
         n=n,
-        tangents=tangents(n, geometry.tangents[0]),
+        tangents=tangents(n, contact.along(member, after, geometry.tangents[0])),
         psi=geometry.psi + h * approach,
     )
 

@@ -65,6 +65,25 @@ def test_a_run_that_finds_its_pairs_is_that_with_all_pairs_declared(steppers, mo
         assert set(found.certificate) == set(declared.certificate)
 
 
+def test_small_bodies_are_as_large_ones_to_scale(monkeypatch):
+    """Grains of a thousandth of the size, with times and speeds to scale: their matrices have
+    entries of 1e-9 kg and 1e-15 kg m^2, all of which count."""
+    finding(monkeypatch)
+    ends = []
+    for r in (0.05, 5e-5):
+        scene, swift = ist.Scene(), np.sqrt(r)
+        scene.add_fixed(name="floor", shape=FLOOR)
+        for k in range(4):
+            place, pushed = (2.0002 * r * (k % 2), 2.0002 * r * (k // 2), 1.0001 * r), swift * (1 - 2 * (k % 2))
+            scene.add_body(
+                name=f"{k}", shape=shapes.Sphere(r), density=2650, position=place, velocity=(pushed, swift, 0, 0, 0, 0)
+            )
+        scene.add_contacts(friction=0.3)
+        run = ist.simulate(scene, ist.Convex(), h=0.02 * swift, duration=0.06 * swift)
+        ends.append(run.velocity[-1, :, :3] / swift)
+    np.testing.assert_allclose(ends[1], ends[0], rtol=0, atol=1e-6)
+
+
 @pytest.fixture(scope="module", params=[(ist.ConeComplementarity(), "dual cone"), (ist.Linearized(), "linearised gap"),
                                         (ist.Convex(), "dual cone")], ids=METHODS)  # fmt: skip
 def step(request):

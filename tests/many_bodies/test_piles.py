@@ -358,6 +358,23 @@ def test_what_has_no_end_and_turns_comes_as_far_as_one_likes():
     assert run.velocity[-1, 1, 2] > 4.0
 
 
+def test_two_bodies_without_end_are_a_pair():
+    """A bowl z >= x^2 + y^2 comes down on a floor, and both are found."""
+    scene = ist.Scene()
+    scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    scene.add_fixed(name="side", shape=shapes.HalfSpace(normal=(1, 0, 0), offset=-5.0))
+    bowl, moving = (
+        shapes.ImplicitShape([shapes.x**2 + shapes.y**2 - shapes.z]),
+        {"position": (0, 0, 1e-3), "velocity": (0, 0, -1, 0, 0, 0)},
+    )
+    scene.add_body(name="bowl", shape=bowl, mass=1.0, inertia=(1, 1, 1), **moving)
+    scene.add_contacts(friction=0.3)
+    system, state = scene.build(contacts=False)
+    known = catalog(system, scene.body_parts(), scene.body_pairs())
+    found = may_touch(known, system, jax.tree.map(np.asarray, state), 0.01)
+    assert {tuple(known.names[part] for part in pair) for pair in found} == {("bowl", "floor"), ("bowl", "side")}
+
+
 def test_half_a_step_in_which_nothing_is_near_is_half_a_step():
     """40 m/s at a ball .7 m away: a step of 30 ms would pass it, and the first half is free."""
     scene = ist.Scene(gravity=(0, 0, 0), acceleration_scale=10.0)

@@ -62,6 +62,17 @@ def test_two_balls_part_with_a_share_of_their_approach():
     np.testing.assert_allclose(np.sum(spins[1], axis=0), np.sum(spins[0], axis=0), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("off", [0.0, -1e-10])
+@pytest.mark.parametrize("law", [ist.Newton, ist.Poisson])
+def test_what_touches_as_a_run_begins_rebounds_whatever_rounding_makes_of_its_gap(law, off):
+    """A ball on the floor, or by rounding in it, that comes down with 1 m/s parts with e of that;
+    in the first step all of it has been stopped."""
+    scene = balls([(0, 0, R + off)], [(0, 0, -1, 0, 0, 0)], gravity=(0, 0, -G), floor=True, law=law)
+    run = ist.simulate(scene, SPARSE, h=1e-3, duration=2e-3)
+    (hit,) = np.flatnonzero(run.h == 0.0)
+    assert run.velocity[hit + 1, 0, 2] == pytest.approx(E, abs=1e-9)
+
+
 def test_friction_acts_with_the_impulses_of_landing_and_of_rebound():
     """A ball that slips along the floor throughout loses mu (1 + e) times its speed of approach,
     and gains 5 / (2 r) of that as spin."""

@@ -178,6 +178,22 @@ def test_an_open_contact_leaves_the_free_motion():
     assert result.state.velocity[0] == pytest.approx([1, 2, -G * 0.01, 0, 0, 0], abs=1e-14)
 
 
+def test_nothing_pulls_without_friction():
+    """Friction of no axis leaves no slip to tell what sticks: a ball that flies up from the floor
+    is free. The certificate sees a pull, which the cone of mu = 0 does not forbid by its sides."""
+    scene = ist.Scene(dimension=2, gravity=(0, -G))
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    ball = scene.add_body(name="ball", shape=shapes.Disc(0.5), mass=1.0, position=(0, 0.5), velocity=(0, 2, 0))
+    scene.add_contact(ball, floor, friction=ist.FrictionEllipsoid(mu=0.0, e_t=0.0, e_o=0.0))
+    up = ist.simulate(scene, CONVEX, h=0.01, duration=0.03)
+    np.testing.assert_allclose(up.velocity[:, 0, 1], 2 - G * up.time, rtol=0, atol=1e-13)
+    pull, speeds, one = jnp.array([[-2.0, 0]]), jnp.array([[0.3, 0]]), jnp.ones(1)
+    law = CONVEX.law(one, -0.003 * one, 0 * one, None, None, 0.01, regularised=False)
+    assert CONVEX.law_violations(speeds, pull, law, (1.0, 1.0))["cone"][0] > 0.5
+    cones = ist.ConeComplementarity()
+    assert cones.law_violations(speeds, pull, -0.003 * one, 0 * one, (1.0, 1.0), 0.01)["cone"][0] > 0.5
+
+
 def regions(u, vhat, R_n, R_t, mu):
     """The projection by brute force: the cone's point closest to R^-1 (vhat - u) in the metric
     R."""

@@ -140,6 +140,20 @@ def test_a_ball_on_a_hinge_lands_and_redundant_hinges_change_nothing(name, twice
     np.testing.assert_allclose(both[-1], force, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", STEPPERS)
+def test_there_may_be_more_contacts_than_joints(name):
+    """One of four discs hangs on a pin, the others fall freely above a floor."""
+    scene = ist.Scene(dimension=2)
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1), offset=-5.0))
+    discs = [scene.add_body(name=f"{i}", shape=shapes.Disc(0.1), mass=1.0, position=(i, 0)) for i in range(4)]
+    scene.add_joint(floor, discs[0], ist.BallJoint((0, 0), (0, 0)), name="pin")
+    for disc in discs:
+        scene.add_contact(floor, disc, friction=0.4)
+    run = ist.simulate(scene, STEPPERS[name], h=0.01, duration=0.02)
+    np.testing.assert_allclose(run.velocity[-1, :, 1], [0, *[-0.02 * G] * 3], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(run.joint("pin").force[-1], [0, G], rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("name", ["ccp", "explicit"])
 def test_a_spring_pulls_by_what_it_has_before_the_step(name):
     """A mass on a spring: x'' = -W^2 x by symplectic Euler, and by explicit Euler, as two numbers a
