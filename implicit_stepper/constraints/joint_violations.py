@@ -26,6 +26,7 @@ from .certificate_mechanics import beyond_rounding
 from .joint import JointGroup
 from .joint_motors import MotorGroup
 from .pair_loads import PairLoadGroup
+from .prescribed import Follows
 from .restitution import TOUCHING
 from .violations import static_friction_violation
 
@@ -84,7 +85,7 @@ def _of_one(system: System, units: Scales, clock, sums: bool, member: JointGroup
     off, arms = reaction(system, units, record, by_1 @ acting, by_2 @ acting, by_1, by_2)
     far = sum(jnp.sum(jnp.abs(position)) for position, _ in poses) + units.length
     fast = sum(jnp.sum(jnp.abs(velocity)) for velocity in velocities) * arms * units.length
-    open_ = _open(units, member, _defect(member, side_1, side_2, g) * lengths, rate * lengths, far, fast)
+    open_ = _open(units, member, _defect(member, side_1, side_2, g, time) * lengths, rate * lengths, far, fast)
     if member.unilateral:
         acts = 0.0 * multipliers if sums else multipliers
         open_, rate = _limit(units, lengths, acts, g, rate, record.eta, size, far, h)
@@ -195,17 +196,20 @@ def _friction(member, multipliers, moments, rates, measures, mu):
     """What the friction of a joint lacks () of |y| <= mu R and of y |w| = -mu R w, for its `moments` (k,) [N m s, or N s]
     and the `rates` (k,) of its coordinate or spin, with the coefficient `mu` () that is recorded, or None."""
     (size, speed, fast, h), y = measures, moments / member.lever
+    told = 0.0
     if isinstance(member, MotorGroup):
         w, bound = member.lever * (rates - member.speed), h * member.most / member.lever
         size = jnp.maximum(size, bound)
     else:
         mu = member.mu if mu is None else mu
+        told = jnp.abs(mu - member.mu) if member.mu_s is None else 0.0
         w, bound = member.lever * rates, mu * mechanics.length(multipliers[np.array(member.across)])
     spins = mechanics.length(w)
     beyond, slips = jnp.maximum(mechanics.length(y) - bound, 0.0), beyond_rounding(spins, fast)
     lost = jnp.max(jnp.abs(y + bound * w / jnp.where(spins > 0, spins, 1.0))) * slips
     V = jnp.maximum(speed, slips)
     lacks = jnp.maximum(beyond / size, lost / (size * V))
+    lacks = jnp.maximum(lacks, told)
     return lacks if member.mu_s is None else jnp.maximum(lacks, static_friction_violation(member, mu, slips / V))
 
 
@@ -246,8 +250,12 @@ def impact(system: System, units: Scales, after: State, record: Joints, sums: bo
     return {name: found[name] for name in names}
 
 
-def _defect(member: JointGroup, side_1, side_2, g):
-    """The closure (r,) of a joint of the library, to signs and order, written in the inertial frame; of others g itself."""
+def _defect(member: JointGroup, side_1, side_2, g, time):
+    """The closure (r,) of a joint of the library, to signs and order, written in the inertial frame; of others g itself, of
+    what moves as it is told with what its turns do not tell."""
+    if isinstance(member.closure, Follows):
+        d = len(side_2[0])
+        return g + np.repeat([0.0, 1.0], [d, g.size - d]) * _far_off(member.closure.turn(time, d), side_2[1])
     of_library = _DEFECTS.get(member.closure)
     if of_library is None:
         return g
@@ -271,12 +279,19 @@ def _tilt(frame_1, frame_2):
 
 
 def _turn(frame_1, frame_2):
-    """Half the sum of all a_1 x a_2: the sine of the angle between the frames, along the axis of their rotation; in space
-    more than 1 beyond a quarter of a turn, as the sine is 0 at half a turn again."""
+    """Half the sum of all a_1 x a_2: the sine of the angle between the frames, along the axis of their rotation; more than
+    1 beyond a quarter of a turn."""
     if len(frame_1) == 2:
-        return (frame_1[0, 0] * frame_2[0, 1] - frame_1[0, 1] * frame_2[0, 0])[None]
-    total = sum(mechanics.across(a, b) for a, b in zip(frame_1, frame_2, strict=True))
-    return inner(frame_1, total) / 2 + jnp.where(jnp.sum(frame_1 * frame_2) < 1, 2.0, 0.0)
+        sine = (frame_1[0, 0] * frame_2[0, 1] - frame_1[0, 1] * frame_2[0, 0])[None]
+    else:
+        sine = inner(frame_1, sum(mechanics.across(a, b) for a, b in zip(frame_1, frame_2, strict=True))) / 2
+    return sine + _far_off(frame_1, frame_2)
+
+
+def _far_off(frame_1, frame_2):
+    """2 () beyond a quarter of a turn between frames, as the sine is 0 at half a turn again: the sum of their products is 2
+    cos in the plane, and 1 + 2 cos in space."""
+    return jnp.where(jnp.sum(frame_1 * frame_2) < len(frame_1) - 2, 2.0, 0.0)
 
 
 def _ahead(lead, away, frame_1, frame_2):

@@ -95,11 +95,12 @@ def refuse_load(name: str, load: Callable, poses) -> None:
     finite numbers as bodies have velocities."""
     w = 6 if len(poses[0][0]) == 3 else 3
     try:
-        found = np.asarray(jax.jit(lambda: load(*((*pose, jnp.zeros(w)) for pose in poses), 0.0))())
-    except (jax.errors.JAXTypeError, jax.errors.UnexpectedTracerError, TypeError, IndexError) as error:
+        found = np.asarray(jax.jit(lambda: jnp.stack([load(*((*pose, jnp.zeros(w)) for pose in poses), 0.0)]))())[0]
+    except Exception as error:  # of any type: it is the user's function that JAX's tracers run through
+        what = (str(error).splitlines() or [type(error).__name__])[0]
         raise FunctionError(
-            f"the load of {name!r} cannot be traced by JAX ({str(error).splitlines()[0]}): write it with jax.numpy, as a "
-            "function of two bodies (position, orientation, velocity) and the time."
+            f"the load of {name!r} cannot be traced by JAX ({what}): write it with jax.numpy, as a function of two bodies "
+            "(position, orientation, velocity) and the time, that returns one array."
         ) from error
     if found.shape != (w,) or not np.all(np.isfinite(found)):
         raise FunctionError(

@@ -26,7 +26,7 @@ from .joints import Form
 
 
 @dataclasses.dataclass(frozen=True)
-class _Follows:
+class Follows:
     """The closure of a body 2 with this `pose`: two of one function are one program."""
 
     pose: Callable
@@ -37,12 +37,16 @@ class _Follows:
         away = position - (place + inner(turn, parameters["centre"]))
         return jnp.concatenate([away, locked(product(turn.T, rotation.matrix(orientation)))])
 
+    def turn(self, time, d: int) -> jax.Array:
+        """The rotation (d, d) that body 2 is to have at a `time` [s]."""
+        return placed(self.pose, time, d)[1]
+
 
 def following(pose: Callable, centre: np.ndarray) -> Form:
     """Body 2, with its centre of mass at `centre` (d,) [m] in its coordinates, has these at
     `pose`(time)."""
     d = len(centre)
-    return Form(_Follows(pose), (False,) * d + (True,) * (3 if d == 3 else 1), {"centre": np.asarray(centre, float)})
+    return Form(Follows(pose), (False,) * d + (True,) * (3 if d == 3 else 1), {"centre": np.asarray(centre, float)})
 
 
 def placed(pose: Callable, time, d: int) -> tuple[jax.Array, jax.Array]:

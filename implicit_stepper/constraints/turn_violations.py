@@ -3,12 +3,15 @@ where they begin anew, of springs and limits."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 
 from ..model.bodies import State
 from ..model.system import System, in_joint_order
 from . import joint_frames, kinematics
+from .certificate_mechanics import orientation_rate
 from .coordinates import Away, Beyond
 from .gears import Gear
 
@@ -27,6 +30,39 @@ def skips(member, rates, h):
     else:
         return jnp.zeros(())
     return jnp.where(jnp.abs(rates[-1] * h) > _OF_A_PITCH * pitch, 1.0, 0.0)
+
+
+def of_stage(system: System, before: State, h, at: State, rates):
+    """What a stage leaves open of turns (nj,), where the state is `at`: `wound` since `before` a
+    step of h [s], and `skips` at the `rates` (nb, 6 or 3) by which bodies move there, which
+    velocities need not be."""
+    return jnp.maximum(wound(system, before, at), _skipped(system, dataclasses.replace(at, velocity=rates), h))
+
+
+def _skipped(system: System, at: State, h):
+    """`skips` (nj,) of all joints of bodies that move so."""
+    parts = []
+    for group in system.joints:
+        found = jnp.zeros(len(group.numbers))
+        if isinstance(group.closure, Gear) or group.closure is joint_frames.screw:
+
+            def one(member, *motions):
+                return skips(member, _rates(member, motions, at.time), h)
+
+            found = jax.vmap(one)(group, *kinematics.motions_of(system, at, group))
+        parts.append(found)
+    return in_joint_order(system, jnp.concatenate(parts))
+
+
+def _rates(member, motions, time):
+    """Of the closure of one joint (r,) as its bodies move."""
+    poses, d = [(motion.position, motion.orientation) for motion in motions], motions[0].position.size
+    moving = [(own.velocity[:d], orientation_rate(own.orientation, own.velocity[d:])) for own in motions]
+
+    def closure(*poses):
+        return member.equations(*poses, time)[: member.closures]
+
+    return jax.jvp(closure, tuple(poses), tuple(moving))[1]
 
 
 def wound(system: System, before: State, at: State):

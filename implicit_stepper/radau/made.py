@@ -103,9 +103,11 @@ class Made:
             what = f"the first step, from t = {begun:.9g} s, failed: {failure}"
             raise StepError(what, result=Result.NOT_CONVERGED, time=begun, trajectory=None, state=state, certificate={})
         taken = impact_records.with_impacts(_joined(self.taken), self.hits)
-        moves = jax.tree.map(lambda a: a[int(taken.h[0] == 0) :], taken)
+        met = taken.h[0] == 0  # as the run begins
+        begun = dataclasses.replace(self.first, velocity=taken.state.velocity[0]) if met else self.first
+        moves = jax.tree.map(lambda a: a[int(met) :], taken)
         events = found_events(self.system, self.first, moves, self.landed)
-        events = sorted(painleve.wedges(self.system, self.first, moves) + events, key=lambda event: event.time)
+        events = sorted(painleve.wedges(self.system, begun, moves) + events, key=lambda event: event.time)
         own = {number: values for number, values in self.one_stage.items() if number < len(taken.h)}
         return Run(self.first, self.gaps, taken, events, own, self.counts, failure, stopped)
 

@@ -24,6 +24,7 @@ from ..runtime.compilation import jit
 from ..stepping.stepper import entry_point, init
 from . import impact, stage_records
 from .memory import Memory, steady
+from .refusals import refuse_limits
 from .stage_certificate import stage_certificate
 from .stage_step import attempt, free_task, no_factors
 
@@ -83,9 +84,10 @@ class RadauContact:
     @entry_point
     def step(self, system: System, state: State, memory: Any, h) -> StepResult:
         """One step of h [s] from the continuation of the last stages' polynomials; not solved, it
-        says so in its `result`."""
+        says so in its `result`. Raises `ValueError` for limits of joints."""
         if self.stages == 1:
             return self.one_stage.step(system, state, memory, h)
+        refuse_limits(system)
         task = free_task(self, system, state, memory, h)
         factors = jax.tree.map(jnp.zeros_like, no_factors(self, system))
         return attempt(self, system, state, memory, task, factors)[0].step

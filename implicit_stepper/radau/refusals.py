@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from ..constraints.joint_limits import limit_names, limits
 from ..model.system import System
-from ..runtime.errors import OverlapError, RunError
+from ..runtime.errors import OverlapError, RunError, StepperError
 
 SHORTEST = 1e-7  # of sqrt(L / g): shorter steps have no digits left
 _OVERLAP = 1e-6  # of the scene's length: more is not a matter of rounded input
@@ -25,6 +26,16 @@ def refuse_short(system: System, duration: float) -> None:
         raise RunError(
             f"`duration` = {duration:.3g} s: chosen steps of this scene are {least:.1e} s or longer. Give a longer one, or "
             "`h`."
+        )
+
+
+def refuse_limits(system: System) -> None:
+    """Raises `ValueError` for limits of joints, which steps of several stages of given length may
+    meet within."""
+    if limits(system):
+        raise StepperError(
+            f"a step of several stages holds no impact, and {limit_names(system)[0]!r} may be met in one: give `tol` in "
+            "place of `h`, or take GeometricallyImplicit."
         )
 
 

@@ -17,7 +17,7 @@ from ..constraints import joint_violations
 from ..constraints.certificate_mechanics import Bodies, Frame, beyond_rounding
 from ..constraints.conditions import Constraint
 from ..constraints.joint_violations import Checked
-from ..constraints.turn_violations import WITHIN, wound
+from ..constraints.turn_violations import WITHIN, of_stage
 from ..constraints.violations import contact_violations, known_momentum, pose_violations, tilt_violation
 from ..implicit_euler.energy import excess_energy, parting_work, stored_energy
 from ..model.bodies import State
@@ -76,7 +76,7 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     if system.joints:
         checked = jax.vmap(lambda *of: joint_violations.check(system, units, *of, h))(there, own.contacts.joints)
         sums, work = _with_joints(system, sums, checked, contacts, share, (own.velocity[-1] + after.velocity) / 2)
-        violations = checked.violations | {WITHIN: jax.vmap(functools.partial(wound, system, before))(there)}
+        violations = checked.violations | {WITHIN: jax.vmap(functools.partial(of_stage, system, before, h))(there, rates)}
         free = free + work
     sums, of_contacts = _with_contacts(system, units, h, sums, contacts, (at, begun))
     violations |= of_contacts

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..constraints import joint_rows
-from ..constraints.joint_limits import limit_names, limits
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model import bodies
 from ..model.bodies import State
 from ..model.system import System
 from ..radau.radau_contact import RadauContact
+from ..radau.refusals import refuse_limits
 from ..runtime.compilation import jit
 from ..runtime.errors import OpenJointError, StepperError
 from ..stepping.stepper import Stepper, refuse_joints, refuse_rebounds, refuse_static_friction
@@ -37,11 +37,8 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool, h:
     if not system.joints:
         return
     refuse_joints(stepper, system)
-    if isinstance(stepper, RadauContact) and stepper.stages > 1 and fixed and limits(system):
-        raise StepperError(
-            f"a step of several stages holds no impact, and {limit_names(system)[0]!r} may be met in one: give `tol` in "
-            "place of `h`, or take GeometricallyImplicit."
-        )
+    if isinstance(stepper, RadauContact) and stepper.stages > 1 and fixed:
+        refuse_limits(system)
     _refuse(stepper, system, jax.tree.map(lambda a: np.asarray(a)[None], _misfits(system, state)), h)
 
 
