@@ -36,7 +36,8 @@ class Plots:
     def contact(self, *bodies: str | int) -> Figure:
         """Normal force and friction [N] of one contact, by default the first, and its sliding speed
         [m/s]."""
-        return contact_forces(self.trajectory, number_of_contact(self.trajectory.contact_names, bodies or (0,)))
+        run = self.trajectory
+        return contact_forces(run, number_of_contact(run.contact_names, bodies or (0,), run.names))
 
     @styled
     def energy(self) -> Figure:

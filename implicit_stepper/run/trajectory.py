@@ -112,7 +112,7 @@ class Trajectory:
         """The contact between two bodies, by their names in either order, or by its number: forces
         [N], gaps, points. Parts of compound bodies are named as in `contact_names`. Raises
         `KeyError` that lists the names, `IndexError`."""
-        i = number_of_contact(self.contact_names, bodies)
+        i = number_of_contact(self.contact_names, bodies, self.names)
         own = jax.tree.map(lambda a: a[:, i], dataclasses.replace(self.contacts, stages=None, landing=None, joints=None))
         return ContactView(i, self.contact_names[i], self.time[1:], np.broadcast_to(self.h, len(self)), own)
 

@@ -304,6 +304,18 @@ def test_a_film_follows_a_body_shows_it_turn_and_leaves_out_what_is_without_a_sh
         run.plot.animation(tmp_path / "run.gif", follow="nobody")
 
 
+def test_arrows_act_on_the_parts_of_a_body_whose_name_has_a_bracket():
+    """On two feet at rest, upwards: half of the weight each."""
+    scene, foot = ist.Scene(), shapes.Sphere(0.1)
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    feet = [(foot, ((x, 0, 0), (1, 0, 0, 0))) for x in (0.1, -0.1)]
+    scene.add_contact(floor, scene.add_body(name="box[3]", shapes=feet, position=(0, 0, 0.1), mass=1.0))
+    run = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.01, duration=0.02)
+    assert run.contact_names == (("floor", "box[3][0]"), ("floor", "box[3][1]"))
+    arrows, scale = viewer.Stage(scene, run, forces=True)._forces()
+    np.testing.assert_allclose((arrows / scale)[..., 2], 9.81 / 2, rtol=1e-9)
+
+
 def test_what_has_no_page_is_refused(tmp_path):
     with pytest.raises(ValueError, match="there is no file .*none.npz"):
         view.run(argparse.Namespace(run=str(tmp_path / "none.npz"), html=None, film=None, show=False))

@@ -10,6 +10,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.run.views import number_of_contact, owners_of
 
 G = 9.81
 
@@ -79,6 +80,23 @@ def test_contacts_that_are_not_one_are_refused(run):
         run.contact("ball")
     with pytest.raises(IndexError, match="contact 3: the run has 3 contacts"):
         run.contact(3)
+
+
+def test_a_body_whose_name_has_a_bracket_is_no_part_of_another():
+    """A part has its number behind the name of its body, and so may other bodies."""
+    moving = ("wheel", "wheel[2]", "box[3]")
+    pairs = [("floor", "wheel[2]"), ("floor", "box[3][0]"), ("wall", "wheel"), ("wall", "wheel[2]"), ("box[4]", "box[3][1]")]
+    owners = owners_of(pairs, moving)
+    assert {part: body for part, body in owners.items() if body in moving} == {
+        "wheel": "wheel", "wheel[2]": "wheel[2]", "box[3][0]": "box[3]", "box[3][1]": "box[3]",
+    }  # fmt: skip
+    assert number_of_contact(pairs, ("wheel", "wall"), moving) == 2
+    assert number_of_contact(pairs, ("floor", "box[3]"), moving) == 1
+    assert number_of_contact(pairs, ("box[4]", "box[3]"), moving) == 4
+    for bodies in (("floor", "wheel"), ("floor", "box")):
+        with pytest.raises(KeyError, match="no contact is between 'floor'"):
+            number_of_contact(pairs, bodies, moving)
+    assert owners_of([("wheel[2]", "ball"), ("wheel", "ball")], ("wheel", "ball"))["wheel[2]"] == "wheel[2]"  # fixed
 
 
 def test_an_impact_without_time_has_no_force():
