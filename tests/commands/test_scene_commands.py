@@ -14,7 +14,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.commands import main, run
+from implicit_stepper.commands import machine, main, run
 from implicit_stepper.paper.comparisons import CASES
 from implicit_stepper.run import checkpoint, fixed_run
 from implicit_stepper.scene.description import RunSettings
@@ -184,6 +184,17 @@ def test_an_estimate_that_fails_exits_with_1_and_leaves_the_whole_run(tmp_path, 
     found = ist.load(tmp_path / "a.npz")
     assert (len(found), found.error) == (18, None)
     assert found.origin.settings["h"] == 0.07
+
+
+def test_ctrl_c_while_programs_are_compiled_exits_with_130(monkeypatch, capsys):
+    part = ist.run_scene(ist.load_scene(SPIN), duration=0.14)
+
+    def stop(*_, **__):
+        raise ist.Interrupted(trajectory=part, state=part.end, end=1.26)
+
+    monkeypatch.setattr(machine, "run_scene", stop)
+    assert main.main(["warm", SPIN]) == 130
+    assert capsys.readouterr().err.endswith("implicit-stepper: interrupted\n")
 
 
 class Killed(BaseException):
