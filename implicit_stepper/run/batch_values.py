@@ -19,7 +19,8 @@ _POSITIVE = ("mass", "most of ")  # names, or what they begin with
 _NOT_NEGATIVE = (
     "mu", "e_t", "e_o", "e_r", "compliance", "dissipation_time", "restitution", "mu of ", "stiffness of ", "damping of ",
 )  # fmt: skip
-_ROUNDED = 1e-9  # of a principal moment
+_ROUNDED, _SKEW = 1e-9, 1e-12  # of a principal moment; of the largest entry
+_AXES = {"e_t", "e_o"}
 
 
 def values_of(system: System, start: State, parameters: Mapping[str, Any], states: State | None) -> dict[str, np.ndarray]:
@@ -45,6 +46,8 @@ def values_of(system: System, start: State, parameters: Mapping[str, Any], state
         raise BatchError(f"`parameters` and `states` have first axes {sizes}: all must be the number of scenes.")
     for name, value in values.items():
         _check(system, "parameters" if name in parameters else "states", name, value, np.shape(now[name]))
+    if system.dimension == 3 and not _AXES.isdisjoint(values):
+        _refuse_undirected(system, *(values.get(name, np.asarray(read(system, start, name))[None]) for name in sorted(_AXES)))
     return values
 
 
@@ -85,11 +88,30 @@ def _check(system: System, given: str, name: str, value: np.ndarray, shape: tupl
         length = np.linalg.norm(full, axis=-1)
         refuse(abs(length - 1) > UNIT, "the length of a unit quaternion, w first", length)
     if name == "inertia":
+        skew = abs(full - np.swapaxes(full, -1, -2))
+        refuse(skew > _SKEW * np.max(abs(full), axis=(-1, -2), keepdims=True), "an entry of a symmetric matrix", full)
         moments = np.linalg.eigvalsh((full + np.swapaxes(full, -1, -2)) / 2)
         refuse(moments[..., 0] <= 0, "a matrix with principal moments above 0", moments[..., 0])
         if system.dimension == 3:
             beyond = moments[..., 2] > (moments[..., 0] + moments[..., 1]) * (1 + _ROUNDED)
             refuse(beyond, "a matrix of which no principal moment exceeds the sum of the others", moments[..., 2])
+
+
+def _refuse_undirected(system: System, across: np.ndarray, along: np.ndarray) -> None:
+    """Raises `ValueError` for semi-axes e_o `across` and e_t `along` (B, nc), or what is broadcast to
+    it, that differ in a contact to which no direction is given."""
+    undirected = np.zeros(system.contact_count, bool)
+    for group in system.groups:
+        undirected[list(group.numbers)] = ~np.any(group.direction, axis=1)
+    e_o, e_t, undirected = np.broadcast_arrays(*(a.reshape(len(a), -1) for a in (across, along)), undirected)
+    bad = np.argwhere((e_t != e_o) & undirected)
+    if len(bad):
+        scene, contact = bad[0]
+        raise BatchError(
+            f"`parameters` has 'e_t' = {e_t[scene, contact]:.6g} in scene {scene}, which differs from 'e_o' = "
+            f"{e_o[scene, contact]:.6g}: give {' and '.join(system.contact_names[contact])} a FrictionEllipsoid with "
+            "`direction`, the t axis in body 1's frame."
+        )
 
 
 def _among(name: str, names: tuple[str, ...]) -> bool:

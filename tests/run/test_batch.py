@@ -20,9 +20,11 @@ from implicit_stepper.implicit_euler import side_by_side
 from implicit_stepper.model.bodies import State
 from implicit_stepper.paper import scenes
 from implicit_stepper.run import batch, batch_files
+from implicit_stepper.run.batch_values import values_of
 
 STEPPER, H, STEPS, G = ist.GeometricallyImplicit(), 0.07, 10, 9.81
 MU = np.linspace(0.05, 0.35, 37)
+SKEW = 0.1 * np.eye(3, k=1)
 in_several_blocks = pytest.mark.skipif(
     jax.local_devices()[0].platform != "cpu", reason="these scenes are one block of an accelerator"
 )
@@ -179,12 +181,33 @@ def test_what_fails_in_the_program_is_run_by_the_fallback_sequence(many):
         ({"parameters": {"mass": [1.0, 0.0]}}, "'mass' = 0 in scene 1: it must be above 0"),
         ({"parameters": {"mu": np.zeros((0, 1))}}, "first axes"),
         ({"parameters": {"mu": "much"}}, "'mu' = 'much': give numbers"),
+        ({"parameters": {"e_t": [1.0, 0.5]}}, "'e_t' = 0.5 in scene 1, which differs from 'e_o' = 1: give .* `direction`"),
+        ({"parameters": {"e_t": [[1.0], [0.5]], "e_o": [1.0, 0.6]}}, "'e_t' = 0.5 in scene 1, which differs from 'e_o' = 0.6"),
+        ({"parameters": {"inertia": [[np.eye(3)], [np.eye(3) + SKEW]]}}, "'inertia' = 0.1 in scene 1: .* a symmetric matrix"),
         ({"parameters": [0.1, 0.2]}, "must be a dictionary"),
     ],
 )
 def test_bad_batches_are_named(changes, message):
     with pytest.raises(ValueError, match=message):
         run(**changes)
+
+
+def test_semi_axes_that_differ_need_a_direction_in_space_alone():
+    """As those of a single scene, which may have two along a direction."""
+    scene = scenes.spin()
+    law = ist.FrictionEllipsoid(0.2, direction=(1, 0, 0))
+    two = ist.Scene()
+    two.add_contact(
+        two.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1))),
+        two.add_body(name="ball", shape=shapes.Sphere(0.5), mass=1.0, position=(0, 0, 0.5)),
+        friction=law,
+    )
+    values_of(*scene.build(), {"e_t": [0.5, 0.6], "e_o": [0.5, 0.6]}, None)
+    values_of(*two.build(), {"e_t": [0.5, 0.6]}, None)
+    plane = ist.Scene(dimension=2)
+    line = plane.add_fixed(name="line", shape=shapes.HalfPlane(normal=(0, 1)))
+    plane.add_contact(line, plane.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0.1)))
+    assert list(values_of(*plane.build(), {"e_t": [0.5, 0.6]}, None)) == ["e_t"]
 
 
 def test_steps_that_do_not_fill_the_time_are_refused():
