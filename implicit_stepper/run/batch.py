@@ -214,6 +214,7 @@ def _chosen_steps(scene: Scene, stepper, system: System, start: State, values, t
     if not isinstance(stepper, RadauContact) or stepper.stages == 1:
         raise StepperError(f"`stepper` = {stepper!r} chooses no steps: use RadauContact() of 2 or 3 stages, or give `h`.")
     _refuse_starts(stepper, system, start, values, None, duration)
+    chosen_batch.refuse(system, start, values, duration)
     return _one_by_one(lambda own: chosen_batch.one(scene, stepper, (system, start), own, tol, duration))
 
 

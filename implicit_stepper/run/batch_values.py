@@ -57,6 +57,12 @@ def scene_of(system: System, start: State, values: Mapping[str, Any]) -> tuple[S
     return system, dataclasses.replace(begun, time=values.get("time", begun.time))
 
 
+def filled(value: np.ndarray, count: int, shape: tuple[int, ...]) -> np.ndarray:
+    """A `value` (B, ...) or (1, ...) of `count` scenes, of this `shape` in each: as it is, or one
+    number in all places."""
+    return np.broadcast_to(value.reshape(value.shape + (1,) * (len(shape) + 1 - value.ndim)), (count, *shape))
+
+
 def _check(system: System, given: str, name: str, value: np.ndarray, shape: tuple[int, ...]) -> None:
     """Raises `ValueError` for a `value` (B, ...) of those `given` that no scene could have, where
     the one of a scene has this `shape`."""
@@ -83,7 +89,7 @@ def _check(system: System, given: str, name: str, value: np.ndarray, shape: tupl
         above = [bool(symbol.is_positive) for symbol in shape_class(system, name).parameters]
         sizes = np.broadcast_to(value.reshape(len(value), -1), (len(value), len(above)))
         refuse((sizes <= 0) & above, "above 0", sizes)
-    full = np.broadcast_to(value.reshape(value.shape + (1,) * (len(shape) + 1 - value.ndim)), (len(value), *shape))
+    full = filled(value, len(value), shape)
     if name in ("orientation", "fixed_orientation") and system.dimension == 3:
         length = np.linalg.norm(full, axis=-1)
         refuse(abs(length - 1) > UNIT, "the length of a unit quaternion, w first", length)

@@ -375,6 +375,34 @@ def test_quaternions_of_states_are_unit_ones():
         run(states=jax.tree.map(lambda a: np.asarray(a)[None], twice))
 
 
+def test_chosen_steps_of_a_batch_are_refused_where_a_single_run_is():
+    """A push that begins at t = .3 s, for bodies on the right alone, and a time that one step fills."""
+    scene, chosen = ist.Scene(dimension=2, gravity=(0, 0), length_scale=1.0, acceleration_scale=1.0), {"tol": 1e-6}
+
+    def push(time, position, *_):
+        return jnp.where((time > 0.3) & (position[0] > 0), 1.0, 0.0) * jnp.array([0.0, 1.0, 0.0])
+
+    scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0), wrench=push)
+    start = scene.build()[1]
+    x = np.array([[[-1.0, 0.0]], [[1.0, 0.0]]])
+    begun = [dataclasses.replace(start, position=place) for place in x]
+    # on the left nothing pushes
+    ist.simulate(scene, ist.RadauContact(), duration=1.0, start=begun[0], **chosen)
+    for run in (
+        lambda: ist.simulate(scene, ist.RadauContact(), duration=1.0, start=begun[1], **chosen),
+        lambda: ist.simulate_batch(scene, ist.RadauContact(), duration=1.0, parameters={"position": x}, **chosen),
+    ):
+        with pytest.raises(ValueError, match="the wrench of 'disc' jumps at t = 0.3 s"):
+            run()
+    found = ist.simulate_batch(scene, ist.RadauContact(), duration=0.2, parameters={"position": x}, **chosen)
+    assert found.result.tolist() == [ist.Result.SOLVED] * 2
+    late = State(np.array([0.0, 0.2]), np.stack([x[0], x[1]]), np.zeros((2, 1, 1)), np.zeros((2, 1, 3)))
+    with pytest.raises(ValueError, match="jumps at t = 0.3 s, where chosen steps of a batch do not end"):
+        ist.simulate_batch(scene, ist.RadauContact(), duration=0.2, states=late, **chosen)
+    with pytest.raises(ValueError, match="`duration` = 1e-08 s: chosen steps of this scene are 1.0e-07 s or longer"):
+        ist.simulate_batch(scene, ist.RadauContact(), duration=1e-8, parameters={"position": x}, **chosen)
+
+
 @pytest.mark.parametrize(("stepper", "size"), [(STEPPER, {"h": 0.01}), (ist.RadauContact(), {"tol": 1e-8})])
 def test_a_batch_goes_on_from_the_times_of_its_states(stepper, size):
     """A body that is pushed by F = m t has t^2 / 2; steps of h see loads as they begin, h / 2 too early."""
