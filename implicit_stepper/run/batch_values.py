@@ -13,6 +13,8 @@ from ..model.bodies import State
 from ..model.checks import UNIT
 from ..model.system import System
 from ..runtime.errors import BatchError
+from ..scene.reshaped import reshaped
+from ..scene.scene import Scene
 from .parameters import SHAPE, changed, numbers, read, shape_class, static_coefficients
 
 _POSITIVE = ("mass", "most of ")  # names, or what they begin with
@@ -55,6 +57,13 @@ def scene_of(system: System, start: State, values: Mapping[str, Any]) -> tuple[S
     """The scene with these `values` of `values_of`, without their first axis."""
     system, begun = changed(system, start, {name: value for name, value in values.items() if name != "time"})
     return system, dataclasses.replace(begun, time=values.get("time", begun.time))
+
+
+def shaped(scene: Scene, values: Mapping[str, Any]) -> Scene:
+    """The scene with the shapes that these `values` give it: how far bodies may overlap, and what
+    passes through what, is theirs."""
+    thetas = {name.removeprefix(SHAPE): value for name, value in values.items() if name.startswith(SHAPE)}
+    return reshaped(scene, thetas) if thetas else scene
 
 
 def filled(value: np.ndarray, count: int, shape: tuple[int, ...]) -> np.ndarray:

@@ -21,7 +21,7 @@ from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from ..stepping.sweep import Sweep
 from . import adaptive_run
-from .batch_values import filled, scene_of
+from .batch_values import filled, scene_of, shaped
 from .overlaps import depths_of
 from .rollout import CERTIFIED
 
@@ -59,7 +59,8 @@ def one(
     end, allowed = float(begun.time) + duration, resolved(tol, system, duration)
     try:
         with Progress(duration, "s of motion", False) as told:
-            found = driver.run(stepper, system, begun, allowed, [end], CERTIFIED, told, Sweep(scene, stepper, system))
+            sweep = Sweep(shaped(scene, values), stepper, system)
+            found = driver.run(stepper, system, begun, allowed, [end], CERTIFIED, told, sweep)
         run = adaptive_run.trajectory(stepper, system, found, CERTIFIED, "return")
     except StepError as error:
         return jax.tree.map(np.asarray, begun), int(error.result), 0, 0.0, overlap

@@ -366,6 +366,46 @@ def test_sizes_of_shapes_are_above_zero():
         run(parameters={"shape of sphere": [0.5, -0.5]})
 
 
+def two_balls(radius, apart, speed=0.0, restitution=None):
+    """Two balls at rest or on their way to each other, of which no length depends on the `radius`."""
+    scene = ist.Scene(gravity=(0, 0, 0), length_scale=1.0, acceleration_scale=9.81)
+    own = {"shape": shapes.Sphere(radius), "mass": 1.0, "inertia": (1.0, 1.0, 1.0)}
+    balls = [
+        scene.add_body(name=name, position=(x * apart / 2, 0, 0), velocity=(-x * speed, 0, 0, 0, 0, 0), **own)
+        for name, x in (("left", -1), ("right", 1))
+    ]
+    scene.add_contact(*balls, friction=0.0, restitution=restitution)
+    return scene
+
+
+@pytest.mark.parametrize(("stepper", "size"), [(STEPPER, {"h": 0.05}), (ist.RadauContact(), {"tol": 1e-6})])
+def test_small_balls_do_not_fly_through_each_other_in_a_batch_of_large_ones(stepper, size):
+    """Half a metre a step, 1 cm of radius: what passes through what is a matter of a scene's own shapes."""
+    how, radius = {"duration": 0.3, **size}, {f"shape of {name}": [1.0, 0.01] for name in ("left", "right")}
+    found = ist.simulate_batch(two_balls(1.0, 4.0, 10.0, ist.Newton(0.5)), stepper, parameters=radius, **how)
+    assert found.result.tolist() == [ist.Result.SOLVED] * 2
+    for i, own in enumerate((1.0, 0.01)):
+        met = (4.0 - 2 * own) / 20.0
+        np.testing.assert_allclose(found.end.velocity[i, :, 0], [-5, 5], rtol=1e-9)
+        np.testing.assert_allclose(found.end.position[i, 1, 0], own + 5 * (0.3 - met), rtol=1e-9)
+    single = ist.simulate(two_balls(0.01, 4.0, 10.0, ist.Newton(0.5)), stepper, **how)
+    np.testing.assert_allclose(found.end.position[1], single.position[-1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("restitution", [None, ist.Newton(0.5)])
+def test_how_deep_balls_may_be_is_a_matter_of_a_scene_s_own_shapes(restitution):
+    """By 12 mm, more than half of 1 cm, and less of 1 m."""
+    radius = {f"shape of {name}": [0.01, 1.0] for name in ("left", "right")}
+    place = {"position": np.array([[[-0.004, 0, 0], [0.004, 0, 0]], [[-0.994, 0, 0], [0.994, 0, 0]]])}
+    base = two_balls(1.0, 4.0, restitution=restitution)
+    with pytest.warns(ist.OverlapWarning, match="in 2 of 2 scenes"):
+        found = ist.simulate_batch(base, STEPPER, h=0.01, duration=0.01, parameters=radius | place)
+    assert found.result.tolist() == [ist.Result.OVERLAPS, ist.Result.SOLVED]
+    np.testing.assert_allclose(found.overlap, 0.012, rtol=1e-9)
+    with pytest.raises(ValueError, match="0.01 m is the radius of the largest ball in the smaller one"):
+        ist.simulate(two_balls(0.01, 0.008, restitution=restitution), STEPPER, h=0.01, duration=0.01)
+
+
 def test_quaternions_of_states_are_unit_ones():
     system, start = scenes.spin().build()
     twice = dataclasses.replace(start, orientation=2 * np.asarray(start.orientation))
