@@ -42,8 +42,8 @@ def stops(system: System, state: State, end: float, switches: Sequence[float]) -
     if found is not None:
         name, jump = found
         raise JumpError(
-            f"the wrench of {name!r} jumps at t = {jump:.9g} s: give `switches`=[{jump:.9g}, ...], so that steps end there, or "
-            "make it continuous."
+            f"the wrench of {name!r} jumps at t = {jump:.9g} s: give `switches`=[{jump:.9g}, ...], so that steps end there, "
+            "or make it continuous."
         )
     return [*sorted({float(t) for t in times if float(state.time) < t < end}), end]
 

@@ -49,7 +49,9 @@ def values_of(system: System, start: State, parameters: Mapping[str, Any], state
     for name, value in values.items():
         _check(system, "parameters" if name in parameters else "states", name, value, np.shape(now[name]))
     if system.dimension == 3 and not _AXES.isdisjoint(values):
-        _refuse_undirected(system, *(values.get(name, np.asarray(read(system, start, name))[None]) for name in sorted(_AXES)))
+        _refuse_undirected(
+            system, *(values.get(name, np.asarray(read(system, start, name))[None]) for name in sorted(_AXES))
+        )
     return values
 
 

@@ -40,11 +40,13 @@ def refuse(system: System, start: State, values, duration: float) -> None:
         same = np.flatnonzero(every.time == time)
         for first in range(0, len(same), _AT_ONCE):
             own = same[first : first + _AT_ONCE]
-            found = adaptive_run.load_jump(system, jax.tree.map(lambda a, own=own: a[own], every), time + duration, np.zeros(0))
+            found = adaptive_run.load_jump(
+                system, jax.tree.map(lambda a, own=own: a[own], every), time + duration, np.zeros(0)
+            )
             if found is not None:
                 raise JumpError(
-                    f"the wrench of {found[0]!r} jumps at t = {found[1]:.9g} s, where chosen steps of a batch do not end: make "
-                    "it continuous, take GeometricallyImplicit() with `h`, or `simulate` each scene with `switches`."
+                    f"the wrench of {found[0]!r} jumps at t = {found[1]:.9g} s, where chosen steps of a batch do not end: "
+                    "make it continuous, take GeometricallyImplicit() with `h`, or `simulate` each scene with `switches`."
                 )
 
 

@@ -113,8 +113,8 @@ def _with_error(run: Trajectory, scene, stepper, h, duration, *more) -> Trajecto
         return dataclasses.replace(run, error=estimate(run, half))
     except StepError as error:
         raise StepError(
-            f"with half the step, for `estimate_error`, the step to t = {error.time:.9g} s failed: {error.result.message} The "
-            f"{len(run)} steps of `h` = {h} s are solved, and all in the error's `trajectory`, without an estimate.",
+            f"with half the step, for `estimate_error`, the step to t = {error.time:.9g} s failed: {error.result.message} "
+            f"The {len(run)} steps of `h` = {h} s are solved, and all in the error's `trajectory`, without an estimate.",
             result=error.result,
             time=error.time,
             trajectory=run,

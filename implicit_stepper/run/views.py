@@ -180,11 +180,12 @@ class JointView:
 
 
 def turns(q: np.ndarray, h: np.ndarray, mean: np.ndarray, wound: np.ndarray) -> np.ndarray:
-    """What coordinates (n, c) that were recorded within a turn where they are `wound` (c,) are less
-    than over all turns, by their `mean` rates (n, c) in steps of h (n,) [s]."""
-    missed = np.diff(q, axis=0) - h[1:, None] * mean[1:]
-    skipped = np.where(wound, np.rint(missed / (2 * np.pi)), 0.0)
-    return 2 * np.pi * np.concatenate([np.zeros_like(q[:1]), np.cumsum(skipped, axis=0)])
+    """How many turns (n, nj, c) coordinates `q` (n, nj, c) that were recorded within a turn where they
+    are `wound` (nj, c) have made since the first of them, by their `mean` rates (n, nj, c) in steps of
+    h (n,) [s]."""
+    missed = h[1:, None, None] * mean[1:] - np.diff(q, axis=0)
+    made = np.where(wound, np.rint(missed / (2 * np.pi)), 0.0)
+    return np.concatenate([np.zeros_like(q[:1]), np.cumsum(made, axis=0)])
 
 
 def number_of_joint(names: Sequence[str], joint: str | int) -> int:

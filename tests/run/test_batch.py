@@ -182,8 +182,14 @@ def test_what_fails_in_the_program_is_run_by_the_fallback_sequence(many):
         ({"parameters": {"mu": np.zeros((0, 1))}}, "first axes"),
         ({"parameters": {"mu": "much"}}, "'mu' = 'much': give numbers"),
         ({"parameters": {"e_t": [1.0, 0.5]}}, "'e_t' = 0.5 in scene 1, which differs from 'e_o' = 1: give .* `direction`"),
-        ({"parameters": {"e_t": [[1.0], [0.5]], "e_o": [1.0, 0.6]}}, "'e_t' = 0.5 in scene 1, which differs from 'e_o' = 0.6"),
-        ({"parameters": {"inertia": [[np.eye(3)], [np.eye(3) + SKEW]]}}, "'inertia' = 0.1 in scene 1: .* a symmetric matrix"),
+        (
+            {"parameters": {"e_t": [[1.0], [0.5]], "e_o": [1.0, 0.6]}},
+            "'e_t' = 0.5 in scene 1, which differs from 'e_o' = 0.6",
+        ),
+        (
+            {"parameters": {"inertia": [[np.eye(3)], [np.eye(3) + SKEW]]}},
+            "'inertia' = 0.1 in scene 1: .* a symmetric matrix",
+        ),
         ({"parameters": [0.1, 0.2]}, "must be a dictionary"),
     ],
 )
@@ -382,13 +388,13 @@ def two_balls(radius, apart, speed=0.0, restitution=None):
 def test_small_balls_do_not_fly_through_each_other_in_a_batch_of_large_ones(stepper, size):
     """Half a metre a step, 1 cm of radius: what passes through what is a matter of a scene's own shapes."""
     how, radius = {"duration": 0.3, **size}, {f"shape of {name}": [1.0, 0.01] for name in ("left", "right")}
-    found = ist.simulate_batch(two_balls(1.0, 4.0, 10.0, ist.Newton(0.5)), stepper, parameters=radius, **how)
+    found = ist.simulate_batch(two_balls(1.0, 4.5, 10.0, ist.Newton(0.5)), stepper, parameters=radius, **how)
     assert found.result.tolist() == [ist.Result.SOLVED] * 2
     for i, own in enumerate((1.0, 0.01)):
-        met = (4.0 - 2 * own) / 20.0
+        met = (4.5 - 2 * own) / 20.0
         np.testing.assert_allclose(found.end.velocity[i, :, 0], [-5, 5], rtol=1e-9)
         np.testing.assert_allclose(found.end.position[i, 1, 0], own + 5 * (0.3 - met), rtol=1e-9)
-    single = ist.simulate(two_balls(0.01, 4.0, 10.0, ist.Newton(0.5)), stepper, **how)
+    single = ist.simulate(two_balls(0.01, 4.5, 10.0, ist.Newton(0.5)), stepper, **how)
     np.testing.assert_allclose(found.end.position[1], single.position[-1], rtol=0, atol=1e-12)
 
 

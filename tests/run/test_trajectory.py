@@ -9,7 +9,16 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import shapes
-from implicit_stepper import ErrorEstimate, FrictionEllipsoid, GeometricallyImplicit, Result, Scene, StepError, load, simulate
+from implicit_stepper import (
+    ErrorEstimate,
+    FrictionEllipsoid,
+    GeometricallyImplicit,
+    Result,
+    Scene,
+    StepError,
+    load,
+    simulate,
+)
 from implicit_stepper.run import fixed_run
 
 WRENCH = np.array([0.5, -0.2, 1.0, 0.1, 0.0, -0.3])

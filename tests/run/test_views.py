@@ -1,6 +1,7 @@
 """Bodies, contacts, slices and energies of a run, against its arrays; runs that go on from a
 trajectory."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -196,3 +197,17 @@ def test_coordinates_of_long_steps_are_those_of_the_motion(tmp_path):
         time = of.time[1:]
         np.testing.assert_allclose(of.joint("rail").coordinate[:, 0], -9.81 * time**2 / 2, rtol=0, atol=1e-10)
         np.testing.assert_allclose(of.joint("axle").coordinate[:, 0], 5 * time**2, rtol=0, atol=1e-10)
+    tail = run[-3:][1:]  # the last turns
+    assert tail.turned[list(run.joint_names).index("axle"), 0] >= 1
+    tail.save(tmp_path / "tail.npz")
+    for of in (tail, ist.load(tmp_path / "tail.npz")):
+        for name in run.joint_names:
+            np.testing.assert_array_equal(of.joint(name).coordinate, run.joint(name).coordinate[-2:])
+    dataclasses.replace(tail, turned=tail.turned[:1]).save(tmp_path / "tail.npz")
+    with pytest.raises(ValueError, match="`turned` has shape"):
+        ist.load(tmp_path / "tail.npz")
+    assert len(run[len(run) :].joint("axle").coordinate) == 0
+    on = ist.simulate(scene, ist.RadauContact(), tol=1e-8, duration=0.1, start=run)
+    seen, goes_on = on.joint("axle").coordinate[0, 0], 5 * on.time[1] ** 2
+    assert abs(seen) <= np.pi
+    np.testing.assert_allclose(np.rint((goes_on - seen) / (2 * np.pi)) * 2 * np.pi, goes_on - seen, rtol=0, atol=1e-8)
