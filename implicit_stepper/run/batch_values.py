@@ -13,7 +13,7 @@ from ..model.bodies import State
 from ..model.checks import UNIT
 from ..model.system import System
 from ..runtime.errors import BatchError
-from ..scene.reshaped import reshaped
+from ..scene.reshaped import reshaped, resurfaced
 from ..scene.scene import Scene
 from .parameters import SHAPE, changed, numbers, read, shape_class, static_coefficients
 
@@ -59,6 +59,13 @@ def scene_of(system: System, start: State, values: Mapping[str, Any]) -> tuple[S
     """The scene with these `values` of `values_of`, without their first axis."""
     system, begun = changed(system, start, {name: value for name, value in values.items() if name != "time"})
     return system, dataclasses.replace(begun, time=values.get("time", begun.time))
+
+
+def one_of(scene: Scene, built: tuple[System, State], values: Mapping[str, Any]) -> tuple[Scene, System, State]:
+    """The scene with these `values` as a run of its own has it, and its system and state, of the
+    `built` ones of `scene`; where shapes differ, with all that depends on them."""
+    own, (system, begun) = shaped(scene, values), scene_of(*built, values)
+    return own, system if own is scene else resurfaced(system, own), begun
 
 
 def shaped(scene: Scene, values: Mapping[str, Any]) -> Scene:

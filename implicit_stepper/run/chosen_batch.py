@@ -21,7 +21,7 @@ from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from ..stepping.sweep import Sweep
 from . import adaptive_run
-from .batch_values import filled, scene_of, shaped
+from .batch_values import filled, one_of
 from .overlaps import depths_of
 from .rollout import CERTIFIED
 
@@ -55,13 +55,14 @@ def one(
 ) -> tuple:
     """Of the `built` scene with other `values`: its last state, a `Result`, how many steps it took,
     the largest violation of their certificates, and by how much [m] bodies overlap at the start."""
-    system, begun = jax.device_put(scene_of(*built, values))
+    scene, *own = one_of(scene, built, values)
+    system, begun = jax.device_put(own)
     begun = jax.tree.map(lambda a: jnp.asarray(a, float), begun)
     overlap = float(np.max(depths_of(system, closest_points(system, begun)), initial=0.0))
     end, allowed = float(begun.time) + duration, resolved(tol, system, duration)
     try:
         with Progress(duration, "s of motion", False) as told:
-            sweep = Sweep(shaped(scene, values), stepper, system)
+            sweep = Sweep(scene, stepper, system)
             found = driver.run(stepper, system, begun, allowed, [end], CERTIFIED, told, sweep)
         run = adaptive_run.trajectory(stepper, system, found, CERTIFIED, "return")
     except StepError as error:
