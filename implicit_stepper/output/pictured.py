@@ -39,9 +39,12 @@ def pictured(run: Trajectory, times: np.ndarray) -> Trajectory:
 
 
 def _at_ends(run: Trajectory, times: np.ndarray) -> Trajectory:
-    """The nearest end of a step to each of `times`."""
+    """The nearest end of a step to each of `times`, at an impact after it, or all of the run, where
+    these are its own."""
     middles = (run.time[1:] + run.time[:-1]) / 2
-    nodes = np.searchsorted(middles, times)
+    nodes = np.searchsorted(middles, times, side="right")
+    if np.array_equal(times, run.time):  # before and after an impact, which takes no time
+        nodes = np.arange(len(times))
     steps = np.maximum(nodes[1:] - 1, 0)
     h = np.broadcast_to(run.h, len(run))[steps]
     bodies = {name: getattr(run, name)[nodes] for name in ("time", "position", "orientation", "velocity")}
