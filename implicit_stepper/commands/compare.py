@@ -15,8 +15,7 @@ from ..paper.comparisons import ADAPTIVE, CASES, METHODS, Case
 from ..run.compare import HEADER, Adaptive, ComparisonInterrupted, compare
 from ..run.simulate import simulate
 from ..runtime.errors import RunError
-from ..scene.description import RunSettings
-from ..scene.toml import load_scene
+from ..scene.scene import Scene
 from ..stepping.stepper import Stepper
 from .scene_argument import HELP, scene_from
 
@@ -57,12 +56,14 @@ def add_parser(commands) -> argparse.ArgumentParser:
 @dataclasses.dataclass(frozen=True)
 class _Asked:
     """What the arguments ask for: `methods` by name, steps `h` [s], `duration` [s], the scene's
-    `case` or None, and the `reference` by name, "exact" or what `_reference` finds in it."""
+    `case` or None, the `scene` where it has been read, and the `reference` by name, "exact" or what
+    `_reference` finds in it."""
 
     methods: dict[str, Stepper | Adaptive]
     h: Sequence[float]
     duration: float
     case: Case | None
+    scene: Scene | None
     reference: str
 
 
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace, out: Path) -> None:
     """Prints the table, a line as soon as its run is done, and fills `out`, also when it is
     interrupted. Raises `ValueError` for what cannot be run."""
     asked = _asked(arguments)
-    scene = scene_from(arguments.scene)
+    scene = scene_from(arguments.scene) if asked.scene is None else asked.scene
     if asked.reference == "exact":
         reference = asked.case.reference
     else:
@@ -101,11 +102,11 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
     methods = {name: _method(name, wrong) for name in arguments.methods.split(",")}
     h = [] if arguments.h is None else [_number("--h", text, wrong) for text in arguments.h.split(",")]
     case, duration = CASES.get(arguments.scene), arguments.duration
-    own, known = _settings(arguments.scene), case is not None or Path(arguments.scene).is_file()
-    if case is not None:
-        h, duration = h or case.h, duration or case.duration
-    elif own is not None:
-        h, duration = h or ([own.h, own.h / 2] if own.h else []), duration or own.duration
+    scene, known = _read(arguments.scene), case is not None or Path(arguments.scene).is_file()
+    own = case if scene is None else scene.run
+    if own is not None:
+        steps = case.h if case is not None else [own.h, own.h / 2] if own.h else []
+        h, duration = h or steps, own.duration if duration is None else duration
     if not known:
         wrong.append(f"{arguments.scene!r} is neither a file nor one of {', '.join(CASES)}.")
     fixed = any(not isinstance(method, Adaptive) for method in methods.values())
@@ -119,13 +120,14 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
         wrong.append(f"--reference exact: only {', '.join(CASES)} have it; give radau:TOL or METHOD:H.")
     if wrong:
         raise RunError(" ".join(wrong))
-    return _Asked(methods, h, duration, case, reference)
+    return _Asked(methods, h, duration, case, scene, reference)
 
 
-def _settings(scene: str) -> RunSettings | None:
-    """How a scene file says that it is run. (A Python file is not run before all else is right.)"""
-    path = Path(scene)
-    return load_scene(path).run if path.suffix == ".toml" and path.is_file() else None
+def _read(argument: str) -> Scene | None:
+    """The scene of a file, which says how it is run. (A Python file is not run before all else is
+    right.)"""
+    path = Path(argument)
+    return scene_from(argument) if argument not in CASES and path.is_file() and path.suffix != ".py" else None
 
 
 def _method(text: str, wrong: list[str]) -> Stepper | Adaptive | None:

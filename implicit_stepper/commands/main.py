@@ -36,10 +36,12 @@ def main(argv: list[str] | None = None) -> int:
         return _alone(arguments, cache)
     except (OSError, RuntimeError, ValueError, ImportError) as error:
         return _misused(error)
-    except Interrupted as stop:
-        return _stopped(f"{stop} They are in {arguments.out}." if stop.trajectory is not None else str(stop))
-    except KeyboardInterrupt:
-        return _stopped("interrupted")
+    except KeyboardInterrupt as stop:
+        # `warm` runs scenes for their programs alone
+        if arguments.command == "warm" or not isinstance(stop, Interrupted):
+            return _stopped("interrupted")
+        wrote = arguments.command == "run" and stop.trajectory is not None
+        return _stopped(f"{stop} They are in {arguments.out}." if wrote else str(stop))
 
 
 def _alone(arguments: argparse.Namespace, cache: Path | None) -> int:

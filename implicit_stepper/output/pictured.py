@@ -11,6 +11,7 @@ import numpy as np
 from ..model.records import Contacts, Joints
 from ..radau import dense_output
 from ..run.trajectory import Trajectory
+from ..run.views import owners_of
 from ..solvers.collocation import radau
 
 # of contacts
@@ -38,9 +39,12 @@ def pictured(run: Trajectory, times: np.ndarray) -> Trajectory:
 
 
 def _at_ends(run: Trajectory, times: np.ndarray) -> Trajectory:
-    """The nearest end of a step to each of `times`."""
+    """The nearest end of a step to each of `times`, at an impact after it, or all of the run, where
+    these are its own."""
     middles = (run.time[1:] + run.time[:-1]) / 2
-    nodes = np.searchsorted(middles, times)
+    nodes = np.searchsorted(middles, times, side="right")
+    if np.array_equal(times, run.time):  # before and after an impact, which takes no time
+        nodes = np.arange(len(times))
     steps = np.maximum(nodes[1:] - 1, 0)
     h = np.broadcast_to(run.h, len(run))[steps]
     bodies = {name: getattr(run, name)[nodes] for name in ("time", "position", "orientation", "velocity")}
@@ -105,7 +109,7 @@ class _Between:
 
     def _points(self, at_stages: np.ndarray, position: np.ndarray) -> np.ndarray:
         """Points (m, nc, d) that keep their place from the centre of a body that they are on."""
-        run, bodies = self.run, [_moving(self.run.names, pair) for pair in self.run.contact_names]
+        run, bodies = self.run, _moving(self.run)
         d = run.position.shape[-1]
         moved = np.einsum("ij,njbw->nibw", self.method.A, run.contacts.stages.rates[..., :d])
         centres = run.position[:-1, None] + np.diff(run.time)[:, None, None, None] * moved
@@ -121,11 +125,19 @@ class _Between:
         return Joints(**given | {name: self.linear(getattr(stages, name)) / h for name in ("impulse_1", "impulse_2")})
 
 
-def _moving(names: tuple[str, ...], pair: tuple[str, str]) -> int:
-    """The second body of a contact, or its first where only that moves, of which parts are named
-    with their number behind."""
-    found = [one if one in names else one.rsplit("[", 1)[0] for one in pair]
-    return names.index(found[1] if found[1] in names else found[0])
+def second_moves(run: Trajectory) -> list[bool]:
+    """Whether the second body of each contact moves."""
+    owners = owners_of(run.contact_names, run.names)
+    return [owners[second] in run.names for _, second in run.contact_names]
+
+
+def _moving(run: Trajectory) -> list[int]:
+    """The second body of each contact, or its first where only that moves."""
+    owners = owners_of(run.contact_names, run.names)
+    return [
+        run.names.index(owners[second if moves else first])
+        for (first, second), moves in zip(run.contact_names, second_moves(run), strict=True)
+    ]
 
 
 def _arrays(record) -> dict[str, np.ndarray]:

@@ -127,7 +127,8 @@ def draw_contact_forces(
     speed = np.linalg.norm(slip[:, :2] if slip.shape[1] == 3 else slip, axis=1)
     speed = np.where(normal > _OPEN * np.max(normal, initial=0.0), speed, 0.0)
     speed_axes.plot(time, speed, color=GREEN, label="sliding speed", linestyle=(0, (6, 1.5, 1, 1.5)))
-    axes.set(ylabel="force [N]", xlim=(0.0, time[-1]))
+    axes.set_ylabel("force [N]")
+    span(axes, trajectory)
     speed_axes.set_ylabel("sliding speed [m/s]", color=GREEN)
     speed_axes.tick_params(axis="y", colors=GREEN)
     speed_axes.spines["right"].set(visible=True, color=GREEN)
@@ -160,6 +161,13 @@ def legend_above(figure: Figure, *axes: Axes) -> None:
             found.setdefault(label, handle)
     layout = {"loc": "outside upper center", "ncols": min(len(found), _COLUMNS), "columnspacing": 1.2, "handlelength": 1.8}
     figure.legend(found.values(), found.keys(), **layout)
+
+
+def span(axes: Axes, trajectory: Trajectory) -> None:
+    """Makes an axis of time that of the run, of one that takes no time whatever it is."""
+    first, last = trajectory.time[[0, -1]]
+    if last > first:
+        axes.set_xlim(first, last)
 
 
 def _widen(axes: Axes) -> None:

@@ -11,6 +11,7 @@ from ..model import poses
 from ..run.trajectory import Trajectory
 from ..run.views import number_of_body
 from ..scene.scene import Scene
+from .pictured import second_moves
 from .plots import COLOURS
 
 _RESOLUTION, _COARSEST = 10, 4  # of meshes: a film has many pictures
@@ -38,7 +39,7 @@ class Stage:
         self.floors = floors(scene)
         self.joints = scene.joint_points()
         self.low, self.high = self._limits()
-        self.second_moves = [second.split("[")[0] in run.names or second in run.names for _, second in run.contact_names]
+        self.second_moves = second_moves(run)
         self.reactions = [name for name in self.joints if name in run.joint_names]
         nothing = np.zeros((len(run), 0, self.dimension))
         self.forces, self.scale, self.points = (*self._forces(), self._points()) if forces else (nothing,) * 3

@@ -14,7 +14,7 @@ from ..run.trajectory import Trajectory
 from ..run.views import number_of_body, number_of_contact
 from ..runtime.errors import PictureError
 from . import animation, viewer
-from .plots import BLUE, GREEN, ORANGE, RED, contact_forces, legend_above, styled, velocities
+from .plots import BLUE, GREEN, ORANGE, RED, contact_forces, legend_above, span, styled, velocities
 
 _COORDINATES = {2: ("x", "y", "angle"), 3: ("x", "y", "z")}
 _CARRIES = 1e-9  # of a contact's largest impulse: below this it is open
@@ -36,7 +36,8 @@ class Plots:
     def contact(self, *bodies: str | int) -> Figure:
         """Normal force and friction [N] of one contact, by default the first, and its sliding speed
         [m/s]."""
-        return contact_forces(self.trajectory, number_of_contact(self.trajectory.contact_names, bodies or (0,)))
+        run = self.trajectory
+        return contact_forces(run, number_of_contact(run.contact_names, bodies or (0,), run.names))
 
     @styled
     def energy(self) -> Figure:
@@ -101,7 +102,7 @@ class Plots:
                 times, rows = zip(*((e.time, names.index(run.named(e))) for e in found), strict=True)
                 axes.plot(times, rows, mark, color=colour, markersize=6, label=kind)
         axes.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5), xlabel="time [s]")
-        axes.set_xlim(run.time[0], run.time[-1])
+        span(axes, run)
         axes.grid(axis="y", visible=False)
         legend_above(figure)
         return figure

@@ -38,21 +38,30 @@ def stops(system: System, state: State, end: float, switches: Sequence[float]) -
     """Times [s] after that of `state` at which a step must end, in order; `end` is the last. Raises
     `ValueError` for switches that are no times, and for loads that jump at others."""
     times = vector("switches", switches, len(switches)) if len(switches) else np.zeros(0)
-    start = float(state.time)
+    found = load_jump(system, jax.tree.map(lambda a: np.asarray(a)[None], state), end, times)
+    if found is not None:
+        name, jump = found
+        raise JumpError(
+            f"the wrench of {name!r} jumps at t = {jump:.9g} s: give `switches`=[{jump:.9g}, ...], so that steps end there, "
+            "or make it continuous."
+        )
+    return [*sorted({float(t) for t in times if float(state.time) < t < end}), end]
+
+
+def load_jump(system: System, states: State, end: float, known: np.ndarray) -> tuple[str, float] | None:
+    """A body and a time [s] at which the load on it jumps, with bodies in one of the `states` (B,),
+    all of one time, from that to `end` [s], other than the times `known`."""
     for i, function in enumerate(system.wrench_functions):
         if function is not None:
-            at = functools.partial(_load, function, state.position[i], state.orientation[i], state.velocity[i])
-            jump = jump_of(jax.vmap(at), start, end, times)
+            at = functools.partial(_loads, function, states.position[:, i], states.orientation[:, i], states.velocity[:, i])
+            jump = jump_of(jax.vmap(at), float(states.time[0]), end, known)
             if jump is not None:
-                raise JumpError(
-                    f"the wrench of {system.names[i]!r} jumps at t = {jump:.9g} s: give `switches`=[{jump:.9g}, ...], so "
-                    "that steps end there, or make it continuous."
-                )
-    return [*sorted({float(t) for t in times if start < t < end}), end]
+                return system.names[i], jump
+    return None
 
 
-def _load(function: Callable, position, orientation, velocity, time):
-    return function(time, position, orientation, velocity)
+def _loads(function: Callable, position, orientation, velocity, time):
+    return jax.vmap(functools.partial(function, time))(position, orientation, velocity).reshape(-1)
 
 
 def violations(stepper: RadauContact, system: System, run: Run) -> dict[str, np.ndarray]:

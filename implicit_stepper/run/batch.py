@@ -39,13 +39,13 @@ from ..stepping.fallback import pieces
 from ..stepping.stepper import init
 from . import chosen_batch, fixed_batch, rebounding_batch
 from .batch_files import Folder
-from .batch_values import scene_of, values_of
+from .batch_values import scene_of, shaped, values_of
 from .checkpoint import asked_of, digest
 from .hosts import first_here, gathered, shares, writes
 from .joint_start import check_each, check_joints
 from .jumps import refuse_jumps
-from .overlaps import deepest, warn_of_batch
-from .parameters import moves_points
+from .overlaps import ROUNDED, deepest, warn_of_batch
+from .parameters import SHAPE, moves_points
 from .rollout import CERTIFIED
 
 _ROUNDING = 1e-9  # of a step
@@ -183,7 +183,7 @@ def _fixed_steps(scene: Scene, stepper, system: System, start: State, values, h:
         raise StepperError(f"`stepper` = {stepper!r} has no batches of steps of one `h`: use GeometricallyImplicit().")
     if stepper.jacobian == "sparse":
         raise StepperError('`jacobian` = "sparse" finds pairs, and batches declare all of them: leave it "by size".')
-    h, steps, most = positive("h", h), round(duration / positive("h", h)), deepest(scene)
+    h, steps = positive("h", h), round(duration / positive("h", h))
     if steps < 1 or abs(duration - steps * h) > _ROUNDING * duration:
         raise RunError(f"`duration` = {duration} s is no multiple of `h` = {h} s: scenes of a batch take equal steps.")
     _refuse_starts(stepper, system, start, values, h, duration)
@@ -194,19 +194,33 @@ def _fixed_steps(scene: Scene, stepper, system: System, start: State, values, h:
     # an accelerator would keep two blocks in its memory; and on a CPU, where lanes are factorised
     # together, two blocks at once did not come to an end
     at_once = _cores() if how.lanes == 1 else 1
+    most = np.tile(deepest(scene), (how.width, 1))
 
     def prepare(block, devices):
         """The program of a block, by a call of no steps."""
         for device in devices:
-            jax.block_until_ready(called(block, device, 0))
+            jax.block_until_ready(called(block, device, most, 0))
 
-    def called(block, device, steps):
+    def called(block, device, most, steps):
         return _run(stepper, how, *jax.device_put((system, start, closest, most, block, h, steps), device))
 
     def run(block, device):
-        return jax.tree.map(np.array, called(block, device, steps))
+        own = most
+        if any(name.startswith(SHAPE) for name in block):  # of bodies apart it takes long to know, and does not matter
+            *_, overlap = called(block, device, most, 0)
+            own = _deepest_of(scene, block, np.asarray(overlap) > ROUNDED * float(system.length), most)
+        return jax.tree.map(np.array, called(block, device, own, steps))
 
     return _Work(how.width, at_once, prepare, run, functools.partial(_helped, stepper, system, start, h=h, steps=steps))
+
+
+def _deepest_of(scene: Scene, block: Mapping[str, np.ndarray], overlap: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """`overlaps.deepest` (B, nc) [m] of the scenes of a `block`, each with its own shapes, that
+    `overlap` (B,), and infinite of the others; `most` has its form."""
+    found = np.full_like(most, np.inf)
+    for i in np.flatnonzero(overlap):
+        found[i] = deepest(shaped(scene, {name: value[i] for name, value in block.items()}))
+    return found
 
 
 def _chosen_steps(scene: Scene, stepper, system: System, start: State, values, tol, duration: float) -> _Work:
@@ -214,6 +228,7 @@ def _chosen_steps(scene: Scene, stepper, system: System, start: State, values, t
     if not isinstance(stepper, RadauContact) or stepper.stages == 1:
         raise StepperError(f"`stepper` = {stepper!r} chooses no steps: use RadauContact() of 2 or 3 stages, or give `h`.")
     _refuse_starts(stepper, system, start, values, None, duration)
+    chosen_batch.refuse(system, start, values, duration)
     return _one_by_one(lambda own: chosen_batch.one(scene, stepper, (system, start), own, tol, duration))
 
 

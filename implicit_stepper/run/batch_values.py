@@ -13,13 +13,16 @@ from ..model.bodies import State
 from ..model.checks import UNIT
 from ..model.system import System
 from ..runtime.errors import BatchError
+from ..scene.reshaped import reshaped, resurfaced
+from ..scene.scene import Scene
 from .parameters import SHAPE, changed, numbers, read, shape_class, static_coefficients
 
 _POSITIVE = ("mass", "most of ")  # names, or what they begin with
 _NOT_NEGATIVE = (
     "mu", "e_t", "e_o", "e_r", "compliance", "dissipation_time", "restitution", "mu of ", "stiffness of ", "damping of ",
 )  # fmt: skip
-_ROUNDED = 1e-9  # of a principal moment
+_ROUNDED, _SKEW = 1e-9, 1e-12  # of a principal moment; of the largest entry
+_AXES = {"e_t", "e_o"}
 
 
 def values_of(system: System, start: State, parameters: Mapping[str, Any], states: State | None) -> dict[str, np.ndarray]:
@@ -45,6 +48,10 @@ def values_of(system: System, start: State, parameters: Mapping[str, Any], state
         raise BatchError(f"`parameters` and `states` have first axes {sizes}: all must be the number of scenes.")
     for name, value in values.items():
         _check(system, "parameters" if name in parameters else "states", name, value, np.shape(now[name]))
+    if system.dimension == 3 and not _AXES.isdisjoint(values):
+        _refuse_undirected(
+            system, *(values.get(name, np.asarray(read(system, start, name))[None]) for name in sorted(_AXES))
+        )
     return values
 
 
@@ -52,6 +59,26 @@ def scene_of(system: System, start: State, values: Mapping[str, Any]) -> tuple[S
     """The scene with these `values` of `values_of`, without their first axis."""
     system, begun = changed(system, start, {name: value for name, value in values.items() if name != "time"})
     return system, dataclasses.replace(begun, time=values.get("time", begun.time))
+
+
+def one_of(scene: Scene, built: tuple[System, State], values: Mapping[str, Any]) -> tuple[Scene, System, State]:
+    """The scene with these `values` as a run of its own has it, and its system and state, of the
+    `built` ones of `scene`; where shapes differ, with all that depends on them."""
+    own, (system, begun) = shaped(scene, values), scene_of(*built, values)
+    return own, system if own is scene else resurfaced(system, own), begun
+
+
+def shaped(scene: Scene, values: Mapping[str, Any]) -> Scene:
+    """The scene with the shapes that these `values` give it: how far bodies may overlap, and what
+    passes through what, is theirs."""
+    thetas = {name.removeprefix(SHAPE): value for name, value in values.items() if name.startswith(SHAPE)}
+    return reshaped(scene, thetas) if thetas else scene
+
+
+def filled(value: np.ndarray, count: int, shape: tuple[int, ...]) -> np.ndarray:
+    """A `value` (B, ...) or (1, ...) of `count` scenes, of this `shape` in each: as it is, or one
+    number in all places."""
+    return np.broadcast_to(value.reshape(value.shape + (1,) * (len(shape) + 1 - value.ndim)), (count, *shape))
 
 
 def _check(system: System, given: str, name: str, value: np.ndarray, shape: tuple[int, ...]) -> None:
@@ -80,16 +107,35 @@ def _check(system: System, given: str, name: str, value: np.ndarray, shape: tupl
         above = [bool(symbol.is_positive) for symbol in shape_class(system, name).parameters]
         sizes = np.broadcast_to(value.reshape(len(value), -1), (len(value), len(above)))
         refuse((sizes <= 0) & above, "above 0", sizes)
-    full = np.broadcast_to(value.reshape(value.shape + (1,) * (len(shape) + 1 - value.ndim)), (len(value), *shape))
+    full = filled(value, len(value), shape)
     if name in ("orientation", "fixed_orientation") and system.dimension == 3:
         length = np.linalg.norm(full, axis=-1)
         refuse(abs(length - 1) > UNIT, "the length of a unit quaternion, w first", length)
     if name == "inertia":
+        skew = abs(full - np.swapaxes(full, -1, -2))
+        refuse(skew > _SKEW * np.max(abs(full), axis=(-1, -2), keepdims=True), "an entry of a symmetric matrix", full)
         moments = np.linalg.eigvalsh((full + np.swapaxes(full, -1, -2)) / 2)
         refuse(moments[..., 0] <= 0, "a matrix with principal moments above 0", moments[..., 0])
         if system.dimension == 3:
             beyond = moments[..., 2] > (moments[..., 0] + moments[..., 1]) * (1 + _ROUNDED)
             refuse(beyond, "a matrix of which no principal moment exceeds the sum of the others", moments[..., 2])
+
+
+def _refuse_undirected(system: System, across: np.ndarray, along: np.ndarray) -> None:
+    """Raises `ValueError` for semi-axes e_o `across` and e_t `along` (B, nc), or what is broadcast to
+    it, that differ in a contact to which no direction is given."""
+    undirected = np.zeros(system.contact_count, bool)
+    for group in system.groups:
+        undirected[list(group.numbers)] = ~np.any(group.direction, axis=1)
+    e_o, e_t, undirected = np.broadcast_arrays(*(a.reshape(len(a), -1) for a in (across, along)), undirected)
+    bad = np.argwhere((e_t != e_o) & undirected)
+    if len(bad):
+        scene, contact = bad[0]
+        raise BatchError(
+            f"`parameters` has 'e_t' = {e_t[scene, contact]:.6g} in scene {scene}, which differs from 'e_o' = "
+            f"{e_o[scene, contact]:.6g}: give {' and '.join(system.contact_names[contact])} a FrictionEllipsoid with "
+            "`direction`, the t axis in body 1's frame."
+        )
 
 
 def _among(name: str, names: tuple[str, ...]) -> bool:

@@ -1,6 +1,8 @@
-"""One scene of a batch with chosen steps."""
+"""Batches with chosen steps: what is refused of them, and one scene of them."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -13,14 +15,39 @@ from ..model.system import System
 from ..radau import driver
 from ..radau.error_control import Tolerance, resolved
 from ..radau.radau_contact import RadauContact
-from ..runtime.errors import OverlapError
+from ..radau.refusals import refuse_short
+from ..runtime.errors import JumpError, OverlapError
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from ..stepping.sweep import Sweep
 from . import adaptive_run
-from .batch_values import scene_of
+from .batch_values import filled, one_of
 from .overlaps import depths_of
 from .rollout import CERTIFIED
+
+_AT_ONCE = 64  # scenes whose loads are looked at together
+
+
+def refuse(system: System, start: State, values, duration: float) -> None:
+    """Raises `ValueError` where a single run would refuse the `duration` [s] or, without `switches`,
+    the loads of one of the scenes."""
+    refuse_short(system, duration)
+    names = [field.name for field in dataclasses.fields(State)]
+    count = max(len(values[name]) if name in values else 1 for name in names)
+    base = {name: np.asarray(getattr(start, name)) for name in names}
+    every = State(*(filled(values.get(name, base[name][None]), count, base[name].shape) for name in names))
+    for time in np.unique(every.time):
+        same = np.flatnonzero(every.time == time)
+        for first in range(0, len(same), _AT_ONCE):
+            own = same[first : first + _AT_ONCE]
+            found = adaptive_run.load_jump(
+                system, jax.tree.map(lambda a, own=own: a[own], every), time + duration, np.zeros(0)
+            )
+            if found is not None:
+                raise JumpError(
+                    f"the wrench of {found[0]!r} jumps at t = {found[1]:.9g} s, where chosen steps of a batch do not end: "
+                    "make it continuous, take GeometricallyImplicit() with `h`, or `simulate` each scene with `switches`."
+                )
 
 
 def one(
@@ -28,7 +55,8 @@ def one(
 ) -> tuple:
     """Of the `built` scene with other `values`: its last state, a `Result`, how many steps it took,
     the largest violation of their certificates, and by how much [m] bodies overlap at the start."""
-    system, begun = jax.device_put(scene_of(*built, values))
+    scene, *own = one_of(scene, built, values)
+    system, begun = jax.device_put(own)
     begun = jax.tree.map(lambda a: jnp.asarray(a, float), begun)
     overlap = float(np.max(depths_of(system, closest_points(system, begun)), initial=0.0))
     end, allowed = float(begun.time) + duration, resolved(tol, system, duration)

@@ -36,7 +36,7 @@ def run(stepper, how: side_by_side.Pass, system: System, start: State, closest, 
     """Scenes whose `values` have a first axis (B,), each as if it were alone: the last states,
     whether all steps were solved, how many, the largest violation, and by how much [m] rigid
     contacts overlap at the start, where no step is taken of scenes in which one is deeper than
-    `deepest` (nc,) [m]. `closest` points are those of `start`, if they are those of all."""
+    `deepest` (B, nc) [m]. `closest` points are those of `start`, if they are those of all."""
 
     def of_one(values):
         own, begun = scene_of(system, start, values)

@@ -25,7 +25,7 @@ from ..scene.compound import Part, least_height
 from ..scene.extents import extents
 from ..scene.scene import Scene
 
-_ROUNDED = 1e-6  # of the scene's length: less is a matter of rounded input
+ROUNDED = 1e-6  # of the scene's length: less is a matter of rounded input
 _DEEPEST = 0.5  # of the radius of the ball in the smaller body
 _SEEN = 1e-2  # of that radius: undeclared neighbours that touch are no news
 _LOOKS = 4  # states of a chunk in which a pair that is near is looked at
@@ -47,7 +47,7 @@ def check_start(scene: Scene, system: System, closest, h: float) -> None:
     `detection.closest_points` gives it. Raises `ValueError` for one that is deeper than half of
     the way into a body."""
     depths = depths_of(system, closest)
-    found = np.flatnonzero(depths > _ROUNDED * float(system.length))
+    found = np.flatnonzero(depths > ROUNDED * float(system.length))
     if not found.size:
         return
     most = deepest(scene)
@@ -84,7 +84,7 @@ def deepest(scene: Scene) -> np.ndarray:
 def warn_of_batch(system: System, overlap, h: float | None) -> None:
     """Warns of the scenes whose contacts overlap by `overlap` (B,) [m] before a first step of h
     [s], or chosen ones."""
-    found = np.flatnonzero(overlap > _ROUNDED * float(system.length))
+    found = np.flatnonzero(overlap > ROUNDED * float(system.length))
     if found.size:
         parts = "chosen steps cannot undo that" if h is None else f"a first step of {h:.3g} s parts them at depth / h"
         worst = int(np.argmax(overlap))

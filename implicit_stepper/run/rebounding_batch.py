@@ -14,7 +14,7 @@ from ..model.system import System
 from ..radau.euler_steps import without_rebounds
 from ..scene.scene import Scene
 from . import fixed_run, overlaps
-from .batch_values import scene_of
+from .batch_values import one_of
 from .rollout import CERTIFIED
 
 
@@ -23,7 +23,8 @@ def one(scene: Scene, stepper: GeometricallyImplicit, built: tuple[System, State
     the first that is not solved, a `Result`, how many steps were solved and certified, the largest
     violation of their certificates, those of impacts among them, and by how much [m] bodies overlap
     at the start."""
-    system, begun = jax.device_put(scene_of(*built, values))
+    scene, *own = one_of(scene, built, values)
+    system, begun = jax.device_put(own)
     state, done, worst = jax.tree.map(lambda a: jnp.asarray(a, float), begun), 0, 0.0
     depths = overlaps.depths_of(system, closest_points(without_rebounds(system), state))
     overlap = float(np.max(depths, initial=0.0))

@@ -106,13 +106,21 @@ def _refuse_estimate(scene: Scene, h: float | None) -> None:
 
 
 def _with_error(run: Trajectory, scene, stepper, h, duration, *more) -> Trajectory:
-    """`run` with the estimate of its error, from a run with half of h [s]. Ctrl-C leaves the `run`
-    itself."""
+    """`run` with the estimate of its error, from a run with half of h [s]. Ctrl-C, and a step of the
+    second run that is not solved, leave the `run` itself."""
     try:
         half = fixed_run.run(scene, stepper, min(h, duration) / 2, duration, *more, (None, 0.0, None))
         return dataclasses.replace(run, error=estimate(run, half))
     except StepError as error:
-        raise StepError(f"with half the step, for `estimate_error`, {error}", **vars(error)) from error
+        raise StepError(
+            f"with half the step, for `estimate_error`, the step to t = {error.time:.9g} s failed: {error.result.message} "
+            f"The {len(run)} steps of `h` = {h} s are solved, and all in the error's `trajectory`, without an estimate.",
+            result=error.result,
+            time=error.time,
+            trajectory=run,
+            state=error.state,
+            certificate=error.certificate,
+        ) from error
     except Interrupted as stop:
         raise Interrupted(trajectory=run, state=run.end, end=float(run.time[-1])) from stop
 

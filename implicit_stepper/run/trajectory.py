@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 from importlib import import_module
@@ -41,8 +42,9 @@ class Trajectory:
     `stats` have a first axis of n: entry i belongs to the end of step i, time[i + 1] (see
     `records.Contacts` for names, units and frames). `certificate`: the largest violation of each
     equation, by name, (n,), dimensionless. `h` [s]; `names` of the bodies, `contact_names`, pairs,
-    and `joint_names`; which coordinates of each joint are angles within a turn in the records, `wound`,
-    which `joint` unwinds; mass (nb,) and inertia (nb, 3, 3) or (nb, 1, 1) in the body frames.
+    and `joint_names`; which coordinates of each joint are angles within a turn in the records,
+    `wound`, which `joint` unwinds, of a slice from the turns (nj, c) before it, `turned`; mass (nb,)
+    and inertia (nb, 3, 3) or (nb, 1, 1) in the body frames.
 
     Of chosen steps, and where the last step is shorter than the others, `h` is (n,). Of chosen
     steps, `events` lists what happened to contacts when, and `counts` the problems solved, by kind:
@@ -70,6 +72,7 @@ class Trajectory:
     inertia: np.ndarray
     joint_names: tuple[str, ...] = ()
     wound: tuple[tuple[bool, ...], ...] | None = None
+    turned: np.ndarray | None = None
     events: tuple[Event, ...] = ()
     counts: dict[str, int] = dataclasses.field(default_factory=dict)
     gravity: np.ndarray | None = None
@@ -99,7 +102,8 @@ class Trajectory:
         first, last = nodes["time"][[0, -1]]
         events = tuple(event for event in self.events if first <= event.time <= last)
         error = None if self.error is None else self.error[start : stop + 1]
-        return dataclasses.replace(self, **nodes, **own, h=h, events=events, counts={}, error=error)
+        turned = self._turns[start] if self.joint_names and start < len(self) else self.turned
+        return dataclasses.replace(self, **nodes, **own, h=h, events=events, counts={}, error=error, turned=turned)
 
     def body(self, body: str | int) -> BodyView:
         """A moving body, by its name or number. Raises `KeyError` that lists the names,
@@ -112,7 +116,7 @@ class Trajectory:
         """The contact between two bodies, by their names in either order, or by its number: forces
         [N], gaps, points. Parts of compound bodies are named as in `contact_names`. Raises
         `KeyError` that lists the names, `IndexError`."""
-        i = number_of_contact(self.contact_names, bodies)
+        i = number_of_contact(self.contact_names, bodies, self.names)
         own = jax.tree.map(lambda a: a[:, i], dataclasses.replace(self.contacts, stages=None, landing=None, joints=None))
         return ContactView(i, self.contact_names[i], self.time[1:], np.broadcast_to(self.h, len(self)), own)
 
@@ -129,16 +133,24 @@ class Trajectory:
     def joint(self, joint: str | int) -> JointView:
         """A joint, by its name or number: reactions [N, N m], closure. Raises `KeyError` that lists
         the names, `IndexError`."""
-        i, stages = number_of_joint(self.joint_names, joint), self.contacts.stages
+        i = number_of_joint(self.joint_names, joint)
         own = jax.tree.map(lambda a: a[:, i], self.contacts.joints)
-        mean = own.rate if stages is None else dense_output.mean(stages.contacts.joints.rate[:, :, i])
-        h, winds = np.broadcast_to(self.h, len(self)), np.zeros(own.rate.shape[1], bool)
-        if self.wound is None:  # in a file that does not say, any may
-            winds[:] = True
-        else:
-            winds[: len(self.wound[i])] = self.wound[i]
-        own = dataclasses.replace(own, coordinate=own.coordinate - turns(own.coordinate, h, mean, winds))
-        return JointView(i, self.joint_names[i], self.time[1:], h, own)
+        own = dataclasses.replace(own, coordinate=own.coordinate + 2 * np.pi * self._turns[:, i])
+        return JointView(i, self.joint_names[i], self.time[1:], np.broadcast_to(self.h, len(self)), own)
+
+    @functools.cached_property
+    def _turns(self) -> np.ndarray:
+        """That the coordinates of joints (n, nj, c) have made beyond what is recorded of them."""
+        own, stages = self.contacts.joints, self.contacts.stages
+        mean = own.rate if stages is None else dense_output.mean(stages.contacts.joints.rate)
+        wound = np.zeros(own.rate.shape[1:], bool)
+        for i in range(len(wound)):
+            if self.wound is None:  # in a file that does not say, any may
+                wound[i] = True
+            else:
+                wound[i, : len(self.wound[i])] = self.wound[i]
+        made = turns(own.coordinate, np.broadcast_to(self.h, len(self)), mean, wound)
+        return made if self.turned is None else made + self.turned
 
     @property
     def quaternion(self) -> np.ndarray:
@@ -236,6 +248,7 @@ class Trajectory:
         arrays = {name: getattr(self, name) for name in ("time", "position", "orientation", "velocity", "mass", "inertia")}
         arrays |= flat("contacts", self.contacts) | flat("stats", self.stats)
         arrays |= {} if self.error is None else flat("error", self.error)
+        arrays |= {} if self.turned is None else {"turned": self.turned}
         arrays |= {f"certificate.{name}": values for name, values in self.certificate.items()}
         header = {
             "format": FORMAT,

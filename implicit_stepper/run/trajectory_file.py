@@ -78,6 +78,7 @@ def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
         contact_names=tuple(map(tuple, header["contact_names"])),
         joint_names=tuple(header.get("joint_names", ())),
         wound=tuple(map(tuple, header["wound"])) if header.get("wound") is not None else None,
+        turned=stored.get("turned"),
         events=tuple(Event(*event) for event in header["events"]),
         counts=header["counts"],
         gravity=np.array(header["gravity"], dtype=float) if "gravity" in header else None,
@@ -130,6 +131,9 @@ def _refuse_other_shapes(found: Trajectory, name: str) -> None:
         arrays |= _contact_shapes("contacts.stages.contacts", stages.contacts, (n, s, nc), d)
         arrays |= _joint_shapes("contacts.stages.contacts.joints", stages.contacts.joints, (n, s, nj), width)
     arrays |= _joint_shapes("contacts.joints", found.contacts.joints, (n, nj), width)
+    if found.turned is not None:
+        free = 0 if found.joints is None else found.joints.coordinate.shape[-1]
+        arrays["turned"] = found.turned, (nj, free)
     landing = found.contacts.landing
     if landing is not None:
         arrays["contacts.landing.part"] = landing.part, (n,)

@@ -180,11 +180,12 @@ class JointView:
 
 
 def turns(q: np.ndarray, h: np.ndarray, mean: np.ndarray, wound: np.ndarray) -> np.ndarray:
-    """What coordinates (n, c) that were recorded within a turn where they are `wound` (c,) are less
-    than over all turns, by their `mean` rates (n, c) in steps of h (n,) [s]."""
-    missed = np.diff(q, axis=0) - h[1:, None] * mean[1:]
-    skipped = np.where(wound, np.rint(missed / (2 * np.pi)), 0.0)
-    return 2 * np.pi * np.concatenate([np.zeros_like(q[:1]), np.cumsum(skipped, axis=0)])
+    """How many turns (n, nj, c) coordinates `q` (n, nj, c) that were recorded within a turn where they
+    are `wound` (nj, c) have made since the first of them, by their `mean` rates (n, nj, c) in steps of
+    h (n,) [s]."""
+    missed = h[1:, None, None] * mean[1:] - np.diff(q, axis=0)
+    made = np.where(wound, np.rint(missed / (2 * np.pi)), 0.0)
+    return np.concatenate([np.zeros_like(q[:1]), np.cumsum(made, axis=0)])
 
 
 def number_of_joint(names: Sequence[str], joint: str | int) -> int:
@@ -206,10 +207,10 @@ def number_of_body(names: Sequence[str], body: str | int) -> int:
     return _in_range(body, len(names), "body", "moving bodies")
 
 
-def number_of_contact(names: Sequence[tuple[str, str]], bodies: Sequence[str | int]) -> int:
-    """The place of the contact between two `bodies`, named in either order, or of the one numbered.
-    Raises `KeyError` where there is none, or where there are several, of the parts of compound
-    bodies; `IndexError`."""
+def number_of_contact(names: Sequence[tuple[str, str]], bodies: Sequence[str | int], moving: Sequence[str]) -> int:
+    """The place, among the pairs of `names`, of the contact between two `bodies`, named in either
+    order, or of the one numbered; `moving` are the names of moving bodies. Raises `KeyError` where
+    there is none, or where there are several, of the parts of compound bodies; `IndexError`."""
     if len(bodies) == 1 and not isinstance(bodies[0], str):
         return _in_range(bodies[0], len(names), "contact", "contacts")
     known = ", ".join(map(str, names)) or "none"
@@ -218,8 +219,10 @@ def number_of_contact(names: Sequence[tuple[str, str]], bodies: Sequence[str | i
             f"contact{tuple(bodies)!r}: give two bodies by name, or a contact by number. There are {known}."
         )
 
+    owners = owners_of(names, moving)
+
     def of(part: str, body: str) -> bool:
-        return part == body or part.startswith(f"{body}[")
+        return body in (part, owners[part])
 
     first, second = bodies
     found = [i for i, (a, b) in enumerate(names) if (of(a, first) and of(b, second)) or (of(a, second) and of(b, first))]
@@ -228,6 +231,15 @@ def number_of_contact(names: Sequence[tuple[str, str]], bodies: Sequence[str | i
         told = ", ".join(str(names[i]) for i in found) or known
         raise UnknownNameError(f"{which} between {first!r} and {second!r}: name one of {told}.")
     return found[0]
+
+
+def owners_of(names: Sequence[tuple[str, str]], moving: Sequence[str]) -> dict[str, str]:
+    """The bodies of which the parts in the pairs of `names` are. A body of one part is called as
+    that; those of several parts have the part's number behind their name, and have no part of the
+    name alone."""
+    parts = {part for pair in names for part in pair}
+    found = {part: part.rsplit("[", 1)[0] for part in parts}
+    return {part: part if part in moving or body in parts else body for part, body in found.items()}
 
 
 def _in_range(number, count: int, what: str, all_of_them: str) -> int:

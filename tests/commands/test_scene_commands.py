@@ -14,9 +14,9 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.commands import main, run
+from implicit_stepper.commands import machine, main, run
 from implicit_stepper.paper.comparisons import CASES
-from implicit_stepper.run import checkpoint
+from implicit_stepper.run import checkpoint, fixed_run
 from implicit_stepper.scene.description import RunSettings
 from implicit_stepper.stepping import fallback
 
@@ -166,6 +166,35 @@ def test_a_step_that_fails_exits_with_1_and_leaves_the_steps_before_it(tmp_path,
     assert main.main(["run", SPIN, "--out", str(tmp_path / "b.npz")]) == 130
     assert "interrupted at t = 0.35 s" in capsys.readouterr().err
     np.testing.assert_array_equal(ist.load(tmp_path / "b.npz").position, part.position)
+
+
+def test_an_estimate_that_fails_exits_with_1_and_leaves_the_whole_run(tmp_path, monkeypatch, capsys):
+    taken, whole = [], fixed_run.run
+
+    def fail_at_half(scene, stepper, h, *more):
+        taken.append(h)
+        if len(taken) == 1:
+            return whole(scene, stepper, h, *more)
+        how = {"result": ist.Result.NOT_CONVERGED, "time": 0.105, "state": None, "certificate": {}}
+        raise ist.StepError("it failed", trajectory=None, **how)
+
+    monkeypatch.setattr(fixed_run, "run", fail_at_half)
+    assert main.main(["run", SPIN, "--out", str(tmp_path / "a.npz"), "--estimate-error"]) == 1
+    assert "with half the step, for `estimate_error`, the step to t = 0.105 s failed" in capsys.readouterr().err
+    found = ist.load(tmp_path / "a.npz")
+    assert (len(found), found.error) == (18, None)
+    assert found.origin.settings["h"] == 0.07
+
+
+def test_ctrl_c_while_programs_are_compiled_exits_with_130(monkeypatch, capsys):
+    part = ist.run_scene(ist.load_scene(SPIN), duration=0.14)
+
+    def stop(*_, **__):
+        raise ist.Interrupted(trajectory=part, state=part.end, end=1.26)
+
+    monkeypatch.setattr(machine, "run_scene", stop)
+    assert main.main(["warm", SPIN]) == 130
+    assert capsys.readouterr().err.endswith("implicit-stepper: interrupted\n")
 
 
 class Killed(BaseException):

@@ -110,6 +110,17 @@ def test_a_tooth_that_is_skipped_is_noticed(run):
     assert np.max(found["closure"][1:, number]) <= 1e-10
 
 
+def test_a_tooth_that_is_skipped_between_stages_is_noticed():
+    """Bodies that stand still, moved by the rates of a stage: velocities, of which closures are
+    asked, say nothing of it."""
+    system, state = in_the_plane().build()
+    for share, told in ((0.2, 0.0), (0.3, 1.0)):  # of the pitch 2 pi of the second wheel's coordinate
+        rates = np.zeros((2, 3))
+        rates[1, 2] = share * 2 * np.pi / 0.01
+        found = turn_violations.of_stage(system, state, 0.01, state, rates)
+        assert found[system.joint_names.index("belt")] == told
+
+
 @pytest.mark.parametrize(("name", "pitch"), [("teeth", 2 * np.pi / 3), ("rack", 2 * np.pi * RADIUS)])
 def test_a_quarter_of_a_pitch_in_a_step_is_too_much(name, pitch):
     """Of the second coordinate, after which the closure is the same again: a third of a turn, of

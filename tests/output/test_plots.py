@@ -93,6 +93,16 @@ def test_contact_forces(trajectories, case):
     np.testing.assert_array_equal(bare["tangential friction"], expected)
 
 
+def test_the_time_of_forces_is_that_of_the_run(trajectories):
+    """Of a slice, and of runs that take no time: without a step, and with nothing but an impact."""
+    whole = trajectories["order-five"]
+    axes = plots.contact_forces(whole[10:20]).axes[0]
+    np.testing.assert_allclose(axes.get_xlim(), (1.0, 2.0), rtol=1e-14)
+    struck = dataclasses.replace(whole[:1], time=np.zeros(2), h=np.zeros(1))
+    for none in (whole[5:5], struck):
+        assert [len(line.get_xdata()) for line in plots.contact_forces(none).axes[0].lines] == [0, 0]
+
+
 def test_friction_length():
     impulse = np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 0.6]])
     drilling, none = ist.FrictionEllipsoid(mu=1.0, e_r=0.3), ist.FrictionEllipsoid(mu=1.0)

@@ -24,7 +24,7 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.commands import view
 from implicit_stepper.model.records import Joints
-from implicit_stepper.output import animation, viewer
+from implicit_stepper.output import animation, pictured, viewer
 
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 NO_WEBGL = """
@@ -138,6 +138,28 @@ def test_pictures_between_chosen_steps_show_the_motion_and_the_forces():
     (force,) = (panel["lines"][0]["values"] for panel in data["curves"] if panel["title"] == "normal force [N]")
     np.testing.assert_allclose(force[1:], 2.0 * g * on[1:], atol=1e-2)  # and no peak of the impact
     assert data["events"] == [round(event.time, 6) for event in run.events]
+
+
+def test_pictures_at_an_impact_are_those_before_and_after_it():
+    """A ball that falls .2 m and keeps a quarter of its energy: at the picture of its landing, also
+    where that is the end of the run; of other pictures the one at that time is after it."""
+    scene = ist.Scene()
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    ball = scene.add_body(name="ball", shape=shapes.Sphere(0.1), position=(0, 0, 0.3), mass=1.0)
+    scene.add_contact(floor, ball, friction=0.0, restitution=ist.Newton(0.5))
+    run = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.02, duration=0.3)
+    (at,) = np.flatnonzero(np.diff(run.time) == 0)
+    kinetic = run.kinetic_energy()
+    np.testing.assert_allclose(kinetic[at + 1], kinetic[at] / 4, rtol=1e-9)
+    assert len(run.time) <= 19  # so that a page shows all ends of steps
+    for whole in (run, run[: at + 1]):
+        data = viewer.content(whole, scene)
+        lines = {line["name"]: line["values"] for line in data["curves"][0]["lines"]}
+        np.testing.assert_allclose(lines["kinetic"], kinetic[: len(whole.time)], rtol=1e-4)
+    few = pictured.pictured(run, np.array([0.0, run.time[at], 0.3]))
+    np.testing.assert_array_equal(few.velocity, run.velocity[[0, at + 1, -1]])
+    ended = pictured.pictured(run[: at + 1], np.array([0.0, 0.1, run.time[at]]))
+    np.testing.assert_array_equal(ended.velocity[-1], run.velocity[at + 1])
 
 
 def test_a_page_draws_what_friction_could_give():
@@ -302,6 +324,18 @@ def test_a_film_follows_a_body_shows_it_turn_and_leaves_out_what_is_without_a_sh
     run.plot.animation(tmp_path / "run.gif", fps=2, follow=EVIL)
     with pytest.raises(KeyError, match="'nobody'"):
         run.plot.animation(tmp_path / "run.gif", follow="nobody")
+
+
+def test_arrows_act_on_the_parts_of_a_body_whose_name_has_a_bracket():
+    """On two feet at rest, upwards: half of the weight each."""
+    scene, foot = ist.Scene(), shapes.Sphere(0.1)
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    feet = [(foot, ((x, 0, 0), (1, 0, 0, 0))) for x in (0.1, -0.1)]
+    scene.add_contact(floor, scene.add_body(name="box[3]", shapes=feet, position=(0, 0, 0.1), mass=1.0))
+    run = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.01, duration=0.02)
+    assert run.contact_names == (("floor", "box[3][0]"), ("floor", "box[3][1]"))
+    arrows, scale = viewer.Stage(scene, run, forces=True)._forces()
+    np.testing.assert_allclose((arrows / scale)[..., 2], 9.81 / 2, rtol=1e-9)
 
 
 def test_what_has_no_page_is_refused(tmp_path):

@@ -20,9 +20,11 @@ from implicit_stepper.implicit_euler import side_by_side
 from implicit_stepper.model.bodies import State
 from implicit_stepper.paper import scenes
 from implicit_stepper.run import batch, batch_files
+from implicit_stepper.run.batch_values import values_of
 
 STEPPER, H, STEPS, G = ist.GeometricallyImplicit(), 0.07, 10, 9.81
 MU = np.linspace(0.05, 0.35, 37)
+SKEW = 0.1 * np.eye(3, k=1)
 in_several_blocks = pytest.mark.skipif(
     jax.local_devices()[0].platform != "cpu", reason="these scenes are one block of an accelerator"
 )
@@ -179,12 +181,39 @@ def test_what_fails_in_the_program_is_run_by_the_fallback_sequence(many):
         ({"parameters": {"mass": [1.0, 0.0]}}, "'mass' = 0 in scene 1: it must be above 0"),
         ({"parameters": {"mu": np.zeros((0, 1))}}, "first axes"),
         ({"parameters": {"mu": "much"}}, "'mu' = 'much': give numbers"),
+        ({"parameters": {"e_t": [1.0, 0.5]}}, "'e_t' = 0.5 in scene 1, which differs from 'e_o' = 1: give .* `direction`"),
+        (
+            {"parameters": {"e_t": [[1.0], [0.5]], "e_o": [1.0, 0.6]}},
+            "'e_t' = 0.5 in scene 1, which differs from 'e_o' = 0.6",
+        ),
+        (
+            {"parameters": {"inertia": [[np.eye(3)], [np.eye(3) + SKEW]]}},
+            "'inertia' = 0.1 in scene 1: .* a symmetric matrix",
+        ),
         ({"parameters": [0.1, 0.2]}, "must be a dictionary"),
     ],
 )
 def test_bad_batches_are_named(changes, message):
     with pytest.raises(ValueError, match=message):
         run(**changes)
+
+
+def test_semi_axes_that_differ_need_a_direction_in_space_alone():
+    """As those of a single scene, which may have two along a direction."""
+    scene = scenes.spin()
+    law = ist.FrictionEllipsoid(0.2, direction=(1, 0, 0))
+    two = ist.Scene()
+    two.add_contact(
+        two.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1))),
+        two.add_body(name="ball", shape=shapes.Sphere(0.5), mass=1.0, position=(0, 0, 0.5)),
+        friction=law,
+    )
+    values_of(*scene.build(), {"e_t": [0.5, 0.6], "e_o": [0.5, 0.6]}, None)
+    values_of(*two.build(), {"e_t": [0.5, 0.6]}, None)
+    plane = ist.Scene(dimension=2)
+    line = plane.add_fixed(name="line", shape=shapes.HalfPlane(normal=(0, 1)))
+    plane.add_contact(line, plane.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0.1)))
+    assert list(values_of(*plane.build(), {"e_t": [0.5, 0.6]}, None)) == ["e_t"]
 
 
 def test_steps_that_do_not_fill_the_time_are_refused():
@@ -343,6 +372,46 @@ def test_sizes_of_shapes_are_above_zero():
         run(parameters={"shape of sphere": [0.5, -0.5]})
 
 
+def two_balls(radius, apart, speed=0.0, restitution=None):
+    """Two balls at rest or on their way to each other, of which no length depends on the `radius`."""
+    scene = ist.Scene(gravity=(0, 0, 0), length_scale=1.0, acceleration_scale=9.81)
+    own = {"shape": shapes.Sphere(radius), "mass": 1.0, "inertia": (1.0, 1.0, 1.0)}
+    balls = [
+        scene.add_body(name=name, position=(x * apart / 2, 0, 0), velocity=(-x * speed, 0, 0, 0, 0, 0), **own)
+        for name, x in (("left", -1), ("right", 1))
+    ]
+    scene.add_contact(*balls, friction=0.0, restitution=restitution)
+    return scene
+
+
+@pytest.mark.parametrize(("stepper", "size"), [(STEPPER, {"h": 0.05}), (ist.RadauContact(), {"tol": 1e-6})])
+def test_small_balls_do_not_fly_through_each_other_in_a_batch_of_large_ones(stepper, size):
+    """Half a metre a step, 1 cm of radius: what passes through what is a matter of a scene's own shapes."""
+    how, radius = {"duration": 0.3, **size}, {f"shape of {name}": [1.0, 0.01] for name in ("left", "right")}
+    found = ist.simulate_batch(two_balls(1.0, 4.5, 10.0, ist.Newton(0.5)), stepper, parameters=radius, **how)
+    assert found.result.tolist() == [ist.Result.SOLVED] * 2
+    for i, own in enumerate((1.0, 0.01)):
+        met = (4.5 - 2 * own) / 20.0
+        np.testing.assert_allclose(found.end.velocity[i, :, 0], [-5, 5], rtol=1e-9)
+        np.testing.assert_allclose(found.end.position[i, 1, 0], own + 5 * (0.3 - met), rtol=1e-9)
+    single = ist.simulate(two_balls(0.01, 4.5, 10.0, ist.Newton(0.5)), stepper, **how)
+    np.testing.assert_allclose(found.end.position[1], single.position[-1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("restitution", [None, ist.Newton(0.5)])
+def test_how_deep_balls_may_be_is_a_matter_of_a_scene_s_own_shapes(restitution):
+    """By 12 mm, more than half of 1 cm, and less of 1 m."""
+    radius = {f"shape of {name}": [0.01, 1.0] for name in ("left", "right")}
+    place = {"position": np.array([[[-0.004, 0, 0], [0.004, 0, 0]], [[-0.994, 0, 0], [0.994, 0, 0]]])}
+    base = two_balls(1.0, 4.0, restitution=restitution)
+    with pytest.warns(ist.OverlapWarning, match="in 2 of 2 scenes"):
+        found = ist.simulate_batch(base, STEPPER, h=0.01, duration=0.01, parameters=radius | place)
+    assert found.result.tolist() == [ist.Result.OVERLAPS, ist.Result.SOLVED]
+    np.testing.assert_allclose(found.overlap, 0.012, rtol=1e-9)
+    with pytest.raises(ValueError, match="0.01 m is the radius of the largest ball in the smaller one"):
+        ist.simulate(two_balls(0.01, 0.008, restitution=restitution), STEPPER, h=0.01, duration=0.01)
+
+
 def test_quaternions_of_states_are_unit_ones():
     system, start = scenes.spin().build()
     twice = dataclasses.replace(start, orientation=2 * np.asarray(start.orientation))
@@ -350,6 +419,34 @@ def test_quaternions_of_states_are_unit_ones():
         ist.simulate(scenes.spin(), STEPPER, h=H, duration=H, start=twice)
     with pytest.raises(ValueError, match="'orientation' = 2 in scene 0: it must be the length of a unit quaternion"):
         run(states=jax.tree.map(lambda a: np.asarray(a)[None], twice))
+
+
+def test_chosen_steps_of_a_batch_are_refused_where_a_single_run_is():
+    """A push that begins at t = .3 s, for bodies on the right alone, and a time that one step fills."""
+    scene, chosen = ist.Scene(dimension=2, gravity=(0, 0), length_scale=1.0, acceleration_scale=1.0), {"tol": 1e-6}
+
+    def push(time, position, *_):
+        return jnp.where((time > 0.3) & (position[0] > 0), 1.0, 0.0) * jnp.array([0.0, 1.0, 0.0])
+
+    scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0), wrench=push)
+    start = scene.build()[1]
+    x = np.array([[[-1.0, 0.0]], [[1.0, 0.0]]])
+    begun = [dataclasses.replace(start, position=place) for place in x]
+    # on the left nothing pushes
+    ist.simulate(scene, ist.RadauContact(), duration=1.0, start=begun[0], **chosen)
+    for run in (
+        lambda: ist.simulate(scene, ist.RadauContact(), duration=1.0, start=begun[1], **chosen),
+        lambda: ist.simulate_batch(scene, ist.RadauContact(), duration=1.0, parameters={"position": x}, **chosen),
+    ):
+        with pytest.raises(ValueError, match="the wrench of 'disc' jumps at t = 0.3 s"):
+            run()
+    found = ist.simulate_batch(scene, ist.RadauContact(), duration=0.2, parameters={"position": x}, **chosen)
+    assert found.result.tolist() == [ist.Result.SOLVED] * 2
+    late = State(np.array([0.0, 0.2]), np.stack([x[0], x[1]]), np.zeros((2, 1, 1)), np.zeros((2, 1, 3)))
+    with pytest.raises(ValueError, match="jumps at t = 0.3 s, where chosen steps of a batch do not end"):
+        ist.simulate_batch(scene, ist.RadauContact(), duration=0.2, states=late, **chosen)
+    with pytest.raises(ValueError, match="`duration` = 1e-08 s: chosen steps of this scene are 1.0e-07 s or longer"):
+        ist.simulate_batch(scene, ist.RadauContact(), duration=1e-8, parameters={"position": x}, **chosen)
 
 
 @pytest.mark.parametrize(("stepper", "size"), [(STEPPER, {"h": 0.01}), (ist.RadauContact(), {"tol": 1e-8})])

@@ -188,6 +188,19 @@ def test_a_scene_file_says_how_long_it_is_compared_and_by_which_steps(tmp_path, 
     assert ist.load(tmp_path / "out" / "implicit-h=0.01.npz").time[-1] == pytest.approx(0.04)
 
 
+def test_a_robot_s_file_says_by_which_steps_it_is_compared(tmp_path, capsys):
+    """Its steps are those of its own simulator, and half of them."""
+    (tmp_path / "ball.xml").write_text(
+        "<mujoco><option timestep='0.02'/><worldbody><body><freejoint/><geom type='sphere' size='0.1' mass='1'/></body>"
+        "</worldbody></mujoco>"
+    )
+    given = [str(tmp_path / "ball.xml"), "--methods", "explicit", "--duration", "0.04", "--reference", "explicit:0.01"]
+    assert main.main(["compare", *given, "--out", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert printed.index("| explicit | 0.02 |") < printed.index("| explicit | 0.01 |")
+    assert ist.load(tmp_path / "out" / "explicit-h=0.01.npz").time[-1] == pytest.approx(0.04)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -203,6 +216,7 @@ def test_a_scene_file_says_how_long_it_is_compared_and_by_which_steps(tmp_path, 
         (["block", "--h", "small"], "--h: 'small' is not a number"),
         (["block", "--reference", "magic:0.1"], "must be exact, METHOD:H or radau:TOL"),
         (["block", "--h", "-1"], "`h` = -1.0"),
+        (["block", "--duration", "0"], "`duration` = 0.0"),
     ],
 )
 def test_misuse_is_said(arguments, message, tmp_path, capsys):

@@ -317,6 +317,17 @@ def test_rollouts_of_several_stages_have_the_derivatives_of_the_closed_form():
     assert np.all(np.isnan(lands.states.velocity[1:]))
 
 
+def test_limits_are_refused_in_steps_of_several_stages():
+    """Which may meet one between two stages, from where they would rebound."""
+    scene = ist.Scene(dimension=2)
+    wall = scene.add_fixed(name="wall", shape=shapes.Disc(0.1))
+    arm = scene.add_body(name="arm", shape=shapes.Disc(0.1), mass=1.0, position=(1, 0))
+    scene.add_limit(scene.add_joint(wall, arm, ist.BallJoint((0, 0), (-1, 0)), name="pin"), low=-1.0)
+    system, start = scene.build()
+    with pytest.raises(ValueError, match="'low limit of pin' may be met in one"):
+        ist.rollout(system, ist.RadauContact(), 0.01, 3, start=start)
+
+
 def test_bad_arguments_of_rollouts_are_named():
     system, start = paper.spin().build()
     with pytest.raises(ValueError, match="`stepper` = .* has no rollouts"):

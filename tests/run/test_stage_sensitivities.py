@@ -220,6 +220,32 @@ def test_the_time_at_which_a_motor_reaches_its_speed_has_the_derivatives_of_the_
     assert by_most.orientation[-1, 0, 0] == near(-((first - speed) ** 2) * inertia / (2 * most**2))
 
 
+@pytest.mark.parametrize("joint", [True, pytest.param(False, marks=pytest.mark.thorough)])
+def test_what_mu_s_holds_breaks_away_later_for_a_heavier_body(joint):
+    """On a guide, or a floor, pulled by k t: it slips from t = mu_s m g / k on, with v = k (T^2 -
+    t^2) / (2 m) - mu g (T - t) in the end."""
+    mu, mu_s, k, mass, end = 0.3, 0.5, 6.0, 1.5, 1.5
+    scene = ist.Scene(dimension=2)
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    box = shapes.Polygon([(-0.3, -0.2), (0.3, -0.2), (0.3, 0.2), (-0.3, 0.2)])
+    pull = {"position": (0, 0.2), "wrench": ist.Wrench(force=(f"{k}*t", 0), moment=(0,))}
+    block = scene.add_body(name="block", shape=box, mass=mass, inertia=0.1, **pull)
+    if joint:
+        rubs = ist.JointFriction(mu=mu, mu_s=mu_s)
+        scene.add_joint(floor, block, ist.Slider((0, 0.2), (1, 0), (0, 0), (1, 0), friction=rubs), name="guide")
+    else:
+        scene.add_contact(floor, block, friction=ist.FrictionEllipsoid(mu, mu_s=mu_s))
+    run, slips = ist.simulate(scene, STEPPER, tol=1e-9, duration=end), mu_s * mass * G / k
+    (at,) = np.flatnonzero(run.time == run.events[0].time)
+    near = functools.partial(pytest.approx, rel=1e-8)
+    assert run.time[at] == near(slips)
+    assert run.velocity[-1, 0, 0] == near(k * (end**2 - slips**2) / (2 * mass) - mu * G * (end - slips))
+    found, later = ist.sensitivities(scene, STEPPER, run, ["mass"])["mass"], mu_s * G / k
+    assert found.time[at, 0] == near(later)
+    lost = k * (end**2 - slips**2) / (2 * mass**2) + (k * slips / mass - mu * G) * later
+    assert found.velocity[-1, 0, 0, 0] == near(-lost)
+
+
 @pytest.mark.thorough
 def test_what_friction_holds_has_derivatives_of_zero():
     """Its velocities are rounding, in the run and where derivatives are taken, which is not to be

@@ -9,7 +9,17 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import shapes
-from implicit_stepper import ErrorEstimate, FrictionEllipsoid, GeometricallyImplicit, Scene, load, simulate
+from implicit_stepper import (
+    ErrorEstimate,
+    FrictionEllipsoid,
+    GeometricallyImplicit,
+    Result,
+    Scene,
+    StepError,
+    load,
+    simulate,
+)
+from implicit_stepper.run import fixed_run
 
 WRENCH = np.array([0.5, -0.2, 1.0, 0.1, 0.0, -0.3])
 
@@ -167,6 +177,28 @@ def test_an_estimate_is_kept_in_a_file_and_needs_fixed_steps(spatial, tmp_path):
     dataclasses.replace(spatial, error=wrong).save(tmp_path / "run.npz")
     with pytest.raises(ValueError, match=r"error\.angle"):
         load(tmp_path / "run.npz")
+
+
+def test_a_step_of_the_second_run_that_fails_leaves_the_first_run(spatial, monkeypatch):
+    """The estimate needs a run with half the step, which may meet what the first one did not."""
+    taken = []
+
+    def fail_at_half(scene, stepper, h, *_):
+        taken.append(h)
+        if len(taken) == 1:
+            return spatial
+        how = {"result": Result.NOT_CONVERGED, "time": 0.105, "certificate": {"normal force": np.ones(1)}}
+        raise StepError("it failed", trajectory=spatial[:2], state=spatial[:10].end, **how)
+
+    monkeypatch.setattr(fixed_run, "run", fail_at_half)
+    with pytest.raises(StepError, match="with half the step, .* to t = 0.105 s failed: .* all in the error's") as raised:
+        run(thrown(), estimate_error=True)
+    assert taken == [0.01, 0.005]
+    error = raised.value
+    assert len(error.trajectory) == 20
+    assert error.trajectory.origin.settings["h"] == 0.01
+    assert (error.result, error.time, error.state.time) == (Result.NOT_CONVERGED, 0.105, spatial.time[10])
+    assert list(error.certificate) == ["normal force"]
 
 
 @pytest.mark.parametrize("which", ["spatial", "planar"])

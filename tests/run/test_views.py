@@ -1,6 +1,7 @@
 """Bodies, contacts, slices and energies of a run, against its arrays; runs that go on from a
 trajectory."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.run.views import number_of_contact, owners_of
 
 G = 9.81
 
@@ -79,6 +81,23 @@ def test_contacts_that_are_not_one_are_refused(run):
         run.contact("ball")
     with pytest.raises(IndexError, match="contact 3: the run has 3 contacts"):
         run.contact(3)
+
+
+def test_a_body_whose_name_has_a_bracket_is_no_part_of_another():
+    """A part has its number behind the name of its body, and so may other bodies."""
+    moving = ("wheel", "wheel[2]", "box[3]")
+    pairs = [("floor", "wheel[2]"), ("floor", "box[3][0]"), ("wall", "wheel"), ("wall", "wheel[2]"), ("box[4]", "box[3][1]")]
+    owners = owners_of(pairs, moving)
+    assert {part: body for part, body in owners.items() if body in moving} == {
+        "wheel": "wheel", "wheel[2]": "wheel[2]", "box[3][0]": "box[3]", "box[3][1]": "box[3]",
+    }  # fmt: skip
+    assert number_of_contact(pairs, ("wheel", "wall"), moving) == 2
+    assert number_of_contact(pairs, ("floor", "box[3]"), moving) == 1
+    assert number_of_contact(pairs, ("box[4]", "box[3]"), moving) == 4
+    for bodies in (("floor", "wheel"), ("floor", "box")):
+        with pytest.raises(KeyError, match="no contact is between 'floor'"):
+            number_of_contact(pairs, bodies, moving)
+    assert owners_of([("wheel[2]", "ball"), ("wheel", "ball")], ("wheel", "ball"))["wheel[2]"] == "wheel[2]"  # fixed
 
 
 def test_an_impact_without_time_has_no_force():
@@ -178,3 +197,17 @@ def test_coordinates_of_long_steps_are_those_of_the_motion(tmp_path):
         time = of.time[1:]
         np.testing.assert_allclose(of.joint("rail").coordinate[:, 0], -9.81 * time**2 / 2, rtol=0, atol=1e-10)
         np.testing.assert_allclose(of.joint("axle").coordinate[:, 0], 5 * time**2, rtol=0, atol=1e-10)
+    tail = run[-3:][1:]  # the last turns
+    assert tail.turned[list(run.joint_names).index("axle"), 0] >= 1
+    tail.save(tmp_path / "tail.npz")
+    for of in (tail, ist.load(tmp_path / "tail.npz")):
+        for name in run.joint_names:
+            np.testing.assert_array_equal(of.joint(name).coordinate, run.joint(name).coordinate[-2:])
+    dataclasses.replace(tail, turned=tail.turned[:1]).save(tmp_path / "tail.npz")
+    with pytest.raises(ValueError, match="`turned` has shape"):
+        ist.load(tmp_path / "tail.npz")
+    assert len(run[len(run) :].joint("axle").coordinate) == 0
+    on = ist.simulate(scene, ist.RadauContact(), tol=1e-8, duration=0.1, start=run)
+    seen, goes_on = on.joint("axle").coordinate[0, 0], 5 * on.time[1] ** 2
+    assert abs(seen) <= np.pi
+    np.testing.assert_allclose(np.rint((goes_on - seen) / (2 * np.pi)) * 2 * np.pi, goes_on - seen, rtol=0, atol=1e-8)
