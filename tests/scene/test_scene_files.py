@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.run.origin import Origin
 from implicit_stepper.run.scene_run import given as given_settings
 from implicit_stepper.run.scene_run import stepper_of
+from implicit_stepper.runtime.errors import NotInAFileError
 from implicit_stepper.scene import toml
 from implicit_stepper.scene.toml_text import written
 from shapes.expressions import parse
@@ -245,6 +247,27 @@ def test_what_no_file_can_hold_is_refused(tmp_path):
     with pytest.raises(ValueError, match="ImplicitShape cannot be written to a scene file"):
         scene.save(tmp_path / "a.toml")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
+def test_numbers_of_numpy_and_jax_are_written_as_those_of_python(array, tmp_path):
+    scene = scene_of(BALL)
+    own = {"stages": array(2), "tolerance": array(1e-9)}
+    scene.run = ist.RunSettings(duration=array(3), h=array(0.1)[()], switches=array([0.1, 0.2]), settings=own)
+    plain = ist.RunSettings(3, None, {"stages": 2, "tolerance": 1e-9}, h=0.1, switches=(0.1, 0.2))
+    assert scene.run == plain
+    assert again(scene, tmp_path).run == plain
+    assert "h = 0.1\n" in (tmp_path / "scene.toml").read_text()
+
+
+@pytest.mark.parametrize("settings_", [{"settings": {"a": object()}}, {"settings": {"a": [1]}}, {"h": object()}, {"h": 1j}])
+def test_run_settings_that_no_file_can_hold_are_named(settings_, tmp_path):
+    """And a run in memory, whose origin tells them, has none."""
+    scene = scene_of(BALL)
+    scene.run = ist.RunSettings(duration=1.0, **settings_)
+    with pytest.raises(NotInAFileError, match=r"`(settings\.a|h)` = .* is nothing that a file can hold: give"):
+        scene.save(tmp_path / "a.toml")
+    assert Origin(scene.description(), {}, {}).text() is None
 
 
 def test_units_are_converted_at_the_door():
