@@ -7,10 +7,10 @@ from ..constraints.friction import FrictionEllipsoid
 from ..constraints.restitution import Newton, Poisson
 from ..runtime.errors import SceneBuildError, SceneFileError, SceneKeyError, SceneValueError
 from .description import ContactDescription, RuleDescription
-from .tables import Table, refuse_more
+from .tables import MOST_CONTACTS, MOST_PAIRS_OF_PARTS, Table
 from .units import Units
 
-_MOST_CONTACTS, _MOST_PAIRS, _MOST_PARTS = 20_000, 500_000, 2500
+_MOST_PAIRS = 500_000  # of which a file says "all"
 
 
 def contacts_of(
@@ -32,7 +32,7 @@ def contacts_of(
             if parts is not None:
                 raise SceneKeyError(f"{table.where}.parts stands beside groups of bodies: name two in `bodies`.")
             rules.append(RuleDescription(*groups, *laws))
-            refuse_more("contact", rules, _MOST_CONTACTS)
+            whole.refuse_more("contact", rules, MOST_CONTACTS)
             continue
         if pair == "all":
             if parts is not None:
@@ -43,18 +43,18 @@ def contacts_of(
             raise SceneValueError(f'{table.where}.bodies = {pair!r:.60} must be two names, or "all".')
         listed.add(frozenset(pair))
         found.append(ContactDescription(*pair, *laws, parts))
-        refuse_more("contact", found, _MOST_CONTACTS)
+        whole.refuse_more("contact", found, MOST_CONTACTS)
     if len(rest) > 1:
         raise SceneKeyError('`bodies = "all"` stands in two contacts: one of them has the rest.')
     for place, laws in rest:
-        refuse_more("contact", range(len(bodies) * (len(bodies) - 1) // 2), _MOST_PAIRS)
+        whole.refuse_more("contact", range(len(bodies) * (len(bodies) - 1) // 2), _MOST_PAIRS)
         pairs = [
             (a, b)
             for i, (a, a_fixed) in enumerate(bodies)
             for b, b_fixed in bodies[i + 1 :]
             if not (a_fixed and b_fixed) and frozenset((a, b)) not in listed
         ]
-        refuse_more("contact", pairs, _MOST_CONTACTS)
+        whole.refuse_more("contact", pairs, MOST_CONTACTS)
         found[place:place] = [ContactDescription(*pair, *laws) for pair in pairs]
     return tuple(found), tuple(rules)
 
@@ -97,7 +97,7 @@ def _parts(table: Table) -> tuple[tuple[int, int], ...] | None:
     found = table.entries("parts", None)
     if found is None:
         return None
-    refuse_more("parts", found, _MOST_PARTS)
+    table.refuse_more("parts", found, MOST_PAIRS_OF_PARTS)
     pairs = [pair for pair in found if isinstance(pair, list) and len(pair) == 2]
     if len(pairs) < len(found) or not all(type(number) is int for pair in pairs for number in pair):
         raise SceneValueError(f"{table.where}.parts = {found!r:.60} must be a list of pairs of whole numbers.")

@@ -6,13 +6,16 @@ import json
 import re
 from typing import Any
 
+import numpy as np
+
 from ..constraints.friction import FrictionEllipsoid
 from ..constraints.restitution import Poisson
-from ..runtime.errors import NotInAFileError
+from ..runtime.errors import NotInAFileError, SceneLimitError
 from .description import BodyDescription, ContactDescription, RuleDescription, RunSettings, SceneDescription, native
 from .formula import MovingPose, Wrench
 from .joint_tables import table_of as joint_table
 from .shape_tables import table_of
+from .tables import LONGEST, MOST_BODIES, MOST_CONTACTS, MOST_NUMBERS, MOST_PARTS
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -31,6 +34,26 @@ def written(description: SceneDescription) -> str:
     if of.run is not None:
         blocks.append(_block("[run]", _run(of.run)))
     return "\n".join(blocks)
+
+
+def checked(description: SceneDescription) -> str:
+    """The text for a file that `toml.load_scene` reads. Raises `ValueError` as `written` does, and
+    for more than a file may have."""
+    of, text = description, written(description)
+    for count, what, most in (
+        (len(of.bodies), "bodies", MOST_BODIES),
+        (len(of.joints), "joints, springs and the like", MOST_BODIES),
+        (max((len(body.shapes or ()) for body in of.bodies), default=0), "parts of one body", MOST_PARTS),
+        (max(len(of.contacts), len(of.rules)), "contacts", MOST_CONTACTS),
+        (0 if of.run is None else np.size(of.run.switches), "switches", MOST_NUMBERS),
+        (len(text.encode()), "bytes as a file", LONGEST),
+    ):
+        if count > most:
+            raise SceneLimitError(
+                f"the scene has {count} {what}, and a file at most {most}: let groups touch by `add_contacts` where many "
+                "contacts are listed, or keep the code that makes it. A saved run has its scene within, however large."
+            )
+    return text
 
 
 def _body(of: BodyDescription) -> dict[str, Any]:

@@ -20,8 +20,8 @@ import shapes
 from implicit_stepper.run.origin import Origin
 from implicit_stepper.run.scene_run import given as given_settings
 from implicit_stepper.run.scene_run import stepper_of
-from implicit_stepper.runtime.errors import NotInAFileError
-from implicit_stepper.scene import toml
+from implicit_stepper.runtime.errors import NotInAFileError, SceneLimitError
+from implicit_stepper.scene import contact_tables, tables, toml, toml_text
 from implicit_stepper.scene.toml_text import written
 from shapes.expressions import parse
 from shapes.volume import quadrature
@@ -268,6 +268,32 @@ def test_run_settings_that_no_file_can_hold_are_named(settings_, tmp_path):
     with pytest.raises(NotInAFileError, match=r"`(settings\.a|h)` = .* is nothing that a file can hold: give"):
         scene.save(tmp_path / "a.toml")
     assert Origin(scene.description(), {}, {}).text() is None
+
+
+LARGE = {
+    "MOST_BODIES": (2, "3 bodies, and a file at most 2", "`body` has 3 entries"),
+    "MOST_CONTACTS": (1, "2 contacts, and a file at most 1", "`contact` has 2 entries"),
+    "LONGEST": (99, "bytes as a file, and a file at most 99", "more than 99 bytes"),
+    "MOST_NUMBERS": (3, "4 switches, and a file at most 3", "run.switches .* has more than 3 entries"),
+}
+
+
+@pytest.mark.parametrize("limit", LARGE)
+def test_what_no_file_could_be_read_of_is_not_saved_and_a_run_has_it_nevertheless(limit, tmp_path, monkeypatch):
+    """The limits of files that come from strangers."""
+    egg = BALL.replace('"ball"', '"egg"').replace("[0, 0, 1]", "[3, 0, 1]")
+    scene = scene_of(FLOOR + BALL + egg + TOUCH + TOUCH.replace("ball", "egg"))
+    scene.run = ist.RunSettings(duration=1.0, tol=1e-6, switches=(0.1, 0.2, 0.3, 0.4))
+    scene.save(tmp_path / "small.toml")
+    text = (tmp_path / "small.toml").read_text()
+    for module in (tables, toml, toml_text, contact_tables):
+        monkeypatch.setattr(module, limit, LARGE[limit][0], raising=False)
+    with pytest.raises(SceneLimitError, match=LARGE[limit][1]):
+        scene.save(tmp_path / "large.toml")
+    assert not (tmp_path / "large.toml").exists()
+    with pytest.raises(SceneLimitError, match=LARGE[limit][2]):
+        ist.load_scene(tmp_path / "small.toml")
+    assert written(Origin(text, {}, {}).built().description()) == text
 
 
 def test_units_are_converted_at_the_door():
