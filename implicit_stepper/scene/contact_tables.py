@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..constraints.compliance import Compliance
 from ..constraints.friction import FrictionEllipsoid
 from ..constraints.restitution import Newton, Poisson
@@ -16,8 +18,8 @@ _MOST_PAIRS = 500_000  # of which a file says "all"
 def contacts_of(
     whole: Table, bodies: list[tuple[str, bool]], units: Units
 ) -> tuple[tuple[ContactDescription, ...], tuple[RuleDescription, ...]]:
-    """Pairs as they are listed, of which `bodies = "all"` stands for all that are not and of which
-    one body moves; and rules, `among` or `between` groups of bodies."""
+    """Pairs as they are listed, of which `bodies = "all"` stands for those of `_rest`; and rules,
+    `among` or `between` groups of bodies."""
     found, listed, rest, rules = [], set(), [], []
     for table in whole.tables("contact"):
         groups = _groups(table)
@@ -48,15 +50,30 @@ def contacts_of(
         raise SceneKeyError('`bodies = "all"` stands in two contacts: one of them has the rest.')
     for place, laws in rest:
         whole.refuse_more("contact", range(len(bodies) * (len(bodies) - 1) // 2), _MOST_PAIRS)
-        pairs = [
-            (a, b)
-            for i, (a, a_fixed) in enumerate(bodies)
-            for b, b_fixed in bodies[i + 1 :]
-            if not (a_fixed and b_fixed) and frozenset((a, b)) not in listed
-        ]
+        pairs = _rest(bodies, listed, rules)
         whole.refuse_more("contact", pairs, MOST_CONTACTS)
         found[place:place] = [ContactDescription(*pair, *laws) for pair in pairs]
     return tuple(found), tuple(rules)
+
+
+def _rest(
+    bodies: list[tuple[str, bool]], listed: set[frozenset[str]], rules: list[RuleDescription]
+) -> list[tuple[str, str]]:
+    """The pairs, of which one body moves, that no contact lists and of which no rule says that they
+    may touch or stay apart."""
+    number, fixed = {name: i for i, (name, _) in enumerate(bodies)}, np.array([fixed for _, fixed in bodies], dtype=bool)
+    taken = np.outer(fixed, fixed)
+
+    def take(first, second) -> None:
+        groups = [np.array([number[name] for name in group if name in number], dtype=int) for group in (first, second)]
+        taken[np.ix_(*groups)] = True
+
+    for pair in (*map(tuple, listed), *(pair for rule in rules for pair in rule.apart)):
+        take(pair[:1], pair[1:])
+    for rule in rules:
+        take(number if rule.first is None else rule.first, number if rule.second is None else rule.second)
+    names = [name for name, _ in bodies]
+    return [(names[i], names[j]) for i, j in np.argwhere(np.triu(~(taken | taken.T), 1)).tolist()]
 
 
 def _groups(table: Table) -> tuple | None:

@@ -348,6 +348,30 @@ def test_all_pairs_that_are_not_listed():
     assert pairs == [("floor", "ball", 0.3), ("floor", "egg", 0.1), ("ball", "egg", 0.1)]
 
 
+def test_rules_keep_their_pairs_beside_all_others():
+    """Those of their groups and those that they keep apart; the rest has the law of "all"."""
+    names = ["a", "b", "c", "d", "e"]
+    more = "".join(BALL.replace('"ball"', f'"{name}"').replace("[0", f"[{3 * i}") for i, name in enumerate(names))
+    rules = """
+    [[contact]]
+    among = ["a", "b", "c"]
+    apart = [["a", "b"], ["d", "e"]]
+    friction = 0.3
+    [[contact]]
+    between = [["d"], ["a", "floor"]]
+    friction = 0.4
+    [[contact]]
+    bodies = "all"
+    friction = 0.1
+    """
+    system, _ = scene_of(FLOOR + more + rules).build()
+    pairs = {}
+    for group in system.groups:
+        for number, mu in zip(group.numbers, group.mu, strict=True):
+            pairs.setdefault(float(mu), set()).add("".join(sorted(name[0] for name in system.contact_names[number])))
+    assert pairs == {0.3: {"ac", "bc"}, 0.4: {"ad", "df"}, 0.1: {"ae", "be", "ce", "bd", "cd", "af", "bf", "cf", "ef"}}
+
+
 WRONG = {
     "": "the scene has no moving body|`format`",
     "x = ": "it is no TOML",
