@@ -24,6 +24,7 @@ from implicit_stepper.runtime.errors import NotInAFileError, SceneLimitError
 from implicit_stepper.scene import contact_tables, tables, toml, toml_text
 from implicit_stepper.scene.toml_text import written
 from shapes.expressions import parse
+from shapes.expressions.compile import compile_jet
 from shapes.volume import quadrature
 
 ROOT = Path(__file__).parents[2]
@@ -339,6 +340,50 @@ def test_loads_are_formulas():
         ist.Wrench(("t", 0, 0), (), {"t": 1})
     with pytest.raises(ValueError, match="'lambda' is no name for a parameter"):
         ist.Wrench(("t", 0, 0), (), {"lambda": 1})
+
+
+def test_choices_and_steps_of_numbers_and_parameters_are_numbers():
+    """In loads, motions and poses; jax.numpy is given the same numbers."""
+    load = ist.Wrench(("max(1, 2)*t", "min(q, pi)", "step(q - 1) + step(0)"), ("step(-q)", "t**max(1, 2)", 0), {"q": 0.5})
+    zeros = jnp.zeros(3), jnp.zeros(4), jnp.zeros(6)
+    np.testing.assert_array_equal(load(3.0, *zeros), [6, 0.5, 1, 0, 9, 0])
+    motion = ist.Motion("min(t, max(q, 2)) + step(t - max(q, 1))", {"q": 1.5})
+    for time in (1.0, 1.5, 4.0):
+        assert float(motion(time)) == min(time, 2.0) + (time >= 1.5)
+    pose = ist.MovingPose(position=("max(q, 2)*t", 0), angle="step(q)", parameters={"q": -1})
+    position, angle = pose(2.0)
+    np.testing.assert_array_equal([*position, angle], [4, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("AbsPower(-3, 3)", 27.0),
+        ("AbsPower(-2, 2.5)", 2**2.5),
+        ("AbsPower(3, 2)", 9.0),
+        ("AbsPower(2, -1)", 0.5),
+        ("PositivePower(4, 1.5)", 8.0),
+        ("PositivePower(-4, 1.5)", 0.0),
+        ("PositivePower(0, 2)", 0.0),
+        ("Norm(3, -4, 2)", 5.0),
+        ("Norm(0, 0, 3)", 0.0),
+        ("Norm(1, 1, 3)", 2 ** (1 / 3)),
+    ],
+)
+def test_powers_and_norms_of_numbers_are_numbers(text, value):
+    """As Python has them, and as they are where the numbers are coordinates."""
+    assert float(parse.parse(text, {})) == pytest.approx(value, rel=1e-15)
+    name, *numbers = text.replace("(", ",").replace(")", "").split(",")
+    made = parse.FUNCTIONS[name][1](*(shapes.x, shapes.y)[: len(numbers) - 1], sympy.Float(numbers[-1]))
+    place = np.array([float(n) for n in numbers[:-1]] + [0.0])[:2]
+    compiled = compile_jet((made,), 2, (), backend="numpy").value(place, np.zeros(0))
+    assert compiled[0] == pytest.approx(value, rel=1e-15, abs=1e-15)
+
+
+@pytest.mark.parametrize("text", ["AbsPower(0, -1)", "Norm(1, 1, 0)", "AbsPower(1e300, 200)"])
+def test_powers_without_a_finite_value_are_refused(text):
+    with pytest.raises(shapes.ShapeError, match="formula"):
+        parse.parse(text, {})
 
 
 def test_all_pairs_that_are_not_listed():
