@@ -37,8 +37,8 @@ _GROUND, _WITHIN = "inertial frame", "angles in space are told within half a tur
 
 class Jointed:
     """What `scene.Scene` has of joints: `_joints`, their bodies and forms by name, and `_joined`,
-    what was given; the names of bodies that are `_driven`, and whether the start is
-    `_projected`."""
+    what was given; the names of bodies that are `_driven`, and whether the start is `_projected`.
+    Joints need to hold as they are added where bodies are `_weighed`: how well is told by sizes."""
 
     _specs: dict[str, BodySpec]
     _joints: dict[str, tuple[Body, Body, Form]]
@@ -46,6 +46,7 @@ class Jointed:
     _bodies: list[BodyDescription]
     _driven: set[str]
     _projected: bool = False
+    _weighed: bool = True
 
     def add_joint(self, first: Body, second: Body, joint, *, name: str | None = None, project: bool = False) -> str:
         """Joins two bodies by a `BallJoint`, `Hinge`, `Slider`, `Universal`, `Cylindrical`,
@@ -249,7 +250,8 @@ class Jointed:
         specs = [self._specs[body.name] for body in (first, second)]
         sizes = [np.sqrt(np.trace(s.inertia) / s.mass) for s in specs if not s.handle.fixed]
         length = max(min(sizes), np.linalg.norm(specs[1].position - specs[0].position))
-        refuse_open(name, form, [(s.position, s.orientation) for s in specs], np.inf if project else float(length))
+        needed = float(length) if self._weighed and not project else np.inf
+        refuse_open(name, form, [(s.position, s.orientation) for s in specs], needed)
         self._joints[name] = (first, second, form)
         self._projected |= project
         return name

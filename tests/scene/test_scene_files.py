@@ -475,6 +475,26 @@ def test_what_else_is_wrong_is_said_before_volumes_are_found(monkeypatch):
     assert len(asked) == 1
 
 
+def test_a_joint_is_asked_whether_it_holds_when_masses_are_known(monkeypatch):
+    """Points and bounds that meet but for rounding of 1e-13 m, far from the origin; and one that is
+    open by 1e-6 m."""
+    monkeypatch.setattr(quadrature, "integrate", lambda *shape: shapes.Sphere(0.3).moments())
+    x = 987.3
+    at = f"position = [{x}, 0, 0]\nquaternion = [0.8, 0, 0.6, 0]\n"  # turns x to (.28, 0, -.96)
+    egg = '[[body]]\nname = "egg"\ndensity = 500\n' + at
+    egg += 'shape = { kind = "ImplicitShape", name = "egg", inequalities = ["16*x**4 + 4*y**2 + z**2 - 1"] }\n'
+    post = f'[[body]]\nname = "post"\nfixed = true\nshape = {{ kind = "Sphere", radius = 0.1 }}\nposition = [{x}, 0, 0]\n'
+    joint = '[[joint]]\nkind = "Slider"\nname = "rail"\nbodies = ["post", "egg"]\npoint_1 = [{0}, 0, -24]\n'
+    joint += "axis_1 = [0.28, 0, -0.96]\npoint_2 = [25, 0, 0]\naxis_2 = [1, 0, 0]\n"
+    limit = '[[joint]]\nkind = "limit along"\njoint = "rail"\nside = "low"\nbound = {0}\n'
+    system, _ = scene_of(egg + post + joint.format(7) + limit.format(1e-13)).build()
+    assert system.joint_names == ("rail", "low limit of rail")
+    open_by = (7 + 1e-6, 0.0, "'rail' is open by 9.6e-07 m"), (7, 1e-6, "'low limit of rail' is open by 1e-06")
+    for place, bound, told in open_by:
+        with pytest.raises(ist.SceneFileError, match=told):
+            scene_of(egg + post + joint.format(place) + limit.format(bound))
+
+
 def test_files_of_other_kinds_are_refused_by_name(tmp_path):
     for content, says in (
         (b"\xff\xfe", "it is not text in UTF-8"),
