@@ -88,7 +88,7 @@ def _kind(of: Compiled, root: int, own: list[_Free]):
         return joints.Universal, first.point, (first.axis, own[1].axis), {free.number: i for i, free in enumerate(own)}
     if len(hinges) == 1 and slides:
         hinge, across = hinges[0], [abs(slide.axis @ hinges[0].axis) for slide in slides]
-        if len(slides) == 1 and 1 - across[0] < _ALIGNED**2:
+        if len(slides) == 1 and np.linalg.norm(np.cross(slides[0].axis, hinge.axis)) < _ALIGNED:
             sense = np.sign(slides[0].axis @ hinge.axis)
             along = {hinge.number: 1} | ({slides[0].number: 0} if sense > 0 else {})
             return joints.Cylindrical, hinge.point, (hinge.axis, hinge.axis), along

@@ -224,6 +224,21 @@ def test_a_scene_begins_in_a_keyframe_with_its_velocities(tmp_path):
         ist.load_mjcf(path, keyframe="x")
 
 
+def test_a_slide_and_a_hinge_along_one_line_are_a_cylindrical_joint_whatever_the_line(tmp_path):
+    """The rounding of a direction is not a direction of its own; a tenth of a microradian is."""
+    rng = np.random.default_rng(3)
+    for axis, turn in zip(rng.normal(size=(8, 3)), rng.normal(size=(8, 4)), strict=True):
+        told = [" ".join(map(str, values)) for values in (axis, -2.7 * axis, turn)]
+        slide, hinge = f'<joint name="s" type="slide" axis="{told[0]}"/>', f'<joint name="h" axis="{told[1]}"/>'
+        scene, _ = ist.load_mjcf(file_of(tmp_path, mjcf(arm(slide + hinge, quat=told[2]))))
+        (joint,) = scene.description().joints
+        assert isinstance(joint.joint, ist.Cylindrical)
+        off = np.cross(axis, np.cross(axis, (1.0, 2.0, 3.0)))
+        off = axis / np.linalg.norm(axis) + 1e-7 * off / np.linalg.norm(off)
+        other = f'<joint name="h" axis="{" ".join(map(str, off))}"/>'
+        assert_refused(file_of(tmp_path, mjcf(arm(slide + other))), ["no joint here leaves free what they do together"])
+
+
 def test_a_pendulum_swings_as_it_must(tmp_path):
     """Against its equation of motion, extrapolated from two steps of the first-order scheme."""
     inertial = '<inertial pos=".4 0 0" mass="2" diaginertia=".01 .03 .03"/>'
