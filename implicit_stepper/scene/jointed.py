@@ -3,8 +3,10 @@ free."""
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from ..constraints.joints import Form, Place
 from ..constraints.of_users import JOINTS
 from ..constraints.prescribed import first_pose, first_velocity, following
 from ..model import checks, rotation
-from ..runtime.errors import FunctionError, JointError
+from ..runtime.errors import FunctionError, JointError, NameTakenError
 from .body import Body, BodySpec
 from .description import (
     AlongDescription,
@@ -96,15 +98,32 @@ class Jointed:
         velocity. Raises `ValueError` naming the argument."""
         position, turned = first_pose(pose, self.dimension)
         given = {"shape": shape, "mass": mass, "inertia": inertia, "density": density, "centre_of_mass": centre_of_mass}
-        ground = self._ground()
         turn = {"quaternion": turned} if self.dimension == 3 else {"angle": float(turned[0])}
-        handle = self.add_body(name=name, shapes=shapes, position=position, **turn, **given)
-        spec = self._specs[name]
-        self._specs[name] = dataclasses.replace(spec, velocity=first_velocity(pose, spec.centre))
-        self._add(f"drive of {name}", ground, handle, following(pose, spec.centre))
-        self._bodies[-1] = body_description(name, False, shapes, False, pose=pose, **given)
-        self._driven.add(name)
+        with self._whole():
+            ground = self._ground()
+            handle = self.add_body(name=name, shapes=shapes, position=position, **turn, **given)
+            spec = self._specs[name]
+            self._specs[name] = dataclasses.replace(spec, velocity=first_velocity(pose, spec.centre))
+            self._add(f"drive of {name}", ground, handle, following(pose, spec.centre))
+            self._bodies[-1] = body_description(name, False, shapes, False, pose=pose, **given)
+            self._driven.add(name)
         return handle
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What is added within is added whole: where a part of it is refused, nothing is."""
+        before = {name: copy.copy(getattr(self, name)) for name in ("_specs", "_bodies", "_joints", "_joined", "_driven")}
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before)
+            raise
+
+    def _refuse_name(self, name) -> None:
+        """Raises `ValueError` for a name that no further body can have."""
+        if isinstance(name, str) and name == _GROUND:
+            raise NameTakenError(f"`name` = {name!r} is that of the ground of `add_moving`: give the body another.")
+        checks.new_name(name, self._specs, "body")
 
     def _ground(self) -> Body:
         """The inertial frame, a fixed body without a shape."""
@@ -178,9 +197,10 @@ class Jointed:
                 f"{both} of joint {joint!r}: {_WITHIN}, so that a single limit lies within that, and two are less than a "
                 "turn apart."
             )
-        for side, bound in bounds.items():
-            self._add(names[side], first, second, bounded(form, coordinate, side, bound, middle))
-            self._joined.append(AlongDescription(names[side], joint, coordinate, side=side, bound=bound))
+        with self._whole():
+            for side, bound in bounds.items():
+                self._add(names[side], first, second, bounded(form, coordinate, side, bound, middle))
+                self._joined.append(AlongDescription(names[side], joint, coordinate, side=side, bound=bound))
         for name in there.values():
             *bodies, other = self._joints[name]
             self._joints[name] = (*bodies, other._replace(parameters=other.parameters | {"middle": np.asarray(middle)}))

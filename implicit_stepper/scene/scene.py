@@ -290,7 +290,7 @@ class Scene(Jointed, Ruled):
 
     def _new(self, name, quaternion, angle, *, fixed) -> tuple[Body, np.ndarray]:
         double_precision()
-        checks.new_name(name, self._specs, "body")
+        self._refuse_name(name)
         number = sum(s.handle.fixed == fixed for s in self._specs.values())
         return Body(name, number, fixed), checks.orientation(quaternion, angle, self.dimension)
 
