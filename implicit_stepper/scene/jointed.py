@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -216,9 +216,9 @@ class Jointed:
         The joints may have two moving bodies in all. Returns the name under which a trajectory has
         the reactions. Raises `ValueError` for joints and coordinates that there are not, or that
         are one."""
-        told = tuple(coordinates)
+        told = tuple(coordinates) if isinstance(coordinates, Iterable) else (coordinates,)
         if len(told) != 2:
-            raise JointError(f"`coordinates` = {coordinates!r}: give a number for each of the two joints.")
+            raise JointError(f"`coordinates` = {coordinates!r}: give a number for each of the two joints, (0, 0).")
         joints = [self._coordinate(joint, which) for joint, which in zip((joint_1, joint_2), told, strict=True)]
         name = f"gear of {joint_1} and {joint_2}" if name is None else name
         if (joint_1, told[0]) == (joint_2, told[1]):
