@@ -41,7 +41,7 @@ class Origin:
         """The scene again. Raises `ValueError` where it is not known."""
         if self.scene is None:
             raise NotRecordedError("the run does not know its scene, which no file could hold: give it, or run it again.")
-        return scene_of(toml.read(self.scene) if isinstance(self.scene, str) else self.scene)
+        return scene_of(toml.read(self.scene, bounded=False) if isinstance(self.scene, str) else self.scene)
 
     def header(self) -> dict[str, Any]:
         """For a file."""

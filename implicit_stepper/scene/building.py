@@ -26,14 +26,14 @@ def scene_of(description: SceneDescription) -> Scene:
     that cannot be; what is wrong beside them, before volumes and inertias are found, which may take
     seconds."""
     if any(map(_takes_long, description.bodies)):
-        joints = tuple(joint for joint in description.joints if isinstance(joint, JointDescription))
-        # whether another one holds is known when the masses are
-        if any(joint.project for joint in joints):
-            joints = tuple(dataclasses.replace(joint, project=True) for joint in joints)
-        else:
-            joints = description.joints
-        _built(dataclasses.replace(description, bodies=tuple(map(_with_unit_mass, description.bodies)), joints=joints))
-    return _built(description)
+        _built(dataclasses.replace(description, bodies=tuple(map(_with_unit_mass, description.bodies))), _Unweighed)
+    return _built(description, Scene)
+
+
+class _Unweighed(Scene):
+    """One whose bodies have numbers in the place of their masses and inertias."""
+
+    _weighed = False
 
 
 def _takes_long(body: BodyDescription) -> bool:
@@ -44,8 +44,8 @@ def _takes_long(body: BodyDescription) -> bool:
 
 
 def _with_unit_mass(body: BodyDescription) -> BodyDescription:
-    """The body with numbers in the place of those that take long, for which no contact asks, and no
-    joint that is not projected."""
+    """The body with numbers in the place of those that take long, for which contacts do not ask,
+    nor joints but for whether they hold."""
     if not _takes_long(body):
         return body
     d = (body.shape or body.shapes[0][0]).dimension
@@ -56,10 +56,10 @@ def _with_unit_mass(body: BodyDescription) -> BodyDescription:
     return dataclasses.replace(body, mass=mass, inertia=(_SMALL * mass,) * 3 if d == 3 else _SMALL * mass, density=None)
 
 
-def _built(description: SceneDescription) -> Scene:
+def _built(description: SceneDescription, kind: type[Scene]) -> Scene:
     of = description
     try:
-        scene = Scene(
+        scene = kind(
             gravity=of.gravity,
             dimension=of.dimension,
             length_scale=of.length_scale,

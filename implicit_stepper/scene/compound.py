@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -79,7 +79,9 @@ def is_point(part: Part) -> bool:
 
 def _chosen(chosen: Sequence, every: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The pairs of parts that the user chose of all."""
-    found = [tuple(pair) if isinstance(pair, tuple | list | np.ndarray) else pair for pair in chosen]
+    chosen = chosen.tolist() if isinstance(chosen, np.ndarray) else chosen
+    listed = chosen if isinstance(chosen, Iterable) else [chosen]
+    found = [tuple(pair) if isinstance(pair, tuple | list | np.ndarray) else pair for pair in listed]
     wrong = [pair for pair in found if pair not in every or found.count(pair) > 1]
     if wrong or not found:
         told = f", not {wrong[0]!r:.60}" if wrong else ""

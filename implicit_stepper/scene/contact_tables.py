@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..constraints.compliance import Compliance
 from ..constraints.friction import FrictionEllipsoid
 from ..constraints.restitution import Newton, Poisson
 from ..runtime.errors import SceneBuildError, SceneFileError, SceneKeyError, SceneValueError
 from .description import ContactDescription, RuleDescription
-from .tables import Table, refuse_more
+from .tables import MOST_CONTACTS, MOST_PAIRS_OF_PARTS, Table
 from .units import Units
 
-_MOST_CONTACTS, _MOST_PAIRS, _MOST_PARTS = 20_000, 500_000, 2500
+_MOST_PAIRS = 500_000  # of which a file says "all"
 
 
 def contacts_of(
     whole: Table, bodies: list[tuple[str, bool]], units: Units
 ) -> tuple[tuple[ContactDescription, ...], tuple[RuleDescription, ...]]:
-    """Pairs as they are listed, of which `bodies = "all"` stands for all that are not and of which
-    one body moves; and rules, `among` or `between` groups of bodies."""
+    """Pairs as they are listed, of which `bodies = "all"` stands for those of `_rest`; and rules,
+    `among` or `between` groups of bodies."""
     found, listed, rest, rules = [], set(), [], []
     for table in whole.tables("contact"):
         groups = _groups(table)
@@ -32,7 +34,7 @@ def contacts_of(
             if parts is not None:
                 raise SceneKeyError(f"{table.where}.parts stands beside groups of bodies: name two in `bodies`.")
             rules.append(RuleDescription(*groups, *laws))
-            refuse_more("contact", rules, _MOST_CONTACTS)
+            whole.refuse_more("contact", rules, MOST_CONTACTS)
             continue
         if pair == "all":
             if parts is not None:
@@ -43,20 +45,35 @@ def contacts_of(
             raise SceneValueError(f'{table.where}.bodies = {pair!r:.60} must be two names, or "all".')
         listed.add(frozenset(pair))
         found.append(ContactDescription(*pair, *laws, parts))
-        refuse_more("contact", found, _MOST_CONTACTS)
+        whole.refuse_more("contact", found, MOST_CONTACTS)
     if len(rest) > 1:
         raise SceneKeyError('`bodies = "all"` stands in two contacts: one of them has the rest.')
     for place, laws in rest:
-        refuse_more("contact", range(len(bodies) * (len(bodies) - 1) // 2), _MOST_PAIRS)
-        pairs = [
-            (a, b)
-            for i, (a, a_fixed) in enumerate(bodies)
-            for b, b_fixed in bodies[i + 1 :]
-            if not (a_fixed and b_fixed) and frozenset((a, b)) not in listed
-        ]
-        refuse_more("contact", pairs, _MOST_CONTACTS)
+        whole.refuse_more("contact", range(len(bodies) * (len(bodies) - 1) // 2), _MOST_PAIRS)
+        pairs = _rest(bodies, listed, rules)
+        whole.refuse_more("contact", pairs, MOST_CONTACTS)
         found[place:place] = [ContactDescription(*pair, *laws) for pair in pairs]
     return tuple(found), tuple(rules)
+
+
+def _rest(
+    bodies: list[tuple[str, bool]], listed: set[frozenset[str]], rules: list[RuleDescription]
+) -> list[tuple[str, str]]:
+    """The pairs, of which one body moves, that no contact lists and of which no rule says that they
+    may touch or stay apart."""
+    number, fixed = {name: i for i, (name, _) in enumerate(bodies)}, np.array([fixed for _, fixed in bodies], dtype=bool)
+    taken = np.outer(fixed, fixed)
+
+    def take(first, second) -> None:
+        groups = [np.array([number[name] for name in group if name in number], dtype=int) for group in (first, second)]
+        taken[np.ix_(*groups)] = True
+
+    for pair in (*map(tuple, listed), *(pair for rule in rules for pair in rule.apart)):
+        take(pair[:1], pair[1:])
+    for rule in rules:
+        take(number if rule.first is None else rule.first, number if rule.second is None else rule.second)
+    names = [name for name, _ in bodies]
+    return [(names[i], names[j]) for i, j in np.argwhere(np.triu(~(taken | taken.T), 1)).tolist()]
 
 
 def _groups(table: Table) -> tuple | None:
@@ -97,7 +114,7 @@ def _parts(table: Table) -> tuple[tuple[int, int], ...] | None:
     found = table.entries("parts", None)
     if found is None:
         return None
-    refuse_more("parts", found, _MOST_PARTS)
+    table.refuse_more("parts", found, MOST_PAIRS_OF_PARTS)
     pairs = [pair for pair in found if isinstance(pair, list) and len(pair) == 2]
     if len(pairs) < len(found) or not all(type(number) is int for pair in pairs for number in pair):
         raise SceneValueError(f"{table.where}.parts = {found!r:.60} must be a list of pairs of whole numbers.")

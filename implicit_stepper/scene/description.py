@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from shapes import Shape
@@ -117,7 +118,8 @@ class GearDescription:
 class RunSettings:
     """How a scene is to be run: the arguments of `simulate`, with the `stepper` by name and its
     `settings`. Left out, the stepper is GeometricallyImplicit where `h` [s] is given, and
-    RadauContact where `tol` is. They are checked when the scene is run."""
+    RadauContact where `tol` is. Numbers of NumPy and JAX become those of Python, which a file can
+    hold; all are checked when the scene is run."""
 
     duration: float
     stepper: str | None = None
@@ -126,6 +128,11 @@ class RunSettings:
     tol: float | None = None
     switches: tuple[float, ...] = ()
     certificate_tolerance: float | None = None
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = native(getattr(self, field.name))
+            object.__setattr__(self, field.name, tuple(value) if isinstance(value, list) else value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,6 +164,16 @@ def joint_description(name: str, first: str, second: str, joint, project: bool) 
     if not any(callable(value) for value in given.values()):
         joint = type(joint)(**{key: _plain(value) for key, value in given.items()})
     return JointDescription(name, first, second, joint, project)
+
+
+def native(value):
+    """Numbers and arrays of NumPy and JAX as those of Python and lists, within tables and lists
+    too; all else as it is."""
+    if isinstance(value, np.generic | np.ndarray | jax.Array):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {key: native(part) for key, part in value.items()}
+    return type(value)(map(native, value)) if type(value) in (tuple, list) else value
 
 
 def _plain(value):

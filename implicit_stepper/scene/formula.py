@@ -17,13 +17,45 @@ from shapes.expressions import parse
 
 from ..runtime.errors import FunctionError, NameTakenError
 
-# of these SymPy knows nothing, and so tries nothing
-_LARGER, _SMALLER, _STEP = (sympy.Function(name) for name in ("Larger", "Smaller", "Step"))
+
+class Larger(sympy.Function):
+    """max(u, v), of which SymPy knows its value for decimal numbers alone, and so tries nothing."""
+
+    nargs = 2
+
+    @classmethod
+    def eval(cls, u, v):
+        """Of decimal numbers."""
+        return max(u, v) if u.is_Float and v.is_Float else None
+
+
+class Smaller(sympy.Function):
+    """min(u, v), as `Larger`."""
+
+    nargs = 2
+
+    @classmethod
+    def eval(cls, u, v):
+        """Of decimal numbers."""
+        return min(u, v) if u.is_Float and v.is_Float else None
+
+
+class Step(sympy.Function):
+    """1 from u = 0 on and 0 before, as `Larger`."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, u):
+        """Of a decimal number."""
+        return sympy.Float(1 if u >= 0 else 0) if u.is_Float else None
+
+
 _ONLY_SHAPES = ("AbsPower", "PositivePower", "Norm")
 FUNCTIONS = {name: value for name, value in parse.FUNCTIONS.items() if name not in _ONLY_SHAPES} | {
-    "max": (2, _LARGER),
-    "min": (2, _SMALLER),
-    "step": (1, _STEP),
+    "max": (2, Larger),
+    "min": (2, Smaller),
+    "step": (1, Step),
 }
 _MODULES = [
     {"Larger": jnp.maximum, "Smaller": jnp.minimum, "Step": lambda u: jnp.where(jnp.asarray(u) >= 0, 1.0, 0.0)},

@@ -3,8 +3,10 @@ free."""
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from ..constraints.joints import Form, Place
 from ..constraints.of_users import JOINTS
 from ..constraints.prescribed import first_pose, first_velocity, following
 from ..model import checks, rotation
-from ..runtime.errors import FunctionError, JointError
+from ..runtime.errors import FunctionError, JointError, NameTakenError
 from .body import Body, BodySpec
 from .description import (
     AlongDescription,
@@ -37,8 +39,8 @@ _GROUND, _WITHIN = "inertial frame", "angles in space are told within half a tur
 
 class Jointed:
     """What `scene.Scene` has of joints: `_joints`, their bodies and forms by name, and `_joined`,
-    what was given; the names of bodies that are `_driven`, and whether the start is
-    `_projected`."""
+    what was given; the names of bodies that are `_driven`, and whether the start is `_projected`.
+    Joints need to hold as they are added where bodies are `_weighed`: how well is told by sizes."""
 
     _specs: dict[str, BodySpec]
     _joints: dict[str, tuple[Body, Body, Form]]
@@ -46,6 +48,7 @@ class Jointed:
     _bodies: list[BodyDescription]
     _driven: set[str]
     _projected: bool = False
+    _weighed: bool = True
 
     def add_joint(self, first: Body, second: Body, joint, *, name: str | None = None, project: bool = False) -> str:
         """Joins two bodies by a `BallJoint`, `Hinge`, `Slider`, `Universal`, `Cylindrical`,
@@ -95,15 +98,32 @@ class Jointed:
         velocity. Raises `ValueError` naming the argument."""
         position, turned = first_pose(pose, self.dimension)
         given = {"shape": shape, "mass": mass, "inertia": inertia, "density": density, "centre_of_mass": centre_of_mass}
-        ground = self._ground()
         turn = {"quaternion": turned} if self.dimension == 3 else {"angle": float(turned[0])}
-        handle = self.add_body(name=name, shapes=shapes, position=position, **turn, **given)
-        spec = self._specs[name]
-        self._specs[name] = dataclasses.replace(spec, velocity=first_velocity(pose, spec.centre))
-        self._add(f"drive of {name}", ground, handle, following(pose, spec.centre))
-        self._bodies[-1] = body_description(name, False, shapes, False, pose=pose, **given)
-        self._driven.add(name)
+        with self._whole():
+            ground = self._ground()
+            handle = self.add_body(name=name, shapes=shapes, position=position, **turn, **given)
+            spec = self._specs[name]
+            self._specs[name] = dataclasses.replace(spec, velocity=first_velocity(pose, spec.centre))
+            self._add(f"drive of {name}", ground, handle, following(pose, spec.centre))
+            self._bodies[-1] = body_description(name, False, shapes, False, pose=pose, **given)
+            self._driven.add(name)
         return handle
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What is added within is added whole: where a part of it is refused, nothing is."""
+        before = {name: copy.copy(getattr(self, name)) for name in ("_specs", "_bodies", "_joints", "_joined", "_driven")}
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before)
+            raise
+
+    def _refuse_name(self, name) -> None:
+        """Raises `ValueError` for a name that no further body can have."""
+        if isinstance(name, str) and name == _GROUND:
+            raise NameTakenError(f"`name` = {name!r} is that of the ground of `add_moving`: give the body another.")
+        checks.new_name(name, self._specs, "body")
 
     def _ground(self) -> Body:
         """The inertial frame, a fixed body without a shape."""
@@ -177,9 +197,10 @@ class Jointed:
                 f"{both} of joint {joint!r}: {_WITHIN}, so that a single limit lies within that, and two are less than a "
                 "turn apart."
             )
-        for side, bound in bounds.items():
-            self._add(names[side], first, second, bounded(form, coordinate, side, bound, middle))
-            self._joined.append(AlongDescription(names[side], joint, coordinate, side=side, bound=bound))
+        with self._whole():
+            for side, bound in bounds.items():
+                self._add(names[side], first, second, bounded(form, coordinate, side, bound, middle))
+                self._joined.append(AlongDescription(names[side], joint, coordinate, side=side, bound=bound))
         for name in there.values():
             *bodies, other = self._joints[name]
             self._joints[name] = (*bodies, other._replace(parameters=other.parameters | {"middle": np.asarray(middle)}))
@@ -195,9 +216,9 @@ class Jointed:
         The joints may have two moving bodies in all. Returns the name under which a trajectory has
         the reactions. Raises `ValueError` for joints and coordinates that there are not, or that
         are one."""
-        told = tuple(coordinates)
+        told = tuple(coordinates) if isinstance(coordinates, Iterable) else (coordinates,)
         if len(told) != 2:
-            raise JointError(f"`coordinates` = {coordinates!r}: give a number for each of the two joints.")
+            raise JointError(f"`coordinates` = {coordinates!r}: give a number for each of the two joints, (0, 0).")
         joints = [self._coordinate(joint, which) for joint, which in zip((joint_1, joint_2), told, strict=True)]
         name = f"gear of {joint_1} and {joint_2}" if name is None else name
         if (joint_1, told[0]) == (joint_2, told[1]):
@@ -249,7 +270,8 @@ class Jointed:
         specs = [self._specs[body.name] for body in (first, second)]
         sizes = [np.sqrt(np.trace(s.inertia) / s.mass) for s in specs if not s.handle.fixed]
         length = max(min(sizes), np.linalg.norm(specs[1].position - specs[0].position))
-        refuse_open(name, form, [(s.position, s.orientation) for s in specs], np.inf if project else float(length))
+        needed = float(length) if self._weighed and not project else np.inf
+        refuse_open(name, form, [(s.position, s.orientation) for s in specs], needed)
         self._joints[name] = (first, second, form)
         self._projected |= project
         return name

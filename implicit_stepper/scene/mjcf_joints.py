@@ -36,7 +36,7 @@ def joints_of(of: Compiled) -> tuple[list[JointDescription | AlongDescription], 
         if own:
             found += _joined(of, root, own, left_out)
     if of.enabled("EQUALITY", "CONSTRAINT"):
-        found += _equalities(of, left_out)
+        found += _equalities(of, {joint.name for joint in found}, left_out)
     return found, left_out
 
 
@@ -88,7 +88,7 @@ def _kind(of: Compiled, root: int, own: list[_Free]):
         return joints.Universal, first.point, (first.axis, own[1].axis), {free.number: i for i, free in enumerate(own)}
     if len(hinges) == 1 and slides:
         hinge, across = hinges[0], [abs(slide.axis @ hinges[0].axis) for slide in slides]
-        if len(slides) == 1 and 1 - across[0] < _ALIGNED**2:
+        if len(slides) == 1 and np.linalg.norm(np.cross(slides[0].axis, hinge.axis)) < _ALIGNED:
             sense = np.sign(slides[0].axis @ hinge.axis)
             along = {hinge.number: 1} | ({slides[0].number: 0} if sense > 0 else {})
             return joints.Cylindrical, hinge.point, (hinge.axis, hinge.axis), along
@@ -166,8 +166,9 @@ def _acting(of: Compiled, name: str, label: str, n: int, coordinate: int, left_o
     return found
 
 
-def _equalities(of: Compiled, left_out: list[str]) -> list[JointDescription]:
-    """Bodies that <equality> connects or welds."""
+def _equalities(of: Compiled, taken: set[str], left_out: list[str]) -> list[JointDescription]:
+    """Bodies that <equality> connects or welds, under names that are not `taken`: in MuJoCo a joint
+    and an equality may have the same one."""
     found, other = [], []
     kinds, model = of.mujoco.mjtEq, of.model
     for number in range(model.neq):
@@ -181,14 +182,15 @@ def _equalities(of: Compiled, left_out: list[str]) -> list[JointDescription]:
         elif kind == kinds.mjEQ_WELD and not _as_welded(of, number, *bodies):
             left_out.append(f"equality {label}: a weld of poses that the bodies do not have as they are placed")
         else:
-            found += _equal(of, number, label, kind == kinds.mjEQ_WELD, *bodies)
+            name = label if label not in taken else f"{label} (equality {number})"
+            found += _equal(of, number, name, kind == kinds.mjEQ_WELD, *bodies)
     if other:
         left_out.append(f"equalities without a counterpart: {listed(other)}")
     return found
 
 
-def _equal(of: Compiled, number: int, label: str, welds: bool, one: int, two: int) -> list[JointDescription]:
-    """A ball joint of two bodies, or a weld."""
+def _equal(of: Compiled, number: int, name: str, welds: bool, one: int, two: int) -> list[JointDescription]:
+    """A ball joint of two bodies, or a weld, of that name."""
     data, (first, second) = of.model.eq_data[number], of.roots[[one, two]].tolist()
     if first == second:
         return []
@@ -198,7 +200,7 @@ def _equal(of: Compiled, number: int, label: str, welds: bool, one: int, two: in
         anchors = [_world(of, body, anchor) for body, anchor in ((one, data[:3]), (two, data[3:6]))]
         points = {"point_1": of.seen(first, anchors[0]), "point_2": of.seen(second, anchors[1])}
     joint = (joints.Fixed if welds else joints.BallJoint)(**points)
-    return [JointDescription(label, of.names[first], of.names[second], joint)]
+    return [JointDescription(name, of.names[first], of.names[second], joint)]
 
 
 def _world(of: Compiled, body: int, point: np.ndarray) -> np.ndarray:

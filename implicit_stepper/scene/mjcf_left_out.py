@@ -4,6 +4,7 @@ and contacts."""
 from __future__ import annotations
 
 import os
+import re
 import xml.etree.ElementTree as tree
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,7 @@ _URDF = {
     "robot", "link", "joint", "inertial", "origin", "mass", "inertia", "collision", "geometry", "box", "cylinder", "capsule",
     "sphere", "mesh", "parent", "child", "axis", "limit", "dynamics", "mimic", "mujoco", "compiler",
 }  # fmt: skip
+_COMMENT, _ROBOT = re.compile(rb"<!--.*?-->", re.DOTALL), re.compile(rb"[^<]*(<[?!][^<]*)*<robot\b")
 
 
 def left_out(of: Compiled, keyframe: str | None) -> Iterator[str]:
@@ -91,8 +93,14 @@ def _unusual(of: Compiled, kind: str, field: str, usual) -> list[str]:
 
 def urdf_left_out(path: str | os.PathLike) -> Iterator[str]:
     """Of a URDF file, what MuJoCo passes over without a word; nothing of an MJCF file."""
-    root = tree.fromstring(Path(path).read_bytes())
-    if root.tag != "robot":
+    content = Path(path).read_bytes()
+    if not _ROBOT.match(_COMMENT.sub(b"", content)):
+        return
+    try:
+        root = tree.fromstring(content)
+    except (tree.ParseError, LookupError, ValueError) as error:
+        # what MuJoCo reads may be no XML: "a & b", a comment with -- in it, an encoding
+        yield f"what MuJoCo does not read of a URDF file, which could not be searched as it is no XML: {error}"
         return
     links = [link.get("name", "") for link in root.findall("link")]
     children = {child.get("link") for child in root.findall("joint/child")}

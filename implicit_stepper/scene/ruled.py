@@ -15,6 +15,10 @@ from .description import RuleDescription
 from .grouping import Law
 from .pairs import BodyPairs, Rule
 
+_BODIES = "the handles of bodies in a list, for instance [ball, floor]"
+_GROUPS = "two lists of the handles of bodies, for instance ([ball], [floor])"
+_PAIRS = "pairs of handles in a list, for instance [(ball, floor)]"
+
 
 class Ruled:
     """What `scene.Scene` has of rules, in `_rules` as they were given."""
@@ -50,14 +54,14 @@ class Ruled:
                 "none is first: declare these contacts with `add_contact`."
             )
         self._refuse_mixed(restitution)
-        groups = (None, None) if among is None else (tuple(among),) * 2
+        groups = (None, None) if among is None else (_listed("among", among, _BODIES),) * 2
         if between is not None:
-            groups = tuple(tuple(group) for group in between)
+            groups = tuple(_listed("between", group, _GROUPS) for group in _listed("between", between, _GROUPS))
             if len(groups) != 2:
                 raise ContactRuleError(f"`between` has {len(groups)} groups of bodies: give two.")
         for argument, bodies in (("among" if between is None else "between", group) for group in groups):
             self._refuse_group(argument, bodies)
-        pairs = tuple(tuple(pair) for pair in apart)
+        pairs = tuple(_listed("apart", pair, _PAIRS) for pair in _listed("apart", apart, _PAIRS))
         for pair in pairs:
             if len(pair) != 2:
                 raise ContactRuleError(f"`apart` has {pair!r}: give pairs of bodies.")
@@ -135,6 +139,13 @@ class Ruled:
             raise ContactRuleError(f"`{argument}` has no body: leave it out to let all bodies touch.")
         for body in bodies:
             self._own(argument, body)
+
+
+def _listed(argument: str, given, need: str) -> tuple:
+    """The entries of a list in what is given. Raises `ValueError` for what is none."""
+    if isinstance(given, str | Body) or not isinstance(given, Iterable):
+        raise ContactRuleError(f"`{argument}` has {given!r:.60} where a list belongs: give {need}.")
+    return tuple(given)
 
 
 def checked_law(friction, compliance, restitution) -> Law:

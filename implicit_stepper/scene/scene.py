@@ -205,8 +205,8 @@ class Scene(Jointed, Ruled):
     def save(self, path: str | os.PathLike) -> None:
         """Writes a scene file, from which `implicit_stepper.load_scene` makes a scene whose runs
         are the same to the bit. Raises `ValueError` for loads that are functions (a `Wrench` of
-        formulas is none) and for shapes that no formula says; `OSError`."""
-        text = toml_text.written(self.description())
+        formulas is none), for shapes that no formula says and for what is too large; `OSError`."""
+        text = toml_text.checked(self.description())
         with replaced(path) as new:
             new.write_text(text, encoding="utf-8")
 
@@ -290,7 +290,7 @@ class Scene(Jointed, Ruled):
 
     def _new(self, name, quaternion, angle, *, fixed) -> tuple[Body, np.ndarray]:
         double_precision()
-        checks.new_name(name, self._specs, "body")
+        self._refuse_name(name)
         number = sum(s.handle.fixed == fixed for s in self._specs.values())
         return Body(name, number, fixed), checks.orientation(quaternion, angle, self.dimension)
 

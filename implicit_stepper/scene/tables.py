@@ -14,20 +14,24 @@ from shapes.expressions.parse import parse
 
 from ..runtime.errors import SceneBuildError, SceneKeyError, SceneLimitError, SceneValueError
 
+# what a file has at most, as it may come from a stranger: bytes, joints as many as bodies, parts of a
+# body, contacts, and in a list numbers (a polytope of so many faces takes a second to build)
+LONGEST, MOST_BODIES, MOST_PARTS, MOST_CONTACTS, MOST_NUMBERS = 500_000, 1000, 50, 20_000, 200
+MOST_PAIRS_OF_PARTS = MOST_PARTS**2
 _LARGEST = 1e300
-_MOST_NUMBERS = 200  # in a list: a polytope of so many faces takes a second to build
 _MISSING = object()
 
 
 class Table:
     """One table at the place `where`, whose keys are each taken once; `parameters` are the file's
-    own numbers by name."""
+    own numbers by name. It may have any number of entries unless it is `bounded`."""
 
-    def __init__(self, data: object, where: str, parameters: Mapping[str, float]):
+    def __init__(self, data: object, where: str, parameters: Mapping[str, float], bounded: bool = True):
         if not isinstance(data, dict):
             raise SceneValueError(f"{where} must be a table, not {data!r:.60}.")
         self.left, self.where, self.parameters = dict(data), where, parameters
         self.known: list[str] = []
+        self.bounded = bounded
 
     def place(self, key: str) -> str:
         """Where `key` stands."""
@@ -76,8 +80,8 @@ class Table:
     def _tuples(self, found, where: str, unit: Callable[[float], float], depth: int):
         if not isinstance(found, list):
             return unit(self.value(found, where))
-        if depth == 3 or len(found) > _MOST_NUMBERS:
-            raise SceneLimitError(f"{where} is nested too deeply, or has more than {_MOST_NUMBERS} entries.")
+        if depth == 3 or (self.bounded and len(found) > MOST_NUMBERS):
+            raise SceneLimitError(f"{where} is nested too deeply, or has more than {MOST_NUMBERS} entries.")
         return tuple(self._tuples(part, f"{where}[{i}]", unit, depth + 1) for i, part in enumerate(found))
 
     def value(self, found: object, where: str) -> float:
@@ -95,11 +99,19 @@ class Table:
     def table(self, key: str, default=_MISSING) -> Table | None:
         """A table."""
         found = self.take(key, default)
-        return found if found is default else Table(found, self.place(key), self.parameters)
+        return found if found is default else self._inner(found, self.place(key))
 
     def tables(self, key: str) -> list[Table]:
         """Tables [[key]], none of them where there is no such key."""
-        return [Table(part, f"{self.place(key)}[{i}]", self.parameters) for i, part in enumerate(self.entries(key, []))]
+        return [self._inner(part, f"{self.place(key)}[{i}]") for i, part in enumerate(self.entries(key, []))]
+
+    def _inner(self, data: object, where: str) -> Table:
+        return Table(data, where, self.parameters, self.bounded)
+
+    def refuse_more(self, key: str, entries: Sequence, most: int) -> None:
+        """Raises `SceneFileError`."""
+        if self.bounded and len(entries) > most:
+            raise SceneLimitError(f"`{key}` has {len(entries)} entries: a file has at most {most}.")
 
     def end(self) -> None:
         """Raises `SceneFileError` for keys that nobody took: a word with a slip in it would else be
@@ -108,9 +120,3 @@ class Table:
             near = difflib.get_close_matches(key, self.known, 1)
             meant = f"did you mean `{near[0]}`?" if near else f"known here are {', '.join(self.known)}."
             raise SceneKeyError(f"{self.where or 'the file'} has the key {key!r:.60}, which means nothing: {meant}")
-
-
-def refuse_more(key: str, entries: Sequence, most: int) -> None:
-    """Raises `SceneFileError`."""
-    if len(entries) > most:
-        raise SceneLimitError(f"`{key}` has {len(entries)} entries: a file has at most {most}.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,10 @@ from .formula import MovingPose, Wrench, parameter_name
 from .joint_tables import joint_of
 from .scene import Scene
 from .shape_tables import shape_of
-from .tables import Table, refuse_more
+from .tables import LONGEST, MOST_BODIES, MOST_PARTS, Table
 from .units import LENGTHS, MASSES, Units
 
 FORMAT = 1
-LONGEST = 500_000  # bytes
-_MOST_BODIES, _MOST_PARTS = 1000, 50
 # a key a.b.c...: tomllib takes a time that grows with the square of its parts. Bounded repeats:
 # this is linear
 _CHAINED = re.compile(r"(?:[^\s=\[\]{},#.]{1,60}+[ \t]{0,4}+\.[ \t]{0,4}+){20}")
@@ -51,9 +50,10 @@ def load_scene(path: str | os.PathLike) -> Scene:
         raise type(error)(f"{name!r}: {error}") from error
 
 
-def read(text: str) -> SceneDescription:
-    """The description in the text of a scene file. Raises `SceneFileError`."""
-    if _CHAINED.search(text):
+def read(text: str, bounded: bool = True) -> SceneDescription:
+    """The description in the text of a scene file, which has any number of entries where it is not
+    `bounded`, as our own is not. Raises `SceneFileError`."""
+    if bounded and _CHAINED.search(text):
         raise SceneLimitError("it has a key of more than 20 parts.")
     try:
         data = tomllib.loads(text)
@@ -62,7 +62,7 @@ def read(text: str) -> SceneDescription:
     version = data.pop("format", None)
     if version is not FORMAT and version != FORMAT:
         raise SceneTextError(f"`format` = {version!r:.60}, where this version reads format = {FORMAT}.")
-    whole = Table(data, "", _parameters(data.pop("parameters", {})))
+    whole = Table(data, "", _parameters(data.pop("parameters", {})), bounded)
     units = _units(whole.take("units", "m"))
     scene = whole.table("scene", None) or Table({}, "scene", whole.parameters)
     dimension = scene.take("dimension", 3)
@@ -76,15 +76,14 @@ def read(text: str) -> SceneDescription:
     }
     scene.end()
     bodies = whole.tables("body")
-    refuse_more("body", bodies, _MOST_BODIES)
+    whole.refuse_more("body", bodies, MOST_BODIES)
     waiting = [_body(table, dimension, units) for table in bodies]
-    names = [name for name, *_ in waiting]
-    twice = [name for name in names if names.count(name) > 1]
+    twice = [name for name, count in Counter(name for name, *_ in waiting).items() if count > 1]
     if twice:
         raise SceneBuildError(f"body: the name {twice[0]!r:.60} is taken: every body needs its own.")
     contacts, rules = contacts_of(whole, [(name, fixed) for name, fixed, _ in waiting], units)
     joined = whole.tables("joint")
-    refuse_more("joint", joined, _MOST_BODIES)
+    whole.refuse_more("joint", joined, MOST_BODIES)
     joints = tuple(joint_of(table, units) for table in joined)
     run = _run(whole.table("run", None))
     whole.end()
@@ -121,7 +120,7 @@ def _body(table: Table, dimension: int, units: Units) -> tuple[str, bool, Callab
     name, fixed = table.text("name"), table.flag("fixed", False)
     table.where = f"{table.where} ({name!r:.40})"
     inner, parts = table.table("shape", None), table.tables("parts")
-    refuse_more("parts", parts, _MOST_PARTS)
+    table.refuse_more("parts", parts, MOST_PARTS)
     shape = None if inner is None else shape_of(inner, dimension, units)
     if (shape is None) == (not parts):
         raise SceneKeyError(f"{table.where} needs either `shape` or `parts`.")

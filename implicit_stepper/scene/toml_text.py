@@ -6,13 +6,16 @@ import json
 import re
 from typing import Any
 
+import numpy as np
+
 from ..constraints.friction import FrictionEllipsoid
 from ..constraints.restitution import Poisson
-from ..runtime.errors import NotInAFileError
-from .description import BodyDescription, ContactDescription, RuleDescription, RunSettings, SceneDescription
+from ..runtime.errors import NotInAFileError, SceneLimitError
+from .description import BodyDescription, ContactDescription, RuleDescription, RunSettings, SceneDescription, native
 from .formula import MovingPose, Wrench
 from .joint_tables import table_of as joint_table
 from .shape_tables import table_of
+from .tables import LONGEST, MOST_BODIES, MOST_CONTACTS, MOST_NUMBERS, MOST_PARTS
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -31,6 +34,26 @@ def written(description: SceneDescription) -> str:
     if of.run is not None:
         blocks.append(_block("[run]", _run(of.run)))
     return "\n".join(blocks)
+
+
+def checked(description: SceneDescription) -> str:
+    """The text for a file that `toml.load_scene` reads. Raises `ValueError` as `written` does, and
+    for more than a file may have."""
+    of, text = description, written(description)
+    for count, what, most in (
+        (len(of.bodies), "bodies", MOST_BODIES),
+        (len(of.joints), "joints, springs and the like", MOST_BODIES),
+        (max((len(body.shapes or ()) for body in of.bodies), default=0), "parts of one body", MOST_PARTS),
+        (max(len(of.contacts), len(of.rules)), "contacts", MOST_CONTACTS),
+        (0 if of.run is None else np.size(of.run.switches), "switches", MOST_NUMBERS),
+        (len(text.encode()), "bytes as a file", LONGEST),
+    ):
+        if count > most:
+            raise SceneLimitError(
+                f"the scene has {count} {what}, and a file at most {most}: let groups touch by `add_contacts` where many "
+                "contacts are listed, or keep the code that makes it. A saved run has its scene within, however large."
+            )
+    return text
 
 
 def _body(of: BodyDescription) -> dict[str, Any]:
@@ -97,17 +120,21 @@ def _laws(of: ContactDescription | RuleDescription) -> dict[str, Any]:
 
 
 def _run(of: RunSettings) -> dict[str, Any]:
+    for name, value in (of.settings or {}).items():
+        if not isinstance(value, str | int | float):
+            raise _in_no_file(f"settings.{name}", value, "a number, text, true or false")
     table = {name: getattr(of, name) for name in ("stepper", "h", "tol", "duration")}
     table |= {"switches": of.switches or None, "certificate_tolerance": of.certificate_tolerance}
     return table | {"settings": of.settings or None}
 
 
 def _block(head: str, table: dict[str, Any]) -> str:
-    lines = [f"{_key(name)} = {_value(value)}" for name, value in table.items() if value is not None]
+    lines = [f"{_key(name)} = {_value(name, value)}" for name, value in native(table).items() if value is not None]
     return "\n".join([head, *lines, ""])
 
 
-def _value(value) -> str:
+def _value(name: str, value) -> str:
+    """The text of a value, which has this name."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -115,9 +142,16 @@ def _value(value) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
-        inner = ", ".join(f"{_key(name)} = {_value(part)}" for name, part in value.items() if part is not None)
+        parts = {key: part for key, part in value.items() if part is not None}
+        inner = ", ".join(f"{_key(key)} = {_value(f'{name}.{key}', part)}" for key, part in parts.items())
         return f"{{ {inner} }}"
-    return f"[{', '.join(map(_value, value))}]"
+    if not isinstance(value, list | tuple):
+        raise _in_no_file(name, value, "numbers, text, true or false, or lists of them")
+    return f"[{', '.join(_value(name, part) for part in value)}]"
+
+
+def _in_no_file(name: str, value, remedy: str) -> NotInAFileError:
+    return NotInAFileError(f"`{name}` = {value!r:.60} is nothing that a file can hold: give {remedy}.")
 
 
 def _key(name: str) -> str:

@@ -20,12 +20,12 @@ class AbsPower(sympy.Function):
 
     @classmethod
     def eval(cls, u, p):
-        """Even powers need no absolute value."""
+        """Even powers need no absolute value; of decimal numbers it is one."""
         if p.is_zero:
             return sympy.Integer(1)
         if p.is_Integer and p.is_positive and p % 2 == 0:
             return u**p
-        return None  # stays an AbsPower
+        return abs(u) ** p if u.is_Float and p.is_Float else None  # stays an AbsPower
 
     def fdiff(self, argindex=1):
         """Derivative with respect to u."""
@@ -60,6 +60,13 @@ class PositivePower(sympy.Function):
 
     nargs = 2
 
+    @classmethod
+    def eval(cls, u, p):
+        """Of decimal numbers it is one."""
+        if u.is_Float and p.is_Float:
+            return u**p if u > 0 else sympy.Float(0)
+        return None  # stays a PositivePower
+
     def fdiff(self, argindex=1):
         """Derivative with respect to u."""
         u, p = _base_and_exponent(self, argindex)
@@ -75,6 +82,13 @@ class Norm(sympy.Function):
     """
 
     nargs = 3
+
+    @classmethod
+    def eval(cls, u, v, p):
+        """Of decimal numbers it is one."""
+        if u.is_Float and v.is_Float and p.is_Float:
+            return (abs(u) ** p + abs(v) ** p) ** (1 / p)
+        return None  # stays a Norm
 
     def fdiff(self, argindex=1):
         """Derivative with respect to u or v."""

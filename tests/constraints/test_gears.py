@@ -139,6 +139,7 @@ def test_a_quarter_of_a_pitch_in_a_step_is_too_much(name, pitch):
         ({"joint_2": "axle 7"}, "`joint` = 'axle 7' is no joint's name"),
         ({"coordinates": (0, 1)}, "`coordinate` = 1: joint 'axle 1' has 1 coordinates"),
         ({"coordinates": (0,)}, "give a number for each of the two joints"),
+        ({"coordinates": 0}, r"`coordinates` = 0: give a number for each of the two joints, \(0, 0\)"),
         ({"joint_2": "axle 0"}, "geared to itself"),
         ({"ratio": 0.0}, "`ratio` = 0"),
         ({"ratio": np.sqrt(2)}, "whole numbers up to 200"),

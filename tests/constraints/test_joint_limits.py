@@ -120,6 +120,20 @@ def test_limits_that_make_no_sense_are_refused(bounds, message):
         made.add_limit("pin", **bounds)
 
 
+def test_of_two_limits_of_which_one_is_refused_neither_is_added():
+    """The bob begins beyond `high`; `low` alone would hold."""
+    made = ist.Scene(dimension=2)
+    wall = made.add_fixed(name="wall", shape=shapes.HalfPlane(normal=(0, 1), offset=-9))
+    bob = made.add_body(name="bob", shape=shapes.Disc(0.1), mass=MASS, inertia=INERTIA, position=(1, 0))
+    made.add_joint(wall, bob, ist.BallJoint((0, 0), (-1, 0)), name="pin")
+    before = made.description()
+    with pytest.raises(ValueError, match="'high limit of pin' is open by 0.2 rad"):
+        made.add_limit("pin", low=-1.0, high=-0.2)
+    assert made.description() == before
+    assert made.add_limit("pin", low=-1.0, high=0.2) == ("low limit of pin", "high limit of pin")
+    assert made.build()[0].joint_names == ("pin", "low limit of pin", "high limit of pin")
+
+
 def turning(dimension: int, pins: dict, **bounds) -> ist.Scene:
     """Wheels of moment of inertia 1 on pins, without weight, each at a speed [rad/s], of which the
     one on "spring" winds a spring of 1 N m/rad and the others meet limits."""

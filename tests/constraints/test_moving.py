@@ -11,6 +11,7 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.constraints import impact_violations, joint_violations, prescribed
 from implicit_stepper.model.records import Joints
+from implicit_stepper.runtime.errors import NameTakenError
 
 G, MU, SPEED, R, M = 9.81, 0.3, 1.0, 0.1, 2.0
 A, W = 0.06, np.sqrt(1.5 * 9.81 / 0.06)  # at most 1.5 g downwards
@@ -186,6 +187,30 @@ def test_what_is_no_motion_is_refused(tmp_path):
         scene.save(tmp_path / "scene.toml")
     with pytest.raises(ValueError, match="knows no joints, and the scene has 'drive of a'"):
         ist.simulate(scene, ist.ClosedFormGap(), h=0.01, duration=0.2)
+
+
+def test_a_refused_body_that_moves_leaves_nothing_behind():
+    """Neither its own parts nor the ground on which it would move, which has its name for itself."""
+    scene, disc = ist.Scene(dimension=2), {"shape": shapes.Disc(R), "mass": 1.0}
+    wall = scene.add_fixed(name="wall", shape=shapes.HalfPlane(normal=(0, 1), offset=-9))
+    ball = scene.add_body(name="ball", position=(0, 1), **disc)
+    scene.add_joint(wall, ball, ist.BallJoint((0, 1), (0, 0)), name="drive of a")
+    before = scene.description(), scene.build()[0].names, list(scene.joint_specs())
+    for name, given, message in (
+        ("a", disc, "'drive of a' is taken"),
+        ("ball", disc, "'ball' is taken"),
+        ("b", {"shape": shapes.Disc(R)}, "`mass` is missing"),
+        ("inertial frame", disc, "is that of the ground"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            scene.add_moving(name=name, pose=belt, **given)
+        assert (scene.description(), scene.build()[0].names, list(scene.joint_specs())) == before
+    for add in (scene.add_fixed, scene.add_body):
+        with pytest.raises(NameTakenError, match="'inertial frame' is that of the ground of `add_moving`"):
+            add(name="inertial frame", shape=shapes.Disc(R), position=(5, 5))
+    scene.add_moving(name="b", pose=belt, **disc)
+    assert scene.build()[0].names == ("ball", "b", "wall", "inertial frame")
+    assert scene.build()[0].joint_names == ("drive of b", "drive of a")
 
 
 def told():

@@ -12,9 +12,11 @@ import scipy.integrate
 import implicit_stepper as ist
 from implicit_stepper.commands.main import main
 from implicit_stepper.scene.description import JointDescription
+from implicit_stepper.scene.toml_text import written
 
 sys.path.insert(0, str(Path(__file__).parent))
-from robots import ARM, FILES, FLOOR, HINGE, arm, mjcf  # noqa: E402
+from robots import ARM, FILES, FLOOR, HINGE, LIMIT, arm, link, mjcf, urdf  # noqa: E402
+from robots import joint as urdf_joint  # noqa: E402
 from whole_robots import FOUND, TEXTS  # noqa: E402
 
 
@@ -222,6 +224,63 @@ def test_a_scene_begins_in_a_keyframe_with_its_velocities(tmp_path):
     assert any("gravcomp of c" in line for line in left_out)
     with pytest.raises(ist.SceneFileError, match="no keyframe 'x': there are k"):
         ist.load_mjcf(path, keyframe="x")
+
+
+def test_a_slide_and_a_hinge_along_one_line_are_a_cylindrical_joint_whatever_the_line(tmp_path):
+    """The rounding of a direction is not a direction of its own; a tenth of a microradian is."""
+    rng = np.random.default_rng(3)
+    for axis, turn in zip(rng.normal(size=(8, 3)), rng.normal(size=(8, 4)), strict=True):
+        told = [" ".join(map(str, values)) for values in (axis, -2.7 * axis, turn)]
+        slide, hinge = f'<joint name="s" type="slide" axis="{told[0]}"/>', f'<joint name="h" axis="{told[1]}"/>'
+        scene, _ = ist.load_mjcf(file_of(tmp_path, mjcf(arm(slide + hinge, quat=told[2]))))
+        (joint,) = scene.description().joints
+        assert isinstance(joint.joint, ist.Cylindrical)
+        off = np.cross(axis, np.cross(axis, (1.0, 2.0, 3.0)))
+        off = axis / np.linalg.norm(axis) + 1e-7 * off / np.linalg.norm(off)
+        other = f'<joint name="h" axis="{" ".join(map(str, off))}"/>'
+        assert_refused(file_of(tmp_path, mjcf(arm(slide + other))), ["no joint here leaves free what they do together"])
+
+
+def test_an_equality_may_have_the_name_of_a_joint_or_of_what_acts_along_it(tmp_path):
+    world = arm('<joint name="same" axis="0 1 0" damping="1"/>') + spheres("b")
+    equal = (f'<connect name="{name}" body1="b" anchor="0 0 1"/>' for name in ("same", "spring of same", "own"))
+    scene, _ = ist.load_mjcf(file_of(tmp_path, mjcf(world, f"<equality>{''.join(equal)}</equality>")))
+    own = ["same", "spring of same", "same (equality 0)", "spring of same (equality 1)", "own"]
+    assert [joint.name for joint in scene.description().joints] == own
+    assert scene.build()[0].joint_names == tuple(own)
+
+
+TEXT = mjcf(arm(HINGE))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '\n<?xml version="1.0"?>\n' + TEXT,
+        "<!-- a -- b -->" + TEXT,
+        TEXT.replace("<mujoco>", '<mujoco model="a & b">'),
+        TEXT.replace("<mujoco>", '<mujoco model="a & <robot>">'),
+        '<?xml version="1.0" encoding="none"?>' + TEXT,
+    ],
+)
+def test_what_mujoco_reads_is_imported_though_it_is_no_xml(text, tmp_path):
+    """With the same list as the file that is."""
+    expected = ist.load_mjcf(file_of(tmp_path, TEXT))
+    scene, left_out = ist.load_mjcf(file_of(tmp_path, text))
+    assert left_out == expected[1]
+    assert written(scene.description()) == written(expected[0].description())
+
+
+@pytest.mark.parametrize("before", ["\n<?xml version='1.0'?>", "<!-- <mujoco> -- -->", "<?xml version='1' encoding='no'?>"])
+def test_a_urdf_file_that_is_no_xml_is_said_to_be_not_searched(before, tmp_path):
+    text = urdf(link("base"), link("arm"), urdf_joint("revolute", more=LIMIT))
+    (searched, left_out), (scene, said) = (
+        ist.load_mjcf(file_of(tmp_path, of + text, ".urdf")) for of in ("<!-- <mujoco> -->", before)
+    )
+    assert any("limits of speed" in line for line in left_out)
+    (line,) = set(said) - set(left_out)
+    assert line.startswith("what MuJoCo does not read of a URDF file, which could not be searched as it is no XML: ")
+    assert written(scene.description()) == written(searched.description())
 
 
 def test_a_pendulum_swings_as_it_must(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.runtime.errors import ContactRuleError, PairError
 from implicit_stepper.scene.grouping import Law
 
 
@@ -83,6 +84,36 @@ def test_files_hold_rules(bodies, tmp_path):
 def test_bad_groups_are_refused(bodies, given, message):
     with pytest.raises(ValueError, match=message):
         bodies[0].add_contacts(**given)
+
+
+@pytest.mark.parametrize(
+    ("argument", "given", "message"),
+    [
+        ("among", lambda ball, floor: ball, r"`among` has .*'b0'.* where a list belongs: .* \[ball, floor\]"),
+        ("among", lambda ball, floor: "all", "`among` has 'all' where a list belongs"),
+        ("between", lambda ball, floor: (ball, floor), r"`between` has .*'b0'.* a list belongs: .* \(\[ball\], \[floor\]\)"),
+        ("between", lambda ball, floor: 2, "`between` has 2 where a list belongs"),
+        ("between", lambda ball, floor: (None, [floor]), "`between` has None where a list belongs"),
+        ("between", lambda ball, floor: ("ball", "floor"), "`between` has 'ball' where a list belongs"),
+        ("apart", lambda ball, floor: (ball, floor), r"`apart` has .*'b0'.* where a list belongs: .* \[\(ball, floor\)\]"),
+        ("apart", lambda ball, floor: ball, "`apart` has .*'b0'.* where a list belongs"),
+        ("apart", lambda ball, floor: [("b0", floor)], "`first` = 'b0' must be a handle"),
+        ("apart", lambda ball, floor: None, "`apart` has None where a list belongs"),
+    ],
+)
+def test_handles_that_are_not_nested_as_they_should_be_are_refused(bodies, argument, given, message):
+    scene, moving, fixed = bodies
+    with pytest.raises(ContactRuleError if "list" in message else PairError, match=message):
+        scene.add_contacts(**{argument: given(moving[0], fixed[0])})
+    assert scene.description().rules == ()
+
+
+@pytest.mark.parametrize("parts", [0, (0, 0), "00", [[0, [0]]], np.zeros((1, 2, 2)), object()])
+def test_parts_that_are_no_list_of_pairs_are_refused(bodies, parts):
+    scene, moving, fixed = bodies
+    with pytest.raises(ContactRuleError, match=r"`parts` = .* must list pairs \(i, j\), each once, of parts 0 to 0"):
+        scene.add_contact(moving[0], fixed[0], parts=parts)
+    assert scene.add_contact(moving[0], fixed[0], parts=np.array([[0, 0]])) == (0,)
 
 
 def test_groups_given_twice_or_of_other_scenes_are_refused(bodies):

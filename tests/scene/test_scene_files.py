@@ -17,11 +17,14 @@ from hypothesis import strategies as st
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.run.origin import Origin
 from implicit_stepper.run.scene_run import given as given_settings
 from implicit_stepper.run.scene_run import stepper_of
-from implicit_stepper.scene import toml
+from implicit_stepper.runtime.errors import NotInAFileError, SceneLimitError
+from implicit_stepper.scene import contact_tables, tables, toml, toml_text
 from implicit_stepper.scene.toml_text import written
 from shapes.expressions import parse
+from shapes.expressions.compile import compile_jet
 from shapes.volume import quadrature
 
 ROOT = Path(__file__).parents[2]
@@ -247,6 +250,53 @@ def test_what_no_file_can_hold_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
+def test_numbers_of_numpy_and_jax_are_written_as_those_of_python(array, tmp_path):
+    scene = scene_of(BALL)
+    own = {"stages": array(2), "tolerance": array(1e-9)}
+    scene.run = ist.RunSettings(duration=array(3), h=array(0.1)[()], switches=array([0.1, 0.2]), settings=own)
+    plain = ist.RunSettings(3, None, {"stages": 2, "tolerance": 1e-9}, h=0.1, switches=(0.1, 0.2))
+    assert scene.run == plain
+    assert again(scene, tmp_path).run == plain
+    assert "h = 0.1\n" in (tmp_path / "scene.toml").read_text()
+
+
+@pytest.mark.parametrize("settings_", [{"settings": {"a": object()}}, {"settings": {"a": [1]}}, {"h": object()}, {"h": 1j}])
+def test_run_settings_that_no_file_can_hold_are_named(settings_, tmp_path):
+    """And a run in memory, whose origin tells them, has none."""
+    scene = scene_of(BALL)
+    scene.run = ist.RunSettings(duration=1.0, **settings_)
+    with pytest.raises(NotInAFileError, match=r"`(settings\.a|h)` = .* is nothing that a file can hold: give"):
+        scene.save(tmp_path / "a.toml")
+    assert Origin(scene.description(), {}, {}).text() is None
+
+
+LARGE = {
+    "MOST_BODIES": (2, "3 bodies, and a file at most 2", "`body` has 3 entries"),
+    "MOST_CONTACTS": (1, "2 contacts, and a file at most 1", "`contact` has 2 entries"),
+    "LONGEST": (99, "bytes as a file, and a file at most 99", "more than 99 bytes"),
+    "MOST_NUMBERS": (3, "4 switches, and a file at most 3", "run.switches .* has more than 3 entries"),
+}
+
+
+@pytest.mark.parametrize("limit", LARGE)
+def test_what_no_file_could_be_read_of_is_not_saved_and_a_run_has_it_nevertheless(limit, tmp_path, monkeypatch):
+    """The limits of files that come from strangers."""
+    egg = BALL.replace('"ball"', '"egg"').replace("[0, 0, 1]", "[3, 0, 1]")
+    scene = scene_of(FLOOR + BALL + egg + TOUCH + TOUCH.replace("ball", "egg"))
+    scene.run = ist.RunSettings(duration=1.0, tol=1e-6, switches=(0.1, 0.2, 0.3, 0.4))
+    scene.save(tmp_path / "small.toml")
+    text = (tmp_path / "small.toml").read_text()
+    for module in (tables, toml, toml_text, contact_tables):
+        monkeypatch.setattr(module, limit, LARGE[limit][0], raising=False)
+    with pytest.raises(SceneLimitError, match=LARGE[limit][1]):
+        scene.save(tmp_path / "large.toml")
+    assert not (tmp_path / "large.toml").exists()
+    with pytest.raises(SceneLimitError, match=LARGE[limit][2]):
+        ist.load_scene(tmp_path / "small.toml")
+    assert written(Origin(text, {}, {}).built().description()) == text
+
+
 def test_units_are_converted_at_the_door():
     metric = scene_of(
         FLOOR + BALL.replace("[0, 0, 1]", "[0, 0, 0.07]").replace("= 1 }", "= 0.07 }") + "velocity = [0.3, 0, 0]"
@@ -292,11 +342,79 @@ def test_loads_are_formulas():
         ist.Wrench(("t", 0, 0), (), {"lambda": 1})
 
 
+def test_choices_and_steps_of_numbers_and_parameters_are_numbers():
+    """In loads, motions and poses; jax.numpy is given the same numbers."""
+    load = ist.Wrench(("max(1, 2)*t", "min(q, pi)", "step(q - 1) + step(0)"), ("step(-q)", "t**max(1, 2)", 0), {"q": 0.5})
+    zeros = jnp.zeros(3), jnp.zeros(4), jnp.zeros(6)
+    np.testing.assert_array_equal(load(3.0, *zeros), [6, 0.5, 1, 0, 9, 0])
+    motion = ist.Motion("min(t, max(q, 2)) + step(t - max(q, 1))", {"q": 1.5})
+    for time in (1.0, 1.5, 4.0):
+        assert float(motion(time)) == min(time, 2.0) + (time >= 1.5)
+    pose = ist.MovingPose(position=("max(q, 2)*t", 0), angle="step(q)", parameters={"q": -1})
+    position, angle = pose(2.0)
+    np.testing.assert_array_equal([*position, angle], [4, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("AbsPower(-3, 3)", 27.0),
+        ("AbsPower(-2, 2.5)", 2**2.5),
+        ("AbsPower(3, 2)", 9.0),
+        ("AbsPower(2, -1)", 0.5),
+        ("PositivePower(4, 1.5)", 8.0),
+        ("PositivePower(-4, 1.5)", 0.0),
+        ("PositivePower(0, 2)", 0.0),
+        ("Norm(3, -4, 2)", 5.0),
+        ("Norm(0, 0, 3)", 0.0),
+        ("Norm(1, 1, 3)", 2 ** (1 / 3)),
+    ],
+)
+def test_powers_and_norms_of_numbers_are_numbers(text, value):
+    """As Python has them, and as they are where the numbers are coordinates."""
+    assert float(parse.parse(text, {})) == pytest.approx(value, rel=1e-15)
+    name, *numbers = text.replace("(", ",").replace(")", "").split(",")
+    made = parse.FUNCTIONS[name][1](*(shapes.x, shapes.y)[: len(numbers) - 1], sympy.Float(numbers[-1]))
+    place = np.array([float(n) for n in numbers[:-1]] + [0.0])[:2]
+    compiled = compile_jet((made,), 2, (), backend="numpy").value(place, np.zeros(0))
+    assert compiled[0] == pytest.approx(value, rel=1e-15, abs=1e-15)
+
+
+@pytest.mark.parametrize("text", ["AbsPower(0, -1)", "Norm(1, 1, 0)", "AbsPower(1e300, 200)"])
+def test_powers_without_a_finite_value_are_refused(text):
+    with pytest.raises(shapes.ShapeError, match="formula"):
+        parse.parse(text, {})
+
+
 def test_all_pairs_that_are_not_listed():
     more = BALL.replace('"ball"', '"egg"').replace("[0, 0, 1]", "[3, 0, 1]")
     scene = scene_of(FLOOR + BALL + more + TOUCH + 'friction = 0.3\n[[contact]]\nbodies = "all"\nfriction = 0.1')
     pairs = [(c.first, c.second, c.friction.mu) for c in scene.description().contacts]
     assert pairs == [("floor", "ball", 0.3), ("floor", "egg", 0.1), ("ball", "egg", 0.1)]
+
+
+def test_rules_keep_their_pairs_beside_all_others():
+    """Those of their groups and those that they keep apart; the rest has the law of "all"."""
+    names = ["a", "b", "c", "d", "e"]
+    more = "".join(BALL.replace('"ball"', f'"{name}"').replace("[0", f"[{3 * i}") for i, name in enumerate(names))
+    rules = """
+    [[contact]]
+    among = ["a", "b", "c"]
+    apart = [["a", "b"], ["d", "e"]]
+    friction = 0.3
+    [[contact]]
+    between = [["d"], ["a", "floor"]]
+    friction = 0.4
+    [[contact]]
+    bodies = "all"
+    friction = 0.1
+    """
+    system, _ = scene_of(FLOOR + more + rules).build()
+    pairs = {}
+    for group in system.groups:
+        for number, mu in zip(group.numbers, group.mu, strict=True):
+            pairs.setdefault(float(mu), set()).add("".join(sorted(name[0] for name in system.contact_names[number])))
+    assert pairs == {0.3: {"ac", "bc"}, 0.4: {"ad", "df"}, 0.1: {"ae", "be", "ce", "bd", "cd", "af", "bf", "cf", "ef"}}
 
 
 WRONG = {
@@ -355,6 +473,26 @@ def test_what_else_is_wrong_is_said_before_volumes_are_found(monkeypatch):
     assert asked == []
     assert scene_of(f"{egg} density = 500.0").build()[0].mass[0] == pytest.approx(500 * 4 / 3 * np.pi * 0.3**3)
     assert len(asked) == 1
+
+
+def test_a_joint_is_asked_whether_it_holds_when_masses_are_known(monkeypatch):
+    """Points and bounds that meet but for rounding of 1e-13 m, far from the origin; and one that is
+    open by 1e-6 m."""
+    monkeypatch.setattr(quadrature, "integrate", lambda *shape: shapes.Sphere(0.3).moments())
+    x = 987.3
+    at = f"position = [{x}, 0, 0]\nquaternion = [0.8, 0, 0.6, 0]\n"  # turns x to (.28, 0, -.96)
+    egg = '[[body]]\nname = "egg"\ndensity = 500\n' + at
+    egg += 'shape = { kind = "ImplicitShape", name = "egg", inequalities = ["16*x**4 + 4*y**2 + z**2 - 1"] }\n'
+    post = f'[[body]]\nname = "post"\nfixed = true\nshape = {{ kind = "Sphere", radius = 0.1 }}\nposition = [{x}, 0, 0]\n'
+    joint = '[[joint]]\nkind = "Slider"\nname = "rail"\nbodies = ["post", "egg"]\npoint_1 = [{0}, 0, -24]\n'
+    joint += "axis_1 = [0.28, 0, -0.96]\npoint_2 = [25, 0, 0]\naxis_2 = [1, 0, 0]\n"
+    limit = '[[joint]]\nkind = "limit along"\njoint = "rail"\nside = "low"\nbound = {0}\n'
+    system, _ = scene_of(egg + post + joint.format(7) + limit.format(1e-13)).build()
+    assert system.joint_names == ("rail", "low limit of rail")
+    open_by = (7 + 1e-6, 0.0, "'rail' is open by 9.6e-07 m"), (7, 1e-6, "'low limit of rail' is open by 1e-06")
+    for place, bound, told in open_by:
+        with pytest.raises(ist.SceneFileError, match=told):
+            scene_of(egg + post + joint.format(place) + limit.format(bound))
 
 
 def test_files_of_other_kinds_are_refused_by_name(tmp_path):
