@@ -113,12 +113,12 @@ def test_a_tooth_that_is_skipped_is_noticed(run):
 def test_a_tooth_that_is_skipped_between_stages_is_noticed():
     """Bodies that stand still, moved by the rates of a stage: velocities, of which closures are
     asked, say nothing of it."""
-    system, state = in_the_plane().build()
-    for share, told in ((0.2, 0.0), (0.3, 1.0)):  # of the pitch 2 pi of the second wheel's coordinate
-        rates = np.zeros((2, 3))
-        rates[1, 2] = share * 2 * np.pi / 0.01
+    system, state = in_space().build()
+    for share, told in ((0.2, 0.0), (0.3, 1.0)):  # of the pitch of the second wheel, a third of a turn
+        rates = np.zeros(state.velocity.shape)
+        rates[1, 3:] = share * 2 * np.pi / 3 / 0.01 * np.array(AXIS)
         found = turn_violations.of_stage(system, state, 0.01, state, rates)
-        assert found[system.joint_names.index("belt")] == told
+        assert found[system.joint_names.index("teeth")] == told
 
 
 @pytest.mark.parametrize(("name", "pitch"), [("teeth", 2 * np.pi / 3), ("rack", 2 * np.pi * RADIUS)])
