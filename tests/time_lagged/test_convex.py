@@ -188,7 +188,7 @@ def test_nothing_pulls_without_friction():
     up = ist.simulate(scene, CONVEX, h=0.01, duration=0.03)
     np.testing.assert_allclose(up.velocity[:, 0, 1], 2 - G * up.time, rtol=0, atol=1e-13)
     pull, speeds, one = jnp.array([[-2.0, 0]]), jnp.array([[0.3, 0]]), jnp.ones(1)
-    law = CONVEX.law(one, -0.003 * one, 0 * one, None, None, 0.01, regularised=False)
+    law = CONVEX.law(one, -0.003 * one, 0 * one, 0 * one, 0 * one, 0.01, regularised=False)
     assert CONVEX.law_violations(speeds, pull, law, (1.0, 1.0))["cone"][0] > 0.5
     cones = ist.ConeComplementarity()
     assert cones.law_violations(speeds, pull, -0.003 * one, 0 * one, (1.0, 1.0), 0.01)["cone"][0] > 0.5
