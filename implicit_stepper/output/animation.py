@@ -46,8 +46,9 @@ def write(
     second body, on the first where only that moves, and long ones end at a quarter of the picture;
     `elevation` and `azimuth` [degrees] are the direction of view in space; `follow` names a body
     that the picture moves with. What is round all over has dark octants, so that one sees it turn.
-    Raises `ImportError` without matplotlib and pillow, `ValueError` for other endings and for a run
-    without steps, `KeyError` for a body that there is not, `OSError`.
+    Raises `ImportError` without matplotlib and pillow, `ValueError` for other endings, for a run
+    without steps and to follow a body that nothing is drawn of, `KeyError` for one that there is
+    not, `OSError`.
     """
     path = Path(path)
     if path.suffix not in (".gif", ".mp4"):

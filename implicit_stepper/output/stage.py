@@ -10,6 +10,7 @@ from ..constraints.friction import FrictionEllipsoid
 from ..model import poses
 from ..run.trajectory import Trajectory
 from ..run.views import number_of_body
+from ..runtime.errors import PictureError
 from ..scene.scene import Scene
 from .pictured import second_moves
 from .plots import COLOURS
@@ -34,6 +35,9 @@ class Stage:
         found = scene.meshes(_resolution(len(run.names)))
         # bodies may be without a shape
         self.meshes = {name: parts for name, parts in found.items() if parts}
+        if self.followed is not None and run.names[self.followed] not in self.meshes:
+            shown = ", ".join(repr(name) for name in self.meshes if name in run.names) or "none"
+            raise PictureError(f"`follow` = {follow!r} has no surface to be drawn: of moving bodies there are {shown}.")
         self.colours = {name: to_rgb(COLOURS[i % len(COLOURS)]) for i, name in enumerate(self.meshes)}
         self.painted = {name: [painted(self.colours[name], part) for part in parts] for name, parts in self.meshes.items()}
         self.floors = floors(scene)

@@ -55,6 +55,7 @@ def sensitivities(
     if several != (trajectory.contacts.stages is not None):
         raise StepperError(f"`stepper` = {stepper!r} is not that of the `trajectory`: give the one that made it.")
     system, _ = scene.build()
+    _refuse_other(system, trajectory)
     first = (trajectory.time, trajectory.position, trajectory.orientation, trajectory.velocity)
     start = State(*(jnp.asarray(a[0], float) for a in first))
     system = jax.tree.map(jnp.asarray, system)
@@ -69,6 +70,15 @@ def sensitivities(
             )
         return length_sensitivities.along(stepper, system, start, trajectory, values)
     return _along(stepper, system, start, trajectory, values)
+
+
+def _refuse_other(system: System, trajectory: Trajectory) -> None:
+    """Raises `ValueError` for the trajectory of a scene with other moving bodies or joints."""
+    run, own = (*trajectory.names, *trajectory.joint_names), (*system.names[: system.body_count], *system.joint_names)
+    if run != own:
+        raise RunError(
+            f"`trajectory` is one of {', '.join(run)}, the scene has {', '.join(own)}: give the scene that it was made with."
+        )
 
 
 def _along(stepper, system: System, start: State, trajectory: Trajectory, values) -> dict[str, State]:

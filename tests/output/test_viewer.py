@@ -322,6 +322,12 @@ def test_a_film_follows_a_body_shows_it_turn_and_leaves_out_what_is_without_a_sh
     brightest = np.max(ball, axis=1)
     assert 0.4 < np.mean(brightest < np.max(brightest)) < 0.6
     run.plot.animation(tmp_path / "run.gif", fps=2, follow=EVIL)
+    scene = ist.Scene()
+    for name, shape, z in (("plate", shapes.HalfSpace(normal=(0, 0, 1)), 0), ("ball", shapes.Sphere(0.1), 5)):
+        scene.add_body(name=name, shape=shape, position=(0, 0, z), mass=1.0, inertia=(1, 1, 1))
+    endless = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.01, duration=0.01)
+    with pytest.raises(ValueError, match="`follow` = 'plate' has no surface to be drawn: of moving bodies there are 'ball'"):
+        endless.plot.animation(tmp_path / "run.gif", follow="plate")
     with pytest.raises(KeyError, match="'nobody'"):
         run.plot.animation(tmp_path / "run.gif", follow="nobody")
 

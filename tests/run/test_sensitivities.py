@@ -40,6 +40,8 @@ def test_sensitivities_of_a_spinning_sphere_are_those_of_the_closed_form():
         ist.sensitivities(scene, ist.Convex(), run, ["mu"])
     with pytest.raises(ValueError, match="is not that of the `trajectory`"):
         ist.sensitivities(scene, ist.RadauContact(), run, ["mu"])
+    with pytest.raises(ValueError, match="`trajectory` is one of sphere, the scene has small sphere: give"):
+        ist.sensitivities(scenes.two_spheres(), STEPPER, run, ["mu"])
 
 
 def test_parameters_are_read_and_changed_by_name():
