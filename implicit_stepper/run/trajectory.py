@@ -149,7 +149,8 @@ class Trajectory:
                 wound[i] = True
             else:
                 wound[i, : len(self.wound[i])] = self.wound[i]
-        made = turns(own.coordinate, np.broadcast_to(self.h, len(self)), mean, wound)
+        begins = self.turned is None and self.wound is not None
+        made = turns(own.coordinate, np.broadcast_to(self.h, len(self)), mean, wound, begins)
         return made if self.turned is None else made + self.turned
 
     @property

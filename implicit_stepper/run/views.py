@@ -179,13 +179,15 @@ class JointView:
         return f"<joint {self.number}: {self.name!r}, {len(self.time)} steps to t = {self.time[-1]:.9g} s>"
 
 
-def turns(q: np.ndarray, h: np.ndarray, mean: np.ndarray, wound: np.ndarray) -> np.ndarray:
+def turns(q: np.ndarray, h: np.ndarray, mean: np.ndarray, wound: np.ndarray, begins: bool) -> np.ndarray:
     """How many turns (n, nj, c) coordinates `q` (n, nj, c) that were recorded within a turn where they
     are `wound` (nj, c) have made since the first of them, by their `mean` rates (n, nj, c) in steps of
-    h (n,) [s]."""
-    missed = h[1:, None, None] * mean[1:] - np.diff(q, axis=0)
-    made = np.where(wound, np.rint(missed / (2 * np.pi)), 0.0)
-    return np.concatenate([np.zeros_like(q[:1]), np.cumsum(made, axis=0)])
+    h (n,) [s]; if a run `begins` with these, since half a turn of 0 before the first step."""
+    moved = h[:, None, None] * mean
+    before = q[:1] - moved[:1]
+    start = before - 2 * np.pi * np.rint(before / (2 * np.pi)) if begins else before
+    made = np.where(wound, np.rint((moved - np.diff(q, axis=0, prepend=start)) / (2 * np.pi)), 0.0)
+    return np.cumsum(made, axis=0)
 
 
 def number_of_joint(names: Sequence[str], joint: str | int) -> int:

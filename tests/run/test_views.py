@@ -11,6 +11,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.run import views
 from implicit_stepper.run.views import number_of_contact, owners_of
 
 G = 9.81
@@ -211,3 +212,16 @@ def test_coordinates_of_long_steps_are_those_of_the_motion(tmp_path):
     seen, goes_on = on.joint("axle").coordinate[0, 0], 5 * on.time[1] ** 2
     assert abs(seen) <= np.pi
     np.testing.assert_allclose(np.rint((goes_on - seen) / (2 * np.pi)) * 2 * np.pi, goes_on - seen, rtol=0, atol=1e-8)
+
+
+def test_the_first_step_counts_turns_as_all_others_do():
+    """4 rad a step from 0, or from 3 on, of which what is recorded is within half a turn of 0; of a
+    displacement all is."""
+    h, wound = np.full(3, 0.2), np.array([[True, False]])
+    rate = np.full((3, 1, 2), 20.0)
+    for start in (0.0, 3.0):
+        way = start + 4.0 * np.arange(1, 4)
+        recorded = np.stack([np.arctan2(np.sin(way), np.cos(way)), way], axis=-1)[:, None]
+        found = recorded + 2 * np.pi * views.turns(recorded, h, rate, wound, True)
+        np.testing.assert_allclose(found, np.stack([way, way], axis=-1)[:, None], rtol=0, atol=1e-12)
+    assert np.all(views.turns(recorded, h, rate, wound, False)[0] == 0)
