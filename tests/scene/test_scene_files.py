@@ -422,6 +422,7 @@ WRONG = {
     "x = ": "it is no TOML",
     "a = " + "[" * 5000: "it is no TOML",
     "a" + ".a" * 30 + " = 1": "a key of more than 20 parts",
+    "a" + ".'a'" * 30 + " = 1": "a key of more than 20 parts",
     BALL + "colour = 3": r"body\[0\] \('ball'\) has the key 'colour', which means nothing: known here are name",
     BALL.replace("mass", "mas"): "has the key 'mas', which means nothing: did you mean `mass`",
     BALL + "[run]\nh = 0.1": "run lacks `duration`",
@@ -442,6 +443,13 @@ WRONG = {
     FLOOR + BALL + TOUCH + "compliance = { stiffness = 0 }": "`stiffness` = 0.0 must be positive",
     "format = 2": "it is no TOML|`format`",
 }
+
+
+def test_formulas_have_as_many_decimal_points_as_they_need():
+    """Which chain no key."""
+    scene = scene_of(BALL + f'force = ["{"+".join(["1.5*t"] * 24)}", 0, 0]')
+    (body,) = scene.description().bodies
+    assert body.wrench(2.0, np.zeros(3), np.array([1.0, 0, 0, 0]), np.zeros(6))[0] == 72.0
 
 
 @pytest.mark.parametrize("text", WRONG)
