@@ -18,7 +18,7 @@ from ..model.records import Contacts, Joints, Stats
 from ..model.system import System
 from ..radau import dense_output
 from ..radau.events import Event
-from ..runtime.errors import DimensionError, NotRecordedError, SliceError
+from ..runtime.errors import DimensionError, NotRecordedError, OutsideRunError, SliceError
 from ..runtime.files import replaced
 from ..scene.scene import Scene
 from . import energy
@@ -212,6 +212,9 @@ class Trajectory:
                 "the stepper left nothing between its steps: use RadauContact() for `at`, or the arrays of the steps."
             )
         time = np.asarray(time, dtype=float)
+        if time.ndim > 1 or not len(self):
+            what = f"`time` has shape {time.shape}: give one time or a row of times" if len(self) else "the run has no steps"
+            raise OutsideRunError(f"{what}.")
         found = dense_output.at(self, np.atleast_1d(time))
         return found if time.ndim else jax.tree.map(lambda a: a[0], found)
 

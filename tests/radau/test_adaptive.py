@@ -217,6 +217,10 @@ def test_between_steps_only_what_was_kept():
     run = ist.simulate(pushed_ball((1, 0, 0, 0, 0, 0)), ist.RadauContact(), tol=1e-6, duration=0.2)
     with pytest.raises(ValueError, match="outside the run"):
         run.at([0.1, 0.3])
+    with pytest.raises(ValueError, match=r"shape \(1, 2\): give one time or a row"):
+        run.at([[0.1, 0.2]])
+    with pytest.raises(ValueError, match="the run has no steps"):
+        run[0:0].at(0.0)
 
 
 @pytest.mark.thorough
