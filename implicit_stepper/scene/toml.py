@@ -29,7 +29,7 @@ FORMAT = 1
 # a key a.b.c...: tomllib takes a time that grows with the square of its parts. Bounded repeats:
 # this is linear
 _CHAINED = re.compile(r"(?:[^\s=\[\]{},#.]{1,60}+[ \t]{0,4}+\.[ \t]{0,4}+){20}")
-# in which dots, as of formulas, chain nothing; to the end of a line at most, so that this is linear too
+# dots in which, as of formulas, chain nothing; to the end of a line, so that this is linear too
 _QUOTED = re.compile(r""""(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?""")
 
 
@@ -55,7 +55,7 @@ def load_scene(path: str | os.PathLike) -> Scene:
 def read(text: str, bounded: bool = True) -> SceneDescription:
     """The description in the text of a scene file, which has any number of entries where it is not
     `bounded`, as our own is not. Raises `SceneFileError`."""
-    if bounded and _CHAINED.search(_QUOTED.sub("''", text)):
+    if _CHAINED.search(_QUOTED.sub("''", text)):
         raise SceneLimitError("it has a key of more than 20 parts.")
     try:
         data = tomllib.loads(text)
