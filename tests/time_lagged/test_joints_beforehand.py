@@ -140,7 +140,9 @@ def test_a_ball_on_a_hinge_lands_and_redundant_hinges_change_nothing(name, twice
     np.testing.assert_allclose(both[-1], force, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", STEPPERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.thorough] if name != "lcp" else []) for name in STEPPERS]
+)
 def test_there_may_be_more_contacts_than_joints(name):
     """One of four discs hangs on a pin, the others fall freely above a floor."""
     scene = ist.Scene(dimension=2)
