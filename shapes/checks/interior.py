@@ -25,6 +25,7 @@ _SHALLOW = 1e-3  # of its distance from the origin is too little depth for a poi
 _NEARLY = 0.1  # a share of depth this much smaller is as good
 _SEARCHES = 3  # for the deepest point, after the first
 _ROUND_OFF = 1e-15  # a set less deep than this, relative to where it is, is empty but for rounding
+_UNITS = REACHES[::10]  # of searches for a point that is deeper than one on the surface
 
 
 def interior_point(jet: Jet, theta, dimension: int, name: str) -> np.ndarray:
@@ -33,6 +34,39 @@ def interior_point(jet: Jet, theta, dimension: int, name: str) -> np.ndarray:
 
     Raises `ShapeError` when the set is empty or flat.
     """
+    point = _point_by_the_axes(jet, theta, dimension, name)
+    depth = first_order_depth(jet, theta, point)
+    if depth > FLAT * _width(jet, theta, point):
+        return point
+    # where a corner is at the origin but for rounding, all that is seen from there is as small
+    found = np.stack([_lowest(jet, theta, point, _slopes(jet, theta, point, unit), unit) for unit in _UNITS])
+    depths = first_order_depth(jet, theta, found)
+    deepest = np.argmax(depths)
+    return found[deepest] if _DEEP * depths[deepest] > depth else point
+
+
+def _width(jet: Jet, theta, point) -> float:
+    """How far () [m] the farthest inequality is from a point (d,) by values and slopes, or the
+    largest radius of curvature there: about the size of the body, or more."""
+    with np.errstate(all="ignore"):
+        slopes = np.linalg.norm(jet.gradient(point, theta), axis=-1)
+        radii = slopes / np.linalg.norm(jet.hessian(point, theta), axis=(-2, -1))
+        lengths = np.concatenate([np.abs(jet.value(point, theta)) / slopes, radii])
+    return np.max(lengths, where=np.isfinite(lengths), initial=0.0)
+
+
+def _slopes(jet: Jet, theta, point, reach: float) -> np.ndarray:
+    """The largest slope (m,) of each inequality that far from a point (d,) along the axes; 1 where
+    there is none."""
+    along = np.concatenate([np.eye(len(point)), -np.eye(len(point))])
+    with np.errstate(all="ignore"):
+        slopes = np.max(np.linalg.norm(jet.gradient(point + reach * along, theta), axis=-1), axis=0)
+    return np.where(np.isfinite(slopes) & (slopes > 0), slopes, 1.0)
+
+
+def _point_by_the_axes(jet: Jet, theta, dimension: int, name: str) -> np.ndarray:
+    """A point (d,) with all f_j < 0 as `interior_point` has it, with lengths that are seen from the
+    origin and the axes alone."""
     origin, along = np.zeros(dimension), np.concatenate([np.eye(dimension), -np.eye(dimension)])
     points = REACHES[None, :, None] * along[:, None, :]
     depths = first_order_depth(jet, theta, points)
@@ -105,25 +139,25 @@ def _deepest_point(jet: Jet, theta, start, name: str) -> np.ndarray:
     smaller there."""
     slopes = np.linalg.norm(jet.gradient(start, theta), axis=-1)
     slopes = np.where(np.isfinite(slopes) & (slopes > 0), slopes, 1.0)
-    point = _lowest(jet, theta, start, slopes)
+    point = _lowest(jet, theta, start, slopes, np.linalg.norm(start))
     for _ in range(_SEARCHES):
         if np.max(jet.value(point, theta) / slopes) < -_ROUND_OFF * np.linalg.norm(point):
             return point
         steepest = np.max(np.linalg.norm(jet.gradient(point, theta), axis=-1))
         slopes = np.full(len(slopes), steepest if steepest > 0 else 1.0)
-        point = _lowest(jet, theta, point, slopes)
+        point = _lowest(jet, theta, point, slopes, np.linalg.norm(point))
     raise EmptyShapeError(
         f"{name} is empty or flat: the deepest point found, {point}, has max f = {np.max(jet.value(point, theta)):.3g}, "
         "which must be negative. Check the signs: the body is where every f_j(x) <= 0."
     )
 
 
-def _lowest(jet: Jet, theta, start, slopes) -> np.ndarray:
-    """The point (d,) of least s with f_j <= s slope_j R for all j, sought from `start` at R [m]
-    from the origin; s stops at -1, as a half-space has no deepest point."""
+def _lowest(jet: Jet, theta, start, slopes, reach: float) -> np.ndarray:
+    """The point (d,) of least s with f_j <= s slope_j `reach` [m] for all j, sought from `start`; s
+    stops at -1, as a half-space has no deepest point."""
     import scipy.optimize  # takes .2 s, which most shapes need not wait for
 
-    reach, d = np.linalg.norm(start), len(start)
+    d = len(start)
 
     def value(point):
         return jet.value(reach * point, theta) / (reach * slopes)

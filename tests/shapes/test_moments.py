@@ -15,6 +15,7 @@ import sympy
 
 import shapes
 from shapes import Rounded, ShapeError, x, y, z
+from shapes.closest_points.surface import surface
 from shapes.moments import Moments, together
 from shapes.volume import cubature, quadrature
 from shapes.volume.ray_casting import balanced
@@ -334,6 +335,21 @@ def test_moments_of_what_has_grown_have_derivatives_where_they_are_closed():
     found, step = jax.jit(jax.grad(volume))(jnp.asarray(shape.theta)), 1e-5
     differences = [(volume(shape.theta + e) - volume(shape.theta - e)) / (2 * step) for e in step * np.eye(4)]
     np.testing.assert_allclose(found, differences, rtol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e6])
+def test_a_corner_that_is_at_the_origin_but_for_rounding_is_none_of_the_inside(scale):
+    """Offsets of edges through the origin are some 1e-17 of the size, which makes it a point inside
+    of a triangle that no axis enters: its interior point is a tenth as deep as the triangle is, or
+    deeper, and rounded it has the area A + P r + pi r^2 (Steiner)."""
+    corners = scale * np.array([[0.0, 0.0], [1.0, 0.2], [0.3, 0.8]])
+    triangle = shapes.Polygon(corners)
+    sides = np.roll(corners, -1, axis=0) - corners
+    around, area = np.sum(np.linalg.norm(sides, axis=1)), np.linalg.det(sides[:2]) / 2
+    assert np.max(triangle.value(surface(triangle).interior)) < -0.1 * 2 * area / around
+    radius = 0.05 * scale
+    found = Rounded(triangle, radius).moments()
+    np.testing.assert_allclose(found.volume, area + around * radius + np.pi * radius**2, rtol=1e-8)
 
 
 def test_moments_are_polynomials_of_the_radius():
