@@ -1,8 +1,9 @@
 """How large a body is: a ball inside it and one around it, for checks that need no more.
 
 Sampled: the ball inside is the largest that rays from the centre leave room for, the one around
-follows the points that are farthest from the centre along the surface, which ends in corners. Where
-all faces are flat, both are exact: by the corners, and by the distances of the faces.
+follows the points that are farthest from the centre along the surface, which ends in corners, of
+rays that are spread evenly where the body is stretched to about a ball. Where all faces are flat,
+both are exact: by the corners, and by the distances of the faces.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import functools
 import numpy as np
 
 from ..checks import halfspaces
-from ..checks.interior import ends, ray_lengths
+from ..checks.interior import ENDLESS, ends, ray_lengths
 from ..expressions.compile import Jet, compile_jet
 from ..expressions.symbols import is_flat
 from ..shape import Shape
@@ -22,7 +23,8 @@ from .surface import surface
 
 _RAYS = 64  # in opposite pairs, besides those along the axes
 _CENTRINGS = 2
-_CLIMBERS, _CLIMBS = 8, 14  # points that climb to the corners, and their steps,
+_ROUND, _MOST_ROUNDS = 1.5, 40  # a body that is less than this longer than wide needs no stretching
+_CLIMBERS, _CLIMBS = 16, 14  # points that climb to the corners, and their steps,
 _INSIDE = 1e-6  # of a body's size: rays from a point that is less deep tell nothing
 _LEVEL = 1e-6  # until the surface is at right angles to their rays
 
@@ -72,7 +74,8 @@ def _extent(shape_class: ShapeClass, theta: tuple[float, ...]) -> Extent:
     if corners is not None:
         reach = np.linalg.norm(corners - middle, axis=1)
         return Extent(middle, float(np.min(offsets - normals @ middle) + radius), float(np.max(reach) + radius))
-    outer = _farthest(jet, theta, middle, points[np.argsort(lengths)[-_CLIMBERS:]])
+    points = _far_points(jet, theta, middle, rays, lengths)
+    outer = _farthest(jet, theta, middle, points) if np.all(np.isfinite(points)) else np.inf
     return Extent(middle, inner, float(outer + radius))
 
 
@@ -90,6 +93,27 @@ def half_spaces(shape_class: ShapeClass, theta: np.ndarray) -> tuple[np.ndarray,
     values, gradients = jet.value(origin, theta), jet.gradient(origin, theta)
     slopes = np.linalg.norm(gradients, axis=1)
     return gradients / slopes[:, None], -values / slopes
+
+
+def _far_points(jet: Jet, theta, centre, rays, lengths) -> np.ndarray:
+    """Those of the points (n, d) where `rays` (k, d) of these `lengths` (k,) [m] from `centre` leave
+    the body that are farthest, and of rays alike where it is stretched to be about as long as wide:
+    few rays go along a body that is much longer than wide. Infinite where that has no end."""
+    d, axes, found = len(centre), np.eye(len(centre)), lengths[:, None] * rays
+    t, points = lengths, found
+    for _ in range(_MOST_ROUNDS):
+        widths, turn = np.linalg.eigh((t ** (d + 2) * rays.T) @ rays / np.sum(t**d))
+        if widths[0] <= 0 or widths[-1] < _ROUND**2 * widths[0]:
+            break
+        axes = axes @ turn * np.sqrt(widths / widths[-1]) @ turn.T
+        ways = rays @ axes.T
+        size = np.linalg.norm(ways, axis=1)
+        reached = ray_lengths(jet, theta, centre, ways / size[:, None])
+        if np.max(reached) >= ENDLESS * np.min(lengths):
+            return np.full((1, d), np.inf)
+        t, points = reached / size, (reached / size)[:, None] * ways
+    found = np.concatenate([found, points])
+    return centre + found[np.argsort(np.linalg.norm(found, axis=1))[-_CLIMBERS:]]
 
 
 def _farthest(jet: Jet, theta, centre, points) -> float:

@@ -71,3 +71,22 @@ def test_a_polygon_and_a_rounded_polytope_are_held():
     np.testing.assert_allclose(found.outer, np.max(np.linalg.norm(corners - found.centre, axis=1)), rtol=1e-9)
     core = shapes.Polytope([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0.05, 0.05, 0.1]])
     np.testing.assert_allclose(extent(shapes.Rounded(core, 0.05)).outer, extent(core).outer + 0.05, rtol=1e-9)
+
+
+def turned(seed):
+    """x, y and z in turned axes."""
+    turn, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))
+    return [sum(float(n) * c for n, c in zip(row, (shapes.x, shapes.y, shapes.z), strict=True)) for row in turn]
+
+
+@pytest.mark.parametrize("axes", [(1.0, 0.1, 0.01), (0.01, 0.1, 0.075), (1.0, 0.03, 0.001)])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_turned_blades_are_held(axes, seed):
+    """Ellipsoids whose longest axis no ray meets, and whose surface leads to it by its edge alone."""
+    blade = shapes.ImplicitShape([sum((u / a) ** 2 for u, a in zip(turned(seed), axes, strict=True)) - 1])
+    assert 0.98 * max(axes) < extent(blade).outer <= (1 + 1e-9) * max(axes)
+
+
+def test_a_turned_pipe_has_no_ball_around():
+    u, v, _ = turned(5)
+    assert np.isinf(extent(shapes.ImplicitShape([u**2 + v**2 - 1])).outer)
