@@ -16,13 +16,16 @@ class Moments:
     x x^T [m^5].
 
     In the plane one power of metres less. All refer to the coordinates in which the body is given.
-    `error` () bounds the relative error of a quadrature: 0 for a closed form.
+    `error` () bounds the relative error of a quadrature: 0 for a closed form. `central` (d, d) is
+    int y y^T with y from the centre, None where `second` tells it: far from the origin nothing is
+    left in this of the inertia of a small body.
     """
 
     volume: jax.Array
     first: jax.Array
     second: jax.Array
     error: jax.Array | float = 0.0
+    central: jax.Array | None = None
 
     @property
     def centre(self):
@@ -35,11 +38,22 @@ class Moments:
         turned = rotation @ self.first
         cross = jnp.outer(position, turned)
         second = rotation @ self.second @ rotation.T + cross + cross.T + self.volume * jnp.outer(position, position)
-        return Moments(self.volume, turned + self.volume * position, second, self.error)
+        central = rotation @ self.about(self._middle()) @ rotation.T
+        return Moments(self.volume, turned + self.volume * position, second, self.error, central)
+
+    def _middle(self):
+        """The centre (d,) [m], and zero of a body without volume."""
+        return self.first / jnp.where(self.volume == 0, 1.0, self.volume)
+
+    def about(self, point):
+        """int y y^T (d, d) [m^5] with y from a `point` (d,) [m]."""
+        centre = self._middle()
+        central = self.second - jnp.outer(centre, self.first) if self.central is None else self.central
+        return central + self.volume * jnp.outer(centre - point, centre - point)
 
     def inertia(self):
         """Inertia per unit density about the centre: (3, 3), or (1, 1) in the plane."""
-        about = self.second - jnp.outer(self.first, self.first) / self.volume
+        about = self.about(self.centre)
         if about.shape == (2, 2):
             return jnp.trace(about)[None, None]
         return jnp.trace(about) * jnp.eye(3) - about
@@ -47,12 +61,14 @@ class Moments:
 
 def together(parts: list[Moments]) -> Moments:
     """Of a body made of several, in the same coordinates; where parts overlap they count twice."""
-    return Moments(
+    whole = Moments(
         sum(p.volume for p in parts),
         sum(p.first for p in parts),
         sum(p.second for p in parts),
         max(float(np.max(p.error)) for p in parts),
     )
+    centre = whole._middle()
+    return dataclasses.replace(whole, central=sum(p.about(centre) for p in parts))
 
 
 def centred(volume, second) -> Moments:

@@ -74,14 +74,16 @@ def _polytope(theta) -> Moments:
 
 
 def _polygon(theta) -> Moments:
-    """Sum over triangles between the origin and the edges, in the order of the normals' angles."""
+    """Sum over triangles between the middle and the edges, in the order of the normals' angles."""
     faces = jnp.asarray(theta).reshape(-1, 3)
     faces = faces[jnp.argsort(jnp.arctan2(faces[:, 1], faces[:, 0]))]
     ahead = jnp.roll(faces, -1, axis=0)
     normals, offsets = (jnp.stack([faces[:, part], ahead[:, part]], axis=1) for part in (slice(2), slice(2, 3)))
     start = jnp.linalg.solve(normals, offsets)[..., 0]  # the corner between a face and the next
+    middle = jnp.mean(start, axis=0)
+    start = start - middle
     end = jnp.roll(start, -1, axis=0)
     areas = (start[:, 0] * end[:, 1] - start[:, 1] * end[:, 0]) / 2
     sums = start + end
     squares = sum(jnp.einsum("k,ki,kj->ij", areas, v, v) for v in (start, end, sums))
-    return Moments(jnp.sum(areas), areas @ sums / 3, squares / 12)
+    return Moments(jnp.sum(areas), areas @ sums / 3, squares / 12).moved(middle, jnp.eye(2))

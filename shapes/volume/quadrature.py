@@ -73,9 +73,10 @@ def _placed(body: Balanced, terms, error) -> Moments:
     d = body.dimension
     (volume,), first, second, _ = np.split(np.linalg.det(body.axes) * terms, [1, 1 + d, 1 + d + d * d])
     first, second = body.axes @ first, body.axes @ second.reshape(d, d) @ body.axes.T
-    cross = np.outer(body.centre, first)
+    second = (second + second.T) / 2
+    central, cross = second - np.outer(first, first) / volume, np.outer(body.centre, first)
     second = second + cross + cross.T + volume * np.outer(body.centre, body.centre)
-    return Moments(volume, first + volume * body.centre, (second + second.T) / 2, error)
+    return Moments(volume, first + volume * body.centre, second, error, central)
 
 
 def _terms(panels: Fans, layer: Layer, owner, lows, highs, nodes) -> np.ndarray:

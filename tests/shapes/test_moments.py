@@ -372,6 +372,27 @@ def test_moments_move_with_the_body():
     assert relative_error(found, expected) <= found.error + expected.error
 
 
+@pytest.mark.parametrize("far", [0.0, 1.0, 100.0])
+def test_small_bodies_far_from_the_origin_of_their_coordinates_keep_their_inertia(far):
+    """Blocks, squares and a ball of 1 mm, for which int x x^T is 1e10 times as large at 100 m: what
+    is lost is but the rounding of their own offsets, eps * 1e5. A block in two halves is one."""
+    a, place = 1e-3, far * np.array([1.0, -0.7, 0.3])
+    corners = a * np.array([[i, j, k] for i in (-1, 1) for j in (-1, 1) for k in (-1, 1)]) + place
+    unit = sum(((c - float(p)) / a) ** 2 for c, p in zip((x, y, z), place, strict=True))
+    half = shapes.Polytope(corners - np.array([0, 0, a]) * (corners[:, 2:] > place[2])).moments()
+    block, square = shapes.Polytope(corners).moments(), shapes.Polygon(corners[::2, :2]).moments()
+    ball = solid(unit - 1).moments()
+    upper = half.moved(np.array([0, 0, a]), np.eye(3))
+    whole, size = (2 * a) ** 3, 2 * a * a / 3
+    found = [(block, whole, size), (square, 4 * a * a, size), (ball, 4 / 3 * np.pi * a**3, 2 / 5 * a**2)]
+    for moments, volume, square_radius in [*found, (together([half, upper]), whole, size)]:
+        d = len(moments.centre)
+        inertia = volume * square_radius * np.eye(3 if d == 3 else 1)
+        np.testing.assert_allclose(moments.volume, volume, rtol=3e-10)
+        np.testing.assert_allclose(moments.inertia(), inertia, rtol=0, atol=1e-9 * np.max(inertia))
+        np.testing.assert_allclose(moments.centre, place[:d], rtol=0, atol=1e-12 * max(far, a))
+
+
 def test_moments_of_the_halves_add_up():
     shape, cutting = x**2 / 4 + y**4 + z**2 - 1, x + 0.4 * y - 0.3
     halves = together([solid(shape, cutting).moments(), solid(shape, -cutting).moments()])
