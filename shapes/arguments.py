@@ -55,6 +55,13 @@ def positives(name: str, value, size: int, *, error: type[ValueError] = Argument
     return array.tolist()
 
 
+def dimension_of(value, *, error: type[ValueError] = ArgumentError) -> int:
+    """`value` as the whole number 2 or 3 of dimensions; 2.0, which equals 2 as a key, is none."""
+    if not isinstance(value, int | np.integer) or value not in (2, 3):
+        raise error(f"`dimension` = {value!r} must be 2 or 3.")
+    return int(value)
+
+
 def points(name: str, value, dimension: int, *, error: type[ValueError] = ArgumentError) -> np.ndarray:
     """`value` as float64 (n, dimension), with the refusals of `vector`."""
     array = _array(name, value, f"must be an array of rows of {dimension} real numbers", error)

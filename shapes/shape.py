@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import sympy
 
-from .arguments import number
+from .arguments import dimension_of, number
 from .checks import convexity
 from .errors import ShapeArgumentError
 from .expressions.symbols import COORDINATES, canonical, without_kinks
@@ -89,10 +89,11 @@ def ImplicitShape(
         raise ShapeArgumentError(
             f"`expressions` = {expressions!r} must be a list of sympy expressions: wrap a single one in [ ]."
         )
-    if dimension not in (2, 3):
-        raise ShapeArgumentError(f"`dimension` = {dimension!r} must be 2 or 3.")
+    dimension = dimension_of(dimension, error=ShapeArgumentError)
     if len(expressions) == 0:
         raise ShapeArgumentError("`expressions` is empty: a shape needs at least one inequality f(x) <= 0.")
+    if not isinstance(parameters, Mapping | None):
+        raise ShapeArgumentError(f"`parameters` = {parameters!r} must map symbols to values, as {{radius: 0.5}}.")
     parameters = dict(parameters or {})
     symbols = tuple(parameters)
     if not all(isinstance(s, sympy.Symbol) for s in symbols) or set(symbols) & set(COORDINATES[3]):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import sympy
 
-from ..arguments import positive, positives
+from ..arguments import dimension_of, positive, positives
 from ..errors import NoNormalError, NotConvexError, ShapeArgumentError
 from ..expressions.symbols import AbsPower, Norm, PositivePower, x, y, z
 from ..moments import centred
@@ -95,8 +95,7 @@ def Point(*, length: float = 1.0, dimension: int = 3) -> Shape:
     order of the bodies that it meets. A point has no volume, so that its body needs `mass` and
     `inertia`, and two points cannot touch. It is drawn as a small ball.
     """
-    if dimension not in (2, 3):
-        raise ShapeArgumentError(f"`dimension` = {dimension!r} must be 2 or 3.")
+    dimension = dimension_of(dimension, error=ShapeArgumentError)
     r = sympy.Symbol("length", positive=True)
     length = positive("length", length, error=ShapeArgumentError)
     f = sum(c**2 for c in (x, y, z)[:dimension]) / r**2 - 1

@@ -227,6 +227,8 @@ def test_what_a_point_cannot_be_is_refused():
         shapes.Point(length=0)
     with pytest.raises(shapes.ShapeError, match="`dimension` = 4 must be 2 or 3"):
         shapes.Point(dimension=4)
+    with pytest.raises(shapes.ShapeError, match="`dimension` = 2.0 must be 2 or 3"):
+        shapes.Point(dimension=2.0)
 
 
 def test_two_bodies_with_points_among_their_parts_are_told_to_name_pairs():

@@ -57,6 +57,8 @@ def test_illegal_expression_is_refused_with_a_remedy(expression, says):
         (("x**2 - 1",), {}, "must be a list of sympy expressions"),
         (([],), {}, "`expressions` is empty"),
         (([ball()],), {"dimension": 4}, "`dimension` = 4 must be 2 or 3"),
+        (([x**2 + y**2 - 1],), {"dimension": 2.0}, "`dimension` = 2.0 must be 2 or 3"),
+        (([ball()],), {"parameters": [1.0]}, "must map symbols to values"),
         (([ball()],), {"dimension": 2}, "uses z: use the symbols x, y imported from `shapes`"),
         (([ball(r)],), {"parameters": {"r": 1.0}}, "`parameters` keys must be sympy symbols"),
         (([ball(r)],), {"parameters": {r: np.nan}}, "`r` = nan is not finite: it must be one finite number"),
