@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ..constraints.kinematics import standing
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model import checks
 from ..model.bodies import State
@@ -76,6 +77,7 @@ def rollout(
     refuse_rebounds(system)
     if kappa is not None:
         _refuse_smoothing(stepper, system, kappa)
+    system = standing(system)
     start = jax.tree.map(lambda a: jnp.asarray(a, float), start)
     h = jnp.asarray(h, float)
 
