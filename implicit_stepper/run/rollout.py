@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from shapes.arguments import positive
+
 from ..constraints.kinematics import standing
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model import checks
@@ -74,6 +76,8 @@ def rollout(
     if not isinstance(stepper, (GeometricallyImplicit, RadauContact)):
         raise StepperError(f"`stepper` = {stepper!r} has no rollouts: use GeometricallyImplicit() or RadauContact().")
     checks.count("steps", steps)
+    if not isinstance(h, jax.core.Tracer):
+        positive("h", h)
     refuse_rebounds(system)
     if kappa is not None:
         _refuse_smoothing(stepper, system, kappa)

@@ -481,3 +481,24 @@ def test_a_batch_goes_on_from_the_times_of_its_states(stepper, size):
     early = size.get("h", 0.0) * 0.2 / 2
     np.testing.assert_allclose(found.end.velocity[:, 0, 1], [0.02 - early, 0.1 - early], rtol=0, atol=1e-10)
     np.testing.assert_allclose(found.end.time, [0.2, 0.6], rtol=0, atol=1e-12)
+
+
+def test_motions_may_jump_where_no_scene_of_a_batch_is():
+    """A slide that is moved by 1 m at 3 s, in scenes from 0 and from 5 s on, and from 2.9 s on."""
+    scene = ist.Scene(dimension=2, gravity=(0, 0))
+    wall = scene.add_fixed(name="wall", shape=shapes.Disc(0.1))
+    body = scene.add_body(name="body", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0))
+    scene.add_motion(
+        scene.add_joint(wall, body, ist.Slider((0, 0), (1, 0), (0, 0), (1, 0))), lambda t: jnp.where(t > 3, 1.0, 0)
+    )
+    system, start = scene.build()
+
+    def begun(second, x):
+        position = np.array([[[0.0, 0.0]], [[x, 0.0]]])
+        return values_of(
+            system, start, {}, State(np.array([0.0, second]), position, np.zeros((2, 1, 1)), np.zeros((2, 1, 3)))
+        )
+
+    batch._refuse_starts(STEPPER, system, start, begun(5.0, 1.0), 0.01, 1.0)
+    with pytest.raises(ValueError, match="jumps at t = 3 s"):
+        batch._refuse_starts(STEPPER, system, start, begun(2.9, 0.0), 0.01, 1.0)

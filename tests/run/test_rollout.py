@@ -361,3 +361,6 @@ def test_bad_arguments_of_rollouts_are_named():
         ist.rollout(system, ist.RadauContact(), 0.01, 3, start=start, kappa=0.1)
     with pytest.raises(ValueError, match="`steps`"):
         ist.rollout(system, ist.GeometricallyImplicit(), 0.01, 0, start=start)
+    for h in (0.0, -0.01, jnp.nan):
+        with pytest.raises(ValueError, match="`h` = "):
+            ist.rollout(system, ist.GeometricallyImplicit(), h, 3, start=start)
