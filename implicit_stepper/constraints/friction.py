@@ -20,7 +20,7 @@ from shapes.small_algebra import inner
 from ..runtime.errors import ContactLawError
 from ..solvers.complementarity import fischer_burmeister_cone, length_of, natural_disc
 
-_LARGEST_MU = 1e6
+LARGEST_MU = 1e6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,9 +45,9 @@ class FrictionEllipsoid:
     def __post_init__(self):
         for name in ("mu", "e_t", "e_o", "e_r"):
             object.__setattr__(self, name, not_negative(name, getattr(self, name)))
-        if self.mu > _LARGEST_MU:
+        if self.mu > LARGEST_MU:
             raise ContactLawError(
-                f"`mu` = {self.mu} is above {_LARGEST_MU:g}: friction then has no digits left beside the normal impulse. "
+                f"`mu` = {self.mu} is above {LARGEST_MU:g}: friction then has no digits left beside the normal impulse. "
                 "Where nothing may slip, 100 is enough."
             )
         if self.mu_s is not None:
@@ -96,10 +96,10 @@ def static_coefficient(mu: float, mu_s) -> float:
     """The argument `mu_s` beside `mu`. Raises `ValueError` where it is below that, not finite, or
     above 10^6."""
     mu_s = number("mu_s", mu_s)
-    if not mu <= mu_s <= _LARGEST_MU:
+    if not mu <= mu_s <= LARGEST_MU:
         raise ContactLawError(
             f"`mu_s` = {mu_s} beside `mu` = {mu}: what sticks holds by at least as much as what slips, and by at most "
-            f"{_LARGEST_MU:g}. Give mu_s >= mu, or leave it out where both are alike."
+            f"{LARGEST_MU:g}. Give mu_s >= mu, or leave it out where both are alike."
         )
     return mu_s
 

@@ -5,13 +5,14 @@
     q q_2 - p q_1 = 0 within a turn                 angles in space, which are told within one: ratio = p / q, as of teeth
 
 The joints may have two moving bodies in all: the pair on whose poses the equation is one of two
-bodies, as any joint's.
+bodies, as any joint's. Of further ones, which stand still, the poses are parameters:
+`kinematics.standing` has them follow those of the system.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -37,9 +38,10 @@ class Geared(NamedTuple):
     places: tuple[int, int]
 
 
-def geared(first: Geared, second: Geared, ratio: float, poses: list[tuple], dimension: int) -> Form:
-    """The second coordinate is `ratio` times the first; `poses` are those of the gear's two bodies
-    and of those that stand still. Raises `ValueError`."""
+def geared(first: Geared, second: Geared, ratio: float, still: Sequence[int], poses: list[tuple], dimension: int) -> Form:
+    """The second coordinate is `ratio` times the first. Beside the gear's two bodies there are
+    those that stand `still`, by their numbers among fixed bodies, with these `poses`. Raises
+    `ValueError`."""
     ratio = number("ratio", ratio)
     if ratio == 0:
         raise JointError("`ratio` = 0 holds the second coordinate where it is: take a joint without it.")
@@ -50,8 +52,9 @@ def geared(first: Geared, second: Geared, ratio: float, poses: list[tuple], dime
         (first.which, second.which),
         (first.places, second.places),
         angles,
+        tuple(still),
     )
-    parameters: dict[str, Any] = {"of_1": first.form.parameters, "of_2": second.form.parameters, "still": tuple(poses[2:])}
+    parameters: dict[str, Any] = {"of_1": first.form.parameters, "of_2": second.form.parameters, "still": tuple(poses)}
     return Form(closure, angles[1:], parameters | {"p": np.asarray(p), "q": np.asarray(q)})
 
 
@@ -69,12 +72,14 @@ def whole(ratio: float) -> tuple[float, float]:
 
 @dataclasses.dataclass(frozen=True)
 class Gear:
-    """The closure (1,) of two coordinates, the last of which it is told in."""
+    """The closure (1,) of two coordinates, the last of which it is told in; `still`, the numbers
+    among fixed bodies of those whose poses are parameters."""
 
     coordinates: tuple[Callable, Callable]
     which: tuple[int, int]
     places: tuple[tuple[int, int], tuple[int, int]]
     angles: tuple[bool, bool]
+    still: tuple[int, ...]
 
     def __call__(self, parameters, pose_1, pose_2, time):
         poses, p, q = (pose_1, pose_2, *parameters["still"]), parameters["p"], parameters["q"]

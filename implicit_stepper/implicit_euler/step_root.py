@@ -27,6 +27,8 @@ from .cutting_planes import Cuts, cut_start, tilted
 from .points_apart import points_apart
 
 _FORCE = 1e-10  # p_n in its unit, which the tolerance of solvers does not tell from 0
+_SLIPS = 1e-10  # sigma in its unit, which is none
+_SLIGHT = 1e-30  # a coefficient of friction that changes no digit
 
 
 @jax.tree_util.register_dataclass
@@ -73,11 +75,26 @@ def solved(
 
 
 def _residual(problem: ncp.StepProblem, z):
-    return ncp.residual(problem, _exact(problem, z))
+    return ncp.residual(_derived(problem, z), _exact(problem, z))
 
 
 def _linearize(problem: ncp.StepProblem, z):
-    return ncp.linearize(problem, _exact(problem, z))
+    return ncp.linearize(_derived(problem, z), _exact(problem, z))
+
+
+def _derived(problem: ncp.StepProblem, z):
+    """The problem of which derivatives are taken, with the same root. What slips without friction
+    has next to none, as the row of a disc that is a point says nothing of the friction that there
+    would be with a coefficient above 0; nor do those of the other form, where the disc is small."""
+    where, found = ncp.layout(problem.system), []
+    for group, index in zip(problem.system.constraints, where.unknowns, strict=True):
+        if group.mu is not None:
+            bare = (group.mu == 0) & (take(z, index[:, -1]) > _SLIPS)
+            group = dataclasses.replace(group, mu=jnp.where(bare, group.mu + _SLIGHT, group.mu))
+        found.append(group)
+    count = len(problem.system.groups)
+    system = dataclasses.replace(problem.system, groups=tuple(found[:count]), joints=tuple(found[count:]))
+    return dataclasses.replace(problem, friction="projection", system=system)
 
 
 def _exact(problem: ncp.StepProblem, z):

@@ -28,6 +28,7 @@ from ..solvers.implicit_function import root, without_noise
 from ..solvers.newton import linearized, newton
 
 _FORCE = 1e-10  # impulses in their unit that are none, beside the tolerance of solvers
+_SLIPS, _SLIGHT = 1e-10, 1e-30  # of the unit of speeds, which is none; a coefficient of friction that changes no digit
 _TOLERANCE, _ITERATIONS = 1e-12, 60
 # of first-order steps, at most so many: Newton's method leaves a start that is within its tolerance,
 # and repeated impacts divide its last digits by ever smaller speeds
@@ -170,7 +171,10 @@ def _rows(problem: _Problem, z):
 def _residual(problem: _Problem, z):
     gamma = z.reshape(problem.r.shape)
     noise = jnp.broadcast_to(gamma[:, :1] <= _FORCE, gamma.shape)
-    return _rows(problem, without_noise(z, noise.reshape(-1)))
+    # a disc that is a point has no derivative by the friction that there would be
+    slips = jnp.max(jnp.abs((problem.product(gamma) + problem.r)[:, 1:]), axis=1, initial=0.0) > _SLIPS
+    mu = jnp.where((problem.mu == 0) & slips, problem.mu + _SLIGHT, problem.mu)
+    return _rows(problem._replace(mu=mu), without_noise(z, noise.reshape(-1)))
 
 
 def _linearize(problem: _Problem, z):

@@ -238,8 +238,10 @@ def _refuse_starts(stepper, system: System, start: State, values, h: float | Non
     check_joints(stepper, system, start, fixed=h is not None)
     if any(name in values for name in _OF_STARTS):
         check_each(stepper, system, functools.partial(scene_of, system, start), values, h or 0.0)
-    times = np.asarray(values.get("time", start.time))
-    refuse_jumps(system, dataclasses.replace(start, time=np.min(times)), float(np.max(times)) + duration)
+    times = np.unique(values.get("time", start.time))
+    apart = np.diff(times) > duration
+    for first, last in zip(times[np.append(True, apart)], times[np.append(apart, True)], strict=True):
+        refuse_jumps(system, dataclasses.replace(start, time=first), float(last) + duration)
 
 
 def _one_by_one(one: Callable) -> _Work:

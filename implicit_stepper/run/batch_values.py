@@ -9,6 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from shapes.checks import convexity
+from shapes.errors import ShapeError
+from shapes.shape_class import ShapeClass
+
+from ..constraints.friction import LARGEST_MU
 from ..model.bodies import State
 from ..model.checks import UNIT
 from ..model.system import System
@@ -33,6 +38,11 @@ def values_of(system: System, start: State, parameters: Mapping[str, Any], state
     values = {name: numbers(name, value) for name, value in parameters.items()}
     now = {name: read(system, start, name) for name in values}
     if states is not None:
+        if not isinstance(states, State):
+            raise BatchError(
+                f"`states` is a {type(states).__name__}: give a State of arrays with the scenes as first axis, as "
+                "the `end` of a Batch."
+            )
         of_states = {field.name: np.asarray(getattr(states, field.name), float) for field in dataclasses.fields(State)}
         if not of_states["time"].ndim:  # that of all
             of_states["time"] = np.broadcast_to(of_states["time"], np.shape(of_states["position"])[:1])
@@ -48,6 +58,8 @@ def values_of(system: System, start: State, parameters: Mapping[str, Any], state
         raise BatchError(f"`parameters` and `states` have first axes {sizes}: all must be the number of scenes.")
     for name, value in values.items():
         _check(system, "parameters" if name in parameters else "states", name, value, np.shape(now[name]))
+        if name.startswith(SHAPE):
+            _refuse_shapes(shape_class(system, name), name, np.asarray(now[name]), value)
     if system.dimension == 3 and not _AXES.isdisjoint(values):
         _refuse_undirected(
             system, *(values.get(name, np.asarray(read(system, start, name))[None]) for name in sorted(_AXES))
@@ -99,6 +111,8 @@ def _check(system: System, given: str, name: str, value: np.ndarray, shape: tupl
         refuse(value < 0, "0 or more")
     if name == "restitution":
         refuse(value > 1, "in [0, 1]")
+    if name == "mu":
+        refuse(value > LARGEST_MU, f"no more than {LARGEST_MU:g}, beyond which friction has no digits left")
     if name == "mu" or name.startswith("mu of "):
         most = static_coefficients(system, name)
         each = np.broadcast_to(value.reshape(len(value), -1), (len(value), len(most)))
@@ -119,6 +133,25 @@ def _check(system: System, given: str, name: str, value: np.ndarray, shape: tupl
         if system.dimension == 3:
             beyond = moments[..., 2] > (moments[..., 0] + moments[..., 1]) * (1 + _ROUNDED)
             refuse(beyond, "a matrix of which no principal moment exceeds the sum of the others", moments[..., 2])
+
+
+def _refuse_shapes(kind: ShapeClass, name: str, now: np.ndarray, value: np.ndarray) -> None:
+    """Raises `ValueError` for parameters `value` (B, k) or (B,) of a shape with which it is none.
+    Sampled, which takes its time, are the scenes alone that have the least or the largest of a
+    number; and no shapes of which every size makes one, or that nobody sampled as they are `now`
+    (k,)."""
+    if kind.closed_form is not None and all(symbol.is_positive for symbol in kind.parameters):
+        return
+    try:
+        convexity.check(kind, now)
+    except ShapeError:
+        return
+    thetas = filled(value, len(value), now.shape)
+    for scene in dict.fromkeys([*np.argmin(thetas, axis=0).tolist(), *np.argmax(thetas, axis=0).tolist()]):
+        try:
+            convexity.check(kind, thetas[scene])
+        except ShapeError as error:
+            raise BatchError(f"`parameters` has {name!r} = {thetas[scene].tolist()} in scene {scene}: {error}") from error
 
 
 def _refuse_undirected(system: System, across: np.ndarray, along: np.ndarray) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 import jax.numpy as jnp
 import numpy as np
 
+from ..constraints.kinematics import standing
 from ..model.bodies import State
 from ..model.system import System, in_user_order
 from ..runtime.errors import BatchError
@@ -94,7 +95,7 @@ def changed(system: System, start: State, values: Mapping[str, object]) -> tuple
         now = read(system, start, name)
         value = jnp.broadcast_to(jnp.asarray(value, float), now.shape)
         if name in _SYSTEM:
-            system = dataclasses.replace(system, **{name: value})
+            system = standing(dataclasses.replace(system, **{name: value}))
         elif name in _STATE:
             start = dataclasses.replace(start, **{name: value})
         elif name in _CONTACTS:

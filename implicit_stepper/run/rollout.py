@@ -12,6 +12,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from shapes.arguments import positive
+
+from ..constraints.kinematics import standing
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model import checks
 from ..model.bodies import State
@@ -73,9 +76,12 @@ def rollout(
     if not isinstance(stepper, (GeometricallyImplicit, RadauContact)):
         raise StepperError(f"`stepper` = {stepper!r} has no rollouts: use GeometricallyImplicit() or RadauContact().")
     checks.count("steps", steps)
+    if not isinstance(h, jax.core.Tracer):
+        positive("h", h)
     refuse_rebounds(system)
     if kappa is not None:
         _refuse_smoothing(stepper, system, kappa)
+    system = standing(system)
     start = jax.tree.map(lambda a: jnp.asarray(a, float), start)
     h = jnp.asarray(h, float)
 

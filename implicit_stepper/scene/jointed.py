@@ -231,9 +231,9 @@ class Jointed:
                 f"{', '.join(map(repr, moving))} move, and a gear is between two moving bodies: joints {joint_1!r} and "
                 f"{joint_2!r} must have one in common, or stand on fixed bodies."
             )
-        specs = [self._specs[body.name] for body in bodies]
+        still, poses = bodies[2:], [(s.position, s.orientation) for s in (self._specs[body.name] for body in bodies[2:])]
         geared_ = [Geared(f, n, (bodies.index(a), bodies.index(b))) for (a, b, f), n in zip(joints, told, strict=True)]
-        form = geared(*geared_, ratio, [(s.position, s.orientation) for s in specs], self.dimension)
+        form = geared(*geared_, ratio, [body.number for body in still], poses, self.dimension)
         name = self._add(name, *bodies[:2], form)
         self._joined.append(GearDescription(name, joint_1, joint_2, float(ratio), told))
         return name

@@ -9,6 +9,8 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.constraints import turn_violations
 from implicit_stepper.model.bodies import State
+from implicit_stepper.run.joint_start import check_joints
+from implicit_stepper.run.parameters import changed
 from implicit_stepper.stepping.loop import CHUNK, certificates
 
 TORQUE, FORCE, MASS, RADIUS = 3.0, 2.0, 1.5, 0.2
@@ -153,3 +155,22 @@ def test_gears_that_cannot_be_are_refused(arguments, message):
     made.add_joint(*arms, ist.Hinge((0, 0, 1), AXIS, (0, 0, 0), AXIS), name="elbow")
     with pytest.raises(ValueError, match=message):
         made.add_gear(**({"joint_1": "axle 0", "joint_2": "axle 1", "ratio": -0.5, "name": "other"} | arguments))
+
+
+def test_gears_stand_where_batches_and_derivatives_have_their_frame():
+    """A mirrored pair of sliders on a frame that is turned by a right angle and moved, with all that
+    stands on it: their displacements stay 0, and go on along the frame's own axis."""
+    made = ist.Scene(dimension=2, gravity=(0, 0))
+    frame = made.add_fixed(name="frame", shape=shapes.Disc(0.1))
+    for name, y in (("low", -1.0), ("high", 1.0)):
+        body = made.add_body(name=name, shape=shapes.Disc(0.1), mass=1.0, position=(0.2, y))
+        made.add_joint(frame, body, ist.Slider((0, y), (1, 0), (0, 0), (1, 0)), name=f"rail of {name}")
+    made.add_gear("rail of low", "rail of high", ratio=1.0)
+    system, start = made.build()
+    turn = np.pi / 2
+    poses = {"fixed_position": [[3.0, 4.0]], "fixed_orientation": [[turn]]}
+    poses |= {"position": [[4.0, 4.2], [2.0, 4.2]], "orientation": [[turn], [turn]]}
+    check_joints(ist.GeometricallyImplicit(), *changed(system, start, poses), fixed=True)
+    apart = poses | {"position": [[4.0, 4.2], [2.0, 4.3]]}
+    with pytest.raises(ValueError, match="joint 'gear of rail of low and rail of high' is open by 0.1 m"):
+        check_joints(ist.GeometricallyImplicit(), *changed(system, start, apart), fixed=True)

@@ -15,6 +15,7 @@ import shapes
 from implicit_stepper.constraints import detection
 from implicit_stepper.radau import impact
 from implicit_stepper.radau.impact_certificate import impact_violations
+from implicit_stepper.run import parameters
 from implicit_stepper.runtime.compilation import jit
 
 BALLS, R = 5, 0.1
@@ -307,3 +308,24 @@ def test_an_impact_is_where_the_step_before_it_has_its_closest_points():
         assert np.array_equal(found.closest[0], moved[0]) == stays
         assert abs(found.geometry.a1[0, 0]) < (1.1e-6 if stays else 0.9e-2)
         assert not np.array_equal(jax.jit(detection.find)(system, state, moved).closest[0], moved[0])
+
+
+@pytest.mark.parametrize("law", [ist.Newton(0.5), ist.Poisson(0.5)])
+def test_an_impact_without_friction_has_a_derivative_by_it(law):
+    """P_n = (1 + e) m v_n, whose mu-th part takes speed from a disc that slides, and spins it."""
+    mass, inertia, radius = 2.0, 0.03, 0.1
+    scene = ist.Scene(dimension=2)
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    body = {"shape": shapes.Disc(radius), "mass": mass, "inertia": inertia}
+    disc = scene.add_body(name="disc", position=(0, radius), velocity=(1.0, -3.0, 0.0), **body)
+    scene.add_contact(disc, floor, restitution=law)
+    system, start = scene.build()
+    closest = detection.closest_points(system, start)
+
+    def after(mu):
+        own, begun = parameters.changed(system, start, {"mu": mu})
+        return impact.meet(own, begun, closest)[0].state.velocity[0]
+
+    slope = jax.jit(jax.jacfwd(after))(0.0)
+    pushed = 1.5 * mass * 3.0
+    np.testing.assert_allclose(slope, [-pushed / mass, 0.0, -pushed * radius / inertia], rtol=0, atol=1e-9)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import sympy
 
 import implicit_stepper as ist
 import shapes
@@ -178,6 +179,8 @@ def test_what_fails_in_the_program_is_run_by_the_fallback_sequence(many):
         ({"parameters": {"mu": np.ones((2, 3))}}, r"'mu' of shape \(3,\) a scene: it must be \(\) or \(1,\)"),
         ({"parameters": {"mu": [0.1, np.nan]}}, "'mu' = nan in scene 1: it must be finite"),
         ({"parameters": {"mu": [0.1, -0.1]}}, "'mu' = -0.1 in scene 1: it must be 0 or more"),
+        ({"parameters": {"mu": [0.1, 1e7]}}, "'mu' = 1e[+]07 in scene 1: it must be no more than 1e[+]06"),
+        ({"states": {"velocity": [1.0]}}, "`states` is a dict: give a State .* as the `end` of a Batch"),
         ({"parameters": {"mass": [1.0, 0.0]}}, "'mass' = 0 in scene 1: it must be above 0"),
         ({"parameters": {"mu": np.zeros((0, 1))}}, "first axes"),
         ({"parameters": {"mu": "much"}}, "'mu' = 'much': give numbers"),
@@ -372,6 +375,24 @@ def test_sizes_of_shapes_are_above_zero():
         run(parameters={"shape of sphere": [0.5, -0.5]})
 
 
+def test_shapes_of_a_batch_are_shapes():
+    """x^2 + y^2 + z^2 + p x^2 y^2 <= 1 is not convex for p = -5, and no plane has the normal 0."""
+    p = sympy.Symbol("p")
+    scene = ist.Scene()
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    own = shapes.ImplicitShape(
+        [shapes.x**2 + shapes.y**2 + shapes.z**2 + p * shapes.x**2 * shapes.y**2 - 1], parameters={p: 0}
+    )
+    body = {"shape": own, "mass": 1.0, "inertia": (0.1, 0.1, 0.1), "position": (0, 0, 1)}
+    scene.add_contact(scene.add_body(name="body", **body), floor)
+    system, start = scene.build()
+    values_of(system, start, {"shape of body": [0.0, 0.5, 0.1]}, None)
+    with pytest.raises(ValueError, match=r"'shape of body' = \[-5.0\] in scene 1: ImplicitShape is not convex"):
+        values_of(system, start, {"shape of body": [0.0, -5.0, 0.1]}, None)
+    with pytest.raises(ValueError, match="'shape of floor' = .* in scene 1: HalfSpace is empty or flat"):
+        values_of(system, start, {"shape of floor": [[0, 0, 1, 0], [0, 0, 0, 0]]}, None)
+
+
 def two_balls(radius, apart, speed=0.0, restitution=None):
     """Two balls at rest or on their way to each other, of which no length depends on the `radius`."""
     scene = ist.Scene(gravity=(0, 0, 0), length_scale=1.0, acceleration_scale=9.81)
@@ -460,3 +481,24 @@ def test_a_batch_goes_on_from_the_times_of_its_states(stepper, size):
     early = size.get("h", 0.0) * 0.2 / 2
     np.testing.assert_allclose(found.end.velocity[:, 0, 1], [0.02 - early, 0.1 - early], rtol=0, atol=1e-10)
     np.testing.assert_allclose(found.end.time, [0.2, 0.6], rtol=0, atol=1e-12)
+
+
+def test_motions_may_jump_where_no_scene_of_a_batch_is():
+    """A slide that is moved by 1 m at 3 s, in scenes from 0 and from 5 s on, and from 2.9 s on."""
+    scene = ist.Scene(dimension=2, gravity=(0, 0))
+    wall = scene.add_fixed(name="wall", shape=shapes.Disc(0.1))
+    body = scene.add_body(name="body", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0))
+    scene.add_motion(
+        scene.add_joint(wall, body, ist.Slider((0, 0), (1, 0), (0, 0), (1, 0))), lambda t: jnp.where(t > 3, 1.0, 0)
+    )
+    system, start = scene.build()
+
+    def begun(second, x):
+        position = np.array([[[0.0, 0.0]], [[x, 0.0]]])
+        return values_of(
+            system, start, {}, State(np.array([0.0, second]), position, np.zeros((2, 1, 1)), np.zeros((2, 1, 3)))
+        )
+
+    batch._refuse_starts(STEPPER, system, start, begun(5.0, 1.0), 0.01, 1.0)
+    with pytest.raises(ValueError, match="jumps at t = 3 s"):
+        batch._refuse_starts(STEPPER, system, start, begun(2.9, 0.0), 0.01, 1.0)

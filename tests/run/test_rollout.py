@@ -233,6 +233,31 @@ def test_derivatives_of_sliding_and_rolling_are_those_of_the_closed_forms():
     assert change[7] == pytest.approx(5 / 7, abs=1e-9)
 
 
+@pytest.mark.parametrize("friction", ["projection", "fischer-burmeister"])
+def test_what_slides_without_friction_has_a_derivative_by_it(friction):
+    """v falls by mu g t, of a disc on a floor and of a cart on a rail, and the spin that drives the
+    disc on by mu m g r t / I."""
+    scene = ist.Scene(dimension=2, gravity=(0, -9.81))
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    disc = {"shape": shapes.Disc(0.2), "mass": 1.0, "inertia": 0.02, "position": (0, 0.2), "velocity": (1, 0, 0.5)}
+    scene.add_contact(scene.add_body(name="disc", **disc), floor)
+    cart = scene.add_body(name="cart", shape=shapes.Disc(0.1), mass=2.0, position=(0, 1), velocity=(-1, 0, 0))
+    rail = ist.Slider((0, 1), (1, 0), (0, 0), (1, 0), friction=ist.JointFriction(0.0))
+    scene.add_joint(floor, cart, rail, name="rail")
+    system, start = scene.build()
+    stepper = ist.GeometricallyImplicit(friction=friction)
+
+    def velocities(mu):
+        own, begun = changed(system, start, {"mu": mu[:1], "mu of rail": mu[1]})
+        return ist.rollout(own, stepper, 0.01, 3, start=begun).states.velocity[-1]
+
+    slopes = jax.jit(jax.jacfwd(velocities))(jnp.zeros(2))
+    slowed, t = np.zeros((2, 3, 2)), 0.03
+    slowed[0, [0, 2], 0] = -9.81 * t, -9.81 * 0.2 * t / 0.02
+    slowed[1, 0, 1] = 9.81 * t
+    np.testing.assert_allclose(slopes, slowed, rtol=0, atol=1e-9)
+
+
 def test_derivatives_of_flight_and_landing_are_those_of_the_closed_forms():
     """Implicit Euler falls g h^2 n (n + 1) / 2; where a ball has landed does not depend on how it
     fell; and one that falls without any slip does not stick to what is far below it."""
@@ -336,3 +361,6 @@ def test_bad_arguments_of_rollouts_are_named():
         ist.rollout(system, ist.RadauContact(), 0.01, 3, start=start, kappa=0.1)
     with pytest.raises(ValueError, match="`steps`"):
         ist.rollout(system, ist.GeometricallyImplicit(), 0.01, 0, start=start)
+    for h in (0.0, -0.01, jnp.nan):
+        with pytest.raises(ValueError, match="`h` = "):
+            ist.rollout(system, ist.GeometricallyImplicit(), h, 3, start=start)
