@@ -15,7 +15,7 @@ from implicit_stepper.constraints.detection import closest_points
 from implicit_stepper.model import bodies, loads
 from implicit_stepper.paper import scenes
 from implicit_stepper.runtime.compilation import jit
-from implicit_stepper.solvers.cones import project
+from implicit_stepper.solvers.cones import GRADIENT_METHODS, project
 from implicit_stepper.stepping.stepper import begin
 
 G = 9.81
@@ -271,3 +271,18 @@ def test_the_scheme_is_of_first_order():
 def test_bad_settings_are_refused(keywords, message):
     with pytest.raises(ValueError, match=message):
         ist.ConeComplementarity(**keywords)
+
+
+@pytest.mark.parametrize("method", list(GRADIENT_METHODS.values()), ids=list(GRADIENT_METHODS))
+def test_contacts_whose_unit_impulses_cancel_are_solved(method):
+    """A particle between two lines, pressed against the first by a speed of 1: N 1 = 0, which says
+    nothing of the eigenvalues of N."""
+    across = jnp.array([[1.0, 0.0], [-1.0, 0.0]])
+
+    def product(gamma):
+        return across * jnp.sum(across * gamma)
+
+    found = jax.jit(lambda: method(product, -across, jnp.full(2, 0.3), jnp.zeros((2, 2)), 1e-12, 1000))()
+    assert found.converged
+    assert float(found.gamma[0, 0] - found.gamma[1, 0]) == pytest.approx(1, abs=1e-11)
+    assert float(jnp.min(found.gamma[:, 0])) >= 0
