@@ -31,7 +31,7 @@ from ..time_lagged.convex import Convex
 from ..time_lagged.convex_problem import root_mean_square
 from ..time_lagged.joint_certificate import joints_of
 from ..time_lagged.linearized import Linearized
-from ..time_lagged.theta_method import FreeMotion, free_motion, mixed, momentum_residual
+from ..time_lagged.theta_method import FreeMotion, free_motion, mixed
 from . import convex_newton
 from .equations import Slots
 from .planes import Planes
@@ -160,9 +160,7 @@ class ConvexLaws(_Sized):
 
     def balance(self, system: System, before: State, after: State, free: FreeMotion, given, passing, h):
         """Violations (nb,) of Castro S (8) and (13)."""
-        unfree = momentum_residual(self.stepper.theta, system, before, h, free.velocity)
-        left = jnp.einsum("bij,bj->bi", free.A, after.velocity - free.velocity) - given
-        return jnp.max((jnp.abs(left) + jnp.abs(unfree)) / scales(system, h).momentum, axis=1)
+        return self.stepper.balance(system, before, after, free, given, passing, h)
 
     def law_violations(self, system: System, h, slots: Slots, answers, records: Contacts, speeds, impulses) -> dict:
         """Violations (c,) of the regularised laws, as cone complementarity."""
