@@ -104,7 +104,7 @@ class Cones(_HalfImplicit):
 
     def law_violations(self, system: System, h, slots: Slots, answers, records: Contacts, speeds, impulses) -> dict:
         """Violations (c,) of the cone complementarity, Negrut (10)."""
-        mu, units = jnp.asarray(slots.group.mu), common.units(system, h)
+        mu, units = jnp.asarray(slots.group.mu), _units(system, h, slots)
         return self.stepper.law_violations(speeds, impulses, records.gap_start, mu, units, h)
 
 
@@ -133,7 +133,7 @@ class Pyramids(_HalfImplicit):
 
     def law_violations(self, system: System, h, slots: Slots, answers, records: Contacts, speeds, impulses) -> dict:
         """Violations (c,) of the linear complementarity problem, Stewart and Trinkle (1996)."""
-        mu, units = jnp.asarray(slots.group.mu), (*common.units(system, h), scales(system, h).gap)
+        mu, units = jnp.asarray(slots.group.mu), (*_units(system, h, slots), scales(system, h).gap)
         return self.stepper.law_violations(speeds, impulses, records.gap_start, mu, units, h)
 
 
@@ -173,7 +173,12 @@ class ConvexLaws(_Sized):
         none = jnp.zeros(len(w))
         soft = [none if value is None else value for value in (group.compliance, group.dissipation_time)]
         law = self.stepper.law(w, records.gap_start, jnp.asarray(group.mu), *soft, h, regularised=True)
-        return self.stepper.law_violations(speeds, impulses, law, common.units(system, h))
+        return self.stepper.law_violations(speeds, impulses, law, _units(system, h, slots))
+
+
+def _units(system: System, h, slots: Slots):
+    """As `lagged_certificate.units`, of contacts (c,) of one form."""
+    return jnp.asarray(slots.impulse)[:, None], scales(system, h).speed
 
 
 _METHODS = {ConeComplementarity: Cones, Linearized: Pyramids, Convex: ConvexLaws}

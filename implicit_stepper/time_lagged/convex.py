@@ -121,7 +121,7 @@ class Convex:
             "pose": lagged_certificate.pose(system, before, after, moving, h),
             **found.violations,
             **joints.violations,
-            **self.law_violations(found.speeds, found.impulses, law, common.units(system, h)),
+            **self.law_violations(found.speeds, found.impulses, law, lagged_certificate.units(system, h)),
         }
 
     def balance(self, system: System, before: State, after: State, free: FreeMotion, given, passing, h):

@@ -46,14 +46,14 @@ def contacts_of(system: System, at: State, velocity, contacts: Contacts, h, *, c
     """Contacts in the poses `at`, with `gap_start` as their gap, at the bodies' `velocity` (nb, 6
     or 3). `closest`: whether their points are the closest ones there, or others, as of a
     prediction."""
-    units, parts = scales(system, h), []
+    measures, parts = scales(system, h), []
     every = mechanics.everywhere(system, at.position, at.orientation, velocity)
     given, passing = jnp.zeros_like(velocity), jnp.zeros_like(velocity)
     contacts = dataclasses.replace(contacts, joints=None)  # whose rows are others
-    for group, impulse in zip(system.groups, units.impulse, strict=False):
+    for group, impulse in zip(system.groups, measures.impulse, strict=False):
         record = jax.tree.map(functools.partial(take, numbers=group.numbers), contacts)
         sides = mechanics.of_contacts(group, every)
-        *own, frames = jax.vmap(functools.partial(_of_one, units, closest))(group, record, impulse, *sides)
+        *own, frames = jax.vmap(functools.partial(_of_one, measures, closest))(group, record, impulse, *sides)
         more, size = mechanics.on_bodies(system, group, frames, record.normal_impulse, record.friction_impulse)
         given, passing = given + more, passing + size
         parts.append(own)
@@ -87,6 +87,15 @@ def of_contact(units: Units, closest: bool, member: Constraint, record: Contacts
             closest_points_violation(units, member, there, *placed), overlap_violation(units, member, there, *placed)
         )
     return violations, jnp.append(v_n, w), jnp.append(record.normal_impulse, y), frame
+
+
+def units(system: System, h):
+    """An impulse (nc, 1) [N s] of each contact, m g h of the lighter of its bodies, and a speed
+    [m/s]. (In that of the lightest body of all, those of heavy ones would be so large that nothing
+    told of their gaps.)"""
+    scale = scales(system, h)
+    impulse = jnp.concatenate([*scale.impulse[: len(system.groups)], jnp.zeros(0)])
+    return (in_user_order(system, impulse) if system.groups else impulse)[:, None], scale.speed
 
 
 def outside_cone(gamma, mu):
