@@ -3,7 +3,8 @@
     V = V_free + M^-1 G^T Lambda,      Lambda = -(G M^-1 G^T)^+ (G V_free + target)
 
 takes any velocities to those that joints allow. Rows are measured in lengths; of redundant joints,
-whose equations say things twice, Lambda is the shortest.
+whose equations say things twice, Lambda is the shortest. Where joints of light bodies would hide
+those of heavy ones, it is the shortest with every row measured by its own response.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _SINGULAR = 1e-11  # of the largest eigenvalue of G M^-1 G^T: equations that oth
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class JointRows:
-    """G (R, nb w) in lengths; inverse mass matrices (nb, w, w); the pseudo-inverse (R, R) of G M^-1
-    G^T; `lengths` (R,), what made the rows lengths."""
+    """G (R, nb w) in lengths; inverse mass matrices (nb, w, w); `flexibility` (R, R), an inverse of
+    G M^-1 G^T; `lengths` (R,), what made the rows lengths."""
 
     matrix: jax.Array
     inverse: jax.Array
@@ -74,14 +75,30 @@ def joint_rows(system: System, state: State, mass) -> JointRows:
         parts.append(jnp.einsum("csb,csrw->crbw", share, sides).reshape(-1, nb * w))
     matrix, inverse = jnp.concatenate(parts), jnp.linalg.inv(mass)
     back = jnp.einsum("bij,rbj->rbi", inverse, matrix.reshape(-1, nb, w)).reshape(matrix.shape)
-    flexibility = jnp.linalg.pinv(matrix @ back.T, rtol=_SINGULAR, hermitian=True) if len(matrix) else matrix @ back.T
+    flexibility = _flexibility(matrix @ back.T) if len(matrix) else matrix @ back.T
     lengths = [jnp.tile(g.lengths(system.length), len(g.numbers)) for g in rigid(system)]
     return JointRows(matrix, inverse, flexibility, jnp.concatenate([*lengths, jnp.zeros(0)]))
 
 
+def _flexibility(responses):
+    """The pseudo-inverse (R, R) of the `responses` G M^-1 G^T (R, R), or if that leaves equations
+    out for no other reason than that they are those of much heavier or larger bodies, the inverse
+    by rows with a response of 1 each."""
+    own = jnp.diagonal(responses)
+    unit = jnp.where(own > 0, 1 / jnp.sqrt(jnp.where(own > 0, own, 1.0)), 1.0)
+
+    def inverse(matrix):
+        found = jnp.linalg.pinv(matrix, rtol=_SINGULAR, hermitian=True)
+        return found, jnp.sum(matrix * found)  # the trace of a projection: how many rows are independent
+
+    plain, least = inverse(responses)
+    scaled, rank = inverse(unit[:, None] * responses * unit)
+    return jnp.where(rank > least + 0.5, unit[:, None] * scaled * unit, plain)
+
+
 def rows_and_rank(system: System, state: State) -> tuple[int, int]:
     """How many equations the rigid joints have, and how many of them are independent at the poses
-    of `state`, by the bound on eigenvalues that `JointRows.flexibility` has."""
+    of `state`, by the bounds on eigenvalues that `JointRows.flexibility` has."""
     return sum(len(group.numbers) * group.closures for group in rigid(system)), round(float(_rank(system, state)))
 
 

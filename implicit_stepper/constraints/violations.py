@@ -82,7 +82,6 @@ def contact_violations(
     # a compliant law holds for the gap itself, of which f(a2) has only the sign
     gap = shifted_gap(member, record.gap, v_n, p_n, h)
     apart, unit = f_a2 if member.compliance is None else gap, gap_unit(member, units.gap, units.speed, impulse, h)
-    unaided = jnp.where(on, 0.0, jnp.abs(record.friction_impulse) / _lever(v.shape[0], units.length))
     violations = {
         "closest points": closest_points_violation(units, member, record, first, second),
         "gap": jnp.maximum(-gap, 0.0) / unit,
@@ -94,7 +93,7 @@ def contact_violations(
         "cone": jnp.maximum(-room, 0.0) / F,
         "sigma zeta": jnp.abs(sigma * room) / (V * F),
         "dissipation": jnp.abs(dissipation_defect(mu, p_n, y, w)) / (F * V),
-        "no impulse on an axis without friction": jnp.max(unaided) / P,
+        "no impulse on an axis without friction": unaided_violation(units.length, member, record, P),
     }
     if member.compliance is not None:
         overlap = overlap_violation(units, member, record, first, second)
@@ -103,6 +102,13 @@ def contact_violations(
         slips = beyond_rounding(sigma, inner(member.e, fast)) / V
         violations["static friction"] = static_friction_violation(member, record.mu, slips)
     return violations, frame, beyond_rounding(v_n, fast[0])
+
+
+def unaided_violation(length, member: ContactGroup, record: Contacts, size):
+    """Violations () of: a contact rubs along no axis whose semi-axis of friction is zero; impulses
+    are measured in `size` () [N s], and torques in that times the `length` () [m]."""
+    unaided = jnp.abs(record.friction_impulse) / _lever(record.friction_impulse.shape[0], length)
+    return jnp.max(jnp.where(member.e > 0, 0.0, unaided)) / size
 
 
 def static_friction_violation(member, mu, slips):

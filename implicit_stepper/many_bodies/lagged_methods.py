@@ -31,7 +31,7 @@ from ..time_lagged.convex import Convex
 from ..time_lagged.convex_problem import root_mean_square
 from ..time_lagged.joint_certificate import joints_of
 from ..time_lagged.linearized import Linearized
-from ..time_lagged.theta_method import FreeMotion, free_motion, mixed, momentum_residual
+from ..time_lagged.theta_method import FreeMotion, free_motion, mixed
 from . import convex_newton
 from .equations import Slots
 from .planes import Planes
@@ -104,7 +104,7 @@ class Cones(_HalfImplicit):
 
     def law_violations(self, system: System, h, slots: Slots, answers, records: Contacts, speeds, impulses) -> dict:
         """Violations (c,) of the cone complementarity, Negrut (10)."""
-        mu, units = jnp.asarray(slots.group.mu), common.units(system, h)
+        mu, units = jnp.asarray(slots.group.mu), _units(system, h, slots)
         return self.stepper.law_violations(speeds, impulses, records.gap_start, mu, units, h)
 
 
@@ -133,7 +133,7 @@ class Pyramids(_HalfImplicit):
 
     def law_violations(self, system: System, h, slots: Slots, answers, records: Contacts, speeds, impulses) -> dict:
         """Violations (c,) of the linear complementarity problem, Stewart and Trinkle (1996)."""
-        mu, units = jnp.asarray(slots.group.mu), (*common.units(system, h), scales(system, h).gap)
+        mu, units = jnp.asarray(slots.group.mu), (*_units(system, h, slots), scales(system, h).gap)
         return self.stepper.law_violations(speeds, impulses, records.gap_start, mu, units, h)
 
 
@@ -160,9 +160,7 @@ class ConvexLaws(_Sized):
 
     def balance(self, system: System, before: State, after: State, free: FreeMotion, given, passing, h):
         """Violations (nb,) of Castro S (8) and (13)."""
-        unfree = momentum_residual(self.stepper.theta, system, before, h, free.velocity)
-        left = jnp.einsum("bij,bj->bi", free.A, after.velocity - free.velocity) - given
-        return jnp.max((jnp.abs(left) + jnp.abs(unfree)) / scales(system, h).momentum, axis=1)
+        return self.stepper.balance(system, before, after, free, given, passing, h)
 
     def law_violations(self, system: System, h, slots: Slots, answers, records: Contacts, speeds, impulses) -> dict:
         """Violations (c,) of the regularised laws, as cone complementarity."""
@@ -175,7 +173,12 @@ class ConvexLaws(_Sized):
         none = jnp.zeros(len(w))
         soft = [none if value is None else value for value in (group.compliance, group.dissipation_time)]
         law = self.stepper.law(w, records.gap_start, jnp.asarray(group.mu), *soft, h, regularised=True)
-        return self.stepper.law_violations(speeds, impulses, law, common.units(system, h))
+        return self.stepper.law_violations(speeds, impulses, law, _units(system, h, slots))
+
+
+def _units(system: System, h, slots: Slots):
+    """As `lagged_certificate.units`, of contacts (c,) of one form."""
+    return jnp.asarray(slots.impulse)[:, None], scales(system, h).speed
 
 
 _METHODS = {ConeComplementarity: Cones, Linearized: Pyramids, Convex: ConvexLaws}

@@ -98,14 +98,13 @@ def apgd(product: Callable, r, mu, start, tolerance, max_iterations) -> Impulses
         }
 
     gamma, N = _best_start(product, r, mu, start)
-    ones = jnp.ones_like(gamma)
     first = {
         "gamma": gamma,
         "N": N,
         "y": gamma,
         "Ny": N,
         "theta": jnp.ones(()),
-        "L": jnp.linalg.norm(product(ones)) / jnp.linalg.norm(ones),
+        "L": _curvature(product, gamma),
         "residual": _measure(gamma, N + r, mu),
         "iterations": jnp.zeros((), int),
     }
@@ -146,11 +145,10 @@ def barzilai_borwein(product: Callable, r, mu, start, tolerance, max_iterations)
         }
 
     gamma, N = _best_start(product, r, mu, start)
-    ones = jnp.ones_like(gamma)
     first = {
         "gamma": gamma,
         "N": N,
-        "length": jnp.linalg.norm(ones) / jnp.maximum(jnp.linalg.norm(product(ones)), 1e-300),
+        "length": 1 / _curvature(product, gamma),
         "recent": jnp.zeros(_RECENT),
         "residual": _measure(gamma, N + r, mu),
         "iterations": jnp.zeros((), int),
@@ -222,6 +220,14 @@ def _best_start(product: Callable, r, mu, start):
     N = product(gamma)
     lower = jnp.vdot(gamma, N) / 2 + jnp.vdot(gamma, r) < 0
     return jnp.where(lower, gamma, 0.0), jnp.where(lower, N, 0.0)
+
+
+def _curvature(product: Callable, gamma):
+    """|N 1| / |1| (), a first estimate of an eigenvalue; 1 where that is none, as of a particle
+    between two parallel lines, whose impulses of 1 cancel."""
+    ones = jnp.ones_like(gamma)
+    found = jnp.linalg.norm(product(ones)) / jnp.linalg.norm(ones)
+    return jnp.where(found > 0, found, 1.0)
 
 
 # What `ConeComplementarity(solver=...)` offers besides "gauss-seidel", which needs the contacts one

@@ -102,7 +102,8 @@ class ConeComplementarity:
         the next step begins with."""
         found = lagged_certificate.contacts_of(system, before, after.velocity, contacts, h)
         mu = linear_rows.of_contacts(system, "mu")
-        laws = self.law_violations(found.speeds, found.impulses, contacts.gap_start, mu, common.units(system, h), h)
+        units = lagged_certificate.units(system, h)
+        laws = self.law_violations(found.speeds, found.impulses, contacts.gap_start, mu, units, h)
         joints = joints_of(system, before, after, contacts.joints, h)
         return {
             "momentum": lagged_certificate.half_implicit_balance(system, before, after, found, joints, h),

@@ -12,9 +12,11 @@ import jax.numpy as jnp
 
 from shapes.arguments import positive
 
+from ..constraints import certificate_mechanics as mechanics
 from ..constraints import detection, joint_rows, linear_rows
 from ..constraints.detection import Nearby
 from ..constraints.held_rows import HeldRows, held_rows
+from ..constraints.violations import known_momentum
 from ..model import bodies
 from ..model.bodies import State
 from ..model.checks import count, one_of
@@ -104,26 +106,34 @@ class Convex:
         the start, and of their laws as cone complementarity, dimensionless, from the step's result
         alone, but for `gap`, which the next step begins with, and the matrix A; impulses in max(m g
         h, p_n), velocities likewise."""
-        units = scales(system, h)
         rows = linear_rows.linear_rows(system, before, detection.geometry_of(contacts))
         free, found = (
             free_motion(self.theta, system, before, h),
             lagged_certificate.contacts_of(system, before, after.velocity, contacts, h),
         )
-        unfree = momentum_residual(self.theta, system, before, h, free.velocity)
-        balance = jnp.einsum("bij,bj->bi", free.A, after.velocity - free.velocity)
         joints = joints_of(system, before, after, contacts.joints, h)
-        balance = jnp.abs(balance - found.given - joints.given) + jnp.abs(unfree)
+        given, passing = found.given + joints.given, found.passing + joints.passing
         w = delassus_estimates(rows, free.A)
         law = self.law(w, contacts.gap_start, *_coefficients(system), h, regularised=self.approximation == "convex")
         moving = mixed(self.theta.vq, before, after.velocity)
         return {
-            "momentum": jnp.max(balance / units.momentum, axis=1),
+            "momentum": self.balance(system, before, after, free, given, passing, h),
             "pose": lagged_certificate.pose(system, before, after, moving, h),
             **found.violations,
             **joints.violations,
-            **self.law_violations(found.speeds, found.impulses, law, common.units(system, h)),
+            **self.law_violations(found.speeds, found.impulses, law, lagged_certificate.units(system, h)),
         }
+
+    def balance(self, system: System, before: State, after: State, free: FreeMotion, given, passing, h):
+        """Violations (nb,) of S (8) and (13) in a step with the `free` motion, where contacts and
+        joints give momenta (nb, 6 or 3), of the size `passing`; beyond what rounding makes of the
+        momenta."""
+        unfree = momentum_residual(self.theta, system, before, h, free.velocity)
+        left = jnp.einsum("bij,bj->bi", free.A, after.velocity - free.velocity) - given
+        for at in (before, after):
+            passing = passing + jnp.abs(known_momentum(system, at))
+        units = scales(system, h).momentum
+        return jnp.max(mechanics.imbalance(units, jnp.abs(left) + jnp.abs(unfree), passing), axis=1)
 
     def law_violations(self, speeds, impulses, law: Law, units) -> dict[str, jax.Array]:
         """Violations (nc,) of the contacts' `law`, of contacts with (v_n, w) and (p_n, y) (nc, 1 +

@@ -108,7 +108,7 @@ class Explicit:
         off = gained - known - found.given - joints.given
         balance = mechanics.imbalance(scales(system, h).momentum, off, passing)
         gamma = found.impulses
-        (unit, speed), mu = common.units(system, h), linear_rows.of_contacts(system, "mu")
+        (unit, speed), mu = lagged_certificate.units(system, h), linear_rows.of_contacts(system, "mu")
         largest = jnp.maximum(1.0, gamma[:, :1] / unit)
         d, gamma = found.speeds / (speed * largest), gamma / (unit * largest)
         size = jax.vmap(length_of)

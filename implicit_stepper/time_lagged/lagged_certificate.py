@@ -19,11 +19,12 @@ from ..constraints.violations import (
     pose_violations,
     slip_violation,
     tangent_violation,
+    unaided_violation,
 )
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
-from ..model.units import scales
+from ..model.units import Scales, scales
 from ..solvers.complementarity import length_of
 from .joint_certificate import LaggedJoints
 
@@ -45,14 +46,14 @@ def contacts_of(system: System, at: State, velocity, contacts: Contacts, h, *, c
     """Contacts in the poses `at`, with `gap_start` as their gap, at the bodies' `velocity` (nb, 6
     or 3). `closest`: whether their points are the closest ones there, or others, as of a
     prediction."""
-    units, parts = scales(system, h), []
+    measures, parts = scales(system, h), []
     every = mechanics.everywhere(system, at.position, at.orientation, velocity)
     given, passing = jnp.zeros_like(velocity), jnp.zeros_like(velocity)
     contacts = dataclasses.replace(contacts, joints=None)  # whose rows are others
-    for group in system.groups:
+    for group, impulse in zip(system.groups, measures.impulse, strict=False):
         record = jax.tree.map(functools.partial(take, numbers=group.numbers), contacts)
         sides = mechanics.of_contacts(group, every)
-        *own, frames = jax.vmap(functools.partial(of_contact, units, closest))(group, record, *sides)
+        *own, frames = jax.vmap(functools.partial(_of_one, measures, closest))(group, record, impulse, *sides)
         more, size = mechanics.on_bodies(system, group, frames, record.normal_impulse, record.friction_impulse)
         given, passing = given + more, passing + size
         parts.append(own)
@@ -63,13 +64,20 @@ def contacts_of(system: System, at: State, velocity, contacts: Contacts, h, *, c
     return Lagged(*joined, given, passing, every.rotation[: system.body_count])
 
 
+def _of_one(units: Scales, closest: bool, member: Constraint, record: Contacts, impulse, *sides: Bodies):
+    """`of_contact` of a contact with its unit `impulse` () [N s]."""
+    return of_contact(Units(units.length, units.gap, units.speed, impulse), closest, member, record, *sides)
+
+
 def of_contact(units: Units, closest: bool, member: Constraint, record: Contacts, body_1: Bodies, body_2: Bodies):
     """Violations () of one contact by name; its (v_n, w) and (p_n, y) (1 + k,); where it acts."""
     frame = mechanics.frame_of(record, body_1, body_2)
     v_n, v, fast = mechanics.slip(frame, body_1, body_2)
     w, on = member.e * v, member.e > 0
     y = jnp.where(on, record.friction_impulse / jnp.where(on, member.e, 1.0), 0.0)
+    unaided = unaided_violation(units.length, member, record, jnp.maximum(units.impulse, record.normal_impulse))
     violations = {
+        "no impulse on an axis without friction": unaided,
         "tangent": tangent_violation(member, body_1, frame),
         "slip": slip_violation(units, member, record, v, mechanics.length(w), fast),
     }
@@ -79,6 +87,15 @@ def of_contact(units: Units, closest: bool, member: Constraint, record: Contacts
             closest_points_violation(units, member, there, *placed), overlap_violation(units, member, there, *placed)
         )
     return violations, jnp.append(v_n, w), jnp.append(record.normal_impulse, y), frame
+
+
+def units(system: System, h):
+    """An impulse (nc, 1) [N s] of each contact, m g h of the lighter of its bodies, and a speed
+    [m/s]. (In that of the lightest body of all, those of heavy ones would be so large that nothing
+    told of their gaps.)"""
+    scale = scales(system, h)
+    impulse = jnp.concatenate([*scale.impulse[: len(system.groups)], jnp.zeros(0)])
+    return (in_user_order(system, impulse) if system.groups else impulse)[:, None], scale.speed
 
 
 def outside_cone(gamma, mu):

@@ -95,7 +95,7 @@ class Linearized:
         begins with. "dissipation" is that of y.w = -mu p_n lambda, which beta and lambda that solve
         the last two rows make, and only they."""
         found = lagged_certificate.contacts_of(system, before, after.velocity, contacts, h)
-        mu, units = linear_rows.of_contacts(system, "mu"), (*common.units(system, h), scales(system, h).gap)
+        mu, units = linear_rows.of_contacts(system, "mu"), (*lagged_certificate.units(system, h), scales(system, h).gap)
         joints = joints_of(system, before, after, contacts.joints, h)
         return {
             "momentum": lagged_certificate.half_implicit_balance(system, before, after, found, joints, h),

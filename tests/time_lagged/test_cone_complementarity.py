@@ -1,6 +1,8 @@
 """The cone complementarity stepper against its closed forms, a conic solver, and the problem that
 it relaxes."""
 
+import dataclasses
+
 import clarabel
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,7 @@ from implicit_stepper.constraints.detection import closest_points
 from implicit_stepper.model import bodies, loads
 from implicit_stepper.paper import scenes
 from implicit_stepper.runtime.compilation import jit
-from implicit_stepper.solvers.cones import project
+from implicit_stepper.solvers.cones import GRADIENT_METHODS, project
 from implicit_stepper.stepping.stepper import begin
 
 G = 9.81
@@ -271,3 +273,38 @@ def test_the_scheme_is_of_first_order():
 def test_bad_settings_are_refused(keywords, message):
     with pytest.raises(ValueError, match=message):
         ist.ConeComplementarity(**keywords)
+
+
+@pytest.mark.parametrize("method", list(GRADIENT_METHODS.values()), ids=list(GRADIENT_METHODS))
+def test_contacts_whose_unit_impulses_cancel_are_solved(method):
+    """A particle between two lines, pressed against the first by a speed of 1: N 1 = 0, which says
+    nothing of the eigenvalues of N."""
+    across = jnp.array([[1.0, 0.0], [-1.0, 0.0]])
+
+    def product(gamma):
+        return across * jnp.sum(across * gamma)
+
+    found = jax.jit(lambda: method(product, -across, jnp.full(2, 0.3), jnp.zeros((2, 2)), 1e-12, 1000))()
+    assert found.converged
+    assert float(found.gamma[0, 0] - found.gamma[1, 0]) == pytest.approx(1, abs=1e-11)
+    assert float(jnp.min(found.gamma[:, 0])) >= 0
+
+
+def test_a_heavy_body_that_its_contact_carries_from_afar_is_noticed_beside_a_light_one():
+    """10^6 kg hover 1 mm above the floor, by the impulse of their weight; beside them falls 1 mg."""
+    scene, h, stepper = ist.Scene(), 0.01, ist.ConeComplementarity()
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    heavy = scene.add_body(name="heavy", shape=shapes.Sphere(0.5), mass=1e6, position=(0, 0, 0.501))
+    scene.add_body(name="light", shape=shapes.Sphere(0.5), mass=1e-6, position=(3, 0, 2))
+    scene.add_contact(floor, heavy, friction=0.3)
+    system, before = jax.tree.map(jnp.asarray, scene.build())
+    run = ist.simulate(scene, stepper, h=h, duration=h)  # neither arrives
+    after = bodies.State(*(jnp.asarray(getattr(run, name)[1]) for name in ("time", "position", "orientation", "velocity")))
+    contacts = jax.tree.map(lambda a: jnp.asarray(a[0]), run.contacts)
+    assert contacts.normal_impulse[0] == 0
+    hovers = dataclasses.replace(
+        after, position=after.position.at[0].set(before.position[0]), velocity=after.velocity.at[0].set(0.0)
+    )
+    carried = dataclasses.replace(contacts, normal_impulse=jnp.array([1e6 * G * h]), gap=contacts.gap_start)
+    found = jit(stepper.certificate)(system, before, hovers, carried, h)
+    assert {name for name, violation in found.items() if float(jnp.max(violation)) > 1e-10} == {"complementarity"}

@@ -11,6 +11,7 @@ from scipy.special import ellipj, ellipk
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.constraints.joint_rows import rows_and_rank
 from implicit_stepper.model import bodies
 from implicit_stepper.stepping.loop import certificates
 
@@ -105,6 +106,23 @@ def test_every_number_of_a_joint_is_bound(compared, name, field):
     assert worst(run.contacts) <= 1e-10
     other = dataclasses.replace(run.joints, **{field: getattr(run.joints, field) + 1e-8})
     assert worst(dataclasses.replace(run.contacts, joints=other)) > 1e-10
+
+
+def test_a_light_pendulum_hides_no_heavy_one_beside_it():
+    """Of 10^6 kg and of a milligram: two hinges are ten equations, and a pendulum moves as it does
+    whatever its mass."""
+    runs = []
+    for mass in (1.0, 1e6):
+        scene = ist.Scene()
+        wall = scene.add_fixed(name="wall", shape=shapes.Sphere(0.1))
+        for name, at, own in (("heavy", 0.0, mass), ("light", 3.0, 1 / mass)):
+            shape = shapes.Sphere(0.5 if name == "heavy" else 0.005)
+            body = scene.add_body(name=name, shape=shape, mass=own, position=(1, at, 0))
+            hinge = ist.Hinge(point_1=(0, at, 0), axis_1=(0, 1, 0), point_2=(-1, 0, 0), axis_2=(0, 1, 0))
+            scene.add_joint(wall, body, hinge, name=name)
+        assert rows_and_rank(*scene.build()) == (10, 10)
+        runs.append(ist.simulate(scene, ist.ConeComplementarity(), h=0.01, duration=0.05))
+    np.testing.assert_allclose(runs[1].position, runs[0].position, rtol=0, atol=1e-12)
 
 
 # [m]: of a ball's centre from its hinge, of the hinge from the floor, of the ball

@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.commands import main
+from implicit_stepper.model import rotation
 from implicit_stepper.model.bodies import State
 from implicit_stepper.paper import exact, exact_polygon, figures, polygon, reproduce, scenes
 from implicit_stepper.runtime.compilation import jit
@@ -20,6 +21,7 @@ from implicit_stepper.stepping.stepper import Stepper
 
 STEPPER = ist.Linearized()
 G = 9.81
+UNAIDED = "no impulse on an axis without friction"
 
 
 @pytest.fixture(scope="module")
@@ -125,11 +127,23 @@ def test_certificate_sees_every_equation():
         "linearised gap": dataclasses.replace(contacts, gap_start=contacts.gap_start - push),
         "complementarity": dataclasses.replace(contacts, gap_start=contacts.gap_start + push),
         "momentum": dataclasses.replace(contacts, normal_impulse=contacts.normal_impulse * (1 + push)),
+        UNAIDED: dataclasses.replace(contacts, friction_impulse=contacts.friction_impulse.at[0, 2].add(push)),
     }
     # see test_certificate.py
     assert set(wrong) == set(good) - {"pose", "closest points", "tangent", "slip"}
     for name, changed in wrong.items():
         assert violations(changed)[name] >= 1e-4, name
+    # with the spin that the torque gives the block nothing else tells of it
+    spin = push / system.inertia[0, 2, 2]
+    drilled = dataclasses.replace(wrong[UNAIDED], slip=contacts.slip.at[0, 2].add(spin))
+    turn = np.array([0.0, 0.0, 0.01 * spin])
+    spun = dataclasses.replace(
+        after,
+        velocity=after.velocity.at[0, 5].add(spin),
+        orientation=rotation.advance(after.orientation[0], turn)[None],
+    )
+    found = {name: float(np.max(v)) for name, v in certificate(system, state, spun, drilled, 0.01).items()}
+    assert {name for name, violation in found.items() if violation > 1e-10} == {UNAIDED}
 
 
 @pytest.mark.parametrize("facets", [3, 4, 7, 8])
