@@ -109,3 +109,23 @@ def test_other_films_are_refused(spin, tmp_path):
         spin.plot.animation(tmp_path / "run.avi")
     with pytest.raises(ValueError, match="a film needs a run of one step or more"):
         spin[3:3].plot.animation(tmp_path / "run.gif")
+    for options, says in (
+        ({"speed": np.nan}, "`speed` = nan"),
+        ({"fps": "fast"}, "`fps` = 'fast'"),
+        ({"size": 4}, "`size` has shape"),
+        ({"elevation": "high"}, "`elevation` = 'high'"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            spin.plot.animation(tmp_path / "run.gif", **options)
+
+
+def test_a_film_that_is_over_at_once_has_its_start_and_end(spin, tmp_path):
+    spin.plot.animation(tmp_path / "run.gif", speed=1e9)
+    assert (tmp_path / "run.gif").stat().st_size > 0
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_film_that_needs_ffmpeg_says_so(spin, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ImportError, match="needs the program ffmpeg: install it, or write .gif"):
+        spin.plot.animation(tmp_path / "run.mp4")
