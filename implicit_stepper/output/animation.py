@@ -49,8 +49,8 @@ def write(
     `elevation` and `azimuth` [degrees] are the direction of view in space; `follow` names a body
     that the picture moves with. What is round all over has dark octants, so that one sees it turn.
     Raises `ImportError` without matplotlib and pillow, for .mp4 without ffmpeg, `ValueError` for
-    other endings and numbers, for a run without steps and to follow a body that nothing is drawn
-    of, `KeyError` for one that there is not, `OSError`.
+    other endings and numbers, for a run without steps, where no body has a surface that ends, and
+    to follow one that nothing is drawn of, `KeyError` for one that there is not, `OSError`.
     """
     path = Path(path)
     if path.suffix not in (".gif", ".mp4"):

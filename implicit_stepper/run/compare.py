@@ -21,13 +21,14 @@ from ..runtime.files import replaced
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from ..stepping.stepper import Stepper
+from . import carrying
 from .found_pairs import finds_pairs
 from .pile_run import coefficients
 from .references import Reference, reference_of, refuse_reference
 from .simulate import simulate
 from .trajectory import Trajectory
 
-_CARRIES = 1e-6  # of the largest normal impulse of a run: contacts with less are open
+_CARRIES = 1e-6  # of the largest normal impulse of a run: contacts with less, or rounding, are open
 _COMPILES = 1e-3  # of the duration: a run of chosen steps before the one that is timed
 _MEASURES = ("error", "velocity_error", "gap", "penetration", "energy", "predicted", "measured", "iterations")
 _NOTHING = dict.fromkeys(_MEASURES, np.nan)
@@ -258,7 +259,8 @@ def _measures(trajectory: Trajectory, stepper: Stepper, reference: Reference, mu
     contacts, d = trajectory.contacts, trajectory.position.shape[-1]
     energy = _kinetic(trajectory, np.asarray(velocity), *orientation)
     most = np.max(energy)
-    carries = contacts.normal_impulse > _CARRIES * np.max(contacts.normal_impulse, initial=0.0)
+    least = np.maximum(_CARRIES * np.max(contacts.normal_impulse, initial=0.0), carrying.least(trajectory))
+    carries = contacts.normal_impulse > least
     predicted = np.asarray(stepper.predicted_gap(contacts, mu, np.reshape(trajectory.h, (-1, 1))))
     return {
         "error": float(np.max(np.linalg.norm(trajectory.position - position, axis=-1))),
