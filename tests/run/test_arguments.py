@@ -1,5 +1,7 @@
 """What functions of runs are given as a scene, a stepper or a trajectory, and is none."""
 
+import dataclasses
+
 import pytest
 
 import implicit_stepper as ist
@@ -12,6 +14,10 @@ def scene():
     made = ist.Scene()
     made.add_body(name="ball", shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 1))
     return made
+
+
+def started(time):
+    return dataclasses.replace(scene().build()[1], time=time)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +35,8 @@ def scene():
         (lambda: ist.simulate_batch(None, STEPPER, h=0.1, duration=1.0), "`scene` = None must be a Scene"),
         (lambda: ist.run_scene("fall.toml"), "`scene` = 'fall.toml' must be a Scene"),
         (lambda: ist.view("run.npz"), "`trajectory` = 'run.npz' must be a Trajectory: `load` reads that of a file"),
+        (lambda: ist.simulate(scene(), STEPPER, **STEPS, start=started("now")), "`start.time` = now .* finite numbers"),
+        (lambda: ist.simulate(scene(), STEPPER, **STEPS, start=started(1j)), "`start.time` = 1j .* it needs finite numbers"),
         (lambda: ist.simulate(scene(), STEPPER, **STEPS, switches=0.5), "`switches` = 0.5 must be a list of times"),
         (lambda: ist.simulate(scene(), STEPPER, **STEPS, switches=[[1], [2, 3]]), "`switches` = .* must be 2 real numbers"),
     ],
