@@ -47,7 +47,9 @@ def main(argv: list[str] | None = None) -> int:
 def _alone(arguments: argparse.Namespace, cache: Path | None) -> int:
     """The commands that are about one scene, or the machine."""
     if arguments.command == "run":
-        _writable(Path(arguments.out).resolve().parent)
+        for option, path in (("--out", arguments.out), ("--csv", arguments.csv)):
+            if path is not None:
+                _writable(Path(path).resolve().parent, option)
         failure = run.run(arguments)
         if failure is not None:
             print(f"implicit-stepper: {failure}", file=sys.stderr)
@@ -151,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _writable(folder: Path) -> Path:
+def _writable(folder: Path, option: str = "--out") -> Path:
     """`folder`, made if need be. Raises `OSError` that says what to do when nothing can be written
     there."""
     try:
@@ -159,7 +161,7 @@ def _writable(folder: Path) -> Path:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise CannotWriteError(
-            f"cannot write to the folder {str(folder)!r} ({error.strerror}): give another one with --out."
+            f"cannot write to the folder {str(folder)!r} ({error.strerror}): give another one with {option}."
         ) from error
     return folder
 

@@ -17,6 +17,7 @@ from ..run.trajectory_file import load
 from ..scene.description import RunSettings
 from ..scene.scene import Scene
 from . import explain
+from .outputs import refuse_clashes
 from .scene_argument import HELP, scene_from
 
 _USUAL = {"duration": 1.0, "h": 0.01}  # of scenes without settings
@@ -56,6 +57,10 @@ def run(arguments: argparse.Namespace) -> str | None:
     whose checkpoint cannot be written. Returns why a step was not solved, or None. Raises
     `ValueError` and `OSError` for what cannot be run, `CheckpointError` for a checkpoint that is
     damaged, of another run or cannot be written, and `Interrupted`."""
+    refuse_clashes(
+        {"--out": arguments.out, "--csv": arguments.csv, "--checkpoint": arguments.checkpoint},
+        {"SCENE": arguments.scene, "that of --resume": arguments.resume},
+    )
     scene = scene_from(arguments.scene)
     other = {name: getattr(arguments, name) for name in ("stepper", "h", "tol", "duration")}
     other = {name: value for name, value in other.items() if value is not None}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..run.trajectory_file import load
 from ..runtime.errors import CommandError
+from .outputs import refuse_clashes
 
 
 def add_parser(commands) -> argparse.ArgumentParser:
@@ -32,6 +33,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise CommandError(
             f"there is no file {arguments.run!r}: `implicit-stepper run SCENE --out {arguments.run}` writes one."
         )
+    page = Path(arguments.run).with_suffix(".html") if arguments.html is None else Path(arguments.html)
+    refuse_clashes({"--html": None if arguments.show else str(page), "--film": arguments.film}, {"RUN": arguments.run})
     trajectory = load(arguments.run)
     if arguments.film is not None:
         trajectory.plot.animation(arguments.film)
@@ -41,6 +44,5 @@ def run(arguments: argparse.Namespace) -> None:
 
         view(trajectory)  # returns at Ctrl-C
         return
-    page = Path(arguments.run).with_suffix(".html") if arguments.html is None else Path(arguments.html)
     trajectory.plot.page(page)
     print(f"written: {page}")

@@ -147,7 +147,10 @@ def mass_properties(moments, mass, inertia, density, centre, dimension: int) -> 
 def _inertia_matrix(inertia, dimension: int) -> np.ndarray:
     if dimension == 2:
         return np.array([[positive("inertia", vector("inertia", np.atleast_1d(inertia), 1)[0])]])
-    matrix = np.asarray(inertia)
+    try:
+        matrix = np.asarray(inertia)
+    except ValueError as error:  # rows of several lengths
+        raise BodyError(f"`inertia` = {inertia!r:.60} must be principal moments (3,) or a matrix (3, 3).") from error
     if matrix.shape == (3,):
         matrix = np.diag(vector("inertia", inertia, 3))
     else:

@@ -13,8 +13,10 @@ from matplotlib.patches import Polygon
 from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
+from shapes.arguments import number, positive, positives
+
 from ..run.trajectory import Trajectory
-from ..runtime.errors import PictureError
+from ..runtime.errors import MissingPackageError, PictureError
 from ..runtime.files import replaced
 from ..scene.scene import Scene
 from .drawing import lit
@@ -46,27 +48,31 @@ def write(
     second body, on the first where only that moves, and long ones end at a quarter of the picture;
     `elevation` and `azimuth` [degrees] are the direction of view in space; `follow` names a body
     that the picture moves with. What is round all over has dark octants, so that one sees it turn.
-    Raises `ImportError` without matplotlib and pillow, `ValueError` for other endings, for a run
-    without steps and to follow a body that nothing is drawn of, `KeyError` for one that there is
-    not, `OSError`.
+    Raises `ImportError` without matplotlib and pillow, for .mp4 without ffmpeg, `ValueError` for
+    other endings and numbers, for a run without steps, where no body has a surface that ends, and
+    to follow one that nothing is drawn of, `KeyError` for one that there is not, `OSError`.
     """
     path = Path(path)
     if path.suffix not in (".gif", ".mp4"):
         raise PictureError(f"`path` = {str(path)!r} must end with .gif or .mp4.")
-    if len(trajectory) == 0 or speed <= 0 or fps <= 0:
-        raise PictureError("a film needs a run of one step or more, and `speed` and `fps` above zero.")
+    if len(trajectory) == 0:
+        raise PictureError("a film needs a run of one step or more.")
+    speed, fps, size = positive("speed", speed), positive("fps", fps), positives("size", size, 2)
+    angles = number("elevation", elevation), number("azimuth", azimuth)
+    if path.suffix == ".mp4" and not FFMpegWriter.isAvailable():
+        raise MissingPackageError("a film as .mp4 needs the program ffmpeg: install it, or write .gif.")
     scene = trajectory.scene() if scene is None else scene
     first, last = trajectory.time[[0, -1]]
-    times = first + speed / fps * np.arange(int(np.ceil((last - first) * fps / speed - 1e-6)))
+    times = first + speed / fps * np.arange(max(1, int(np.ceil((last - first) * fps / speed - 1e-6))))
     writer = PillowWriter(fps=fps) if path.suffix == ".gif" else FFMpegWriter(fps=fps)
     with matplotlib.rc_context(STYLE), replaced(path) as aside:
         figure = Figure(figsize=size)
         shown = pictured(trajectory, np.append(times, last))
         kind = _Space if scene.dimension == 3 else _Plane
-        view = kind(figure, Stage(scene, shown, forces, follow), (elevation, azimuth))
+        view = kind(figure, Stage(scene, shown, forces, follow), angles)
         with writer.saving(figure, str(aside), dpi=100):
-            for number in range(len(times) + 1):
-                view.draw(number)
+            for node in range(len(times) + 1):
+                view.draw(node)
                 writer.grab_frame()
 
 

@@ -7,6 +7,7 @@ figure.savefig("poses.png")
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,7 +37,8 @@ def poses(scene: Scene, trajectory: Trajectory, steps: Sequence[int] = (0, -1), 
     lengths in metres.
 
     `elevation` and `azimuth` [degrees] are the direction of view. Of fixed half-spaces the part
-    below and behind the bodies is drawn. Raises `ValueError` for a planar scene.
+    below and behind the bodies is drawn. Raises `ValueError` for a planar scene, for steps that the
+    run has not, and where no body has a surface that ends.
     """
     if scene.dimension != 3:
         raise PictureError("`scene` is planar: `poses` draws bodies in space.")
@@ -49,7 +51,7 @@ def poses(scene: Scene, trajectory: Trajectory, steps: Sequence[int] = (0, -1), 
 
 def draw_poses(axes: Axes3D, scene: Scene, trajectory: Trajectory, steps: Sequence[int]) -> None:
     """See `poses`."""
-    meshes = scene.meshes()
+    meshes, steps = scene.meshes(), _nodes(trajectory, steps)
     corners, colours = [], []
     for i, (name, parts) in enumerate(meshes.items()):
         paints = [painted(to_rgb(COLOURS[i % len(COLOURS)]), mesh) for mesh in parts]
@@ -59,6 +61,8 @@ def draw_poses(axes: Axes3D, scene: Scene, trajectory: Trajectory, steps: Sequen
                 faces = placed.vertices[placed.triangles]
                 corners.append(faces)
                 colours.append(lit(faces, 1 - shade * (1 - paint)))
+    if not corners:
+        raise PictureError("nothing of the scene can be drawn: its bodies have no surface that ends.")
     triangles = np.concatenate(corners)
     low, high = triangles.min(axis=(0, 1)), triangles.max(axis=(0, 1))
     low, high = low - 0.05 * np.max(high - low), high + 0.05 * np.max(high - low)
@@ -75,6 +79,18 @@ def draw_poses(axes: Axes3D, scene: Scene, trajectory: Trajectory, steps: Sequen
     axes.set_box_aspect(high - low)
     for i, axis in enumerate((axes.xaxis, axes.yaxis, axes.zaxis)):
         axis.set_major_locator(MaxNLocator(max(2, round(6 * (high - low)[i] / np.max(high - low)))))
+
+
+def _nodes(trajectory: Trajectory, steps) -> list[int]:
+    """The numbers `steps` of states of a run. Raises `ValueError` for others."""
+    try:
+        found = [operator.index(step) for step in steps]
+    except TypeError:
+        found = []
+    count = len(trajectory) + 1
+    if not found or not all(-count <= step < count for step in found):
+        raise PictureError(f"`steps` = {steps!r:.60} must list numbers of states, of which the run has {count}, from 0.")
+    return found
 
 
 def _shown(trajectory: Trajectory, name: str, parts, steps) -> list:

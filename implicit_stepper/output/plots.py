@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..constraints.friction import FrictionEllipsoid
+from ..run import carrying
 from ..run.trajectory import Trajectory
 
 # Okabe and Ito's colours, told apart with any kind of colour vision and, by lightness, mostly in
@@ -125,7 +126,8 @@ def draw_contact_forces(
         axes.plot(time, mu * normal, color=ORANGE, label=r"$\mu N$", linestyle=(0, (4, 3)))
     slip = contacts.slip[long, contact]
     speed = np.linalg.norm(slip[:, :2] if slip.shape[1] == 3 else slip, axis=1)
-    speed = np.where(normal > _OPEN * np.max(normal, initial=0.0), speed, 0.0)
+    least = np.maximum(_OPEN * np.max(normal, initial=0.0), carrying.least(trajectory)[long, 0] / h)
+    speed = np.where(normal > least, speed, 0.0)
     speed_axes.plot(time, speed, color=GREEN, label="sliding speed", linestyle=(0, (6, 1.5, 1, 1.5)))
     axes.set_ylabel("force [N]")
     span(axes, trajectory)

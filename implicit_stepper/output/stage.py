@@ -8,6 +8,7 @@ from matplotlib.colors import to_rgb
 
 from ..constraints.friction import FrictionEllipsoid
 from ..model import poses
+from ..run import carrying
 from ..run.trajectory import Trajectory
 from ..run.views import number_of_body
 from ..runtime.errors import PictureError
@@ -64,6 +65,8 @@ class Stage:
             else:
                 points.append(corners)
         points += [at[None] for pair in self.joints.values() for name, at in pair if name not in self.run.names]
+        if not points:
+            raise PictureError("nothing of the scene can be drawn: its bodies have no surface that ends.")
         every = np.concatenate(points)
         low, high = every.min(axis=0), every.max(axis=0)
         room = 0.04 * np.max(high - low)
@@ -92,7 +95,9 @@ class Stage:
             found.append(sign * np.nan_to_num(self.run.joint(name).force))
         if not found:
             return np.zeros((len(self.run), 0, self.dimension)), np.zeros((len(self.run), 0, 1))
-        arrows = np.stack(found, axis=1)
+        arrows, h = np.stack(found, axis=1), np.broadcast_to(self.run.h, len(self.run))[:, None, None]
+        carries = h * np.linalg.norm(arrows, axis=2, keepdims=True) > carrying.least(self.run)[..., None]
+        arrows = np.where(carries, arrows, 0.0)  # else a run in which nothing touches shows what rounding leaves
         longest, length = 0.25 * np.max(self.high - self.low), np.linalg.norm(arrows, axis=2, keepdims=True)
         # an impact's would hide others
         usual = np.percentile(length[length > 0], 98) if np.any(length > 0) else 0.0

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ..run import carrying
 from ..run.trajectory import Trajectory
 from ..run.views import number_of_body, number_of_contact
 from ..runtime.errors import PictureError
@@ -17,7 +18,7 @@ from . import animation, viewer
 from .plots import BLUE, GREEN, ORANGE, RED, contact_forces, legend_above, span, styled, velocities
 
 _COORDINATES = {2: ("x", "y", "angle"), 3: ("x", "y", "z")}
-_CARRIES = 1e-9  # of a contact's largest impulse: below this it is open
+_CARRIES = 1e-9  # of a contact's largest impulse: below this, and what is rounding, it is open
 _KINDS = "opens", "closes", "slips", "sticks", "moves", "wedges", "jams"  # of events
 _SLIDES = 1e-6  # [m/s], of the fastest slip in the run: below this a contact sticks
 
@@ -121,7 +122,7 @@ def _draw_contact(axes: Axes, run: Trajectory, number: int) -> None:
     """The steps in which a contact carries, in the row of its number."""
     contact = run.contact(number)
     impulse = contact.impulses.normal_impulse
-    carries = impulse > _CARRIES * np.max(impulse, initial=0.0)
+    carries = impulse > np.maximum(_CARRIES * np.max(impulse, initial=0.0), carrying.least(run)[:, 0])
     speed = np.nan_to_num(contact.sliding_speed)  # of a pair that was far
     slides = carries & (speed > _SLIDES * max(np.max(speed, initial=0.0), 1.0))
     begun = run.time[:-1]

@@ -45,6 +45,8 @@ def write(trajectory: Trajectory, path: str | os.PathLike, *, scene: Scene | Non
 
 def page(trajectory: Trajectory, scene: Scene | None = None) -> str:
     """What `write` writes."""
+    if not isinstance(trajectory, Trajectory):
+        raise PictureError(f"`trajectory` = {trajectory!r:.60} must be a Trajectory: `load` reads that of a file.")
     if len(trajectory) == 0:
         raise PictureError("a page needs a run of one step or more.")
     text = json.dumps(content(trajectory, trajectory.scene() if scene is None else scene), separators=(",", ":"))

@@ -38,6 +38,7 @@ from ..scene.scene import Scene
 from ..stepping.fallback import pieces
 from ..stepping.stepper import init
 from . import chosen_batch, fixed_batch, rebounding_batch
+from .arguments import of_kind
 from .batch_files import Folder
 from .batch_values import scene_of, shaped, values_of
 from .checkpoint import asked_of, digest
@@ -113,6 +114,7 @@ def simulate_batch(
     if (h is None) == (tol is None):
         raise RunError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
     duration = positive("duration", duration)
+    of_kind(scene, asked=("scene",))
     system, start = scene.build()
     values = values_of(system, start, parameters or {}, states)
     count = len(next(iter(values.values())))

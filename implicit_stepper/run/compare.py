@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,20 +21,19 @@ from ..runtime.files import replaced
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from ..stepping.stepper import Stepper
+from . import carrying
 from .found_pairs import finds_pairs
 from .pile_run import coefficients
+from .references import Reference, reference_of, refuse_reference
 from .simulate import simulate
 from .trajectory import Trajectory
 
-_CARRIES = 1e-6  # of the largest normal impulse of a run: contacts with less are open
+_CARRIES = 1e-6  # of the largest normal impulse of a run: contacts with less, or rounding, are open
 _COMPILES = 1e-3  # of the duration: a run of chosen steps before the one that is timed
 _MEASURES = ("error", "velocity_error", "gap", "penetration", "energy", "predicted", "measured", "iterations")
 _NOTHING = dict.fromkeys(_MEASURES, np.nan)
 _INTERRUPTED = "interrupted"
-_ROUNDED = 1e-6  # of a step, or of a moment of inertia: those that are the same
-
-# Positions (n, nb, d) and velocities (n, nb, 6 or 3) at times (n,).
-Reference = Callable[[np.ndarray], tuple[np.ndarray, ...]]
+_ROUNDED = 1e-6  # of a moment of inertia: those that are the same
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,12 +166,14 @@ def compare(
         raise ComparisonError(f"`scene` = {scene!r} must be a Scene.")
     if not isinstance(steppers, Mapping) or not steppers:
         raise ComparisonError(f"`steppers` = {steppers!r} must map names to steppers.")
+    if not isinstance(h, Iterable):
+        raise ComparisonError(f"`h` = {h!r} must be a list of steps [s], of one step [{h!r}].")
     sizes = sorted({positive("h", value) for value in h}, reverse=True)
     duration = positive("duration", duration)
-    of_reference = _sampled(reference) if isinstance(reference, Trajectory) else reference
-    if not callable(of_reference):
-        raise ComparisonError(f"`reference` = {reference!r} must be a Trajectory or a function of times.")
+    of_reference = reference_of(reference)
     runs = [run for name, method in steppers.items() for run in _runs(name, method, sizes)]
+    for size in {run.h for run in runs}:  # refused here, and not after the run
+        refuse_reference(of_reference, scene, size, duration)
     entries, trajectories, stopped = [], {}, False
     with Progress(len(runs), "runs", progress) as told:
         try:
@@ -258,7 +259,8 @@ def _measures(trajectory: Trajectory, stepper: Stepper, reference: Reference, mu
     contacts, d = trajectory.contacts, trajectory.position.shape[-1]
     energy = _kinetic(trajectory, np.asarray(velocity), *orientation)
     most = np.max(energy)
-    carries = contacts.normal_impulse > _CARRIES * np.max(contacts.normal_impulse, initial=0.0)
+    least = np.maximum(_CARRIES * np.max(contacts.normal_impulse, initial=0.0), carrying.least(trajectory))
+    carries = contacts.normal_impulse > least
     predicted = np.asarray(stepper.predicted_gap(contacts, mu, np.reshape(trajectory.h, (-1, 1))))
     return {
         "error": float(np.max(np.linalg.norm(trajectory.position - position, axis=-1))),
@@ -288,26 +290,3 @@ def _order(before, now) -> float:
     if not (before[1] > 0 and now[1] > 0):
         return np.nan
     return float(np.log(before[1] / now[1]) / np.log(before[0] / now[0]))
-
-
-def _sampled(trajectory: Trajectory) -> Reference:
-    """The reference that a trajectory is: at all times, or at its own if it has nothing between
-    them."""
-    own, shortest = trajectory.time, np.min(np.diff(trajectory.time))
-
-    def between(times):
-        late = times - own[-1]
-        state = trajectory.at(np.where((late > 0) & (late < _ROUNDED * shortest), own[-1], times))
-        return state.position, state.velocity, state.orientation
-
-    def at(times):
-        index = np.clip(np.searchsorted(own, times - shortest / 2), 0, len(trajectory))
-        missing = np.abs(own[index] - times) > _ROUNDED * shortest
-        if np.any(missing):
-            raise ComparisonError(
-                f"`reference` has no state at t = {times[missing][0]:.9g} s: its step {shortest:g} s must divide every "
-                "`h`, and it must last as long."
-            )
-        return trajectory.position[index], trajectory.velocity[index], trajectory.orientation[index]
-
-    return at if trajectory.contacts.stages is None else between

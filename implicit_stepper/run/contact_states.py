@@ -13,6 +13,7 @@ from ..model.system import System
 from ..radau.events import Event
 from ..runtime.errors import ForcesError
 from ..scene.scene import Scene
+from .arguments import of_kind
 from .trajectory import Trajectory
 
 _NONE = 1e-9  # of m g h, of g h, and of the bound of friction: what the tolerance of a step leaves
@@ -38,6 +39,7 @@ def contact_states(scene: Scene, trajectory: Trajectory) -> ContactStates:
     length, which are impacts, contacts have the state before them, but for those that meet in one
     between steps of given length. Raises `ValueError` for a trajectory of another scene.
     """
+    of_kind(scene, trajectory=trajectory, asked=("scene", "trajectory"))
     system, _ = scene.build()
     contacts, h = trajectory.contacts, np.broadcast_to(trajectory.h, len(trajectory))[:, None]
     if trajectory.contact_names != system.contact_names:

@@ -198,7 +198,7 @@ def checked(start: State | Trajectory, system: System, built: State) -> State:
         raise StartError(f"`start` = {start!r} must be a State, for instance that of a StepError, or a Trajectory.")
     for field in dataclasses.fields(State):
         given, needed = np.asarray(getattr(start, field.name)), np.shape(getattr(built, field.name))
-        if given.shape != needed or not np.all(np.isfinite(given)):
+        if given.dtype.kind not in "fiu" or given.shape != needed or not np.all(np.isfinite(given)):
             what = f"has shape {given.shape}" if given.shape != needed else f"= {given.tolist()} is not finite"
             raise StartError(f"`start.{field.name}` {what}: it needs finite numbers of shape {needed}.")
     lengths = np.linalg.norm(np.asarray(start.orientation), axis=1)

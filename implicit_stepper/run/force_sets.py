@@ -31,6 +31,7 @@ from ..runtime.errors import ForcesError
 from ..scene.scene import Scene
 from ..solvers.collocation import radau
 from ..stepping.stepper import Stepper
+from .arguments import of_kind
 from .contact_states import slipping, states_of
 from .trajectory import Trajectory
 
@@ -83,6 +84,7 @@ class RunForces(NamedTuple):
 def forces_of_run(scene: Scene, stepper: Stepper, trajectory: Trajectory) -> RunForces:
     """Of a `trajectory` of `scene` by `stepper`. Raises `ValueError` for what has forces of other
     laws."""
+    of_kind(scene, stepper, trajectory, asked=("scene", "stepper", "trajectory"))
     system, _ = scene.build()
     _refuse(system, trajectory)
     every = State(*(jnp.asarray(getattr(trajectory, f.name)) for f in dataclasses.fields(State)))

@@ -18,6 +18,7 @@ from ..time_lagged.cone_complementarity import ConeComplementarity
 from ..time_lagged.convex import Convex
 from ..time_lagged.explicit import Explicit
 from ..time_lagged.linearized import Linearized
+from .arguments import of_kind
 from .simulate import simulate
 from .trajectory import Trajectory
 
@@ -49,6 +50,7 @@ def run_scene(
     """Runs `scene` by its `run` settings, of which `other` replaces some, for instance h=.001 or
     duration=2; what else it takes is as `simulate` has it, `every` in [s]. Raises `ValueError` where
     there are none, or where they are wrong, and what `simulate` raises."""
+    of_kind(scene, asked=("scene",))
     settings = given(scene, **other)
     more: dict[str, Any] = {}
     if settings.certificate_tolerance is not None:

@@ -20,6 +20,7 @@ from ..runtime.errors import RunError, StepperError
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
 from . import length_sensitivities, stage_sensitivities
+from .arguments import of_kind
 from .found_pairs import finds_pairs
 from .parameters import changed, read
 from .rollout import rollout
@@ -42,6 +43,7 @@ def sensitivities(
     does not exist is NaN. Raises `ValueError` for bad arguments, and `StepError` where a step of
     the trajectory is not solved again, or leads elsewhere than the trajectory.
     """
+    of_kind(scene, trajectory=trajectory, asked=("scene", "trajectory"))
     several = isinstance(stepper, RadauContact) and stepper.stages > 1
     if not several and not isinstance(stepper, GeometricallyImplicit):
         raise StepperError(

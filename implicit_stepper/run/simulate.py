@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from shapes.arguments import number, positive
+from shapes.arguments import number, positive, vector
 
 from ..model.bodies import State
 from ..model.results import Interrupted, StepError
@@ -24,6 +24,7 @@ from ..scene.scene import Scene
 from ..stepping.stepper import Stepper
 from ..stepping.sweep import Sweep
 from . import adaptive_run, fixed_run
+from .arguments import of_kind
 from .checkpoint import Checkpoint, CheckpointError, asked_of, read
 from .fixed_run import checked
 from .joint_start import check_joints
@@ -76,12 +77,10 @@ def simulate(
     positive("certificate_tolerance", certificate_tolerance)
     if on_failure not in ("raise", "return"):
         raise RunError(f"`on_failure` = {on_failure!r} must be 'raise' or 'return'.")
-    if not isinstance(scene, Scene):
-        raise RunError(f"`scene` = {scene!r} must be a Scene.")
-    if isinstance(stepper, type) or not isinstance(stepper, Stepper):
-        raise RunError(f"`stepper` = {stepper!r} must be a stepper, for instance GeometricallyImplicit().")
+    of_kind(scene, stepper, asked=("scene", "stepper"))
     if number("every", every) < 0:
         raise RunError(f"`every` = {every} [s] is negative: use 0 to write as often as possible.")
+    _refuse_switches(switches)
     if estimate_error:
         _refuse_estimate(scene, h)
     told = {"h": h, "tol": tol, "duration": duration, "certificate_tolerance": certificate_tolerance}
@@ -95,6 +94,16 @@ def simulate(
         )
     run = with_origin(origin, fixed_run.run, scene, stepper, h, duration, *more)
     return _with_error(run, scene, stepper, h, duration, *more[:-1]) if estimate_error else run
+
+
+def _refuse_switches(switches) -> None:
+    """Raises `ValueError` for what is no list of times."""
+    try:
+        count = len(switches)
+    except TypeError as error:
+        raise RunError(f"`switches` = {switches!r:.60} must be a list of times [s].") from error
+    if count:
+        vector("switches", switches, count)
 
 
 def _refuse_estimate(scene: Scene, h: float | None) -> None:

@@ -33,6 +33,7 @@ from ..runtime.compilation import jit
 from ..runtime.errors import ForcesError
 from ..scene.scene import Scene
 from ..stepping.stepper import begin
+from .arguments import of_kind
 from .contact_states import states_of
 from .fixed_run import checked
 
@@ -61,6 +62,7 @@ def solutions(scene: Scene, h: float, start: State | None = None) -> tuple[Solut
     six directions. Raises `ValueError` for more than four contacts, compliant ones, those with a
     `mu_s`, and joints.
     """
+    of_kind(scene, asked=("scene",))
     system, first = jax.device_put(scene.build())
     state, h = first if start is None else checked(start, system, first), positive("h", h)
     if system.joints or np.any(compliant(system)):

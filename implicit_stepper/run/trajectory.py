@@ -26,7 +26,7 @@ from .labelled import dataset
 from .origin import Origin
 from .richardson import ErrorEstimate
 from .spreadsheet import write_csv
-from .views import BodyView, ContactView, JointView, number_of_body, number_of_contact, number_of_joint, turns
+from .views import BodyView, ContactView, JointView, number_of_body, number_of_contact, number_of_joint, times_told, turns
 
 FORMAT = 5
 _PER_STEP = ("contacts", "stats", "certificate")  # fields whose arrays have a first axis of n
@@ -211,7 +211,7 @@ class Trajectory:
             raise NotRecordedError(
                 "the stepper left nothing between its steps: use RadauContact() for `at`, or the arrays of the steps."
             )
-        time = np.asarray(time, dtype=float)
+        time = times_told(time)
         if time.ndim > 1 or not len(self):
             what = f"`time` has shape {time.shape}: give one time or a row of times" if len(self) else "the run has no steps"
             raise OutsideRunError(f"{what}.")

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from shapes.errors import ArgumentError
+
 from ..model.records import Contacts, Joints
 from ..runtime.errors import UnknownNameError, UnknownNumberError
 
@@ -122,7 +124,7 @@ class ContactView:
         return impulse / (h if impulse.ndim == 1 else h[:, None])
 
     def __repr__(self) -> str:
-        return f"<contact {self.number}: {' and '.join(self.names)}, {len(self.time)} steps to t = {self.time[-1]:.9g} s>"
+        return f"<contact {self.number}: {' and '.join(self.names)}, {_steps(self.time)}>"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,7 +178,7 @@ class JointView:
         return impulse / np.where(self.h > 0, self.h, np.nan)[:, None]
 
     def __repr__(self) -> str:
-        return f"<joint {self.number}: {self.name!r}, {len(self.time)} steps to t = {self.time[-1]:.9g} s>"
+        return f"<joint {self.number}: {self.name!r}, {_steps(self.time)}>"
 
 
 def turns(q: np.ndarray, h: np.ndarray, mean: np.ndarray, wound: np.ndarray, begins: bool) -> np.ndarray:
@@ -188,6 +190,19 @@ def turns(q: np.ndarray, h: np.ndarray, mean: np.ndarray, wound: np.ndarray, beg
     start = before - 2 * np.pi * np.rint(before / (2 * np.pi)) if begins else before
     made = np.where(wound, np.rint((moved - np.diff(q, axis=0, prepend=start)) / (2 * np.pi)), 0.0)
     return np.cumsum(made, axis=0)
+
+
+def times_told(time) -> np.ndarray:
+    """A time or times [s] as an array. Raises `ValueError` for what are none."""
+    try:
+        return np.asarray(time, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"`time` = {time!r:.60} must be a time or a row of times [s].") from error
+
+
+def _steps(time: np.ndarray) -> str:
+    """How many steps end at `time` (n,) [s], and when the last of them does."""
+    return f"{len(time)} steps to t = {time[-1]:.9g} s" if len(time) else "no steps"
 
 
 def number_of_joint(names: Sequence[str], joint: str | int) -> int:

@@ -82,7 +82,7 @@ def _chosen(chosen: Sequence, every: list[tuple[int, int]]) -> list[tuple[int, i
     chosen = chosen.tolist() if isinstance(chosen, np.ndarray) else chosen
     listed = chosen if isinstance(chosen, Iterable) else [chosen]
     found = [tuple(pair) if isinstance(pair, tuple | list | np.ndarray) else pair for pair in listed]
-    wrong = [pair for pair in found if pair not in every or found.count(pair) > 1]
+    wrong = [pair for pair in found if not isinstance(pair, tuple) or pair not in every or found.count(pair) > 1]
     if wrong or not found:
         told = f", not {wrong[0]!r:.60}" if wrong else ""
         raise ContactRuleError(

@@ -101,10 +101,11 @@ def refuse_open(name: str, form: Form, poses, length: float) -> None:
     r = len(form.angles)
     try:
         g = np.asarray(_closure(form.closure, form.parameters, *poses))
-    except (jax.errors.JAXTypeError, jax.errors.UnexpectedTracerError, TypeError, IndexError) as error:
+    except Exception as error:  # of any type: it is the user's function that JAX's tracers run through
+        what = (str(error).splitlines() or [type(error).__name__])[0]
         raise FunctionError(
-            f"g of joint {name!r} cannot be traced by JAX ({str(error).splitlines()[0]}): write it with jax.numpy, as a "
-            "function of two poses (position, orientation), of a VelocityConstraint with velocities, and the time."
+            f"g of joint {name!r} cannot be traced by JAX ({what:.200}): write it with jax.numpy, as a function of two "
+            "poses (position, orientation), of a VelocityConstraint with velocities, and the time, that returns an array."
         ) from error
     if g.shape != (r,) or not np.issubdtype(g.dtype, np.floating):
         raise FunctionError(

@@ -62,6 +62,10 @@ class Jointed:
         state that `build` returns, with poses and velocities near those given.
         """
         self._pair(first, second, "joint")
+        if not isinstance(project, bool | np.bool_):
+            raise JointError(
+                f"`project` = {project!r:.60} must be True or False: whether the start is moved to where joints hold."
+            )
         name = f"{first.name}-{second.name}" if name is None else name
         if not isinstance(joint, JOINTS):
             raise JointError(
@@ -73,7 +77,7 @@ class Jointed:
             *(Place(s.centre, np.asarray(rotation.matrix(s.orientation)), float(s.orientation[0])) for s in specs)
         )
         self._add(name, first, second, form, project)
-        self._joined.append(joint_description(name, first.name, second.name, joint, project))
+        self._joined.append(joint_description(name, first.name, second.name, joint, bool(project)))
         return name
 
     def add_moving(
@@ -256,8 +260,8 @@ class Jointed:
 
     def _coordinate(self, joint: str, coordinate: int) -> tuple[Body, Body, Form]:
         """Bodies and form of a joint that has such a coordinate."""
-        if joint not in self._joints:
-            raise JointError(f"`joint` = {joint!r} is no joint's name: there are {', '.join(self._joints) or 'none'}.")
+        if not isinstance(joint, str) or joint not in self._joints:
+            raise JointError(f"`joint` = {joint!r:.60} is no joint's name: there are {', '.join(self._joints) or 'none'}.")
         first, second, form = self._joints[joint]
         count = len(form.free_angles)
         if not isinstance(coordinate, int) or not 0 <= coordinate < count:

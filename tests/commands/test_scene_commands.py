@@ -287,3 +287,43 @@ def test_an_error_without_a_code_is_not_said_to_have_one(tmp_path, capsys):
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
     assert "Is a directory" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--out", "scene.toml"], "--out 'scene.toml' would be written over SCENE, the same file"),
+        (["--csv", "./scene.toml"], "--csv './scene.toml' would be written over SCENE, the same file"),
+        (["--resume", "run.npz"], "--out 'run.npz' would be written over that of --resume, the same file"),
+        (["--out", "a.npz", "--csv", "a.npz"], "--csv 'a.npz' would be written over that of --out, the same file"),
+        (["--checkpoint", "run.npz"], "--checkpoint 'run.npz' would be written over that of --out"),
+        (["--out", "."], "--out '.' is a folder: name a file in it"),
+        (["--csv", "."], "--csv '.' is a folder: name a file in it"),
+    ],
+)
+def test_a_run_does_not_write_over_what_it_reads_or_has_written(options, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "run_scene", lambda *_, **__: pytest.fail("the run has begun"))
+    text, before = Path(SPIN).read_bytes(), b"what an earlier run left"
+    Path("scene.toml").write_bytes(text)
+    Path("run.npz").write_bytes(before)
+    assert main.main(["run", "scene.toml", *options]) == 2
+    assert re.search(says, capsys.readouterr().err)
+    assert Path("scene.toml").read_bytes() == text
+    assert Path("run.npz").read_bytes() == before
+
+
+def test_a_table_that_cannot_be_written_is_refused_before_the_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "run_scene", lambda *_, **__: pytest.fail("the run has begun"))
+    Path("taken").write_bytes(b"no folder")
+    assert main.main(["run", SPIN, "--csv", "taken/run.csv"]) == 2
+    assert "give another one with --csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--html", "--film"])
+def test_a_view_is_not_written_over_its_run(option, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("run.npz").write_bytes(b"a run")
+    assert main.main(["view", "run.npz", option, "run.npz"]) == 2
+    assert f"{option} 'run.npz' would be written over RUN, the same file" in capsys.readouterr().err

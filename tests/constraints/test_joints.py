@@ -339,6 +339,10 @@ def test_a_trajectory_tells_of_its_joints(tmp_path, steps):
         ({"joint": ist.UserConstraint(lambda a, b, t: b[0][:1] / 0, rows=1)}, "must be finite"),
         ({"joint": ist.UserConstraint(lambda a, b, t: np.sin(b[0][:1]), rows=1)}, "cannot be traced by JAX"),
         ({"joint": ist.UserConstraint(lambda a, b: b[0][:1], rows=1)}, "cannot be traced by JAX"),
+        ({"joint": ist.UserConstraint(lambda a, b, t: None, rows=1)}, "cannot be traced by JAX .*, that returns an array"),
+        ({"joint": ist.UserConstraint(lambda a, b, t: [[1.0], [2.0, 3.0]], rows=1)}, "cannot be traced by JAX"),
+        ({"project": None}, "`project` = None must be True or False"),
+        ({"project": "yes"}, "`project` = 'yes' must be True or False"),
         ({"joint": ist.UserConstraint(3, rows=1)}, "`g` = 3 must be a function"),
         ({"joint": "hinge"}, "`joint` = 'hinge' must be one of BallJoint"),
         (
@@ -359,14 +363,21 @@ def test_what_cannot_be_joined_is_refused(change, message):
     scene.add_joint(wall, bob, fits, name="taken")
     bodies_of = {"wall": wall, "ceiling": ceiling, "bob": bob}
     asked = {"second": "bob", "joint": fits, "name": "pivot"} | change
+    others = {key: asked[key] for key in ("name", "project") if key in asked}
     with pytest.raises(ValueError, match=message):
-        scene.add_joint(wall, bodies_of[asked["second"]], asked["joint"], name=asked["name"])
+        scene.add_joint(wall, bodies_of[asked["second"]], asked["joint"], **others)
+    assert scene.build()[0].joint_names == ("taken",)
 
 
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
         (lambda scene: scene.add_spring("knee", stiffness=1.0), "`joint` = 'knee' is no joint's name: there are pivot"),
+        (
+            lambda scene: scene.add_limit(ist.Hinge([0, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 1]), low=0.0),
+            r"`joint` = Hinge\(.* is no joint's name",
+        ),
+        (lambda scene: scene.add_gear(["hinge"], "pivot", ratio=2.0), r"`joint` = \['hinge'\] is no joint's name"),
         (lambda scene: scene.add_spring("pivot", stiffness=1.0), "joint 'pivot' has 0 coordinates"),
         (lambda scene: scene.add_motion("hinge", 3.0), "`motion` = 3.0 must be a function"),
         (lambda scene: scene.add_motion("hinge", lambda t: t + 1.0), "joint 'motion of hinge' is open by 1 rad"),

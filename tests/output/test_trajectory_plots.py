@@ -1,6 +1,7 @@
 """`trajectory.plot` and films: the right data, pictures that are not empty, and a saved run that
 knows its scene."""
 
+import dataclasses
 from pathlib import Path
 
 import jax
@@ -10,6 +11,10 @@ from PIL import Image, ImageSequence
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper import drawing
+from implicit_stepper.output import viewer
+from implicit_stepper.output.stage import Stage
+from implicit_stepper.run.compare import _measures
 
 SCENES = Path(__file__).parents[2] / "examples" / "scenes"
 
@@ -109,3 +114,71 @@ def test_other_films_are_refused(spin, tmp_path):
         spin.plot.animation(tmp_path / "run.avi")
     with pytest.raises(ValueError, match="a film needs a run of one step or more"):
         spin[3:3].plot.animation(tmp_path / "run.gif")
+    for options, says in (
+        ({"speed": np.nan}, "`speed` = nan"),
+        ({"fps": "fast"}, "`fps` = 'fast'"),
+        ({"size": 4}, "`size` has shape"),
+        ({"elevation": "high"}, "`elevation` = 'high'"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            spin.plot.animation(tmp_path / "run.gif", **options)
+
+
+def test_a_film_that_is_over_at_once_has_its_start_and_end(spin, tmp_path):
+    spin.plot.animation(tmp_path / "run.gif", speed=1e9)
+    assert (tmp_path / "run.gif").stat().st_size > 0
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_film_that_needs_ffmpeg_says_so(spin, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ImportError, match="needs the program ffmpeg: install it, or write .gif"):
+        spin.plot.animation(tmp_path / "run.mp4")
+
+
+@pytest.fixture(scope="module")
+def flight():
+    """A ball that flies over a floor and never touches it, with the impulses that rounding leaves."""
+    scene = ist.Scene()
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    ball = scene.add_body(name="ball", shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 1), velocity=(1, 0, 2, 0, 1, 0))
+    scene.add_contact(floor, ball, friction=0.3)
+    run = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.01, duration=0.03)
+    rest = np.array([[1e-23], [0.0], [1e-21]])
+    impulses = dataclasses.replace(run.contacts, normal_impulse=rest, friction_impulse=rest[..., None] * [0.2, 0.1, 0.0])
+    return scene, dataclasses.replace(run, contacts=impulses)
+
+
+@pytest.mark.parametrize("gravity", [9.81, 0.0, None])
+def test_nothing_is_drawn_of_a_contact_that_stays_open(flight, gravity):
+    scene, run = flight
+    run = dataclasses.replace(run, gravity=None if gravity is None else np.array([0, 0, -gravity]))
+    assert len(run.plot.events().axes[0].collections) == 0
+    assert not np.any(run.plot.contact().axes[1].lines[0].get_ydata())
+    stage = Stage(scene, run, forces=True)
+    assert all(len(start) == 0 for start, _ in map(stage.arrows, range(4)))
+
+
+def test_a_contact_that_stays_open_carries_nothing_in_a_comparison(flight):
+    scene, run = flight
+    reference = run.position, run.velocity
+    found = _measures(run, ist.GeometricallyImplicit(), lambda _: reference, np.array([0.3]))
+    assert found["gap"] == found["measured"] == 0
+
+
+def test_a_scene_without_surfaces_is_not_drawn(spin, tmp_path):
+    scene = ist.Scene()
+    scene.add_body(name="ball", shape=shapes.HalfSpace(normal=(0, 0, 1)), mass=1.0, inertia=(1, 1, 1), position=(0, 0, 0))
+    for draw in (
+        lambda: spin.plot.animation(tmp_path / "run.gif", scene=scene),
+        lambda: viewer.page(spin, scene),
+        lambda: drawing.poses(scene, spin),
+    ):
+        with pytest.raises(ValueError, match="its bodies have no surface that ends"):
+            draw()
+
+
+@pytest.mark.parametrize("steps", [[99], "a", None, [], [1.5], 3])
+def test_steps_that_the_run_has_not_are_no_pictures(spin, steps):
+    with pytest.raises(ValueError, match="`steps` = .* must list numbers of states, of which the run has"):
+        drawing.poses(spin.scene(), spin, steps=steps)

@@ -230,7 +230,10 @@ def test_bad_arguments_are_refused():
         ((3, METHODS, [0.1], reference), "`scene` = 3"),
         ((scene, {}, [0.1], reference), "`steppers` = {}"),
         ((scene, METHODS, [], reference), "`h` is empty"),
+        ((scene, METHODS, 0.1, reference), r"`h` = 0.1 must be a list of steps \[s\], of one step \[0.1\]"),
         ((scene, METHODS, [0.1], 3), "`reference` = 3"),
+        ((scene, METHODS, [0.1], lambda times: np.zeros(3)), r"returns an object of shape \(3,\) for 11 times"),
+        ((scene, METHODS, [0.1], lambda times: (times, times)), r"it needs positions \(11, 1, 3\), velocities \(11, 1, 6\)"),
     ):
         with pytest.raises(ValueError, match=message):
             ist.compare(*arguments, duration=1.0)

@@ -173,6 +173,17 @@ def test_a_trajectory_prints_as_one_line(run):
     assert "Trajectory: 0 steps" in repr(run[3:3])
 
 
+def test_what_has_no_steps_is_printed_too(run):
+    assert repr(run[0:0].contact(0)) == "<contact 0: floor and ball, no steps>"
+    assert repr(run[20:20].body("ball")).endswith("at 1 times to t = 0.2 s>")
+
+
+def test_what_is_no_time_is_refused():
+    for wrong in ("a", [[1], [2, 3]], 1j):
+        with pytest.raises(ValueError, match="`time` = .* must be a time or a row of times"):
+            views.times_told(wrong)
+
+
 def test_the_public_names_are_listed():
     assert {"Scene", "State", "simulate", "plots", "__version__"} <= set(dir(ist))
     assert not {"run", "find_spec", "jax"} & set(dir(ist))

@@ -108,7 +108,7 @@ def test_handles_that_are_not_nested_as_they_should_be_are_refused(bodies, argum
     assert scene.description().rules == ()
 
 
-@pytest.mark.parametrize("parts", [0, (0, 0), "00", [[0, [0]]], np.zeros((1, 2, 2)), object()])
+@pytest.mark.parametrize("parts", [0, (0, 0), "00", [[0, [0]]], np.zeros((1, 2, 2)), object(), [np.float64(0)]])
 def test_parts_that_are_no_list_of_pairs_are_refused(bodies, parts):
     scene, moving, fixed = bodies
     with pytest.raises(ContactRuleError, match=r"`parts` = .* must list pairs \(i, j\), each once, of parts 0 to 0"):

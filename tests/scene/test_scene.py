@@ -52,6 +52,7 @@ BAD_BODIES = {
     "density and inertia": (lambda: body(mass=None, density=1.0, inertia=[1.0, 1.0, 1.0]), ["`density` = 1.0", "`inertia`"]),
     "density negative": (lambda: body(mass=None, density=-1.0), ["`density` = -1.0", "must be positive"]),
     "inertia triangle": (lambda: body(inertia=[1.0, 2.0, 3.1]), ["`inertia`", "1, 2, 3.1", "exceeds the sum of the others"]),
+    "inertia ragged": (lambda: body(inertia=[[1.0], [1.0, 2.0]]), ["`inertia` = [[1.0], [1.0, 2.0]]", "(3,) or a matrix"]),
     "inertia not symmetric": (
         lambda: body(inertia=[[1.0, 0.1, 0], [0, 1, 0], [0, 0, 1]]),
         ["`inertia`", "0.1", "is not symmetric"],

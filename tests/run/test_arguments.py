@@ -1,0 +1,46 @@
+"""What functions of runs are given as a scene, a stepper or a trajectory, and is none."""
+
+import dataclasses
+
+import pytest
+
+import implicit_stepper as ist
+import shapes
+
+STEPPER, STEPS = ist.GeometricallyImplicit(), {"h": 0.1, "duration": 1.0}
+
+
+def scene():
+    made = ist.Scene()
+    made.add_body(name="ball", shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 1))
+    return made
+
+
+def started(time):
+    return dataclasses.replace(scene().build()[1], time=time)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: ist.contact_states("run.npz", scene()), "`scene` = 'run.npz' must be a Scene"),
+        (lambda: ist.contact_states(scene(), "run.npz"), "`trajectory` = 'run.npz' must be a Trajectory"),
+        (lambda: ist.force_ranges(None, STEPPER, None), "`scene` = None must be a Scene"),
+        (lambda: ist.force_ranges(scene(), type(STEPPER), None), "`stepper` = .* must be a stepper"),
+        (lambda: ist.force_ranges(scene(), STEPPER, None), "`trajectory` = None must be a Trajectory"),
+        (lambda: ist.least_forces(scene(), None, STEPPER), "`stepper` = None must be a stepper"),
+        (lambda: ist.solutions(0.1, scene()), "`scene` = 0.1 must be a Scene"),
+        (lambda: ist.sensitivities(None, STEPPER, None, ["mu"]), "`scene` = None must be a Scene"),
+        (lambda: ist.sensitivities(scene(), STEPPER, None, ["mu"]), "`trajectory` = None must be a Trajectory"),
+        (lambda: ist.simulate_batch(None, STEPPER, h=0.1, duration=1.0), "`scene` = None must be a Scene"),
+        (lambda: ist.run_scene("fall.toml"), "`scene` = 'fall.toml' must be a Scene"),
+        (lambda: ist.view("run.npz"), "`trajectory` = 'run.npz' must be a Trajectory: `load` reads that of a file"),
+        (lambda: ist.simulate(scene(), STEPPER, **STEPS, start=started("now")), "`start.time` = now .* finite numbers"),
+        (lambda: ist.simulate(scene(), STEPPER, **STEPS, start=started(1j)), "`start.time` = 1j .* it needs finite numbers"),
+        (lambda: ist.simulate(scene(), STEPPER, **STEPS, switches=0.5), "`switches` = 0.5 must be a list of times"),
+        (lambda: ist.simulate(scene(), STEPPER, **STEPS, switches=[[1], [2, 3]]), "`switches` = .* must be 2 real numbers"),
+    ],
+)  # fmt: skip
+def test_other_things_are_refused_by_name(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()
