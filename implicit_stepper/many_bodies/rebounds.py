@@ -7,8 +7,8 @@ restitution part then, all at once, in an impact of no length. Step and impact t
 
 by Newton, with V as the bodies had it without the impulses of the step at what lands, the sums P of
 these and of those of the impact, and v_n- the speed at which the bodies would have met by
-themselves: in the part of a step that ends as their gap closes, under the loads where nothing else
-holds them. So it does not matter how far the step has stopped them. By Poisson the impulses P_c of
+themselves: in the part of a step that ends as their gap closes, under the loads where nothing but
+joints holds them. So it does not matter how far the step has stopped them. By Poisson the impulses P_c of
 compression are those with v_n+ >= 0, and 0 <= P_n - e P_c _|_ v_n+ >= 0 after them, without what
 loads have added since the bodies met.
 
@@ -31,15 +31,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..constraints.restitution import SLIGHT, TOUCHING
-from ..model import bodies, loads
+from ..model import loads
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System
 from ..runtime.compilation import jit
 from .catalog import Catalog
+from .impact_joints import Answers, answers, velocity_rows
 from .impact_root import Law, Root, root
 from .landings import landings
-from .step import Memory, everywhere
+from .step import everywhere
 
 HALVINGS = 10  # of e, in an impact that would raise energy
 _NO_SLIP = 1e-10  # of the fastest approach: a slip that is none, as a certificate allows
@@ -49,14 +50,17 @@ _ROUNDED = 1e-12  # of an energy: what rounding makes of one that is kept
 class Rebound(NamedTuple):
     """An impact after a step: the velocities (nb, 6 or 3) after it; what it adds to the impulses (m,)
     [N s] and (m, k) of the step's m contacts, which `landed` (m,), and their coefficients of
-    friction `mu` (m,), None where all have one; how often their e was `halved`, how many Jacobians
-    it took, the largest |F_i| left, and whether it `converged`."""
+    friction `mu` (m,), None where all have one; the `reactions` (R,) of rigid joints and the
+    impulses of all `limits` (l,) [N s], in lengths; how often their e was `halved`, how many
+    Jacobians it took, the largest |F_i| left, and whether it `converged`."""
 
     velocity: np.ndarray
     normal_impulse: np.ndarray
     friction_impulse: np.ndarray
     landed: np.ndarray
     mu: np.ndarray | None
+    reactions: np.ndarray
+    limits: np.ndarray
     halved: int
     iterations: int
     residual: float
@@ -82,20 +86,23 @@ def rebound(
     if impact is None:
         return None
     by_law, kinetic = _by_impulses if catalog.laws.of_impulses else _by_speeds, catalog.laws.mu[laws[impact.within]]
+    kinetic = np.pad(kinetic, (0, len(impact.answers.limits)))
     for halved in range(HALVINGS + 1):
         found, mu = _held(impact, kinetic, functools.partial(by_law, some=0.5**halved))
-        if found.converged and np.sum(_energies(impact.mass, found.velocity)) <= (1 + _ROUNDED) * impact.brought:
+        brought = impact.brought + impact.worked(found.impulses)
+        if found.converged and np.sum(_energies(impact.mass, found.velocity)) <= (1 + _ROUNDED) * brought:
             break
-    within, more = impact.within, found.impulses - impact.known
-    e, landed = catalog.laws.e[laws[within]], np.zeros(len(pairs), bool)
+    within, more, limits = impact.within, found.impulses - impact.known, np.zeros(impact.answers.count)
+    count, e, landed = len(within), catalog.laws.e[laws[within]], np.zeros(len(pairs), bool)
     normal, friction = np.zeros(len(pairs)), np.zeros((len(pairs), e.shape[1]))
-    normal[within], friction[within], landed[within] = more[:, 0], e * more[:, 1:], impact.rebounds
+    normal[within], friction[within], landed[within] = more[:count, 0], e * more[:count, 1:], impact.rebounds[:count]
+    limits[impact.answers.limits] = more[count:, 0]
     converged = found.converged and not (impact.stands and impact.stopped < begun)
     coefficients = None if contacts.mu is None else np.array(contacts.mu)
     if coefficients is not None:
-        coefficients[within] = mu
+        coefficients[within] = mu[:count]
     numbers = halved, found.iterations, found.residual, converged
-    return Rebound(found.velocity, normal, friction, landed, coefficients, *numbers)
+    return Rebound(found.velocity, normal, friction, landed, coefficients, impact.reactions(more), limits, *numbers)
 
 
 def _impact(
@@ -111,42 +118,50 @@ def _impact(
     landed &= share > 0
     if not np.any(landed):
         return None
-    mass, known = (np.asarray(a) for a in _momenta(system, before, end, h))
-    free = np.linalg.solve(mass, known[..., None])[..., 0]
+    (linked, mass), known, ended = answers(system, end), np.asarray(_momenta(system, before, h)), np.asarray(end.velocity)
+    landed &= linked.answering(sides, on[:, :, :1])
+    free = linked.kept(np.linalg.solve(mass, known[..., None])[..., 0], ended)
     brought = np.sum(np.maximum(*(_energies(mass, velocity) for velocity in (start, free))))
     held = np.isin(np.arange(len(free)), sides[(np.asarray(contacts.normal_impulse) > 0) & ~landed])
-    free = np.where(held[:, None], start, free)
-    alone, ends = (normal_speeds(on, sides, velocity) for velocity in (free, np.asarray(end.velocity)))
+    falls, free = free - start, linked.kept(np.where(held[:, None], start, free), ended)
+    alone, ends = (normal_speeds(on, sides, velocity) for velocity in (free, ended))
     met = meeting_speeds(gaps, begins, alone, h)
     slight = -share * met <= SLIGHT * np.sqrt(scale[0] * scale[1])
     rebounds = landed & (~slight | (catalog.laws.of_impulses & (alone >= 0)))
     if not np.any(rebounds):
         return None
     closed = np.asarray(contacts.gap) <= TOUCHING * scale[0]
-    within = np.flatnonzero(closed & _reached(sides, len(free), closed, rebounds))
+    closed &= linked.answering(sides, on[:, :, :1])
+    within = np.flatnonzero(closed & _reached(sides, linked, closed, rebounds))
     e = catalog.laws.e[laws[within]]
     scaled = on[within] * np.concatenate([np.ones((len(e), 1)), e], axis=1)[:, None, :, None]
     # what slips neither before nor in the step may stick in the impact too
     mu = catalog.laws.mu[laws] if contacts.mu is None else np.asarray(contacts.mu)
     law = Law(sides[within], scaled, np.minimum(ends[within], 0.0), np.zeros(len(e)), mu[within])
-    of_step, speeds = _impulses(contacts, within, e), (ends[within], alone[within], met[within])
+    of_step = _impulses(contacts, within, e)
     stands = bool(np.any((sharp & ~rebounds)[within] & (of_step[:, 0] > 0)))
-    bodies = mass, np.asarray(end.velocity), brought
-    return _Impact(law, within, rebounds[within], share[within], stands, *bodies, of_step, *speeds)
+    more = len(linked.limits)  # which touch and do not rebound
+    law = Law(*(np.concatenate(own) for own in zip(law, linked.limits_as_law(), strict=True)))
+    of_contacts = (own[within] for own in (rebounds, share, ends, alone, met))
+    rebounds, share, *speeds = (np.pad(own, (0, more)) for own in of_contacts)
+    bodies = linked, mass, ended, brought + linked.driven(ended) * np.sum(np.abs(mass @ falls[..., None]))
+    return _Impact(law, within, rebounds, share, stands, *bodies, np.pad(of_step, ((0, more), (0, 0))), *speeds)
 
 
 class _Impact(NamedTuple):
-    """The `law` of k contacts without what rebounds, those `within` (k,) islands in which something
-    `rebounds` (k,), with `shares` (k,) e, and whether a body `stands` there on a face or an edge; of
-    bodies with the matrices `mass` (nb, w, w) and the `velocity` (nb, w) at the end of the step, which
-    `brought` a kinetic energy [J]. The step took the impulses `of_step` (k, 1 + j); speeds v_n (k,)
-    [m/s] at its `ends`, by loads `alone`, and with which bodies `met`."""
+    """The `law` of k contacts without what rebounds, those `within` islands in which something
+    `rebounds` (k,), with `shares` (k,) e, and after them limits of joints; whether a body `stands`
+    there on a face or an edge; of bodies with `answers`, the matrices `mass` (nb, w, w) and the
+    `velocity` (nb, w) at the end of the step, which `brought` a kinetic energy [J]. The step took the
+    impulses `of_step` (k, 1 + j); speeds v_n (k,) [m/s] at its `ends`, by loads `alone`, and with
+    which bodies `met`."""
 
     law: Law
     within: np.ndarray
     rebounds: np.ndarray
     shares: np.ndarray
     stands: bool
+    answers: Answers
     mass: np.ndarray
     velocity: np.ndarray
     brought: float
@@ -165,6 +180,15 @@ class _Impact(NamedTuple):
     def known(self) -> np.ndarray:
         """The impulses (k, 1 + j) of the step that belong to the sums of which the law is."""
         return np.where(self.rebounds[:, None], self.of_step, 0.0)
+
+    def reactions(self, impulses) -> np.ndarray:
+        """Those (R,) [N s], in lengths, of rigid joints to `impulses` (k, 1 + j)."""
+        W = velocity_rows(self.law.sides, self.law.on, len(self.velocity))
+        return self.answers.reactions(W.T @ impulses.reshape(-1))
+
+    def worked(self, impulses) -> float:
+        """The work [J] of the reactions to `impulses` (k, 1 + j), of joints that move as told."""
+        return float(self.reactions(impulses) @ (self.answers.matrix @ self.velocity.reshape(-1)))
 
     def more_of_the_same(self, parts) -> np.ndarray:
         """Impulses (k, 1 + j) to look from for those with which what rebounds has speeds of about
@@ -192,7 +216,7 @@ def _by_speeds(impact: _Impact, some: float) -> Root:
     """Newton's law, with `some` of all e."""
     parts = -some * impact.shares * impact.met
     law = impact.law._replace(bounds=np.where(impact.rebounds, parts, impact.law.bounds))
-    return root(law, impact.mass, impact.velocity, impact.known, impact.more_of_the_same(parts))
+    return root(law, impact.answers, impact.velocity, impact.known, impact.more_of_the_same(parts))
 
 
 def _by_impulses(impact: _Impact, some: float) -> Root:
@@ -200,10 +224,10 @@ def _by_impulses(impact: _Impact, some: float) -> Root:
     approach = np.where(impact.alone < 0, impact.alone, 1.0)
     parts = np.where(impact.rebounds, some * impact.shares * np.where(impact.alone < 0, impact.met / approach, 1.0), 0.0)
     law = impact.law._replace(bounds=np.where(impact.rebounds, 0.0, impact.law.bounds))
-    first = root(law, impact.mass, impact.velocity, impact.known, impact.more_of_the_same(0.0))
+    first = root(law, impact.answers, impact.velocity, impact.known, impact.more_of_the_same(0.0))
     law = law._replace(least=parts * first.impulses[:, 0])
     compressed = first.impulses + impact.of_step - impact.known
-    second = root(law, impact.mass, first.velocity, np.zeros_like(compressed), np.max(parts) * compressed)
+    second = root(law, impact.answers, first.velocity, np.zeros_like(compressed), np.max(parts) * compressed)
     return Root(
         second.velocity, first.impulses + second.impulses, first.iterations + second.iterations,
         max(first.residual, second.residual), first.converged and second.converged,
@@ -272,33 +296,23 @@ def _speeds(on, sides, velocity) -> np.ndarray:
     return np.einsum("csrw,csw->cr", on, every[sides])
 
 
-def _reached(sides, count: int, closed, first) -> np.ndarray:
-    """Which contacts (m,) are in one island, of `count` moving bodies and what is `closed` (m,)
-    between them, with one of the `first` (m,)."""
+def _reached(sides, linked: Answers, closed, first) -> np.ndarray:
+    """Which contacts (m,) are in one island with one of the `first` (m,), of moving bodies and what
+    is `closed` (m,) between them, and joints. What is given connects nothing."""
     from scipy.sparse import csr_matrix  # here, as few runs need it
     from scipy.sparse.csgraph import connected_components
 
-    both = closed & np.all(sides < count, axis=1)
-    graph = csr_matrix((np.ones(np.sum(both)), tuple(sides[both].T)), shape=(count, count))
-    islands = connected_components(graph, directed=False)[1]
-    own = islands[np.min(sides, axis=1)]  # a contact has one moving body at least, which stands first
+    count = len(linked.given)
+    sides, links = (np.where(np.isin(own, np.flatnonzero(linked.given)), count, own) for own in (sides, linked.links))
+    both = np.concatenate([sides[closed], links])
+    both = both[np.all(both < count, axis=1)]
+    graph = csr_matrix((np.ones(len(both)), tuple(both.T)), shape=(count, count))
+    islands = np.append(connected_components(graph, directed=False)[1], -1)
+    own = islands[np.minimum(np.min(sides, axis=1), count)]  # that of the one that moves, of two
     return np.isin(own, own[first])
 
 
 @jit
-def _momenta(system: System, before: State, end: State, h):
-    """Mass matrices (nb, w, w) at the end, and the momenta (nb, w) that loads alone would leave."""
-    return bodies.mass_matrices(system, end), jnp.asarray(loads.applied_momentum(system, before, h))
-
-
-def eased(memory: Memory, hit: Rebound) -> Memory:
-    """A `memory` in which what has parted pushes no more."""
-    known, first = [], 0
-    for own in memory.known:
-        last = first + len(own.pairs)
-        unknowns, parted = np.array(own.unknowns), hit.landed[first:last]
-        impulses = slice(unknowns.shape[1] - 2 - hit.friction_impulse.shape[1], -1)
-        unknowns[parted, impulses] = 0.0
-        known.append(own._replace(unknowns=unknowns))
-        first = last
-    return memory._replace(known=tuple(known), still=None)
+def _momenta(system: System, before: State, h):
+    """The momenta (nb, w) that loads alone would leave."""
+    return jnp.asarray(loads.applied_momentum(system, before, h))
