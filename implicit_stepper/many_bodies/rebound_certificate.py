@@ -69,10 +69,15 @@ def rebound_violations(
     parting = np.where(rebounds & (not of_impulses), parting, 0.0)
     both = _with_the_step(rebounds, step, impact)
     pressed = (parting > 0) & (both.normal_impulse > 0)
-    least = np.min(speeds[3][0][pressed] / parting[pressed], initial=1.0)
-    # all e were halved so often that none that pressed has parted faster than it must
-    share = 0.5 ** min(max(round(-np.log2(max(least, np.finfo(float).tiny))), 0), HALVINGS)
-    bounds = np.where(rebounds, share * parting, bounds)
+    islands = _islands(sides, count, (step.gap <= TOUCHING * float(system.length)) | (step.normal_impulse > 0))
+    tiny = np.finfo(float).tiny
+    own, least = islands[np.min(sides, axis=1)], np.ones(count)
+    np.minimum.at(least, own[pressed], np.maximum(speeds[3][0][pressed] / parting[pressed], tiny))
+    # all e of an island were halved so often that none that pressed has parted faster than it must
+    share = 0.5 ** np.clip(np.round(-np.log2(least)), 0, HALVINGS)
+    bounds = np.where(rebounds, share[own] * parting, bounds)
+    hit = np.unique(own[rebounds])
+    brought, left = (np.bincount(islands, of, count)[hit] for of in energies)
     fastest = max(np.max(np.abs(bounds)), np.max(np.abs(speeds[2][0])), slowest)
     found, jump = _laws(catalog, system, (pairs, laws), (both, impact), bodies[3], (speeds[3], bounds, fastest), jump)
     units = scales(system, fastest / system.acceleration)
@@ -80,7 +85,7 @@ def rebound_violations(
     return {
         "impact": np.max(np.abs(jump) / np.asarray(units.momentum), axis=1),
         "pose": np.maximum(moved[0] / float(system.length), moved[1]) + abs(states[2].time - states[1].time),
-        "energy": np.maximum(energies[1] - energies[0], 0.0)[None] / energies[0],
+        "energy": np.max(np.maximum(left - brought, 0.0) / np.maximum(brought, tiny), initial=0.0, keepdims=True),
         **found,
     }
 
@@ -107,6 +112,19 @@ def _landed(
     struck = (np.asarray(step.normal_impulse) > 0) & (approach > SUDDEN * h * bends)
     lands = np.where(began > touching, gap > touching, struck & np.where(sharp, gap > touching, first))
     return lands & (np.asarray(step.gap) <= touching), gap
+
+
+def _islands(sides, count: int, joined) -> np.ndarray:
+    """The least number (count,) of a moving body in the island of each of `count`, of which contacts
+    (m,) have `joined` the two `sides` (m, 2)."""
+    first, second = sides[joined & np.all(sides < count, axis=1)].T
+    least = np.arange(count)
+    while True:
+        before, lower = least.copy(), np.minimum(least[first], least[second])
+        for side in (first, second):
+            np.minimum.at(least, side, lower)
+        if np.array_equal(before, least):
+            return least
 
 
 def _with_the_step(landed, step: Contacts, impact: Contacts) -> Contacts:
@@ -183,7 +201,7 @@ def _everywhere(system: System, at: State, velocity) -> mechanics.Bodies:
 @jit
 def _momenta(system: System, before: State, end: State, after: State, h):
     """Velocities (nb, w) by loads alone at the end of a step of h [s]; the jump of momenta (nb, w)
-    in the impact; and kinetic energies (2,) [J], that of the faster of what each body had before
+    in the impact; and kinetic energies (2, nb) [J], that of the faster of what each body had before
     the step and loads alone would leave it, and that after the impact."""
     turned = mechanics.rotations(end.orientation)
     known = mechanics.momentum(system, mechanics.rotations(before.orientation), before.velocity)
@@ -195,9 +213,9 @@ def _momenta(system: System, before: State, end: State, after: State, h):
     def kinetic(velocity):
         return jnp.sum(mechanics.momentum(system, turned, velocity) * velocity, axis=1) / 2
 
-    brought = jnp.sum(jnp.maximum(kinetic(before.velocity), kinetic(free)))
+    brought = jnp.maximum(kinetic(before.velocity), kinetic(free))
     jump = mechanics.momentum(system, turned, after.velocity - end.velocity)
-    return free, jump, jnp.stack([brought, jnp.sum(kinetic(after.velocity))])
+    return free, jump, jnp.stack([brought, kinetic(after.velocity)])
 
 
 def _met(gap: float, start: float, free: float, h: float) -> float:

@@ -17,8 +17,8 @@ their impulses. Speeds of rebound below `restitution.SLIGHT` are none, by which 
 end.
 
 Newton's law with friction raises energy where bodies are wedged (Kane and Levinson 1985). All e of
-such an impact are halved until it does not, as are those of one that has no root: what parts has
-the largest of e, e / 2, e / 4, ... with which the law holds.
+an island in which it does are halved until it does not, as are those of an impact that has no root:
+what parts has the largest of e, e / 2, e / 4, ... with which the law holds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ROUNDED = 1e-12  # of an energy: what rounding makes of one that is kept
 class Rebound(NamedTuple):
     """An impact after a step: the velocities (nb, 6 or 3) after it; what it adds to the impulses (m,)
     [N s] and (m, k) of the step's m contacts, which `landed` (m,), and their coefficients of
-    friction `mu` (m,), None where all have one; how often their e was `halved`, how many Jacobians
+    friction `mu` (m,), None where all have one; how often e was `halved` at most, how many Jacobians
     it took, the largest |F_i| left, and whether it `converged`."""
 
     velocity: np.ndarray
@@ -82,10 +82,13 @@ def rebound(
     if impact is None:
         return None
     by_law, kinetic = _by_impulses if catalog.laws.of_impulses else _by_speeds, catalog.laws.mu[laws[impact.within]]
-    for halved in range(HALVINGS + 1):
-        found, mu = _held(impact, kinetic, functools.partial(by_law, some=0.5**halved))
-        if found.converged and np.sum(_energies(impact.mass, found.velocity)) <= (1 + _ROUNDED) * impact.brought:
+    halved = np.zeros(len(impact.islands), int)
+    while True:
+        found, mu = _held(impact, kinetic, functools.partial(by_law, some=0.5 ** halved[impact.of]))
+        less = (halved < HALVINGS) & (impact.raised(found.velocity) if found.converged else True)
+        if not np.any(less):
             break
+        halved += less
     within, more = impact.within, found.impulses - impact.known
     e, landed = catalog.laws.e[laws[within]], np.zeros(len(pairs), bool)
     normal, friction = np.zeros(len(pairs)), np.zeros((len(pairs), e.shape[1]))
@@ -94,14 +97,14 @@ def rebound(
     coefficients = None if contacts.mu is None else np.array(contacts.mu)
     if coefficients is not None:
         coefficients[within] = mu
-    numbers = halved, found.iterations, found.residual, converged
+    numbers = int(np.max(halved)), found.iterations, found.residual, converged
     return Rebound(found.velocity, normal, friction, landed, coefficients, *numbers)
 
 
 def _impact(
     catalog: Catalog, system: System, before: State, end: State, pairs, contacts: Contacts, h: float, first: bool
 ) -> _Impact | None:
-    """The impact, or None where nothing rebounds; as in `rebound`."""
+    """The impact, in which compliant contacts have no part, or None where nothing rebounds."""
     _, laws = catalog.ordered(pairs)
     share, sides = catalog.laws.restitution[laws], catalog.body[pairs]
     motions, start = (everywhere(system, before), everywhere(system, end)), np.asarray(before.velocity)
@@ -113,7 +116,7 @@ def _impact(
         return None
     mass, known = (np.asarray(a) for a in _momenta(system, before, end, h))
     free = np.linalg.solve(mass, known[..., None])[..., 0]
-    brought = np.sum(np.maximum(*(_energies(mass, velocity) for velocity in (start, free))))
+    brought = np.maximum(*(_energies(mass, velocity) for velocity in (start, free)))
     held = np.isin(np.arange(len(free)), sides[(np.asarray(contacts.normal_impulse) > 0) & ~landed])
     free = np.where(held[:, None], start, free)
     alone, ends = (normal_speeds(on, sides, velocity) for velocity in (free, np.asarray(end.velocity)))
@@ -123,7 +126,9 @@ def _impact(
     if not np.any(rebounds):
         return None
     closed = np.asarray(contacts.gap) <= TOUCHING * scale[0]
-    within = np.flatnonzero(closed & _reached(sides, len(free), closed, rebounds))
+    islands = _islands(sides, len(free), closed | (np.asarray(contacts.normal_impulse) > 0))
+    own = islands[np.min(sides, axis=1)]  # a contact has one moving body at least, which stands first
+    within = np.flatnonzero(closed & (catalog.laws.compliance[laws] == 0) & np.isin(own, own[rebounds]))
     e = catalog.laws.e[laws[within]]
     scaled = on[within] * np.concatenate([np.ones((len(e), 1)), e], axis=1)[:, None, :, None]
     # what slips neither before nor in the step may stick in the impact too
@@ -132,28 +137,41 @@ def _impact(
     of_step, speeds = _impulses(contacts, within, e), (ends[within], alone[within], met[within])
     stands = bool(np.any((sharp & ~rebounds)[within] & (of_step[:, 0] > 0)))
     bodies = mass, np.asarray(end.velocity), brought
-    return _Impact(law, within, rebounds[within], share[within], stands, *bodies, of_step, *speeds)
+    return _Impact(law, within, rebounds[within], share[within], islands, stands, *bodies, of_step, *speeds)
 
 
 class _Impact(NamedTuple):
     """The `law` of k contacts without what rebounds, those `within` (k,) islands in which something
-    `rebounds` (k,), with `shares` (k,) e, and whether a body `stands` there on a face or an edge; of
-    bodies with the matrices `mass` (nb, w, w) and the `velocity` (nb, w) at the end of the step, which
-    `brought` a kinetic energy [J]. The step took the impulses `of_step` (k, 1 + j); speeds v_n (k,)
-    [m/s] at its `ends`, by loads `alone`, and with which bodies `met`."""
+    `rebounds` (k,), with `shares` (k,) e, of `islands` numbered per body (nb,), and whether a body
+    `stands` there on a face or an edge; of bodies with the matrices `mass` (nb, w, w) and the
+    `velocity` (nb, w) at the end of the step, which `brought` kinetic energies (nb,) [J]. The step
+    took the impulses `of_step` (k, 1 + j); speeds v_n (k,) [m/s] at its `ends`, by loads `alone`, and
+    with which bodies `met`."""
 
     law: Law
     within: np.ndarray
     rebounds: np.ndarray
     shares: np.ndarray
+    islands: np.ndarray
     stands: bool
     mass: np.ndarray
     velocity: np.ndarray
-    brought: float
+    brought: np.ndarray
     of_step: np.ndarray
     ends: np.ndarray
     alone: np.ndarray
     met: np.ndarray
+
+    @property
+    def of(self) -> np.ndarray:
+        """The islands (k,) of the contacts."""
+        return self.islands[np.min(self.law.sides, axis=1)]
+
+    def raised(self, velocity) -> np.ndarray:
+        """In which islands (nb,) bodies with the `velocity` (nb, w) have more energy than they brought."""
+        energies, count = (_energies(self.mass, velocity), self.brought), len(self.islands)
+        after, before = (np.bincount(self.islands, own, count) for own in energies)
+        return (after > (1 + _ROUNDED) * before) & np.isin(np.arange(count), self.of)
 
     @property
     def stopped(self) -> float:
@@ -188,15 +206,15 @@ def _held(impact: _Impact, kinetic, solve: Callable[[_Impact], Root]) -> tuple[R
         impact = impact._replace(law=law._replace(mu=np.where(slide, kinetic, law.mu)))
 
 
-def _by_speeds(impact: _Impact, some: float) -> Root:
-    """Newton's law, with `some` of all e."""
+def _by_speeds(impact: _Impact, some) -> Root:
+    """Newton's law, with the shares `some` (k,) of e."""
     parts = -some * impact.shares * impact.met
     law = impact.law._replace(bounds=np.where(impact.rebounds, parts, impact.law.bounds))
     return root(law, impact.mass, impact.velocity, impact.known, impact.more_of_the_same(parts))
 
 
-def _by_impulses(impact: _Impact, some: float) -> Root:
-    """Poisson's law, with `some` of all e, without what loads add after the bodies have met."""
+def _by_impulses(impact: _Impact, some) -> Root:
+    """Poisson's law, with the shares `some` (k,) of e, without what loads add after the bodies have met."""
     approach = np.where(impact.alone < 0, impact.alone, 1.0)
     parts = np.where(impact.rebounds, some * impact.shares * np.where(impact.alone < 0, impact.met / approach, 1.0), 0.0)
     law = impact.law._replace(bounds=np.where(impact.rebounds, 0.0, impact.law.bounds))
@@ -272,17 +290,15 @@ def _speeds(on, sides, velocity) -> np.ndarray:
     return np.einsum("csrw,csw->cr", on, every[sides])
 
 
-def _reached(sides, count: int, closed, first) -> np.ndarray:
-    """Which contacts (m,) are in one island, of `count` moving bodies and what is `closed` (m,)
-    between them, with one of the `first` (m,)."""
+def _islands(sides, count: int, joined) -> np.ndarray:
+    """The numbers (count,) of the islands of `count` moving bodies between which contacts (m,) have
+    `joined` the two `sides` (m, 2)."""
     from scipy.sparse import csr_matrix  # here, as few runs need it
     from scipy.sparse.csgraph import connected_components
 
-    both = closed & np.all(sides < count, axis=1)
+    both = joined & np.all(sides < count, axis=1)
     graph = csr_matrix((np.ones(np.sum(both)), tuple(sides[both].T)), shape=(count, count))
-    islands = connected_components(graph, directed=False)[1]
-    own = islands[np.min(sides, axis=1)]  # a contact has one moving body at least, which stands first
-    return np.isin(own, own[first])
+    return connected_components(graph, directed=False)[1]
 
 
 @jit
