@@ -64,10 +64,37 @@ class Answers(NamedTuple):
         """Lambda (R,) [N s], in lengths, of rigid joints to `momenta` (nb, w)."""
         return -self.flexibility @ (self.matrix @ (self.alone @ momenta.reshape(-1)))
 
-    def driven(self, end) -> float:
+    def fastest(self, end) -> float:
         """The fastest rate [m/s] of a rigid joint at the velocities `end` (nb, w), in lengths: that
         of what moves as it is told."""
         return float(np.max(np.abs(self.matrix @ end.reshape(-1)), initial=0.0))
+
+    def driven(self, end) -> np.ndarray:
+        """The part (nb, w) of the velocities `end` (nb, w) that the rates of joints make: an impulse
+        has joints work by as much as it would on bodies with these the other way."""
+        rates = self.matrix @ end.reshape(-1)
+        return (self.alone @ (self.matrix.T @ (self.flexibility @ rates))).reshape(end.shape)
+
+    def moving(self, sides) -> np.ndarray:
+        """The body (m,) with the least number of those on `sides` (m, 2) that joints leave free, nb
+        where there is none."""
+        return np.min(self._free(sides), axis=1)
+
+    def _free(self, sides) -> np.ndarray:
+        count = len(self.given)
+        return np.where(np.append(self.given, True)[np.minimum(sides, count)], count, sides)
+
+    def islands(self, sides, joined) -> np.ndarray:
+        """The numbers (nb + 1,) of the islands of bodies between which contacts (m,) have `joined` the
+        two `sides` (m, 2), or rigid joints; the last is that of none. What is given joins nothing."""
+        from scipy.sparse import csr_matrix  # here, as few runs need it
+        from scipy.sparse.csgraph import connected_components
+
+        count = len(self.given) + 1
+        both = np.concatenate([self._free(sides[joined]), self._free(self.links)])
+        both = both[np.all(both < count - 1, axis=1)]
+        graph = csr_matrix((np.ones(len(both)), tuple(both.T)), shape=(count, count))
+        return connected_components(graph, directed=False)[1]
 
     def limits_as_law(self) -> tuple[np.ndarray, ...]:
         """As `impact_root.Law` has contacts, of limits that are met."""
@@ -121,11 +148,10 @@ def answers(system: System, end: State) -> tuple[Answers, np.ndarray]:
     met = np.asarray(gaps) <= TOUCHING * float(system.length)
     sides = np.array(limits.bodies, int).reshape(-1, 2)
     on = np.stack([np.asarray(limits.on_1), np.asarray(limits.on_2)], axis=1)
-    found = Answers(
-        inverse, alone, matrix, flexibility, np.all(left <= NOTHING * whole, axis=1),
-        np.concatenate([np.zeros((0, 2), int), *links]), np.flatnonzero(met), len(met), sides[met], on[met],
-    )  # fmt: skip
-    return found, np.asarray(mass)
+    given, links = np.all(left <= NOTHING * whole, axis=1), np.concatenate([np.zeros((0, 2), int), *links])
+    found = Answers(inverse, alone, matrix, flexibility, given, links, np.flatnonzero(met), len(met), sides, on)
+    met &= found.answering(sides, on[:, :, :1])
+    return found._replace(limits=np.flatnonzero(met), sides=sides[met], on=on[met]), np.asarray(mass)
 
 
 _masses = jit(bodies.mass_matrices)

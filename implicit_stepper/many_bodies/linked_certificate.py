@@ -24,24 +24,23 @@ _NOTHING = 1e-12  # of what a contact would answer without joints: rounding
 
 class Linked(NamedTuple):
     """Bodies with the matrices `mass` (nb, w, w), and G (R, nb, w) of their rigid joints, the
-    `rates`, in the `lengths` (R,) that its rows are measured in, for joints with these `numbers`
-    (R,)."""
+    `rates`, in lengths, for joints with these `numbers` (R,), which link pairs (j, 2) of bodies;
+    which bodies are `given` (nb,) their velocities by joints alone."""
 
     mass: np.ndarray
     rates: np.ndarray
-    lengths: np.ndarray
     numbers: np.ndarray
+    links: np.ndarray
+    given: np.ndarray
 
-    def kept(self, velocity, end) -> tuple[np.ndarray, np.ndarray]:
-        """The `velocity` (nb, w) with what joints add to it so that rates are those at the `end`;
-        and Lambda (R,)."""
+    def kept(self, velocity, end) -> np.ndarray:
+        """The `velocity` (nb, w) with what joints add to it so that rates are those at the `end`."""
         if not len(self.rates):
-            return velocity, np.zeros(0)
+            return velocity
         back = np.linalg.solve(self.mass[None], self.rates[..., None])[..., 0]
         flexibility = np.einsum("rbw,sbw->rs", self.rates, back)
         apart = np.einsum("rbw,bw->r", self.rates, end - velocity)
-        multipliers = np.linalg.lstsq(flexibility, apart, rcond=_IMPLIED)[0]
-        return velocity + np.einsum("r,rbw->bw", multipliers, back), multipliers
+        return velocity + np.einsum("r,rbw->bw", np.linalg.lstsq(flexibility, apart, rcond=_IMPLIED)[0], back)
 
     def part(self, sides, normals: Callable, landed) -> np.ndarray:
         """Which contacts (m,) between `sides` (m, 2), of those that `landed` (m,), an impulse can part,
@@ -51,38 +50,60 @@ class Linked(NamedTuple):
             given, moves = np.zeros(self.mass.shape[:2]), sides[number] < len(self.mass)
             given[sides[number][moves]] = wrenches[number][moves]
             alone = np.linalg.solve(self.mass, given[..., None])[..., 0]
-            parts[number] = np.sum(given * self.kept(alone, 0 * alone)[0]) > _NOTHING * np.sum(given * alone)
+            parts[number] = np.sum(given * self.kept(alone, 0 * alone)) > _NOTHING * np.sum(given * alone)
         return parts
 
-    def work(self, velocity, records: tuple[Joints, Joints], of_loads, falls) -> float:
-        """At most the work [J] of joints that move as they are told at this `velocity` (nb, w): that of
-        the `records` of a step, without Lambda `of_loads` (R,), and of the impact after it; and what
-        of it the loads take part in, by which velocities change by `falls` (nb, w) in the step."""
-        speeds = np.abs(np.einsum("rbw,bw->r", self.rates, velocity))
-        of_step, of_impact = (self._multipliers(record) for record in records)
-        loads = np.max(speeds, initial=0.0) * np.sum(np.abs(self.mass @ falls[..., None]))
-        return float(speeds @ (np.abs(of_step - of_loads) + np.abs(of_impact)) + loads)
+    def driven(self, end) -> np.ndarray:
+        """The part (nb, w) of the velocities `end` that rates of joints make, as `Answers.driven`."""
+        return end - self.kept(end, 0 * end)
 
-    def _multipliers(self, record: Joints) -> np.ndarray:
-        """Lambda (R,), in lengths."""
-        first = np.concatenate([[True], self.numbers[1:] != self.numbers[:-1]])
-        place = np.arange(len(first)) - np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
-        return np.asarray(record.multipliers)[self.numbers, place] / self.lengths
+    def of_loads(self, falls, end) -> np.ndarray:
+        """What (nb,) [J] the work of drives may take part in that loads do in a step, in which
+        velocities change by `falls` (nb, w), at the velocities `end`."""
+        fastest = np.max(np.abs(np.einsum("rbw,bw->r", self.rates, end)), initial=0.0)
+        return fastest * np.sum(np.abs(self.mass @ falls[..., None]), axis=(1, 2))
+
+    def moving(self, sides) -> np.ndarray:
+        """The body (m,) with the least number on `sides` (m, 2) that joints leave free, nb for none."""
+        return np.min(self._free(sides), axis=1)
+
+    def _free(self, sides) -> np.ndarray:
+        count = len(self.mass)
+        return np.where(np.append(self.given, True)[np.minimum(sides, count)], count, sides)
+
+    def islands(self, sides, joined) -> np.ndarray:
+        """The least number (nb + 1,) of a body in the island of each, of which contacts (m,) have
+        `joined` the two `sides` (m, 2), or rigid joints; the last is that of none."""
+        both = np.concatenate([self._free(sides[joined]), self._free(self.links)])
+        first, second = both[np.all(both < len(self.mass), axis=1)].T
+        least = np.arange(len(self.mass) + 1)
+        while True:
+            before, lower = least.copy(), np.minimum(least[first], least[second])
+            for side in (first, second):
+                np.minimum.at(least, side, lower)
+            if np.array_equal(before, least):
+                return least
 
 
 def linked(system: System, at: State, mass) -> Linked:
     """The joints of `system` at the poses of `at`, of bodies with the matrices `mass` (nb, w, w)."""
-    if not joint_rows.rigid(system):
-        none = np.zeros(0)
-        return Linked(mass, np.zeros((0, *np.shape(at.velocity))), none, none.astype(int))
-    numbers = [np.repeat(group.numbers, group.closures) for group in joint_rows.rigid(system)]
-    return Linked(mass, *map(np.asarray, _rates(system, at)), np.concatenate(numbers))
+    groups, none = joint_rows.rigid(system), np.zeros((0, *np.shape(at.velocity)))
+    links = np.concatenate([np.zeros((0, 2), int), *(np.array(group.bodies) for group in groups)])
+    numbers = np.concatenate([np.zeros(0, int), *(np.repeat(group.numbers, group.closures) for group in groups)])
+    found = Linked(mass, np.asarray(_rates(system, at)) if groups else none, numbers, links, np.zeros(len(mass), bool))
+    given = np.zeros(len(mass), bool)
+    for body in np.unique(links[links < len(mass)]):
+        units = np.zeros((mass.shape[1], *none.shape[1:]))
+        units[:, body] = np.eye(mass.shape[1])
+        moved = [np.max(np.abs(found.kept(unit, 0 * unit)[body])) for unit in units]
+        given[body] = np.max(moved) <= _NOTHING
+    return found._replace(given=given)
 
 
 @jit
 def _rates(system: System, at: State):
-    """G (R, nb, w) in lengths, and these (R,)."""
-    orientations, parts, units = jnp.concatenate([at.orientation, system.fixed_orientation]), [], []
+    """G (R, nb, w), in lengths."""
+    orientations, parts = jnp.concatenate([at.orientation, system.fixed_orientation]), []
     every = mechanics.everywhere(system, at.position, at.orientation, at.velocity)
 
     def one(member, side_1, side_2):
@@ -91,15 +112,14 @@ def _rates(system: System, at: State):
         _, _, *by = joint_violations.derivatives(member, poses, [v_1, v_2], at.time)
         lengths = member.lengths(system.length)
         on = [b[:, : lengths.size] * lengths for b, moves in zip(by, member.moving, strict=True) if moves]
-        return jnp.stack(on), lengths
+        return jnp.stack(on)
 
     for group in joint_rows.rigid(system):
         places = every.position, orientations, every.velocity
         sides = [tuple(take(part, n) for part in places) for n in np.array(group.bodies).T]
-        own, lengths = jax.vmap(one)(group, *sides)  # (n, sides, w, r)
+        own = jax.vmap(one)(group, *sides)  # (n, sides, w, r)
         parts.append(jnp.einsum("nsb,nswr->nrbw", incidence.shares(system, group), own).reshape(-1, *at.velocity.shape))
-        units.append(lengths.reshape(-1))
-    return jnp.concatenate(parts), jnp.concatenate(units)
+    return jnp.concatenate(parts)
 
 
 def joint_laws(

@@ -56,10 +56,11 @@ def rebound_violations(
     landed, gap = _landed(system, (began, bodies[1]), sides, step, catalog.sharp(pairs, laws), approach, h, first)
     landed &= catalog.laws.restitution[laws] > 0
     landed &= joints.part(sides, lambda: _of_all(_normals, bodies[1], sides, step), landed)
-    free, of_loads = joints.kept(np.linalg.solve(mass, known[..., None])[..., 0], states[1].velocity)
-    brought = [_kinetic(mass, velocity) for velocity in (states[0].velocity, free)]
+    free = joints.kept(np.linalg.solve(mass, known[..., None])[..., 0], states[1].velocity)
+    brought = np.maximum(*(_kinetic(mass, velocity) for velocity in (states[0].velocity, free)))
+    brought += joints.of_loads(free - states[0].velocity, states[1].velocity)
     held = np.isin(np.arange(count), sides[~landed & (np.asarray(step.normal_impulse) > 0)])
-    kept, _ = joints.kept(np.where(held[:, None], states[0].velocity, free), states[1].velocity)
+    kept = joints.kept(np.where(held[:, None], states[0].velocity, free), states[1].velocity)
     at_rest = np.zeros((len(bodies[0].velocity) - count, free.shape[1]))
     bodies.insert(1, bodies[0]._replace(velocity=np.concatenate([kept, at_rest])))
     speeds = [_speeds(every, sides, step) for every in bodies]
@@ -74,23 +75,31 @@ def rebound_violations(
     parting = np.where(rebounds & (not of_impulses), parting, 0.0)
     both = _with_the_step(rebounds, step, impact)
     pressed = (parting > 0) & (both.normal_impulse > 0)
-    least = np.min(speeds[3][0][pressed] / parting[pressed], initial=1.0)
-    # all e were halved so often that none that pressed has parted faster than it must
-    share = 0.5 ** min(max(round(-np.log2(max(least, np.finfo(float).tiny))), 0), HALVINGS)
-    bounds = np.where(rebounds, share * parting, bounds)
+    islands = joints.islands(sides, (step.gap <= TOUCHING * float(system.length)) | (step.normal_impulse > 0))
+    tiny = np.finfo(float).tiny
+    own, least = islands[joints.moving(sides)], np.ones(count + 1)
+    np.minimum.at(least, own[pressed], np.maximum(speeds[3][0][pressed] / parting[pressed], tiny))
+    # all e of an island were halved so often that none that pressed has parted faster than it must
+    share = 0.5 ** np.clip(np.round(-np.log2(least)), 0, HALVINGS)
+    bounds = np.where(rebounds, share[own] * parting, bounds)
+    hit = np.unique(own[rebounds])
+    brought, left = (np.bincount(islands[:-1], of, count)[hit] for of in (brought, _kinetic(mass, states[2].velocity)))
+    if system.joints:
+        drives = bodies[0]._replace(velocity=np.concatenate([joints.driven(states[1].velocity), at_rest]))
+        v_n, slips = _speeds(drives, sides, step)
+        work = both.normal_impulse * v_n + np.sum(both.friction_impulse * slips, axis=1)
+        brought -= np.bincount(own, work, count + 1)[hit]
     fastest = max(np.max(np.abs(bounds)), np.max(np.abs(speeds[2][0])), slowest)
     found, jump = _laws(catalog, system, (pairs, laws), (both, impact), bodies[3], (speeds[3], bounds, fastest), jump)
     units = scales(system, fastest / system.acceleration)
     moved = [abs(getattr(states[2], name) - getattr(states[1], name)).max(axis=1) for name in ("position", "orientation")]
-    energy = np.sum(np.maximum(*brought))
     if system.joints:
         found |= joint_laws(system, units, joints, states[1:], impact.joints)
         jump = jump - np.asarray(joint_violations.given(system, impact.joints))
-        energy += joints.work(states[1].velocity, (step.joints, impact.joints), of_loads, free - states[0].velocity)
     return {
         "impact": np.max(np.abs(jump) / np.asarray(units.momentum), axis=1),
         "pose": np.maximum(moved[0] / float(system.length), moved[1]) + abs(states[2].time - states[1].time),
-        "energy": np.maximum(np.sum(_kinetic(mass, states[2].velocity)) - energy, 0.0)[None] / energy,
+        "energy": np.max(np.maximum(left - brought, 0.0) / np.maximum(brought, tiny), initial=0.0, keepdims=True),
         **found,
     }
 

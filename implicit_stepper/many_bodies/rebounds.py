@@ -17,8 +17,8 @@ their impulses. Speeds of rebound below `restitution.SLIGHT` are none, by which 
 end.
 
 Newton's law with friction raises energy where bodies are wedged (Kane and Levinson 1985). All e of
-such an impact are halved until it does not, as are those of one that has no root: what parts has
-the largest of e, e / 2, e / 4, ... with which the law holds.
+an island in which it does are halved until it does not, as are those of an impact that has no root:
+what parts has the largest of e, e / 2, e / 4, ... with which the law holds.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _ROUNDED = 1e-12  # of an energy: what rounding makes of one that is kept
 class Rebound(NamedTuple):
     """An impact after a step: the velocities (nb, 6 or 3) after it; what it adds to the impulses (m,)
     [N s] and (m, k) of the step's m contacts, which `landed` (m,), and their coefficients of
-    friction `mu` (m,), None where all have one; the `reactions` (R,) of rigid joints and the
-    impulses of all `limits` (l,) [N s], in lengths; how often their e was `halved`, how many
-    Jacobians it took, the largest |F_i| left, and whether it `converged`."""
+    friction `mu` (m,), None where all have one; the `reactions` (R,) of rigid joints and the impulses
+    of all `limits` (l,) [N s], in lengths; how often e was `halved` at most, how many Jacobians it
+    took, the largest |F_i| left, and whether it `converged`."""
 
     velocity: np.ndarray
     normal_impulse: np.ndarray
@@ -86,12 +86,13 @@ def rebound(
     if impact is None:
         return None
     by_law, kinetic = _by_impulses if catalog.laws.of_impulses else _by_speeds, catalog.laws.mu[laws[impact.within]]
-    kinetic = np.pad(kinetic, (0, len(impact.answers.limits)))
-    for halved in range(HALVINGS + 1):
-        found, mu = _held(impact, kinetic, functools.partial(by_law, some=0.5**halved))
-        brought = impact.brought + impact.worked(found.impulses)
-        if found.converged and np.sum(_energies(impact.mass, found.velocity)) <= (1 + _ROUNDED) * brought:
+    kinetic, halved = np.pad(kinetic, (0, len(impact.answers.limits))), np.zeros(len(impact.islands), int)
+    while True:
+        found, mu = _held(impact, kinetic, functools.partial(by_law, some=0.5 ** halved[impact.of]))
+        less = (halved < HALVINGS) & (impact.raised(found) if found.converged else True)
+        if not np.any(less):
             break
+        halved += less
     within, more, limits = impact.within, found.impulses - impact.known, np.zeros(impact.answers.count)
     count, e, landed = len(within), catalog.laws.e[laws[within]], np.zeros(len(pairs), bool)
     normal, friction = np.zeros(len(pairs)), np.zeros((len(pairs), e.shape[1]))
@@ -101,14 +102,14 @@ def rebound(
     coefficients = None if contacts.mu is None else np.array(contacts.mu)
     if coefficients is not None:
         coefficients[within] = mu[:count]
-    numbers = halved, found.iterations, found.residual, converged
+    numbers = int(np.max(halved)), found.iterations, found.residual, converged
     return Rebound(found.velocity, normal, friction, landed, coefficients, impact.reactions(more), limits, *numbers)
 
 
 def _impact(
     catalog: Catalog, system: System, before: State, end: State, pairs, contacts: Contacts, h: float, first: bool
 ) -> _Impact | None:
-    """The impact, or None where nothing rebounds; as in `rebound`."""
+    """The impact, in which compliant contacts have no part, or None where nothing rebounds."""
     _, laws = catalog.ordered(pairs)
     share, sides = catalog.laws.restitution[laws], catalog.body[pairs]
     motions, start = (everywhere(system, before), everywhere(system, end)), np.asarray(before.velocity)
@@ -119,9 +120,11 @@ def _impact(
     if not np.any(landed):
         return None
     (linked, mass), known, ended = answers(system, end), np.asarray(_momenta(system, before, h)), np.asarray(end.velocity)
-    landed &= linked.answering(sides, on[:, :, :1])
+    parts = linked.answering(sides, on[:, :, :1])
+    landed &= parts
     free = linked.kept(np.linalg.solve(mass, known[..., None])[..., 0], ended)
-    brought = np.sum(np.maximum(*(_energies(mass, velocity) for velocity in (start, free))))
+    brought, falls = np.maximum(*(_energies(mass, velocity) for velocity in (start, free))), mass @ (free - start)[..., None]
+    brought = brought + linked.fastest(ended) * np.sum(np.abs(falls), axis=(1, 2))
     held = np.isin(np.arange(len(free)), sides[(np.asarray(contacts.normal_impulse) > 0) & ~landed])
     falls, free = free - start, linked.kept(np.where(held[:, None], start, free), ended)
     alone, ends = (normal_speeds(on, sides, velocity) for velocity in (free, ended))
@@ -131,8 +134,10 @@ def _impact(
     if not np.any(rebounds):
         return None
     closed = np.asarray(contacts.gap) <= TOUCHING * scale[0]
-    closed &= linked.answering(sides, on[:, :, :1])
-    within = np.flatnonzero(closed & _reached(sides, linked, closed, rebounds))
+    islands = linked.islands(sides, closed | (np.asarray(contacts.normal_impulse) > 0))
+    own = islands[linked.moving(sides)]
+    closed &= parts & (catalog.laws.compliance[laws] == 0)
+    within = np.flatnonzero(closed & np.isin(own, own[rebounds]))
     e = catalog.laws.e[laws[within]]
     scaled = on[within] * np.concatenate([np.ones((len(e), 1)), e], axis=1)[:, None, :, None]
     # what slips neither before nor in the step may stick in the impact too
@@ -141,34 +146,50 @@ def _impact(
     of_step = _impulses(contacts, within, e)
     stands = bool(np.any((sharp & ~rebounds)[within] & (of_step[:, 0] > 0)))
     more = len(linked.limits)  # which touch and do not rebound
-    law = Law(*(np.concatenate(own) for own in zip(law, linked.limits_as_law(), strict=True)))
-    of_contacts = (own[within] for own in (rebounds, share, ends, alone, met))
-    rebounds, share, *speeds = (np.pad(own, (0, more)) for own in of_contacts)
-    bodies = linked, mass, ended, brought + linked.driven(ended) * np.sum(np.abs(mass @ falls[..., None]))
-    return _Impact(law, within, rebounds, share, stands, *bodies, np.pad(of_step, ((0, more), (0, 0))), *speeds)
+    law = Law(*(np.concatenate(both) for both in zip(law, linked.limits_as_law(), strict=True)))
+    of_contacts = (values[within] for values in (rebounds, share, ends, alone, met))
+    rebounds, share, *speeds = (np.pad(values, (0, more)) for values in of_contacts)
+    of_step, bodies = np.pad(of_step, ((0, more), (0, 0))), (linked, mass, ended, brought)
+    return _Impact(law, within, rebounds, share, islands, stands, *bodies, of_step, *speeds)
 
 
 class _Impact(NamedTuple):
     """The `law` of k contacts without what rebounds, those `within` islands in which something
-    `rebounds` (k,), with `shares` (k,) e, and after them limits of joints; whether a body `stands`
-    there on a face or an edge; of bodies with `answers`, the matrices `mass` (nb, w, w) and the
-    `velocity` (nb, w) at the end of the step, which `brought` a kinetic energy [J]. The step took the
-    impulses `of_step` (k, 1 + j); speeds v_n (k,) [m/s] at its `ends`, by loads `alone`, and with
-    which bodies `met`."""
+    `rebounds` (k,), with `shares` (k,) e, and after them limits of joints; the `islands` as `Answers`
+    numbers them, and whether a body `stands` there on a face or an edge; of bodies with `answers`,
+    the matrices `mass` (nb, w, w) and the `velocity` (nb, w) at the end of the step, which `brought`
+    kinetic energies (nb,) [J]. The step took the impulses `of_step` (k, 1 + j); speeds v_n (k,) [m/s]
+    at its `ends`, by loads `alone`, and with which bodies `met`."""
 
     law: Law
     within: np.ndarray
     rebounds: np.ndarray
     shares: np.ndarray
+    islands: np.ndarray
     stands: bool
     answers: Answers
     mass: np.ndarray
     velocity: np.ndarray
-    brought: float
+    brought: np.ndarray
     of_step: np.ndarray
     ends: np.ndarray
     alone: np.ndarray
     met: np.ndarray
+
+    @property
+    def of(self) -> np.ndarray:
+        """The islands (k,) of the contacts."""
+        return self.islands[self.answers.moving(self.law.sides)]
+
+    def raised(self, found: Root) -> np.ndarray:
+        """In which islands (nb + 1,) bodies have more energy after an impact than they brought, and
+        than drives gave them."""
+        count = len(self.islands)
+        work = -np.sum(found.impulses * _speeds(self.law.on, self.law.sides, self.answers.driven(self.velocity)), axis=1)
+        energies = (np.append(own, 0.0) for own in (_energies(self.mass, found.velocity), self.brought))
+        after, before = (np.bincount(self.islands, own, count) for own in energies)
+        before += np.bincount(self.of, work, count)
+        return (after > (1 + _ROUNDED) * before) & np.isin(np.arange(count), self.of)
 
     @property
     def stopped(self) -> float:
@@ -185,10 +206,6 @@ class _Impact(NamedTuple):
         """Those (R,) [N s], in lengths, of rigid joints to `impulses` (k, 1 + j)."""
         W = velocity_rows(self.law.sides, self.law.on, len(self.velocity))
         return self.answers.reactions(W.T @ impulses.reshape(-1))
-
-    def worked(self, impulses) -> float:
-        """The work [J] of the reactions to `impulses` (k, 1 + j), of joints that move as told."""
-        return float(self.reactions(impulses) @ (self.answers.matrix @ self.velocity.reshape(-1)))
 
     def more_of_the_same(self, parts) -> np.ndarray:
         """Impulses (k, 1 + j) to look from for those with which what rebounds has speeds of about
@@ -212,15 +229,15 @@ def _held(impact: _Impact, kinetic, solve: Callable[[_Impact], Root]) -> tuple[R
         impact = impact._replace(law=law._replace(mu=np.where(slide, kinetic, law.mu)))
 
 
-def _by_speeds(impact: _Impact, some: float) -> Root:
-    """Newton's law, with `some` of all e."""
+def _by_speeds(impact: _Impact, some) -> Root:
+    """Newton's law, with the shares `some` (k,) of e."""
     parts = -some * impact.shares * impact.met
     law = impact.law._replace(bounds=np.where(impact.rebounds, parts, impact.law.bounds))
     return root(law, impact.answers, impact.velocity, impact.known, impact.more_of_the_same(parts))
 
 
-def _by_impulses(impact: _Impact, some: float) -> Root:
-    """Poisson's law, with `some` of all e, without what loads add after the bodies have met."""
+def _by_impulses(impact: _Impact, some) -> Root:
+    """Poisson's law, with the shares `some` (k,) of e, without what loads add after the bodies have met."""
     approach = np.where(impact.alone < 0, impact.alone, 1.0)
     parts = np.where(impact.rebounds, some * impact.shares * np.where(impact.alone < 0, impact.met / approach, 1.0), 0.0)
     law = impact.law._replace(bounds=np.where(impact.rebounds, 0.0, impact.law.bounds))
@@ -294,22 +311,6 @@ def _speeds(on, sides, velocity) -> np.ndarray:
     from the velocities of both."""
     every = np.concatenate([velocity, np.zeros((np.max(sides, initial=0) + 1, velocity.shape[1]))])
     return np.einsum("csrw,csw->cr", on, every[sides])
-
-
-def _reached(sides, linked: Answers, closed, first) -> np.ndarray:
-    """Which contacts (m,) are in one island with one of the `first` (m,), of moving bodies and what
-    is `closed` (m,) between them, and joints. What is given connects nothing."""
-    from scipy.sparse import csr_matrix  # here, as few runs need it
-    from scipy.sparse.csgraph import connected_components
-
-    count = len(linked.given)
-    sides, links = (np.where(np.isin(own, np.flatnonzero(linked.given)), count, own) for own in (sides, linked.links))
-    both = np.concatenate([sides[closed], links])
-    both = both[np.all(both < count, axis=1)]
-    graph = csr_matrix((np.ones(len(both)), tuple(both.T)), shape=(count, count))
-    islands = np.append(connected_components(graph, directed=False)[1], -1)
-    own = islands[np.minimum(np.min(sides, axis=1), count)]  # that of the one that moves, of two
-    return np.isin(own, own[first])
 
 
 @jit

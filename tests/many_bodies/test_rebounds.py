@@ -121,6 +121,38 @@ def test_an_impact_that_would_raise_energy_has_half_the_restitution(monkeypatch)
     assert max(np.max(values) for values in run.certificate.values()) < 1e-10
 
 
+def test_islands_that_raise_energy_are_told_and_halved_alone(monkeypatch):
+    """As if the first root raised that of the first ball: the other, which meets the floor in the same
+    step and loses more than that, has its e all the same."""
+    energies = iter([[1.0, 9.0], [1.0, 9.0], [2.0, 1.0], [0.5, 1.0]])  # as above, of both
+    monkeypatch.setattr(rebounds, "_energies", lambda mass, velocity: np.array(next(energies)))
+    places, down = [(0, 0, R + 0.053), (1, 0, R + 0.053)], (0, 0, -1, 0, 0, 0)
+    run = ist.simulate(balls(places, [down, down], friction=0.0, e=0.6, floor=True), SPARSE, h=0.01, duration=0.1)
+    (hit,) = np.flatnonzero(run.h == 0.0)
+    assert run.stats.rung[hit] == 1
+    np.testing.assert_allclose(run.velocity[-1, :, 2], [0.3, 0.6], rtol=0, atol=1e-12)
+    assert max(np.max(values) for values in run.certificate.values()) < 1e-10
+
+
+def test_what_stands_on_a_spring_passes_no_impulse_on():
+    """A ball on a compliant floor is hit from above: both keep their momentum in the impact."""
+    k = 1e4
+    scene = ist.Scene(gravity=(0, 0, -G))
+    floor = scene.add_fixed(name="floor", shape=FLOOR)
+    heights, speeds = (R - G / k, 3 * R + 0.005), (0, -1)
+    low, high = (
+        scene.add_body(name=f"{z}", shape=shapes.Sphere(R), mass=1.0, position=(0, 0, z), velocity=(0, 0, v, 0, 0, 0))
+        for z, v in zip(heights, speeds, strict=True)
+    )
+    scene.add_contact(floor, low, compliance=ist.Compliance(k))
+    scene.add_contact(low, high, restitution=ist.Newton(E))
+    run = ist.simulate(scene, SPARSE, h=0.01, duration=0.01)
+    (hit,) = np.flatnonzero(run.h == 0.0)
+    before, after = run.velocity[hit : hit + 2, :, 2]
+    assert after.sum() == pytest.approx(before.sum(), abs=1e-12)
+    assert E < after[1] - after[0] < E * (1 + 0.01 * G)  # of 1 m/s, and what gravity adds within the step
+
+
 def test_meeting_speeds_are_those_of_a_part_of_the_step():
     """In free fall from rest, from speed, thrown upwards to a ceiling that it does not reach by
     itself, and at even speed."""
