@@ -10,7 +10,7 @@ import numpy as np
 from ..model.bodies import State
 from ..model.results import Result
 from ..model.system import System
-from . import rebounds
+from . import impact_joints, rebounds
 from .catalog import Catalog
 from .certificate import worst_of
 from .rebound_certificate import rebound_violations
@@ -58,17 +58,31 @@ class Bouncing:
         hit = rebounds.rebound(self.catalog, self.system, before, step.state, step.pairs, step.contacts, h, begun, first)
         if hit is None:
             return None
+        after = dataclasses.replace(step.state, velocity=hit.velocity)
         added = {name: getattr(hit, name) for name in ("normal_impulse", "friction_impulse", "mu")}
         added |= rebounds.slips_after(self.catalog, self.system, step.state, step.pairs, step.contacts, hit.velocity)
+        added["joints"] = impact_joints.recorded(self.system, after, hit.reactions, hit.limits)
         contacts = dataclasses.replace(step.contacts, gap_start=step.contacts.gap, **added)
-        after = dataclasses.replace(step.state, velocity=hit.velocity)
         states = before, step.state, after
         violations = rebound_violations(self.catalog, self.system, states, step.pairs, step.contacts, contacts, h, first)
         result = Result.SOLVED if hit.converged else Result.NOT_CONVERGED
         if hit.converged and not worst_of(violations) <= self.tolerance:
             result = Result.NOT_CERTIFIED
         return dataclasses.replace(
-            step, state=after, memory=rebounds.eased(step.memory, hit), contacts=contacts, certificate=violations,
+            step, state=after, memory=_eased(step.memory, hit), contacts=contacts, certificate=violations,
             result=result, iterations=hit.iterations, residual=hit.residual, rung=hit.halved, substeps=1,
             residuals={"impact": hit.residual}, landed=hit.landed,
         )  # fmt: skip
+
+
+def _eased(memory: Memory, hit: rebounds.Rebound) -> Memory:
+    """A `memory` in which what has parted pushes no more."""
+    known, first = [], 0
+    for own in memory.known:
+        last = first + len(own.pairs)
+        unknowns, parted = np.array(own.unknowns), hit.landed[first:last]
+        impulses = slice(unknowns.shape[1] - 2 - hit.friction_impulse.shape[1], -1)
+        unknowns[parted, impulses] = 0.0
+        known.append(own._replace(unknowns=unknowns))
+        first = last
+    return memory._replace(known=tuple(known), still=None)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .impact_joints import NOTHING, Answers, velocity_rows
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
@@ -48,14 +50,14 @@ class Root(NamedTuple):
     converged: bool
 
 
-def root(law: Law, mass, velocity, known, start) -> Root:
-    """Of bodies with the matrices `mass` (nb, w, w) and the `velocity` (nb, w) that the `known`
-    impulses (m, 1 + k) gave them, near those of `start` (m, 1 + k):
+def root(law: Law, answers: Answers, velocity, known, start) -> Root:
+    """Of bodies with the `velocity` (nb, w) that the `known` impulses (m, 1 + k) gave them, near
+    those of `start` (m, 1 + k):
 
     u = u(V) + D (P - known),     0 <= P_n - least _|_ u_n - bound >= 0,     |y| <= mu P_n,  y against w
 
-    with D = W M^-1 W^T."""
-    problem, back = _problem(law, mass, velocity, known)
+    with D = W M^-1 W^T, and with the answer of joints in the place of M^-1."""
+    problem, back = _problem(law, answers, velocity, known)
     P, size, taken = _newton(problem, start)
     for shrink in _SHRINKS:
         if size <= _ENOUGH:
@@ -97,19 +99,19 @@ class _Problem(NamedTuple):
         return found if np.all(np.isfinite(found)) else None
 
 
-def _problem(law: Law, mass, velocity, known) -> tuple[_Problem, csr_matrix]:
+def _problem(law: Law, answers: Answers, velocity, known) -> tuple[_Problem, csr_matrix]:
     """And M^-1 W^T."""
-    from scipy.sparse import block_diag, csr_matrix, diags_array
+    from scipy.sparse import diags_array
 
-    (count, _, width, w), moves = law.on.shape, law.sides < len(mass)
-    at = np.broadcast_to(np.arange(count * width).reshape(count, 1, width, 1), law.on.shape)
-    of = np.broadcast_to((law.sides[:, :, None, None] * w) + np.arange(w), law.on.shape)
-    W = csr_matrix((law.on[moves].ravel(), (at[moves].ravel(), of[moves].ravel())), shape=(count * width, len(mass) * w))
-    back = block_diag(np.linalg.inv(mass), format="csr") @ W.T
+    count, _, width, _ = law.on.shape
+    W = velocity_rows(law.sides, law.on, len(velocity))
+    back = answers.inverse @ W.T
     D = (W @ back).tocsr()
     ends = (W @ velocity.reshape(-1)).reshape(count, width)
     u = ends - (D @ known.reshape(-1)).reshape(count, width)
     own = D.diagonal().reshape(count, width)
+    # along an axis on which joints leave nothing, rounding is left
+    own = np.where(own > NOTHING * np.asarray((W @ answers.alone).multiply(W).sum(axis=1)).reshape(own.shape), own, 0.0)
     step = 1 / np.maximum(own, 1 / _NO_AXIS)
     along = np.min(step[:, 1:], axis=1, keepdims=True)  # one step for all axes that have friction
     step[:, 1:] = np.where(step[:, 1:] < _NO_AXIS, along, _NO_AXIS)

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..constraints import certificate_mechanics as mechanics
+from ..constraints import joint_violations
 from ..constraints.impact_violations import law_violations
 from ..constraints.restitution import SLIGHT, SUDDEN, TOUCHING
 from ..model.bodies import State
@@ -26,6 +27,7 @@ from ..runtime.compilation import jit, rows_filled_up
 from .catalog import Catalog
 from .certificate import padded_rows
 from .equations import cut, of_sides
+from .linked_certificate import joint_laws, linked
 from .rebounds import HALVINGS
 
 _FEW, _GROWTH = 32, 4  # contacts that are evaluated at once
@@ -47,16 +49,20 @@ def rebound_violations(
     impact. `first`: whether a run begins with the step, in which what touches may strike."""
     pairs, laws = catalog.ordered(pairs)
     bodies = [jax.tree.map(np.asarray, _everywhere(system, states[1], state.velocity)) for state in states]
-    free, jump, energies = (np.asarray(a) for a in _momenta(system, *states, h))
-    sides, count = catalog.body[pairs], system.body_count
+    mass, known, jump = (np.asarray(a) for a in _momenta(system, *states, h))
+    sides, count, joints = catalog.body[pairs], system.body_count, linked(system, states[1], mass)
     began = jax.tree.map(np.asarray, _everywhere(system, states[0], states[0].velocity))
     approach = -_speeds(bodies[0], sides, step)[0]
     landed, gap = _landed(system, (began, bodies[1]), sides, step, catalog.sharp(pairs, laws), approach, h, first)
     landed &= catalog.laws.restitution[laws] > 0
+    landed &= joints.part(sides, lambda: _of_all(_normals, bodies[1], sides, step), landed)
+    free = joints.kept(np.linalg.solve(mass, known[..., None])[..., 0], states[1].velocity)
+    brought = np.maximum(*(_kinetic(mass, velocity) for velocity in (states[0].velocity, free)))
+    brought += joints.of_loads(free - states[0].velocity, states[1].velocity)
     held = np.isin(np.arange(count), sides[~landed & (np.asarray(step.normal_impulse) > 0)])
-    free = np.where(held[:, None], states[0].velocity, free)
+    kept = joints.kept(np.where(held[:, None], states[0].velocity, free), states[1].velocity)
     at_rest = np.zeros((len(bodies[0].velocity) - count, free.shape[1]))
-    bodies.insert(1, bodies[0]._replace(velocity=np.concatenate([free, at_rest])))
+    bodies.insert(1, bodies[0]._replace(velocity=np.concatenate([kept, at_rest])))
     speeds = [_speeds(every, sides, step) for every in bodies]
     bounds = np.minimum(speeds[2][0], 0.0)
     slight, parting = SLIGHT * np.sqrt(float(system.acceleration * system.length)), np.zeros(len(pairs))
@@ -69,18 +75,31 @@ def rebound_violations(
     parting = np.where(rebounds & (not of_impulses), parting, 0.0)
     both = _with_the_step(rebounds, step, impact)
     pressed = (parting > 0) & (both.normal_impulse > 0)
-    least = np.min(speeds[3][0][pressed] / parting[pressed], initial=1.0)
-    # all e were halved so often that none that pressed has parted faster than it must
-    share = 0.5 ** min(max(round(-np.log2(max(least, np.finfo(float).tiny))), 0), HALVINGS)
-    bounds = np.where(rebounds, share * parting, bounds)
+    islands = joints.islands(sides, (step.gap <= TOUCHING * float(system.length)) | (step.normal_impulse > 0))
+    tiny = np.finfo(float).tiny
+    own, least = islands[joints.moving(sides)], np.ones(count + 1)
+    np.minimum.at(least, own[pressed], np.maximum(speeds[3][0][pressed] / parting[pressed], tiny))
+    # all e of an island were halved so often that none that pressed has parted faster than it must
+    share = 0.5 ** np.clip(np.round(-np.log2(least)), 0, HALVINGS)
+    bounds = np.where(rebounds, share[own] * parting, bounds)
+    hit = np.unique(own[rebounds])
+    brought, left = (np.bincount(islands[:-1], of, count)[hit] for of in (brought, _kinetic(mass, states[2].velocity)))
+    if system.joints:
+        drives = bodies[0]._replace(velocity=np.concatenate([joints.driven(states[1].velocity), at_rest]))
+        v_n, slips = _speeds(drives, sides, step)
+        work = both.normal_impulse * v_n + np.sum(both.friction_impulse * slips, axis=1)
+        brought -= np.bincount(own, work, count + 1)[hit]
     fastest = max(np.max(np.abs(bounds)), np.max(np.abs(speeds[2][0])), slowest)
     found, jump = _laws(catalog, system, (pairs, laws), (both, impact), bodies[3], (speeds[3], bounds, fastest), jump)
     units = scales(system, fastest / system.acceleration)
     moved = [abs(getattr(states[2], name) - getattr(states[1], name)).max(axis=1) for name in ("position", "orientation")]
+    if system.joints:
+        found |= joint_laws(system, units, joints, states[1:], impact.joints)
+        jump = jump - np.asarray(joint_violations.given(system, impact.joints))
     return {
         "impact": np.max(np.abs(jump) / np.asarray(units.momentum), axis=1),
         "pose": np.maximum(moved[0] / float(system.length), moved[1]) + abs(states[2].time - states[1].time),
-        "energy": np.maximum(energies[1] - energies[0], 0.0)[None] / energies[0],
+        "energy": np.max(np.maximum(left - brought, 0.0) / np.maximum(brought, tiny), initial=0.0, keepdims=True),
         **found,
     }
 
@@ -161,10 +180,15 @@ def _checked(sums: bool, units, group, both: Contacts, impact: Contacts, v_n, sl
 
 def _speeds(every: mechanics.Bodies, sides, record: Contacts) -> tuple[np.ndarray, np.ndarray]:
     """v_n (m,) and slips (m, k) of all contacts, where the record says that they are."""
+    return _of_all(_slips, every, sides, record)
+
+
+def _of_all(program, every: mechanics.Bodies, sides, record: Contacts):
+    """What `program`(record, body_1, body_2) tells of all contacts (m, ...)."""
     numbers = rows_filled_up(len(sides), _FEW, _GROWTH)
     padded = jax.tree.map(lambda a: padded_rows(np.asarray(a), len(numbers)), dataclasses.replace(record, joints=None))
-    v_n, slips = (np.asarray(a)[: len(sides)] for a in _slips(padded, *of_sides(every, sides[numbers])))
-    return v_n, slips
+    found = program(padded, *of_sides(every, sides[numbers]))
+    return jax.tree.map(lambda a: np.asarray(a)[: len(sides)], found)
 
 
 @jit
@@ -176,28 +200,36 @@ def _slips(record: Contacts, body_1: mechanics.Bodies, body_2: mechanics.Bodies)
 
 
 @jit
+def _normals(record: Contacts, body_1: mechanics.Bodies, body_2: mechanics.Bodies):
+    """What unit impulses along the normals give both bodies (m, 2, 6 or 3)."""
+
+    def one(own, first, second):
+        none = jnp.zeros_like(own.friction_impulse)
+        return jnp.stack(mechanics.wrenches(mechanics.frame_of(own, first, second), jnp.ones(()), none))
+
+    return jax.vmap(one)(record, body_1, body_2)
+
+
+@jit
 def _everywhere(system: System, at: State, velocity) -> mechanics.Bodies:
     return mechanics.everywhere(system, at.position, at.orientation, velocity)
 
 
 @jit
 def _momenta(system: System, before: State, end: State, after: State, h):
-    """Velocities (nb, w) by loads alone at the end of a step of h [s]; the jump of momenta (nb, w)
-    in the impact; and kinetic energies (2,) [J], that of the faster of what each body had before
-    the step and loads alone would leave it, and that after the impact."""
+    """Mass matrices (nb, w, w) at the end of a step of h [s]; momenta (nb, w) by loads alone there;
+    and the jump of momenta (nb, w) in the impact."""
     turned = mechanics.rotations(end.orientation)
     known = mechanics.momentum(system, mechanics.rotations(before.orientation), before.velocity)
     known = known + h * mechanics.loads(system, before)
     unit = jnp.broadcast_to(jnp.eye(known.shape[1]), (system.body_count, *[known.shape[1]] * 2))
     matrix = jnp.stack([mechanics.momentum(system, turned, unit[:, :, i]) for i in range(known.shape[1])], axis=-1)
-    free = jnp.linalg.solve(matrix, known[..., None])[..., 0]
+    return matrix, known, mechanics.momentum(system, turned, after.velocity - end.velocity)
 
-    def kinetic(velocity):
-        return jnp.sum(mechanics.momentum(system, turned, velocity) * velocity, axis=1) / 2
 
-    brought = jnp.sum(jnp.maximum(kinetic(before.velocity), kinetic(free)))
-    jump = mechanics.momentum(system, turned, after.velocity - end.velocity)
-    return free, jump, jnp.stack([brought, jnp.sum(kinetic(after.velocity))])
+def _kinetic(mass, velocity) -> np.ndarray:
+    """Kinetic energies (nb,) [J]."""
+    return np.einsum("bi,bij,bj->b", velocity, mass, velocity) / 2
 
 
 def _met(gap: float, start: float, free: float, h: float) -> float:

@@ -7,8 +7,8 @@ restitution part then, all at once, in an impact of no length. Step and impact t
 
 by Newton, with V as the bodies had it without the impulses of the step at what lands, the sums P of
 these and of those of the impact, and v_n- the speed at which the bodies would have met by
-themselves: in the part of a step that ends as their gap closes, under the loads where nothing else
-holds them. So it does not matter how far the step has stopped them. By Poisson the impulses P_c of
+themselves: in the part of a step that ends as their gap closes, under the loads where nothing but
+joints holds them. So it does not matter how far the step has stopped them. By Poisson the impulses P_c of
 compression are those with v_n+ >= 0, and 0 <= P_n - e P_c _|_ v_n+ >= 0 after them, without what
 loads have added since the bodies met.
 
@@ -17,8 +17,8 @@ their impulses. Speeds of rebound below `restitution.SLIGHT` are none, by which 
 end.
 
 Newton's law with friction raises energy where bodies are wedged (Kane and Levinson 1985). All e of
-such an impact are halved until it does not, as are those of one that has no root: what parts has
-the largest of e, e / 2, e / 4, ... with which the law holds.
+an island in which it does are halved until it does not, as are those of an impact that has no root:
+what parts has the largest of e, e / 2, e / 4, ... with which the law holds.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..constraints.restitution import SLIGHT, TOUCHING
-from ..model import bodies, loads
+from ..model import loads
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System
 from ..runtime.compilation import jit
 from .catalog import Catalog
+from .impact_joints import Answers, answers, velocity_rows
 from .impact_root import Law, Root, root
 from .landings import landings
-from .step import Memory, everywhere
+from .step import everywhere
 
 HALVINGS = 10  # of e, in an impact that would raise energy
 _NO_SLIP = 1e-10  # of the fastest approach: a slip that is none, as a certificate allows
@@ -49,14 +50,17 @@ _ROUNDED = 1e-12  # of an energy: what rounding makes of one that is kept
 class Rebound(NamedTuple):
     """An impact after a step: the velocities (nb, 6 or 3) after it; what it adds to the impulses (m,)
     [N s] and (m, k) of the step's m contacts, which `landed` (m,), and their coefficients of
-    friction `mu` (m,), None where all have one; how often their e was `halved`, how many Jacobians
-    it took, the largest |F_i| left, and whether it `converged`."""
+    friction `mu` (m,), None where all have one; the `reactions` (R,) of rigid joints and the impulses
+    of all `limits` (l,) [N s], in lengths; how often e was `halved` at most, how many Jacobians it
+    took, the largest |F_i| left, and whether it `converged`."""
 
     velocity: np.ndarray
     normal_impulse: np.ndarray
     friction_impulse: np.ndarray
     landed: np.ndarray
     mu: np.ndarray | None
+    reactions: np.ndarray
+    limits: np.ndarray
     halved: int
     iterations: int
     residual: float
@@ -82,26 +86,30 @@ def rebound(
     if impact is None:
         return None
     by_law, kinetic = _by_impulses if catalog.laws.of_impulses else _by_speeds, catalog.laws.mu[laws[impact.within]]
-    for halved in range(HALVINGS + 1):
-        found, mu = _held(impact, kinetic, functools.partial(by_law, some=0.5**halved))
-        if found.converged and np.sum(_energies(impact.mass, found.velocity)) <= (1 + _ROUNDED) * impact.brought:
+    kinetic, halved = np.pad(kinetic, (0, len(impact.answers.limits))), np.zeros(len(impact.islands), int)
+    while True:
+        found, mu = _held(impact, kinetic, functools.partial(by_law, some=0.5 ** halved[impact.of]))
+        less = (halved < HALVINGS) & (impact.raised(found) if found.converged else True)
+        if not np.any(less):
             break
-    within, more = impact.within, found.impulses - impact.known
-    e, landed = catalog.laws.e[laws[within]], np.zeros(len(pairs), bool)
+        halved += less
+    within, more, limits = impact.within, found.impulses - impact.known, np.zeros(impact.answers.count)
+    count, e, landed = len(within), catalog.laws.e[laws[within]], np.zeros(len(pairs), bool)
     normal, friction = np.zeros(len(pairs)), np.zeros((len(pairs), e.shape[1]))
-    normal[within], friction[within], landed[within] = more[:, 0], e * more[:, 1:], impact.rebounds
+    normal[within], friction[within], landed[within] = more[:count, 0], e * more[:count, 1:], impact.rebounds[:count]
+    limits[impact.answers.limits] = more[count:, 0]
     converged = found.converged and not (impact.stands and impact.stopped < begun)
     coefficients = None if contacts.mu is None else np.array(contacts.mu)
     if coefficients is not None:
-        coefficients[within] = mu
-    numbers = halved, found.iterations, found.residual, converged
-    return Rebound(found.velocity, normal, friction, landed, coefficients, *numbers)
+        coefficients[within] = mu[:count]
+    numbers = int(np.max(halved)), found.iterations, found.residual, converged
+    return Rebound(found.velocity, normal, friction, landed, coefficients, impact.reactions(more), limits, *numbers)
 
 
 def _impact(
     catalog: Catalog, system: System, before: State, end: State, pairs, contacts: Contacts, h: float, first: bool
 ) -> _Impact | None:
-    """The impact, or None where nothing rebounds; as in `rebound`."""
+    """The impact, in which compliant contacts have no part, or None where nothing rebounds."""
     _, laws = catalog.ordered(pairs)
     share, sides = catalog.laws.restitution[laws], catalog.body[pairs]
     motions, start = (everywhere(system, before), everywhere(system, end)), np.asarray(before.velocity)
@@ -111,49 +119,77 @@ def _impact(
     landed &= share > 0
     if not np.any(landed):
         return None
-    mass, known = (np.asarray(a) for a in _momenta(system, before, end, h))
-    free = np.linalg.solve(mass, known[..., None])[..., 0]
-    brought = np.sum(np.maximum(*(_energies(mass, velocity) for velocity in (start, free))))
+    (linked, mass), known, ended = answers(system, end), np.asarray(_momenta(system, before, h)), np.asarray(end.velocity)
+    parts = linked.answering(sides, on[:, :, :1])
+    landed &= parts
+    free = linked.kept(np.linalg.solve(mass, known[..., None])[..., 0], ended)
+    brought, falls = np.maximum(*(_energies(mass, velocity) for velocity in (start, free))), mass @ (free - start)[..., None]
+    brought = brought + linked.fastest(ended) * np.sum(np.abs(falls), axis=(1, 2))
     held = np.isin(np.arange(len(free)), sides[(np.asarray(contacts.normal_impulse) > 0) & ~landed])
-    free = np.where(held[:, None], start, free)
-    alone, ends = (normal_speeds(on, sides, velocity) for velocity in (free, np.asarray(end.velocity)))
+    falls, free = free - start, linked.kept(np.where(held[:, None], start, free), ended)
+    alone, ends = (normal_speeds(on, sides, velocity) for velocity in (free, ended))
     met = meeting_speeds(gaps, begins, alone, h)
     slight = -share * met <= SLIGHT * np.sqrt(scale[0] * scale[1])
     rebounds = landed & (~slight | (catalog.laws.of_impulses & (alone >= 0)))
     if not np.any(rebounds):
         return None
     closed = np.asarray(contacts.gap) <= TOUCHING * scale[0]
-    within = np.flatnonzero(closed & _reached(sides, len(free), closed, rebounds))
+    islands = linked.islands(sides, closed | (np.asarray(contacts.normal_impulse) > 0))
+    own = islands[linked.moving(sides)]
+    closed &= parts & (catalog.laws.compliance[laws] == 0)
+    within = np.flatnonzero(closed & np.isin(own, own[rebounds]))
     e = catalog.laws.e[laws[within]]
     scaled = on[within] * np.concatenate([np.ones((len(e), 1)), e], axis=1)[:, None, :, None]
     # what slips neither before nor in the step may stick in the impact too
     mu = catalog.laws.mu[laws] if contacts.mu is None else np.asarray(contacts.mu)
     law = Law(sides[within], scaled, np.minimum(ends[within], 0.0), np.zeros(len(e)), mu[within])
-    of_step, speeds = _impulses(contacts, within, e), (ends[within], alone[within], met[within])
+    of_step = _impulses(contacts, within, e)
     stands = bool(np.any((sharp & ~rebounds)[within] & (of_step[:, 0] > 0)))
-    bodies = mass, np.asarray(end.velocity), brought
-    return _Impact(law, within, rebounds[within], share[within], stands, *bodies, of_step, *speeds)
+    more = len(linked.limits)  # which touch and do not rebound
+    law = Law(*(np.concatenate(both) for both in zip(law, linked.limits_as_law(), strict=True)))
+    of_contacts = (values[within] for values in (rebounds, share, ends, alone, met))
+    rebounds, share, *speeds = (np.pad(values, (0, more)) for values in of_contacts)
+    of_step, bodies = np.pad(of_step, ((0, more), (0, 0))), (linked, mass, ended, brought)
+    return _Impact(law, within, rebounds, share, islands, stands, *bodies, of_step, *speeds)
 
 
 class _Impact(NamedTuple):
-    """The `law` of k contacts without what rebounds, those `within` (k,) islands in which something
-    `rebounds` (k,), with `shares` (k,) e, and whether a body `stands` there on a face or an edge; of
-    bodies with the matrices `mass` (nb, w, w) and the `velocity` (nb, w) at the end of the step, which
-    `brought` a kinetic energy [J]. The step took the impulses `of_step` (k, 1 + j); speeds v_n (k,)
-    [m/s] at its `ends`, by loads `alone`, and with which bodies `met`."""
+    """The `law` of k contacts without what rebounds, those `within` islands in which something
+    `rebounds` (k,), with `shares` (k,) e, and after them limits of joints; the `islands` as `Answers`
+    numbers them, and whether a body `stands` there on a face or an edge; of bodies with `answers`,
+    the matrices `mass` (nb, w, w) and the `velocity` (nb, w) at the end of the step, which `brought`
+    kinetic energies (nb,) [J]. The step took the impulses `of_step` (k, 1 + j); speeds v_n (k,) [m/s]
+    at its `ends`, by loads `alone`, and with which bodies `met`."""
 
     law: Law
     within: np.ndarray
     rebounds: np.ndarray
     shares: np.ndarray
+    islands: np.ndarray
     stands: bool
+    answers: Answers
     mass: np.ndarray
     velocity: np.ndarray
-    brought: float
+    brought: np.ndarray
     of_step: np.ndarray
     ends: np.ndarray
     alone: np.ndarray
     met: np.ndarray
+
+    @property
+    def of(self) -> np.ndarray:
+        """The islands (k,) of the contacts."""
+        return self.islands[self.answers.moving(self.law.sides)]
+
+    def raised(self, found: Root) -> np.ndarray:
+        """In which islands (nb + 1,) bodies have more energy after an impact than they brought, and
+        than drives gave them."""
+        count = len(self.islands)
+        work = -np.sum(found.impulses * _speeds(self.law.on, self.law.sides, self.answers.driven(self.velocity)), axis=1)
+        energies = (np.append(own, 0.0) for own in (_energies(self.mass, found.velocity), self.brought))
+        after, before = (np.bincount(self.islands, own, count) for own in energies)
+        before += np.bincount(self.of, work, count)
+        return (after > (1 + _ROUNDED) * before) & np.isin(np.arange(count), self.of)
 
     @property
     def stopped(self) -> float:
@@ -165,6 +201,11 @@ class _Impact(NamedTuple):
     def known(self) -> np.ndarray:
         """The impulses (k, 1 + j) of the step that belong to the sums of which the law is."""
         return np.where(self.rebounds[:, None], self.of_step, 0.0)
+
+    def reactions(self, impulses) -> np.ndarray:
+        """Those (R,) [N s], in lengths, of rigid joints to `impulses` (k, 1 + j)."""
+        W = velocity_rows(self.law.sides, self.law.on, len(self.velocity))
+        return self.answers.reactions(W.T @ impulses.reshape(-1))
 
     def more_of_the_same(self, parts) -> np.ndarray:
         """Impulses (k, 1 + j) to look from for those with which what rebounds has speeds of about
@@ -188,22 +229,22 @@ def _held(impact: _Impact, kinetic, solve: Callable[[_Impact], Root]) -> tuple[R
         impact = impact._replace(law=law._replace(mu=np.where(slide, kinetic, law.mu)))
 
 
-def _by_speeds(impact: _Impact, some: float) -> Root:
-    """Newton's law, with `some` of all e."""
+def _by_speeds(impact: _Impact, some) -> Root:
+    """Newton's law, with the shares `some` (k,) of e."""
     parts = -some * impact.shares * impact.met
     law = impact.law._replace(bounds=np.where(impact.rebounds, parts, impact.law.bounds))
-    return root(law, impact.mass, impact.velocity, impact.known, impact.more_of_the_same(parts))
+    return root(law, impact.answers, impact.velocity, impact.known, impact.more_of_the_same(parts))
 
 
-def _by_impulses(impact: _Impact, some: float) -> Root:
-    """Poisson's law, with `some` of all e, without what loads add after the bodies have met."""
+def _by_impulses(impact: _Impact, some) -> Root:
+    """Poisson's law, with the shares `some` (k,) of e, without what loads add after the bodies have met."""
     approach = np.where(impact.alone < 0, impact.alone, 1.0)
     parts = np.where(impact.rebounds, some * impact.shares * np.where(impact.alone < 0, impact.met / approach, 1.0), 0.0)
     law = impact.law._replace(bounds=np.where(impact.rebounds, 0.0, impact.law.bounds))
-    first = root(law, impact.mass, impact.velocity, impact.known, impact.more_of_the_same(0.0))
+    first = root(law, impact.answers, impact.velocity, impact.known, impact.more_of_the_same(0.0))
     law = law._replace(least=parts * first.impulses[:, 0])
     compressed = first.impulses + impact.of_step - impact.known
-    second = root(law, impact.mass, first.velocity, np.zeros_like(compressed), np.max(parts) * compressed)
+    second = root(law, impact.answers, first.velocity, np.zeros_like(compressed), np.max(parts) * compressed)
     return Root(
         second.velocity, first.impulses + second.impulses, first.iterations + second.iterations,
         max(first.residual, second.residual), first.converged and second.converged,
@@ -272,33 +313,7 @@ def _speeds(on, sides, velocity) -> np.ndarray:
     return np.einsum("csrw,csw->cr", on, every[sides])
 
 
-def _reached(sides, count: int, closed, first) -> np.ndarray:
-    """Which contacts (m,) are in one island, of `count` moving bodies and what is `closed` (m,)
-    between them, with one of the `first` (m,)."""
-    from scipy.sparse import csr_matrix  # here, as few runs need it
-    from scipy.sparse.csgraph import connected_components
-
-    both = closed & np.all(sides < count, axis=1)
-    graph = csr_matrix((np.ones(np.sum(both)), tuple(sides[both].T)), shape=(count, count))
-    islands = connected_components(graph, directed=False)[1]
-    own = islands[np.min(sides, axis=1)]  # a contact has one moving body at least, which stands first
-    return np.isin(own, own[first])
-
-
 @jit
-def _momenta(system: System, before: State, end: State, h):
-    """Mass matrices (nb, w, w) at the end, and the momenta (nb, w) that loads alone would leave."""
-    return bodies.mass_matrices(system, end), jnp.asarray(loads.applied_momentum(system, before, h))
-
-
-def eased(memory: Memory, hit: Rebound) -> Memory:
-    """A `memory` in which what has parted pushes no more."""
-    known, first = [], 0
-    for own in memory.known:
-        last = first + len(own.pairs)
-        unknowns, parted = np.array(own.unknowns), hit.landed[first:last]
-        impulses = slice(unknowns.shape[1] - 2 - hit.friction_impulse.shape[1], -1)
-        unknowns[parted, impulses] = 0.0
-        known.append(own._replace(unknowns=unknowns))
-        first = last
-    return memory._replace(known=tuple(known), still=None)
+def _momenta(system: System, before: State, h):
+    """The momenta (nb, w) that loads alone would leave."""
+    return jnp.asarray(loads.applied_momentum(system, before, h))

@@ -43,7 +43,7 @@ def event_of(system: System, modes: Modes, time: float, margin: int) -> Event:
                 kind = "slips" if bool(modes.sticking[g][contact]) else "sticks"
             else:
                 kind = "moves"
-            return Event(time, _named(system, g, group.numbers[contact]), kind)
+            return Event(time, named(system, g, group.numbers[contact]), kind)
         margin -= len(group.numbers) * width
     raise ArgumentError(f"`margin` = {margin} is not that of a contact.")
 
@@ -56,7 +56,7 @@ def halves_left(system: System, events: list[Event]) -> tuple[np.ndarray, ...]:
         own = np.zeros((len(group.numbers), 3), bool)
         for i, number in enumerate(group.numbers):
             for event in events:
-                if event.contact == _named(system, g, number) and event.kind in _HALVES:
+                if event.contact == named(system, g, number) and event.kind in _HALVES:
                     own[i, _HALVES[event.kind]] = True
         found.append(own)
     return tuple(found)
@@ -82,7 +82,7 @@ def found_events(system: System, first: State, steps: Taken, landed: list[Event]
                     kind = "moves"
                 else:
                     continue
-                events.append(Event(float(starts[i]), _named(system, g, number), kind))
+                events.append(Event(float(starts[i]), named(system, g, number), kind))
     # one that was landed on and changed a mode is known twice, and more exactly from its landing
     twice = [any(e[1:] == other[1:] and abs(e.time - other.time) <= _SAME for other in landed) for e in events]
     every = landed + [event for event, known in zip(events, twice, strict=True) if not known]
@@ -90,6 +90,6 @@ def found_events(system: System, first: State, steps: Taken, landed: list[Event]
     return sorted(every, key=lambda event: (event.time, isinstance(event.contact, str), *event[1:]))
 
 
-def _named(system: System, group: int, number: int) -> int | str:
+def named(system: System, group: int, number: int) -> int | str:
     """What an event calls a constraint: a contact by its number, a joint by its name."""
     return number if group < len(system.groups) else system.joint_names[number]

@@ -13,7 +13,7 @@ from ..model.results import Result, StepError
 from ..model.system import System
 from . import impact_records, painleve
 from .euler_steps import Series
-from .events import Event, found_events
+from .events import Event, found_events, named
 from .impact import Impact
 from .stages import Modes
 from .way import Taken
@@ -70,8 +70,7 @@ class Made:
 
     def add_first_meetings(self, hit: Impact) -> None:
         """Notes as events what meets where the run begins."""
-        names = [*range(self.system.contact_count), *limit_names(self.system)]
-        self.landed = [Event(float(self.first.time), names[which], "closes") for which in np.flatnonzero(hit.met)]
+        self.landed = [Event(float(self.first.time), name, "closes") for name in self._met(hit)]
 
     def add_impact(self, hit: Impact, modes: Modes, moved: bool) -> None:
         """Notes an impact at the end of the steps so far: at the start, and where it has `moved` to
@@ -79,11 +78,28 @@ class Made:
         if not bool(hit.acts):
             return
         self.counts["impacts"] += 1
+        if self.taken:
+            self._add_meetings(hit)
         here = jax.tree.map(lambda a: a[-1], self.taken[-1].state) if self.taken else self.first
         none = [impact_records.standing(self.stages, self.system, here, hit, modes)] if moved or not self.taken else []
         # noted first: an interruption leaves no such step without it
         self.hits.append((self._count() + len(none), hit))
         self.taken += none
+
+    def _met(self, hit: Impact) -> list[int | str]:
+        """What events call all that met in `hit`."""
+        names = [*range(self.system.contact_count), *limit_names(self.system)]
+        return [names[which] for which in np.flatnonzero(hit.met)]
+
+    def _add_meetings(self, hit: Impact) -> None:
+        """Notes as events what met at the end of the steps so far and had not touched in the last of
+        them: that ended on one of several which meet at once, and what rebounds changes no mode."""
+        time, last, apart = float(hit.state.time), self.taken[-1].modes, set()
+        for g, group in enumerate(self.system.constraints):
+            of = zip(group.numbers, last.touching[g][-1], strict=True)
+            apart |= {named(self.system, g, number) for number, touched in of if not touched}
+        apart -= {event.contact for event in self.landed if event.kind == "closes" and event.time == time}
+        self.landed += [Event(time, name, "closes") for name in self._met(hit) if name in apart]
 
     def add_one_stage(self, found: Series, modes: Modes, coarse: bool) -> None:
         """Notes steps of the paper's scheme, which may be `coarse`."""

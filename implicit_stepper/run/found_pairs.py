@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..constraints import impact_friction
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..runtime.errors import StepperError
 from ..scene.scene import Scene
@@ -28,13 +29,13 @@ def finds_pairs(scene: Scene, stepper) -> bool:
         return False
     implicit = isinstance(stepper, GeometricallyImplicit)
     rebounds = any(law.restitution is not None for law in scene.body_pairs().laws)
-    if scene.joint_specs():
-        return implicit and pairs > _MANY_JOINTED and not rebounds
     if not implicit:
-        return pairs > _MANY
-    if rebounds:
-        return pairs > _MANY and stepper.impacts == "simultaneous"
-    return pairs > _MANY or pairs + _of_faces(scene) > _MANY
+        return pairs > _MANY and not scene.joint_specs()
+    if rebounds and (stepper.impacts == "sequential" or _rubbing(scene)):
+        return False
+    if scene.joint_specs():
+        return pairs > _MANY_JOINTED
+    return pairs > _MANY or (not rebounds and pairs + _of_faces(scene) > _MANY)
 
 
 def _finds_beforehand(scene: Scene, stepper) -> bool:
@@ -53,6 +54,11 @@ def _of_faces(scene: Scene) -> int:
 
 def _compliant(scene: Scene) -> bool:
     return any(law.compliance is not None for law in scene.body_pairs().laws)
+
+
+def _rubbing(scene: Scene) -> bool:
+    """Whether a joint rubs: its friction in an impact is bounded by what the impact makes of it."""
+    return bool(scene.joint_specs()) and bool(impact_friction.groups(scene.build(contacts=False)[0]))
 
 
 def _by_parts(scene: Scene) -> bool:
@@ -76,7 +82,8 @@ def _refuse_rebounds(scene: Scene, stepper) -> None:
         raise StepperError(
             '`jacobian` = "sparse" finds pairs, of which `impacts` = "sequential" knows none: leave one of the two out.'
         )
-    if scene.joint_specs():
+    if _rubbing(scene):
         raise StepperError(
-            '`jacobian` = "sparse" finds pairs, of which a restitution beside joints knows none: leave it "by size".'
+            '`jacobian` = "sparse" finds pairs, of which a restitution beside joints with friction knows none: leave it '
+            '"by size".'
         )

@@ -17,8 +17,12 @@ G, E = 9.81, 0.5
 
 @pytest.fixture(scope="module")
 def scene():
+    return fall_and_run(apart=0.8)
+
+
+def fall_and_run(apart):
     """A disc that falls 1 m; and beside it, without weight, one that runs into another of the same
-    mass."""
+    mass, which is so far `apart` [m]."""
     made = ist.Scene(dimension=2, gravity=(0, -G))
     floor = made.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
     disc = {"shape": shapes.Disc(0.1), "mass": 1.0}
@@ -26,7 +30,7 @@ def scene():
     made.add_contact(floor, falls, friction=0.3, restitution=ist.Newton(E))
     weightless = {"wrench": (0, G, 0)} | disc
     runs = made.add_body(name="runs", position=(1, 3), velocity=(1, 0, 0), **weightless)
-    rests = made.add_body(name="rests", position=(2, 3), **weightless)
+    rests = made.add_body(name="rests", position=(1.2 + apart, 3), **weightless)
     made.add_contact(runs, rests, restitution=ist.Newton(1.0))
     return made
 
@@ -60,6 +64,15 @@ def test_equal_discs_exchange_their_speeds(run):
     (meets,) = [event for event in run.events if event.contact == 1 and event.kind == "closes"]
     assert meets.time == pytest.approx(0.8, abs=1e-12)
     np.testing.assert_allclose(run.velocity[-1, 1:, 0], [0.0, 1.0], rtol=0, atol=1e-12)
+
+
+def test_all_that_meets_at_one_time_is_told():
+    fall = np.sqrt(2 / G)
+    run = ist.simulate(fall_and_run(apart=fall), ist.RadauContact(), tol=1e-8, duration=0.6)
+    assert [event[1:] for event in run.events] == [(0, "closes"), (1, "closes")]
+    np.testing.assert_allclose([event.time for event in run.events], fall, rtol=0, atol=1e-12)
+    flies = E * G * fall - G * (0.6 - fall)
+    np.testing.assert_allclose(run.velocity[-1, :, :2], [[0, flies], [0, 0], [1, 0]], rtol=0, atol=1e-11)
 
 
 def test_the_certificate_knows_the_rebound(scene, run):
