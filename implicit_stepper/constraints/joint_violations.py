@@ -186,9 +186,11 @@ def _limit(units: Scales, lengths, p, g, rate, eta, size, far, h):
     total = p if eta is None else p + eta[0] / lengths[0]
     apart = jnp.minimum(jnp.abs(total) / size, beyond_rounding(gap, far) / units.gap)
     opens = jnp.maximum((rate * lengths)[0] - _OPEN * jnp.abs(gap) / jnp.where(h > 0, h, 1.0), 0.0)
-    # its violation is told as a rate: of a p that acts as much of it as p is in its unit
+    # its violation is told as a rate: of a p that acts as much of it as p is in its unit, and of one
+    # that pulls in an impact, of which no closure is asked
     closes = jnp.where((h > 0) | (gap > TOUCHING * units.length), 0.0, jnp.maximum(-(rate * lengths)[0], 0.0))
-    left = jnp.maximum(jnp.minimum(jnp.abs(p) / size * units.speed, opens), closes)
+    pulls = jnp.where(h > 0, 0.0, jnp.maximum(-p, 0.0) / size * units.speed)
+    left = jnp.maximum(jnp.minimum(jnp.abs(p) / size * units.speed, opens), jnp.maximum(closes, pulls))
     return jnp.maximum(jnp.maximum(beyond, apart), jnp.maximum(-p, 0.0) / size), (left / lengths)[None] * jnp.ones(1)
 
 

@@ -40,7 +40,9 @@ class Linked(NamedTuple):
         back = np.linalg.solve(self.mass[None], self.rates[..., None])[..., 0]
         flexibility = np.einsum("rbw,sbw->rs", self.rates, back)
         apart = np.einsum("rbw,bw->r", self.rates, end - velocity)
-        return velocity + np.einsum("r,rbw->bw", np.linalg.lstsq(flexibility, apart, rcond=_IMPLIED)[0], back)
+        own = 1 / np.sqrt(np.diag(flexibility))  # light bodies hide no heavy ones
+        multipliers = own * np.linalg.lstsq(own[:, None] * flexibility * own, own * apart, rcond=_IMPLIED)[0]
+        return velocity + np.einsum("r,rbw->bw", multipliers, back)
 
     def part(self, sides, normals: Callable, landed) -> np.ndarray:
         """Which contacts (m,) between `sides` (m, 2), of those that `landed` (m,), an impulse can part,

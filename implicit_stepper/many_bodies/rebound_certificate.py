@@ -74,21 +74,12 @@ def rebound_violations(
     slowest = max(_SLOW * np.max(np.abs(states[1].velocity)), np.max(parting))
     parting = np.where(rebounds & (not of_impulses), parting, 0.0)
     both = _with_the_step(rebounds, step, impact)
-    pressed = (parting > 0) & (both.normal_impulse > 0)
     islands = joints.islands(sides, (step.gap <= TOUCHING * float(system.length)) | (step.normal_impulse > 0))
-    tiny = np.finfo(float).tiny
-    own, least = islands[joints.moving(sides)], np.ones(count + 1)
-    np.minimum.at(least, own[pressed], np.maximum(speeds[3][0][pressed] / parting[pressed], tiny))
-    # all e of an island were halved so often that none that pressed has parted faster than it must
-    share = 0.5 ** np.clip(np.round(-np.log2(least)), 0, HALVINGS)
-    bounds = np.where(rebounds, share[own] * parting, bounds)
-    hit = np.unique(own[rebounds])
-    brought, left = (np.bincount(islands[:-1], of, count)[hit] for of in (brought, _kinetic(mass, states[2].velocity)))
-    if system.joints:
-        drives = bodies[0]._replace(velocity=np.concatenate([joints.driven(states[1].velocity), at_rest]))
-        v_n, slips = _speeds(drives, sides, step)
-        work = both.normal_impulse * v_n + np.sum(both.friction_impulse * slips, axis=1)
-        brought -= np.bincount(own, work, count + 1)[hit]
+    own = islands[joints.moving(sides)]
+    shares = _shares(count, own, (parting > 0) & (both.normal_impulse > 0), speeds[3][0], parting)
+    bounds = np.where(rebounds, shares * parting, bounds)
+    drives = bodies[0]._replace(velocity=np.concatenate([joints.driven(states[1].velocity), at_rest]))
+    energies = brought, _kinetic(mass, states[2].velocity), _work(_speeds(drives, sides, step), both)
     fastest = max(np.max(np.abs(bounds)), np.max(np.abs(speeds[2][0])), slowest)
     found, jump = _laws(catalog, system, (pairs, laws), (both, impact), bodies[3], (speeds[3], bounds, fastest), jump)
     units = scales(system, fastest / system.acceleration)
@@ -99,7 +90,7 @@ def rebound_violations(
     return {
         "impact": np.max(np.abs(jump) / np.asarray(units.momentum), axis=1),
         "pose": np.maximum(moved[0] / float(system.length), moved[1]) + abs(states[2].time - states[1].time),
-        "energy": np.max(np.maximum(left - brought, 0.0) / np.maximum(brought, tiny), initial=0.0, keepdims=True),
+        "energy": _gained(islands, own, np.unique(own[rebounds]), *energies),
         **found,
     }
 
@@ -126,6 +117,32 @@ def _landed(
     struck = (np.asarray(step.normal_impulse) > 0) & (approach > SUDDEN * h * bends)
     lands = np.where(began > touching, gap > touching, struck & np.where(sharp, gap > touching, first))
     return lands & (np.asarray(step.gap) <= touching), gap
+
+
+def _shares(count: int, own, pressed, v_n, parting) -> np.ndarray:
+    """What is left (m,) of e of all contacts of an island, `own` (m,) of `count`: it was halved so often
+    that none that `pressed` (m,) has parted, at v_n (m,), faster than `parting` (m,) with that."""
+    least = np.ones(count + 1)
+    np.minimum.at(least, own[pressed], np.maximum(v_n[pressed] / parting[pressed], np.finfo(float).tiny))
+    return 0.5 ** np.clip(np.round(-np.log2(least[own])), 0, HALVINGS)
+
+
+def _work(speeds, record: Contacts) -> np.ndarray:
+    """The work [J] (m,) of joints that drive bodies with these `speeds`, v_n (m,) and slips (m, k), of
+    contacts with the impulses of the `record`: against these."""
+    v_n, slips = speeds
+    return -record.normal_impulse * v_n - np.sum(record.friction_impulse * slips, axis=1)
+
+
+def _gained(islands, own, hit, brought, left, work) -> np.ndarray:
+    """The largest share (1,) of its energy that one of the islands `hit` has gained, in which bodies
+    (nb,) `brought` and have `left` [J], and drives did `work` (m,) [J] at contacts of their `own`
+    (m,)."""
+    count = len(islands)
+    left, before = (np.bincount(islands[:-1], of, count)[hit] for of in (left, brought))
+    before += np.bincount(own, work, count)[hit]
+    gains = np.maximum(left - before, 0.0) / np.maximum(before, np.finfo(float).tiny)
+    return np.max(gains, initial=0.0, keepdims=True)
 
 
 def _with_the_step(landed, step: Contacts, impact: Contacts) -> Contacts:

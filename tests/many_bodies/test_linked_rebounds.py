@@ -147,6 +147,20 @@ def test_the_certificate_knows_what_joints_answer(found):
     assert seen.pop("closure rate") > 0.1
     assert max(seen.values()) < 1e-10
 
+    # the slide that is lifted, held by a limit that pulls
+    held, normal = np.array(states[2].velocity), np.array(impact.normal_impulse)
+    held[[run.names.index(name) for name in ("slide from below", "from below")], 2] = 0.0, -E
+    normal[[{known.names[part] for part in pair} == {"slide from below", "from below"} for pair in pairs]] = 0.75 + E
+    joints, changed = impact.joints, {}
+    for name in ("impulse_1", "impulse_2", "multipliers"):
+        changed[name] = np.array(getattr(joints, name))
+        pushes = changed[name][limit] / joints.impulse_2[limit, 2]
+        changed[name][run.joint_names.index("low limit of guide from below")] = -(1 + E) * pushes
+    pulled = dataclasses.replace(impact, normal_impulse=normal, joints=dataclasses.replace(joints, **changed))
+    seen = told(known, system, [*states[:2], dataclasses.replace(states[2], velocity=held)], pairs, step, pulled)
+    assert seen.pop("closure rate") > 0.1
+    assert max(seen.values()) < 1e-10
+
 
 @pytest.mark.parametrize(
     ("rubs", "settings", "finds"), [(None, {}, True), (0.1, {}, False), (None, {"impacts": "sequential"}, False)]
