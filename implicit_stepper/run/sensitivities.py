@@ -43,7 +43,6 @@ def sensitivities(
     does not exist is NaN. Raises `ValueError` for bad arguments, and `StepError` where a step of
     the trajectory is not solved again, or leads elsewhere than the trajectory.
     """
-    of_kind(scene, trajectory=trajectory, asked=("scene", "trajectory"))
     several = isinstance(stepper, RadauContact) and stepper.stages > 1
     if not several and not isinstance(stepper, GeometricallyImplicit):
         raise StepperError(
@@ -52,6 +51,7 @@ def sensitivities(
     names = [] if isinstance(parameters, str) else list(parameters)
     if not names:
         raise RunError(f"`parameters` = {parameters!r} lists no names: give some of `parameters.names`, as ['mu'].")
+    of_kind(scene, trajectory=trajectory, asked=("scene", "trajectory"))
     if np.ndim(trajectory.h) and "h" in names:
         raise RunError("`trajectory` has steps of several lengths, of which `h` is no parameter: leave it out.")
     if several != (trajectory.contacts.stages is not None):
