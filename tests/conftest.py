@@ -71,7 +71,7 @@ def pytest_configure(config):
         return
     settings = {
         "jax_compilation_cache_dir": str(config.cache.mkdir("jax")),
-        "jax_persistent_cache_min_compile_time_secs": 0.1,
+        "jax_persistent_cache_min_compile_time_secs": 0,  # small ones too, of which there are thousands
         "jax_persistent_cache_min_entry_size_bytes": -1,
         # where in Python an operation stands: a tenth of what tracing takes
         "jax_traceback_in_locations_limit": 0,
