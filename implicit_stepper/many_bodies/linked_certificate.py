@@ -40,7 +40,8 @@ class Linked(NamedTuple):
         back = np.linalg.solve(self.mass[None], self.rates[..., None])[..., 0]
         flexibility = np.einsum("rbw,sbw->rs", self.rates, back)
         apart = np.einsum("rbw,bw->r", self.rates, end - velocity)
-        own = 1 / np.sqrt(np.diag(flexibility))  # light bodies hide no heavy ones
+        diagonal = np.diag(flexibility)
+        own = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))  # light bodies hide no heavy ones
         multipliers = own * np.linalg.lstsq(own[:, None] * flexibility * own, own * apart, rcond=_IMPLIED)[0]
         return velocity + np.einsum("r,rbw->bw", multipliers, back)
 

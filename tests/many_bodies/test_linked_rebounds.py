@@ -22,8 +22,8 @@ SPIN = 2 * (0.4 * R**2 + 0.2**2)
 
 
 def paddle(time):
-    """The pose of a ball that is told to rise at 1 m/s, and comes to its line in the first step."""
-    return jnp.array([-(jnp.minimum(time - H, 0.0) ** 2), 0.0, time]), jnp.array([1.0, 0, 0, 0])
+    """The pose of a ball that is told to rise at 1 m/s, and comes to its line in two steps."""
+    return jnp.array([-(jnp.minimum(time - 2 * H, 0.0) ** 2), 0.0, time]), jnp.array([1.0, 0, 0, 0])
 
 
 def hits(law):
@@ -34,8 +34,9 @@ def hits(law):
     ball, up, down = {"shape": shapes.Sphere(R), "mass": 1.0}, (0, 0, 1, 0, 0, 0), (0, 0, -1, 0, 0, 0)
     scene.add_moving(name="paddle", inertia=(1, 1, 1), pose=paddle, **ball)
     scene.add_body(name="served", position=(0, 0, 0.25), **ball)
-    # the paddle comes to it and glides past: neither can answer
-    scene.add_fixed(name="stop", shape=shapes.Sphere(R), position=(2 * R, 0, H))
+    # the paddle comes to these, alone and as another impact happens, and glides past: neither can answer
+    for k, away in ((1, H**2), (2, 0.0)):
+        scene.add_fixed(name=f"stop {k}", shape=shapes.Sphere(R), position=(2 * R - away, 0, k * H))
     for x, (name, place, velocity) in enumerate((("from above", 0.25, down), ("from below", -0.25, up)), start=1):
         post = scene.add_fixed(name=f"post {name}", shape=shapes.Sphere(R), position=(x, 0, -2))
         slide = scene.add_body(name=f"slide {name}", position=(x, 0, 0), **ball)
