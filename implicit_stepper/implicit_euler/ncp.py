@@ -25,10 +25,11 @@ from ..model import bodies, loads
 from ..model.bodies import State
 from ..model.system import System, take
 from ..model.units import Scales, scales
-from ..solvers.blocks import Blocks, Kept, Pattern, eliminated, no_factors
+from ..solvers.blocks import Blocks, Kept, eliminated, no_factors
 from ..solvers.elimination import signs
+from ..solvers.left_over import Pattern
 from ..solvers.linear import Dense, Inverse, apart
-from ..solvers.newton import largest, linearized
+from ..solvers.newton import dense, largest, linearized
 
 # unknowns up to which one dense matrix serves; beyond, blocks take less time to compile and to run
 _DENSE = 150
@@ -150,11 +151,11 @@ def linearize(problem: StepProblem, z):
     return both[:, 0], both[:, 1:]
 
 
-def blocks(problem: StepProblem, z, last: Blocks, enough=-1.0, most=jnp.inf) -> tuple[jax.Array, Blocks]:
+def blocks(problem: StepProblem, z, last: Blocks, accepts=lambda F: True, enough=-1.0) -> tuple[jax.Array, Blocks]:
     """F (N,) and dF/dz by the blocks of bodies and constraints. Those of constraints that push
     nothing and whose rows are small beside the largest may be those of the `last` Jacobian: no
-    other row depends on them; and where max |F_i| <= `enough` () or not below `most` (), it is all
-    of the last one.
+    other row depends on them; and where max |F_i| <= `enough` (), is no number, or z is refused, it
+    is all of the last one, see `chord.newton_again`.
 
     Far from a root, where there are bodies with faces, it is that of bodies that give way and bend
     a little: where faces press, forces and points are not unique, and corrections by the exact one
@@ -181,7 +182,8 @@ def blocks(problem: StepProblem, z, last: Blocks, enough=-1.0, most=jnp.inf) -> 
 
     nodes = nodes if exact else nodes + soft**2 * _GIVES * jnp.eye(nodes.shape[-1])
     links = [functools.partial(of_group, *both) for both in zip(arguments, _softness(problem), strict=True)]
-    return F, when(~(size <= enough) & (size < most), lambda: eliminated(last, nodes, links, wanted), last)
+    renewed = accepts(F) & ~(size <= enough) & (size < jnp.inf)
+    return F, when(renewed, lambda: eliminated(last, nodes, links, wanted), last)
 
 
 def _softness(problem: StepProblem) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -195,13 +197,12 @@ def _softness(problem: StepProblem) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(_GIVES * signs(own, size), bend) for own, size, bend in zip(links, sizes, bends, strict=True)]
 
 
-def system_of(problem: StepProblem, z, last: Dense | Blocks, enough, most) -> tuple[jax.Array, Dense | Blocks]:
-    """F (N,) and dF/dz as a linear system: dense where there are few unknowns, else with what the
-    `last` one had, which is all of it where max |F_i| <= `enough` or not below `most`."""
+def system_of(problem: StepProblem, z, last: Dense | Blocks, accepts: Callable, enough) -> tuple[jax.Array, Dense | Blocks]:
+    """F (N,) and dF/dz as a linear system, see `chord.newton_again`: dense where there are few
+    unknowns, else with what the `last` one had."""
     if in_blocks(problem.system, problem.dense):
-        return blocks(problem, z, last, enough, most)
-    F, jacobian = linearize(problem, z)
-    return F, Dense(jacobian)
+        return blocks(problem, z, last, accepts, enough)
+    return dense(functools.partial(linearize, problem))(z, last, accepts, enough)
 
 
 def in_blocks(system: System, dense: bool = False) -> bool:

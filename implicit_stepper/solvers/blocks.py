@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -22,80 +22,35 @@ import numpy as np
 from shapes.shards import varying_like, when
 
 from .elimination import Links, Local, eliminate, padded
+from .left_over import Pattern, Places, Rest, condensed, flat, places
 from .linear import KEPT_DAMPING, damped_step, lu_factors, lu_solve
 
 _FREE = 1.5e-12  # the damping up to which a step is one of LU
 _SINGULAR = 1e-7  # the least pivot of LU, relative to the largest, up to which steps are damped
-# of slots, in the last of these: for so many filled ones there is a size of the condensed system
-_PARTS = (1, 2, 3, 4, 5, 6, 8)
 _TOGETHER = 8  # links that are eliminated at once, where a group has more
-
-
-@dataclasses.dataclass(frozen=True)
-class Pattern:
-    """What does not change with values: `count` nodes of `width` unknowns, groups of `links`, and
-    the number of `slots` for unknowns of links that are not eliminated. Unknowns and rows stand as
-    z = [nodes, links of the first group, ...]."""
-
-    count: int
-    width: int
-    links: tuple[Links, ...]
-    slots: int
-
-    @property
-    def own(self) -> int:
-        """The largest number of own unknowns of a link."""
-        return max(group.own for group in self.links)
-
-    def leading(self, filled, function, *arguments):
-        """`function(size, *arguments)` for the least of a few sizes of the condensed system that
-        has its `filled` () rows: factors cost the cube of it, and most links leave nothing most of
-        the time."""
-        nodes = self.count * self.width
-        sizes = sorted({nodes + -(-self.slots * part // _PARTS[-1]) for part in _PARTS})
-        number = jnp.minimum(jnp.sum(filled > np.array(sizes)), len(sizes) - 1)
-        return jax.lax.switch(number, [functools.partial(function, size) for size in sizes], *arguments)
-
-    def incidence(self) -> np.ndarray:
-        """(links, 2, nodes): 1 where the node on a side of a link is that one."""
-        every = np.zeros((sum(len(group.nodes) for group in self.links), 2, self.count))
-        for link, nodes in enumerate(nodes for group in self.links for nodes in group.nodes):
-            for side, node in enumerate(nodes):
-                every[link, side, node] = 1.0
-        return every
-
-    def between(self) -> dict[tuple[int, int], list[int]]:
-        """For two nodes the links between them, as 2 link + the side of the first of the two."""
-        found: dict = {}
-        for link, nodes in enumerate(nodes for group in self.links for nodes in group.nodes):
-            if len(nodes) == 2:
-                for side in range(2):
-                    found.setdefault((nodes[side], nodes[1 - side]), []).append(2 * link + side)
-        return found
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Blocks:
-    """A Jacobian after elimination, if it is `known` (): its links, and the matrix `rest` (x, x) of
-    the nodes and the slots, NaN where there are too few slots."""
+    """A Jacobian after elimination, if it is `known` (): its links, and what is left of it."""
 
     pattern: Pattern = dataclasses.field(metadata={"static": True})
     local: tuple[Local, ...]
-    rest: jax.Array
+    rest: Rest
     known: jax.Array
 
     def step(self, F, damping):
         """About -J^-1 F: by LU, or by a damped least-squares step where the damping was raised."""
 
         def by_factors(size: int, right):
-            lu, order = lu_factors(self.rest[:size, :size])
+            lu, order = lu_factors(self.rest.leading(size))
             pivots = jnp.abs(jnp.diagonal(lu))
             x = jnp.pad(lu_solve(lu, order, right[:size]), (0, len(right) - size))
             return x, jnp.min(pivots) < _SINGULAR * jnp.max(pivots)
 
         def by_least_squares(size: int, right):
-            return jnp.pad(-damped_step(self.rest[:size, :size], right[:size], damping), (0, len(right) - size))
+            return jnp.pad(-damped_step(self.rest.leading(size), right[:size], damping), (0, len(right) - size))
 
         def solve(right):
             x, singular = self.pattern.leading(self.filled, by_factors, right)
@@ -107,17 +62,17 @@ class Blocks:
     @property
     def filled(self):
         """How many () rows and columns of `rest` are not those of empty slots, which come last."""
-        return self.pattern.count * self.pattern.width + sum(jnp.sum(own.rows) for own in self.local)
+        return self.pattern.of_nodes + sum(jnp.sum(own.rows) for own in self.local)
 
     def keep(self) -> Kept:
         """What serves systems nearby: directions that the matrix hardly sees are left alone."""
 
         def inverse(size: int):
-            rest = self.rest[:size, :size]
+            rest = self.rest.leading(size)
             factor = jnp.linalg.cholesky(rest.T @ rest + KEPT_DAMPING * jnp.eye(size))
             half = jax.scipy.linalg.solve_triangular(factor, rest.T, lower=True)
             found = jax.scipy.linalg.solve_triangular(factor, half, lower=True, trans=1)
-            return jnp.pad(found, (0, len(self.rest) - size))
+            return jnp.pad(found, (0, self.pattern.size - size))
 
         found = self.pattern.leading(self.filled, inverse)
         left = places(self.pattern, self.local)
@@ -158,12 +113,14 @@ class Kept:
 
     def system(self) -> Blocks:
         """The Jacobian that this is of, but for its `rest`."""
-        return Blocks(self.pattern, self.local, jnp.zeros_like(self.inverse), jnp.asarray(self.valid))
+        nodes, slots = self.pattern.of_nodes, self.pattern.slots
+        shapes = (nodes, nodes), (slots, nodes), (slots, nodes), (slots, slots)
+        return Blocks(self.pattern, self.local, Rest(*map(jnp.zeros, shapes)), jnp.asarray(self.valid))
 
 
 def no_factors(pattern: Pattern) -> Kept:
     """For want of factors."""
-    size, local = pattern.count * pattern.width + pattern.slots, []
+    size, local = pattern.size, []
     for group in pattern.links:
         n, o, w = len(group.nodes), group.own, 2 * pattern.width
         matrices = np.zeros((n, o, o)), np.zeros((n, o, o + w)), np.zeros((n, o + w, o))
@@ -180,13 +137,14 @@ def eliminated(last: Blocks, nodes, links, wanted) -> Blocks:
     for group, before, blocks_of, own in zip(pattern.links, last.local, links, wanted, strict=True):
         coupled = ~last.known | jnp.any(before.rows, axis=1)
         parts.append(_renewed(pattern, group, blocks_of, own | coupled, before))
-    local, rest = zip(*parts, strict=True)
-    return Blocks(pattern, local, _condensed(pattern, nodes, local, rest), jnp.asarray(True))
+    local, left, place = zip(*parts, strict=True)
+    return Blocks(pattern, local, condensed(pattern, nodes, local, left, place), jnp.asarray(True))
 
 
-def _renewed(pattern: Pattern, group: Links, blocks_of, wanted, before) -> tuple[Local, jax.Array]:
+def _renewed(pattern: Pattern, group: Links, blocks_of, wanted, before) -> tuple[Local, jax.Array, jax.Array]:
     """A group's links, as they were `before` but for those that are `wanted` (n,): a few at a time,
-    all where that is few. What others have left for other rows is nothing."""
+    all where that is few. What the wanted ones leave for other rows, (room, own + 2 w, own + 2 w),
+    and for each link its place there (n,), `room` for the others, which leave nothing."""
     count, size = len(group.nodes), group.own + 2 * pattern.width
 
     def anew(numbers):
@@ -194,7 +152,7 @@ def _renewed(pattern: Pattern, group: Links, blocks_of, wanted, before) -> tuple
         return padded(*one, group.own, group.own, 2 * pattern.width)
 
     if count <= _TOGETHER:
-        return anew(np.arange(count))
+        return *anew(np.arange(count)), np.arange(count)
     room = -(-count // _TOGETHER) * _TOGETHER
     order = jnp.nonzero(wanted, size=room, fill_value=count - 1)[0]
 
@@ -205,39 +163,24 @@ def _renewed(pattern: Pattern, group: Links, blocks_of, wanted, before) -> tuple
 
     # one behind the other, and then each to its place: a scatter is a loop over its entries
     empty = jax.tree.map(lambda a: jnp.zeros((room, *a.shape[1:]), a.dtype), (before, jnp.zeros((1, size, size))))
-    found = jax.lax.fori_loop(0, -(-jnp.sum(wanted) // _TOGETHER), more, varying_like(empty, (before, wanted)))
-    place = jnp.maximum(jnp.cumsum(wanted) - 1, 0)
+    local, left = jax.lax.fori_loop(0, -(-jnp.sum(wanted) // _TOGETHER), more, varying_like(empty, (before, wanted)))
+    place = jnp.cumsum(wanted) - 1
 
     def placed(new, old):
-        return jnp.where(wanted.reshape(-1, *(1,) * (new.ndim - 1)), new[place], old)
+        return jnp.where(wanted.reshape(-1, *(1,) * (new.ndim - 1)), new[jnp.maximum(place, 0)], old)
 
-    return jax.tree.map(placed, found, (before, jnp.zeros((count, size, size))))
-
-
-class Places(NamedTuple):
-    """Where what links leave stands, of all k rows and unknowns that they own, group by group: the
-    places `rows` (slots,) of the rows in the slots, k for an empty one; the slots `columns` (k,) of
-    the unknowns that are left."""
-
-    rows: jax.Array
-    columns: jax.Array
-
-
-def places(pattern: Pattern, local: tuple[Local, ...]) -> Places:
-    """Those of what `local` has left."""
-    columns = jnp.minimum(jnp.cumsum(_flat(own.columns for own in local)) - 1, pattern.slots - 1)
-    return Places(_slots(pattern, _flat(own.rows for own in local)), columns)
+    return jax.tree.map(placed, local, before), left, jnp.where(wanted, place, room)
 
 
 def solved(pattern: Pattern, local: tuple[Local, ...], left: Places, F, rest):
     """dz of J dz = F, where `rest(right)` (x,) solves the condensed system."""
-    w, nodes = pattern.width, pattern.count * pattern.width
+    w, nodes = pattern.width, pattern.of_nodes
     cuts = np.cumsum([0, *(own.rows.size for own in local)])
     values = [F[nodes + cut :][: own.rows.size].reshape(own.rows.shape) for cut, own in zip(cuts, local, strict=False)]
     pushed = [_times(own.push, f) for own, f in zip(local, values, strict=True)]
     incidence = pattern.incidence().reshape(-1, pattern.count)
     on_nodes = incidence.T @ jnp.concatenate([p[:, -2 * w :].reshape(-1, w) for p in pushed])
-    on_rows = _flat(p[:, : -2 * w] for p in pushed)
+    on_rows = flat(p[:, : -2 * w] for p in pushed)
     right = jnp.where(left.rows < on_rows.size, on_rows[jnp.minimum(left.rows, on_rows.size - 1)], 0.0)
     x = rest(jnp.concatenate([F[:nodes] + on_nodes.reshape(-1), right]))
     ends = np.cumsum([len(own.rows) for own in local])[:-1]
@@ -251,68 +194,8 @@ def solved(pattern: Pattern, local: tuple[Local, ...], left: Places, F, rest):
     return jnp.concatenate(parts)
 
 
-def _flat(parts):
-    return jnp.concatenate([part.reshape(-1) for part in parts])
-
-
 def _times(matrices, vectors):
     """Products (n, i) of `matrices` (n, i, j) and `vectors` (n, j): as dots, which XLA adds up in
     several lanes, where it has one for a sum of products, and takes seven times as long for 20 of
     22 x 34."""
     return jnp.matmul(matrices, vectors[:, :, None])[:, :, 0]
-
-
-def _among(pattern: Pattern, nodes, blocks):
-    """The matrix (count w, count w) among nodes: their own blocks (count, w, w) and those of links,
-    (n, 2, w, 2, w), by their sides. Blocks between the same two nodes are added, and all then
-    looked up."""
-    count, w, n = pattern.count, pattern.width, len(blocks)
-    own = jnp.stack([blocks[:, side, :, side] for side in range(2)], axis=1).reshape(2 * n, w * w)
-    diagonal = nodes.reshape(count, w * w) + pattern.incidence().reshape(2 * n, count).T @ own
-    across = jnp.stack([blocks[:, side, :, 1 - side] for side in range(2)], axis=1).reshape(2 * n, w * w)
-    of_pair = pattern.between()
-    sources = np.full((len(of_pair), max(map(len, of_pair.values()), default=1)), 2 * n)
-    place = np.full((count, count), len(of_pair))
-    for number, (pair, found) in enumerate(of_pair.items()):
-        sources[number, : len(found)], place[pair] = found, number
-    np.fill_diagonal(place, len(of_pair) + 1 + np.arange(count))
-    zero = jnp.zeros((1, w * w))
-    summed = jnp.sum(jnp.concatenate([across, zero])[sources], axis=1)
-    every = jnp.concatenate([summed, zero, diagonal])[place]
-    return every.reshape(count, count, w, w).transpose(0, 2, 1, 3).reshape(count * w, count * w)
-
-
-def _slots(pattern: Pattern, left):
-    """The places (slots,) of what is `left` (k,), and k where a slot is empty."""
-    return jnp.nonzero(left, size=pattern.slots, fill_value=left.size)[0]
-
-
-def _condensed(pattern: Pattern, nodes, local: tuple[Local, ...], rest):
-    """The matrix (x, x) of the nodes and the slots."""
-    count, w, o = pattern.count, pattern.width, pattern.own
-    incidence = pattern.incidence()
-    n = len(incidence)
-
-    alike = [
-        padded(own, own_rest, group.own, o, 2 * w) for group, own, own_rest in zip(pattern.links, local, rest, strict=True)
-    ]
-    local, rest = jax.tree.map(lambda *own: jnp.concatenate(own), *alike)
-    among = _among(pattern, nodes, rest[:, o:, o:].reshape(n, 2, w, 2, w))
-    rows, columns = (_slots(pattern, left.reshape(-1)) for left in (local.rows, local.columns))
-    filled = rows < n * o
-    row_link, row_own = jnp.divmod(jnp.minimum(rows, n * o - 1), o)
-    column_link, column_own = jnp.divmod(jnp.minimum(columns, n * o - 1), o)
-    sides = jnp.asarray(incidence)
-    from_nodes = rest[row_link, row_own, o:].reshape(-1, 2, 1, w)
-    from_nodes = jnp.sum(from_nodes * sides[row_link][..., None], axis=1).reshape(-1, count * w)
-    to_nodes = rest[column_link, o:, column_own].reshape(-1, 2, 1, w)
-    to_nodes = jnp.sum(to_nodes * sides[column_link][..., None], axis=1).reshape(-1, count * w)
-    # a row has entries in the columns of its own link only
-    same = (row_link[:, None] == column_link) & (columns < n * o)
-    own = jnp.where(same, rest[row_link[:, None], row_own[:, None], column_own], 0.0)
-    own = jnp.where(filled[:, None], own, jnp.eye(len(rows)))
-    enough = jnp.sum(local.rows) <= pattern.slots
-    zero = filled[:, None]
-    top = jnp.concatenate([among, jnp.where(zero, to_nodes, 0.0).T], axis=1)
-    bottom = jnp.concatenate([jnp.where(zero, from_nodes, 0.0), own], axis=1)
-    return jnp.where(enough, jnp.concatenate([top, bottom]), jnp.nan)

@@ -57,11 +57,11 @@ def newton_again(
 ) -> Solution:
     """`newton` from z0 (n,), after chord iterations with the `Solution.kept` of a problem like it.
 
-    `residual(z)` is F alone; `linearize(z, last, enough, most)` gives F and the Jacobian as a
-    linear system, which may be the `last` one where max |F_i| <= `enough`, and where it is not
-    below `most`, as z is refused there: `linear.Dense` or `blocks.Blocks`, with `step(F, damping)`,
-    about -J^-1 F, and `keep()`, which has `solve(F)`, tells whether it is `valid`, and has
-    `system()`, the `last` one to begin with. Chord iterations that reduce |F| by less than
+    `residual(z)` is F alone; `linearize(z, last, accepts, enough)` gives F and the Jacobian as a
+    linear system, which is the `last` one where `accepts(F)` says that z is refused, and may be it
+    where max |F_i| <= `enough`: `linear.Dense` or `blocks.Blocks`, with `step(F, damping)`, about
+    -J^-1 F, and `keep()`, which has `solve(F)`, tells whether it is `valid`, and has `system()`,
+    the `last` one to begin with. Chord iterations that reduce |F| by less than
     `kept.contraction` each cost more than a Jacobian, and after more than `kept.quick` of them
     there is a new one."""
     tried = chord(residual, z0, kept, tolerance)

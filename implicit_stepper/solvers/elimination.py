@@ -57,30 +57,33 @@ def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
     block = block + give * signs(group, size)
     K = block[:own, :own]
     largest = jnp.max(jnp.abs(K[:free, :free]), initial=0.0)
-    least = jnp.concatenate([jnp.full(free, _GOOD * largest), *_least_of_pairs(group, block)])
-
     numbers = np.arange(free * free).reshape(free, free)
-    places = jnp.array([(0, 0)] * free + [(row, unknown) for unknown, row, *_ in group.pairs])
 
-    def pivot(step, carry):
+    def pivot(carry, r, c, least):
         matrix, rows, columns, found = carry
-        tried = jnp.abs(matrix[:free, :free]) * (rows[:free, None] & columns[:free])
-        largest = jnp.max(tried, initial=0.0)  # argmax is a loop of scalars on a CPU
-        at = jnp.max(jnp.where(tried == largest, numbers, 0), initial=0)
-        searched = jnp.stack(jnp.divmod(at, max(free, 1)))
-        r, c = jnp.where(step < free, searched, places[step])
         # an entry, a row and a column are looked up: a sum of products with zeros takes far longer
         entry, across, down = matrix[r, c], matrix[r], matrix[:, c]
-        good = (jnp.abs(entry) > least[step]) & rows[r] & columns[c]
-        row, column = jnp.arange(own) == r, jnp.arange(own) == c
+        good = (jnp.abs(entry) > least) & rows[r] & columns[c]
+        row, column = np.arange(own) == r, np.arange(own) == c
         scaled = across / jnp.where(good, entry, 1.0)
         matrix = jnp.where(good, matrix - (down - row)[:, None] * scaled, matrix)
         row, column = row & good, column & good
         return matrix, rows & ~row, columns & ~column, found | (column[:, None] & row)
 
+    def search(_, carry):
+        matrix, rows, columns, _ = carry
+        tried = jnp.abs(matrix[:free, :free]) * (rows[:free, None] & columns[:free])
+        most = jnp.max(tried)  # argmax is a loop of scalars on a CPU
+        at = jnp.max(jnp.where(tried == most, numbers, 0))
+        return pivot(carry, *jnp.divmod(at, free), _GOOD * largest)
+
     every = jnp.ones(own, bool)
     start = jnp.concatenate([K, jnp.eye(own)], axis=1), every, every, jnp.zeros((own, own), bool)
-    matrix, rows, columns, found = jax.lax.fori_loop(0, own, pivot, varying_like(start, block))
+    carry = varying_like(start, block)
+    carry = jax.lax.fori_loop(0, free, search, carry) if free else carry
+    for (unknown, row, *_), least in zip(group.pairs, _least_of_pairs(group, block), strict=True):
+        carry = pivot(carry, row, unknown, least)
+    matrix, rows, columns, found = carry
     push = matrix[:, own:]
     alone = found.astype(float) @ push
     follow = (alone @ block[:own]) * jnp.concatenate([columns, jnp.ones(size - own, bool)])
@@ -91,14 +94,14 @@ def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
 
 
 def _least_of_pairs(group: Links, block) -> list:
-    """The least pivots (1,) of pairs. What is alone itself does not count in the rows of those that
+    """The least pivots () of pairs. What is alone itself does not count in the rows of those that
     come after it."""
     found, counts = [], jnp.ones(len(block), bool)
     for unknown, row, _, follows in group.pairs:
         own = jnp.abs(block[row, unknown])
         others = jnp.max(jnp.where(counts & (np.arange(len(block)) != unknown), jnp.abs(block[row]), 0.0))
         alone = others <= _COUPLED * own
-        found.append(jnp.where(follows | alone, _GOOD_PAIR, jnp.inf)[None])
+        found.append(jnp.where(follows | alone, _GOOD_PAIR, jnp.inf))
         counts = counts if follows else counts & ((np.arange(len(block)) != unknown) | ~alone)
     return found
 

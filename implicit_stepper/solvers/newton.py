@@ -12,7 +12,6 @@ evaluates its function in one place, because every further place is compiled aga
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -97,18 +96,19 @@ def newton(
 
 
 def dense(linearize: Callable) -> Callable:
-    """`linearize` with its Jacobian (n, n) as a linear system, of which the last one is of no
-    use."""
+    """`linearize` with its Jacobian (n, n) as a linear system, which is the last one where F is not
+    accepted."""
 
-    def both(z, *_):
+    def both(z, last, accepts, _):
         F, jacobian = linearize(z)
-        return F, Dense(jacobian)
+        return F, Dense(jnp.where(accepts(F), jacobian, last.matrix))
 
     return both
 
 
 def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, least_damping) -> _Iterate:
-    """Levenberg-Marquardt iterations; `jacobian` is the last one, of another problem or of none."""
+    """Levenberg-Marquardt iterations; `jacobian` is the last one, of another problem or of none.
+    `linearize(z, last, accepts, enough)`: see `chord.newton_again`."""
 
     def proceed(iterate):
         # Even a start within the tolerance takes one step: what it still lacks would add up over
@@ -122,11 +122,14 @@ def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, 
         trial = iterate.z + step
         near = largest(iterate.F) <= _NEAR  # before the first, F is infinite
         bound = _GROWTH * jnp.max(iterate.recent)
-        F, jacobian = linearize(trial, iterate.jacobian, jnp.where(near, tolerance, -1.0), bound)
-        size = largest(F)
-        free = size < bound  # false for NaN
-        descends = jnp.dot(F, F) < jnp.dot(iterate.F, iterate.F)
-        accepted = first | (free & (descends | (iterate.stale < _PATIENCE)))
+
+        def accepts(F):
+            free = largest(F) < bound  # false for NaN
+            descends = jnp.dot(F, F) < jnp.dot(iterate.F, iterate.F)
+            return first | (free & (descends | (iterate.stale < _PATIENCE)))
+
+        F, jacobian = linearize(trial, iterate.jacobian, accepts, jnp.where(near, tolerance, -1.0))
+        size, accepted = largest(F), accepts(F)
         recent = jnp.where(first, jnp.full(_MEMORY, size), jnp.append(size, iterate.recent[:-1]))
         damping = jnp.where(
             accepted,
@@ -136,7 +139,7 @@ def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, 
         return _Iterate(
             z=jnp.where(accepted, trial, iterate.z),
             F=jnp.where(accepted, F, iterate.F),
-            jacobian=jax.tree.map(functools.partial(jnp.where, accepted), jacobian, iterate.jacobian),
+            jacobian=jacobian,
             recent=jnp.where(accepted, recent, iterate.recent),
             least=jnp.minimum(iterate.least, jnp.where(accepted, size, jnp.inf)),
             stale=jnp.where(accepted & (size < iterate.least), 0, iterate.stale + 1),

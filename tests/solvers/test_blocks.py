@@ -12,7 +12,8 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.implicit_euler import ladder, ncp
 from implicit_stepper.runtime.compilation import jit
-from implicit_stepper.solvers.blocks import Pattern, eliminated, no_factors
+from implicit_stepper.solvers.blocks import eliminated, no_factors
+from implicit_stepper.solvers.left_over import Pattern
 from implicit_stepper.stepping.stepper import begin
 
 H = 0.005
@@ -162,9 +163,10 @@ def test_too_few_slots_are_told():
     left = sum(g.own * len(g.nodes) for g in pattern.links)
     for slots, enough in ((left, True), (left - 1, False)):
         kept = no_factors(dataclasses.replace(pattern, slots=slots))
-        rest = eliminated(kept.system(), nodes, [lambda numbers, of=own: of[numbers] for own in links], wanted).rest
-        assert np.all(np.isfinite(rest)) == enough
-        assert np.all(np.isnan(rest)) != enough
+        found = eliminated(kept.system(), nodes, [lambda numbers, of=own: of[numbers] for own in links], wanted)
+        assert np.all(np.isfinite(found.rest.leading(pattern.of_nodes + slots))) == enough
+        step = found.step(np.ones(sum(index.size for index in (nodes[..., 0], *(own[..., 0] for own in links)))), 1e-12)
+        assert np.any(np.isnan(step)) != enough
 
 
 def test_where_slots_run_out_the_dense_jacobian_takes_over(monkeypatch):
