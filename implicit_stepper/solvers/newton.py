@@ -35,6 +35,8 @@ _PATIENCE = 15
 LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
 _FIRST_DAMPING = 1e-10  # after the first refused step
 _NEAR = 1e-4  # max |F_i| from which the Jacobian serves at the root that its step leads to
+# iterations near a root, within which |F| that is not halved stalls: what it sees least is damped
+_STALLS, _SLIGHT = 5, 1e-6  # and the part of the damping that is left then
 
 
 @jax.tree_util.register_dataclass
@@ -118,9 +120,11 @@ def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, 
 
     def advance(iterate):
         first = iterate.iterations < 0
-        step = when(~first, lambda: iterate.jacobian.step(iterate.F, iterate.damping), jnp.zeros_like(z0))
-        trial = iterate.z + step
         near = largest(iterate.F) <= _NEAR  # before the first, F is infinite
+        stalls = near & (iterate.iterations >= _STALLS) & (iterate.recent[_STALLS - 1] <= 2 * largest(iterate.F))
+        damping = jnp.where(stalls, _SLIGHT * iterate.damping, iterate.damping)
+        step = when(~first, lambda: iterate.jacobian.step(iterate.F, damping), jnp.zeros_like(z0))
+        trial = iterate.z + step
         bound = _GROWTH * jnp.max(iterate.recent)
 
         def accepts(F):

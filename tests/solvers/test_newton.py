@@ -512,3 +512,15 @@ def test_what_no_other_row_depends_on_is_found_apart():
     assert not bool(far.solved)
     np.testing.assert_array_equal(far.start, z0)
     assert not bool(chord(F, z0, kept, TOLERANCE, z0).solved)
+
+
+def test_what_the_damping_holds_back_near_a_root_is_followed_where_it_stalls():
+    """A singular value of 1e-8: damping of 1e-12 takes a ten-thousandth of what is left off with
+    each iteration."""
+
+    def F(z):
+        return jnp.stack([z[0] + 0.1 * jnp.sin(z[0]) - 1.0, 1e-8 * z[1] - 1e-6])
+
+    solution = newton(linearized(F), jnp.zeros(2), tolerance=TOLERANCE, max_iterations=40)
+    assert bool(solution.converged)
+    np.testing.assert_allclose(solution.z[1], 100.0, rtol=0, atol=1e8 * TOLERANCE)
