@@ -36,7 +36,9 @@ _DENSE = 150
 _PUSHES = 1e-7  # of an impulse in its unit: open contacts have 1e-20
 # of max |F_i|: rows of a constraint that pushes nothing, below which its block need not be renewed
 _LAGS = 0.01
-_ROUGHLY = 1e-10  # |F_i| below which it need not be either: near the root all rows are as small
+# |F_i| below which it need not be either: near the root all rows are as small; but what is half of
+# the largest must be
+_ROUGHLY, _MOST = 1e-10, 0.5
 # in the derivative alone: by how much of (max |F_i|)^2, or of 1 if that is less, forces give way to
 # speeds and bodies to forces, and by how much of max |F_i|, or of 1, bodies with faces bend away
 # from their points
@@ -169,10 +171,10 @@ def blocks(problem: StepProblem, z, last: Blocks, accepts=lambda F: True, enough
         pushing.append(jnp.max(jnp.abs(pushes), axis=1) > _PUSHES)
         parts.append(rows)
     F = jnp.concatenate([balances.reshape(-1), *(rows.reshape(-1) for rows in parts)])
-    due = jnp.maximum(_LAGS * largest(F), _ROUGHLY)
+    size = largest(F)
+    due = jnp.maximum(_LAGS * size, jnp.minimum(_ROUGHLY, _MOST * size))
     wanted = [pushes | ~(jnp.max(jnp.abs(rows), axis=1) < due) for pushes, rows in zip(pushing, parts, strict=True)]
 
-    size = largest(F)
     soft, exact = jnp.minimum(size, 1.0), all(group.pair.smooth for group in problem.system.groups)
 
     def of_group(own, more, numbers):

@@ -196,3 +196,21 @@ def test_many_bodies_without_constraints_fly():
         scene.add_body(name=f"{i}", shape=shapes.Sphere(0.1), mass=1.0, position=(i, 0, 0))
     run = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.1, duration=0.2)
     np.testing.assert_allclose(run.velocity[-1, :, 2], -9.81 * 0.2, rtol=0, atol=1e-12)
+
+
+def test_near_a_root_the_blocks_of_the_largest_rows_are_renewed():
+    """An open contact whose points are off by 3e-12, and whose block was another one when it was
+    eliminated last: with that one kept, a step takes a thirtieth of what is left off."""
+    system, state = jax.device_put(balls_in_a_bin(4).build())
+    found = jit(BLOCKS.step)(system, state, begin(BLOCKS, system, state), H)
+    problem, where = jax.jit(ncp.step_problem)(system, state, H, found.memory.references), ncp.layout(system)
+    z = np.array(found.memory.history[0] / ncp.unknown_scale(problem))
+    z[np.asarray(where.unknowns[0])[0, 0]] += 3e-12
+    last = found.memory.kept.system()
+    assert bool(last.known)
+    stale = [dataclasses.replace(own, alone=0.03 * own.alone) for own in last.local]
+    F, blocks = jit(ncp.blocks)(problem, z, dataclasses.replace(last, local=tuple(stale)))
+    size = np.max(np.abs(F))
+    assert 1e-12 < size < 1e-10
+    z = z + jit(lambda b, F: b.step(F, 1e-12))(blocks, F)
+    assert np.max(np.abs(jit(ncp.residual)(problem, z))) < 0.1 * size
