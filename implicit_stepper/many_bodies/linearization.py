@@ -22,8 +22,8 @@ from .problem import Point, Problem, Rows, padded
 
 # contacts that are differentiated and eliminated at once: more leave the processor's caches
 _AT_ONCE = 128
-# as in `implicit_euler.ncp.blocks`: of max |F_i|, and of |F_i|
-_LAGS, _ROUGHLY = 0.01, 1e-10
+# as in `implicit_euler.ncp.blocks`: of max |F_i|, of |F_i|, and of max |F_i| again
+_LAGS, _ROUGHLY, _MOST = 0.01, 1e-10, 0.5
 
 
 class Linear(NamedTuple):
@@ -51,7 +51,7 @@ def linear(problem: Problem, at: Point, F: Rows, give: float, last: Linear | Non
     """The derivative at a point with rows F, where forces `give` way; of contacts that push nothing
     that of the `last` point."""
     nodes = np.array(_blocks(problem.bare, at.V))
-    everyone, least = problem.with_fixed(at.V), max(_LAGS * F.largest, _ROUGHLY)
+    everyone, least = problem.with_fixed(at.V), max(_LAGS * F.largest, min(_ROUGHLY, _MOST * F.largest))
     found = []
     for k, (slots, count, z, f) in enumerate(zip(problem.slots, problem.counts, at.contacts, F.contacts, strict=True)):
         due, kept = np.ones(count, bool), None

@@ -1,12 +1,17 @@
 """Contacts that settle by their own law: against the closed forms of a ball that rests and one that
 slides."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from implicit_stepper.many_bodies.equations import PUSHES
 from implicit_stepper.many_bodies.few_contacts import settled
-from implicit_stepper.many_bodies.linearization import linear
-from implicit_stepper.many_bodies.problem import Rows
+from implicit_stepper.many_bodies.host_newton import newton
+from implicit_stepper.many_bodies.linearization import correction, linear
+from implicit_stepper.many_bodies.problem import Point, Rows, moved, rows
+from implicit_stepper.solvers import sparse
 
 MU, H, G, RADIUS = 0.4, 0.01, 9.81, 0.1
 MASS = 500 * 4 / 3 * np.pi * RADIUS**3
@@ -32,3 +37,21 @@ def test_a_contact_far_off_obeys_coulomb_at_once(balls_on_a_floor, with_impulses
     # a point that is a root to this accuracy is not left for worse
     again = settled(problem, end, after, linear(problem, end, after, 1e-9), after)[1]
     assert again.largest <= after.largest
+
+
+def test_near_a_root_the_derivatives_of_the_largest_rows_are_renewed(balls_on_a_floor):
+    """The contact of a ball that rises, whose points are off by 3e-12, and whose derivative was another one before:
+    with that one kept, a correction takes a thirtieth of what is left off."""
+    problem, start = balls_on_a_floor(MU, H, [(0, 0, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0)])
+    root = newton(problem, start, 1e-12, 40).point
+    (z,), n = [np.array(z) for z in root.contacts], problem.slots[0].closest
+    (rising,) = np.flatnonzero(z[:, n] < PUSHES)
+    last = linear(problem, root, rows(problem, root), 1e-9)
+    local = [dataclasses.replace(own, alone=0.03 * own.alone) for own in last.local]
+    z[rising, 0] += 3e-12
+    off = Point(root.V, (z,))
+    F = rows(problem, off)
+    assert 1e-12 < F.largest < 1e-10
+    here = linear(problem, off, F, 1e-9, last._replace(local=tuple(local)))
+    dz = correction(problem, here.local, sparse.factorised(here.nodes, here.links), F)
+    assert moved(problem, off, dz)[1].largest < 0.1 * F.largest
