@@ -35,6 +35,8 @@ _TOGETHER = 8  # links that are eliminated at once, where a group has more
 class Blocks:
     """A Jacobian after elimination, if it is `known` (): its links, and what is left of it."""
 
+    slight: ClassVar[float] = 1e-6  # see `linear.Dense`
+
     pattern: Pattern = dataclasses.field(metadata={"static": True})
     local: tuple[Local, ...]
     rest: Rest

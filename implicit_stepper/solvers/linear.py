@@ -23,6 +23,8 @@ KEPT_DAMPING = 1e-8
 class Dense:
     """A Jacobian (n, n) as a linear system of Newton's method."""
 
+    slight: ClassVar[float] = 1.0  # the part of the damping that is left where iterations stall
+
     matrix: jax.Array
 
     def step(self, F, damping):

@@ -35,8 +35,7 @@ _PATIENCE = 15
 LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
 _FIRST_DAMPING = 1e-10  # after the first refused step
 _NEAR = 1e-4  # max |F_i| from which the Jacobian serves at the root that its step leads to
-# iterations near a root, within which |F| that is not halved stalls: what it sees least is damped
-_STALLS, _SLIGHT = 5, 1e-6  # and the part of the damping that is left then
+_STALLS = 5  # iterations near a root, within which |F| that is not halved stalls
 
 
 @jax.tree_util.register_dataclass
@@ -122,7 +121,7 @@ def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, 
         first = iterate.iterations < 0
         near = largest(iterate.F) <= _NEAR  # before the first, F is infinite
         stalls = near & (iterate.iterations >= _STALLS) & (iterate.recent[_STALLS - 1] <= 2 * largest(iterate.F))
-        damping = jnp.where(stalls, _SLIGHT * iterate.damping, iterate.damping)
+        damping = jnp.where(stalls, iterate.jacobian.slight * iterate.damping, iterate.damping)
         step = when(~first, lambda: iterate.jacobian.step(iterate.F, damping), jnp.zeros_like(z0))
         trial = iterate.z + step
         bound = _GROWTH * jnp.max(iterate.recent)
