@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from shapes.shards import varying_like
+
 from ..collision.local_search import closest_points_from
 from ..constraints import contact, kinematics
 from ..constraints.conditions import Constraint
@@ -207,16 +209,20 @@ def _gauss_seidel(problem: ncp.StepProblem, free, groups: list[GroupCuts], sweep
     friction_diagonal = jnp.max(diagonal[:, 1:], axis=1)
     friction_diagonal = jnp.where(friction_diagonal > 0, friction_diagonal, 1.0)
 
+    # one after the other; of twelve rounds one is filled at first
+    order, count = jnp.nonzero(present, size=speed.size, fill_value=0)[0], jnp.sum(present)
+
     def relax(i, carry):
         nu, impulse = carry
-        j = i % speed.size
-        p_n = jnp.maximum(impulse[j, 0] - (rate[j, 0] @ nu + speed[j]) / normal_diagonal[j], 0.0) * present[j]
+        j = order[i % count]
+        p_n = jnp.maximum(impulse[j, 0] - (rate[j, 0] @ nu + speed[j]) / normal_diagonal[j], 0.0)
         nu = nu + back[j, 0] * (p_n - impulse[j, 0])
         y = project_to_disc(impulse[j, 1:] - rate[j, 1:] @ nu / friction_diagonal[j], mu[j] * p_n)
         nu = nu + (y - impulse[j, 1:]) @ back[j, 1:]
         return nu, impulse.at[j].set(jnp.concatenate([p_n[None], y]))
 
-    nu, impulse = jax.lax.fori_loop(0, sweeps * speed.size, relax, (free.reshape(-1), jnp.zeros(rate.shape[:2])))
+    start = varying_like((free.reshape(-1), jnp.zeros(rate.shape[:2])), (free, rate, speed))
+    nu, impulse = jax.lax.fori_loop(0, sweeps * count, relax, start)
     sizes = [g.speed.size for g in groups]
     parts = jnp.split(impulse, np.cumsum(sizes)[:-1])
     groups = [dataclasses.replace(g, impulse=part.reshape(g.impulse.shape)) for g, part in zip(groups, parts, strict=True)]
