@@ -61,9 +61,9 @@ def newton_again(
     linear system, which is the `last` one where `accepts(F)` says that z is refused, and may be it
     where max |F_i| <= `enough`: `linear.Dense` or `blocks.Blocks`, with `step(F, damping)`, about
     -J^-1 F, and `keep()`, which has `solve(F)`, tells whether it is `valid`, and has `system()`,
-    the `last` one to begin with. Chord iterations that reduce |F| by less than
-    `kept.contraction` each cost more than a Jacobian, and after more than `kept.quick` of them
-    there is a new one."""
+    the `last` one to begin with; `slight` is the part of the damping that is left where Newton's
+    method stalls. Chord iterations that reduce |F| by less than `kept.contraction` each cost more
+    than a Jacobian, and after more than `kept.quick` of them there is a new one."""
     tried = chord(residual, z0, kept, tolerance)
     return renewed(linearize, tried, kept, tolerance=tolerance, max_iterations=max_iterations, damping=damping)
 
