@@ -35,7 +35,7 @@ import shapes
 from implicit_stepper.many_bodies import islands
 from implicit_stepper.many_bodies.advance import Settings, advance
 from implicit_stepper.many_bodies.catalog import catalog
-from implicit_stepper.many_bodies.step import no_memory
+from implicit_stepper.many_bodies.step import lasting, no_memory
 
 H, TOLERANCE = 0.005, 1e-11
 KINDS = {
@@ -133,7 +133,7 @@ def through(kind, count, mu, steps, folder, tolerance, speed=0.0):
         if step.result != ist.Result.SOLVED:
             break
         part = kept.with_suffix(".part")
-        part.write_bytes(pickle.dumps((number, state, memory)))
+        part.write_bytes(pickle.dumps((number, state, lasting(memory))))
         part.replace(kept)
     rows = [json.loads(line) for line in told.read_text().splitlines()]
     print("| steps | contacts | iterations (95 %, most) | CPU s a step | violation | least gap [m] | fastest [m/s] |"

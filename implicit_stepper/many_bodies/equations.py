@@ -18,7 +18,7 @@ from ..constraints.conditions import Constraint, Units
 from ..constraints.kinematics import Motion
 from ..implicit_euler import ncp
 from ..runtime.compilation import jit
-from ..solvers.elimination import Local, eliminate, signs
+from ..solvers.elimination import Local, condense, eliminate, signs
 from ..solvers.newton import linearized
 
 _FEW, MANY = 32, 512  # contacts that are evaluated at once
@@ -146,22 +146,25 @@ def eliminated(friction: str, step: Step, slots: Slots, V, z, give):
     local, rest = jax.vmap(functools.partial(eliminate, links, give=give))(blocks)
     if not np.any(curved):
         rest = jax.vmap(functools.partial(_regular, links.free, held))(local, rest)
+        local, rest = jax.vmap(functools.partial(condense, links))(local, rest)
     return (*jnp.split(both, [z.shape[1]], axis=1), local, rest)
 
 
-def giving(friction: str, slots: Slots, z, give: float) -> np.ndarray:
-    """(m, width, width): by how much the rows of contacts z (m, width) give way in `eliminated`,
-    sigma apart, which no other row has where friction is a projection."""
+def yielded(friction: str, slots: Slots, z, by, give: float) -> np.ndarray:
+    """What rows (m, width) of contacts z (m, width) give way in `eliminated`, where z changes `by`
+    (m, width), sigma apart, which no other row has where friction is a projection."""
     links, width = slots.group.links((), 1.0 if friction == "projection" else -1.0), z.shape[1]
     own = signs(links, width)
     if not slots.touching:
         own[: links.free, : links.free] += slots.group.bilateral * np.eye(links.free)
-        return np.broadcast_to(give * own, (len(z), width, width))
+        return by @ (give * own).T
     if friction == "projection":
         own[:, -1] = 0.0
+    curved = slots.group.pair.curvatures(width)
+    if not np.any(curved):
+        return by @ (give * own).T
     pushes = np.max(np.abs(z[:, links.free : -1]), axis=1) > PUSHES
-    bend = np.asarray(_bend(pushes, give))
-    return give * own + bend[:, None, None] * slots.group.pair.curvatures(width)
+    return by @ (give * own).T + np.asarray(_bend(pushes, give))[:, None] * (by @ curved.T)
 
 
 def _bend(pushes, give):

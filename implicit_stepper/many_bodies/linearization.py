@@ -1,7 +1,8 @@
 """The derivative of F for a step of many bodies, contact by contact, and corrections by it.
 
 A contact that pushes nothing, and whose rows are small, keeps its derivative, on which no other row
-depends: only the others are differentiated again.
+depends. So does any whose rows a whole correction has left small: what a correction leaves is what
+the derivative missed. Only the others are differentiated again.
 """
 
 from __future__ import annotations
@@ -47,9 +48,12 @@ def _blocks(problem: ncp.StepProblem, V):
     return ncp.over_bodies(problem, linearized, V)[1]
 
 
-def linear(problem: Problem, at: Point, F: Rows, give: float, last: Linear | None = None) -> Linear:
-    """The derivative at a point with rows F, where forces `give` way; of contacts that push nothing
-    that of the `last` point."""
+def linear(
+    problem: Problem, at: Point, F: Rows, give: float, last: Linear | None = None, missed: Rows | None = None
+) -> Linear:
+    """The derivative at a point with rows F, where forces `give` way. Contacts that push nothing may
+    have that of the `last` point, which this one takes over; so may all whose rows it foretold, if
+    a whole correction by it led here, and has `missed` these."""
     nodes = np.array(_blocks(problem.bare, at.V))
     everyone, least = problem.with_fixed(at.V), max(_LAGS * F.largest, min(_ROUGHLY, _MOST * F.largest))
     found = []
@@ -57,7 +61,9 @@ def linear(problem: Problem, at: Point, F: Rows, give: float, last: Linear | Non
         due, kept = np.ones(count, bool), None
         if last is not None and slots.touching:
             pushes = np.max(np.abs(z[:, slots.closest : -1]), axis=1) > PUSHES
-            due = pushes | ~(np.max(np.abs(f), axis=1) < least) | np.any(last.links[k].rows, axis=1)
+            due = pushes | ~(np.max(np.abs(f), axis=1) < least) | last.links[k].acts()
+            if missed is not None:
+                due &= ~(np.max(np.abs(missed.contacts[k]), axis=1) < _LAGS * F.largest)
             kept = last.local[k], last.links[k].rest
         found.append(_renewed(problem, (slots, slots.moving(everyone), padded(z, slots)), due, give, kept))
     local, rest = zip(*found, strict=True) if found else ((), ())
@@ -69,8 +75,8 @@ def linear(problem: Problem, at: Point, F: Rows, give: float, last: Linear | Non
 
 
 def _renewed(problem: Problem, arguments, due, give: float, kept):
-    """What is eliminated, and what is left, in contacts of one form: those that are `due` (m,)
-    anew, of the others what is `kept`."""
+    """What is eliminated, and what is left, in contacts of one form: those that are `due` (m,) anew,
+    in the place of what is `kept`."""
     numbers = np.flatnonzero(due)
     if not len(numbers):
         return kept
@@ -81,14 +87,13 @@ def _renewed(problem: Problem, arguments, due, give: float, kept):
     for start, stop, rows in cut(len(numbers), _AT_ONCE):
         own = numbers[np.minimum(np.arange(start, start + rows), stop - 1)]
         *_, local, rest = equations.eliminated(problem.friction, problem.step, *_taken(arguments, own), give)
-        fresh.append(jax.tree.map(lambda a, own=stop - start: np.asarray(a)[:own], (local, rest)))
-    new = jax.tree.map(lambda *own: np.concatenate(own), *fresh)
-    if len(numbers) == len(due):
-        return new
-    every = jax.tree.map(np.array, kept)
-    for into, values in zip(jax.tree.leaves(every), jax.tree.leaves(new), strict=True):
-        into[numbers] = values
-    return every
+        fresh.append((numbers[start:stop], (local, rest)))
+    if kept is None:
+        kept = jax.tree.map(lambda a: np.empty((len(due), *a.shape[1:]), a.dtype), fresh[0][1])
+    for own, new in fresh:
+        for into, values in zip(jax.tree.leaves(kept), jax.tree.leaves(new), strict=True):
+            into[own] = np.asarray(values)[: len(own)]
+    return kept
 
 
 def _taken(arguments, numbers) -> tuple:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ..solvers import sparse
 from . import equations
 from .linearization import Linear, correction, linear
@@ -43,6 +41,7 @@ class _Near(NamedTuple):
     F: Rows
     took: int
     here: Linear | None
+    missed: Rows | None
     reached: bool
 
 
@@ -64,11 +63,12 @@ def proximal(
     row after one that is `enough`, and of which none halves it. Forces `give` way by so much at
     first."""
     at, F = renewed(problem, at, F, tolerance)
-    best, taken, stale = (at, F), 0, 0
+    best, taken, stale, missed = (at, F), 0, 0, None
     least = _LEAST_SMOOTH if problem.sweeps else _LEAST
     while taken < most and give <= _MOST:
-        near = _proximal_point(problem, at, F, here, tolerance, give)
+        near = _proximal_point(problem, at, F, here, missed, tolerance, give)
         z, there, here, taken = near.point, near.F, near.here, taken + near.took
+        missed = near.missed if near.reached else None
         if near.reached and there.largest > tolerance:
             z, there = renewed(problem, z, there, tolerance)
         stale = 0 if there.largest < _HALF * best[1].largest else stale + 1
@@ -83,13 +83,15 @@ def proximal(
     return *best, taken
 
 
-def _proximal_point(problem: Problem, at: Point, F: Rows, here: Linear | None, tolerance: float, give: float) -> _Near:
+def _proximal_point(
+    problem: Problem, at: Point, F: Rows, here: Linear | None, missed: Rows | None, tolerance: float, give: float
+) -> _Near:
     """The root around the centre `at` with rows F, as far as corrections lead to it: its rows but
     for those that nothing depends on (`problem.felt`)."""
     z, there, left, took, reached = at, F, F, 0, False
     size = first = felt(problem, at, F)
     while took < _JACOBIANS:
-        here, took = linear(problem, z, there, give, here), took + 1
+        here, took = linear(problem, z, left, give, here, missed), took + 1
         factors = sparse.factorised(here.nodes, here.links)
         if factors is None:
             break
@@ -99,7 +101,7 @@ def _proximal_point(problem: Problem, at: Point, F: Rows, here: Linear | None, t
             share /= 2
             trial = _moved(problem, z, by, share, at, give)
         z, there, left, size = trial
-        reached = _reached(problem, z, there, size, tolerance)
+        halved, reached = share == 1.0 and size < _HALF * before, _reached(problem, z, there, size, tolerance)
         for _ in range(_CHORDS if share == 1.0 else 0):
             if not size < _CONTRACTION * before or reached:
                 break
@@ -109,9 +111,10 @@ def _proximal_point(problem: Problem, at: Point, F: Rows, here: Linear | None, t
             before = size
             z, there, left, size = trial
             reached = _reached(problem, z, there, size, tolerance)
+        missed = left if halved and problem.sweeps else None
         if reached or not size < max(_LOST, _GROWTH * first):
             break
-    return _Near(z, there, took, here, reached)
+    return _Near(z, there, took, here, missed, reached)
 
 
 def _moved(problem: Problem, z: Point, by: Point, share: float, centre: Point, give: float) -> _Trial:
@@ -129,7 +132,7 @@ def _reached(problem: Problem, z: Point, F: Rows, left: float, tolerance: float)
 def _rows(problem: Problem, at: Point, F: Rows, centre: Point, give: float) -> Rows:
     """The rows of which the proximal point is the root."""
     contacts = tuple(
-        f + np.einsum("mij,mj->mi", equations.giving(problem.friction, slots, z, give), z - c)
+        f + equations.yielded(problem.friction, slots, z, z - c, give)
         for slots, f, z, c in zip(problem.slots, F.contacts, at.contacts, centre.contacts, strict=True)
     )
     return Rows(F.bodies + give * (at.V - centre.V), contacts)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .elimination import STIFFEST
+
 if TYPE_CHECKING:
     from scipy.sparse.linalg import SuperLU
 
 _PIVOT = 0.01  # relative to the largest of its column: a smaller one on the diagonal is exchanged
-# the largest entry of an inverse by which what is left of a link is taken out before nodes are
-_STIFFEST = 1e8
 # entries that are left out of the matrix, whose rows and unknowns are dimensionless: open links have
 # 1e-17
 _SLIGHT = 1e-12
@@ -35,11 +35,10 @@ class Left(NamedTuple):
     columns: np.ndarray
     rest: np.ndarray
 
-    def edges(self) -> np.ndarray:
-        """Pairs (k, 2) of nodes that links couple."""
+    def acts(self) -> np.ndarray:
+        """Which (m,) have a part in the system."""
         own = self.rows.shape[1]
-        couples = np.any(self.rows, axis=1) | np.any(np.abs(self.rest[:, own:, own:]) > _SLIGHT, axis=(1, 2))
-        return self.nodes[couples] if self.nodes.shape[1] == 2 else np.zeros((0, 2), int)
+        return np.any(self.rows, axis=1) | np.any(np.abs(self.rest[:, own:, own:]) > _SLIGHT, axis=(1, 2))
 
 
 class Condensed(NamedTuple):
@@ -120,8 +119,10 @@ def _entries(values, members, places) -> np.ndarray:
 def condensed(link: Left) -> tuple[tuple[Condensed, ...], Left]:
     """The links whose own blocks have inverses with digits, by how many rows are left of them; and
     all links with what that makes of them."""
-    own = link.rows.shape[1]
-    counts, parts, rest = np.sum(link.rows, axis=1), [], np.array(link.rest)
+    own, counts = link.rows.shape[1], np.sum(link.rows, axis=1)
+    if not np.any(counts):
+        return (), link
+    parts, rest = [], np.array(link.rest)
     rows_left, columns_left = np.array(link.rows), np.array(link.columns)
     for q in np.unique(counts[counts > 0]):
         members = np.flatnonzero(counts == q)
@@ -129,7 +130,7 @@ def condensed(link: Left) -> tuple[tuple[Condensed, ...], Left]:
         blocks = link.rest[members[:, None, None], rows[:, :, None], columns[:, None]]
         regular = np.linalg.det(blocks) != 0
         inverse = np.linalg.inv(blocks[regular])
-        good = np.max(np.abs(inverse), axis=(1, 2), initial=0.0) < _STIFFEST
+        good = np.max(np.abs(inverse), axis=(1, 2), initial=0.0) < STIFFEST
         if not np.any(good):
             continue
         members, rows, columns = (a[regular][good] for a in (members, rows, columns))
@@ -150,7 +151,8 @@ def factorised(nodes, links: Sequence[Left]) -> Sparse | None:
 
     count, width = nodes.shape[:2]
     parts, links = zip(*map(condensed, links), strict=True) if links else ((), ())
-    edges = [link.edges() for link in links]
+    acts = [link.acts() for link in links]
+    edges = [link.nodes[own] for link, own in zip(links, acts, strict=True) if link.nodes.shape[1] == 2]
     order = least_degree(count, np.concatenate([np.zeros((0, 2), int), *edges]))
     ranks = [np.repeat(np.asarray(order, float), width)]
     for link in links:
@@ -168,12 +170,12 @@ def factorised(nodes, links: Sequence[Left]) -> Sparse | None:
             found.append(own)
         start = stop
     entries = [(nodes, np.broadcast_to(of_nodes[:, :, None], nodes.shape), np.broadcast_to(of_nodes[:, None], nodes.shape))]
-    for link, own_rows, own_columns in zip(links, rows, columns, strict=True):
-        acting = of_nodes[link.nodes].reshape(len(link.nodes), -1)
-        at_rows, at_columns = (np.concatenate([own, acting], axis=1) for own in (own_rows, own_columns))
-        kept = (at_rows[:, :, None] >= 0) & (at_columns[:, None] >= 0) & (np.abs(link.rest) > _SLIGHT)
-        spread = np.broadcast_to(at_rows[:, :, None], kept.shape), np.broadcast_to(at_columns[:, None], kept.shape)
-        entries.append((link.rest[kept], *(index[kept] for index in spread)))
+    for link, own_rows, own_columns, some in zip(links, rows, columns, acts, strict=True):
+        acting, left, own = of_nodes[link.nodes].reshape(len(link.nodes), -1), np.any(link.rows, axis=1), link.rows.shape[1]
+        at = (np.concatenate([places, acting], axis=1)[left] for places in (own_rows, own_columns))
+        entries.append(_entries_at(link.rest[left], *at))
+        some = np.flatnonzero(some & ~left)
+        entries.append(_entries_at(link.rest[some, own:, own:], acting[some], acting[some]))
     values, i, j = (np.concatenate([np.ravel(entry[k]) for entry in entries]) for k in range(3))
     if not np.all(np.isfinite(values)):  # SuperLU would go on with them
         return None
@@ -184,6 +186,13 @@ def factorised(nodes, links: Sequence[Left]) -> Sparse | None:
     except RuntimeError:  # an exact zero in the place of a pivot
         return None
     return Sparse(count, width, of_nodes, links, tuple(rows), tuple(columns), parts, factors)
+
+
+def _entries_at(matrices, rows, columns):
+    """Entries (k,) of `matrices` (m, n, n), and their places: `rows` and `columns` (m, n), -1 where
+    there is none."""
+    kept = (rows[:, :, None] >= 0) & (columns[:, None] >= 0) & (np.abs(matrices) > _SLIGHT)
+    return matrices[kept], *(np.broadcast_to(places, kept.shape)[kept] for places in (rows[:, :, None], columns[:, None]))
 
 
 def least_degree(count: int, edges) -> np.ndarray:

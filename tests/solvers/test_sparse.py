@@ -92,9 +92,9 @@ def test_the_order_of_least_degree_of_a_grid_fills_less_than_its_rows_in_turn():
     assert filled(least_degree(side**2, edges), edges) < 0.7 * filled(np.arange(side**2), edges)
 
 
-def test_links_that_couple_nothing_are_no_edges():
+def test_links_that_couple_nothing_have_no_part_in_the_system():
     rest = np.zeros((3, 5, 5))
     rest[1, 1:, 1:], rest[2, 1:, 1:] = 1e-17, 0.5
     left = np.array([[True], [False], [False]])
     numbers = np.array([[0, 1], [1, 2], [2, 3]])
-    assert Left(numbers, left, left, rest).edges().tolist() == [[0, 1], [2, 3]]
+    assert Left(numbers, left, left, rest).acts().tolist() == [True, False, True]
