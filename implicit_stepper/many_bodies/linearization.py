@@ -52,8 +52,8 @@ def linear(
     problem: Problem, at: Point, F: Rows, give: float, last: Linear | None = None, missed: Rows | None = None
 ) -> Linear:
     """The derivative at a point with rows F, where forces `give` way. Contacts that push nothing may
-    have that of the `last` point, which this one takes over; so may all whose rows it foretold, if
-    a whole correction by it led here, and has `missed` these."""
+    have that of the `last` point; so may all whose rows it foretold, if a whole correction by it
+    led here, and has `missed` these."""
     nodes = np.array(_blocks(problem.bare, at.V))
     everyone, least = problem.with_fixed(at.V), max(_LAGS * F.largest, min(_ROUGHLY, _MOST * F.largest))
     found = []
@@ -75,8 +75,8 @@ def linear(
 
 
 def _renewed(problem: Problem, arguments, due, give: float, kept):
-    """What is eliminated, and what is left, in contacts of one form: those that are `due` (m,) anew,
-    in the place of what is `kept`."""
+    """What is eliminated, and what is left, in contacts of one form: those that are `due` (m,)
+    anew, of the others what is `kept`."""
     numbers = np.flatnonzero(due)
     if not len(numbers):
         return kept
@@ -88,12 +88,14 @@ def _renewed(problem: Problem, arguments, due, give: float, kept):
         own = numbers[np.minimum(np.arange(start, start + rows), stop - 1)]
         *_, local, rest = equations.eliminated(problem.friction, problem.step, *_taken(arguments, own), give)
         fresh.append((numbers[start:stop], (local, rest)))
-    if kept is None:
-        kept = jax.tree.map(lambda a: np.empty((len(due), *a.shape[1:]), a.dtype), fresh[0][1])
+    if len(numbers) < len(due):
+        every = jax.tree.map(np.array, kept)
+    else:
+        every = jax.tree.map(lambda a: np.empty((len(due), *a.shape[1:]), a.dtype), fresh[0][1])
     for own, new in fresh:
-        for into, values in zip(jax.tree.leaves(kept), jax.tree.leaves(new), strict=True):
+        for into, values in zip(jax.tree.leaves(every), jax.tree.leaves(new), strict=True):
             into[own] = np.asarray(values)[: len(own)]
-    return kept
+    return every
 
 
 def _taken(arguments, numbers) -> tuple:
