@@ -18,7 +18,7 @@ from ..constraints.conditions import Constraint, Units
 from ..constraints.kinematics import Motion
 from ..implicit_euler import ncp
 from ..runtime.compilation import jit
-from ..solvers.elimination import Local, condense, eliminate, signs
+from ..solvers.elimination import Local, eliminate, signs
 from ..solvers.newton import linearized
 
 _FEW, MANY = 32, 512  # contacts that are evaluated at once
@@ -146,7 +146,6 @@ def eliminated(friction: str, step: Step, slots: Slots, V, z, give):
     local, rest = jax.vmap(functools.partial(eliminate, links, give=give))(blocks)
     if not np.any(curved):
         rest = jax.vmap(functools.partial(_regular, links.free, held))(local, rest)
-        local, rest = jax.vmap(functools.partial(condense, links))(local, rest)
     return (*jnp.split(both, [z.shape[1]], axis=1), local, rest)
 
 

@@ -42,7 +42,7 @@ _PROGRESS = 0.9
 _LEAST_SHARE = 1e-2  # of a correction
 _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
 # by what share of max |F| forces give way to speeds, and bodies to forces, and by how much at least:
-# of smooth bodies by what leaves contacts an inverse (`elimination.condense`), without which the matrix
+# of smooth bodies by what leaves contacts an inverse (`sparse.condensed`), without which the matrix
 # has twice the rows
 _YIELD, _LEAST_GIVE, _SMOOTH_GIVE = 1e-3, 1e-9, 2e-8
 # max |F| below which rounding may hide a root, where forces are redundant; and below which proximal

@@ -61,7 +61,7 @@ def linear(
         due, kept = np.ones(count, bool), None
         if last is not None and slots.touching:
             pushes = np.max(np.abs(z[:, slots.closest : -1]), axis=1) > PUSHES
-            due = pushes | ~(np.max(np.abs(f), axis=1) < least) | last.links[k].acts()
+            due = pushes | ~(np.max(np.abs(f), axis=1) < least) | np.any(last.links[k].rows, axis=1)
             if missed is not None:
                 due &= ~(np.max(np.abs(missed.contacts[k]), axis=1) < _LAGS * F.largest)
             kept = last.local[k], last.links[k].rest

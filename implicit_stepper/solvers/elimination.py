@@ -11,10 +11,6 @@ import numpy as np
 
 from shapes.shards import varying_like
 
-from .linear import small_inverse
-
-# the largest entry of an inverse by which what is left of a link is taken out before nodes are
-STIFFEST = 1e8
 _GOOD = 0.01  # pivots of free unknowns, relative to the largest entry of their block
 _GOOD_PAIR = 0.05  # pivots of pairs, whose rows and unknowns are dimensionless
 # the largest derivative of a row by other unknowns, relative to its own, up to which it is alone
@@ -95,30 +91,6 @@ def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
     rest = jnp.concatenate([push @ block[:own], acting])
     push = jnp.concatenate([push, -block[own:, :own] @ alone])
     return Local(alone, follow, push, rows, columns), rest
-
-
-def condense(group: Links, local: Local, rest) -> tuple[Local, jax.Array]:
-    """The same link without the pairs that are left of it, by the inverse of their block: all of
-    them, where that has digits and nothing else is left."""
-    own, none = group.own, jnp.zeros(group.own, bool)
-    unknowns, rows = (np.array([pair[k] for pair in group.pairs], int) for k in range(2))
-    left = local.rows[rows]
-    blocks = jnp.where(left[:, None] & left, rest[rows][:, unknowns], np.eye(len(rows)))
-    inverse = small_inverse(blocks) * (left[:, None] & left)
-    alone = ~jnp.any(local.rows.at[rows].set(False))
-    good = alone & jnp.any(left) & (jnp.max(jnp.abs(inverse), initial=0.0) < STIFFEST)
-    by_rows, by_moves = inverse @ local.push[rows], inverse @ rest[rows, own:]
-    down = rest[own:, unknowns]
-    on = local.follow[:, unknowns] - jnp.eye(own)[:, unknowns]
-    condensed = Local(
-        local.alone - on @ by_rows,
-        jnp.concatenate([jnp.zeros((own, own)), local.follow[:, own:] - on @ by_moves], axis=1),
-        local.push.at[own:].add(-down @ by_rows),
-        none,
-        none,
-    )
-    best = jax.tree.map(lambda a, b: jnp.where(good, a, b), condensed, local)
-    return best, jnp.where(good, rest.at[own:, own:].add(-down @ by_moves), rest)
 
 
 def _least_of_pairs(group: Links, block) -> list:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .elimination import STIFFEST
-
 if TYPE_CHECKING:
     from scipy.sparse.linalg import SuperLU
 
 _PIVOT = 0.01  # relative to the largest of its column: a smaller one on the diagonal is exchanged
+# the largest entry of an inverse by which what is left of a link is taken out before nodes are
+_STIFFEST = 1e8
 # entries that are left out of the matrix, whose rows and unknowns are dimensionless: open links have
 # 1e-17
 _SLIGHT = 1e-12
@@ -130,7 +130,7 @@ def condensed(link: Left) -> tuple[tuple[Condensed, ...], Left]:
         blocks = link.rest[members[:, None, None], rows[:, :, None], columns[:, None]]
         regular = np.linalg.det(blocks) != 0
         inverse = np.linalg.inv(blocks[regular])
-        good = np.max(np.abs(inverse), axis=(1, 2), initial=0.0) < STIFFEST
+        good = np.max(np.abs(inverse), axis=(1, 2), initial=0.0) < _STIFFEST
         if not np.any(good):
             continue
         members, rows, columns = (a[regular][good] for a in (members, rows, columns))
