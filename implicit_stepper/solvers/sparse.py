@@ -172,7 +172,7 @@ def factorised(nodes, links: Sequence[Left]) -> Sparse | None:
     entries = [(nodes, np.broadcast_to(of_nodes[:, :, None], nodes.shape), np.broadcast_to(of_nodes[:, None], nodes.shape))]
     for link, own_rows, own_columns, some in zip(links, rows, columns, acts, strict=True):
         acting, left, own = of_nodes[link.nodes].reshape(len(link.nodes), -1), np.any(link.rows, axis=1), link.rows.shape[1]
-        at = (np.concatenate([places, acting], axis=1)[left] for places in (own_rows, own_columns))
+        at = (np.concatenate([places_of_own, acting], axis=1)[left] for places_of_own in (own_rows, own_columns))
         entries.append(_entries_at(link.rest[left], *at))
         some = np.flatnonzero(some & ~left)
         entries.append(_entries_at(link.rest[some, own:, own:], acting[some], acting[some]))
