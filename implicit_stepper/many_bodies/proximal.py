@@ -34,8 +34,8 @@ _HALF, _STALE = 0.5, 12
 
 
 class _Near(NamedTuple):
-    """A `point` and F there; how many Jacobians that `took`, the last of which is `here`; whether it
-    is the proximal point that is `reached`."""
+    """A `point` and F there; how many Jacobians that `took`, the last of which is `here`, and what it
+    `missed` (as in `linear`); whether it is the proximal point that is `reached`."""
 
     point: Point
     F: Rows
