@@ -88,13 +88,13 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
     smooth, finite = problem.sweeps, bool(np.isfinite(F.largest))
     if not finite or F.largest <= allowed(smooth, np.any(at.V)) * tolerance:
         return Found(at, F.largest if finite else np.inf, 0, finite)
-    recent, stale, mended, kinks, vain, more, here, missed = [F.largest], 0, [], 0, 0, 0, None, None
+    recent, stale, mended, kinks, vain, here, more = [F.largest], 0, [], 0, 0, None, 0
     for iterations in range(1, most + 1):
-        here = linear(problem, at, F, _give(F, smooth), here, missed)
+        here = linear(problem, at, F, _give(F, smooth), here)
         factors = sparse.factorised(here.nodes, here.links)
         if factors is None:
             break
-        dz, trial, there = whole = _corrected(problem, at, F, here, factors, tolerance)
+        dz, trial, there = _corrected(problem, at, F, here, factors, tolerance)
         kept = None if smooth else Factored(here, factors)
         if there.largest <= tolerance:
             return Found(trial, there.largest, iterations + more, True, kept)
@@ -130,7 +130,6 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
             trial, there = renewed(problem, trial, there, tolerance)
             if there.largest <= tolerance:
                 return Found(trial, there.largest, iterations + more, True, kept)
-        missed = there if smooth and trial is whole[1] and there.largest < _ENOUGH * F.largest else None
         at, F, recent = trial, there, [*recent, there.largest]
     return Found(at, F.largest, iterations + more, False)
 
