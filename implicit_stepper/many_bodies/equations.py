@@ -156,14 +156,13 @@ def yielded(friction: str, slots: Slots, z, by, give: float) -> np.ndarray:
     own = signs(links, width)
     if not slots.touching:
         own[: links.free, : links.free] += slots.group.bilateral * np.eye(links.free)
-        return by @ (give * own).T
-    if friction == "projection":
+    elif friction == "projection":
         own[:, -1] = 0.0
-    curved = slots.group.pair.curvatures(width)
-    if not np.any(curved):
-        return by @ (give * own).T
+    found = by @ (give * own).T
+    if not slots.touching or not np.any(curved := slots.group.pair.curvatures(width)):
+        return found
     pushes = np.max(np.abs(z[:, links.free : -1]), axis=1) > PUSHES
-    return by @ (give * own).T + np.asarray(_bend(pushes, give))[:, None] * (by @ curved.T)
+    return found + np.asarray(_bend(pushes, give))[:, None] * (by @ curved.T)
 
 
 def _bend(pushes, give):

@@ -53,7 +53,7 @@ def linear(
 ) -> Linear:
     """The derivative at a point with rows F, where forces `give` way. Contacts that push nothing may
     have that of the `last` point; so may all whose rows it foretold, if a whole correction by it
-    led here, and has `missed` these."""
+    led here: `missed` is what that left of the rows."""
     nodes = np.array(_blocks(problem.bare, at.V))
     everyone, least = problem.with_fixed(at.V), max(_LAGS * F.largest, min(_ROUGHLY, _MOST * F.largest))
     found = []
