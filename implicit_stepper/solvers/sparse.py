@@ -38,7 +38,7 @@ class Left(NamedTuple):
     def acts(self) -> np.ndarray:
         """Which (m,) have a part in the system."""
         own = self.rows.shape[1]
-        return np.any(self.rows, axis=1) | np.any(np.abs(self.rest[:, own:, own:]) > _SLIGHT, axis=(1, 2))
+        return np.any(self.rows, axis=1) | np.any(_counts(self.rest[:, own:, own:]), axis=(1, 2))
 
 
 class Condensed(NamedTuple):
@@ -191,8 +191,13 @@ def factorised(nodes, links: Sequence[Left]) -> Sparse | None:
 def _entries_at(matrices, rows, columns):
     """Entries (k,) of `matrices` (m, n, n), and their places: `rows` and `columns` (m, n), -1 where
     there is none."""
-    kept = (rows[:, :, None] >= 0) & (columns[:, None] >= 0) & (np.abs(matrices) > _SLIGHT)
+    kept = (rows[:, :, None] >= 0) & (columns[:, None] >= 0) & _counts(matrices)
     return matrices[kept], *(np.broadcast_to(places, kept.shape)[kept] for places in (rows[:, :, None], columns[:, None]))
+
+
+def _counts(entries):
+    """Which are not slight; what is no number is not, so that it is refused."""
+    return ~(np.abs(entries) <= _SLIGHT)
 
 
 def least_degree(count: int, edges) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Sparse systems of nodes and links against dense ones, and the order of least degree."""
 
 import numpy as np
+import pytest
 
 from implicit_stepper.solvers.sparse import Left, factorised, least_degree
 
@@ -56,6 +57,16 @@ def test_a_system_of_nodes_and_links_is_that_of_its_dense_matrix():
     assert np.max(np.abs(found.reshape(-1) - expected[: count * w])) < 1e-10
     values = np.concatenate([part[link.columns] for part, link in zip(left, links, strict=True)])
     assert np.max(np.abs(values - expected[count * w :])) < 1e-10
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_entries_that_are_no_numbers_are_refused(left, value):
+    """Comparisons with NaN are false: it was left out as entries are that are slight."""
+    rest = np.eye(3)[None]
+    assert factorised(np.ones((2, 1, 1)), [Left(np.array([[0, 1]]), np.full((1, 1), left), np.full((1, 1), left), rest)])
+    rest[0, 1, 2] = value
+    assert not factorised(np.ones((2, 1, 1)), [Left(np.array([[0, 1]]), np.full((1, 1), left), np.full((1, 1), left), rest)])
 
 
 def filled(rank, edges) -> int:
