@@ -2,9 +2,11 @@
 slots run out."""
 
 import dataclasses
+import functools
 import itertools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -161,11 +163,17 @@ def test_too_few_slots_are_told():
     links = [np.zeros((len(g.nodes), *2 * (g.own + pattern.width * len(g.nodes[0]),))) for g in pattern.links]
     wanted = [np.ones(len(g.nodes), bool) for g in pattern.links]
     left = sum(g.own * len(g.nodes) for g in pattern.links)
-    for slots, enough in ((left, True), (left - 1, False)):
+    right = np.ones(sum(index.size for index in (nodes[..., 0], *(own[..., 0] for own in links))))
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def solved(slots, links):
         kept = no_factors(dataclasses.replace(pattern, slots=slots))
         found = eliminated(kept.system(), nodes, [lambda numbers, of=own: of[numbers] for own in links], wanted)
-        assert np.all(np.isfinite(found.rest.leading(pattern.of_nodes + slots))) == enough
-        step = found.step(np.ones(sum(index.size for index in (nodes[..., 0], *(own[..., 0] for own in links)))), 1e-12)
+        return found.rest.leading(pattern.of_nodes + slots), found.step(right, 1e-12)
+
+    for slots, enough in ((left, True), (left - 1, False)):
+        rest, step = solved(slots, list(map(jnp.asarray, links)))
+        assert np.all(np.isfinite(rest)) == enough
         assert np.any(np.isnan(step)) != enough
 
 
