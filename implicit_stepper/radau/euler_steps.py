@@ -12,14 +12,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from shapes.closest_points.roundness import is_round
+from shapes.shape import Shape
+
 from ..constraints import contact
 from ..constraints.detection import geometry_of
-from ..constraints.restitution import SUDDEN, bending
+from ..constraints.restitution import SUDDEN, TOUCHING, bending
 from ..implicit_euler import ncp
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model.bodies import State
 from ..model.records import Contacts
-from ..model.system import System, compliant, contact_bodies, take
+from ..model.system import System, compliant, contact_bodies, in_user_order, take
 from ..runtime.compilation import jit
 from ..stepping.fallback import anew, pieces, warm
 from ..stepping.loop import Record
@@ -152,8 +155,21 @@ def through(
 def meet(system: System, found: Series) -> bool:
     """Whether bodies that press on each other after the last step approached each other at these
     points before it, faster than loads can make them: then they met elsewhere than at one closest
-    point."""
-    return bool(np.any(np.asarray(sudden(system, found.before, found.after, _last(found), found.h))))
+    point. Round ones that touched before it did not: their point moves along, however fast over
+    what is all but flat."""
+    last = _last(found)
+    rolls = rolling(system) & (np.asarray(last.gap_start) <= TOUCHING * float(system.length))
+    return bool(np.any(~rolls & np.asarray(sudden(system, found.before, found.after, last, found.h))))
+
+
+def rolling(system: System) -> np.ndarray:
+    """Which contacts (nc,) have a body that is round, see `roundness`."""
+    found = []
+    for group in system.groups:
+        sides = ((group.pair.first, group.theta_1), (group.pair.second, group.theta_2))
+        rounds = [[is_round(Shape(of, np.asarray(theta))) for theta in own] for of, own in sides]
+        found.append(np.any(rounds, axis=0))
+    return in_user_order(system, np.concatenate(found))
 
 
 @jit

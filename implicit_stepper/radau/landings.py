@@ -35,7 +35,7 @@ from ..stepping.stepper import Stepper
 from ..stepping.sweep import Sweep
 from . import face_rebounds, rebounds
 from .elsewhere import speeds
-from .euler_steps import of_loads, rounding, sudden, without_rebounds
+from .euler_steps import of_loads, rolling, rounding, sudden, without_rebounds
 from .events import Event
 from .meetings import Meetings
 from .rebounds import Fails, Hit
@@ -69,6 +69,7 @@ class Landings:
         self.rebounds = in_user_order(system, np.concatenate(shares)) > 0
         sharp = [np.full(len(group.numbers), not group.pair.smooth) for group in system.groups]
         self.sharp = in_user_order(system, np.concatenate(sharp)) & self.rebounds
+        self.elsewhere = self.sharp & ~rolling(system)
         self.events: list[Event] = []
 
     def begin(self, state: State, closest) -> Parts | None:
@@ -116,12 +117,12 @@ class Landings:
         return opened & (np.asarray(record.contacts.gap) <= self.touching) & self.rebounds
 
     def _strikes(self, state: State, record: Record, h: float) -> np.ndarray:
-        """Which contacts (n, nc) with a restitution, of bodies with edges or faces, come to press
+        """Which contacts (n, nc) with a restitution, of bodies with edges or faces, none of them round, come to press
         at another point than that at which they touched as the steps of a `record` from `state`
         began, where they approached faster than loads make them in h [s]. (Where they touch, what
         landed without rebound keeps its speed to the next step.)"""
         count = len(record.result)
-        closed = (np.asarray(record.contacts.gap_start) <= self.touching) & self.sharp
+        closed = (np.asarray(record.contacts.gap_start) <= self.touching) & self.elsewhere
         if not np.any(closed):
             return closed
         most = 1 if count == 1 else CHUNK  # one program for any number of steps
