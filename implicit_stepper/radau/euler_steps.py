@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from shapes.closest_points.mixture import unpacked
 from shapes.closest_points.roundness import is_round
-from shapes.shape import Shape
 
 from ..constraints import contact
 from ..constraints.detection import geometry_of
@@ -167,7 +167,7 @@ def rolling(system: System) -> np.ndarray:
     found = []
     for group in system.groups:
         sides = ((group.pair.first, group.theta_1), (group.pair.second, group.theta_2))
-        rounds = [[is_round(Shape(of, np.asarray(theta))) for theta in own] for of, own in sides]
+        rounds = [[is_round(unpacked(kind, theta)) for theta in np.asarray(own)] for kind, own in sides]
         found.append(np.any(rounds, axis=0))
     return in_user_order(system, np.concatenate(found))
 

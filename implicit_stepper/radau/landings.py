@@ -117,10 +117,10 @@ class Landings:
         return opened & (np.asarray(record.contacts.gap) <= self.touching) & self.rebounds
 
     def _strikes(self, state: State, record: Record, h: float) -> np.ndarray:
-        """Which contacts (n, nc) with a restitution, of bodies with edges or faces, none of them round, come to press
-        at another point than that at which they touched as the steps of a `record` from `state`
-        began, where they approached faster than loads make them in h [s]. (Where they touch, what
-        landed without rebound keeps its speed to the next step.)"""
+        """Which contacts (n, nc) with a restitution, of bodies with edges or faces of which none is
+        round, come to press at another point than that at which they touched as the steps of a
+        `record` from `state` began, where they approached faster than loads make them in h [s].
+        (Where they touch, what landed without rebound keeps its speed to the next step.)"""
         count = len(record.result)
         closed = (np.asarray(record.contacts.gap_start) <= self.touching) & self.elsewhere
         if not np.any(closed):

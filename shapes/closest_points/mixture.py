@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..expressions.compile import Jet
+from ..shape import Shape
 from ..shape_class import ShapeClass
 from .conditions import PairClass, Placed
 
@@ -94,6 +95,14 @@ def packed(kind: ShapeClass | Mixture, shape_class: ShapeClass, theta) -> np.nda
         return np.asarray(theta, dtype=float)
     padding = max(len(c.parameters) for c in kind.classes) - len(theta)
     return np.concatenate([[kind.classes.index(shape_class)], theta, np.ones(padding)])
+
+
+def unpacked(kind: ShapeClass | Mixture, theta) -> Shape:
+    """The shape whose theta as `kind` reads it is this one."""
+    if not isinstance(kind, Mixture):
+        return Shape(kind, np.asarray(theta))
+    shape_class = kind.classes[int(theta[0])]
+    return Shape(shape_class, np.asarray(kind.own(shape_class, theta)))
 
 
 def query_of(pair: PairClass, query: Callable[[PairClass], Callable]) -> Callable:

@@ -11,6 +11,7 @@ import scipy.optimize
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.radau import rebounds
+from implicit_stepper.radau.euler_steps import rolling
 from implicit_stepper.radau.impact_certificate import impact_violations
 
 G, E = 9.81, 0.9
@@ -459,3 +460,19 @@ def test_what_rolls_over_a_side_that_is_all_but_flat_does_not_strike_it(p, how):
     if "h" in how:
         assert not struck.events
     np.testing.assert_allclose(struck.velocity[-1], plain.velocity[-1], rtol=0, atol=1e-12 if "h" in how else 1e-3)
+
+
+def test_contacts_of_round_bodies_are_told_whatever_they_are_compiled_with():
+    """A sphere and a superquadric on a floor share a program; a capsule on a floor has no round
+    body, and a sphere on a box has one."""
+    scene, kinds = ist.Scene(), {"floor": shapes.HalfSpace(normal=(0, 0, 1)), "box": shapes.Box((0.1, 0.1, 0.1))}
+    kinds |= {"capsule": shapes.Capsule(0.1, 0.2), "sphere": shapes.Sphere(0.1)}
+    kinds |= {"superquadric": shapes.Superquadric((0.1, 0.1, 0.1), epsilon=(0.5, 0.5))}
+    bodies = {name: scene.add_body(name=name, shape=s, mass=1.0, position=(0, 0, 1)) for name, s in [*kinds.items()][1:]}
+    bodies["floor"] = scene.add_fixed(name="floor", shape=kinds["floor"])
+    pairs = [("sphere", "floor"), ("capsule", "floor"), ("box", "floor"), ("superquadric", "floor"), ("box", "sphere")]
+    for one, other in pairs:
+        scene.add_contact(bodies[one], bodies[other], friction=0.3)
+    system, _ = scene.build()
+    assert "Sphere or Superquadric" in [group.pair.first.name for group in system.groups]
+    np.testing.assert_array_equal(rolling(system), [True, False, False, True, True])
