@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shapes.closest_points.mixture import unpacked
-from shapes.closest_points.roundness import is_round
+from shapes.closest_points.surface import surface
 
 from ..constraints import contact
 from ..constraints.detection import geometry_of
@@ -163,11 +163,11 @@ def meet(system: System, found: Series) -> bool:
 
 
 def rolling(system: System) -> np.ndarray:
-    """Which contacts (nc,) have a body that is round, see `roundness`."""
+    """Which contacts (nc,) have a body that is round, see `Surface`."""
     found = []
     for group in system.groups:
         sides = ((group.pair.first, group.theta_1), (group.pair.second, group.theta_2))
-        rounds = [[is_round(unpacked(kind, theta)) for theta in np.asarray(own)] for kind, own in sides]
+        rounds = [[surface(unpacked(kind, theta)).round for theta in np.asarray(own)] for kind, own in sides]
         found.append(np.any(rounds, axis=0))
     return in_user_order(system, np.concatenate(found))
 

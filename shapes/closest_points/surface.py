@@ -19,6 +19,8 @@ from ..shape_class import ShapeClass
 from ..shards import varying_like
 
 _HALVINGS = 50  # to round-off
+# a curvature that rounding leaves, times the size; the share of a round surface that is as flat
+_FLAT, _MOST = 1e-12, 0.1
 _ROUGH_HALVINGS = 8  # enough to be inside and to know a size
 # of the step to a violated inequality, so that a point is reached inside and not on the surface
 _OVERSHOOT = 1.5
@@ -30,12 +32,16 @@ class Surface:
     """What sampling showed: a point `interior` (d,) [m] inside the body; `size` [m], the typical
     distance of the surface from it; `slope` (m,), a typical |grad f_j| on the surface, by which
     residual rows are scaled; `sharpness`, the largest curvature times the size: 1 for a ball, 0 for
-    a half-space, infinite for bodies with edges."""
+    a half-space, infinite for bodies with edges; `round`, whether it bends in every direction, but
+    in places: another body touches it at one point, which moves along with both and never jumps. A
+    superquadric is round, though its sides bend nowhere in the middle; a capsule, which bends along
+    no line of its side, is not."""
 
     interior: np.ndarray
     size: float
     slope: np.ndarray
     sharpness: float
+    round: bool
 
 
 def surface(shape: Shape) -> Surface:
@@ -55,16 +61,23 @@ def _surface(shape_class: ShapeClass, theta: tuple[float, ...]) -> Surface:
         )
     slope = np.median(np.linalg.norm(jet.gradient(points, theta), axis=-1), axis=0)
     size = float(np.median(np.linalg.norm(points - interior, axis=1)))
-    return Surface(interior, size, slope, _sharpness(jet, theta, points, size) if shape_class.count == 1 else np.inf)
+    if shape_class.count > 1:
+        return Surface(interior, size, slope, np.inf, False)
+    bends = size * _curvatures(jet, theta, points)
+    swept = any(i is not None for i in shape_class.sweep[: shape_class.dimension])
+    flat = np.mean(~(np.linalg.eigvalsh(bends)[:, 1] > _FLAT))  # the least is 0, along the normal
+    return Surface(
+        interior, size, slope, float(np.max(np.linalg.norm(bends, ord=2, axis=(1, 2)))), not swept and flat <= _MOST
+    )
 
 
-def _sharpness(jet: Jet, theta, points, size: float) -> float:
+def _curvatures(jet: Jet, theta, points) -> np.ndarray:
+    """How the surface bends (n, d, d) [1/m] at `points` (n, d) of it, by directions along it."""
     gradients, hessians = jet.gradient(points, theta)[:, 0], jet.hessian(points, theta)[:, 0]
     slopes = np.linalg.norm(gradients, axis=1)
     normals = gradients / slopes[:, None]
     tangential = np.eye(points.shape[1]) - normals[:, :, None] * normals[:, None, :]
-    curvatures = np.linalg.norm(tangential @ hessians @ tangential, ord=2, axis=(1, 2)) / slopes
-    return float(np.max(curvatures) * size)
+    return tangential @ hessians @ tangential / slopes[:, None, None]
 
 
 def leave(shape_class: ShapeClass, theta, inside, direction, halvings: int = _HALVINGS):

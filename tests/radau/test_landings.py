@@ -459,6 +459,7 @@ def test_what_rolls_over_a_side_that_is_all_but_flat_does_not_strike_it(p, how):
     assert np.any(np.diff(np.sign(plain.orientation[:, 0, 0])))  # it has come over the middle of its side
     if "h" in how:
         assert not struck.events
+    # steps of first order among chosen ones may be off by 100 tol, of speeds in sqrt(g / R)
     np.testing.assert_allclose(struck.velocity[-1], plain.velocity[-1], rtol=0, atol=1e-12 if "h" in how else 1e-3)
 
 

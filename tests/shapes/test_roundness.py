@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import shapes
-from shapes.closest_points.roundness import is_round
+from shapes.closest_points.surface import surface
 
 
 def turned(f):
@@ -35,4 +35,4 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", [*ROUND, *OTHERS])
 def test_what_bends_everywhere_but_in_places_is_round(name):
-    assert is_round((ROUND | OTHERS)[name]) == (name in ROUND)
+    assert surface((ROUND | OTHERS)[name]).round == (name in ROUND)
