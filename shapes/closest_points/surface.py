@@ -66,9 +66,8 @@ def _surface(shape_class: ShapeClass, theta: tuple[float, ...]) -> Surface:
     bends = size * _curvatures(jet, theta, points)
     swept = any(i is not None for i in shape_class.sweep[: shape_class.dimension])
     flat = np.mean(~(np.linalg.eigvalsh(bends)[:, 1] > _FLAT))  # the least is 0, along the normal
-    return Surface(
-        interior, size, slope, float(np.max(np.linalg.norm(bends, ord=2, axis=(1, 2)))), not swept and flat <= _MOST
-    )
+    sharpness = float(np.max(np.linalg.norm(bends, ord=2, axis=(1, 2))))
+    return Surface(interior, size, slope, sharpness, bool(not swept and flat <= _MOST))
 
 
 def _curvatures(jet: Jet, theta, points) -> np.ndarray:
