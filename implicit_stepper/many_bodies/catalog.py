@@ -15,7 +15,7 @@ import numpy as np
 
 from shapes.closest_points.conditions import PairClass
 from shapes.closest_points.extent import extent
-from shapes.closest_points.mixture import can_mix, mixed, packed
+from shapes.closest_points.mixture import form_of, mixed, packed, put_together, slopes
 from shapes.closest_points.surface import surface
 from shapes.shape_class import ShapeClass
 
@@ -181,7 +181,7 @@ def catalog(system: System, parts_of: Sequence[Sequence[Part]], pairs: BodyPairs
     known = sorted(dict.fromkeys(kinds), key=lambda kind: not kind.moving)
     kind = np.array([known.index(own) for own in kinds])
     extents = [extent(part.shape) for part in parts]
-    forms, form_of = _forms(parts, kind, known, pairs.kinds(body, kind), system.dimension)
+    forms, numbers = _forms(parts, kind, known, pairs.kinds(body, kind))
     return Catalog(
         parts=parts,
         body=body,
@@ -194,7 +194,7 @@ def catalog(system: System, parts_of: Sequence[Sequence[Part]], pairs: BodyPairs
         pairs=pairs,
         laws=_laws(pairs.laws, system.dimension),
         forms=forms,
-        form_of=form_of,
+        form_of=numbers,
     )
 
 
@@ -220,32 +220,31 @@ def _laws(laws: Sequence[Law], dimension: int) -> Laws:
     )
 
 
-def _forms(parts, kind, known: list[Kind], combinations, dimension: int) -> tuple[tuple[Form, ...], np.ndarray]:
+def _forms(parts, kind, known: list[Kind], combinations) -> tuple[tuple[Form, ...], np.ndarray]:
     """The forms of contacts between kinds, `combinations` of (kind 1, kind 2, whether it is
     compliant)."""
     alike: dict[tuple, list] = {}
     for first, second, compliant in sorted(combinations):
         one, two = known[first], known[second]
-        mild = one.mild and two.mild
-        pair = PairClass(one.shape_class, two.shape_class, eliminate=mild)
-        form = mild if can_mix(pair.first) and can_mix(pair.second) else pair
-        key = form, (one.moving, two.moving), (one.framed, two.framed), compliant
+        pair = PairClass(one.shape_class, two.shape_class, eliminate=one.mild and two.mild)
+        key = form_of(pair), (one.moving, two.moving), (one.framed, two.framed), compliant
         alike.setdefault(key, []).append((pair, first, second))
-    form_of, forms = np.full((len(known), len(known), 2), -1), []
+    number_of, forms = np.full((len(known), len(known), 2), -1), []
     for (_, moving, framed, compliant), found in alike.items():
-        pairs, *sides = zip(*found, strict=True)
-        for first, second in zip(*sides, strict=True):
-            form_of[first, second, int(compliant)] = len(forms)
-        pair = mixed(list(dict.fromkeys(pairs)))
-        tables = [
-            _table(parts, np.isin(kind, own), of, framed=has_frame, dimension=dimension)
-            for own, of, has_frame in zip(sides, (pair.first, pair.second), framed, strict=True)
-        ]
-        forms.append(Form(pair, moving, *zip(*tables, strict=True), compliant))
-    return tuple(forms), form_of
+        for pairs in put_together(pair for pair, *_ in found):
+            sides = tuple(zip(*(both for own, *both in found if own in pairs), strict=True))
+            for first, second in zip(*sides, strict=True):
+                number_of[first, second, int(compliant)] = len(forms)
+            pair = mixed(pairs)
+            tables = [
+                _table(parts, np.isin(kind, own), of, framed=has_frame)
+                for own, of, has_frame in zip(sides, (pair.first, pair.second), framed, strict=True)
+            ]
+            forms.append(Form(pair, moving, *zip(*tables, strict=True), compliant))
+    return tuple(forms), number_of
 
 
-def _table(parts, own, of, *, framed: bool, dimension: int):
+def _table(parts, own, of, *, framed: bool):
     """theta, slope, interior and frame of all parts, for the class or mixture `of`; of those that
     are not its `own`, zeros."""
     rows = np.flatnonzero(own)
@@ -257,6 +256,6 @@ def _table(parts, own, of, *, framed: bool, dimension: int):
         table[rows] = values
         return table
 
-    theta = filled([packed(of, parts[row].shape.shape_class, parts[row].shape.theta) for row in rows])
+    theta = filled([packed(of, parts[row].shape) for row in rows])
     frame = Frame(filled([parts[r].position for r in rows]), filled([parts[r].rotation for r in rows])) if framed else None
-    return theta, filled([s.slope for s in surfaces]), filled([s.interior for s in surfaces]), frame
+    return theta, filled([slopes(of, parts[r].shape) for r in rows]), filled([s.interior for s in surfaces]), frame

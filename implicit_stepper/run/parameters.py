@@ -9,6 +9,10 @@ from collections.abc import Callable, Mapping
 import jax.numpy as jnp
 import numpy as np
 
+from shapes import Shape
+from shapes.closest_points.mixture import Mixture, own_parameters, unpacked
+from shapes.shape_class import ShapeClass
+
 from ..constraints.kinematics import standing
 from ..model.bodies import State
 from ..model.system import System, in_user_order
@@ -56,11 +60,9 @@ def static_coefficients(system: System, name: str = "mu") -> np.ndarray:
     return found
 
 
-def shape_class(system: System, name: str):
+def shape_class(system: System, name: str) -> ShapeClass:
     """The class of the shape whose parameters are called "shape of NAME"."""
-    group, side, _ = _places(system, name)[0]
-    pair = system.groups[group].pair
-    return (pair.first, pair.second)[side]
+    return _shape(system, name).shape_class
 
 
 def moves_points(name: str) -> bool:
@@ -84,35 +86,43 @@ def read(system: System, start: State, name: str):
     if name in (of_joints := _of_joints(system)):
         group, place, field = of_joints[name]
         return jnp.asarray(getattr(system.joints[group], field))[place]
-    group, side, place = _places(system, name)[0]
-    return jnp.asarray(_theta(system.groups[group], side))[place]
+    return jnp.asarray(_shape(system, name).theta)
 
 
 def changed(system: System, start: State, values: Mapping[str, object]) -> tuple[System, State]:
     """The same with other `values` by name, each of the shape that `read` gives or broadcast to it.
     Raises `ValueError`."""
     for name, value in values.items():
-        now = read(system, start, name)
-        value = jnp.broadcast_to(jnp.asarray(value, float), now.shape)
+        _known(system, name)
+        value = jnp.asarray(value, float)
+        if name.startswith(SHAPE):
+            system = _with_theta(system, name, value)
+            continue
+        value = jnp.broadcast_to(value, read(system, start, name).shape)
         if name in _SYSTEM:
             system = standing(dataclasses.replace(system, **{name: value}))
         elif name in _STATE:
             start = dataclasses.replace(start, **{name: value})
         elif name in _CONTACTS:
             system = _over_groups(system, lambda group, name=name, value=value: _with(group, name, value))
-        elif name in (of_joints := _of_joints(system)):
-            number, place, field = of_joints[name]
+        else:
+            number, place, field = _of_joints(system)[name]
             own = list(system.joints)
             values_now = jnp.asarray(getattr(own[number], field)).at[place].set(value)
             own[number] = dataclasses.replace(own[number], **{field: values_now})
             system = dataclasses.replace(system, joints=tuple(own))
-        else:
-            for number, side, place in _places(system, name):
-                own = list(system.groups)
-                theta = jnp.asarray(_theta(own[number], side)).at[place].set(value)
-                own[number] = dataclasses.replace(own[number], **{f"theta_{side + 1}": theta})
-                system = dataclasses.replace(system, groups=tuple(own))
     return system, start
+
+
+def _with_theta(system: System, name: str, value) -> System:
+    """The system with the parameters `value` (k,), or () for all of them, of the shape that a
+    `name` of the form "shape of NAME" is of."""
+    groups = list(system.groups)
+    for number, side, place in _places(system, name):
+        theta = jnp.asarray(_theta(groups[number], side))
+        own = own_parameters(_kind(groups[number], side), value.size if value.ndim else None)
+        groups[number] = dataclasses.replace(groups[number], **{f"theta_{side + 1}": theta.at[place, own].set(value)})
+    return dataclasses.replace(system, groups=tuple(groups))
 
 
 def _of_joints(system: System) -> dict[str, tuple[int, int, str]]:
@@ -146,6 +156,16 @@ def _theta(group, side: int):
     return (group.theta_1, group.theta_2)[side]
 
 
+def _kind(group, side: int) -> ShapeClass | Mixture:
+    return (group.pair.first, group.pair.second)[side]
+
+
+def _shape(system: System, name: str) -> Shape:
+    """The shape that a `name` of the form "shape of NAME" is of."""
+    number, side, place = _places(system, name)[0]
+    return unpacked(_kind(system.groups[number], side), _theta(system.groups[number], side)[place])
+
+
 def _places(system: System, name: str) -> list[tuple[int, int, int]]:
     """Where the parameters of a shape stand: numbers of group, side and contact."""
     part, found = name.removeprefix(SHAPE), []
@@ -162,8 +182,3 @@ def _known(system: System, name: str) -> None:
     known = names(system)
     if name not in known:
         raise BatchError(f"`parameters` has {name!r}: of this scene there are {', '.join(known)}.")
-    if name.startswith(SHAPE) and any(system.groups[number].pair.members for number, *_ in _places(system, name)):
-        raise BatchError(
-            f"`parameters` has {name!r}, whose contacts share one program with those of other classes of shapes: set it in "
-            "a scene in which all contacts are of the same classes."
-        )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shapes.closest_points.conditions import PairClass
-from shapes.closest_points.mixture import can_mix, mixed, packed
+from shapes.closest_points.mixture import form_of, mixed, packed, put_together, slopes
 from shapes.closest_points.surface import surface
 
 from ..constraints.compliance import Compliance
@@ -50,15 +50,15 @@ class PartContact:
 
 def grouped(contacts: list[PartContact], dimension: int) -> tuple[ContactGroup, ...]:
     """Contacts that share the form of their closest-point conditions (one smooth inequality each,
-    or the same classes of shapes), which bodies move, which shapes sit off their axes, whether they
-    comply, whether what sticks has a coefficient of its own, and their law of impact."""
+    about as many inequalities, or the same classes of shapes), which bodies move, which shapes sit
+    off their axes, whether they comply, whether what sticks has a coefficient of its own, and their
+    law of impact."""
     members: dict[tuple, list[tuple[PairClass, PartContact]]] = {}
     for contact in contacts:
         mild = all(surface(part.shape).sharpness <= MILD for part in contact.parts)
         pair = PairClass(*(part.shape.shape_class for part in contact.parts), eliminate=mild)
-        form = mild if can_mix(pair.first) and can_mix(pair.second) else pair
         key = (
-            form,
+            form_of(pair),
             contact.moving,
             tuple(map(off_frame, contact.parts)),
             contact.compliance is not None,
@@ -68,8 +68,9 @@ def grouped(contacts: list[PartContact], dimension: int) -> tuple[ContactGroup, 
         members.setdefault(key, []).append((pair, contact))
     groups = []
     for (_, *alike), found in members.items():
-        pairs, own = zip(*found, strict=True)
-        groups.append(_group(mixed(list(dict.fromkeys(pairs))), *alike, list(own), dimension))
+        for pairs in put_together(pair for pair, _ in found):
+            own = [contact for pair, contact in found if pair in pairs]
+            groups.append(_group(mixed(pairs), *alike, own, dimension))
     return tuple(groups)
 
 
@@ -87,8 +88,9 @@ def _group(
         surfaces = [surface(part.shape) for part in own]
         frame = Frame(np.stack([p.position for p in own]), np.stack([p.rotation for p in own])) if framed[i] else None
         kind = (pair.first, pair.second)[i]
-        sides.append((surfaces, np.stack([packed(kind, p.shape.shape_class, p.shape.theta) for p in own]), frame))
-    surfaces, theta, frame = zip(*sides, strict=True)
+        theta, slope = (np.stack([of(kind, p.shape) for p in own]) for of in (packed, slopes))
+        sides.append((surfaces, theta, slope, frame))
+    surfaces, theta, slope, frame = zip(*sides, strict=True)
     friction, axes = [c.friction for c in contacts], 3 if dimension == 3 else 1
     return ContactGroup(
         pair=pair,
@@ -97,8 +99,8 @@ def _group(
         numbers=tuple(c.number for c in contacts),
         theta_1=theta[0],
         theta_2=theta[1],
-        slope_1=np.stack([s.slope for s in surfaces[0]]),
-        slope_2=np.stack([s.slope for s in surfaces[1]]),
+        slope_1=slope[0],
+        slope_2=slope[1],
         interior_1=np.stack([s.interior for s in surfaces[0]]),
         interior_2=np.stack([s.interior for s in surfaces[1]]),
         mu=np.array([float(f.mu) for f in friction]),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from shapes.closest_points.mixture import slopes
 from shapes.closest_points.surface import surface
 
 from ..model.system import System
@@ -39,12 +40,10 @@ def resurfaced(system: System, scene: Scene) -> System:
     inside of them, by which equations are scaled and closest points begun."""
     contacts, groups = scene.part_contacts(), []
     for group in system.groups:
-        if not group.pair.members:  # others share one form, and have the shapes that they had
-            found = {}
-            for side in (0, 1):
-                surfaces = [surface(contacts[number].parts[side].shape) for number in group.numbers]
-                found[f"slope_{side + 1}"] = np.stack([own.slope for own in surfaces])
-                found[f"interior_{side + 1}"] = np.stack([own.interior for own in surfaces])
-            group = dataclasses.replace(group, **found)
-        groups.append(group)
+        found = {}
+        for side, kind in enumerate((group.pair.first, group.pair.second)):
+            own = [contacts[number].parts[side].shape for number in group.numbers]
+            found[f"slope_{side + 1}"] = np.stack([slopes(kind, shape) for shape in own])
+            found[f"interior_{side + 1}"] = np.stack([surface(shape).interior for shape in own])
+        groups.append(dataclasses.replace(group, **found))
     return dataclasses.replace(system, groups=tuple(groups))

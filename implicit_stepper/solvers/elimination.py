@@ -77,13 +77,24 @@ def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
         at = jnp.max(jnp.where(tried == most, numbers, 0))
         return pivot(carry, *jnp.divmod(at, free), _GOOD * largest)
 
+    def follow_row(number, carry):
+        *carry, counts = carry
+        unknown, row, follows = (jnp.asarray(of)[number] for of in pairs)
+        least, counts = _least_of_pair(block, counts, unknown, row, follows)
+        return *pivot(carry, row, unknown, least), counts
+
     every = jnp.ones(own, bool)
     start = jnp.concatenate([K, jnp.eye(own)], axis=1), every, every, jnp.zeros((own, own), bool)
-    carry = varying_like(start, block)
-    carry = jax.lax.fori_loop(0, free, search, carry) if free else carry
-    for (unknown, row, *_), least in zip(group.pairs, _least_of_pairs(group, block), strict=True):
-        carry = pivot(carry, row, unknown, least)
-    matrix, rows, columns, found = carry
+    carry = varying_like((*start, jnp.ones(size, bool)), block)
+    carry = (
+        jax.lax.fori_loop(0, free, lambda number, carry: (*search(number, carry[:4]), carry[4]), carry) if free else carry
+    )
+    pairs = tuple(
+        np.array(of) for of in zip(*((unknown, row, follows) for unknown, row, _, follows in group.pairs), strict=True)
+    )
+    # a loop: written out, each pair's pivot would be as much to compile, with all tests before it
+    carry = jax.lax.fori_loop(0, len(group.pairs), follow_row, carry) if pairs else carry
+    matrix, rows, columns, found, _ = carry
     push = matrix[:, own:]
     alone = found.astype(float) @ push
     follow = (alone @ block[:own]) * jnp.concatenate([columns, jnp.ones(size - own, bool)])
@@ -93,17 +104,14 @@ def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
     return Local(alone, follow, push, rows, columns), rest
 
 
-def _least_of_pairs(group: Links, block) -> list:
-    """The least pivots () of pairs. What is alone itself does not count in the rows of those that
-    come after it."""
-    found, counts = [], jnp.ones(len(block), bool)
-    for unknown, row, _, follows in group.pairs:
-        own = jnp.abs(block[row, unknown])
-        others = jnp.max(jnp.where(counts & (np.arange(len(block)) != unknown), jnp.abs(block[row]), 0.0))
-        alone = others <= _COUPLED * own
-        found.append(jnp.where(follows | alone, _GOOD_PAIR, jnp.inf))
-        counts = counts if follows else counts & ((np.arange(len(block)) != unknown) | ~alone)
-    return found
+def _least_of_pair(block, counts, unknown, row, follows):
+    """The least pivot () of a pair, and which unknowns count in the rows of those that come after
+    it (size,), of those that `counts` has: what is alone itself does not."""
+    others_of = np.arange(len(block)) != unknown
+    others = jnp.max(jnp.where(counts & others_of, jnp.abs(block[row]), 0.0))
+    alone = others <= _COUPLED * jnp.abs(block[row, unknown])
+    least = jnp.where(follows | alone, _GOOD_PAIR, jnp.inf)
+    return least, counts & (others_of | follows | ~alone)
 
 
 def signs(group: Links, size: int) -> np.ndarray:

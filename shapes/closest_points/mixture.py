@@ -1,16 +1,16 @@
-"""Classes of one smooth inequality each, put together as one class, so that all their contacts are
-compiled once.
+"""Classes of shapes put together as one class, so that all their contacts are compiled once.
 
 Only f and its derivatives differ between such classes; the closest-point conditions around them do
-not. A contact of the mixture evaluates the inequality of every class and takes its own, which costs
-less than a second kernel.
+not. A contact of the mixture evaluates the inequalities of every class and takes its own, which
+costs less than a second kernel. A body with fewer inequalities than others of its mixture is filled
+up with some that are far from holding it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,17 +19,27 @@ from ..expressions.compile import Jet
 from ..shape import Shape
 from ..shape_class import ShapeClass
 from .conditions import PairClass, Placed
+from .surface import surface
+
+_FAR = 100.0  # sizes of a body that it is inside of an inequality that only fills it up
+# times the unknowns that closest points have alone: with fewer kernels steps are compiled, and
+# taken, in half the time, until larger blocks cost more than that
+_MOST = 1.6
 
 
 @dataclasses.dataclass(frozen=True)
 class Mixture:
-    """One of several `classes` where a `ShapeClass` is expected; theta = (number of the class, its
-    parameters, ones)."""
+    """One of several `classes` without a support function where a `ShapeClass` is expected; theta =
+    (number of the class, its parameters, ones, how far inside [m] inequalities are that it lacks)."""
 
     classes: tuple[ShapeClass, ...]
 
-    count = 1
     support = None
+
+    @property
+    def count(self) -> int:
+        """The largest number of inequalities of any."""
+        return max(c.count for c in self.classes)
 
     @property
     def name(self) -> str:
@@ -64,24 +74,52 @@ class Mixture:
 
     def own(self, shape_class: ShapeClass, theta):
         """The part of theta that one of the classes reads."""
-        return theta[1 : 1 + len(shape_class.parameters)]
+        return theta[own_parameters(self, len(shape_class.parameters))]
 
 
 @functools.cache
 def _jet(mixture: Mixture) -> Jet:
-    def part(name):
-        return lambda x, theta: mixture.chosen(theta, lambda shape_class, own: getattr(shape_class.jet, name)(x, own))
+    def part(name, axis):
+        def evaluate(x, theta):
+            def filled(shape_class, own):
+                values = getattr(shape_class.jet, name)(x, own)
+                missing = list(values.shape)
+                missing[axis] = mixture.count - shape_class.count
+                far = jnp.full(missing, -theta[-1] if name == "value" else 0.0)
+                return jnp.concatenate([values, far], axis=axis) if missing[axis] else values
 
-    return Jet(part("value"), part("gradient"), part("hessian"))
+            return mixture.chosen(theta, filled)
+
+        return evaluate
+
+    return Jet(part("value", -1), part("gradient", -2), part("hessian", -3))
 
 
-def can_mix(shape_class: ShapeClass) -> bool:
-    """Whether the class differs from others that can in f alone."""
-    return shape_class.count == 1 and shape_class.support is None
+def form_of(pair: PairClass) -> Hashable:
+    """What pairs share that may be mixed: that they have the short form, or the long one by
+    inequalities alone; of bodies with a support function their classes."""
+    if pair.first.support is not None or pair.second.support is not None:
+        return pair
+    return pair.smooth
+
+
+def put_together(pairs: Iterable[PairClass]) -> list[list[PairClass]]:
+    """The different ones of `pairs` of one form, in lists of those to be `mixed`: as far as none
+    has more than `_MOST` times the unknowns that it has alone."""
+    found: list[list[PairClass]] = []
+    for pair in sorted(dict.fromkeys(pairs), key=lambda pair: -pair.unknowns):
+        for own in found:
+            together = [*own, pair]
+            if mixed(together).unknowns <= _MOST * pair.unknowns:
+                own.append(pair)
+                break
+        else:
+            found.append([pair])
+    return found
 
 
 def mixed(pairs: Sequence[PairClass]) -> PairClass:
-    """One class for contacts of any of the different `pairs`, whose classes `can_mix`."""
+    """One class for contacts of any of the different `pairs` of one form."""
     if len(pairs) == 1:
         return pairs[0]
     first, second = (dict.fromkeys(getattr(p, side) for p in pairs) for side in ("first", "second"))
@@ -89,12 +127,28 @@ def mixed(pairs: Sequence[PairClass]) -> PairClass:
     return dataclasses.replace(pairs[0], first=next(sides), second=next(sides), members=tuple(pairs))
 
 
-def packed(kind: ShapeClass | Mixture, shape_class: ShapeClass, theta) -> np.ndarray:
-    """theta as `kind`, a class or a mixture with it, reads it."""
+def packed(kind: ShapeClass | Mixture, shape: Shape) -> np.ndarray:
+    """The theta of a shape as `kind`, its class or a mixture with it, reads it."""
+    theta = np.asarray(shape.theta, dtype=float)
     if not isinstance(kind, Mixture):
-        return np.asarray(theta, dtype=float)
-    padding = max(len(c.parameters) for c in kind.classes) - len(theta)
-    return np.concatenate([[kind.classes.index(shape_class)], theta, np.ones(padding)])
+        return theta
+    padding = np.ones(max(len(c.parameters) for c in kind.classes) - len(theta))
+    return np.concatenate([[kind.classes.index(shape.shape_class)], theta, padding, [_FAR * surface(shape).size]])
+
+
+def own_parameters(kind: ShapeClass | Mixture, count: int | None) -> slice:
+    """Where the `count` parameters of a shape stand in theta as `kind` reads it; None: of the class
+    with most of them."""
+    if not isinstance(kind, Mixture):
+        return slice(None)
+    return slice(1, -1 if count is None else 1 + count)
+
+
+def slopes(kind: ShapeClass | Mixture, shape: Shape) -> np.ndarray:
+    """The slopes (m,) of `Surface` for as many inequalities as `kind`, the shape's class or a
+    mixture with it, has."""
+    own = surface(shape).slope
+    return np.concatenate([own, np.ones(kind.count - len(own))])
 
 
 def unpacked(kind: ShapeClass | Mixture, theta) -> Shape:

@@ -36,7 +36,7 @@ def test_jet_is_that_of_the_class_that_theta_numbers():
     mixture = Mixture(classes)
     point = jnp.array([0.3, 0.4, 0.1])
     for shape in SHAPES.values():
-        theta = jnp.asarray(packed(mixture, shape.shape_class, shape.theta))
+        theta = jnp.asarray(packed(mixture, shape))
         for part in ("value", "gradient", "hessian"):
             own = getattr(shape.shape_class.jet, part)
             np.testing.assert_array_equal(getattr(mixture.jet, part)(point, theta), own(point, shape.theta))
@@ -88,7 +88,7 @@ def test_a_query_is_asked_of_the_pair_that_a_contact_is():
     )
     for shape in (SHAPES["ball"], SHAPES["egg"]):
         placed = shapes.closest_points.conditions.Placed(
-            jnp.asarray(packed(pair.second, shape.shape_class, shape.theta)), jnp.ones(1), jnp.zeros(3), jnp.eye(3)
+            jnp.asarray(packed(pair.second, shape)), jnp.ones(1), jnp.zeros(3), jnp.eye(3)
         )
         np.testing.assert_array_equal(find(pair, jnp.zeros(6), placed, placed, 1.0), shape.theta[0] + len(shape.theta))
 
