@@ -23,7 +23,7 @@ from ..constraints.contact_group import ContactGroup
 from ..constraints.restitution import Poisson
 from ..model.system import Frame, System
 from ..scene.compound import Part
-from ..scene.grouping import MILD, Law, off_frame
+from ..scene.grouping import MILD, Law, frame_of
 from ..scene.pairs import BodyPairs
 from .hulls import Hulls, hulls
 
@@ -34,7 +34,6 @@ class Kind:
 
     shape_class: ShapeClass
     mild: bool
-    framed: bool
     moving: bool
 
 
@@ -175,7 +174,7 @@ def catalog(system: System, parts_of: Sequence[Sequence[Part]], pairs: BodyPairs
     parts = tuple(part for own in parts_of for part in own)
     moving = body < system.body_count
     kinds = [
-        Kind(part.shape.shape_class, bool(surface(part.shape).sharpness <= MILD), off_frame(part), bool(moves))
+        Kind(part.shape.shape_class, bool(surface(part.shape).sharpness <= MILD), bool(moves))
         for part, moves in zip(parts, moving, strict=True)
     ]
     known = sorted(dict.fromkeys(kinds), key=lambda kind: not kind.moving)
@@ -227,24 +226,23 @@ def _forms(parts, kind, known: list[Kind], combinations) -> tuple[tuple[Form, ..
     for first, second, compliant in sorted(combinations):
         one, two = known[first], known[second]
         pair = PairClass(one.shape_class, two.shape_class, eliminate=one.mild and two.mild)
-        key = form_of(pair), (one.moving, two.moving), (one.framed, two.framed), compliant
+        key = form_of(pair), (one.moving, two.moving), compliant
         alike.setdefault(key, []).append((pair, first, second))
     number_of, forms = np.full((len(known), len(known), 2), -1), []
-    for (_, moving, framed, compliant), found in alike.items():
+    for (_, moving, compliant), found in alike.items():
         for pairs in put_together(pair for pair, *_ in found):
             sides = tuple(zip(*(both for own, *both in found if own in pairs), strict=True))
             for first, second in zip(*sides, strict=True):
                 number_of[first, second, int(compliant)] = len(forms)
             pair = mixed(pairs)
             tables = [
-                _table(parts, np.isin(kind, own), of, framed=has_frame)
-                for own, of, has_frame in zip(sides, (pair.first, pair.second), framed, strict=True)
+                _table(parts, np.isin(kind, own), of) for own, of in zip(sides, (pair.first, pair.second), strict=True)
             ]
             forms.append(Form(pair, moving, *zip(*tables, strict=True), compliant))
     return tuple(forms), number_of
 
 
-def _table(parts, own, of, *, framed: bool):
+def _table(parts, own, of):
     """theta, slope, interior and frame of all parts, for the class or mixture `of`; of those that
     are not its `own`, zeros."""
     rows = np.flatnonzero(own)
@@ -257,5 +255,6 @@ def _table(parts, own, of, *, framed: bool):
         return table
 
     theta = filled([packed(of, parts[row].shape) for row in rows])
-    frame = Frame(filled([parts[r].position for r in rows]), filled([parts[r].rotation for r in rows])) if framed else None
+    frame = frame_of([parts[row] for row in rows])
+    frame = None if frame is None else Frame(filled(frame.position), filled(frame.rotation))
     return theta, filled([slopes(of, parts[r].shape) for r in rows]), filled([s.interior for s in surfaces]), frame

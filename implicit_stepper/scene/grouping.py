@@ -4,6 +4,7 @@ move, same kinds of law."""
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,9 +51,8 @@ class PartContact:
 
 def grouped(contacts: list[PartContact], dimension: int) -> tuple[ContactGroup, ...]:
     """Contacts that share the form of their closest-point conditions (one smooth inequality each,
-    about as many inequalities, or the same classes of shapes), which bodies move, which shapes sit
-    off their axes, whether they comply, whether what sticks has a coefficient of its own, and their
-    law of impact."""
+    about as many inequalities, or the same classes of shapes), which bodies move, whether they
+    comply, whether what sticks has a coefficient of its own, and their law of impact."""
     members: dict[tuple, list[tuple[PairClass, PartContact]]] = {}
     for contact in contacts:
         mild = all(surface(part.shape).sharpness <= MILD for part in contact.parts)
@@ -60,7 +60,6 @@ def grouped(contacts: list[PartContact], dimension: int) -> tuple[ContactGroup, 
         key = (
             form_of(pair),
             contact.moving,
-            tuple(map(off_frame, contact.parts)),
             contact.compliance is not None,
             contact.friction.mu_s is not None,
             type(contact.restitution),
@@ -74,22 +73,23 @@ def grouped(contacts: list[PartContact], dimension: int) -> tuple[ContactGroup, 
     return tuple(groups)
 
 
-def off_frame(part: Part) -> bool:
-    """Whether the coordinates of a part are not those of its body."""
-    return bool(np.any(part.position != 0) or np.any(part.rotation != np.eye(len(part.position))))
+def frame_of(parts: Sequence[Part]) -> Frame | None:
+    """Where parts sit in the coordinates of their bodies; None where all have these."""
+    position, rotation = np.stack([p.position for p in parts]), np.stack([p.rotation for p in parts])
+    off = np.any(position != 0) or np.any(rotation != np.eye(position.shape[1]))
+    return Frame(position, rotation) if off else None
 
 
 def _group(
-    pair: PairClass, moving, framed, compliant: bool, sticks: bool, law: type, contacts: list[PartContact], dimension: int
+    pair: PairClass, moving, compliant: bool, sticks: bool, law: type, contacts: list[PartContact], dimension: int
 ) -> ContactGroup:
     sides = []
     for i in (0, 1):
         own = [c.parts[i] for c in contacts]
         surfaces = [surface(part.shape) for part in own]
-        frame = Frame(np.stack([p.position for p in own]), np.stack([p.rotation for p in own])) if framed[i] else None
         kind = (pair.first, pair.second)[i]
         theta, slope = (np.stack([of(kind, p.shape) for p in own]) for of in (packed, slopes))
-        sides.append((surfaces, theta, slope, frame))
+        sides.append((surfaces, theta, slope, frame_of(own)))
     surfaces, theta, slope, frame = zip(*sides, strict=True)
     friction, axes = [c.friction for c in contacts], 3 if dimension == 3 else 1
     return ContactGroup(

@@ -96,11 +96,9 @@ def _jet(mixture: Mixture) -> Jet:
 
 
 def form_of(pair: PairClass) -> Hashable:
-    """What pairs share that may be mixed: that they have the short form, or the long one by
-    inequalities alone; of bodies with a support function their classes."""
-    if pair.first.support is not None or pair.second.support is not None:
-        return pair
-    return pair.smooth
+    """What pairs share that may be mixed: whether they have the short form, and on both sides the
+    classes that have a support function."""
+    return pair.smooth, *(None if side.support is None else side for side in (pair.first, pair.second))
 
 
 def put_together(pairs: Iterable[PairClass]) -> list[list[PairClass]]:

@@ -1,12 +1,16 @@
-"""Contacts of several smooth classes compiled as one: the same numbers as each class alone."""
+"""Contacts of several classes compiled as one: the same numbers as each class alone."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import implicit_stepper as ist
 import shapes
-from shapes.closest_points.mixture import Mixture, mixed, packed, query_of
+from implicit_stepper.run import parameters
+from shapes.closest_points.conditions import PairClass
+from shapes.closest_points.mixture import Mixture, form_of, mixed, packed, put_together, query_of, slopes
+from shapes.closest_points.surface import surface
 
 SHAPES = {
     "ball": shapes.Sphere(0.5),
@@ -14,17 +18,25 @@ SHAPES = {
     "round box": shapes.Superquadric((0.5, 0.5, 0.5), epsilon=(0.8, 0.8)),
     "rounded ball": shapes.Rounded(shapes.Ellipsoid((0.4, 0.3, 0.3)), 0.1),
 }
+WITH_FACES = {
+    "box": shapes.Box((0.4, 0.3, 0.2)),
+    "cylinder": shapes.Cylinder(0.3, 0.4),
+    "cone": shapes.Cone(0.4, 0.5),
+    "sharp egg": shapes.Ellipsoid((0.5, 0.1, 0.4)),
+}
+CAPSULE = shapes.Capsule(0.2, 0.5)
 
 
 def scene(names, sliding=False):
     """Bodies thrown on a floor, or sliding on it, 3 m apart."""
     made = ist.Scene()
     floor = made.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    every = SHAPES | WITH_FACES
     for name in names:
-        place = 3.0 * list(SHAPES).index(name)
+        place = 3.0 * list(every).index(name)
         thrown = made.add_body(
-            name=name, shape=SHAPES[name], mass=1.0, inertia=(0.1, 0.12, 0.11),
-            position=(place, 0, SHAPES[name].theta[-1] if sliding else 0.6),
+            name=name, shape=every[name], mass=1.0, inertia=(0.1, 0.12, 0.11),
+            position=(place, 0, every[name].theta[-1] if sliding else 0.6),
             velocity=(2, 0, 0, 0, 0, 1) if sliding else (0.5, 0, -1, 0.3, 2, 1),
         )  # fmt: skip
         made.add_contact(floor, thrown, friction=ist.FrictionEllipsoid(0.3, e_r=0.1))
@@ -45,12 +57,41 @@ def test_jet_is_that_of_the_class_that_theta_numbers():
         assert mixture.radius(theta) == shape.shape_class.radius(shape.theta)
 
 
-def test_bodies_of_four_classes_make_one_group_and_move_as_alone():
-    together = scene(SHAPES)
+def test_bodies_with_fewer_faces_are_filled_up_with_some_far_off():
+    classes = tuple(shape.shape_class for shape in WITH_FACES.values())
+    mixture, point = Mixture(classes), jnp.array([0.1, -0.2, 0.3])
+    assert mixture.count == 6
+    for shape in WITH_FACES.values():
+        own, theta = shape.shape_class.count, jnp.asarray(packed(mixture, shape))
+        for part in ("value", "gradient", "hessian"):
+            found, alone = (getattr(of.jet, part) for of in (mixture, shape.shape_class))
+            np.testing.assert_array_equal(found(point, theta)[:own], alone(point, shape.theta))
+            rest = -100 * surface(shape).size if part == "value" else 0.0
+            np.testing.assert_array_equal(found(point, theta)[own:], np.full_like(found(point, theta)[own:], rest))
+        np.testing.assert_array_equal(slopes(mixture, shape), [*surface(shape).slope, *np.ones(6 - own)])
+
+
+def test_what_is_put_together_grows_by_little_and_keeps_support_functions_apart():
+    box, cylinder, cone, egg = (shape.shape_class for shape in WITH_FACES.values())
+    ball, capsule = SHAPES["ball"].shape_class, CAPSULE.shape_class
+    turns = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    column = np.stack([np.cos(turns), np.sin(turns), np.zeros(40)], axis=1)
+    many = shapes.Polytope(normals=[*column, (0, 0, 1), (0, 0, -1)], offsets=np.ones(42)).shape_class
+    pairs = [PairClass(kind, box, eliminate=False) for kind in (egg, many, cone, box, cylinder)]
+    assert put_together(pairs) == [[pairs[1]], [pairs[3], pairs[2], pairs[4], pairs[0]]]
+    rounded, swept = PairClass(ball, ball), PairClass(capsule, box, eliminate=False)
+    assert len({form_of(pair) for pair in (pairs[0], rounded, swept)}) == 3
+    together = mixed([swept, PairClass(capsule, cone, eliminate=False)])
+    assert (together.first, together.second) == (capsule, Mixture((box, cone)))
+
+
+@pytest.mark.parametrize(("names", "number"), [(tuple(SHAPES), 3), (tuple(WITH_FACES), 2)], ids=["smooth", "faces"])
+def test_bodies_of_four_classes_make_one_group_and_move_as_alone(names, number):
+    together = scene(names)
     system, _ = together.build()
     assert len(system.groups) == 1
     run = ist.simulate(together, ist.GeometricallyImplicit(), h=0.01, duration=0.3)
-    number, name = 3, "rounded ball"
+    name = names[number]
     alone = ist.simulate(scene([name]), ist.GeometricallyImplicit(), h=0.01, duration=0.3)
     assert np.any(alone.contacts.normal_impulse > 0)
     np.testing.assert_allclose(run.position[:, number], alone.position[:, 0], atol=1e-9)
@@ -80,7 +121,7 @@ def test_closed_forms_serve_mixed_pairs():
 def test_a_query_is_asked_of_the_pair_that_a_contact_is():
     ball, egg = SHAPES["ball"].shape_class, SHAPES["egg"].shape_class
     floor = shapes.HalfSpace(normal=(0, 0, 1)).shape_class
-    pairs = [shapes.closest_points.conditions.PairClass(floor, kind) for kind in (ball, egg)]
+    pairs = [PairClass(floor, kind) for kind in (ball, egg)]
     pair = mixed(pairs)
     assert (pair.first, pair.second, pair.members) == (floor, Mixture((ball, egg)), tuple(pairs))
     find = query_of(
@@ -98,3 +139,21 @@ def test_another_method_takes_mixtures():
     runs = [ist.simulate(scene(own, sliding=True), stepper, h=0.01, duration=0.2) for own in (names, names[1:])]
     assert np.any(runs[1].contacts.normal_impulse > 0)
     np.testing.assert_allclose(runs[0].position[:, 1], runs[1].position[:, 0], atol=1e-9)
+
+
+def test_parameters_of_shapes_in_mixtures_are_read_set_and_differentiated():
+    """A ball at rest beside an egg rises by what its radius grows; a box and a cone keep theirs."""
+    made = scene(("ball", "egg"), sliding=True)
+    system, start = made.build()
+    np.testing.assert_array_equal(parameters.read(system, start, "shape of egg"), SHAPES["egg"].theta)
+    run = ist.simulate(made, ist.GeometricallyImplicit(), h=0.01, duration=0.02)
+    found = ist.sensitivities(made, ist.GeometricallyImplicit(), run, ["shape of ball"])["shape of ball"]
+    np.testing.assert_allclose(found.position[1:, :, 2, 0], [[1.0, 0.0]] * 2, rtol=0, atol=1e-8)
+    system, start = scene(("box", "cone")).build()
+    other, _ = parameters.changed(system, start, {"shape of box": [0.6, 0.5, 0.4], "shape of cone": 0.7})
+    assert parameters.shape_class(other, "shape of cone") is WITH_FACES["cone"].shape_class
+    np.testing.assert_array_equal(parameters.read(other, start, "shape of box"), [0.6, 0.5, 0.4])
+    np.testing.assert_array_equal(parameters.read(other, start, "shape of cone"), [0.7, 0.7, 0.7])
+    np.testing.assert_array_equal(
+        parameters.read(other, start, "shape of floor"), parameters.read(system, start, "shape of floor")
+    )
