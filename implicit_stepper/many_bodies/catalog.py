@@ -122,11 +122,11 @@ class Catalog:
         compliant = (self.laws.compliance[law] > 0).astype(int)
         return self.form_of[self.kind[pairs[:, 0]], self.kind[pairs[:, 1]], compliant]
 
-    def sharp(self, pairs, law) -> np.ndarray:
-        """Which contacts (m,) of `pairs` by laws (m,) are between bodies with edges or faces."""
-        sides = [(form.pair.first, form.pair.second) for form in self.forms]
-        edged = [any(side.count > 1 or side.support is not None for side in both) for both in sides]
-        return np.array(edged, bool)[self.forms_of(pairs, law)]
+    def sharp(self, pairs) -> np.ndarray:
+        """Which contacts (m,) of `pairs` are between bodies with edges or faces."""
+        classes = [part.shape.shape_class for part in self.parts]
+        edged = np.array([own.count > 1 or own.support is not None for own in classes], bool)
+        return np.any(edged[pairs], axis=1)
 
     def group(self, form: int, pairs, law, capacity: int) -> ContactGroup:
         """Contacts of a `form` between `pairs` (m, 2) of parts, m > 0, as the rows of a group of

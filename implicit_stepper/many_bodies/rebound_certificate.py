@@ -53,7 +53,7 @@ def rebound_violations(
     sides, count, joints = catalog.body[pairs], system.body_count, linked(system, states[1], mass)
     began = jax.tree.map(np.asarray, _everywhere(system, states[0], states[0].velocity))
     approach = -_speeds(bodies[0], sides, step)[0]
-    landed, gap = _landed(system, (began, bodies[1]), sides, step, catalog.sharp(pairs, laws), approach, h, first)
+    landed, gap = _landed(system, (began, bodies[1]), sides, step, catalog.sharp(pairs), approach, h, first)
     landed &= catalog.laws.restitution[laws] > 0
     landed &= joints.part(sides, lambda: _of_all(_normals, bodies[1], sides, step), landed)
     free = joints.kept(np.linalg.solve(mass, known[..., None])[..., 0], states[1].velocity)

@@ -114,7 +114,7 @@ def _impact(
     share, sides = catalog.laws.restitution[laws], catalog.body[pairs]
     motions, start = (everywhere(system, before), everywhere(system, end)), np.asarray(before.velocity)
     on, scale = rows(contacts, motions[1].position[sides]), (float(system.length), float(system.acceleration))
-    begins, sharp = normal_speeds(on, sides, start), catalog.sharp(pairs, laws)
+    begins, sharp = normal_speeds(on, sides, start), catalog.sharp(pairs)
     landed, gaps = landings(sharp, contacts, sides, motions, begins, scale, h, first)
     landed &= share > 0
     if not np.any(landed):

@@ -115,12 +115,12 @@ def changed(system: System, start: State, values: Mapping[str, object]) -> tuple
 
 
 def _with_theta(system: System, name: str, value) -> System:
-    """The system with the parameters `value` (k,), or () for all of them, of the shape that a
-    `name` of the form "shape of NAME" is of."""
-    groups = list(system.groups)
+    """The system with the parameters `value` (k,), or one number for all of them, of the shape that
+    a `name` of the form "shape of NAME" is of."""
+    groups, count = list(system.groups), None if value.size == 1 else value.size
     for number, side, place in _places(system, name):
         theta = jnp.asarray(_theta(groups[number], side))
-        own = own_parameters(_kind(groups[number], side), value.size if value.ndim else None)
+        own = own_parameters(_kind(groups[number], side), count)
         groups[number] = dataclasses.replace(groups[number], **{f"theta_{side + 1}": theta.at[place, own].set(value)})
     return dataclasses.replace(system, groups=tuple(groups))
 

@@ -77,24 +77,19 @@ def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
         at = jnp.max(jnp.where(tried == most, numbers, 0))
         return pivot(carry, *jnp.divmod(at, free), _GOOD * largest)
 
-    def follow_row(number, carry):
-        *carry, counts = carry
-        unknown, row, follows = (jnp.asarray(of)[number] for of in pairs)
+    def follow_row(number, both):
+        carry, counts = both
+        unknown, row, _, follows = (jnp.asarray(of)[number] for of in zip(*group.pairs, strict=True))
         least, counts = _least_of_pair(block, counts, unknown, row, follows)
-        return *pivot(carry, row, unknown, least), counts
+        return pivot(carry, row, unknown, least), counts
 
     every = jnp.ones(own, bool)
     start = jnp.concatenate([K, jnp.eye(own)], axis=1), every, every, jnp.zeros((own, own), bool)
-    carry = varying_like((*start, jnp.ones(size, bool)), block)
-    carry = (
-        jax.lax.fori_loop(0, free, lambda number, carry: (*search(number, carry[:4]), carry[4]), carry) if free else carry
-    )
-    pairs = tuple(
-        np.array(of) for of in zip(*((unknown, row, follows) for unknown, row, _, follows in group.pairs), strict=True)
-    )
-    # a loop: written out, each pair's pivot would be as much to compile, with all tests before it
-    carry = jax.lax.fori_loop(0, len(group.pairs), follow_row, carry) if pairs else carry
-    matrix, rows, columns, found, _ = carry
+    carry, counts = varying_like((start, jnp.ones(size, bool)), block)
+    carry = jax.lax.fori_loop(0, free, search, carry) if free else carry
+    if group.pairs:  # written out, each would be compiled with the tests of all before it
+        carry, _ = jax.lax.fori_loop(0, len(group.pairs), follow_row, (carry, counts))
+    matrix, rows, columns, found = carry
     push = matrix[:, own:]
     alone = found.astype(float) @ push
     follow = (alone @ block[:own]) * jnp.concatenate([columns, jnp.ones(size - own, bool)])
