@@ -77,18 +77,12 @@ def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
         at = jnp.max(jnp.where(tried == most, numbers, 0))
         return pivot(carry, *jnp.divmod(at, free), _GOOD * largest)
 
-    def follow_row(number, both):
-        carry, counts = both
-        unknown, row, _, follows = (jnp.asarray(of)[number] for of in zip(*group.pairs, strict=True))
-        least, counts = _least_of_pair(block, counts, unknown, row, follows)
-        return pivot(carry, row, unknown, least), counts
-
     every = jnp.ones(own, bool)
     start = jnp.concatenate([K, jnp.eye(own)], axis=1), every, every, jnp.zeros((own, own), bool)
-    carry, counts = varying_like((start, jnp.ones(size, bool)), block)
+    carry = varying_like(start, block)
     carry = jax.lax.fori_loop(0, free, search, carry) if free else carry
-    if group.pairs:  # written out, each would be compiled with the tests of all before it
-        carry, _ = jax.lax.fori_loop(0, len(group.pairs), follow_row, (carry, counts))
+    for (unknown, row, *_), least in zip(group.pairs, _least_of_pairs(group, block), strict=True):
+        carry = pivot(carry, row, unknown, least)
     matrix, rows, columns, found = carry
     push = matrix[:, own:]
     alone = found.astype(float) @ push
@@ -99,14 +93,17 @@ def eliminate(group: Links, block, give=_GIVE) -> tuple[Local, jax.Array]:
     return Local(alone, follow, push, rows, columns), rest
 
 
-def _least_of_pair(block, counts, unknown, row, follows):
-    """The least pivot () of a pair, and which unknowns count in the rows of those that come after
-    it (size,), of those that `counts` has: what is alone itself does not."""
-    others_of = np.arange(len(block)) != unknown
-    others = jnp.max(jnp.where(counts & others_of, jnp.abs(block[row]), 0.0))
-    alone = others <= _COUPLED * jnp.abs(block[row, unknown])
-    least = jnp.where(follows | alone, _GOOD_PAIR, jnp.inf)
-    return least, counts & (others_of | follows | ~alone)
+def _least_of_pairs(group: Links, block) -> list:
+    """The least pivots () of pairs. What is alone itself does not count in the rows of those that
+    come after it."""
+    found, counts = [], jnp.ones(len(block), bool)
+    for unknown, row, _, follows in group.pairs:
+        own = jnp.abs(block[row, unknown])
+        others = jnp.max(jnp.where(counts & (np.arange(len(block)) != unknown), jnp.abs(block[row]), 0.0))
+        alone = others <= _COUPLED * own
+        found.append(jnp.where(follows | alone, _GOOD_PAIR, jnp.inf))
+        counts = counts if follows else counts & ((np.arange(len(block)) != unknown) | ~alone)
+    return found
 
 
 def signs(group: Links, size: int) -> np.ndarray:
