@@ -93,9 +93,9 @@ def changed(system: System, start: State, values: Mapping[str, object]) -> tuple
     """The same with other `values` by name, each of the shape that `read` gives or broadcast to it.
     Raises `ValueError`."""
     for name, value in values.items():
-        _known(system, name)
         value = jnp.asarray(value, float)
         if name.startswith(SHAPE):
+            _known(system, name)
             system = _with_theta(system, name, value)
             continue
         value = jnp.broadcast_to(value, read(system, start, name).shape)

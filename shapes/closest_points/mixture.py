@@ -30,7 +30,8 @@ _MOST = 1.6
 @dataclasses.dataclass(frozen=True)
 class Mixture:
     """One of several `classes` without a support function where a `ShapeClass` is expected; theta =
-    (number of the class, its parameters, ones, how far inside [m] inequalities are that it lacks)."""
+    (number of the class, its parameters, ones, how far inside [m] it is of those inequalities that
+    it lacks)."""
 
     classes: tuple[ShapeClass, ...]
 
