@@ -18,6 +18,7 @@ class Result(enum.IntEnum):
     PASSED = 3
     ROUNDED = 4
     OVERLAPS = 5
+    OPEN_JOINTS = 6
 
     @property
     def message(self) -> str:
@@ -47,6 +48,10 @@ _MESSAGES = {
     Result.OVERLAPS: (
         "bodies are deep in each other at the start, and no step was taken: parting them would take the speed depth / h. "
         "Move them apart."
+    ),
+    Result.OPEN_JOINTS: (
+        "joints are open, or torn by velocities, at the start, and no step was taken: it would close them at the speed "
+        "opening / h. Give their bodies poses and velocities that fit, as `Scene.build` has them."
     ),
 }
 

@@ -55,15 +55,30 @@ def check_each(stepper: Stepper, system: System, of: Callable, values: Mapping[s
         _refuse(stepper, system, jax.tree.map(np.asarray, found), h, first)
 
 
+def misfit(stepper: Stepper, system: System, state: State, h) -> jax.Array:
+    """Whether () a run by steps of h [s] would be refused for the joints of its first `state`;
+    anything may be traced."""
+    found = _misfits(system, state)
+    torn, ajar = _allowed(stepper, system, found, h)
+    fits = (jnp.max(found.torn, initial=0.0) <= torn) & (jnp.max(found.open, initial=0.0) <= ajar)
+    return ~fits
+
+
+def _allowed(stepper: Stepper, system: System, found: _Misfits, h) -> tuple:
+    """By how much joints may be torn [m/s] and open [m] where a run begins; of scenes with a first
+    axis, for each."""
+    fast = found.fastest + found.spin * system.length
+    torn, ajar = _ROUNDED * (fast + (system.length * system.acceleration) ** 0.5), _ROUNDED * system.length + 0 * fast
+    if getattr(stepper, "stages", 1) == 1:  # what methods that open joints leave may go on by one that closes them
+        grows = system.acceleration + fast * found.spin
+        torn, ajar = torn + h * grows, ajar + h**2 * grows
+    return torn, ajar
+
+
 def _refuse(stepper: Stepper, system: System, found: _Misfits, h: float, first: int | None = None) -> None:
     """Raises `ValueError` for what is `found`, with a first axis, of scenes that are numbered from
     the `first` on, or of the one scene of a run."""
-    length, slow = float(system.length), float(np.sqrt(system.length * system.acceleration))
-    fast = found.fastest + found.spin * length
-    allowed, ajar = _ROUNDED * (fast + slow), _ROUNDED * length + np.zeros_like(fast)
-    if getattr(stepper, "stages", 1) == 1:  # what methods that open joints leave may go on by one that closes them
-        grows = float(system.acceleration) + fast * found.spin
-        allowed, ajar = allowed + h * grows, ajar + h**2 * grows
+    allowed, ajar = _allowed(stepper, system, found, h)
     for i in np.flatnonzero(~(np.max(found.torn, axis=1, initial=0.0) <= allowed)):
         name, worst = _worst(system, found.torn[i])
         raise OpenJointError(

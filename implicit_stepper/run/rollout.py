@@ -25,6 +25,7 @@ from ..radau import step_derivatives
 from ..radau.radau_contact import RadauContact
 from ..runtime.errors import RunError, StepperError
 from ..stepping.stepper import refuse_rebounds
+from .joint_start import misfit
 
 CERTIFIED = 1e-10  # the bound of certificates that `simulate` has unless it is given one
 
@@ -61,8 +62,9 @@ def rollout(
     steps (docs/derivatives.md); one that does not exist is NaN. Steps that their warm start does
     not solve are tried from cuts, which leaves about one of 10^4 that `simulate` solves: those are
     NOT_CONVERGED, and all after them NaN. A step that is not certified within 1e-10 is
-    NOT_CERTIFIED. That bodies do not pass through each other between the poses of a step, only
-    `simulate` checks. `memory`: that of `stepper.init` for `start`, if it is known, which is half
+    NOT_CERTIFIED. From a start whose joints are open or torn, which `simulate` refuses, none is
+    taken: all are OPEN_JOINTS. That bodies do not pass through each other between the poses of
+    a step, and how deep they overlap at the start, only `simulate` checks. `memory`: that of `stepper.init` for `start`, if it is known, which is half
     of the compile time. `economical`: reverse mode keeps about 2 sqrt(steps) states instead of what
     it needs of every step, and runs every step twice. `kappa` () > 0 smooths all complementarities
     and friction, so that contacts act before they touch: those are other steps than the hard ones,
@@ -100,6 +102,9 @@ def rollout(
     violation = _violation(stepper, *lax.stop_gradient((system, states, contacts, h)))
     certified = jnp.where((violation <= CERTIFIED) | (kappa is not None), int(Result.SOLVED), int(Result.NOT_CERTIFIED))
     result = jnp.where(result == Result.SOLVED, certified, result)
+    if system.joints:
+        torn = lax.stop_gradient(misfit(stepper, system, start, h))
+        result = jnp.where(torn, int(Result.OPEN_JOINTS), result)
     good = jnp.cumprod(result == Result.SOLVED).astype(bool)
     return Rollout(_kept(jnp.append(True, good), states), _kept(good, contacts), result, violation)
 

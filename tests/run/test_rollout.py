@@ -236,7 +236,7 @@ def test_derivatives_of_sliding_and_rolling_are_those_of_the_closed_forms():
 @pytest.mark.parametrize("friction", ["projection", "fischer-burmeister"])
 def test_what_slides_without_friction_has_a_derivative_by_it(friction):
     """v falls by mu g t, of a disc on a floor and of a cart on a rail, and the spin that drives the
-    disc on by mu m g r t / I."""
+    disc on by mu m g r t / I. Beside its rail, or on its way from it, the cart does not begin."""
     scene = ist.Scene(dimension=2, gravity=(0, -9.81))
     floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
     disc = {"shape": shapes.Disc(0.2), "mass": 1.0, "inertia": 0.02, "position": (0, 0.2), "velocity": (1, 0, 0.5)}
@@ -247,11 +247,19 @@ def test_what_slides_without_friction_has_a_derivative_by_it(friction):
     system, start = scene.build()
     stepper = ist.GeometricallyImplicit(friction=friction)
 
-    def velocities(mu):
+    def velocities(mu, lift, rise):
         own, begun = changed(system, start, {"mu": mu[:1], "mu of rail": mu[1]})
-        return ist.rollout(own, stepper, 0.01, 3, start=begun).states.velocity[-1]
+        beside, leaves = start.position + jnp.array([[0, 0], [0, lift]]), start.velocity + jnp.array([[0, 0, 0], [0, rise, 0]])
+        found = ist.rollout(own, stepper, 0.01, 3, start=dataclasses.replace(begun, position=beside, velocity=leaves))
+        return found.states.velocity[-1], found
 
-    slopes = jax.jit(jax.jacfwd(velocities))(jnp.zeros(2))
+    slope = jax.jit(jax.jacfwd(velocities, has_aux=True))
+    for lift, rise in ((0.01, 0.0), (0.0, 0.2)):
+        _, torn = slope(jnp.zeros(2), lift, rise)
+        assert np.all(torn.result == ist.Result.OPEN_JOINTS)
+        assert np.all(np.isnan(torn.states.position[1:]))
+    slopes, found = slope(jnp.zeros(2), 0.0, 0.0)
+    assert np.all(found.result == ist.Result.SOLVED)
     slowed, t = np.zeros((2, 3, 2)), 0.03
     slowed[0, [0, 2], 0] = -9.81 * t, -9.81 * 0.2 * t / 0.02
     slowed[1, 0, 1] = 9.81 * t
