@@ -13,6 +13,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from shapes.closest_points.conditions import Placed
 from shapes.shape_class import ShapeClass
@@ -34,6 +35,7 @@ from .turn_violations import WITHIN
 _PARALLEL = 0.1 * (1 + 1e-9)
 _STRAIGHT = 1e-9  # of how two surfaces bend across a line: how they bend along it by rounding
 _ON = 1e-9  # of the scene's length: how far from a surface points are on it
+_PROJECTIONS, _OVER = 64, 1.5  # towards a point in two bodies, and how far beyond a face each leads
 _NO_WEIGHT = 1e-14  # of the normal: what rounding leaves of weights that are zero
 # violations with an entry for each moving body
 _OF_BODIES = frozenset({"momentum", "pose", "rates", "impact"})
@@ -211,21 +213,46 @@ def closest_points_violation(units: Scales, member: ContactGroup, record: Contac
 
 
 def overlap_violation(units: Scales, member: ContactGroup, record: Contacts, first: Placed, second: Placed):
-    """Violations () of: where the gap is negative, the middle of the points is in both bodies. The
-    far sides of bodies apart hold all other conditions of closest points. A contact that is rigid
-    at the end of its step needs none of this, as its gap is not negative."""
-    n, deep = record.normal, jnp.maximum(-record.gap, 0.0) / 2
-    return jnp.maximum(
-        _outside(member.pair.first, first, record.point_1, n, deep, units.length),
-        _outside(member.pair.second, second, record.point_2, -n, deep, units.length),
+    """Violations () of: where the gap is negative, the middle of the points is in both bodies, or
+    one near it is: out of an edge sharper than a right angle the normal may lead at once. The far
+    sides of bodies apart hold all other conditions of closest points. A contact that is rigid at
+    the end of its step needs none of this, as its gap is not negative."""
+    n, deep, sides = record.normal, jnp.maximum(-record.gap, 0.0) / 2, (member.pair.first, member.pair.second)
+    outside = jnp.maximum(
+        _outside(sides[0], first, record.point_1, n, deep, units.length),
+        _outside(sides[1], second, record.point_2, -n, deep, units.length),
     )
+    if all(side.count == 1 and side.support is None for side in sides):
+        return outside
+    met = _met(sides, (first, second), sum(_cores(member, record)) / 2)
+    beyond = [_beyond(side, placed, met, units.length) for side, placed in zip(sides, (first, second), strict=True)]
+    return jnp.minimum(outside, jnp.where(deep > 0, jnp.maximum(*beyond), jnp.inf))
+
+
+def _met(sides, placed, point):
+    """A point (d,) in two cores that overlap near a `point`: on from each beyond the face that it is
+    most out of, which ends inside."""
+
+    def nearer(_, at):
+        values = jnp.concatenate([own.value(side, at) for side, own in zip(sides, placed, strict=True)])
+        slopes = jnp.concatenate([own.gradient(side, at) for side, own in zip(sides, placed, strict=True)])
+        sizes = mechanics.length(slopes)
+        out = values / jnp.where(sizes > 0, sizes, 1.0)
+        worst = jnp.argmax(out)
+        return at - _OVER * jnp.maximum(out[worst], 0.0) * slopes[worst] / jnp.maximum(sizes[worst], 1e-300)
+
+    return lax.fori_loop(0, _PROJECTIONS, nearer, point)
 
 
 def _outside(shape_class: ShapeClass, placed: Placed, point, outward, deep, length):
     """By how much () what lies `deep` () [m] below a `point` (d,) of the surface is outside of the
     body, which is a core and all within a radius of it."""
-    core = point - jnp.maximum(shape_class.radius(placed.theta), deep) * outward
-    return jnp.maximum(jnp.max(placed.value(shape_class, core) / placed.slope), 0.0) / length
+    return _beyond(shape_class, placed, point - jnp.maximum(shape_class.radius(placed.theta), deep) * outward, length)
+
+
+def _beyond(shape_class: ShapeClass, placed: Placed, point, length):
+    """By how much () a `point` (d,) is outside of a core."""
+    return jnp.maximum(jnp.max(placed.value(shape_class, point) / placed.slope), 0.0) / length
 
 
 def _normal_at(shape_class: ShapeClass, placed: Placed, point, outward, multipliers, length):

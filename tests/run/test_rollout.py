@@ -249,7 +249,10 @@ def test_what_slides_without_friction_has_a_derivative_by_it(friction):
 
     def velocities(mu, lift, rise):
         own, begun = changed(system, start, {"mu": mu[:1], "mu of rail": mu[1]})
-        beside, leaves = start.position + jnp.array([[0, 0], [0, lift]]), start.velocity + jnp.array([[0, 0, 0], [0, rise, 0]])
+        beside, leaves = (
+            start.position + jnp.array([[0, 0], [0, lift]]),
+            start.velocity + jnp.array([[0, 0, 0], [0, rise, 0]]),
+        )
         found = ist.rollout(own, stepper, 0.01, 3, start=dataclasses.replace(begun, position=beside, velocity=leaves))
         return found.states.velocity[-1], found
 
