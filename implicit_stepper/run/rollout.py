@@ -63,15 +63,15 @@ def rollout(
     not solve are tried from cuts, which leaves about one of 10^4 that `simulate` solves: those are
     NOT_CONVERGED, and all after them NaN. A step that is not certified within 1e-10 is
     NOT_CERTIFIED. From a start whose joints are open or torn, which `simulate` refuses, none is
-    taken: all are OPEN_JOINTS. That bodies do not pass through each other between the poses of
-    a step, and how deep they overlap at the start, only `simulate` checks. `memory`: that of `stepper.init` for `start`, if it is known, which is half
-    of the compile time. `economical`: reverse mode keeps about 2 sqrt(steps) states instead of what
-    it needs of every step, and runs every step twice. `kappa` () > 0 smooths all complementarities
-    and friction, so that contacts act before they touch: those are other steps than the hard ones,
-    to which they tend as kappa falls (docs/derivatives.md), SOLVED where the smoothed problem is,
-    and `violation` says how far they are from the hard laws. Steps of several stages of
-    `RadauContact` are tried from their warm start alone; one in which bodies land is not SOLVED.
-    Raises `ValueError` for bad arguments.
+    taken: all are OPEN_JOINTS. That bodies do not pass through each other between the poses of a
+    step, and how deep they overlap at the start, only `simulate` checks. `memory`: that of
+    `stepper.init` for `start`, if it is known, which is half of the compile time. `economical`:
+    reverse mode keeps about 2 sqrt(steps) states instead of what it needs of every step, and runs
+    every step twice. `kappa` () > 0 smooths all complementarities and friction, so that contacts
+    act before they touch: those are other steps than the hard ones, to which they tend as kappa
+    falls (docs/derivatives.md), SOLVED where the smoothed problem is, and `violation` says how far
+    they are from the hard laws. Steps of several stages of `RadauContact` are tried from their warm
+    start alone; one in which bodies land is not SOLVED. Raises `ValueError` for bad arguments.
     """
     if isinstance(stepper, RadauContact) and stepper.stages == 1:
         stepper = stepper.one_stage
