@@ -13,6 +13,11 @@ class Explained:
         code = type(self).__name__
         self.add_note(f"[{code}] docs/errors.md#{code.lower()}, or: implicit-stepper explain {code}")
 
+    def __str__(self) -> str:
+        """Of a warning with the note, which Python prints below errors alone."""
+        message = super().__str__()
+        return "\n".join([message, *self.__notes__]) if isinstance(self, Warning) else message
+
 
 class ArgumentError(Explained, ValueError):
     """An argument that is not of the kind, shape or range that is asked for.

@@ -1,7 +1,7 @@
 """A run with error control that ends its steps on events: the host's part, from event to event.
 
 `advance` of a loop takes steps up to an event and ends one there; `impact.meet` gives velocities and forces after it. What
-cannot be landed on is crossed by shorter steps, which the error estimate judges, and at last by the paper's step."""
+cannot be landed on is crossed by shorter steps, at last by the paper's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..runtime.progress import Progress, doing, first_call, next_call
 from ..stepping.loop import CHUNK
 from ..stepping.run_certificate import first_gaps
 from ..stepping.sweep import Passage, Sweep
-from . import after_events, euler_steps, event_loop, face_rebounds, folds, impact, painleve, sparse_loop
+from . import after_events, euler_steps, event_loop, face_rebounds, flat_places, folds, impact, painleve, sparse_loop
 from .apart import sharp
 from .elsewhere import meets_again, meets_elsewhere
 from .error_control import Tolerance
@@ -40,14 +40,10 @@ from .way import Limits, Point, Reason, Taken, Way
 
 _FIRST = 1e-2  # of sqrt(L / g): the first step to try
 _AFTER = 0.5  # of the step before an event: the one after it, of motion that nothing extrapolates yet
-# of sqrt(tol L / g): steps of one stage; those up to 1 are of no weight in an error, longer ones are counted
-_THROUGH = (10.0, 1.0, 1e-1, 1e-2, 1e-3)  # an impact, as short as can be
-_FORCES = (1.0, 10.0, 1e-1, 1e-2)  # not taken; on nearly flat ground short ones are hard
-_ACROSS = (1.0, 10.0, 100.0)
 _ROUGH = 40.0  # by so much may the estimate of a first step after these exceed 1: they leave rates of inclinations
 _MOST = 64  # steps of one stage at once
 _PASSAGES = 100  # of bodies through each other from one time on, that a run goes back from
-_KEPT = ("point", "way", "span", "began", "end", "starts", "across", "turned", "passages", "slots")
+_KEPT = ("point", "way", "span", "began", "end", "starts", "across", "flat", "turned", "passages", "slots")
 _PER_UNIT = 2_000  # solves per sqrt(L / g): more are a cascade of events without end
 
 
@@ -80,7 +76,7 @@ def run(
         stopped = True
     if stopped and not driver.made.taken:
         raise Interrupted(trajectory=None, state=state, end=ends[-1])
-    return driver.made.run(driver.failure, stopped)
+    return driver.made.run(driver.failure, stopped, driver.flat.told(float(tolerance.relative)))
 
 
 class _Driver:
@@ -96,13 +92,13 @@ class _Driver:
         self.first, self.start, self.end, self.told, self.begun = state, state.position, end, told, float(state.time)
         self.made = Made(stepper.stages, system, state, np.zeros(system.contact_count))
         self.starts, self.across, self.turned, self.failure = 0, 1, -math.inf, ""
+        self.flat, self.began = flat_places.Flat(), 0.0  # and the time left as the way between two events began
         self.references = np.tile(np.eye(system.dimension)[0], (system.contact_count, 1))  # for tangents not yet known
         self.faces, self.rebounds = sharp(system), any(group.restitution is not None for group in system.groups)
         self.solves = first_call(stepper.stages * system.unknown_count)
-        # the way between two events, if on one; the work done and allowed until `end`; the time left as it began
+        # the way between two events, if on one; the work done and allowed until `end`
         self.way: Way | None = None
         self.span: tuple[int, int] | None = None
-        self.began = 0.0
 
     def kept(self) -> dict:
         """All that the run depends on from here on, and what it left."""
@@ -117,9 +113,8 @@ class _Driver:
 
     def begin(self) -> None:
         """Compiles, and finds the first `Point`."""
-        stepper, system, state = self.stepper, self.system, self.first
-        h = np.asarray(_FIRST * self.unit)
-        prepare(programs, stepper, system, state, self.references, self._limits(0), h, self.slots)
+        system, state, h = self.system, self.first, np.asarray(_FIRST * self.unit)
+        prepare(programs, self.stepper, system, state, self.references, self._limits(0), h, self.slots)
         closest = closest_points(system, state)
         self.made.gaps = first_gaps(system, closest)
         refuse_overlap(system, self.made.gaps)
@@ -133,8 +128,9 @@ class _Driver:
         before, most = self.span
         while not self.failure and self._left() > SHORTEST * self.unit:
             reason = self._smoothly(before + most)
-            if self.began - self._left() > self.across * self.small:
-                self.across = 1
+            gone = self.began - self._left()
+            self.across = 1 if gone > self.across * self.flat.share * self.small else self.across
+            self.flat = self.flat.left() if gone > self.small else self.flat
             if reason == Reason.END:
                 break
             if self._work() - before >= most:
@@ -204,7 +200,8 @@ class _Driver:
 
     def _limits(self, most: int) -> Limits:
         """Of the way to the present end, with `most` problems at once."""
-        return Limits(self.tolerance, self.start, np.asarray(self.end), np.asarray(SHORTEST * self.unit), np.asarray(most))
+        sizes = self.end, SHORTEST * self.unit * self.flat.share, most
+        return Limits(self.tolerance, self.start, *map(np.asarray, sizes))
 
     def _go_on(self, state: State, closest, references, h, modes: Modes | None = None, rough: float = 1.0) -> None:
         """From `state` with `closest` points like these: the next `Point`, with a step of h [s] to try; `modes` if known.
@@ -241,7 +238,7 @@ class _Driver:
             self._count_impact(hit, moved)
         else:
             self.point = dataclasses.replace(self.point, state=state)
-            known, sizes = Known(self.point.memory.gaps), self._sizes(_THROUGH)
+            known, sizes = Known(self.point.memory.gaps), self._sizes(euler_steps.THROUGH)
             through = euler_steps.through(*self._one(), state, known, sizes, self.step_tolerance)
             self._take(through)
             if through.solved and face_rebounds.forgotten(self.system, through):
@@ -252,7 +249,7 @@ class _Driver:
             self.point = dataclasses.replace(self.point, memory=memory)
 
     def _forces(self, state: State) -> euler_steps.Series:
-        found = euler_steps.forces(*self._one(), state, self._known(), self._sizes(_FORCES), self.step_tolerance)
+        found = euler_steps.forces(*self._one(), state, self._known(), self._sizes(euler_steps.FORCES), self.step_tolerance)
         self.starts += found.starts
         return found
 
@@ -274,15 +271,18 @@ class _Driver:
         return memory is not None
 
     def _cross(self) -> None:
-        """Steps of the paper's scheme, as long as their error allows, the more of them the longer smooth steps fail."""
-        count = 1 if self.rebounds else min(self.across, math.ceil(self._left() / self.small))
+        """Steps of the paper's scheme, the more the longer smooth ones fail, unless shorter smooth ones come first."""
+        count = 1 if self.rebounds else min(self.across, math.ceil(self._left() / (self.flat.share * self.small)))
         self.across = min(2 * self.across, _MOST)
-        known = self.point.state, self._known(), self._sizes(_ACROSS, count), self.step_tolerance, count
+        known = self.point.state, self._known(), self._sizes(euler_steps.ACROSS, count), self.step_tolerance, count
         with doing(f"steps of first order from t = {float(self.point.state.time):.6g} s"):
             found = euler_steps.steps(*self._one(), *known, unmet=self.rebounds)
-        self._take(found)
-        if not self.failure and self._left() > SHORTEST * self.unit:
-            self.resume(rough=_ROUGH)
+        self.flat, nearer = self.flat.crossed(self.system, self.point.state, found, float(self.tolerance.relative))
+        if not nearer:
+            self._take(found)
+            if not self.failure and self._left() > SHORTEST * self.unit:
+                self.resume(rough=_ROUGH)
+                self.flat = self.flat.struck(self.system, found.after, self.point.state)
 
     def _take(self, found: euler_steps.Series) -> None:
         """Steps of the paper's scheme from the present point."""
@@ -309,7 +309,7 @@ class _Driver:
     def _sizes(self, sizes, count: int = 1) -> list[float]:
         """In seconds; `count` such steps do not pass the end."""
         most = max(self._left(), SHORTEST * self.unit) / count
-        return [float(min(k * self.small, most)) for k in sizes]
+        return [float(min(k * self.flat.share * self.small, most)) for k in sizes]
 
     def _left(self) -> float:
         """Time to the end [s]."""

@@ -32,6 +32,10 @@ from .memory import Memory, steady
 _NOT_SOLVED = "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
 _MEETS = "bodies met in a step of first order, which knows no `restitution`. Try another `tol`."
 
+# sizes of steps, of sqrt(tol L / g): those up to 1 are of no weight in an error, longer ones are counted
+THROUGH = (10.0, 1.0, 1e-1, 1e-2, 1e-3)  # an impact, as short as can be
+FORCES = (1.0, 10.0, 1e-1, 1e-2)  # not taken; on nearly flat ground short ones are hard
+ACROSS = (1.0, 10.0, 100.0)
 _SHORTER = tuple(10.0**-k for k in range(7))  # shares of steps, until nothing meets in them
 _WARM = 2  # sizes tried from warm starts alone before the ladder is climbed
 _ROUNDINGS = 64  # errors of rounding that a violation gathers
@@ -176,16 +180,22 @@ def rolling(system: System) -> np.ndarray:
 def sudden(system: System, before: State, after: State, last: Contacts, h):
     """Of the contacts `last` of a step of h [s] from `before` to `after`, those (nc,) by which
     bodies `meet`."""
+    normal = opening(system, before, after, last)
+    presses = last.normal_impulse > _NOTHING * jnp.min(system.mass) * system.acceleration * h
+    presses = presses & ~compliant(system)  # which press on each other as they approach
+    return presses & (normal < -of_loads(system, before, h))
+
+
+def opening(system: System, before: State, after: State, last: Contacts):
+    """How fast (nc,) [m/s] contacts that a step left at the points of `last`, where bodies are
+    `after` it, would open with the velocities `before` it."""
     numbers, d = contact_bodies(system), system.dimension
     velocity = jnp.concatenate([before.velocity, jnp.zeros((1, before.velocity.shape[1]))])
     # that of bodies at rest may be any
     centre = jnp.concatenate([after.position, jnp.zeros((1, d))])
     first, second = numbers.T
     over = jax.vmap(contact.slip_velocities)
-    normal, _ = over(geometry_of(last), centre[first], centre[second], velocity[first], velocity[second])
-    presses = last.normal_impulse > _NOTHING * jnp.min(system.mass) * system.acceleration * h
-    presses = presses & ~compliant(system)  # which press on each other as they approach
-    return presses & (normal < -of_loads(system, before, h))
+    return over(geometry_of(last), centre[first], centre[second], velocity[first], velocity[second])[0]
 
 
 def of_loads(system: System, state: State, h):

@@ -26,7 +26,8 @@ class Run:
     """What a run leaves: the `first` state and its `gaps` (nc,) [m]; `steps`, NumPy arrays with a
     first axis, of which some have no length and hold an impact; `events`;
     `one_stage`, the certificates of steps of the paper's scheme by their number; `counts` of solves
-    by kind; why it stopped early, if it did; and whether it was interrupted."""
+    by kind; why it stopped early, if it did; whether it was interrupted; and what else the user is
+    `told`."""
 
     first: State
     gaps: np.ndarray
@@ -36,6 +37,7 @@ class Run:
     counts: dict[str, int]
     failure: str
     interrupted: bool
+    told: str
 
 
 @dataclasses.dataclass
@@ -111,8 +113,9 @@ class Made:
             self.counts["one-stage steps"] += steps
             self.counts["coarse steps"] += steps * int(coarse)
 
-    def run(self, failure: str, stopped: bool) -> Run:
-        """The run as it is now. Raises `StepError` where there is no step."""
+    def run(self, failure: str, stopped: bool, told: str) -> Run:
+        """The run as it is now, of which the user is `told`. Raises `StepError` where there is no
+        step."""
         if not self.taken:
             state = jax.tree.map(np.asarray, self.first)
             begun = float(state.time)
@@ -125,7 +128,7 @@ class Made:
         events = found_events(self.system, self.first, moves, self.landed)
         events = sorted(painleve.wedges(self.system, begun, moves) + events, key=lambda event: event.time)
         own = {number: values for number, values in self.one_stage.items() if number < len(taken.h)}
-        return Run(self.first, self.gaps, taken, events, own, self.counts, failure, stopped)
+        return Run(self.first, self.gaps, taken, events, own, self.counts, failure, stopped, told)
 
     def _count(self) -> int:
         """How many steps there are."""

@@ -37,10 +37,6 @@ class OverlapWarning(Explained, UserWarning):
 
     Move them apart, or declare their contact with `add_contact`."""
 
-    def __str__(self) -> str:
-        """With the note, which Python prints below errors alone."""
-        return "\n".join([super().__str__(), *self.__notes__])
-
 
 def check_start(scene: Scene, system: System, closest, h: float) -> None:
     """Warns of rigid contacts that overlap before a first step of h [s], `closest` as

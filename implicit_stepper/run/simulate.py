@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import warnings
 from collections.abc import Sequence
 
 import jax
@@ -17,7 +18,7 @@ from ..radau import driver
 from ..radau.error_control import Tolerance, resolved
 from ..radau.radau_contact import RadauContact
 from ..radau.refusals import refuse_short
-from ..runtime.errors import RunError, StepperError
+from ..runtime.errors import AccuracyWarning, RunError, StepperError
 from ..runtime.progress import Progress
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
@@ -30,7 +31,7 @@ from .fixed_run import checked
 from .joint_start import check_joints
 from .jumps import refuse_jumps
 from .origin import origin_of, with_origin
-from .overlaps import Undeclared
+from .overlaps import Undeclared, users_line
 from .richardson import estimate
 from .trajectory import Trajectory
 
@@ -163,6 +164,8 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
     with Progress(duration, "s of motion", progress) as told:
         sweep = Sweep(scene, stepper, system, float(allowed.position))
         run = driver.run(stepper, system, state, allowed, ends, tolerance, told, sweep, kept, offer)
+    if run.told:
+        warnings.warn(run.told, AccuracyWarning, stacklevel=users_line())
     Undeclared(scene, system).look(run.steps.state)
     trajectory = adaptive_run.trajectory(stepper, system, run, tolerance, "return" if run.interrupted else on_failure)
     if unwritten:

@@ -247,3 +247,9 @@ class ExactSolutionError(Explained, RuntimeError):
     """An exact solution of a scene of the paper left its equations.
 
     This is a mistake of ours: report it."""
+
+
+class AccuracyWarning(Explained, UserWarning):
+    """A run is less accurate than its tolerance asks.
+
+    Do what the message says, or take the result as that much less accurate."""

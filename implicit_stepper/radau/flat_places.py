@@ -1,0 +1,114 @@
+"""Places where a surface bends nowhere, which bodies roll over: the middle of the sides of a
+superquadric.
+
+Forces have no bound there, and no step of first order is so short that it is of no weight. The normal
+turns by an angle theta while the point of contact goes on by theta^(1/(p - 1)), for a
+surface of the power p, and so does the lever of the force. A step of first order pushes at the point
+where it ends, as an impact without a rebound there: it takes a share of the energy in proportion to
+the squared way of the point, some theta^(2/(p - 1)). Smooth steps that become ever shorter leave
+less of that, until their angles have no digits left.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..constraints.restitution import TOUCHING
+from ..implicit_euler.energy import kinetic_energy
+from ..model.bodies import State
+from ..model.records import Contacts
+from ..model.system import System
+from ..runtime.compilation import jit
+from .euler_steps import Series, opening, rolling
+
+_FINER, _FINEST = 0.1, 1e-5  # by which steps become shorter, and at most
+_PATIENCE = 8  # steps across, after which longer ones are tried
+_WORTH_TELLING = 10.0  # tolerances of energy: what a run may lose, see `Tolerance`
+
+
+@dataclasses.dataclass(frozen=True)
+class Flat:
+    """How a run crosses such places: the `share` of their usual length that the shortest steps have;
+    how many times it has `crossed` here; the energy `lost` so, relative to all, and `when` [s] most
+    of it at once, `most`."""
+
+    share: float = 1.0
+    crossings: int = 0
+    lost: float = 0.0
+    most: float = 0.0
+    when: float = 0.0
+
+    def left(self) -> Flat:
+        """Beyond such a place."""
+        return dataclasses.replace(self, share=1.0, crossings=0)
+
+    def crossed(self, system: System, state: State, found: Series, tolerance: float) -> tuple[Flat, bool]:
+        """After the steps of `found` from `state`; and whether shorter ones come first, as these take
+        more of the energy than the relative `tolerance`."""
+        taken, time = braked(system, state, found), float(state.time)
+        if taken > tolerance and not self.crossings and self.share > 1.5 * _FINEST:
+            return dataclasses.replace(self, share=_FINER * self.share), True
+        crossings = self.crossings + 1
+        share = min(self.share / _FINER, 1.0) if crossings % _PATIENCE == 0 else self.share
+        most, when = max((self.most, self.when), (taken, time))
+        return Flat(share, crossings, self.lost + taken, most, when), False
+
+    def struck(self, system: System, before: State, after: State) -> Flat:
+        """After an impact at the end of such steps, which takes the rest: their points are those of
+        poses that rounding moves."""
+        if not np.all(rolling(system)) or np.all(before.velocity == after.velocity):
+            return self
+        share, time = (
+            float(_energy(system, before) - _energy(system, after)) / float(_unit(system, before)),
+            float(after.time),
+        )
+        most, when = max((self.most, self.when), (share, time))
+        return dataclasses.replace(self, lost=self.lost + max(share, 0.0), most=most, when=when)
+
+    def told(self, tolerance: float) -> str:
+        """What to say of a run with this relative `tolerance` that lost more energy than it
+        allows."""
+        if self.lost <= _WORTH_TELLING * tolerance:
+            return ""
+        return (
+            f"steps of first order took {self.lost:.2g} of the energy, most of it at t = {self.when:.6g} s, where `tol` is "
+            f"{tolerance:.2g}: bodies roll over places that bend nowhere, as in the middle of the sides of superquadrics, "
+            "where forces have no bound. Lower powers lose less."
+        )
+
+
+def braked(system: System, state: State, found: Series) -> float:
+    """The share () of the energy that the steps of `found` from `state` take from round bodies that
+    touch, whose points run along."""
+    total, rolls = 0.0, rolling(system) if system.contact_count else np.zeros(0, bool)
+    if not np.any(rolls):
+        return total
+    touching = TOUCHING * float(system.length)
+    for record in found.records:
+        for i in range(len(record.result)):
+            after, contacts = jax.tree.map(lambda a, i=i: a[i], (record.state, record.contacts))
+            work = np.asarray(_braked(system, state, after, contacts))
+            total, state = total + float(np.sum(work, where=rolls & (np.asarray(contacts.gap_start) <= touching))), after
+    return total
+
+
+@jit
+def _braked(system: System, before: State, after: State, contacts: Contacts):
+    """What each contact (nc,) of a step takes from its bodies, which approach where it ends, relative
+    to their energy."""
+    speeds = -opening(system, before, after, contacts) - opening(system, after, after, contacts)
+    return contacts.normal_impulse * jnp.maximum(speeds, 0.0) / 2 / _unit(system, before)
+
+
+def _energy(system: System, state: State):
+    """() [J], of motion."""
+    return kinetic_energy(system, state.orientation, state.velocity)
+
+
+def _unit(system: System, state: State):
+    """What shares of energy () [J] are of: that of motion, and m g L."""
+    return _energy(system, state) + jnp.sum(system.mass) * system.acceleration * system.length
