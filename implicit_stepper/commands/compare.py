@@ -102,6 +102,8 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
     methods = {name: _method(name, wrong) for name in arguments.methods.split(",")}
     h = [] if arguments.h is None else [_number("--h", text, wrong) for text in arguments.h.split(",")]
     case, duration = CASES.get(arguments.scene), arguments.duration
+    if duration is not None:
+        _number("--duration", str(duration), wrong)
     scene, known = _read(arguments.scene), case is not None or Path(arguments.scene).is_file()
     own = case if scene is None else scene.run
     if own is not None:
@@ -154,7 +156,9 @@ def _reference(text: str, wrong: list[str]) -> tuple[Stepper, dict[str, float]] 
 
 def _number(option: str, text: str, wrong: list[str]) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        wrong.append(f"{option}: {text!r} is not a number.")
-        return math.nan
+        number = math.nan
+    if not 0 < number < math.inf:
+        wrong.append(f"{option}: {text!r} is not a number above 0.")
+    return number
