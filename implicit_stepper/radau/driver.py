@@ -272,7 +272,7 @@ class _Driver:
 
     def _cross(self) -> None:
         """Steps of the paper's scheme, the more the longer smooth ones fail, unless shorter smooth ones come first."""
-        count = 1 if self.rebounds else min(self.across, math.ceil(self._left() / (self.flat.share * self.small)))
+        count = min(self.across, math.ceil(self._left() / (self.flat.share * self.small)))
         self.across = min(2 * self.across, _MOST)
         known = self.point.state, self._known(), self._sizes(euler_steps.ACROSS, count), self.step_tolerance, count
         with doing(f"steps of first order from t = {float(self.point.state.time):.6g} s"):

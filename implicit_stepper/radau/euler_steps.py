@@ -82,13 +82,15 @@ def steps(
 ) -> Series:
     """Up to `count` steps from `state`, of which so much is `known`, certified within `tolerance`
     and what rounding adds to it, of one of `sizes` [s], the first ones by preference: those before
-    the first that is not solved. With `unmet` ever shorter ones, until nothing meets in them, since
-    they know no rebounds; where all do, none is solved."""
-    for share in _SHORTER if unmet else _SHORTER[:1]:
-        for found in _tries(stepper, system, state, known, [share * h for h in sizes], tolerance, count):
+    the first that is not solved. With `unmet`, where something meets in one of them, single ones
+    that are ever shorter, until nothing does, since they know no rebounds; where all do, none is
+    solved."""
+    one_by_one = [(share, 1) for share in _SHORTER] if unmet else []
+    for share, most in [(1.0, count), *one_by_one[int(count == 1) :]]:
+        for found in _tries(stepper, system, state, known, [share * h for h in sizes], tolerance, most):
             if found.solved:
                 break
-        if not (unmet and found.solved and meet(system, found)):
+        if not (unmet and found.solved and any(_met(system, *step, found.h) for step in each(state, found))):
             return found
     return dataclasses.replace(found, solved=False, why=_MEETS)
 
@@ -161,9 +163,21 @@ def meet(system: System, found: Series) -> bool:
     points before it, faster than loads can make them: then they met elsewhere than at one closest
     point. Round ones that touched before it did not: their point moves along, however fast over
     what is all but flat."""
-    last = _last(found)
+    return _met(system, found.before, found.after, _last(found), found.h)
+
+
+def _met(system: System, before: State, after: State, last: Contacts, h: float) -> bool:
     rolls = rolling(system) & (np.asarray(last.gap_start) <= TOUCHING * float(system.length))
-    return bool(np.any(~rolls & np.asarray(sudden(system, found.before, found.after, last, found.h))))
+    return bool(np.any(~rolls & np.asarray(sudden(system, before, after, last, h))))
+
+
+def each(state: State, found: Series) -> Iterator[tuple[State, State, Contacts]]:
+    """Of every step of `found` from `state`: the states before and after it, and its contacts."""
+    for record in found.records:
+        for i in range(len(record.result)):
+            after, contacts = jax.tree.map(lambda a, i=i: a[i], (record.state, record.contacts))
+            yield state, after, contacts
+            state = after
 
 
 def rolling(system: System) -> np.ndarray:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,7 +22,7 @@ from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.system import System
 from ..runtime.compilation import jit
-from .euler_steps import Series, opening, rolling
+from .euler_steps import Series, each, opening, rolling
 
 _FINER, _FINEST = 0.1, 1e-5  # by which steps become shorter, and at most
 _PATIENCE = 8  # steps across, after which longer ones are tried
@@ -88,11 +87,9 @@ def braked(system: System, state: State, found: Series) -> float:
     if not np.any(rolls):
         return total
     touching = TOUCHING * float(system.length)
-    for record in found.records:
-        for i in range(len(record.result)):
-            after, contacts = jax.tree.map(lambda a, i=i: a[i], (record.state, record.contacts))
-            work = np.asarray(_braked(system, state, after, contacts))
-            total, state = total + float(np.sum(work, where=rolls & (np.asarray(contacts.gap_start) <= touching))), after
+    for before, after, contacts in each(state, found):
+        work = np.asarray(_braked(system, before, after, contacts))
+        total += float(np.sum(work, where=rolls & (np.asarray(contacts.gap_start) <= touching)))
     return total
 
 

@@ -101,12 +101,16 @@ def rollout(
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, ends)
     violation = _violation(stepper, *lax.stop_gradient((system, states, contacts, h)))
     certified = jnp.where((violation <= CERTIFIED) | (kappa is not None), int(Result.SOLVED), int(Result.NOT_CERTIFIED))
-    result = jnp.where(result == Result.SOLVED, certified, result)
-    if system.joints:
-        torn = lax.stop_gradient(misfit(stepper, system, start, h))
-        result = jnp.where(torn, int(Result.OPEN_JOINTS), result)
+    result = _begun(stepper, system, start, h, jnp.where(result == Result.SOLVED, certified, result))
     good = jnp.cumprod(result == Result.SOLVED).astype(bool)
     return Rollout(_kept(jnp.append(True, good), states), _kept(good, contacts), result, violation)
+
+
+def _begun(stepper, system: System, start: State, h, result):
+    """Results (n,), all OPEN_JOINTS where the joints are open, or torn, at the start."""
+    if not system.joints:
+        return result
+    return jnp.where(lax.stop_gradient(misfit(stepper, system, start, h)), int(Result.OPEN_JOINTS), result)
 
 
 def _memory(stepper, system: System, start: State):

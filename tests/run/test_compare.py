@@ -209,7 +209,10 @@ def test_a_robot_s_file_says_by_which_steps_it_is_compared(tmp_path, capsys):
         ([__file__, "--reference", "exact"], "--reference exact: only two-spheres, block, disc"),
         ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "no 'magic'; the methods are "),
         ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "there is no 'tricks'"),
-        ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "--h: 'x' is not a number above 0. --h: 'y' is not a number above 0."),
+        (
+            [__file__, "--h", "x,y", "--methods", "magic,tricks"],
+            "--h: 'x' is not a number above 0. --h: 'y' is not",
+        ),
         ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "that say it: it needs --duration."),
         (["block", "--methods", "ccp:1e-8"], "'ccp:1e-8' has fixed steps, from --h; radau can choose its steps"),
         (["block", "--methods", "magic"], "there is no 'magic'; the methods are implicit"),
