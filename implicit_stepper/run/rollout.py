@@ -54,8 +54,7 @@ def rollout(
     economical: bool = False,
     kappa=None,
 ) -> Rollout:
-    """`steps` steps of h [s] of `system` from `start`, as `Scene.build` gives both: the steps of
-    `simulate`.
+    """`steps` steps of `simulate`, h [s] each, of `system` from `start` as `Scene.build` gives both.
 
     A pure function of `system`, `start` and h: `jit`, `vmap`, `grad`, `jacfwd`, `jvp`, `vjp` work,
     and second derivatives. Put it into a compiled function. Derivatives are those of the converged
