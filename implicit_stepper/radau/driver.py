@@ -282,7 +282,7 @@ class _Driver:
             self._take(found)
             if not self.failure and self._left() > SHORTEST * self.unit:
                 self.resume(rough=_ROUGH)
-                self.flat = self.flat.struck(self.system, found.after, self.point.state)
+                self.flat = self.flat.struck(self.system, found, self.point.state)
 
     def _take(self, found: euler_steps.Series) -> None:
         """Steps of the paper's scheme from the present point."""

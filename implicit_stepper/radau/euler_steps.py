@@ -32,7 +32,8 @@ from .memory import Memory, steady
 _NOT_SOLVED = "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
 _MEETS = "bodies met in a step of first order, which knows no `restitution`. Try another `tol`."
 
-# sizes of steps, of sqrt(tol L / g): those up to 1 are of no weight in an error, longer ones are counted
+# sizes of steps, of sqrt(tol L / g): those up to 1 are of no weight in an error, longer ones are
+# counted
 THROUGH = (10.0, 1.0, 1e-1, 1e-2, 1e-3)  # an impact, as short as can be
 FORCES = (1.0, 10.0, 1e-1, 1e-2)  # not taken; on nearly flat ground short ones are hard
 ACROSS = (1.0, 10.0, 100.0)

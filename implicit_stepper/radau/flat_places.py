@@ -1,12 +1,12 @@
 """Places where a surface bends nowhere, which bodies roll over: the middle of the sides of a
 superquadric.
 
-Forces have no bound there, and no step of first order is so short that it is of no weight. The normal
-turns by an angle theta while the point of contact goes on by theta^(1/(p - 1)), for a
-surface of the power p, and so does the lever of the force. A step of first order pushes at the point
-where it ends, as an impact without a rebound there: it takes a share of the energy in proportion to
-the squared way of the point, some theta^(2/(p - 1)). Smooth steps that become ever shorter leave
-less of that, until their angles have no digits left.
+Forces have no bound there, and no step of first order is so short that it is of no weight. The
+normal turns by an angle theta while the point of contact goes on by theta^(1/(p - 1)), for a surface
+of the power p, and so does the lever of the force. A step of first order pushes at the point where it
+ends, as an impact without a rebound there: it takes a share of the energy in proportion to the
+squared way of the point, some theta^(2/(p - 1)). Smooth steps that become ever shorter leave less of
+that, until their angles have no digits left.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..constraints.restitution import TOUCHING
 from ..implicit_euler.energy import kinetic_energy
 from ..model.bodies import State
 from ..model.records import Contacts
-from ..model.system import System
+from ..model.system import System, compliant
 from ..runtime.compilation import jit
 from .euler_steps import Series, each, opening, rolling
 
@@ -32,11 +32,12 @@ _WORTH_TELLING = 10.0  # tolerances of energy: what a run may lose, see `Toleran
 @dataclasses.dataclass(frozen=True)
 class Flat:
     """How a run crosses such places: the `share` of their usual length that the shortest steps have;
-    how many times it has `crossed` here; the energy `lost` so, relative to all, and `when` [s] most
-    of it at once, `most`."""
+    how many `crossings` there were here, and whether the last one `braked` what rolls; the energy
+    `lost` so, relative to all, and `when` [s] `most` of it at once."""
 
     share: float = 1.0
     crossings: int = 0
+    braked: bool = False
     lost: float = 0.0
     most: float = 0.0
     when: float = 0.0
@@ -48,25 +49,30 @@ class Flat:
     def crossed(self, system: System, state: State, found: Series, tolerance: float) -> tuple[Flat, bool]:
         """After the steps of `found` from `state`; and whether shorter ones come first, as these take
         more of the energy than the relative `tolerance`."""
-        taken, time = braked(system, state, found), float(state.time)
+        taken = braked(system, state, found)
         if taken > tolerance and not self.crossings and self.share > 1.5 * _FINEST:
             return dataclasses.replace(self, share=_FINER * self.share), True
         crossings = self.crossings + 1
         share = min(self.share / _FINER, 1.0) if crossings % _PATIENCE == 0 else self.share
-        most, when = max((self.most, self.when), (taken, time))
-        return Flat(share, crossings, self.lost + taken, most, when), False
+        after = dataclasses.replace(self, share=share, crossings=crossings, braked=taken > tolerance)
+        return after._lose(taken, state), False
 
-    def struck(self, system: System, before: State, after: State) -> Flat:
-        """After an impact at the end of such steps, which takes the rest: their points are those of
-        poses that rounding moves."""
-        if not np.all(rolling(system)) or np.all(before.velocity == after.velocity):
+    def struck(self, system: System, found: Series, after: State) -> Flat:
+        """After an impact at the end of the steps of `found`, of what touched before them: it takes the
+        rest, as their points are those of poses that rounding moves."""
+        last = found.records[-1].contacts
+        meets = (np.asarray(last.gap_start[-1]) > _touching(system)) & (np.asarray(last.gap[-1]) <= _touching(system))
+        if not self.braked or np.any(meets):
             return self
-        share, time = (
-            float(_energy(system, before) - _energy(system, after)) / float(_unit(system, before)),
-            float(after.time),
-        )
-        most, when = max((self.most, self.when), (share, time))
-        return dataclasses.replace(self, lost=self.lost + max(share, 0.0), most=most, when=when)
+        taken = float(_energy(system, found.after) - _energy(system, after)) / float(_unit(system, found.after))
+        return self._lose(taken, after)
+
+    def _lose(self, taken: float, at: State) -> Flat:
+        """With what was `taken` where a crossing braked what rolls; others take next to nothing."""
+        if not self.braked or taken <= 0:
+            return self
+        most, when = max((self.most, self.when), (taken, float(at.time)))
+        return dataclasses.replace(self, lost=self.lost + taken, most=most, when=when)
 
     def told(self, tolerance: float) -> str:
         """What to say of a run with this relative `tolerance` that lost more energy than it
@@ -82,15 +88,18 @@ class Flat:
 
 def braked(system: System, state: State, found: Series) -> float:
     """The share () of the energy that the steps of `found` from `state` take from round bodies that
-    touch, whose points run along."""
-    total, rolls = 0.0, rolling(system) if system.contact_count else np.zeros(0, bool)
+    touch, whose points run along. (What complies stores what it takes.)"""
+    total, rolls = 0.0, rolling(system) & ~compliant(system) if system.contact_count else np.zeros(0, bool)
     if not np.any(rolls):
         return total
-    touching = TOUCHING * float(system.length)
     for before, after, contacts in each(state, found):
         work = np.asarray(_braked(system, before, after, contacts))
-        total += float(np.sum(work, where=rolls & (np.asarray(contacts.gap_start) <= touching)))
+        total += float(np.sum(work, where=rolls & (np.asarray(contacts.gap_start) <= _touching(system))))
     return total
+
+
+def _touching(system: System) -> float:
+    return TOUCHING * float(system.length)
 
 
 @jit

@@ -54,7 +54,7 @@ def rollout(
     economical: bool = False,
     kappa=None,
 ) -> Rollout:
-    """`steps` steps of `simulate`, h [s] each, of `system` from `start` as `Scene.build` gives both.
+    """`steps` steps of `simulate`, h [s] each, of `system` from `start`, both of `Scene.build`.
 
     A pure function of `system`, `start` and h: `jit`, `vmap`, `grad`, `jacfwd`, `jvp`, `vjp` work,
     and second derivatives. Put it into a compiled function. Derivatives are those of the converged
