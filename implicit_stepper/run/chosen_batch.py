@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from ..radau import driver
 from ..radau.error_control import Tolerance, resolved
 from ..radau.radau_contact import RadauContact
 from ..radau.refusals import refuse_short
-from ..runtime.errors import JumpError, OverlapError
+from ..runtime.errors import AccuracyWarning, JumpError, OverlapError
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from ..stepping.sweep import Sweep
@@ -26,6 +27,11 @@ from .overlaps import depths_of
 from .rollout import CERTIFIED
 
 _AT_ONCE = 64  # scenes whose loads are looked at together
+# without numbers, so that Python shows it once
+_TOLD = (
+    "scenes of a batch lost more energy than `tol` allows where bodies roll over places that bend nowhere: `simulate` says "
+    "of a single one how much."
+)
 
 
 def refuse(system: System, start: State, values, duration: float) -> None:
@@ -64,6 +70,8 @@ def one(
         with Progress(duration, "s of motion", False) as told:
             sweep = Sweep(scene, stepper, system, float(allowed.position))
             found = driver.run(stepper, system, begun, allowed, [end], CERTIFIED, told, sweep)
+        if found.told:
+            warnings.warn(_TOLD, AccuracyWarning, stacklevel=2)
         run = adaptive_run.trajectory(stepper, system, found, CERTIFIED, "return")
     except StepError as error:
         return jax.tree.map(np.asarray, begun), int(error.result), 0, 0.0, overlap
