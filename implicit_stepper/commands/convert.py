@@ -29,6 +29,8 @@ def run(arguments: argparse.Namespace) -> None:
     `ImportError` without MuJoCo."""
     if Path(arguments.scene).suffix in SUFFIXES:
         raise CommandError(f"{arguments.scene!r} would be written over: name a scene file to write, as robot.toml.")
+    if not Path(arguments.robot).is_file():
+        raise CommandError(f"{arguments.robot!r} is no file: name the robot's file ({', '.join(SUFFIXES)}).")
     scene, left_out = load_mjcf(arguments.robot, keyframe=arguments.keyframe)
     scene.save(arguments.scene)
     print(*(f"left out: {line}" for line in left_out), f"written: {arguments.scene}", sep="\n")

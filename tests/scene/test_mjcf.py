@@ -315,6 +315,7 @@ def test_the_command_converts_and_tells_what_is_left_out(tmp_path, capsys):
     with pytest.raises(ist.SceneFileError, match="load_mjcf"):
         ist.load_scene(path)
     assert main(["convert", str(tmp_path / "no.xml"), str(out)]) == 2
+    assert "no.xml' is no file: name the robot's file (.xml" in capsys.readouterr().err
     assert main(["convert", str(out), str(path)]) == 2
 
 
