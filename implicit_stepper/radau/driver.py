@@ -128,9 +128,8 @@ class _Driver:
         before, most = self.span
         while not self.failure and self._left() > SHORTEST * self.unit:
             reason = self._smoothly(before + most)
-            gone = self.began - self._left()
-            self.across = 1 if gone > self.across * self.flat.share * self.small else self.across
-            self.flat = self.flat.left() if gone > self.small else self.flat
+            if self.began - self._left() > self.across * self.small:
+                self.across = 1
             if reason == Reason.END:
                 break
             if self._work() - before >= most:
@@ -200,8 +199,7 @@ class _Driver:
 
     def _limits(self, most: int) -> Limits:
         """Of the way to the present end, with `most` problems at once."""
-        sizes = self.end, SHORTEST * self.unit * self.flat.share, most
-        return Limits(self.tolerance, self.start, *map(np.asarray, sizes))
+        return Limits(self.tolerance, self.start, np.asarray(self.end), np.asarray(SHORTEST * self.unit), np.asarray(most))
 
     def _go_on(self, state: State, closest, references, h, modes: Modes | None = None, rough: float = 1.0) -> None:
         """From `state` with `closest` points like these: the next `Point`, with a step of h [s] to try; `modes` if known.
@@ -271,18 +269,17 @@ class _Driver:
         return memory is not None
 
     def _cross(self) -> None:
-        """Steps of the paper's scheme, the more the longer smooth ones fail, unless shorter smooth ones come first."""
-        count = min(self.across, math.ceil(self._left() / (self.flat.share * self.small)))
+        """Steps of the paper's scheme, as long as their error allows, the more of them the longer smooth steps fail."""
+        count = min(self.across, math.ceil(self._left() / self.small))
         self.across = min(2 * self.across, _MOST)
         known = self.point.state, self._known(), self._sizes(euler_steps.ACROSS, count), self.step_tolerance, count
         with doing(f"steps of first order from t = {float(self.point.state.time):.6g} s"):
             found = euler_steps.steps(*self._one(), *known, unmet=self.rebounds)
-        self.flat, nearer = self.flat.crossed(self.system, self.point.state, found, float(self.tolerance.relative))
-        if not nearer:
-            self._take(found)
-            if not self.failure and self._left() > SHORTEST * self.unit:
-                self.resume(rough=_ROUGH)
-                self.flat = self.flat.struck(self.system, found, self.point.state)
+        self.flat = self.flat.crossed(self.system, self.point.state, found, float(self.tolerance.relative))
+        self._take(found)
+        if not self.failure and self._left() > SHORTEST * self.unit:
+            self.resume(rough=_ROUGH)
+            self.flat = self.flat.struck(self.system, found, self.point.state)
 
     def _take(self, found: euler_steps.Series) -> None:
         """Steps of the paper's scheme from the present point."""
@@ -309,7 +306,7 @@ class _Driver:
     def _sizes(self, sizes, count: int = 1) -> list[float]:
         """In seconds; `count` such steps do not pass the end."""
         most = max(self._left(), SHORTEST * self.unit) / count
-        return [float(min(k * self.flat.share * self.small, most)) for k in sizes]
+        return [float(min(k * self.small, most)) for k in sizes]
 
     def _left(self) -> float:
         """Time to the end [s]."""

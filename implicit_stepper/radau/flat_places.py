@@ -5,8 +5,7 @@ Forces have no bound there, and no step of first order is so short that it is of
 normal turns by an angle theta while the point of contact goes on by theta^(1/(p - 1)), for a surface
 of the power p, and so does the lever of the force. A step of first order pushes at the point where it
 ends, as an impact without a rebound there: it takes a share of the energy in proportion to the
-squared way of the point, some theta^(2/(p - 1)). Smooth steps that become ever shorter leave less of
-that, until their angles have no digits left.
+squared way of the point, some theta^(2/(p - 1)).
 """
 
 from __future__ import annotations
@@ -24,38 +23,23 @@ from ..model.system import System, compliant
 from ..runtime.compilation import jit
 from .euler_steps import Series, each, opening, rolling
 
-_FINER, _FINEST = 0.1, 1e-5  # by which steps become shorter, and at most
-_PATIENCE = 8  # steps across, after which longer ones are tried
 _WORTH_TELLING = 10.0  # tolerances of energy: what a run may lose, see `Tolerance`
 
 
 @dataclasses.dataclass(frozen=True)
 class Flat:
-    """How a run crosses such places: the `share` of their usual length that the shortest steps have;
-    how many `crossings` there were here, and whether the last one `braked` what rolls; the energy
+    """Of the places that a run crossed: whether the last steps there `braked` what rolls; the energy
     `lost` so, relative to all, and `when` [s] `most` of it at once."""
 
-    share: float = 1.0
-    crossings: int = 0
     braked: bool = False
     lost: float = 0.0
     most: float = 0.0
     when: float = 0.0
 
-    def left(self) -> Flat:
-        """Beyond such a place."""
-        return dataclasses.replace(self, share=1.0, crossings=0)
-
-    def crossed(self, system: System, state: State, found: Series, tolerance: float) -> tuple[Flat, bool]:
-        """After the steps of `found` from `state`; and whether shorter ones come first, as these take
-        more of the energy than the relative `tolerance`."""
+    def crossed(self, system: System, state: State, found: Series, tolerance: float) -> Flat:
+        """After the steps of `found` from `state`; less than the relative `tolerance` does not count."""
         taken = braked(system, state, found)
-        if taken > tolerance and not self.crossings and self.share > 1.5 * _FINEST:
-            return dataclasses.replace(self, share=_FINER * self.share), True
-        crossings = self.crossings + 1
-        share = min(self.share / _FINER, 1.0) if crossings % _PATIENCE == 0 else self.share
-        after = dataclasses.replace(self, share=share, crossings=crossings, braked=taken > tolerance)
-        return after._lose(taken, state), False
+        return dataclasses.replace(self, braked=taken > tolerance)._lose(taken, state)
 
     def struck(self, system: System, found: Series, after: State) -> Flat:
         """After an impact at the end of the steps of `found`, of what touched before them: it takes the

