@@ -242,4 +242,8 @@ def _run(table: Table | None) -> RunSettings | None:
         certificate_tolerance=table.number("certificate_tolerance", None),
     )
     table.end()
+    for name in ("duration", "h", "tol", "certificate_tolerance"):
+        value = getattr(found, name)
+        if value is not None and value <= 0:
+            raise SceneValueError(f"run.{name} = {value:g} must be positive.")
     return found

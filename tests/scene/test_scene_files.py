@@ -426,6 +426,8 @@ WRONG = {
     BALL + "colour = 3": r"body\[0\] \('ball'\) has the key 'colour', which means nothing: known here are name",
     BALL.replace("mass", "mas"): "has the key 'mas', which means nothing: did you mean `mass`",
     BALL + "[run]\nh = 0.1": "run lacks `duration`",
+    BALL + "[run]\nh = 0.1\nduration = -1": "run.duration = -1 must be positive",
+    BALL + "[run]\nduration = 1\ntol = 0": "run.tol = 0 must be positive",
     BALL + BALL: "the name 'ball' is taken",
     BALL + TOUCH: "a contact names the body 'floor', which there is not",
     BALL.replace("radius = 1", "radius = -1"): r"body\[0\] \('ball'\).shape: `radius` = -1.0 must be positive",
