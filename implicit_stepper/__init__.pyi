@@ -113,6 +113,7 @@ from .run.trajectory_file import load as load
 from .runtime import errors as errors
 from .runtime.compilation_cache import use_compilation_cache as use_compilation_cache
 from .runtime.errors import SceneFileError as SceneFileError
+from .runtime.interpreter import faster_tracing as faster_tracing
 from .runtime.threads import one_blas_thread as one_blas_thread
 from .runtime.version import VERSION as __version__  # noqa: F401
 from .scene.description import RunSettings as RunSettings

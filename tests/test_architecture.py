@@ -111,6 +111,27 @@ def test_no_kind_of_constraint_is_named_above_them():
     assert {path: found for path, found in named.items() if found} == {}
 
 
+def test_the_library_leaves_the_interpreter_of_its_process_alone():
+    """The commands touch theirs, and offer it to others."""
+
+    def touches(source):
+        nodes = ast.walk(ast.parse(source))
+        names = {getattr(node, "attr", getattr(node, "id", getattr(node, "name", None))) for node in nodes}
+        return sorted(names & {"gc", "__code__", "setrecursionlimit", "setswitchinterval"})
+
+    assert touches("import gc\nf.__code__ = f.__code__.replace()\nsys.setrecursionlimit(9)") == [
+        "__code__",
+        "gc",
+        "setrecursionlimit",
+    ]
+    found = {path.relative_to(ROOT).as_posix() for path in MODULES if touches(path.read_text())}
+    assert found == {"implicit_stepper/runtime/interpreter.py"}
+    asking = {
+        room(path.relative_to(ROOT).parts) for path in MODULES for name in imported(path) if name[-1] == "faster_tracing"
+    }
+    assert asking == {"commands"}
+
+
 def test_rooms_stand_on_at_most_twelve_floors():
     """Of the package itself; `shapes` is below it."""
     below = {name: set() for name in LEVEL}

@@ -14,6 +14,7 @@ from ..model.results import Interrupted, StepError
 from ..paper.reproduce import CASES, reproduce
 from ..runtime.compilation_cache import use_compilation_cache
 from ..runtime.errors import CannotWriteError, DeviceError
+from ..runtime.interpreter import faster_tracing
 from ..runtime.threads import one_blas_thread
 from ..runtime.version import VERSION
 from . import check, compare, convert, explain, machine, run, scenes, view
@@ -23,6 +24,7 @@ from . import check, compare, convert, explain, machine, run, scenes, view
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 
 
+@faster_tracing
 @one_blas_thread()
 def main(argv: list[str] | None = None) -> int:
     """Runs the command with `argv`, by default the process's arguments, and returns its exit

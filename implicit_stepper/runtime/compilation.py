@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import os
 import re
 from collections.abc import Callable
@@ -18,10 +17,6 @@ from . import saved_programs
 from .compilation_cache import programs_folder
 from .program_keys import leaf_type, program_key
 from .progress import compiling
-
-# words that one frame asks for: with what is left of its chunk, deep tracing gets by (see
-# `_traced`)
-_ROOM = 2**16
 
 
 @functools.cache
@@ -155,7 +150,7 @@ def _begun(threads: ThreadPoolExecutor, program, arguments) -> tuple[Any, Callab
     key = None if folder is None else program_key(program, static, dynamic)
     found = None if key is None else saved_programs.read(folder, key)
     if found is None:
-        lowered = _traced(program, arguments)
+        lowered = program.lower(*arguments)
         keep = functools.partial(saved_programs.compile_and_keep, lowered, folder, key)
         return lowered.out_info, threads.submit(lowered.compile if key is None else keep).result
     written, results = found
@@ -169,21 +164,3 @@ def _begun(threads: ThreadPoolExecutor, program, arguments) -> tuple[Any, Callab
             saved_programs.forget(folder, key)
 
     return results, finish
-
-
-def _traced(program, arguments):
-    """`program.lower(*arguments)`, without two costs of Python: the collector, which would walk the
-    many objects that tracing leaves again and again; and the frames. CPython keeps these in chunks
-    of 16 KB, and maps and unmaps a chunk each time that calls cross its end, every time at the cost
-    of an interrupt to the threads that compile. A frame that asks for much itself comes in a chunk
-    with room for those of all that it calls."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        return program.lower(*arguments)
-    finally:
-        if collects:
-            gc.enable()
-
-
-_traced.__code__ = _traced.__code__.replace(co_stacksize=_ROOM)

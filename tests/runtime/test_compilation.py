@@ -129,25 +129,28 @@ def test_scenes_that_differ_in_names_alone_share_programs():
     assert one == other != more
 
 
-@pytest.mark.parametrize("collects", [True, False])
-def test_preparing_leaves_the_collector_as_it_was(collects):
-    before = []
+def test_the_library_leaves_the_collector_alone_and_a_process_of_its_own_has_it_look_less_often():
+    seen = []
 
     @jit
     def fails(x):
-        before.append(gc.isenabled())
+        seen.append((gc.isenabled(), gc.get_threshold()))
         raise ArithmeticError("in tracing")
 
-    was, switch = gc.isenabled(), {True: gc.enable, False: gc.disable}
-    switch[collects]()
+    def compiles(x, *, where):
+        prepare(lambda ahead, stepper, x: ahead(fails, x), where, x)
+
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
     try:
-        with pytest.raises(ArithmeticError, match="in tracing"):
-            prepare(lambda ahead, stepper, x: ahead(fails, x), None, jax.numpy.ones(3))
-        after = gc.isenabled()
+        for one in (compiles, ist.faster_tracing(compiles)):
+            with pytest.raises(ArithmeticError, match="in tracing"):
+                one(jax.numpy.ones(3), where=one)
+        assert gc.get_threshold() == (700, 10, 10)
+        assert ist.faster_tracing(lambda x: 2 * x)(4) == 8
     finally:
-        switch[was]()
-    assert before == [False]
-    assert after == collects
+        gc.set_threshold(*before)
+    assert seen == [(True, (700, 10, 10)), (True, (50_000, 20, 100))]
 
 
 CACHED = """

@@ -17,7 +17,7 @@ import pytest
 import implicit_stepper as ist
 from implicit_stepper.paper import scenes
 from implicit_stepper.radau import driver, event_loop
-from implicit_stepper.runtime import compilation, progress
+from implicit_stepper.runtime import progress
 from implicit_stepper.runtime.compilation import jit, prepare
 from implicit_stepper.stepping import fallback
 
@@ -138,7 +138,7 @@ def test_an_interruption_does_not_wait_for_the_compiler(monkeypatch, middle):
     def programs(ahead, stepper):
         ahead(program, stepper)
 
-    monkeypatch.setattr(compilation, "_traced", lambda *_: Lowered())
+    monkeypatch.setattr(program, "lower", lambda *_: Lowered())
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         program("stepper") if middle else prepare(programs, "stepper")
