@@ -132,6 +132,18 @@ def test_the_library_leaves_the_interpreter_of_its_process_alone():
     assert asking == {"commands"}
 
 
+def test_caches_are_bounded():
+    """What is kept for arguments that a user makes up is kept for the last of them."""
+
+    def unbounded(source):
+        functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+        with_it = [f for f in functions if any(ast.unparse(d) == "functools.cache" for d in f.decorator_list)]
+        return [f.name for f in with_it if f.args.args or f.args.vararg or f.args.kwonlyargs]
+
+    assert unbounded("@functools.cache\ndef f(x): ...\n@functools.cache\ndef g(): ...") == ["f"]
+    assert {path.name: found for path in MODULES if (found := unbounded(path.read_text()))} == {}
+
+
 def test_rooms_stand_on_at_most_twelve_floors():
     """Of the package itself; `shapes` is below it."""
     below = {name: set() for name in LEVEL}

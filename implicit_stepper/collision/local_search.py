@@ -141,7 +141,7 @@ def at_closest(pair: PairClass, found, first: Placed, second: Placed, length):
     return root(*_rows_of(pair), (first, second, length), found / unit) * unit
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def _rows_of(pair: PairClass) -> tuple[Callable, Callable]:
     """What `implicit_function.root` asks for, the same functions for the same pair."""
 

@@ -161,7 +161,7 @@ class Catalog:
         )
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def _sides(capacity: int) -> tuple[tuple[int, int], ...]:
     """Of rows that say themselves which bodies they are between."""
     return ((0, 1),) * capacity

@@ -18,8 +18,19 @@ from .compilation_cache import programs_folder
 from .program_keys import leaf_type, program_key
 from .progress import compiling
 
+_KEPT = 256  # structures whose programs are kept
 
-@functools.cache
+
+class _Latest(dict):
+    """The last `_KEPT` entries."""
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        if len(self) > _KEPT:
+            del self[next(iter(self))]
+
+
+@functools.lru_cache(maxsize=2)
 def _options(once: bool) -> dict:
     """XLA's newer CPU fusion emitters take twice the compile time for the same speed here
     (docs/benchmarks.md). Loops that XLA shares out over the cores are small here: their threads
@@ -34,7 +45,7 @@ def _options(once: bool) -> dict:
     return {name: value for name, value in options.items() if _known(name, value)}
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def _known(name: str, value) -> bool:
     try:
         jax.jit(lambda x: x + 1, compiler_options={name: value}).lower(0.0).compile()
@@ -53,9 +64,9 @@ def jit(function, *, once: bool = False, apart: bool = False, static_argnums=(),
     options.
     """
     static_argnums = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
-    prepared: dict = {}  # by what it is called with: what another process compiled, or None
+    prepared = _Latest()  # by what it is called with: what another process compiled, or None
 
-    @functools.cache
+    @functools.lru_cache(maxsize=2)
     def jitted(outermost: bool):
         options = _options(once) if outermost else None
         return jax.jit(function, compiler_options=options, static_argnums=static_argnums, **keywords)
@@ -69,8 +80,9 @@ def jit(function, *, once: bool = False, apart: bool = False, static_argnums=(),
             called = _called(static, dynamic)
             if called not in prepared:
                 _prepare(alone, *called)
-            if prepared[called] is not None:
-                return prepared[called](*dynamic)
+            compiled = prepared.get(called)
+            if compiled is not None:
+                return compiled(*dynamic)
         return jitted(True)(*arguments)
 
     def divided(arguments):
@@ -123,7 +135,7 @@ def _called(static, dynamic: tuple):
     return static, structure, shapes
 
 
-@functools.cache
+@functools.lru_cache(maxsize=_KEPT)
 def _prepare(programs: Callable, stepper, structure, shapes) -> None:
     threads, begun = ThreadPoolExecutor(), []
 

@@ -50,7 +50,7 @@ class Collocation:
         return theta ** np.arange(self.stages) @ self.powers.T
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4)
 def radau(stages: int) -> Collocation:
     """The method with that many stages."""
     c = np.array(_NODES[stages])

@@ -79,7 +79,7 @@ def _extent(shape_class: ShapeClass, theta: tuple[float, ...]) -> Extent:
     return Extent(middle, inner, float(outer + radius))
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def flat(shape_class: ShapeClass) -> bool:
     """Whether all faces of a class of shapes are flat, and there are enough of them for a body."""
     of = shape_class

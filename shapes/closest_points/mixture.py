@@ -78,7 +78,7 @@ class Mixture:
         return theta[own_parameters(self, len(shape_class.parameters))]
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def _jet(mixture: Mixture) -> Jet:
     def part(name, axis):
         def evaluate(x, theta):

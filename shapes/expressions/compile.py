@@ -129,7 +129,7 @@ def _components(x) -> list:
 _BACKENDS = {"jax": ([_differentiable(), "jax"], jnp), "numpy": ([_functions(np), "numpy"], np)}
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def compile_jet(
     expressions: tuple[sympy.Expr, ...], dimension: int, parameters: tuple[sympy.Symbol, ...], backend: str = "jax"
 ) -> Jet:

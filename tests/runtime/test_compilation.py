@@ -129,6 +129,15 @@ def test_scenes_that_differ_in_names_alone_share_programs():
     assert one == other != more
 
 
+def test_programs_of_the_last_structures_are_kept_and_the_others_come_back(monkeypatch):
+    monkeypatch.setattr(compilation, "_KEPT", 2)
+    doubled = jit(lambda x: 2 * x, apart=True)
+    for size in (1, 2, 3, 1, 3):
+        np.testing.assert_array_equal(doubled(np.ones(size)), np.full(size, 2.0))
+        assert len(doubled.prepared) <= 2
+    assert [shape.shape for _, _, (shape,) in doubled.prepared] == [(2,), (3,)]
+
+
 def test_the_library_leaves_the_collector_alone_and_a_process_of_its_own_has_it_look_less_often():
     seen = []
 
