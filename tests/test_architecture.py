@@ -132,6 +132,18 @@ def test_the_library_leaves_the_interpreter_of_its_process_alone():
     assert asking == {"commands"}
 
 
+def test_runs_ask_what_a_stepper_can_and_not_which_it_is():
+    """But for rollouts, to which `RadauContact` of one stage is another stepper."""
+
+    def asks(source):
+        calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+        named = [f"{ast.unparse(call.func)} {ast.unparse(call.args[0])}" for call in calls if call.args]
+        return {"isinstance stepper", "getattr stepper", "hasattr stepper", "isinstance self.stepper"} & set(named)
+
+    assert asks("if isinstance(stepper, GeometricallyImplicit): ...") == {"isinstance stepper"}
+    assert {path.stem for path in MODULES if asks(path.read_text())} == {"rollout", "arguments"}
+
+
 def test_caches_are_bounded():
     """What is kept for arguments that a user makes up is kept for the last of them."""
 

@@ -23,6 +23,7 @@ from ..model.records import Contacts, Landing, StepResult
 from ..model.system import System, with_queries
 from ..model.units import scales
 from ..runtime.errors import StepperError
+from ..stepping.capabilities import Capabilities
 from ..stepping.stepper import entry_point
 from .certificate import certificate
 from .geometrically_implicit import GeometricallyImplicit, Memory
@@ -45,10 +46,7 @@ class ClosedFormGap:
     Raises `ValueError` naming the argument; `init` does for a pair without a closed form.
     """
 
-    normals_at_start: ClassVar[bool] = False
-    takes_joints: ClassVar[bool] = False
-    takes_joint_laws: ClassVar[bool] = False
-    takes_static_friction: ClassVar[bool] = False
+    can: ClassVar[Capabilities] = Capabilities(compliance=True)
     rungs: ClassVar[tuple[str, ...]] = GeometricallyImplicit.rungs
 
     gaps: tuple[tuple[str, str, Callable], ...] = ()

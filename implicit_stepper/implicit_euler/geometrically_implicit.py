@@ -28,6 +28,7 @@ from ..runtime.errors import StepperError
 from ..solvers.blocks import Kept
 from ..solvers.linear import Inverse
 from ..solvers.newton import LEAST_DAMPING, Solution
+from ..stepping.capabilities import Capabilities, FindsPairs
 from ..stepping.stepper import entry_point
 from . import breaking_away, central_path, initial_guess, ladder, ncp, step_root
 from .certificate import certificate
@@ -71,10 +72,6 @@ class GeometricallyImplicit:
     argument.
     """
 
-    normals_at_start: ClassVar[bool] = False
-    takes_joints: ClassVar[bool] = True
-    takes_joint_laws: ClassVar[bool] = True
-    takes_static_friction: ClassVar[bool] = True
     rungs: ClassVar[tuple[str, ...]] = ladder.RUNGS
 
     tolerance: float = 1e-12
@@ -96,6 +93,23 @@ class GeometricallyImplicit:
         checks.one_of("gap", self.gap, ("in_ncp", "query"))
         checks.one_of("jacobian", self.jacobian, ("by size", "dense", "sparse"))
         checks.one_of("impacts", self.impacts, ("simultaneous", "sequential"))
+
+    @property
+    def can(self) -> Capabilities:
+        """All but to choose its steps."""
+        found = {"dense": FindsPairs.NEVER, "sparse": FindsPairs.ALWAYS, "by size": FindsPairs.BY_SIZE}[self.jacobian]
+        return Capabilities(
+            joints=True,
+            joint_laws=True,
+            static_friction=True,
+            compliance=True,
+            closes_joints=True,
+            rebounds=True,
+            sequential=self.impacts == "sequential",
+            differentiable=True,
+            side_by_side=True,
+            finds_pairs=found if self.gap == "in_ncp" else FindsPairs.NEVER,
+        )
 
     @property
     def dense(self) -> bool:

@@ -181,12 +181,15 @@ def _units(system: System, h, slots: Slots):
     return jnp.asarray(slots.impulse)[:, None], scales(system, h).speed
 
 
-_METHODS = {ConeComplementarity: Cones, Linearized: Pyramids, Convex: ConvexLaws}
-
-
+@functools.singledispatch
 def method_of(stepper) -> Method:
     """That of a stepper."""
-    return next(method(stepper) for kind, method in _METHODS.items() if isinstance(stepper, kind))
+    raise TypeError(f"{stepper!r} finds no pairs")
+
+
+method_of.register(ConeComplementarity, Cones)
+method_of.register(Linearized, Pyramids)
+method_of.register(Convex, ConvexLaws)
 
 
 def _responses(on, inverse, e):

@@ -29,6 +29,7 @@ from ..model.units import scales
 from ..run.simulate import simulate
 from ..run.trajectory import Trajectory
 from ..scene.scene import Scene
+from ..stepping.capabilities import Capabilities
 from ..time_lagged.linearized import Linearized
 
 CORNERS = 4  # contacts: two corners on either side of the lowest point of the step
@@ -90,10 +91,7 @@ class RollingPolygon:
     stay above it, by the same gap, is part of the certificate.
     """
 
-    normals_at_start: ClassVar[bool] = True
-    takes_joints: ClassVar[bool] = False
-    takes_joint_laws: ClassVar[bool] = False
-    takes_static_friction: ClassVar[bool] = False
+    can: ClassVar[Capabilities] = Capabilities(normals_at_start=True)
     rungs: ClassVar[tuple[str, ...]] = ("warm start",)
 
     sides: int

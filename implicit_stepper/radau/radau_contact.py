@@ -21,6 +21,7 @@ from ..model.bodies import State
 from ..model.records import Contacts, StepResult
 from ..model.system import System
 from ..runtime.compilation import jit
+from ..stepping.capabilities import Capabilities
 from ..stepping.stepper import entry_point, init
 from . import impact, stage_records
 from .memory import Memory, steady
@@ -43,10 +44,6 @@ class RadauContact:
     `impacts="sequential"` pair after pair, the fastest first. Raises `ValueError` naming the
     argument."""
 
-    normals_at_start: ClassVar[bool] = False
-    takes_joints: ClassVar[bool] = True
-    takes_joint_laws: ClassVar[bool] = True
-    takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = ("warm start", "forces at the start", *GeometricallyImplicit.rungs[1:])
 
     stages: int = 3
@@ -68,10 +65,20 @@ class RadauContact:
         return GeometricallyImplicit(tolerance=self.tolerance, max_iterations=self.max_iterations, friction=self.friction)
 
     @property
-    def divisible(self) -> bool:
-        """Whether shorter steps may stand for one: several stages leave a polynomial inside the
-        step that they would not."""
-        return self.stages == 1
+    def can(self) -> Capabilities:
+        """With several stages it chooses its steps, of which shorter ones stand for none: they would
+        leave another polynomial inside the step."""
+        several = self.stages > 1
+        return Capabilities(
+            joints=True,
+            joint_laws=True,
+            compliance=True,
+            closes_joints=True,
+            sequential=self.impacts == "sequential",
+            adaptive=several,
+            divisible=not several,
+            differentiable=several,
+        )
 
     @entry_point
     def init(self, system: System, state: State, closest: tuple | None = None) -> Any:

@@ -35,6 +35,7 @@ from ..runtime.errors import RunError, StepperError
 from ..runtime.progress import Progress
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
+from ..stepping.capabilities import FindsPairs
 from ..stepping.fallback import pieces
 from ..stepping.stepper import init
 from . import chosen_batch, fixed_batch, rebounding_batch
@@ -114,7 +115,7 @@ def simulate_batch(
     if (h is None) == (tol is None):
         raise RunError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
     duration = positive("duration", duration)
-    of_kind(scene, asked=("scene",))
+    of_kind(scene, stepper, asked=("scene", "stepper"))
     system, start = scene.build()
     values = values_of(system, start, parameters or {}, states)
     count = len(next(iter(values.values())))
@@ -181,9 +182,9 @@ class _Work(NamedTuple):
 
 def _fixed_steps(scene: Scene, stepper, system: System, start: State, values, h: float, duration: float) -> _Work:
     """Steps of h [s], in the programs of a block."""
-    if not isinstance(stepper, GeometricallyImplicit):
+    if not stepper.can.side_by_side:
         raise StepperError(f"`stepper` = {stepper!r} has no batches of steps of one `h`: use GeometricallyImplicit().")
-    if stepper.jacobian == "sparse":
+    if stepper.can.finds_pairs == FindsPairs.ALWAYS:
         raise StepperError('`jacobian` = "sparse" finds pairs, and batches declare all of them: leave it "by size".')
     h, steps = positive("h", h), round(duration / positive("h", h))
     if steps < 1 or abs(duration - steps * h) > _ROUNDING * duration:
@@ -227,7 +228,7 @@ def _deepest_of(scene: Scene, block: Mapping[str, np.ndarray], overlap: np.ndarr
 
 def _chosen_steps(scene: Scene, stepper, system: System, start: State, values, tol, duration: float) -> _Work:
     """Chosen steps, scene after scene."""
-    if not isinstance(stepper, RadauContact) or stepper.stages == 1:
+    if not stepper.can.adaptive:
         raise StepperError(f"`stepper` = {stepper!r} chooses no steps: use RadauContact() of 2 or 3 stages, or give `h`.")
     _refuse_starts(stepper, system, start, values, None, duration)
     chosen_batch.refuse(system, start, values, duration)

@@ -91,7 +91,7 @@ def forces_of_run(scene: Scene, stepper: Stepper, trajectory: Trajectory) -> Run
     h, own = np.broadcast_to(trajectory.h, len(trajectory)), trajectory.contacts.stages
     before, after = (jax.tree.map(lambda a, part=part: a[part], every) for part in (slice(-1), slice(1, None)))
     stages = None if own is None else np.shape(own.rates)[1]
-    acting, records, spans = before if stepper.normals_at_start else after, trajectory.contacts, h
+    acting, records, spans = before if stepper.can.normals_at_start else after, trajectory.contacts, h
     if own is not None:
         spans = np.repeat(h, stages)
         flat = jax.tree.map(lambda a: jnp.asarray(a).reshape(-1, *a.shape[2:]), (_at_stages(before, h, own), own.contacts))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from ..constraints import impact_friction
-from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..runtime.errors import StepperError
 from ..scene.scene import Scene
-from ..time_lagged.cone_complementarity import ConeComplementarity
-from ..time_lagged.convex import Convex
-from ..time_lagged.linearized import Linearized
+from ..stepping.capabilities import FindsPairs
 
 # pairs that may touch, from which on they are found step by step: those of bodies with faces, which
 # leave more unknowns, count twice; and in scenes with joints
@@ -17,34 +14,22 @@ _MANY, _MANY_JOINTED = 200, 1000
 
 def finds_pairs(scene: Scene, stepper) -> bool:
     """Whether a run of `scene` with this `stepper` finds the pairs that may touch step by step."""
-    if isinstance(stepper, GeometricallyImplicit):
-        if stepper.gap != "in_ncp" or stepper.jacobian == "dense":
-            return False
-        if stepper.jacobian == "sparse":
-            return True
-    elif not _finds_beforehand(scene, stepper):
+    can = stepper.can
+    if can.finds_pairs != FindsPairs.BY_SIZE:
+        return can.finds_pairs == FindsPairs.ALWAYS
+    if not can.compliance and _compliant(scene):  # which it refuses by itself
         return False
     pairs = scene.pair_count()
     if _by_parts(scene) or pairs <= _MANY / 2:
         return False
-    implicit = isinstance(stepper, GeometricallyImplicit)
-    rebounds = any(law.restitution is not None for law in scene.body_pairs().laws)
-    if not implicit:
+    if can.normals_at_start:  # contacts are found before the step
         return pairs > _MANY and not scene.joint_specs()
-    if rebounds and (stepper.impacts == "sequential" or _rubbing(scene)):
+    rebounds = any(law.restitution is not None for law in scene.body_pairs().laws)
+    if rebounds and (can.sequential or _rubbing(scene)):
         return False
     if scene.joint_specs():
         return pairs > _MANY_JOINTED
     return pairs > _MANY or (not rebounds and pairs + _of_faces(scene) > _MANY)
-
-
-def _finds_beforehand(scene: Scene, stepper) -> bool:
-    """Whether a method that finds contacts before it solves can find their pairs too; those that
-    know no compliant contacts refuse them by themselves."""
-    if isinstance(stepper, Convex):
-        return stepper.approximation == "convex"
-    relaxed = isinstance(stepper, ConeComplementarity) and stepper.relaxed
-    return (relaxed or isinstance(stepper, Linearized)) and not _compliant(scene)
 
 
 def _of_faces(scene: Scene) -> int:
@@ -76,9 +61,9 @@ def refuse(scene: Scene, stepper) -> None:
 
 def _refuse_rebounds(scene: Scene, stepper) -> None:
     """Raises `ValueError` for what such runs do not know of rebounds."""
-    if not isinstance(stepper, GeometricallyImplicit):
+    if not stepper.can.rebounds:
         raise StepperError(f"{type(stepper).__name__} knows no restitution: take GeometricallyImplicit.")
-    if stepper.impacts == "sequential":
+    if stepper.can.sequential:
         raise StepperError(
             '`jacobian` = "sparse" finds pairs, of which `impacts` = "sequential" knows none: leave one of the two out.'
         )

@@ -12,11 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..constraints import joint_rows
-from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model import bodies
 from ..model.bodies import State
 from ..model.system import System
-from ..radau.radau_contact import RadauContact
 from ..radau.refusals import refuse_limits
 from ..runtime.compilation import jit
 from ..runtime.errors import OpenJointError, StepperError
@@ -31,13 +29,13 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool, h:
     limits in steps of one length that cannot meet them (`fixed`), and for a `state` whose
     joints are open, or would be torn by its velocities; by more than steps of first order of `h`
     [s], at whose ends positions hold, leave, if it may be one that such a run left."""
-    if fixed or not isinstance(stepper, RadauContact):
+    if fixed or not stepper.can.adaptive:
         refuse_static_friction(stepper, system)
     _check_rebounds(stepper, system, fixed)
     if not system.joints:
         return
     refuse_joints(stepper, system)
-    if isinstance(stepper, RadauContact) and stepper.stages > 1 and fixed:
+    if stepper.can.adaptive and fixed:
         refuse_limits(system)
     _refuse(stepper, system, jax.tree.map(lambda a: np.asarray(a)[None], _misfits(system, state)), h)
 
@@ -69,7 +67,7 @@ def _allowed(stepper: Stepper, system: System, found: _Misfits, h) -> tuple:
     axis, for each."""
     fast = found.fastest + found.spin * system.length
     torn, ajar = _ROUNDED * (fast + (system.length * system.acceleration) ** 0.5), _ROUNDED * system.length + 0 * fast
-    if getattr(stepper, "stages", 1) == 1:  # what methods that open joints leave may go on by one that closes them
+    if not stepper.can.adaptive:  # what methods that open joints leave may go on by one that closes them
         grows = system.acceleration + fast * found.spin
         torn, ajar = torn + h * grows, ajar + h**2 * grows
     return torn, ajar
@@ -85,7 +83,7 @@ def _refuse(stepper: Stepper, system: System, found: _Misfits, h: float, first: 
             f"{_scene(first, i)}joint {name!r} would be torn at {worst:.3g} m/s by the velocities at the start: give "
             "its bodies velocities with which its points and axes stay together."
         )
-    if not isinstance(stepper, GeometricallyImplicit | RadauContact):
+    if not stepper.can.closes_joints:
         return  # others leave what they close with the next step
     for i in np.flatnonzero(~(np.max(found.open, axis=1, initial=0.0) <= ajar)):
         name, worst = _worst(system, found.open[i])
@@ -109,16 +107,16 @@ def _scene(first: int | None, i: int) -> str:
 def _check_rebounds(stepper: Stepper, system: System, fixed: bool) -> None:
     """Raises `ValueError` for rebounds that a run by the `stepper` does not know."""
     faces = any(not group.pair.smooth for group in system.groups)
-    if isinstance(stepper, RadauContact) and stepper.impacts == "sequential" and (fixed or faces):
+    if stepper.can.sequential and not stepper.can.rebounds and (fixed or faces):
         raise StepperError(
             "`impacts` = 'sequential' needs impacts as events and bodies without faces: give `tol` in place of `h`, and "
             "bodies of one smooth inequality each, or leave it out."
         )
     if not fixed:
         return
-    if not isinstance(stepper, GeometricallyImplicit):
+    if not stepper.can.rebounds:
         refuse_rebounds(system)
-    elif stepper.impacts == "sequential" and faces and any(group.restitution is not None for group in system.groups):
+    elif stepper.can.sequential and faces and any(group.restitution is not None for group in system.groups):
         raise StepperError("`impacts` = 'sequential' needs bodies of one smooth inequality each: leave it out.")
 
 

@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from ..constraints.violations import described
-from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..many_bodies import lagged_steps
 from ..many_bodies.advance import Settings, advance
 from ..many_bodies.bouncing import Bouncing
@@ -121,7 +120,7 @@ def _recalled(catalog: Catalog, system: System, state: State, h: float, start: T
 
 def _step_of(stepper, tolerance):
     """The function of (catalog, system, state, memory, h) that takes a step."""
-    if not isinstance(stepper, GeometricallyImplicit):
+    if stepper.can.normals_at_start:  # contacts are found before the step
         return functools.partial(lagged_steps.advance, stepper, tolerance)
     settings = Settings(stepper.friction, stepper.tolerance, stepper.max_iterations, tolerance)
     return functools.partial(advance, settings=settings)

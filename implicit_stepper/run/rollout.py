@@ -25,6 +25,7 @@ from ..radau import step_derivatives
 from ..radau.radau_contact import RadauContact
 from ..runtime.errors import RunError, StepperError
 from ..stepping.stepper import refuse_rebounds
+from .arguments import of_kind
 from .joint_start import misfit
 
 CERTIFIED = 1e-10  # the bound of certificates that `simulate` has unless it is given one
@@ -72,10 +73,7 @@ def rollout(
     they are from the hard laws. Steps of several stages of `RadauContact` are tried from their warm
     start alone; one in which bodies land is not SOLVED. Raises `ValueError` for bad arguments.
     """
-    if isinstance(stepper, RadauContact) and stepper.stages == 1:
-        stepper = stepper.one_stage
-    if not isinstance(stepper, (GeometricallyImplicit, RadauContact)):
-        raise StepperError(f"`stepper` = {stepper!r} has no rollouts: use GeometricallyImplicit() or RadauContact().")
+    stepper = _with_derivatives(stepper)
     checks.count("steps", steps)
     if not isinstance(h, jax.core.Tracer):
         positive("h", h)
@@ -89,7 +87,7 @@ def rollout(
     def one(carry, _):
         if kappa is not None:
             step = stepper.smoothed_step(system, *carry, h, kappa)
-        elif isinstance(stepper, RadauContact):
+        elif stepper.can.adaptive:
             step = step_derivatives.of_length(stepper, system, *carry, h)
         else:
             step = stepper.step_with_cuts(system, *carry, h)
@@ -105,6 +103,17 @@ def rollout(
     return Rollout(_kept(jnp.append(True, good), states), _kept(good, contacts), result, violation)
 
 
+def _with_derivatives(stepper) -> GeometricallyImplicit | RadauContact:
+    """`stepper`, with one stage under its other name. Raises `ValueError` for those without
+    derivatives."""
+    of_kind(stepper=stepper, asked=("stepper",))
+    if isinstance(stepper, RadauContact) and stepper.stages == 1:
+        return stepper.one_stage
+    if not stepper.can.differentiable:
+        raise StepperError(f"`stepper` = {stepper!r} has no rollouts: use GeometricallyImplicit() or RadauContact().")
+    return stepper
+
+
 def _begun(stepper, system: System, start: State, h, result):
     """Results (n,), all OPEN_JOINTS where the joints are open, or torn, at the start."""
     if not system.joints:
@@ -114,7 +123,7 @@ def _begun(stepper, system: System, start: State, h, result):
 
 def _memory(stepper, system: System, start: State):
     """That of `stepper.init`, whose gaps alone have derivatives."""
-    if isinstance(stepper, GeometricallyImplicit):
+    if not stepper.can.adaptive:
         return stepper.init(system, start)
     gaps = stepper.one_stage.init(system, start).gaps
     return dataclasses.replace(stepper.init(*lax.stop_gradient((system, start))), gaps=gaps)
@@ -122,7 +131,7 @@ def _memory(stepper, system: System, start: State):
 
 def _refuse_smoothing(stepper, system: System, kappa) -> None:
     """Raises `ValueError` for a kappa that smooths nothing, and for what has no smoothed law."""
-    if isinstance(stepper, RadauContact):
+    if stepper.can.adaptive:
         raise StepperError(f"`stepper` = {stepper!r} smooths no contacts: leave `kappa` out or use GeometricallyImplicit().")
     if not isinstance(kappa, jax.core.Tracer) and not 0 < kappa <= 1:
         raise RunError(f"`kappa` = {kappa} must be in (0, 1]; leave it out for hard contacts.")

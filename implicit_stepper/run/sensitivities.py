@@ -43,18 +43,17 @@ def sensitivities(
     does not exist is NaN. Raises `ValueError` for bad arguments, and `StepError` where a step of
     the trajectory is not solved again, or leads elsewhere than the trajectory.
     """
-    several = isinstance(stepper, RadauContact) and stepper.stages > 1
-    if not several and not isinstance(stepper, GeometricallyImplicit):
+    of_kind(scene, stepper, trajectory, asked=("scene", "stepper", "trajectory"))
+    if not stepper.can.differentiable:
         raise StepperError(
             f"`stepper` = {stepper!r} has no derivatives: use a run of GeometricallyImplicit() or RadauContact()."
         )
     names = [] if isinstance(parameters, str) else list(parameters)
     if not names:
         raise RunError(f"`parameters` = {parameters!r} lists no names: give some of `parameters.names`, as ['mu'].")
-    of_kind(scene, trajectory=trajectory, asked=("scene", "trajectory"))
     if np.ndim(trajectory.h) and "h" in names:
         raise RunError("`trajectory` has steps of several lengths, of which `h` is no parameter: leave it out.")
-    if several != (trajectory.contacts.stages is not None):
+    if stepper.can.adaptive != (trajectory.contacts.stages is not None):
         raise StepperError(f"`stepper` = {stepper!r} is not that of the `trajectory`: give the one that made it.")
     system, _ = scene.build()
     _refuse_other(system, trajectory)
@@ -62,7 +61,7 @@ def sensitivities(
     start = State(*(jnp.asarray(a[0], float) for a in first))
     system = jax.tree.map(jnp.asarray, system)
     values = {name: jnp.asarray(trajectory.h) if name == "h" else read(system, start, name) for name in names}
-    if several:
+    if stepper.can.adaptive:
         return stage_sensitivities.along(stepper, system, start, trajectory, values)
     if np.ndim(trajectory.h) or any(group.restitution is not None for group in system.groups):
         if tuple(trajectory.contact_names) != tuple(system.contact_names) or finds_pairs(scene, stepper):

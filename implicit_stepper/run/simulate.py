@@ -16,7 +16,6 @@ from ..model.bodies import State
 from ..model.results import Interrupted, StepError
 from ..radau import driver
 from ..radau.error_control import Tolerance, resolved
-from ..radau.radau_contact import RadauContact
 from ..radau.refusals import refuse_short
 from ..runtime.errors import AccuracyWarning, RunError, StepperError
 from ..runtime.progress import Progress
@@ -137,7 +136,7 @@ def _with_error(run: Trajectory, scene, stepper, h, duration, *more) -> Trajecto
 
 def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, start, progress, files) -> Trajectory:
     """`simulate` with chosen steps."""
-    if not isinstance(stepper, RadauContact) or stepper.stages == 1:
+    if not stepper.can.adaptive:
         raise StepperError(
             f"`stepper` = {stepper!r} has no error estimate to choose steps by: use RadauContact() of 2 or 3 "
             "stages, or give `h`."

@@ -87,7 +87,7 @@ def climb(
     """
     # shorter steps would leave another polynomial inside the step than a method of several stages
     # records
-    halvings = (_HALVINGS, _FINEST) if getattr(stepper, "divisible", True) else (0, 0)
+    halvings = (_HALVINGS, _FINEST) if stepper.can.divisible else (0, 0)
     return _climb(stepper, system, state, memory, h, (tolerance, sweep), halvings)
 
 

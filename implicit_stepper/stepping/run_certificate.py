@@ -73,7 +73,7 @@ def bound(
     with these violations in its record; up to the step that violates them by more than `tolerance`,
     which is then its climb, if there is one. (Steppers that ask for contacts at the start of a step
     have `gap_start` in their own certificate.)"""
-    if stepper.normals_at_start:
+    if stepper.can.normals_at_start:
         return piece
     violations = gap_violations(system, first, piece.record.contacts)
     held = held_violations(system, last, piece.record.contacts)

@@ -25,6 +25,7 @@ from ..model.records import Contacts, StepResult
 from ..model.system import System
 from ..runtime.compilation import jit
 from ..runtime.errors import NoDerivativeError, StepperError
+from .capabilities import Capabilities
 
 SHORTER = "shorter steps"  # in the place of a start, before those that cost more
 
@@ -46,13 +47,13 @@ def _no_derivatives(*_):
 def refuse_joints(stepper: Stepper, system: System) -> None:
     """Raises `ValueError` where a `system` has joints, or laws of joints, that the `stepper` does
     not know."""
-    if system.joints and not stepper.takes_joints:
+    if system.joints and not stepper.can.joints:
         names = ", ".join(map(repr, system.joint_names))
         raise StepperError(
             f"`stepper` = {stepper!r} knows no joints, and the scene has {names}: take GeometricallyImplicit, RadauContact, "
             "ConeComplementarity, Linearized, Convex or Explicit."
         )
-    if stepper.takes_joint_laws:
+    if stepper.can.joint_laws:
         return
     for group in system.joints:
         law = _law_of(group)
@@ -89,7 +90,7 @@ def refuse_rebounds(system: System) -> None:
 
 def refuse_static_friction(stepper: Stepper, system: System) -> None:
     """Raises `ValueError` where a `system` has a `mu_s` that the `stepper` does not know."""
-    if not system.sticks_more or stepper.takes_static_friction:
+    if not system.sticks_more or stepper.can.static_friction:
         return
     with_it = [group.numbers[0] for group in system.groups if group.mu_s is not None]
     joints = [system.joint_names[group.numbers[0]] for group in system.joints if group.mu_s is not None]
@@ -122,16 +123,13 @@ def entry_point(method: Callable, *, differentiable: bool = False) -> Callable:
 
 @runtime_checkable
 class Stepper(Protocol):
-    """What `simulate` needs of a time-stepper. `rungs` names its starts, the warm one first;
-    `normals_at_start` tells whether the normals that it records are those at the start of the step;
-    `takes_joints` whether it knows joints, `takes_joint_laws` whether also their friction, limits
-    and motors, and `takes_static_friction` whether coefficients of their own for what sticks."""
+    """What `simulate` needs of a time-stepper. `rungs` names its starts, the warm one first."""
 
     rungs: ClassVar[tuple[str, ...]]
-    takes_joints: ClassVar[bool]
-    takes_joint_laws: ClassVar[bool]
-    takes_static_friction: ClassVar[bool]
-    normals_at_start: ClassVar[bool]
+
+    @property
+    def can(self) -> Capabilities:
+        """What it knows; a constant of the class will do."""
 
     def init(self, system: System, state: State, closest: tuple | None = None) -> Any:
         """Memory before the first step. `closest`: what `closest_points` finds, or None to find it

@@ -141,7 +141,7 @@ class Sweep:
         """Normals (k, m, d) at the starts and at the ends of pieces, the first at `position`, from
         those that the stepper records."""
         unknown = np.full_like(normals[:1], np.nan)
-        if self.stepper.normals_at_start:
+        if self.stepper.can.normals_at_start:
             return normals, np.concatenate([normals[1:], unknown])
         if last is not None and np.array_equal(last[0], position):
             unknown = last[1][None]

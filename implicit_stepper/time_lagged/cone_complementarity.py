@@ -23,6 +23,7 @@ from ..model.records import Contacts, StepResult
 from ..model.system import System, contact_bodies
 from ..runtime.errors import StepperError
 from ..solvers.cones import GRADIENT_METHODS, Impulses, coulomb, gauss_seidel
+from ..stepping.capabilities import Capabilities, FindsPairs
 from ..stepping.stepper import entry_point
 from . import common, lagged_certificate
 from .common import Memory
@@ -45,10 +46,6 @@ class ConeComplementarity:
     argument.
     """
 
-    normals_at_start: ClassVar[bool] = True
-    takes_joints: ClassVar[bool] = True
-    takes_joint_laws: ClassVar[bool] = False
-    takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = common.RUNGS
 
     relaxed: bool = True
@@ -57,6 +54,12 @@ class ConeComplementarity:
     recovery_speed: float = float("inf")
     tolerance: float = 1e-12
     max_iterations: int = 20_000
+
+    @property
+    def can(self) -> Capabilities:
+        """Pairs are found for the relaxed problem alone."""
+        found = FindsPairs.BY_SIZE if self.relaxed else FindsPairs.NEVER
+        return Capabilities(joints=True, normals_at_start=True, finds_pairs=found)
 
     def __post_init__(self):
         one_of("solver", self.solver, SOLVERS)

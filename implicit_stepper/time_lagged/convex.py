@@ -25,6 +25,7 @@ from ..model.system import System
 from ..model.units import scales
 from ..solvers.complementarity import length_of
 from ..solvers.cones import Impulses
+from ..stepping.capabilities import Capabilities, FindsPairs
 from ..stepping.stepper import entry_point
 from . import common, lagged_certificate
 from .common import Memory
@@ -54,10 +55,6 @@ class Convex:
     `ValueError` naming the argument.
     """
 
-    normals_at_start: ClassVar[bool] = True
-    takes_joints: ClassVar[bool] = True
-    takes_joint_laws: ClassVar[bool] = False
-    takes_static_friction: ClassVar[bool] = False
     rungs: ClassVar[tuple[str, ...]] = common.RUNGS
 
     scheme: str = "midpoint"
@@ -66,6 +63,12 @@ class Convex:
     beta: float = 1.0
     tolerance: float = 1e-11
     max_iterations: int = 100
+
+    @property
+    def can(self) -> Capabilities:
+        """Pairs are found for the convex problem alone."""
+        found = FindsPairs.BY_SIZE if self.approximation == "convex" else FindsPairs.NEVER
+        return Capabilities(joints=True, compliance=True, normals_at_start=True, finds_pairs=found)
 
     def __post_init__(self):
         one_of("scheme", self.scheme, SCHEMES)

@@ -24,6 +24,7 @@ from ..model.units import scales
 from ..runtime.errors import StepperError
 from ..solvers.complementarity import length_of
 from ..solvers.cones import Impulses, apgd, coulomb
+from ..stepping.capabilities import Capabilities
 from ..stepping.stepper import entry_point
 from . import common, lagged_certificate
 from .common import Memory
@@ -45,10 +46,7 @@ class Explicit:
     naming the argument; `init` does for other bodies.
     """
 
-    normals_at_start: ClassVar[bool] = False
-    takes_joints: ClassVar[bool] = True
-    takes_joint_laws: ClassVar[bool] = False
-    takes_static_friction: ClassVar[bool] = False
+    can: ClassVar[Capabilities] = Capabilities(joints=True)
     rungs: ClassVar[tuple[str, ...]] = common.RUNGS
 
     tolerance: float = 1e-12

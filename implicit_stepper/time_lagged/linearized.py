@@ -24,6 +24,7 @@ from ..model.system import System
 from ..model.units import scales
 from ..solvers.cones import Impulses
 from ..solvers.lemke import lemke
+from ..stepping.capabilities import Capabilities, FindsPairs
 from ..stepping.stepper import entry_point
 from . import common, lagged_certificate
 from .common import Memory
@@ -48,10 +49,7 @@ class Linearized:
     eliminated. Raises `ValueError` naming the argument.
     """
 
-    normals_at_start: ClassVar[bool] = True
-    takes_joints: ClassVar[bool] = True
-    takes_joint_laws: ClassVar[bool] = False
-    takes_static_friction: ClassVar[bool] = False
+    can: ClassVar[Capabilities] = Capabilities(joints=True, normals_at_start=True, finds_pairs=FindsPairs.BY_SIZE)
     rungs: ClassVar[tuple[str, ...]] = common.RUNGS
 
     facets: int = 8

@@ -239,7 +239,7 @@ def test_a_scene_file_has_it(tmp_path):
 def test_steppers_that_have_one_coefficient_say_so(stepper):
     of_joint = ist.JointFriction(MU, radius=RADIUS, mu_s=MU_S)
     for made, where in ((small(LAW), "floor and disc"), (small(MU, of_joint), "joint 'axle'")):
-        if where == "floor and disc" or stepper.takes_joints:
+        if where == "floor and disc" or stepper.can.joints:
             with pytest.raises(ValueError, match=f"has one coefficient.*, and {where} a `mu_s`.*take Geom"):
                 ist.simulate(made, stepper, h=H, duration=H)
 

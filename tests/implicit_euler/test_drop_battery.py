@@ -29,7 +29,9 @@ def test_no_step_of_a_slice_is_lost(family):
 class _WithoutTheLadder(ist.GeometricallyImplicit):
     """Has one other start to try, of which no program is to be compiled."""
 
-    divisible = False
+    @property
+    def can(self):
+        return dataclasses.replace(super().can, divisible=False)
 
     def restarts(self, system, state, memory, h):
         yield "free flight", memory

@@ -22,7 +22,9 @@ class _Lost(ist.GeometricallyImplicit):
     """Solves nothing after .1 s, and has one other start to try: `test_robustness` climbs the
     ladder, whose programs take long to compile."""
 
-    divisible = False
+    @property
+    def can(self):
+        return dataclasses.replace(super().can, divisible=False)
 
     def restarts(self, system, state, memory, h):
         yield "free flight", memory

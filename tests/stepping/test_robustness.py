@@ -253,7 +253,9 @@ class _DoubtsTheLastContact(ist.ConeComplementarity):
     """Certifies nothing, as the last contact's "cone" is said to be exceeded, and has nothing else
     to try."""
 
-    divisible = False
+    @property
+    def can(self):
+        return dataclasses.replace(super().can, divisible=False)
 
     def certificate(self, system, before, after, contacts, h):
         found = super().certificate(system, before, after, contacts, h)
