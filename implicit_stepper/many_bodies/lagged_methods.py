@@ -24,6 +24,7 @@ from ..model.records import Contacts
 from ..model.system import System
 from ..model.units import scales
 from ..runtime.compilation import filled_up, jit
+from ..runtime.errors import StepperError
 from ..solvers.cones import Impulses
 from ..time_lagged import common, lagged_certificate
 from ..time_lagged.cone_complementarity import ConeComplementarity
@@ -184,7 +185,7 @@ def _units(system: System, h, slots: Slots):
 @functools.singledispatch
 def method_of(stepper) -> Method:
     """That of a stepper."""
-    raise TypeError(f"{stepper!r} finds no pairs")
+    raise StepperError(f"`stepper` = {stepper!r} finds no pairs: take GeometricallyImplicit.")
 
 
 method_of.register(ConeComplementarity, Cones)

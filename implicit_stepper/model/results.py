@@ -4,6 +4,7 @@ was computed."""
 from __future__ import annotations
 
 import enum
+from typing import NamedTuple
 
 from shapes.errors import Explained
 
@@ -19,6 +20,11 @@ class Result(enum.IntEnum):
     ROUNDED = 4
     OVERLAPS = 5
     OPEN_JOINTS = 6
+    IMPACT = 7
+    NO_CENTRES = 8
+    NO_LANDING = 9
+    MISSED_REBOUND = 10
+    ENDLESS = 11
 
     @property
     def message(self) -> str:
@@ -53,7 +59,30 @@ _MESSAGES = {
         "joints are open, or torn by velocities, at the start, and no step was taken: it would close them at the speed "
         "opening / h. Give their bodies poses and velocities that fit, as `Scene.build` has them."
     ),
+    Result.IMPACT: "the impact was not solved. Check masses and friction for values that are off by orders of 10.",
+    Result.NO_CENTRES: (
+        "bodies met in edges or faces, and no centres of pressure were found with which they rebound by their law "
+        "everywhere. Leave their `restitution` out, or round them by a radius."
+    ),
+    Result.NO_LANDING: "no shorter step was found that ends where its bodies come to touch. Give a smaller `h`.",
+    Result.MISSED_REBOUND: "bodies met in a step of first order, which knows no `restitution`. Try another `tol`.",
+    Result.ENDLESS: (
+        "events follow each other without end: more problems were solved than 2000 for every sqrt(L / g) s. Look at the "
+        "last ones; a larger `tol`, or GeometricallyImplicit with a fixed `h`, steps over them."
+    ),
 }
+
+
+class Failure(NamedTuple):
+    """How a step or a run ended, and what is `told` of it in the place of the result's message."""
+
+    result: Result
+    told: str = ""
+
+    @property
+    def message(self) -> str:
+        """What happened, why, and what to try."""
+        return self.told or self.result.message
 
 
 class ClosestPointsError(Explained, RuntimeError):

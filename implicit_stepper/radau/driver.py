@@ -16,14 +16,14 @@ import numpy as np
 
 from ..constraints.detection import closest_points
 from ..model.bodies import State
-from ..model.results import Interrupted, Result
+from ..model.results import Failure, Interrupted, Result
 from ..model.system import System
 from ..runtime.compilation import prepare
 from ..runtime.progress import Progress, doing, first_call, next_call
 from ..stepping.loop import CHUNK
 from ..stepping.run_certificate import first_gaps
 from ..stepping.sweep import Passage, Sweep
-from . import after_events, euler_steps, event_loop, face_rebounds, flat_places, folds, impact, painleve, sparse_loop
+from . import after_events, euler_steps, event_loop, face_rebounds, flat_places, folds, painleve, sparse_loop
 from .apart import sharp
 from .elsewhere import meets_again, meets_elsewhere
 from .error_control import Tolerance
@@ -91,7 +91,8 @@ class _Driver:
         self.small = self.unit * np.sqrt(relative)  # [s]: the error of a step of one stage is the tolerance
         self.first, self.start, self.end, self.told, self.begun = state, state.position, end, told, float(state.time)
         self.made = Made(stepper.stages, system, state, np.zeros(system.contact_count))
-        self.starts, self.across, self.turned, self.failure = 0, 1, -math.inf, ""
+        self.starts, self.across, self.turned = 0, 1, -math.inf
+        self.failure: Failure | None = None
         self.flat, self.began = flat_places.Flat(), 0.0  # and the time left as the way between two events began
         self.references = np.tile(np.eye(system.dimension)[0], (system.contact_count, 1))  # for tangents not yet known
         self.faces, self.rebounds = sharp(system), any(group.restitution is not None for group in system.groups)
@@ -133,11 +134,7 @@ class _Driver:
             if reason == Reason.END:
                 break
             if self._work() - before >= most:
-                self.failure = (
-                    f"more than {_PER_UNIT} problems were solved for every {self.unit:.3g} s: events follow each other "
-                    "without end. Look at the last ones; a larger `tol`, or GeometricallyImplicit with a fixed `h`, steps "
-                    "over them."
-                )
+                self.failure = Failure(Result.ENDLESS)
             elif reason == Reason.TOO_SHORT and not self._turn():
                 self._cross()
             elif reason == Reason.EVENT:
@@ -187,7 +184,8 @@ class _Driver:
         begun = float(before.time)
         self.passages = (begun, self.passages[1] + 1 if self.passages[0] == begun else 1)
         if self.passages[1] > _PASSAGES:
-            self.failure = f"{' and '.join(self.system.contact_names[passage.number])}: {Result.PASSED.message}"
+            pair = " and ".join(self.system.contact_names[passage.number])
+            self.failure = Failure(Result.PASSED, f"{pair}: {Result.PASSED.message}")
         h = np.asarray(passage.share * taken.h[passage.step])
         self._go_on(before, closest_points(self.system, before), self.references, h)
 
@@ -212,7 +210,7 @@ class _Driver:
         find = functools.partial(after_events.found, self.stepper, room(self.slots))
         found, closest, rebounds, moved = face_rebounds.meet(find, self.system, state, closest, references, modes, broke)
         if found is None:
-            self.failure = face_rebounds.NONE_FOUND
+            self.failure = Failure(Result.NO_CENTRES)
             return
         hit, memory, guess, modes = found
         # those found here are as good as the start from `closest`, which may be of another corner
@@ -232,7 +230,7 @@ class _Driver:
             if after.solved and euler_steps.meet(self.system, after):  # what rebounds meets again, later
                 good, after = self.rebounds, None
         if good:
-            self.failure = ""
+            self.failure = None
             self._count_impact(hit, moved)
         else:
             self.point = dataclasses.replace(self.point, state=state)
@@ -240,7 +238,7 @@ class _Driver:
             through = euler_steps.through(*self._one(), state, known, sizes, self.step_tolerance)
             self._take(through)
             if through.solved and face_rebounds.forgotten(self.system, through):
-                self.failure = face_rebounds.NONE_FOUND
+                self.failure = Failure(Result.NO_CENTRES)
             after = self._forces(self.point.state)
         if after is not None and after.solved and euler_steps.remembers(self.system, after):
             memory = euler_steps.memory_before(self.stepper.stages, self.system, after)
@@ -253,7 +251,7 @@ class _Driver:
 
     def _count_impact(self, hit: Impact, moved: bool = False) -> None:
         """Notes an impact where the run is, which may have `moved` from where its step ended."""
-        self.failure = self.failure if bool(hit.converged) else impact.NOT_SOLVED
+        self.failure = self.failure if bool(hit.converged) else Failure(Result.IMPACT)
         self.made.add_impact(hit, self.point.modes, moved)
 
     def _turn(self) -> bool:

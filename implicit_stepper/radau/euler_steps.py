@@ -22,6 +22,7 @@ from ..implicit_euler import ncp
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model.bodies import State
 from ..model.records import Contacts
+from ..model.results import Failure, Result
 from ..model.system import System, compliant, contact_bodies, in_user_order, take
 from ..runtime.compilation import jit
 from ..stepping.fallback import anew, pieces, warm
@@ -30,7 +31,6 @@ from . import impact
 from .memory import Memory, steady
 
 _NOT_SOLVED = "a step of one stage was not solved either. Try another `tol`, or GeometricallyImplicit with a fixed `h`."
-_MEETS = "bodies met in a step of first order, which knows no `restitution`. Try another `tol`."
 
 # sizes of steps, of sqrt(tol L / g): those up to 1 are of no weight in an error, longer ones are
 # counted
@@ -55,7 +55,7 @@ class Series:
     h: float
     starts: int
     solved: bool
-    why: str = _NOT_SOLVED
+    why: Failure = Failure(Result.NOT_CONVERGED, _NOT_SOLVED)
 
 
 class Known(NamedTuple):
@@ -93,7 +93,7 @@ def steps(
                 break
         if not (unmet and found.solved and any(_met(system, *step, found.h) for step in each(state, found))):
             return found
-    return dataclasses.replace(found, solved=False, why=_MEETS)
+    return dataclasses.replace(found, solved=False, why=Failure(Result.MISSED_REBOUND))
 
 
 def _tries(

@@ -50,11 +50,6 @@ _PROBE = 1e-4  # of the scene's length: how far ahead a rim is looked for
 _PRESSES = 1e-9  # of the largest impulse: less is none
 _ALIKE = 1e-9  # of singular values: supports that share a body's tilts as they like
 _STEP = 1e-6  # of the scene's length: by which points are moved for a derivative
-# the failure of a run in which bodies meet so that `meet` finds nothing
-NONE_FOUND = (
-    "bodies met in edges or faces, and no centres of pressure were found with which they rebound by their law everywhere. "
-    "Leave their `restitution` out, or round them by a radius."
-)
 _EXACT = 1e-13  # of the fastest speed at a contact: what tilts that are none are left with
 
 

@@ -30,7 +30,6 @@ from .impact_laws import Poses, at_once, at_rest, one_after_another, torn
 from .impact_problem import Everything, Shares
 
 # the failure of a run whose impact is not solved
-NOT_SOLVED = "the impact was not solved. Check masses and friction for values that are off by orders of 10."
 _SHORT = 1e-6  # of sqrt(L / g): the time over which forces act that motion goes on with
 
 

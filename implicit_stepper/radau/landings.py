@@ -25,7 +25,7 @@ from ..constraints.detection import closest_points
 from ..constraints.restitution import SLIGHT, TOUCHING
 from ..model.bodies import State
 from ..model.records import Contacts
-from ..model.results import Result, StepError
+from ..model.results import Failure, Result, StepError
 from ..model.system import System, in_user_order
 from ..runtime.compilation import jit
 from ..stepping import fallback
@@ -46,7 +46,6 @@ _HALVED = 3  # every so many of them the rest is halved
 _BISECTIONS = 45  # of the time at which bodies strike at another point
 _LEAST = 1e-4  # of a given step: bodies that strike elsewhere sooner do so without rebound
 _FASTER = 0.5  # of the speed at another point: bodies that approach so fast where they touch do not strike there
-_NO_LANDING = "no shorter step was found that ends where its bodies come to touch. Give a smaller `h`."
 
 
 class Parts(NamedTuple):
@@ -79,9 +78,9 @@ class Landings:
         references = np.broadcast_to(np.eye(self.system.dimension)[0], (count, self.system.dimension))
         hit = self._impact(state, closest, references, everyone, everyone)
         if isinstance(hit, Fails):
-            time, what = float(state.time), f"the impact at the start failed: {hit.why}"
+            time, what = float(state.time), f"the impact at the start failed: {hit.why.message}"
             known = {"time": time, "trajectory": None, "state": jax.tree.map(np.asarray, state)}
-            raise StepError(what, result=Result.NOT_CERTIFIED, certificate=hit.violated, **known)
+            raise StepError(what, result=hit.why.result, certificate=hit.violated, **known)
         return None if hit is None else Parts(Several(hit.state, hit.memory, hit.record, None), np.zeros(1), 0)
 
     def pieces(self, state: State, memory, h: float, count: int) -> Iterator[Parts]:
@@ -261,7 +260,7 @@ def _last(record: Record) -> Contacts:
 
 def _without(found: Several) -> Several:
     """`found`, a step that is not the one that was looked for."""
-    climb = Climb(jax.tree.map(lambda a: a[0], found.record), found.memory, (), False, reason=_NO_LANDING)
+    climb = Climb(jax.tree.map(lambda a: a[0], found.record), found.memory, (), False, reason=Failure(Result.NO_LANDING))
     return dataclasses.replace(found, record=jax.tree.map(lambda a: a[:0], found.record), climb=climb)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..constraints.joint_limits import limit_names
 from ..model.bodies import State
-from ..model.results import Result, StepError
+from ..model.results import Failure, StepError
 from ..model.system import System
 from . import impact_records, painleve
 from .euler_steps import Series
@@ -35,7 +35,7 @@ class Run:
     events: list[Event]
     one_stage: dict[int, dict[str, np.ndarray]]
     counts: dict[str, int]
-    failure: str
+    failure: Failure | None
     interrupted: bool
     told: str
 
@@ -113,14 +113,14 @@ class Made:
             self.counts["one-stage steps"] += steps
             self.counts["coarse steps"] += steps * int(coarse)
 
-    def run(self, failure: str, stopped: bool, told: str) -> Run:
+    def run(self, failure: Failure | None, stopped: bool, told: str) -> Run:
         """The run as it is now, of which the user is `told`. Raises `StepError` where there is no
         step."""
         if not self.taken:
             state = jax.tree.map(np.asarray, self.first)
             begun = float(state.time)
-            what = f"the first step, from t = {begun:.9g} s, failed: {failure}"
-            raise StepError(what, result=Result.NOT_CONVERGED, time=begun, trajectory=None, state=state, certificate={})
+            what = f"the first step, from t = {begun:.9g} s, failed: {failure.message}"
+            raise StepError(what, result=failure.result, time=begun, trajectory=None, state=state, certificate={})
         taken = impact_records.with_impacts(_joined(self.taken), self.hits)
         met = taken.h[0] == 0  # as the run begins
         begun = dataclasses.replace(self.first, velocity=taken.state.velocity[0]) if met else self.first

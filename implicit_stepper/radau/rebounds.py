@@ -14,7 +14,7 @@ from ..constraints.static_friction import with_mu_s
 from ..constraints.violations import described
 from ..model.bodies import State
 from ..model.records import Stats
-from ..model.results import Result
+from ..model.results import Failure, Result
 from ..model.system import System
 from ..runtime.compilation import jit
 from ..stepping.loop import Record
@@ -40,7 +40,7 @@ class Hit(NamedTuple):
 class Fails(NamedTuple):
     """Why an impact is none that a run may have, and what it has `violated`."""
 
-    why: str
+    why: Failure
     violated: dict[str, np.ndarray]
 
 
@@ -52,21 +52,21 @@ def find(stepper: Stepper, system: System, tolerance: float, state: State, close
         functools.partial(_meet, sums), system, state, closest, references, slow=slow
     )
     if found is None:
-        return Fails(face_rebounds.NONE_FOUND, {})
+        return Fails(Failure(Result.NO_CENTRES), {})
     (hit,) = found
     if not np.any(face_rebounds.rebounds(system, state, hit)):
         return None
     if not bool(hit.converged):
-        return Fails(impact.NOT_SOLVED, {})
+        return Fails(Failure(Result.IMPACT), {})
     sharp = not all(group.pair.smooth for group in system.groups)
     if sharp and not centred and meets_again(plain, hit.state, centres, slow=slow):
-        return Fails(face_rebounds.NONE_FOUND, {})
+        return Fails(Failure(Result.NO_CENTRES), {})
     violations = impact_violations(system, state, hit.state, hit.contacts, 0.0, sums)
     violations, record = jax.tree.map(np.asarray, violations), _recorded(hit, violations)
     violated = {name: v for name, v in violations.items() if v.size and not np.max(v) <= tolerance}
     if violated:
         told = f"its impact violates {described(system, violated)} (allowed {tolerance:.0e})."
-        return Fails(f"{told}{gain(system, violated)}", violated)
+        return Fails(Failure(Result.NOT_CERTIFIED, f"{told}{gain(system, violated)}"), violated)
     memory = dataclasses.replace(init(stepper, plain, hit.state, centres), gaps=hit.contacts.gap)
     return Hit(record, hit.state, memory, np.asarray(hit.met)[: system.contact_count])
 

@@ -16,7 +16,7 @@ from shapes.arguments import vector
 from ..constraints.violations import described
 from ..model.bodies import State
 from ..model.records import OF_JOINTS, Contacts
-from ..model.results import Result, StepError
+from ..model.results import Failure, Result, StepError
 from ..model.system import System
 from ..radau.driver import Run
 from ..radau.euler_steps import rounding
@@ -157,12 +157,13 @@ def _error(system: System, made: Trajectory, run: Run, violations: dict, toleran
     violated = {name: values for name, values in violations.items() if not np.max(values, initial=0.0) <= tolerance}
     what = f"{described(system, violated)} (allowed {tolerance:.0e})." if violated else ""
     what += gain(system, violated)
+    ends = run.failure or Failure(Result.NOT_CERTIFIED)
     last = ", ".join(f"{made.named(e)} {e.kind} at {e.time:.9g} s" for e in made.events[-3:])
     return StepError(
-        f"the run stopped at t = {time:.9g} s: {run.failure or Result.NOT_CERTIFIED.message} {what} Last events: "
+        f"the run stopped at t = {time:.9g} s: {ends.message} {what} Last events: "
         f"{last or 'none'}. "
         f"The {len(made)} steps before are in the error's `trajectory`, the state after them in its `state`.",
-        result=Result.NOT_CERTIFIED if violated else Result.NOT_CONVERGED,
+        result=Result.NOT_CERTIFIED if violated else ends.result,
         time=time,
         trajectory=made,
         state=made.end,

@@ -78,6 +78,6 @@ def one(
     except OverlapError:
         return jax.tree.map(np.asarray, begun), int(Result.OVERLAPS), 0, 0.0, overlap
     certified = len(run) == len(found.steps.h)
-    result = Result.NOT_CERTIFIED if not certified else Result.NOT_CONVERGED if found.failure else Result.SOLVED
+    result = Result.NOT_CERTIFIED if not certified else found.failure.result if found.failure else Result.SOLVED
     worst = max((float(np.max(values, initial=0.0)) for values in run.certificate.values()), default=0.0)
     return run.end, int(result), len(run), worst, overlap

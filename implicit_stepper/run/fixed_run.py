@@ -234,6 +234,8 @@ def _join(system: System, start: State, h: float, sizes: np.ndarray, records: li
 
 def result_of(failed: Climb) -> Result:
     """Why a step was not taken."""
+    if failed.reason is not None:
+        return failed.reason.result
     result = Result(int(failed.record.result))
     if result != Result.SOLVED:
         return result
@@ -258,8 +260,9 @@ def _error(failed: Climb, state: State, h: float, system: System, tolerance: flo
         f"{result.message}{what} Least solver residual of the starts tried after the warm one: {tried}; violated after the "
         f"last (allowed {tolerance:.0e}): {described(system, violations) or 'nothing'}."
     )
+    why = tried if failed.reason is None else failed.reason.message
     message = (
-        f"the step to t = {time:.9g} s failed: {failed.reason or tried} The {len(trajectory)} steps before it are "
+        f"the step to t = {time:.9g} s failed: {why} The {len(trajectory)} steps before it are "
         "in the error's `trajectory`, the state before it in its `state`."
     )
     state = jax.tree.map(np.asarray, state)

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..model.bodies import State
 from ..model.records import OF_JOINTS
-from ..model.results import Result
+from ..model.results import Failure, Result
 from ..model.system import System
 from ..runtime.progress import doing, first_call, next_call
 from .loop import CHUNK, Record, advance
@@ -57,7 +57,7 @@ class Climb:
     attempts: tuple[Attempt, ...]
     solved: bool
     passed: int | None = None
-    reason: str = ""
+    reason: Failure | None = None
 
 
 @dataclasses.dataclass(frozen=True)

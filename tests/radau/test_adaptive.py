@@ -16,7 +16,7 @@ from implicit_stepper.constraints import detection
 from implicit_stepper.model.bodies import State, world_inertia
 from implicit_stepper.model.rotation import advance, angular_velocity
 from implicit_stepper.paper import exact_rolling, scenes
-from implicit_stepper.radau import after_events, error_control, event_loop, impact_records
+from implicit_stepper.radau import after_events, driver, error_control, event_loop, impact_records
 from implicit_stepper.radau.impact_certificate import impact_violations
 from implicit_stepper.radau.way import Kind, Limits, Point
 from implicit_stepper.solvers.chord_newton import kept_newton
@@ -43,6 +43,15 @@ def test_ball_lands_slides_and_rolls_at_the_exact_times():
     weight = -G * np.diff(run.time) * run.mass[0]
     change = np.diff(run.velocity[:, 0, 2]) * run.mass[0]
     np.testing.assert_allclose(run.contacts.normal_impulse[:, 0] + weight, change, atol=1e-10)
+
+
+def test_events_without_end_are_told_by_their_result(monkeypatch):
+    monkeypatch.setattr(driver, "_PER_UNIT", 5)
+    with pytest.raises(ist.StepError, match="without end") as caught:
+        ist.simulate(scenes.landing_ball(), ist.RadauContact(), tol=1e-8, duration=1.2)
+    assert caught.value.result == ist.Result.ENDLESS
+    assert 0 < caught.value.time < 1.2
+    assert len(caught.value.trajectory) > 0
 
 
 def test_a_half_of_a_guess_that_is_left_at_once_is_turned():

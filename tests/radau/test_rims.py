@@ -203,5 +203,6 @@ def test_a_rebound_that_a_step_forgets_is_an_error(monkeypatch):
     """Were no point found at which the block strikes, the run would not go on as without a
     restitution."""
     monkeypatch.setattr(face_rebounds, "strikes_elsewhere", lambda *_: None)
-    with pytest.raises(ist.StepError, match="no centres of pressure were found"):
+    with pytest.raises(ist.StepError, match="no centres of pressure were found") as caught:
         rock(block(TALL, ist.Newton(E), 1.0), 0.2)
+    assert caught.value.result == ist.Result.NO_CENTRES
