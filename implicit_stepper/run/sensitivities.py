@@ -43,7 +43,7 @@ def sensitivities(
     does not exist is NaN. Raises `ValueError` for bad arguments, and `StepError` where a step of
     the trajectory is not solved again, or leads elsewhere than the trajectory.
     """
-    of_kind(scene, stepper, trajectory, asked=("scene", "stepper", "trajectory"))
+    of_kind(stepper=stepper, asked=("stepper",))
     if not stepper.can.differentiable:
         raise StepperError(
             f"`stepper` = {stepper!r} has no derivatives: use a run of GeometricallyImplicit() or RadauContact()."
@@ -51,6 +51,7 @@ def sensitivities(
     names = [] if isinstance(parameters, str) else list(parameters)
     if not names:
         raise RunError(f"`parameters` = {parameters!r} lists no names: give some of `parameters.names`, as ['mu'].")
+    of_kind(scene, trajectory=trajectory, asked=("scene", "trajectory"))
     if np.ndim(trajectory.h) and "h" in names:
         raise RunError("`trajectory` has steps of several lengths, of which `h` is no parameter: leave it out.")
     if stepper.can.adaptive != (trajectory.contacts.stages is not None):

@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from shapes.errors import ArgumentError
@@ -36,6 +37,7 @@ LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
 _FIRST_DAMPING = 1e-10  # after the first refused step
 _NEAR = 1e-4  # max |F_i| from which the Jacobian serves at the root that its step leads to
 _STALLS = 5  # iterations near a root, within which |F| that is not halved stalls
+_SAME = 1e-3  # of |F|: iterates that agree so well with every other one before them go to and fro
 
 
 @jax.tree_util.register_dataclass
@@ -123,7 +125,7 @@ def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, 
         stalls = near & (iterate.iterations >= _STALLS) & (iterate.recent[_STALLS - 1] <= 2 * largest(iterate.F))
         damping = jnp.where(stalls, iterate.jacobian.slight * iterate.damping, iterate.damping)
         step = when(~first, lambda: iterate.jacobian.step(iterate.F, damping), jnp.zeros_like(z0))
-        trial = iterate.z + step
+        trial = iterate.z + jnp.exp2(-_returns(iterate.recent, iterate.iterations)) * step
         bound = _GROWTH * jnp.max(iterate.recent)
 
         def accepts(F):
@@ -162,6 +164,15 @@ def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, 
         iterations=zero - 1,
     )
     return lax.while_loop(proceed, advance, varying_like(start, z0))
+
+
+def _returns(recent, iterations):
+    """How often () of the last `iterations` () the iterate was where it is again, with |F| as in
+    `recent`, the latest first, from another that is worse: what lies near it, on the way to that,
+    may be beyond its kink."""
+    others = 2 * np.arange(1, _MEMORY // 2)
+    same = (jnp.abs(recent[others] - recent[0]) <= _SAME * recent[0]) & (others <= iterations)
+    return jnp.where(recent[0] < recent[1] / 2, jnp.sum(same), 0)
 
 
 @one_blas_thread()

@@ -200,6 +200,23 @@ def test_a_motor_drives_with_what_it_has(tmp_path):
     assert reached == (pytest.approx(3.0 * about_pin / 4.6, abs=1e-8), motor, "sticks")
 
 
+def test_a_step_begins_from_any_state_of_a_run_without_its_forces():
+    """Of a motor on a pin that rubs: whether it sticks depends on the reaction, which is not known
+    there, and Newton's method went to and fro between both. The same steps, whatever they begin
+    from."""
+    made = ist.Scene(dimension=2)
+    wall = made.add_fixed(name="wall", shape=shapes.Disc(0.01))
+    bob = made.add_body(name="bob", shape=shapes.Disc(0.05), mass=1.0, inertia=0.02, position=(3, 1.7))
+    made.add_joint(wall, bob, ist.BallJoint((3, 2), (0, 0.3), friction=ist.JointFriction(0.3, radius=0.04)), name="pin")
+    made.add_motor("pin", speed=2.0, most=0.5)
+    run, (system, _) = ist.simulate(made, ist.GeometricallyImplicit(), h=0.005, duration=0.2), made.build()
+    states = ist.State(run.time[:-1], run.position[:-1], run.orientation[:-1], run.velocity[:-1])
+    one = jax.jit(jax.vmap(lambda state: ist.rollout(system, ist.GeometricallyImplicit(), 0.005, 1, start=state)))
+    found = one(states)
+    assert np.all(np.asarray(found.result) == ist.Result.SOLVED)
+    np.testing.assert_allclose(found.states.velocity[:, 1], run.velocity[1:], rtol=0, atol=1e-10)
+
+
 def test_a_scene_file_has_it(tmp_path):
     scene().save(tmp_path / "scene.toml")
     system, _ = ist.load_scene(tmp_path / "scene.toml").build()
