@@ -4,6 +4,7 @@ velocities that joints allow."""
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -17,8 +18,9 @@ from ..model.bodies import State
 from ..model.system import System
 from ..radau.refusals import refuse_limits
 from ..runtime.compilation import jit
-from ..runtime.errors import OpenJointError, StepperError
+from ..runtime.errors import AccuracyWarning, OpenJointError, StepperError
 from ..stepping.stepper import Stepper, refuse_joints, refuse_rebounds, refuse_static_friction
+from .overlaps import users_line
 
 _ROUNDED = 1e-6  # of the fastest speed: less is a matter of rounded input
 _AT_ONCE = 256  # scenes
@@ -28,13 +30,21 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool, h:
     """Raises `ValueError` for a stepper without joints or static friction that the scene has, for
     limits in steps of one length that cannot meet them (`fixed`), and for a `state` whose
     joints are open, or would be torn by its velocities; by more than steps of first order of `h`
-    [s], at whose ends positions hold, leave, if it may be one that such a run left."""
+    [s], at whose ends positions hold, leave, if it may be one that such a run left. Warns of a
+    stepper to which joints bring energy."""
     if fixed or not stepper.can.adaptive:
         refuse_static_friction(stepper, system)
     _check_rebounds(stepper, system, fixed)
     if not system.joints:
         return
     refuse_joints(stepper, system)
+    if stepper.can.gains_by_joints:
+        warnings.warn(
+            f"`stepper` = {stepper!r} moves bodies by other velocities than those that joints allow, and so gains energy as "
+            'they turn, the more the longer its steps: take scheme="symplectic".',
+            AccuracyWarning,
+            stacklevel=users_line(),
+        )
     if stepper.can.adaptive and fixed:
         refuse_limits(system)
     _refuse(stepper, system, jax.tree.map(lambda a: np.asarray(a)[None], _misfits(system, state)), h)

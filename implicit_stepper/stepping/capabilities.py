@@ -19,17 +19,19 @@ class Capabilities:
     """Of a stepper as it is set: whether it knows `joints`, `joint_laws` (also their friction,
     limits and motors), `static_friction` (coefficients of their own for what sticks, in steps of
     one length) and `compliance`; whether its steps end with closed joints (`closes_joints`), and
-    `normals_at_start`, the normals that it records are those at the start of the step. Whether runs
-    of one step h know a restitution (`rebounds`), and whether what meets at one time meets pair
-    after pair (`sequential`). Whether it chooses its steps (`adaptive`), and shorter ones may stand
-    for one (`divisible`); whether its steps have derivatives (`differentiable`), and many scenes
-    are one program (`side_by_side`); and when its runs find their pairs (`finds_pairs`)."""
+    whether joints bring energy by them (`gains_by_joints`); whether the normals that it records are
+    those at the start of the step (`normals_at_start`). Whether runs of one step h know a
+    restitution (`rebounds`), and whether what meets at one time meets pair after pair
+    (`sequential`). Whether it chooses its steps (`adaptive`), and shorter ones may stand for one
+    (`divisible`); whether its steps have derivatives (`differentiable`), and many scenes are one
+    program (`side_by_side`); and when its runs find their pairs (`finds_pairs`)."""
 
     joints: bool = False
     joint_laws: bool = False
     static_friction: bool = False
     compliance: bool = False
     closes_joints: bool = False
+    gains_by_joints: bool = False
     normals_at_start: bool = False
     rebounds: bool = False
     sequential: bool = False

@@ -66,9 +66,15 @@ class Convex:
 
     @property
     def can(self) -> Capabilities:
-        """Pairs are found for the convex problem alone."""
-        found = FindsPairs.BY_SIZE if self.approximation == "convex" else FindsPairs.NEVER
-        return Capabilities(joints=True, compliance=True, normals_at_start=True, finds_pairs=found)
+        """Pairs are found for the convex problem alone. Where other velocities move bodies than those
+        that joints allow, joints bring energy."""
+        return Capabilities(
+            joints=True,
+            compliance=True,
+            gains_by_joints=self.scheme in ("explicit", "midpoint"),
+            normals_at_start=True,
+            finds_pairs=FindsPairs.BY_SIZE if self.approximation == "convex" else FindsPairs.NEVER,
+        )
 
     def __post_init__(self):
         one_of("scheme", self.scheme, SCHEMES)
