@@ -47,7 +47,7 @@ class Tolerance:
     energy: float | None = None
 
     def __post_init__(self):
-        if not isinstance(self.relative, float | int):
+        if not isinstance(self.relative, float | int | str | list | complex):
             return  # a leaf of a pytree in traced code
         for name in ("relative", "position", "angle", "energy"):
             value = getattr(self, name)

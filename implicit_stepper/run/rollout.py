@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from shapes.arguments import positive
+from shapes.arguments import number, positive
+from shapes.errors import ArgumentError
 
 from ..constraints.kinematics import standing
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
@@ -73,7 +74,7 @@ def rollout(
     they are from the hard laws. Steps of several stages of `RadauContact` are tried from their warm
     start alone; one in which bodies land is not SOLVED. Raises `ValueError` for bad arguments.
     """
-    stepper = _with_derivatives(stepper)
+    stepper = _with_derivatives(stepper, system, start)
     checks.count("steps", steps)
     if not isinstance(h, jax.core.Tracer):
         positive("h", h)
@@ -103,10 +104,15 @@ def rollout(
     return Rollout(_kept(jnp.append(True, good), states), _kept(good, contacts), result, violation)
 
 
-def _with_derivatives(stepper) -> GeometricallyImplicit | RadauContact:
+def _with_derivatives(stepper, system, start) -> GeometricallyImplicit | RadauContact:
     """`stepper`, with one stage under its other name. Raises `ValueError` for those without
-    derivatives."""
+    derivatives, and for a `system` or `start` that is none."""
     of_kind(stepper=stepper, asked=("stepper",))
+    if not isinstance(system, System) or not isinstance(start, State):
+        wrong = "start" if isinstance(system, System) else "system"
+        raise ArgumentError(
+            f"`{wrong}` must be a {'State' if wrong == 'start' else 'System'}, of those that `Scene.build` makes."
+        )
     if isinstance(stepper, RadauContact) and stepper.stages == 1:
         return stepper.one_stage
     if not stepper.can.differentiable:
@@ -133,7 +139,7 @@ def _refuse_smoothing(stepper, system: System, kappa) -> None:
     """Raises `ValueError` for a kappa that smooths nothing, and for what has no smoothed law."""
     if stepper.can.adaptive:
         raise StepperError(f"`stepper` = {stepper!r} smooths no contacts: leave `kappa` out or use GeometricallyImplicit().")
-    if not isinstance(kappa, jax.core.Tracer) and not 0 < kappa <= 1:
+    if not isinstance(kappa, jax.core.Tracer) and not 0 < number("kappa", kappa) <= 1:
         raise RunError(f"`kappa` = {kappa} must be in (0, 1]; leave it out for hard contacts.")
     if system.sticks_more:
         raise StepperError("`kappa` smooths no `mu_s`, which breaks away at once: leave out one of them.")

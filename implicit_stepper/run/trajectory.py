@@ -92,7 +92,8 @@ class Trajectory:
     def __getitem__(self, steps: slice) -> Trajectory:
         """The trajectory of a slice of the steps, with all in between; `counts` are those of the
         whole run alone."""
-        if not isinstance(steps, slice) or steps.step not in (None, 1):
+        whole = isinstance(steps, slice) and all(isinstance(n, int | np.integer | None) for n in (steps.start, steps.stop))
+        if not whole or steps.step not in (None, 1):
             raise SliceError(f"trajectory[{steps!r}]: give a range of steps a:b, which a trajectory has all of.")
         start, stop, _ = steps.indices(len(self))
         stop = max(start, stop)

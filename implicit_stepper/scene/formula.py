@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import keyword
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import jax.numpy as jnp
 import sympy
@@ -91,7 +91,7 @@ class Wrench:
     parameters: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        force, moment = tuple(self.force), tuple(self.moment)
+        force, moment = _parts("force", self.force), _parts("moment", self.moment)
         if len(force) not in (2, 3):
             raise FunctionError(f"`force` = {force!r} needs 2 parts in the plane, 3 in space: formulas or numbers.")
         turns = 1 if len(force) == 2 else 3
@@ -100,8 +100,7 @@ class Wrench:
             raise FunctionError(f"`moment` = {moment!r} needs {turns} parts beside a force of {len(force)}.")
         values = {parameter_name(name): number(name, value) for name, value in dict(self.parameters).items()}
         for name, parts in (("force", force), ("moment", moment)):
-            told = tuple(part if isinstance(part, str) else number(name, part) for part in parts)
-            object.__setattr__(self, name, told)
+            object.__setattr__(self, name, parts)
         object.__setattr__(self, "parameters", tuple(sorted(values.items())))
         self._compiled()
 
@@ -129,6 +128,7 @@ class Motion:
     def __post_init__(self):
         values = {parameter_name(name): number(name, value) for name, value in dict(self.parameters).items()}
         object.__setattr__(self, "parameters", tuple(sorted(values.items())))
+        object.__setattr__(self, "formula", *_parts("formula", [self.formula]))
         _compiled_motion(self.formula, self.parameters)
 
     def __call__(self, time):
@@ -181,7 +181,9 @@ class MovingPose:
 
 
 def _parts(name: str, given) -> tuple:
-    """Formulas as they are, numbers as floats."""
+    """Formulas as they are, numbers as floats. Raises `ValueError` for what is no list of such."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise FunctionError(f"`{name}` = {given!r:.60} must be a list of formulas or numbers.")
     return tuple(part if isinstance(part, str) else number(name, part) for part in given)
 
 

@@ -353,6 +353,15 @@ def test_rollouts_of_several_stages_have_the_derivatives_of_the_closed_form():
     assert np.all(np.isnan(lands.states.velocity[1:]))
 
 
+def test_rollouts_of_what_is_none_are_refused_by_name():
+    scene = paper.disc()
+    system, start = scene.build()
+    asked = {"system": (scene, start, None), "start": (system, None, None), "kappa": (system, start, "a")}
+    for name, (of, begun, kappa) in asked.items():
+        with pytest.raises(ValueError, match=f"`{name}`"):
+            ist.rollout(of, ist.GeometricallyImplicit(), 0.01, 3, start=begun, kappa=kappa)
+
+
 def test_limits_are_refused_in_steps_of_several_stages():
     """Which may meet one between two stages, from where they would rebound."""
     scene = ist.Scene(dimension=2)

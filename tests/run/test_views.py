@@ -136,6 +136,8 @@ def test_a_slice_is_a_trajectory(run, tmp_path):
     with pytest.raises(TypeError, match="give a range of steps"):
         run[::2]
     with pytest.raises(TypeError, match="give a range of steps"):
+        run[0.5:]
+    with pytest.raises(TypeError, match="give a range of steps"):
         run[3]
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import implicit_stepper as ist
 import shapes
 from implicit_stepper import FrictionEllipsoid, GeometricallyImplicit, Scene, load_scene, simulate
 from implicit_stepper.implicit_euler import ncp
@@ -486,3 +487,23 @@ def test_a_rule_has_no_first_body_that_friction_could_have_a_direction_in():
     scene.add_body(name="box", shape=shapes.Box((1.0, 1.0, 1.0)), density=1.0, position=(0, 0, 1))
     with pytest.raises(ValueError, match="declare these contacts with `add_contact`"):
         scene.add_contacts(friction=FrictionEllipsoid(0.5, e_t=1.0, e_o=0.2, direction=(1, 0, 0)))
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: ist.Wrench(1.0), "`force` = 1.0 must be a list"),
+        (lambda: ist.Wrench((0, 0, 1), None), "`moment` = None must be a list"),
+        (lambda: ist.MovingPose("t"), "`position` = 't' must be a list"),
+        (lambda: ist.Motion(None), "`formula`.* must be one finite number"),
+        (lambda: ist.Motion(float("nan")), "`formula` = nan is not finite"),
+        (lambda: ist.Motion(["t"]), "`formula`"),
+        (lambda: ist.Tolerance("1"), "`relative`.* must be one finite number"),
+        (lambda: ist.Tolerance([1e-6]), "`relative`"),
+    ],
+)
+def test_what_is_no_formula_or_number_is_refused_by_name(make, says):
+    with pytest.raises(ValueError, match=says):
+        make()
+    assert ist.Motion("2*t")(3.0) == 6.0
+    assert ist.Motion(2)(3.0) == 2.0
