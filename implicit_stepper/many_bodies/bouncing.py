@@ -65,7 +65,7 @@ class Bouncing:
         contacts = dataclasses.replace(step.contacts, gap_start=step.contacts.gap, **added)
         states = before, step.state, after
         violations = rebound_violations(self.catalog, self.system, states, step.pairs, step.contacts, contacts, h, first)
-        result = Result.SOLVED if hit.converged else Result.NOT_CONVERGED
+        result = Result.SOLVED if hit.converged else Result.IMPACT
         if hit.converged and not worst_of(violations) <= self.tolerance:
             result = Result.NOT_CERTIFIED
         return dataclasses.replace(

@@ -67,7 +67,7 @@ _MESSAGES = {
     Result.NO_LANDING: "no shorter step was found that ends where its bodies come to touch. Give a smaller `h`.",
     Result.MISSED_REBOUND: "bodies met in a step of first order, which knows no `restitution`. Try another `tol`.",
     Result.ENDLESS: (
-        "events follow each other without end: more problems were solved than 2000 for every sqrt(L / g) s. Look at the "
+        "events follow each other without end: far more problems were solved than a run of this length needs. Look at the "
         "last ones; a larger `tol`, or GeometricallyImplicit with a fixed `h`, steps over them."
     ),
 }
