@@ -42,14 +42,12 @@ def refuse_limits(system: System) -> None:
 def refuse_overlap(system: System, every: np.ndarray) -> None:
     """Raises `ValueError` for rigid contacts that overlap at the start, by their gaps `every` (nc,)
     [m]: parting them would take a speed of depth/h, for every h."""
-    for group in system.groups:
-        if group.compliance is not None:
-            continue
-        gaps = every[list(group.numbers)]
-        deepest = int(np.argmin(gaps))
-        if gaps[deepest] < -_OVERLAP * float(system.length):
-            first, second = system.contact_names[group.numbers[deepest]]
-            raise OverlapError(
-                f"{first} and {second} overlap by {-gaps[deepest]:.3g} m at the start, which chosen steps cannot undo: move "
-                "them apart, or take a first step of GeometricallyImplicit, which parts them at the speed depth / h."
-            )
+    rigid = [number for group in system.groups if group.compliance is None for number in group.numbers]
+    deep = [number for number in sorted(rigid, key=every.__getitem__) if every[number] < -_OVERLAP * float(system.length)]
+    if deep:
+        names = [" and ".join(system.contact_names[number]) for number in deep]
+        told = "; ".join(f"{name} overlap by {-every[number]:.3g} m" for name, number in zip(names, deep, strict=True))
+        raise OverlapError(
+            f"{told} at the start, which chosen steps cannot undo: move them apart, or take a first step of "
+            "GeometricallyImplicit, which parts them at the speed depth / h."
+        )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import sys
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from ..scene.extents import extents
 from ..scene.scene import Scene
 
 ROUNDED = 1e-6  # of the scene's length: less is a matter of rounded input
-_DEEPEST = 0.5  # of the radius of the ball in the smaller body
+DEEPEST = 0.5  # of the radius of the largest ball in the smaller body
 _SEEN = 1e-2  # of that radius: undeclared neighbours that touch are no news
 _LOOKS = 4  # states of a chunk in which a pair that is near is looked at
 _CLEAR = 0.5  # of the height at which a pair is apart is a safe estimate of the way to an overlap
@@ -39,23 +40,32 @@ class OverlapWarning(Explained, UserWarning):
 
 
 def check_start(scene: Scene, system: System, closest, h: float) -> None:
-    """Warns of rigid contacts that overlap before a first step of h [s], `closest` as
-    `detection.closest_points` gives it. Raises `ValueError` for one that is deeper than half of
-    the way into a body."""
+    """`tell` of the contacts of a `scene`, `closest` as `detection.closest_points` gives it."""
     depths = depths_of(system, closest)
-    found = np.flatnonzero(depths > ROUNDED * float(system.length))
+    if np.any(depths > ROUNDED * float(system.length)):
+        names = [" and ".join(names) for names in system.contact_names]
+        tell(names, depths, deepest(scene), ROUNDED * float(system.length), h)
+
+
+def tell(names: Sequence[str], depths: np.ndarray, most: np.ndarray, least: float, h: float) -> None:
+    """Warns of pairs of bodies, by their `names`, that overlap by `depths` (n,) [m] of more than
+    `least` before a first step of h [s]. Raises `ValueError` for those deeper than `most` (n,), half
+    of the way into a body, with all of them."""
+    deep = np.flatnonzero(depths > most)
+    if deep.size:
+        order = deep[np.argsort(-depths[deep])]
+        told = "; ".join(f"{names[k]} by {depths[k]:.3g} m of {most[k] / DEEPEST:.3g} m" for k in order)
+        raise OverlapError(
+            f"bodies overlap at the start by more than half of the radius of the largest ball in the smaller one: {told}. "
+            "Move them apart."
+        )
+    found = np.flatnonzero(depths > least)
     if not found.size:
         return
-    most = deepest(scene)
-    for number in found[depths[found] > most[found]]:
-        raise OverlapError(
-            f"{_pair(system, number)} overlap by {depths[number]:.3g} m at the start, where "
-            f"{most[number] / _DEEPEST:.3g} m is the radius of the largest ball in the smaller one: move them apart."
-        )
     worst = int(np.argmax(depths))
     more = f", and {found.size - 1} more pairs less deeply," if found.size > 1 else ""
     warnings.warn(
-        f"{_pair(system, worst)} overlap by {depths[worst]:.3g} m at the start{more}: a first step of {h:.3g} s parts them "
+        f"{names[worst]} overlap by {depths[worst]:.3g} m at the start{more}: a first step of {h:.3g} s parts them "
         f"at up to {depths[worst] / h:.3g} m/s, which nothing in the scene accounts for. Move them apart, or see in "
         "`Trajectory.parting_work()` what that gave them.",
         OverlapWarning,
@@ -74,7 +84,7 @@ def depths_of(system: System, closest) -> np.ndarray:
 
 def deepest(scene: Scene) -> np.ndarray:
     """How deep contacts (nc,) [m] may overlap at the start: half of the way into the smaller body."""
-    return np.array([_DEEPEST * min(map(_room, contact.parts)) for contact in scene.part_contacts()])
+    return np.array([DEEPEST * min(map(_room, contact.parts)) for contact in scene.part_contacts()])
 
 
 def warn_of_batch(system: System, overlap, h: float | None) -> None:

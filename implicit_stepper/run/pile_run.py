@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import warnings
 
 import jax
 import numpy as np
@@ -22,17 +21,14 @@ from ..model.records import Contacts, Stats, no_contacts
 from ..model.results import Interrupted, Result, StepError
 from ..model.system import System
 from ..radau.events import Event
-from ..runtime.errors import OverlapError
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from .checkpoint import Checkpoint, CheckpointError, digest, read
 from .memory import refuse_too_large
-from .overlaps import OverlapWarning, users_line
+from .overlaps import DEEPEST, ROUNDED, tell
 from .trajectory import Trajectory, assembled
 
 _TOUCHED = 3  # contacts of a body in a pile, in the mean
-# depths at the start: of the scene's length, and of the ball in the smaller part
-_ROUNDED, _DEEPEST = 1e-6, 0.5
 
 
 def coefficients(scene: Scene, run: Trajectory) -> np.ndarray:
@@ -139,23 +135,7 @@ def _check_start(catalog: Catalog, system: System, state: State, h: float) -> tu
     inner, outer = catalog.inner, catalog.outer
     room = np.minimum(*(np.where(np.isfinite(outer[side]), inner[side], np.inf) for side in (first, second)))
     names = [" and ".join(catalog.names[part] for part in pair) for pair in pairs.tolist()]
-    deep = np.flatnonzero(rigid & (depth > _DEEPEST * room))
-    if len(deep):
-        told = "; ".join(f"{names[k]} by {depth[k]:.3g} m" for k in deep[np.argsort(-depth[deep])])
-        raise OverlapError(
-            f"bodies overlap at the start by more than half of the way into the smaller one: {told}. Move them apart."
-        )
-    found = np.flatnonzero(rigid & (depth > _ROUNDED * float(system.length)))
-    if len(found):
-        worst = found[np.argmax(depth[found])]
-        more = f", and {len(found) - 1} more pairs less deeply," if len(found) > 1 else ""
-        warnings.warn(
-            f"{names[worst]} overlap by {depth[worst]:.3g} m at the start{more}: a first step of {h:.3g} s parts them at up "
-            f"to {depth[worst] / h:.3g} m/s, which nothing in the scene accounts for. Move them apart, or see in "
-            "`Trajectory.parting_work()` what that gave them.",
-            OverlapWarning,
-            stacklevel=users_line(),
-        )
+    tell(names, np.where(rigid, depth, 0.0), DEEPEST * room, ROUNDED * float(system.length), h)
     return begun.known
 
 

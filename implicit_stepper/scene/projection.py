@@ -34,9 +34,12 @@ def projected(system: System, state: State) -> State:
         if abs(g[worst]) <= _CLOSED * length:
             return jax.tree.map(np.asarray, dataclasses.replace(state, velocity=allowed))
         state = nearer
+    sizes = {name: max(abs(g[row]) for row, own in enumerate(names) if own == name) for name in names}
+    apart = sorted((name for name in sizes if not sizes[name] <= _CLOSED * length), key=lambda name: -sizes[name])
+    told = ", ".join(f"{name!r} is open by {sizes[name]:.3g} m" for name in apart)
     raise OpenJointError(
-        f"the joints do not hold together near the poses given: {names[worst]!r} is open by {abs(g[worst]):.3g} m after "
-        f"{_MOST} projections. Place the bodies closer to where they belong, or remove a joint that contradicts others."
+        f"the joints do not hold together near the poses given: {told} after {_MOST} projections. Place the bodies closer to "
+        "where they belong, or remove a joint that contradicts others."
     )
 
 

@@ -73,8 +73,17 @@ def test_a_start_in_overlap_says_what_speed_it_becomes():
 
 
 def test_a_start_deep_inside_is_refused():
-    with pytest.raises(ValueError, match=r"floor and ball 0 overlap by 0.11 m at the start, where 0.2 m is the radius"):
+    with pytest.raises(ValueError, match=r"the smaller one: floor and ball 0 by 0.11 m of 0.2 m. Move"):
         run(on_floor((0, 0, 0.09)))
+
+
+@pytest.mark.parametrize("stepper", [ist.GeometricallyImplicit(), ist.RadauContact()])
+def test_all_that_start_deep_inside_are_told(stepper):
+    """Of balls that chosen steps find in each other, too."""
+    scene = on_floor((0, 0, 0.09), (0.5, 0, 0.08))
+    choice = {"tol": 1e-6} if stepper.can.adaptive else {"h": 0.01}
+    with pytest.raises(ValueError, match=r"floor and ball 1 .*by 0.12 m.*floor and ball 0 .*by 0.11 m"):
+        ist.simulate(scene, stepper, **choice, duration=0.01, progress=False)
 
 
 def test_compliant_contacts_may_start_in_overlap():
