@@ -20,14 +20,14 @@ def scene():
     return fall_and_run(apart=0.8)
 
 
-def fall_and_run(apart):
+def fall_and_run(apart, e=E):
     """A disc that falls 1 m; and beside it, without weight, one that runs into another of the same
     mass, which is so far `apart` [m]."""
     made = ist.Scene(dimension=2, gravity=(0, -G))
     floor = made.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
     disc = {"shape": shapes.Disc(0.1), "mass": 1.0}
     falls = made.add_body(name="falls", position=(0, 1.1), **disc)
-    made.add_contact(floor, falls, friction=0.3, restitution=ist.Newton(E))
+    made.add_contact(floor, falls, friction=0.3, restitution=ist.Newton(e))
     weightless = {"wrench": (0, G, 0)} | disc
     runs = made.add_body(name="runs", position=(1, 3), velocity=(1, 0, 0), **weightless)
     rests = made.add_body(name="rests", position=(1.2 + apart, 3), **weightless)
@@ -50,6 +50,18 @@ def test_a_disc_bounces_when_the_closed_form_says_and_comes_to_rest(scene, run):
     assert count <= len(times) <= count + 1
     np.testing.assert_allclose(times[:count], exact, rtol=0, atol=2e-11)
     assert run.time[-1] == 1.6
+    np.testing.assert_allclose(run.position[-1, 0], [0, 0.1], rtol=0, atol=1e-12)
+    assert np.max(np.abs(run.velocity[-1, 0])) <= 1e-12
+
+
+def test_fifty_rebounds_of_a_lively_disc_are_at_the_times_of_the_closed_form():
+    """With e = .9; it comes to rest after (1 + e) / (1 - e) times its fall."""
+    fall, e = np.sqrt(2 / G), 0.9
+    run = ist.simulate(fall_and_run(apart=9.0, e=e), ist.RadauContact(), tol=1e-8, duration=8.7)
+    times = np.array([event.time for event in run.events if (event.contact, event.kind) == (0, "closes")])
+    exact = fall + 2 * fall * np.array([np.sum(e ** np.arange(1, n + 1)) for n in range(50)])
+    np.testing.assert_allclose(times[:50], exact, rtol=0, atol=1e-12)
+    assert times[-1] < fall * (1 + e) / (1 - e) < 8.7
     np.testing.assert_allclose(run.position[-1, 0], [0, 0.1], rtol=0, atol=1e-12)
     assert np.max(np.abs(run.velocity[-1, 0])) <= 1e-12
 
