@@ -24,6 +24,9 @@ from ..solvers.elimination import Links
 from .friction import FRICTION_ROWS
 from .kinematics import Motion
 
+NEVER = 1e9  # a margin that is not left
+OPEN = 100.0  # gaps that close more slowly than in h over this leave the rate of the gap alone
+
 
 class Units(NamedTuple):
     """In which conditions are measured: `length` () [m], `gap` () [m], `speed` () [m/s], and the

@@ -30,11 +30,9 @@ from ..solvers.complementarity import STEP, fischer_burmeister, length_of
 from ..solvers.elimination import Links
 from . import contact, kinematics, tilts
 from .compliance import gap_unit, shifted_gap
-from .conditions import Conditions, Cone, Held, Instant, Units, cone_rows, held_rows
+from .conditions import NEVER, OPEN, Conditions, Cone, Held, Instant, Units, cone_rows, held_rows
 from .kinematics import Motion
 
-_OPEN = 100.0  # gaps that close more slowly than in h over this leave the rate of the gap alone
-_NEVER = 1e9  # a margin that is not left
 _SLIGHT = 1e-10  # of g h: a slip that is none
 
 
@@ -251,7 +249,7 @@ class ContactGroup:
         return (
             inequalities,
             (p_n + point.eta / units.impulse, psi / units.gap),
-            (p_n, (point.v_n + _OPEN * jnp.maximum(psi - at.noise, 0.0) / at.h) / units.speed),
+            (p_n, (point.v_n + OPEN * jnp.maximum(psi - at.noise, 0.0) / at.h) / units.speed),
         )
 
     def give(self, at: Instant, held):
@@ -300,6 +298,6 @@ class ContactGroup:
         friction = jnp.where(named.sticking, self.mu * force - length_of(y), slip)
         normal = jnp.where(named.touching, force, gap)
         # without contact or friction there is nothing to slip or stick
-        rubs = jnp.where(named.touching & (self.mu > 0), friction, _NEVER)
-        own = jnp.where(named.touching, jnp.where(named.active, weights, slacks), _NEVER)
+        rubs = jnp.where(named.touching & (self.mu > 0), friction, NEVER)
+        own = jnp.where(named.touching, jnp.where(named.active, weights, slacks), NEVER)
         return jnp.concatenate([normal[None], rubs[None], own])

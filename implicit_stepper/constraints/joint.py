@@ -27,10 +27,8 @@ from ..model.records import Joints
 from ..model.system import System, in_joint_order
 from ..solvers.elimination import Links
 from . import kinematics
-from .conditions import Conditions, Held, Instant, Units
+from .conditions import NEVER, Conditions, Held, Instant, Units
 from .kinematics import Motion
-
-_NEVER = 1e9  # a margin that is not left
 
 
 class Point(NamedTuple):
@@ -204,7 +202,7 @@ class JointGroup:
 
     def margins(self, at: Instant, point: Point, named: Held):
         """Nothing of a joint is left."""
-        return jnp.full(2, _NEVER)
+        return jnp.full(2, NEVER)
 
     def give(self, at: Instant, held):
         """What it adds to the derivative (2 r, 2 r) of `stage_rows` if its rates and closures give

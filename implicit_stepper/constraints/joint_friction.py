@@ -21,11 +21,10 @@ import numpy as np
 from ..model.records import Joints
 from ..solvers.complementarity import STEP, length_of
 from ..solvers.elimination import Links
-from .conditions import Conditions, Cone, Held, Instant, Units, cone_rows, held_rows
+from .conditions import NEVER, Conditions, Cone, Held, Instant, Units, cone_rows, held_rows
 from .joint import JointGroup
 from .kinematics import Motion
 
-_NEVER = 1e9  # a margin that is not left
 _SLIGHT = 1e-10  # of g h: a slip that is none
 
 
@@ -236,7 +235,7 @@ class FrictionGroup:
         cone = self._law(at, point)
         sticking = cone.bound - length_of(cone.y)
         own = jnp.where(named.sticking, sticking, length_of(cone.y - STEP * cone.w) - cone.bound)
-        return jnp.stack([jnp.asarray(_NEVER), own])
+        return jnp.stack([jnp.asarray(NEVER), own])
 
     def give(self, at: Instant, held):
         """As of the joint, with y giving way to the slip."""

@@ -21,13 +21,10 @@ from ..model.system import System
 from ..solvers.complementarity import fischer_burmeister
 from ..solvers.elimination import Links
 from . import kinematics
-from .conditions import Conditions, Held, Instant, Units
+from .conditions import NEVER, OPEN, Conditions, Held, Instant, Units
 from .joint import JointGroup, Point
 from .kinematics import Motion
 from .linear_rows import Rows
-
-_OPEN = 100.0  # gaps that close more slowly than in h over this leave the rate of the gap alone
-_NEVER = 1e9  # a margin that is not left
 
 
 @jax.tree_util.register_dataclass
@@ -118,7 +115,7 @@ class LimitGroup:
         units, lengths = at.units, self.lengths(at.units.length)
         p, eta = (a / (units.impulse * lengths) for a in (point.multipliers, point.eta))
         gap, rate = point.g * lengths, point.rates * lengths
-        opens = rate + _OPEN * jnp.maximum(gap - at.noise, 0.0) / at.h
+        opens = rate + OPEN * jnp.maximum(gap - at.noise, 0.0) / at.h
         return (p + eta, gap / units.gap), (p, opens / units.speed)
 
     def stage_rows(self, at: Instant, point: Point, named: Held, held):
@@ -137,7 +134,7 @@ class LimitGroup:
     def margins(self, at: Instant, point: Point, named: Held):
         """How far (2,) the bound is from being met or left."""
         (_, gap), (force, _) = self.pairs(at, point)
-        return jnp.stack([jnp.where(named.touching, force, gap)[0], jnp.asarray(_NEVER)])
+        return jnp.stack([jnp.where(named.touching, force, gap)[0], jnp.asarray(NEVER)])
 
     def give(self, at: Instant, held):
         """What the derivative gains if rate and gap give way by one unit each, with the signs of

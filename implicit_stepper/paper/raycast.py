@@ -8,6 +8,8 @@ import dataclasses
 
 import numpy as np
 
+from ..model import poses
+
 # right, up, to the viewer
 LIGHT = np.array([-0.45, 0.65, 0.6]) / np.linalg.norm([-0.45, 0.65, 0.6])
 
@@ -76,7 +78,7 @@ class Raster:
         normal = np.stack([du[0, j], dv[i, 0], height[i, j]], axis=-1) / ball.radius
         shade = 0.62 + 0.38 * np.maximum(normal @ LIGHT, 0.0)
         if ball.quaternion is not None:
-            octant = np.prod(np.sign(normal @ axes @ _matrix(ball.quaternion)), axis=-1)
+            octant = np.prod(np.sign(normal @ axes @ poses.matrices(np.asarray(ball.quaternion))), axis=-1)
             shade = shade * np.where(octant > 0.0, 1.0, 0.72)
         self.depth[rows[i], columns[j]] = centre[2] + height[i, j]
         self.colour[rows[i], columns[j], :3] = shade[:, None] * ball.colour
@@ -89,10 +91,3 @@ class Raster:
         mean[..., :3] /= np.maximum(mean[..., 3:], 1.0)  # the colour of the samples that were hit
         mean[..., 3] /= 4.0
         return mean
-
-
-def _matrix(quaternion) -> np.ndarray:
-    """Rotation from body to world (3, 3) of a unit quaternion, w first."""
-    w, v = quaternion[0], np.asarray(quaternion[1:])
-    cross = np.cross(np.eye(3), v)
-    return np.eye(3) + 2.0 * w * cross + 2.0 * cross @ cross

@@ -35,7 +35,7 @@ def resume(stepper: RadauContact, system: System, state: State, closest, referen
     have mu_s; empty where all have one coefficient."""
     system = with_mu_s(system, holds) if system.sticks_more else system
     hit, found = impact.meet(system, state, closest, references, stepper.impacts == "sequential", room)
-    memory = steady(stepper.stages, system, hit.state, found)
+    memory = steady(stepper.stages, hit.state, found)
     ahead = dataclasses.replace(memory, rates=memory.rates + found.h * found.acceleration)
     return hit, memory, stage_modes.lasting(stage_step.modes_at_end(stepper, system, hit.state, ahead))
 

@@ -237,7 +237,7 @@ def remembered(stages: int, system: System, before: State, after: State, memory,
         unknowns.append(jnp.where(group.forces, own / h, own))
     acceleration = (after.velocity - before.velocity) / h
     forces = impact.Forces(tuple(unknowns), memory.references, gaps, acceleration, jnp.asarray(h, float))
-    return steady(stages, system, before, forces)
+    return steady(stages, before, forces)
 
 
 def without_rebounds(system: System) -> System:

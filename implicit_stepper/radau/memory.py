@@ -9,7 +9,6 @@ import jax.numpy as jnp
 
 from ..constraints.conditions import Constraint
 from ..model.bodies import State
-from ..model.system import System
 from ..solvers.collocation import radau
 from . import impact
 from .stages import StageProblem
@@ -30,7 +29,7 @@ class Memory:
     gaps: jax.Array
 
 
-def steady(count: int, system: System, state: State, found: impact.Forces) -> Memory:
+def steady(count: int, state: State, found: impact.Forces) -> Memory:
     """Memory of a motion that goes on from `state` under the constant forces `found` there."""
     back = found.h * (radau(count).c - 1)  # the memory's polynomials end now
     return Memory(

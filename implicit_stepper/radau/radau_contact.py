@@ -86,7 +86,7 @@ class RadauContact:
         if self.stages == 1:
             return self.one_stage.init(system, state, closest)
         closest = tuple(cold_closest(system, state)) if closest is None else closest
-        return steady(self.stages, system, state, impact.meet(system, state, closest)[1])
+        return steady(self.stages, state, impact.meet(system, state, closest)[1])
 
     @entry_point
     def step(self, system: System, state: State, memory: Any, h) -> StepResult:
@@ -114,10 +114,10 @@ class RadauContact:
         if self.stages == 1:
             yield from self.one_stage.restarts(system, state, memory, h)
         else:
-            yield self.rungs[1], init(self, system, state, _closest_of(self, system, state, memory))
+            yield self.rungs[1], init(self, system, state, _closest_of(system, state, memory))
 
 
-@functools.partial(jit, static_argnums=0, once=True, apart=True)
-def _closest_of(stepper: RadauContact, system: System, state: State, memory: Memory) -> tuple:
+@functools.partial(jit, once=True, apart=True)
+def _closest_of(system: System, state: State, memory: Memory) -> tuple:
     """The closest points in `memory`, in long form."""
     return tuple(stage_records.long_forms(system, state, memory.constraints))

@@ -85,7 +85,7 @@ def _pieces(problem: StageProblem, modes: Modes, held, stage: Stage, fraction) -
         for g in range(len(problem.system.constraints))
     ]
     found, inverses, follow = zip(*each, strict=True) if each else ((), (), ())
-    return Pieces(moved, _loads(problem, stage, at, moved, fraction), found, inverses, follow)
+    return Pieces(moved, _loads(problem, at, moved, fraction), found, inverses, follow)
 
 
 def _bodies(problem: StageProblem, stage: Stage, at: At) -> Bodies:
@@ -106,7 +106,7 @@ def _bodies(problem: StageProblem, stage: Stage, at: At) -> Bodies:
     return Bodies(pose, momenta[:w], momenta[w : 2 * w], pose.velocity, motion.velocity[2 * w :])
 
 
-def _loads(problem: StageProblem, stage: Stage, at: At, moved: Bodies, fraction) -> Loads:
+def _loads(problem: StageProblem, at: At, moved: Bodies, fraction) -> Loads:
     nb, w = at.momenta.shape
 
     def pushed(h, motion):

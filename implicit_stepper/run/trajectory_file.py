@@ -20,7 +20,8 @@ from .origin import stored as stored_origin
 from .richardson import ErrorEstimate
 from .trajectory import FORMAT, Trajectory, flat
 
-_READ = (3, 4, FORMAT)  # format 3 knew no joints, format 4 no torques of tilts
+# formats 1 and 2 knew no events, 3 no joints, 4 no torques of tilts
+_READ = (1, 2, 3, 4, FORMAT)
 
 
 def load(path: str | os.PathLike) -> Trajectory:
@@ -79,8 +80,8 @@ def _from_arrays(stored: dict[str, np.ndarray], name: str) -> Trajectory:
         joint_names=tuple(header.get("joint_names", ())),
         wound=tuple(map(tuple, header["wound"])) if header.get("wound") is not None else None,
         turned=stored.get("turned"),
-        events=tuple(Event(*event) for event in header["events"]),
-        counts=header["counts"],
+        events=tuple(Event(*event) for event in header.get("events", ())),
+        counts=header.get("counts", {}),
         gravity=np.array(header["gravity"], dtype=float) if "gravity" in header else None,
         left_out=tuple(header.get("left_out", ())),
         origin=stored_origin(header.get("origin")),

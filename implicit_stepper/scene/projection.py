@@ -38,8 +38,8 @@ def projected(system: System, state: State) -> State:
     apart = sorted((name for name in sizes if not sizes[name] <= _CLOSED * length), key=lambda name: -sizes[name])
     told = ", ".join(f"{name!r} is open by {sizes[name]:.3g} m" for name in apart)
     raise OpenJointError(
-        f"the joints do not hold together near the poses given: {told} after {_MOST} projections. Place the bodies closer to "
-        "where they belong, or remove a joint that contradicts others."
+        f"the joints do not hold together near the poses given: {told} after {_MOST} projections. Place the bodies closer "
+        "to where they belong, or remove a joint that contradicts others."
     )
 
 

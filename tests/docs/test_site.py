@@ -46,6 +46,11 @@ def test_every_page_is_in_the_menu_of_the_site():
     assert sorted(menu) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 
 
+def test_every_decision_is_in_the_index():
+    index = (DOCS / "index.md").read_text()
+    assert [page.name for page in sorted(DOCS.glob("decisions/*.md")) if f"(decisions/{page.name})" not in index] == []
+
+
 def test_every_public_name_is_in_the_reference_and_has_a_docstring():
     listed = re.findall(r"^::: (.+)$", (DOCS / "api.md").read_text(), flags=re.MULTILINE)
     names = {f"implicit_stepper.{name}" for name in ist.__all__ if name != "shapes"}

@@ -2,6 +2,7 @@
 by two routes."""
 
 import dataclasses
+import json
 
 import jax.numpy as jnp
 import numpy as np
@@ -93,12 +94,27 @@ def test_saving_and_loading_changes_nothing(which, request, tmp_path):
     same(trajectory, load(tmp_path / "run.npz"))
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_files_of_the_first_formats_are_read(spatial, tmp_path, number):
+    """They had the same arrays, of one kind of step, and a header of four entries."""
+    spatial.save(tmp_path / "new.npz")
+    with np.load(tmp_path / "new.npz") as stored:
+        arrays, header = dict(stored), json.loads(str(stored["header"]))
+    first = {"format": number} | {name: header[name] for name in ("h", "names", "contact_names")}
+    np.savez(tmp_path / "old.npz", **arrays | {"header": json.dumps(first)})
+    found = load(tmp_path / "old.npz")
+    same(found.contacts, spatial.contacts)
+    np.testing.assert_array_equal(found.kinetic_energy(), spatial.kinetic_energy())
+    assert (found.events, found.counts, found.origin) == ((), {}, None)
+    assert repr(found) == repr(spatial)
+
+
 def test_foreign_file_is_refused_by_name(tmp_path):
     np.savez(tmp_path / "foreign.npz", a=np.zeros(3))
     with pytest.raises(ValueError, match=r"foreign.npz' has no header: it is not a saved trajectory"):
         load(tmp_path / "foreign.npz")
     np.savez(tmp_path / "future.npz", header='{"format": 99}')
-    with pytest.raises(ValueError, match=r"future.npz' has format 99, this version reads 3, 4"):
+    with pytest.raises(ValueError, match=r"future.npz' has format 99, this version reads 1, 2, 3, 4"):
         load(tmp_path / "future.npz")
     with pytest.raises(OSError, match="missing"):
         load(tmp_path / "missing.npz")
