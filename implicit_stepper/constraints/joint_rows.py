@@ -128,6 +128,15 @@ def closing_targets(system: System, state: State, rows: JointRows, h):
     return (_driven(system, state) + _each(system, state, apart) / h) * rows.lengths
 
 
+def ending_targets(system: System, state: State, rows: JointRows, h):
+    """What is to be added to G V (R,), in lengths, so that g = 0 at the end of a step of h [s] from
+    `state`, to first order: what g at these poses and that time is over h; of what holds velocities,
+    g_t at that time."""
+    later = dataclasses.replace(state, time=state.time + h)
+    velocities = _each(system, state, lambda member, *_: jnp.full(member.closures, member.holds_velocities))
+    return closures(system, later, rows) / h + jnp.where(velocities, _driven(system, later) * rows.lengths, 0.0)
+
+
 def closures(system: System, state: State, rows: JointRows):
     """g (R,), in lengths; 0 of what holds velocities alone."""
 

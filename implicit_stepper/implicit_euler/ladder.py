@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 import jax
 import jax.numpy as jnp
 
+from ..constraints.slipping import slipping
 from ..model import bodies
 from ..model.bodies import State
 from ..model.records import StepResult
@@ -62,8 +63,10 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
     """Names out of `RUNGS` and memories for `stepper.step`, computed as they are asked for."""
     fresh = cuts = without_cuts(stepper, system, state, memory, h)
     if not system.groups:
-        resting = stepper.init(system, _moved(state, fresh.velocity, h), ())
-        yield "free flight", starting_at(memory, resting.history[0])
+        held = jnp.append(fresh.free, fresh.pulls)
+        yield "free flight", starting_at(memory, held)
+        for end in _paths(stepper, system, state, memory, held, h, dense=True):
+            yield "central path", ending(memory, end)
         return
 
     large = memory.history.shape[1] > _LARGE and ncp.in_blocks(system, stepper.dense)
@@ -256,7 +259,9 @@ def without_cuts(stepper, system: System, state: State, memory, h) -> Cuts:
     free, pulls = energy.free_velocity(system, state, problem.momentum, h), jnp.zeros(0)
     if system.joints:
         alone = dataclasses.replace(system, groups=(), contact_names=())
-        end = stepper.step(alone, state, stepper.init(alone, dataclasses.replace(state, velocity=free), ()), h)
+        velocity, unknowns = slipping(alone, state, free, h)
+        start = jnp.concatenate([own.reshape(-1) for own in (velocity, *unknowns)])
+        end = stepper.step(alone, state, starting_at(stepper.init(alone, state, ()), start), h)
         free, pulls = end.state.velocity, end.memory.history[0, free.size :]
     return no_cuts(problem, initial_guess.long_forms(problem, memory.history[0]), free, pulls, stepper.rounds)
 
