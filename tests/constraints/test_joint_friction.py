@@ -217,6 +217,27 @@ def test_a_step_begins_from_any_state_of_a_run_without_its_forces():
     np.testing.assert_allclose(found.states.velocity[:, 1], run.velocity[1:], rtol=0, atol=1e-10)
 
 
+def test_a_slider_crank_that_rubs_everywhere_turns_from_its_dead_centre():
+    """There its forces are not unique, and a start in which joints stick contradicts those that are
+    moved. The motion is that of geometry; what friction takes is in `examples/slider_crank.py`."""
+    crank, rod, rubs = 0.3, 1.0, ist.JointFriction(0.2, radius=0.03)
+    made = ist.Scene(dimension=2)
+    frame = made.add_fixed(name="frame", shape=shapes.HalfPlane(normal=(0, 1), offset=-9))
+    inner = made.add_body(name="crank", shape=shapes.Disc(0.1), mass=0.5, inertia=0.01, position=(crank / 2, 0))
+    outer = made.add_body(name="rod", shape=shapes.Disc(0.1), mass=1.0, inertia=0.1, position=(crank + rod / 2, 0))
+    block = made.add_body(name="block", shape=shapes.Disc(0.1), mass=2.0, inertia=0.1, position=(crank + rod, 0))
+    made.add_joint(frame, inner, ist.BallJoint((0, 0), (-crank / 2, 0), friction=rubs), name="axle")
+    made.add_joint(inner, outer, ist.BallJoint((crank / 2, 0), (-rod / 2, 0), friction=rubs), name="pin")
+    made.add_joint(outer, block, ist.BallJoint((rod / 2, 0), (0, 0), friction=rubs), name="gudgeon")
+    guide = ist.Slider((0, 0), (1, 0), (0, 0), (1, 0), friction=ist.JointFriction(0.1))
+    made.add_joint(frame, block, guide, name="guide")
+    made.add_motion("axle", ist.Motion("2*t**2"))
+    run = ist.simulate(made, ist.GeometricallyImplicit(), h=0.005, duration=1.5)
+    angle = 2 * run.time**2
+    exact = crank * np.cos(angle) + np.sqrt(rod**2 - (crank * np.sin(angle)) ** 2)
+    np.testing.assert_allclose(run.body("block").position[:, 0], exact, rtol=0, atol=1e-12)
+
+
 def test_a_scene_file_has_it(tmp_path):
     scene().save(tmp_path / "scene.toml")
     system, _ = ist.load_scene(tmp_path / "scene.toml").build()
