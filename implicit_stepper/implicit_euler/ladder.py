@@ -63,10 +63,7 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
     """Names out of `RUNGS` and memories for `stepper.step`, computed as they are asked for."""
     fresh = cuts = without_cuts(stepper, system, state, memory, h)
     if not system.groups:
-        held = jnp.append(fresh.free, fresh.pulls)
-        yield "free flight", starting_at(memory, held)
-        for end in _paths(stepper, system, state, memory, held, h, dense=True):
-            yield "central path", ending(memory, end)
+        yield from _of_joints(stepper, system, state, memory, fresh, h)
         return
 
     large = memory.history.shape[1] > _LARGE and ncp.in_blocks(system, stepper.dense)
@@ -121,6 +118,14 @@ def restarts(stepper, system: System, state: State, memory, h) -> Iterator[tuple
             yield "central path", ending(memory, end)
     yield from _named("internal forces", near[_NEAREST:_MOST])
     yield from _last(stepper, system, state, memory, fresh, h)
+
+
+def _of_joints(stepper, system: System, state: State, memory, fresh: Cuts, h) -> Iterator[tuple[str, object]]:
+    """Those of joints without contacts, with what holds them in `fresh`."""
+    held = jnp.append(fresh.free, fresh.pulls)
+    yield "free flight", starting_at(memory, held)
+    for end in _paths(stepper, system, state, memory, held, h, dense=True):
+        yield "central path", ending(memory, end)
 
 
 def _last(stepper, system: System, state: State, memory, fresh: Cuts, h) -> Iterator[tuple[str, object]]:
