@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from shapes.arguments import number, positive
+from shapes.arguments import positive
 from shapes.errors import ArgumentError
 
 from ..constraints.kinematics import standing
@@ -139,7 +139,7 @@ def _refuse_smoothing(stepper, system: System, kappa) -> None:
     """Raises `ValueError` for a kappa that smooths nothing, and for what has no smoothed law."""
     if stepper.can.adaptive:
         raise StepperError(f"`stepper` = {stepper!r} smooths no contacts: leave `kappa` out or use GeometricallyImplicit().")
-    if not isinstance(kappa, jax.core.Tracer) and not 0 < number("kappa", kappa) <= 1:
+    if isinstance(kappa, str) or not (isinstance(kappa, jax.core.Tracer) or 0 < kappa <= 1):
         raise RunError(f"`kappa` = {kappa} must be in (0, 1]; leave it out for hard contacts.")
     if system.sticks_more:
         raise StepperError("`kappa` smooths no `mu_s`, which breaks away at once: leave out one of them.")
