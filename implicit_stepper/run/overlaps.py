@@ -43,7 +43,7 @@ def check_start(scene: Scene, system: System, closest, h: float) -> None:
     """`tell` of the contacts of a `scene`, `closest` as `detection.closest_points` gives it."""
     depths = depths_of(system, closest)
     if np.any(depths > ROUNDED * float(system.length)):
-        names = [" and ".join(names) for names in system.contact_names]
+        names = [_pair(system, number) for number in range(system.contact_count)]
         tell(names, depths, deepest(scene), ROUNDED * float(system.length), h)
 
 
