@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import implicit_stepper as ist
-from implicit_stepper.model import rotation
 from implicit_stepper.model.records import Contacts, Stages, Stats
 from implicit_stepper.output import plots
-from implicit_stepper.paper import exact, figures, pictures, raycast
+from implicit_stepper.paper import exact, figures, pictures
 from implicit_stepper.paper.raycast import Ball, Camera, Raster
 
 STEPS = {"spin": (0.07, 20), "disc": (0.01, 300), "two-spheres": (0.1, 40), "order-five": (0.1, 40)}
@@ -199,9 +198,3 @@ def test_octants_turn_with_the_body():
     )
     assert still == turned
     assert min(still, quarter) / max(still, quarter) == pytest.approx(0.72)
-
-
-def test_rotation_of_a_ball_is_that_of_the_package():
-    q = np.array([0.5, -0.1, 0.7, 0.3])
-    q /= np.linalg.norm(q)
-    np.testing.assert_allclose(raycast._matrix(q), rotation.matrix(q), atol=1e-15)
