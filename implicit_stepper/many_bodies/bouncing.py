@@ -1,4 +1,5 @@
-"""A step of many bodies, and the impact after it if something that lands in it rebounds."""
+"""A step of many bodies, of pairs up to a number, and the impact after it if something that lands in
+it rebounds."""
 
 from __future__ import annotations
 
@@ -8,13 +9,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ..model.bodies import State
+from ..model.records import no_contacts
 from ..model.results import Result
 from ..model.system import System
 from . import impact_joints, rebounds
 from .catalog import Catalog
 from .certificate import worst_of
 from .rebound_certificate import rebound_violations
-from .step import Done, Memory
+from .step import Done, Memory, may_touch
 
 _HALVINGS = 4  # of a step whose impact has no root: its halves have others
 _BEGUN = 0.5  # of what lands on bodies that stand on faces: so much of it the step stops at least
@@ -23,19 +25,20 @@ _BEGUN = 0.5  # of what lands on bodies that stand on faces: so much of it the s
 @dataclasses.dataclass(frozen=True)
 class Bouncing:
     """Steps that `take` (catalog, system, state, memory, h) gives, with what rebounds after
-    them."""
+    them. Where `most` is given, no more pairs may touch in one."""
 
     take: Callable[..., Done]
     catalog: Catalog
     system: System
     tolerance: float
+    most: int | None = None
 
     def steps(
         self, at: State, memory: Memory, h: float, left: int = _HALVINGS, first: bool = False
     ) -> Iterator[tuple[Done, float]]:
         """A step of h [s] and its impact, one after another, each with its length [s], or those of
         its halves; up to the first that is not solved. `first`: whether a run begins with it."""
-        step = self.take(self.catalog, self.system, at, memory, h)
+        step = self._taken(at, memory, h)
         hit = self._impact(at, step, h, _BEGUN if left else -np.inf, first) if step.result == Result.SOLVED else None
         if hit is None or hit.result == Result.SOLVED or left == 0:
             yield step, h
@@ -48,6 +51,20 @@ class Bouncing:
                 at, memory, first = done.state, done.memory, False
                 if done.result != Result.SOLVED:
                     return
+
+    def _taken(self, at: State, memory: Memory, h: float) -> Done:
+        """The step of h [s], which is not solved where too many pairs may touch in it: what it holds
+        in memory grows with them. Some are found only when it has been taken."""
+        if self.most is not None:
+            near = may_touch(self.catalog, self.system, at, h)
+            if len(near) > self.most:
+                return Done(
+                    at, memory, near, no_contacts(self.system.dimension), {}, Result.TOO_MANY_PAIRS, 0, np.nan, 0, 0, {}
+                )
+        step = self.take(self.catalog, self.system, at, memory, h)
+        if self.most is not None and len(step.pairs) > self.most:
+            return dataclasses.replace(step, result=Result.TOO_MANY_PAIRS)
+        return step
 
     def _impact(self, before: State, step: Done, h: float, begun: float, first: bool) -> Done | None:
         """That after a `step` of h [s] from the state `before`, certified; None if nothing

@@ -25,6 +25,7 @@ class Result(enum.IntEnum):
     NO_LANDING = 9
     MISSED_REBOUND = 10
     ENDLESS = 11
+    TOO_MANY_PAIRS = 12
 
     @property
     def message(self) -> str:
@@ -69,6 +70,10 @@ _MESSAGES = {
     Result.ENDLESS: (
         "events follow each other without end: far more problems were solved than a run of this length needs. Look at the "
         "last ones; a larger `tol`, or GeometricallyImplicit with a fixed `h`, steps over them."
+    ),
+    Result.TOO_MANY_PAIRS: (
+        "more pairs may touch in the step than `most_pairs` allows. Raise it, or take a smaller `h`, in which less comes "
+        "near."
     ),
 }
 

@@ -38,7 +38,7 @@ from . import found_pairs, pile_run
 from .checkpoint import Checkpoint, CheckpointError, asked_of, read
 from .joint_start import check_joints
 from .jumps import refuse_jumps
-from .memory import refuse_too_large
+from .memory import refuse_too_large, refuse_too_many
 from .overlaps import Undeclared, check_start
 from .trajectory import Trajectory, assembled
 
@@ -49,7 +49,7 @@ _LOST = 1e-8
 _SPACINGS = 1000  # of floating-point times: a shorter step is a per mille off
 
 
-def run(scene, stepper, h, duration, tolerance, on_failure, start, progress, files) -> Trajectory:
+def run(scene, stepper, h, duration, tolerance, on_failure, start, progress, most_pairs, files) -> Trajectory:
     """`simulate` with steps of h [s]."""
     path, every, resume = files
     found = found_pairs.finds_pairs(scene, stepper)
@@ -63,8 +63,9 @@ def run(scene, stepper, h, duration, tolerance, on_failure, start, progress, fil
     h, whole, rest = steps = _steps(positive("h", h), duration, float(state.time))
     if found:
         found_pairs.refuse(scene, stepper)
-        more = tolerance, on_failure, progress, duration, asked, files
+        more = tolerance, most_pairs, on_failure, progress, duration, asked, files
         return pile_run.run(scene, stepper, system, state, start, steps, *more)
+    refuse_too_many(system, most_pairs)
     refuse_too_large(system, system.contact_count, whole + 1)
     file, kept = Checkpoint(path, every, asked), None if resume is None else read(resume, asked)
     records, sizes, failed, stopped, unwritten = [], [], None, False, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from numbers import Integral
 from pathlib import Path
 
 from ..model.system import System
@@ -25,6 +26,22 @@ def refuse_too_large(system: System, contacts: int, count: int) -> None:
             f"{count} steps of {system.body_count} bodies and {contacts} contacts would keep about "
             f"{needed / 2**30:.3g} GiB, and the machine has {there / 2**30:.3g}: take a shorter `duration`, save that run, "
             "and go on with `start` = its `end`."
+        )
+
+
+def refuse_no_count(most_pairs) -> None:
+    """Raises `ValueError` for what is no number of pairs."""
+    if most_pairs is not None and (isinstance(most_pairs, bool) or not isinstance(most_pairs, Integral) or most_pairs < 0):
+        raise RunError(f"`most_pairs` = {most_pairs!r:.60} must be a whole number of pairs, or None for all.")
+
+
+def refuse_too_many(system: System, most_pairs: int | None) -> None:
+    """Raises `ValueError` where a system declares more contacts than `most_pairs`, if that is
+    given."""
+    if most_pairs is not None and system.contact_count > most_pairs:
+        raise RunError(
+            f"the scene has {system.contact_count} contacts, all of which this run holds, and `most_pairs` is {most_pairs}: "
+            'raise it, declare fewer, or find those that are near, with a fixed `h` and `jacobian` = "sparse".'
         )
 
 

@@ -43,8 +43,9 @@ def coefficients(scene: Scene, run: Trajectory) -> np.ndarray:
 
 
 def run(
-    scene, stepper, system: System, state: State, start, steps, tolerance, on_failure, progress, duration, asked, files
-) -> Trajectory:
+    scene, stepper, system: System, state: State, start, steps, tolerance, most_pairs, on_failure, progress, duration,
+    asked, files,
+) -> Trajectory:  # fmt: skip
     """Steps of the lengths `steps` (h, how many, the length of the last or 0) from `state`, with
     the contacts of `start` where that is a trajectory, certified within `tolerance`, as `simulate`
     describes them; `asked`, what its checkpoints are told from others by, but for the pairs."""
@@ -54,7 +55,7 @@ def run(
     begun = _recalled(known, system, state, h, start) if isinstance(start, Trajectory) else no_memory()
     asked = asked | {"contacts": digest(*known.marks()), "contacts of the start": digest(jax.tree.leaves(begun), ())}
     file, kept = Checkpoint(path, every, asked), None if resume is None else read(resume, asked)
-    walk = Bouncing(_step_of(stepper, tolerance), known, system, tolerance)
+    walk = Bouncing(_step_of(stepper, tolerance), known, system, tolerance, most_pairs)
     done, lengths, memory = ([], [], begun) if kept is None else (kept["done"], kept["lengths"], kept["memory"])
     first = 0 if kept is None else kept["steps"]
     at, failed, stopped, unwritten = done[-1].state if done else state, None, False, None
@@ -82,8 +83,7 @@ def run(
             unwritten = error
     if not done and stopped:
         raise Interrupted(trajectory=None, state=state, end=float(state.time) + duration)
-    same = set(lengths) <= {h}
-    trajectory = _trajectory(known, system, state, done, h if same else np.array(lengths))
+    trajectory = _trajectory(known, system, state, done, h if set(lengths) <= {h} else np.array(lengths))
     if stopped:
         raise Interrupted(trajectory=trajectory, state=trajectory.end, end=float(state.time) + duration)
     if unwritten is not None:
@@ -194,12 +194,14 @@ def _error(catalog: Catalog, system: System, failed: Done, state: State, h: floa
     of_failed = dataclasses.replace(system, contact_names=names)
     tried = ", ".join(f"{name} {residual:.1e}" for name, residual in failed.residuals.items())
     why = failed.result.message
+    if failed.result == Result.TOO_MANY_PAIRS:
+        why = f"{len(failed.pairs)} pairs: {why}"
     if "impact" in failed.residuals and "energy" in violations:
         why = (
             "Newton's law of impact with friction raises energy there, as it can where bodies are wedged: take a smaller e."
         )
     message = (
-        f"the step to t = {time:.9g} s failed: {why} Least solver residual of the starts tried: {tried}; "
+        f"the step to t = {time:.9g} s failed: {why} Least solver residual of the starts tried: {tried or 'none'}; "
         f"violated after the last (allowed {tolerance:.0e}): {described(of_failed, violations) or 'nothing'}. The "
         f"{len(trajectory)} steps before it are in the error's `trajectory`, the state before it in its `state`."
     )

@@ -29,6 +29,7 @@ from .checkpoint import Checkpoint, CheckpointError, asked_of, read
 from .fixed_run import checked
 from .joint_start import check_joints
 from .jumps import refuse_jumps
+from .memory import refuse_no_count, refuse_too_many
 from .origin import origin_of, with_origin
 from .overlaps import Undeclared, users_line
 from .richardson import estimate
@@ -49,6 +50,7 @@ def simulate(
     start: State | Trajectory | None = None,
     progress: bool | None = None,
     estimate_error: bool = False,
+    most_pairs: int | None = None,
     checkpoint: str | os.PathLike | None = None,
     every: float = 60.0,
     resume: str | os.PathLike | None = None,
@@ -67,7 +69,8 @@ def simulate(
     `progress` shows a bar, or nothing; by default a bar on terminals, and elsewhere a line on the
     error stream every half minute. `estimate_error`, of fixed steps: runs with h / 2 too, and keeps
     in `Trajectory.error` how far the run with h is from the motion (`ErrorEstimate`), which no
-    certificate says. `checkpoint`: a file that is written `every` so many seconds, or seldom enough
+    certificate says. `most_pairs`: no step is taken in which more pairs may touch, as its memory grows
+    with them. `checkpoint`: a file that is written `every` so many seconds, or seldom enough
     to take a twentieth of the time; with `resume`, such a file, the same call goes on from there,
     to the bits of a run that was never killed. Raises `ValueError` for bad arguments, and
     `CheckpointError` for files that are damaged, of another run, or cannot be written."""
@@ -75,17 +78,15 @@ def simulate(
         raise RunError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
     duration = positive("duration", duration)
     positive("certificate_tolerance", certificate_tolerance)
-    if on_failure not in ("raise", "return"):
-        raise RunError(f"`on_failure` = {on_failure!r} must be 'raise' or 'return'.")
     of_kind(scene, stepper, asked=("scene", "stepper"))
-    if number("every", every) < 0:
-        raise RunError(f"`every` = {every} [s] is negative: use 0 to write as often as possible.")
+    _refuse_choices(on_failure, every)
+    refuse_no_count(most_pairs)
     _refuse_switches(switches)
     if estimate_error:
         _refuse_estimate(scene, h)
     told = {"h": h, "tol": tol, "duration": duration, "certificate_tolerance": certificate_tolerance}
     origin = origin_of(scene, stepper, **told, switches=np.asarray(switches).tolist())
-    more = certificate_tolerance, on_failure, start, progress, (checkpoint, every, resume)
+    more = certificate_tolerance, on_failure, start, progress, most_pairs, (checkpoint, every, resume)
     if tol is not None:
         return with_origin(origin, _adaptive, scene, stepper, tol, duration, switches, *more)
     if len(switches):
@@ -94,6 +95,14 @@ def simulate(
         )
     run = with_origin(origin, fixed_run.run, scene, stepper, h, duration, *more)
     return _with_error(run, scene, stepper, h, duration, *more[:-1]) if estimate_error else run
+
+
+def _refuse_choices(on_failure, every) -> None:
+    """Raises `ValueError` for ways of failing and of writing that there are not."""
+    if on_failure not in ("raise", "return"):
+        raise RunError(f"`on_failure` = {on_failure!r} must be 'raise' or 'return'.")
+    if number("every", every) < 0:
+        raise RunError(f"`every` = {every} [s] is negative: use 0 to write as often as possible.")
 
 
 def _refuse_switches(switches) -> None:
@@ -134,7 +143,9 @@ def _with_error(run: Trajectory, scene, stepper, h, duration, *more) -> Trajecto
         raise Interrupted(trajectory=run, state=run.end, end=float(run.time[-1])) from stop
 
 
-def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, start, progress, files) -> Trajectory:
+def _adaptive(
+    scene, stepper, tol, duration, switches, tolerance, on_failure, start, progress, most_pairs, files
+) -> Trajectory:
     """`simulate` with chosen steps."""
     if not stepper.can.adaptive:
         raise StepperError(
@@ -144,6 +155,7 @@ def _adaptive(scene, stepper, tol, duration, switches, tolerance, on_failure, st
     system, state = jax.device_put(scene.build())
     state = state if start is None else checked(start, system, state)
     check_joints(stepper, system, state, fixed=False)
+    refuse_too_many(system, most_pairs)
     refuse_jumps(system, state, float(state.time) + duration)
     refuse_short(system, duration)
     begun, allowed = float(state.time), resolved(tol, system, duration)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import implicit_stepper as ist
+import shapes
 from implicit_stepper.paper import scenes
 from implicit_stepper.run import memory
 
@@ -47,3 +48,28 @@ def test_a_containers_limit_counts(monkeypatch, tmp_path):
     assert memory.memory() == whole > 2**28
     limit.write_text("1048576\n")
     assert memory.memory() == 2**20
+
+
+def test_no_step_has_more_pairs_than_the_user_allows():
+    """Four balls fall on a floor: their pairs with it may touch from some step on, and those of one
+    another never."""
+    scene = ist.Scene()
+    scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0.0, 0.0, 1.0)))
+    for i in range(4):
+        scene.add_body(name=f"ball {i}", shape=shapes.Sphere(0.1), mass=1.0, position=(i, 0.0, 0.2))
+    scene.add_contacts(friction=0.5)
+    found = ist.GeometricallyImplicit(jacobian="sparse")
+    run = ist.simulate(scene, found, h=0.01, duration=0.2, most_pairs=4)
+    assert len(run.contact_names) == np.sum(run.contacts.normal_impulse[-1] > 0) == 4
+    with pytest.raises(ist.StepError, match="4 pairs: more .* than `most_pairs` allows. Raise it") as caught:
+        ist.simulate(scene, found, h=0.01, duration=0.2, most_pairs=3)
+    kept = caught.value.trajectory
+    assert (caught.value.result, 0 < len(kept) < len(run)) == (ist.Result.TOO_MANY_PAIRS, True)
+    np.testing.assert_array_equal(kept.position, run.position[: len(kept) + 1])
+    with pytest.raises(ValueError, match=r"10 contacts, all of which this run holds, and `most_pairs` is 4: raise it"):
+        ist.simulate(scene, ist.GeometricallyImplicit(), h=0.01, duration=0.2, most_pairs=4)
+    with pytest.raises(ValueError, match=r"10 contacts, all of which this run holds"):
+        ist.simulate(scene, ist.RadauContact(), tol=1e-4, duration=0.2, most_pairs=4)
+    for wrong in (-1, 2.5, True, "4"):
+        with pytest.raises(ValueError, match="`most_pairs` = .* must be a whole number"):
+            ist.simulate(scene, found, h=0.01, duration=0.2, most_pairs=wrong)
