@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from numbers import Integral
-from pathlib import Path
 
 from ..model.system import System
+from ..runtime import memory
 from ..runtime.errors import RunError
 
 # numbers that a step keeps: of a contact, its record and its violations; of a body, its state and
 # its violations; of a joint, reactions, coordinates and violations
 _CONTACT, _BODY, _JOINT = 40, 16, 40
 _COPIES = 2  # the steps, and the trajectory that they are joined to
-_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container, where there is one
 
 
 def refuse_too_large(system: System, contacts: int, count: int) -> None:
     """Raises `ValueError` where `count` steps of a system with so many contacts would keep more
     than the memory of the machine."""
     of_step = contacts * _CONTACT + system.body_count * _BODY + len(system.joint_names) * _JOINT
-    needed, there = _COPIES * 8 * count * of_step, memory()
+    needed, there = _COPIES * 8 * count * of_step, memory.there()
     if needed > there:
         raise RunError(
             f"{count} steps of {system.body_count} bodies and {contacts} contacts would keep about "
@@ -43,15 +41,3 @@ def refuse_too_many(system: System, most_pairs: int | None) -> None:
             f"the scene has {system.contact_count} contacts, all of which this run holds, and `most_pairs` is {most_pairs}: "
             'raise it, declare fewer, or find those that are near, with a fixed `h` and `jacobian` = "sparse".'
         )
-
-
-def memory() -> float:
-    """The memory [bytes] that this process can have at most, infinite where nobody says."""
-    try:
-        own = float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # not on every system
-        own = float("inf")
-    try:
-        return min(own, float(_LIMIT.read_text()))
-    except (OSError, ValueError):  # no container, or one without a limit, which says "max"
-        return own

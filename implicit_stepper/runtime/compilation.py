@@ -15,6 +15,8 @@ import numpy as np
 
 from . import saved_programs
 from .compilation_cache import programs_folder
+from .errors import RunError
+from .memory import fitting
 from .program_keys import leaf_type, program_key
 from .progress import compiling
 
@@ -164,13 +166,16 @@ def _begun(threads: ThreadPoolExecutor, program, arguments) -> tuple[Any, Callab
     if found is None:
         lowered = program.lower(*arguments)
         keep = functools.partial(saved_programs.compile_and_keep, lowered, folder, key)
-        return lowered.out_info, threads.submit(lowered.compile if key is None else keep).result
+        making = threads.submit(lowered.compile if key is None else keep)
+        return lowered.out_info, lambda: fitting(making.result())
     written, results = found
     loading = threads.submit(saved_programs.load, written, dynamic, results)
 
     def finish():
         try:
-            program.prepared[called] = loading.result()
+            program.prepared[called] = fitting(loading.result())
+        except RunError:
+            raise
         except Exception:
             # of XLA, with no type of its own: the program is traced where it is called
             saved_programs.forget(folder, key)

@@ -36,7 +36,7 @@ def _compilations() -> int:
 jax.monitoring.register_event_listener(_note)
 
 
-def compile_and_keep(lowered: jax.stages.Lowered, folder: Path, key: str) -> None:
+def compile_and_keep(lowered: jax.stages.Lowered, folder: Path, key: str) -> jax.stages.Compiled:
     """Compiles a program and keeps it under its key.
 
     XLA loses functions of a program that JAX has loaded from its own folder, when that is written
@@ -54,6 +54,7 @@ def compile_and_keep(lowered: jax.stages.Lowered, folder: Path, key: str) -> Non
     else:
         with contextlib.suppress(OSError):
             seen.touch()
+    return program
 
 
 def _anew(lowered: jax.stages.Lowered) -> jax.stages.Compiled:

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -9,6 +10,8 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.paper import scenes
 from implicit_stepper.run import memory
+from implicit_stepper.runtime import compilation
+from implicit_stepper.runtime import memory as machine
 
 
 def kept(run) -> int:
@@ -21,7 +24,7 @@ def kept(run) -> int:
 def test_a_run_that_would_not_fit_is_refused_at_once(monkeypatch):
     scene, stepper = scenes.two_spheres(), ist.GeometricallyImplicit()
     run = ist.simulate(scene, stepper, h=0.01, duration=0.2)
-    monkeypatch.setattr(memory, "memory", lambda: 40.0 * kept(run))
+    monkeypatch.setattr(machine, "there", lambda: 40.0 * kept(run))
     ist.simulate(scene, stepper, h=0.01, duration=0.4)
     with pytest.raises(ValueError, match=r"1001 steps of 1 bodies and 2 contacts .* GiB.*shorter `duration`"):
         ist.simulate(scene, stepper, h=0.01, duration=10.0)
@@ -33,21 +36,21 @@ def test_what_a_run_keeps_is_estimated_within_a_factor_of_two(monkeypatch):
     """Arrays are held twice, as steps and as a trajectory."""
     run = ist.simulate(scenes.two_spheres(), ist.GeometricallyImplicit(), h=0.01, duration=0.2)
     system, _ = scenes.two_spheres().build()
-    monkeypatch.setattr(memory, "memory", lambda: 4.0 * kept(run))
+    monkeypatch.setattr(machine, "there", lambda: 4.0 * kept(run))
     memory.refuse_too_large(system, system.contact_count, len(run))
-    monkeypatch.setattr(memory, "memory", lambda: 1.0 * kept(run))
+    monkeypatch.setattr(machine, "there", lambda: 1.0 * kept(run))
     with pytest.raises(ValueError, match="GiB"):
         memory.refuse_too_large(system, system.contact_count, len(run))
 
 
 def test_a_containers_limit_counts(monkeypatch, tmp_path):
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(memory, "_LIMIT", limit)
-    whole = memory.memory()
+    monkeypatch.setattr(machine, "_LIMIT", limit)
+    whole = machine.there()
     limit.write_text("max\n")
-    assert memory.memory() == whole > 2**28
+    assert machine.there() == whole > 2**28
     limit.write_text("1048576\n")
-    assert memory.memory() == 2**20
+    assert machine.there() == 2**20
 
 
 def test_no_step_has_more_pairs_than_the_user_allows():
@@ -73,3 +76,27 @@ def test_no_step_has_more_pairs_than_the_user_allows():
     for wrong in (-1, 2.5, True, "4"):
         with pytest.raises(ValueError, match="`most_pairs` = .* must be a whole number"):
             ist.simulate(scene, found, h=0.01, duration=0.2, most_pairs=wrong)
+
+
+def test_a_program_that_would_not_fit_is_not_started(monkeypatch):
+    """The system ends a process that asks for more memory than there is without a word."""
+
+    @compilation.jit
+    def outer(a):
+        return jnp.outer(a, a) @ jnp.outer(a, a)
+
+    def programs(ahead, stepper, a):
+        ahead(outer, a)
+
+    monkeypatch.setattr(machine, "free", lambda: 2 * 8 * 1e6)  # [bytes] two matrices
+    compilation.prepare(programs, None, jnp.ones(900))
+    with pytest.raises(ValueError, match=r"would need about 0.0\d* GiB of memory, and of the machine's 0.01.*: .* declared"):
+        compilation.prepare(programs, None, jnp.ones(1100))
+
+
+def test_what_other_processes_hold_is_not_free(monkeypatch, tmp_path):
+    system = tmp_path / "meminfo"
+    monkeypatch.setattr(machine, "_SYSTEM", system)
+    assert machine.free() == machine.there()
+    system.write_text("MemTotal:  4000 kB\nMemAvailable:    1000 kB\n")
+    assert machine.free() == 1000 * 1024
