@@ -45,7 +45,7 @@ def fitting(program: jax.stages.Compiled) -> jax.stages.Compiled:
     if needed > free():
         raise RunError(
             f"a step of this run would need about {needed / 2**30:.3g} GiB of memory, and of the machine's "
-            f"{free() / 2**30:.3g} are free: its program holds all contacts that are declared. Declare fewer, or let them be "
-            "found: steps of a fixed `h` by GeometricallyImplicit find those that are near."
+            f"{free() / 2**30:.3g} are free: its program holds all contacts that are declared. Declare fewer, or let them "
+            "be found: steps of a fixed `h` by GeometricallyImplicit find those that are near."
         )
     return program
