@@ -69,17 +69,20 @@ class JointFriction:
     """Dry friction in a joint: of a hinge, or of a ball joint in the plane, a moment of at most mu
     `radius` |radial force|, with the radius of the pin [m]; of a ball joint in space a moment of at
     most mu `radius` |force| against the relative spin; of a slider, without radius, a force of at
-    most mu |force on the guide|. `mu_s` >= mu holds what sticks until it slips, as that of a
-    `FrictionEllipsoid`. Raises `ValueError` naming the argument."""
+    most mu |force on the guide|, or, where the guide's `length` [m] is given, of at most mu times the
+    forces on both its ends, which also bear the moment across it. `mu_s` >= mu holds what sticks
+    until it slips, as that of a `FrictionEllipsoid`. Raises `ValueError` naming the argument."""
 
     mu: float
     radius: float | None = None
     mu_s: float | None = None
+    length: float | None = None
 
     def __post_init__(self):
         object.__setattr__(self, "mu", not_negative("mu", self.mu))
-        if self.radius is not None:
-            object.__setattr__(self, "radius", positive("radius", self.radius))
+        for name in ("radius", "length"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, positive(name, getattr(self, name)))
         if self.mu_s is not None:
             object.__setattr__(self, "mu_s", static_coefficient(self.mu, self.mu_s))
 

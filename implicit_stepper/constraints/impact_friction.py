@@ -3,7 +3,7 @@
     |Y| <= mu R(Lambda),    Y against w = r q' after the impact, and of that length where w is not 0
 
 the law of `joint_friction` with impulses: Lambda is what closes the joints' rates, G V+ + g_t = 0,
-and R its part across the coordinate. Motors, whose force is bounded, have no impulse.
+and R what of it presses the places that rub. Motors, whose force is bounded, have no impulse.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .linear_rows import Rows
 class Rubbing(NamedTuple):
     """Joints that rub, m in all: `rows`, whose first one is none, and the others (Y, w) of
     coordinates; `mu` (m,); and what takes Lambda (R,) of all rigid joints, one after the other, to
-    the reactions, `across` (m, a, R)."""
+    the force (a,) on each of the p places that rub, `pads` (m, p, a, R)."""
 
     rows: Rows
     mu: jax.Array
-    across: np.ndarray
+    pads: jax.Array
 
 
 def rubbing(system: System, state: State, k: int) -> Rubbing:
@@ -47,7 +47,7 @@ def rubbing(system: System, state: State, k: int) -> Rubbing:
     on = jnp.concatenate([jnp.zeros((0, k, 2, w)), *sides])
     on = jnp.pad(on, ((0, 0), (1, 0), (0, 0), (0, 0)))
     rows = Rows(tuple(bodies), on[:, :, 0], on[:, :, 1], jnp.asarray(np.concatenate(e), float))
-    return Rubbing(rows, jnp.concatenate(mu), _across(system))
+    return Rubbing(rows, jnp.concatenate(mu), _pads(system))
 
 
 def groups(system: System) -> list[Any]:
@@ -77,17 +77,18 @@ def _rubs(group) -> bool:
     return group.bilateral and group.mu is not None
 
 
-def _across(system: System) -> np.ndarray:
-    """`Rubbing.across`."""
+def _pads(system: System) -> jax.Array:
+    """`Rubbing.pads`."""
     rigid = [group for group in system.joints if group.bilateral]
     count = sum(len(group.numbers) * group.closures for group in rigid)
-    most = max((len(group.across) for group in groups(system)), default=0)
-    found, start = [np.zeros((0, most, count))], 0
+    places, width = (max((group.pads.shape[i] for group in groups(system)), default=0) for i in (1, 2))
+    found, start = [jnp.zeros((0, places, width, count))], 0
     for group in rigid:
+        n, r = len(group.numbers), group.closures
         if _rubs(group):
-            own = np.zeros((len(group.numbers), most, count))
-            for i in range(len(group.numbers)):
-                own[i, np.arange(len(group.across)), start + i * group.closures + np.array(group.across)] = 1.0
-            found.append(own)
-        start += len(group.numbers) * group.closures
-    return np.concatenate(found)
+            own = jnp.asarray(group.pads)
+            own = jnp.pad(own, ((0, 0), (0, places - own.shape[1]), (0, width - own.shape[2]), (0, 0)))
+            of_all = jnp.einsum("npar,nm->npamr", own, np.eye(n)).reshape(n, places, width, n * r)
+            found.append(jnp.pad(of_all, ((0, 0), (0, 0), (0, 0), (start, count - start - n * r))))
+        start += n * r
+    return jnp.concatenate(found)

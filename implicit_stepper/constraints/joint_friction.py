@@ -3,8 +3,12 @@
     |y| <= mu R(lambda),    y against w = r q' and of that length where w is not 0,    sigma = |w|
 
 y [N s] acts at the radius r along the coordinate q of the joint, by the moment r y of a hinge, and
-R is the reaction across it: of a hinge the radial force, of a slider the force on its guide. A
-`BallFrictionGroup` has y and w of three components. As R may change with y, solutions may cease to
+R is the reaction across it: of a hinge the radial force, of a slider the force on its guide, or
+those on both ends of a guide of length L, which bear the moment M across it as well:
+
+    R = |N_1| + |N_2|,    N_1, N_2 = F / 2 +- (M x axis) / L
+
+A `BallFrictionGroup` has y and w of three components. As R may change with y, solutions may cease to
 be unique where mu r is large against the lever of what drives the joint: it locks. That is physics,
 and not smoothed away.
 """
@@ -17,6 +21,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from shapes.small_algebra import inner
 
 from ..model.records import Joints
 from ..solvers.complementarity import STEP, length_of
@@ -46,10 +52,10 @@ class Point(NamedTuple):
 class FrictionGroup:
     """n joints with friction: the `joint` itself; `along`, the coordinate that rubs, as a closure
     of k = 1 row; `mu` (n,) and the radius `lever` (n,) [m], 1 where the coordinate is a length;
-    `mu_s` (n,), the coefficient of what sticks, None where that is mu. `across`, static: which
-    multipliers are the reaction."""
+    `mu_s` (n,), the coefficient of what sticks, None where that is mu. `pads` (n, p, a, r): what
+    takes the multipliers to the force (a,) on each of the p places that rub."""
 
-    across: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+    pads: jax.Array
     joint: JointGroup
     along: JointGroup
     mu: jax.Array
@@ -168,8 +174,8 @@ class FrictionGroup:
         return self.joint.free(motion_1, motion_2)
 
     def reaction(self, multipliers):
-        """R () [N s]: the length of the multipliers across the coordinate."""
-        return length_of(multipliers[np.array(self.across)])
+        """R () [N s]: the forces on all places that rub, together."""
+        return jnp.sum(jax.vmap(length_of)(inner(self.pads, multipliers)))
 
     def slip(self, motion_1: Motion, motion_2: Motion, time):
         """w = r q' (k,) [m/s]."""

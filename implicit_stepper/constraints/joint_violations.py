@@ -21,14 +21,12 @@ from ..model.records import Joints
 from ..model.system import System, in_joint_order, take
 from ..model.units import Scales
 from . import certificate_mechanics as mechanics
-from . import joint_frames, joint_limits, kinematics, turn_violations
+from . import joint_frames, joint_limits, kinematics, rubbing_violations, turn_violations
 from .certificate_mechanics import beyond_rounding
 from .joint import JointGroup
-from .joint_motors import MotorGroup
 from .pair_loads import PairLoadGroup
 from .prescribed import Follows
 from .restitution import TOUCHING
-from .violations import static_friction_violation
 
 _OPEN = 100.0  # the rate of a limit is asked for, by `joint_limits`, where its gap is below this share of it
 
@@ -97,7 +95,10 @@ def _of_one(system: System, units: Scales, clock, sums: bool, member: JointGroup
     if not sums:
         telling = jnp.maximum(telling, turn_violations.skips(member, rates, h))
     measures = size, units.speed, fast, h
-    law = _friction(member, multipliers, acting[r:], rates[r:], measures, record.mu) if every.size > r else 0.0
+    law = 0.0
+    if every.size > r:
+        pressed = rubbing_violations.pressed(member, by_2[:, :r] @ multipliers, side_1, side_2)
+        law = rubbing_violations.lacks(member, pressed, acting[r:], rates[r:], measures, record.mu)
     found = {
         "joint friction": jnp.asarray(law),
         "closure": jnp.maximum(open_, telling),
@@ -192,27 +193,6 @@ def _limit(units: Scales, lengths, p, g, rate, eta, size, far, h):
     pulls = jnp.where(h > 0, 0.0, jnp.maximum(-p, 0.0) / size * units.speed)
     left = jnp.maximum(jnp.minimum(jnp.abs(p) / size * units.speed, opens), jnp.maximum(closes, pulls))
     return jnp.maximum(jnp.maximum(beyond, apart), jnp.maximum(-p, 0.0) / size), (left / lengths)[None] * jnp.ones(1)
-
-
-def _friction(member, multipliers, moments, rates, measures, mu):
-    """What the friction of a joint lacks () of |y| <= mu R and of y |w| = -mu R w, for its `moments` (k,) [N m s, or N s]
-    and the `rates` (k,) of its coordinate or spin, with the coefficient `mu` () that is recorded, or None."""
-    (size, speed, fast, h), y = measures, moments / member.lever
-    told = 0.0
-    if isinstance(member, MotorGroup):
-        w, bound = member.lever * (rates - member.speed), h * member.most / member.lever
-        size = jnp.maximum(size, bound)
-    else:
-        mu = member.mu if mu is None else mu
-        told = jnp.abs(mu - member.mu) if member.mu_s is None else 0.0
-        w, bound = member.lever * rates, mu * mechanics.length(multipliers[np.array(member.across)])
-    spins = mechanics.length(w)
-    beyond, slips = jnp.maximum(mechanics.length(y) - bound, 0.0), beyond_rounding(spins, fast)
-    lost = jnp.max(jnp.abs(y + bound * w / jnp.where(spins > 0, spins, 1.0))) * slips
-    V = jnp.maximum(speed, slips)
-    lacks = jnp.maximum(beyond / size, lost / (size * V))
-    lacks = jnp.maximum(lacks, told)
-    return lacks if member.mu_s is None else jnp.maximum(lacks, static_friction_violation(member, mu, slips / V))
 
 
 def _coordinates_told(member: JointGroup, record: Joints, poses, velocities, far, fast):

@@ -30,7 +30,7 @@ class Place(NamedTuple):
 class Form(NamedTuple):
     """What `joint.JointGroup` needs of a joint: `closure`, `angles`, and its `parameters`; the
     `coordinates` that it leaves free, and which of them are `free_angles`; of an elastic one
-    `stiffness` and `damping` (r,); its `friction`, and which multipliers are `across` it; whether
+    `stiffness` and `damping` (r,); its `friction`, and its `pads` as in `FrictionGroup`; whether
     its closure `bounds`, that is may be positive; of a `motor` speed, most force and radius;
     whether it holds `velocities` alone, or is a `load`."""
 
@@ -42,7 +42,7 @@ class Form(NamedTuple):
     stiffness: np.ndarray | None = None
     damping: np.ndarray | None = None
     friction: JointFriction | None = None
-    across: tuple[int, ...] = ()
+    pads: np.ndarray | None = None
     bounds: bool = False
     motor: tuple[float, float, float] | None = None
     velocities: bool = False
@@ -74,7 +74,7 @@ class _Joint:
 
     def _rubbing(self, form: Form, d: int) -> Form:
         """With friction, where the joint has a coordinate and a reaction across it."""
-        across, friction = _ACROSS[type(self)][d - 2], self.friction
+        friction = self.friction
         if not isinstance(friction, JointFriction):
             raise JointError(f"`friction` = {friction!r} must be a JointFriction(mu=..., radius=...), or None.")
         ball = not form.free_angles
@@ -86,7 +86,11 @@ class _Joint:
             raise JointError(
                 f"`friction` = {friction!r}: a BallJoint in space has one coefficient. Leave `mu_s` out, or take a Hinge."
             )
-        return form._replace(friction=friction, across=across)
+        if friction.length is not None and not isinstance(self, Slider):
+            raise JointError(f"`friction` = {friction!r}: a `length` is that of a Slider's guide. Leave it out.")
+        if friction.length is not None:
+            form = form._replace(parameters=form.parameters | {"guide": np.asarray(friction.length)})
+        return form._replace(friction=friction, pads=_pads(form, _ACROSS[type(self)][d - 2], friction.length))
 
     def _frames(self, place_1: Place, place_2: Place) -> tuple[np.ndarray, np.ndarray]:
         """Both frames (d, d), x, y and z as columns, in the coordinates of the bodies; here alike
@@ -156,7 +160,7 @@ class Hinge(_Along):
 @dataclasses.dataclass(frozen=True)
 class Slider(_Along):
     """`point_2` is on the line through `point_1` along the axes, which are parallel, and nothing
-    turns. There may be `friction` along the line."""
+    turns. There may be `friction` along the line, of a guide with `point_2` in its middle."""
 
     friction: JointFriction | None = None
 
@@ -232,6 +236,18 @@ class Spring(_Points):
         found = kind.form(place_1, place_2)
         r = len(found.angles)
         return found._replace(coordinates=None, free_angles=(), stiffness=np.full(r, stiffness), damping=np.full(r, damping))
+
+
+def _pads(form: Form, across: tuple[int, ...], length: float | None) -> np.ndarray:
+    """Where a joint rubs: (p, a, r), by which its multipliers make the forces there. One place, which
+    has the force `across` the coordinate; or both ends of a slider's guide of that `length`."""
+    force = np.eye(len(form.angles))[list(across)]
+    if length is None:
+        return force[None]
+    # M x axis in the frame on body 1, whose first axis that is; moments are the last multipliers
+    turns = np.eye(len(form.angles))[len(across) :]
+    lever = turns if len(across) == 1 else np.stack([turns[2], -turns[1]])
+    return np.stack([force / 2 + lever / length, force / 2 - lever / length])
 
 
 def _unit(name: str, axis, d: int) -> np.ndarray:

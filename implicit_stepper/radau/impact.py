@@ -115,7 +115,7 @@ def _everything(system: System, state: State, here: Nearby, room: int | None) ->
     e = jnp.concatenate([of["restitution"], 0.0 * gaps, *none])
     shares = Shares(0.0 * e, e) if any(group.of_impulses for group in system.groups) else Shares(e, 0.0 * e)
     room = len(soft) if room is None else room + len(soft) - system.contact_count
-    return Everything(rows, contacts, touching, soft, mu, shares, np.arange(len(soft)) >= len(closed), rubs.across, room)
+    return Everything(rows, contacts, touching, soft, mu, shares, np.arange(len(soft)) >= len(closed), rubs.pads, room)
 
 
 def _forces(system: System, here: Nearby, rows: Rows, gamma, velocity, acceleration, h) -> Forces:

@@ -47,7 +47,7 @@ class Everything(NamedTuple):
     """All that can meet in a state, contacts first, then limits of joints, then joints that rub, m
     in all: their `rows`, of which those of `contacts`; which of them are `touching` (m,) and can
     have an impulse; which are `soft` (m,); `mu` (m,) and restitutions `shares`; which are joints
-    that rub, `rubs` (m,), and `across` as in `Rubbing`; and the `room` for what has an impulse at
+    that rub, `rubs` (m,), and `pads` as in `Rubbing`; and the `room` for what has an impulse at
     once."""
 
     rows: Rows
@@ -57,7 +57,7 @@ class Everything(NamedTuple):
     mu: jax.Array
     shares: Shares
     rubs: np.ndarray
-    across: np.ndarray
+    pads: jax.Array
     room: int
 
 
@@ -83,7 +83,7 @@ def impulses(
     asked = acts & ~given & (normal | (jnp.pad(rows.e, ((0, 0), (1, 0))) > 0))
 
     known = jnp.where(given & acts, springs[:, None], 0.0)
-    press = _Press(jnp.asarray(every.rubs) & rubs, jnp.asarray(every.across), reactions)
+    press = _Press(jnp.asarray(every.rubs) & rubs, every.pads, reactions)
     problem = _Problem(rows, joints, asked, unit, speed, jnp.zeros_like(known), mu, shares.impulse / unit, press)
     moves = rows.scaled(velocity) / speed + problem.answer(known) - shares.speed[:, None] * normal / speed
     r = jnp.where(asked, moves, jnp.where(acts, -known / unit, 1.0 * normal))
@@ -100,10 +100,10 @@ def impulses(
 
 class _Press(NamedTuple):
     """Of joints that rub: which of all rows they are, if they do, `on` (m,); as in `Rubbing`,
-    `across`; and `reactions` (R,) [N s] without contact."""
+    `pads`; and `reactions` (R,) [N s] without contact."""
 
     on: jax.Array
-    across: jax.Array
+    pads: jax.Array
     reactions: jax.Array
 
 
@@ -140,8 +140,9 @@ class _Problem(NamedTuple):
         """R (m,), 0 of what is no joint that rubs."""
         momenta = self.rows.momenta(jnp.where(self.asked, gamma, 0.0) * self.unit, len(self.joints.inverse))
         _, more = self.joints.answer(self.joints.alone(momenta), 0.0)
-        own = self.press.across @ ((self.press.reactions + more) * self.joints.lengths)
-        return jnp.pad(jax.vmap(length_of)(own) / self.unit, (len(gamma) - len(own), 0))
+        own = self.press.pads @ ((self.press.reactions + more) * self.joints.lengths)
+        pressed = jnp.sum(jax.vmap(jax.vmap(length_of))(own), axis=1)
+        return jnp.pad(pressed / self.unit, (len(gamma) - len(own), 0))
 
 
 def _solved(problem: _Problem) -> tuple[Impulses, jax.Array]:
@@ -161,7 +162,7 @@ def _solution(problem: _Problem) -> Impulses:
 def _rows(problem: _Problem, z):
     """`cones.coulomb_rows`, in which what presses where joints rub is their reaction."""
     rows = coulomb_rows(problem.product, problem.r, problem.mu, problem.least, z)
-    if not len(problem.press.across):
+    if not len(problem.press.pads):
         return rows
     gamma, rows = z.reshape(problem.r.shape), rows.reshape(problem.r.shape)
     normal = jnp.where(problem.press.on, gamma[:, 0] - problem.pressing(gamma), rows[:, 0])

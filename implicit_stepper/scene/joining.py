@@ -45,7 +45,7 @@ def joined(joints: list[JointSpec]) -> tuple[JointGroup | FrictionGroup | LimitG
             joint.moving,
             form.coordinates,
             form.stiffness is not None,
-            form.across,
+            np.shape(form.pads),
             form.friction is not None and form.friction.mu_s is not None,
             form.bounds,
             form.motor is not None,
@@ -83,10 +83,10 @@ def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | Fr
     along = dataclasses.replace(group, closure=coordinate, angles=angles, coordinates=None)
     if first.form.motor is not None:
         speed, most, lever = np.array([form.motor for form in forms]).T
-        return MotorGroup((), group, along, mu=0 * lever, lever=lever, most=most, speed=speed)
+        return MotorGroup(np.zeros((len(joints), 0, 0, 0)), group, along, mu=0 * lever, lever=lever, most=most, speed=speed)
     frictions = [form.friction for form in forms]
     return (BallFrictionGroup if ball else FrictionGroup)(
-        across=first.form.across,
+        pads=np.stack([form.pads for form in forms]),
         joint=group,
         along=along,
         mu=np.array([friction.mu for friction in frictions]),

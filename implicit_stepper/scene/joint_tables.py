@@ -45,14 +45,15 @@ def joint_of(table: Table, units: Units) -> JointDescription | AlongDescription 
 
 
 def _friction(table: Table | None, units: Units) -> JointFriction | None:
-    """The friction of a joint, mu, mu_s and what turns' radius."""
+    """The friction of a joint, mu, mu_s, what turns' radius and a guide's length."""
     if table is None:
         return None
-    mu, radius = table.number("mu"), table.number("radius", default=None, unit=units.length)
+    mu = table.number("mu")
+    radius, length = (table.number(name, default=None, unit=units.length) for name in ("radius", "length"))
     mu_s = table.number("mu_s", default=None)
     table.end()
     try:
-        return JointFriction(mu, radius, mu_s)
+        return JointFriction(mu, radius, mu_s, length)
     except ValueError as error:
         raise SceneBuildError(f"{table.where}: {error}") from error
 
