@@ -97,6 +97,8 @@ from .run.contact_states import ContactStates as ContactStates
 from .run.contact_states import contact_states as contact_states
 from .run.force_ranges import ForceRanges as ForceRanges
 from .run.force_ranges import force_ranges as force_ranges
+from .run.joint_states import JointStates as JointStates
+from .run.joint_states import joint_states as joint_states
 from .run.least_forces import least_forces as least_forces
 from .run.one_sided import one_sided as one_sided
 from .run.overlaps import OverlapWarning as OverlapWarning

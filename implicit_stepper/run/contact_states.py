@@ -11,19 +11,19 @@ from ..constraints import linear_rows
 from ..model.records import Contacts
 from ..model.system import System
 from ..radau.events import Event
-from ..runtime.errors import ForcesError
 from ..scene.scene import Scene
+from . import pile_run
 from .arguments import of_kind
 from .trajectory import Trajectory
 
-_NONE = 1e-9  # of m g h, of g h, and of the bound of friction: what the tolerance of a step leaves
+NONE = 1e-9  # of m g h, of g h, and of the bound of friction: what the tolerance of a step leaves
 
 _KINDS = {"open": "opens", "stick": "sticks", "slip": "slips"}
 
 
 class ContactStates(NamedTuple):
     """`states` (n, nc), "open", "stick", "impending" or "slip", of the n steps of a run, in the
-    order of `Scene.add_contact`; and `changes`, when they are others than in the step before, to
+    order of its contacts; and `changes`, when they are others than in the step before, to
     within that step."""
 
     states: np.ndarray
@@ -40,41 +40,58 @@ def contact_states(scene: Scene, trajectory: Trajectory) -> ContactStates:
     between steps of given length. Raises `ValueError` for a trajectory of another scene.
     """
     of_kind(scene, trajectory=trajectory, asked=("scene", "trajectory"))
-    system, _ = scene.build()
-    contacts, h = trajectory.contacts, np.broadcast_to(trajectory.h, len(trajectory))[:, None]
-    if trajectory.contact_names != system.contact_names:
-        raise ForcesError(
-            f"`trajectory` has {len(trajectory.contact_names)} contacts, and `scene` {system.contact_count}: give the scene "
-            "that it is of; a run that found its pairs step by step has those alone that touched."
-        )
+    system, contacts = scene.build(contacts=False)[0], trajectory.contacts
+    law = _law_in(scene, trajectory)
+    h = np.broadcast_to(trajectory.h, len(trajectory))
     given, longest = contacts.stages is None, np.max(h, initial=0.0)
-    states = states_of(system, contacts, np.where(h[:, 0] > 0, h[:, 0], longest))
-    for i in np.flatnonzero(h[:, 0] == 0):
+    states = states_of(system, law, contacts, np.where(h > 0, h, longest))
+    for i in np.flatnonzero(h == 0):
         met = given & (states[i] != "open")
         states[i] = np.where(met, states[i], states[i - 1] if i else "open")
+    return ContactStates(states, changes_of(states, trajectory.time, range(states.shape[1])))
+
+
+def _law_in(scene: Scene, trajectory: Trajectory) -> tuple[np.ndarray, np.ndarray]:
+    """`law_of` the contacts of a `trajectory` of `scene`: of all that are declared, or of those that
+    it found. Raises `ValueError` for a trajectory of another scene."""
+    if scene.pair_count() == len(trajectory.contact_names):
+        system, _ = scene.build()
+        if system.contact_names == trajectory.contact_names:
+            return law_of(system)
+    return pile_run.law_of(scene, trajectory)
+
+
+def changes_of(states: np.ndarray, time: np.ndarray, names) -> tuple[Event, ...]:
+    """When the `states` (n, m) at the ends `time` (n + 1,) [s] of steps become others, of what has
+    these `names` (m,)."""
     changes = []
     for i in range(1, len(states)):
         for number in np.flatnonzero(states[i] != states[i - 1]):
             before, after = states[i - 1, number], states[i, number]
             if after in _KINDS or before == "open":
                 kind = "closes" if before == "open" else _KINDS[after]
-                changes.append(Event(float(trajectory.time[i + 1]), int(number), kind))
-    return ContactStates(states, tuple(changes))
+                changes.append(Event(float(time[i + 1]), names[number], kind))
+    return tuple(changes)
 
 
-def states_of(system: System, contacts: Contacts, h: np.ndarray) -> np.ndarray:
-    """Of `contacts` with a first axis n, of steps of `h` (n,) [s]: "open", "stick", "impending" or
-    "slip" (n, nc)."""
-    mu, e = (np.asarray(linear_rows.of_contacts(system, name)) for name in ("mu", "e"))
+def law_of(system: System) -> tuple[np.ndarray, np.ndarray]:
+    """mu (nc,) and the semi-axes (nc, k) of friction of all contacts of a system."""
+    return tuple(np.asarray(linear_rows.of_contacts(system, name)) for name in ("mu", "e"))
+
+
+def states_of(system: System, law: tuple[np.ndarray, np.ndarray], contacts: Contacts, h: np.ndarray) -> np.ndarray:
+    """Of `contacts` with a first axis n, of steps of `h` (n,) [s], and with the `law` of `law_of`:
+    "open", "stick", "impending" or "slip" (n, nc)."""
+    mu, e = law
     p_n = np.asarray(contacts.normal_impulse)
     mu = mu if contacts.mu is None else np.asarray(contacts.mu)
     y = np.linalg.norm(np.asarray(contacts.friction_impulse) / np.where(e > 0, e, np.inf), axis=2)
     speed = float(system.acceleration) * h[:, None]
     slips = slipping(system, contacts, h) | (mu == 0)
-    states = np.where(slips, "slip", np.where(y >= (1 - _NONE) * mu * p_n, "impending", "stick"))
-    return np.where(p_n <= _NONE * float(np.min(system.mass)) * speed, "open", states)
+    states = np.where(slips, "slip", np.where(y >= (1 - NONE) * mu * p_n, "impending", "stick"))
+    return np.where(p_n <= NONE * float(np.min(system.mass)) * speed, "open", states)
 
 
 def slipping(system: System, contacts: Contacts, h: np.ndarray) -> np.ndarray:
     """Which contacts (n, nc) slip faster than rounding, whether they carry or not."""
-    return np.asarray(contacts.sigma) > _NONE * float(system.acceleration) * h[:, None]
+    return np.asarray(contacts.sigma) > NONE * float(system.acceleration) * h[:, None]

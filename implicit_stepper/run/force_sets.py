@@ -32,7 +32,7 @@ from ..scene.scene import Scene
 from ..solvers.collocation import radau
 from ..stepping.stepper import Stepper
 from .arguments import of_kind
-from .contact_states import slipping, states_of
+from .contact_states import law_of, slipping, states_of
 from .trajectory import Trajectory
 
 _ROUNDED = 1e-9  # of the largest impulse of a step: what sums of its stages leave
@@ -98,7 +98,7 @@ def forces_of_run(scene: Scene, stepper: Stepper, trajectory: Trajectory) -> Run
         acting, records = flat
     A, lengths = (np.asarray(a) for a in _matrices(system, acting, records))
     alone = dataclasses.replace(records, joints=None)
-    kinds, slips = states_of(system, alone, spans), slipping(system, alone, spans)
+    kinds, slips = states_of(system, law_of(system), alone, spans), slipping(system, alone, spans)
 
     def of(i: int) -> ForceSet:
         record = jax.tree.map(lambda a: np.asarray(a[i]), records)

@@ -21,6 +21,7 @@ from ..model.records import Contacts, Stats, no_contacts
 from ..model.results import Interrupted, Result, StepError
 from ..model.system import System
 from ..radau.events import Event
+from ..runtime.errors import ForcesError
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from .checkpoint import Checkpoint, CheckpointError, digest, read
@@ -31,15 +32,23 @@ from .trajectory import Trajectory, assembled
 _TOUCHED = 3  # contacts of a body in a pile, in the mean
 
 
-def coefficients(scene: Scene, run: Trajectory) -> np.ndarray:
-    """mu (nc,) of the contacts of a `run` of `scene` that found its pairs."""
-    names, parts_of = scene.build(contacts=False)[0].names, scene.body_parts()
+def law_of(scene: Scene, run: Trajectory) -> tuple[np.ndarray, np.ndarray]:
+    """mu (nc,) and the semi-axes (nc, k) of friction of the contacts of a `run` of `scene` that found
+    its pairs. Raises `ValueError` where the scene lets others touch."""
+    names, parts_of, laws = scene.build(contacts=False)[0].names, scene.body_parts(), scene.body_pairs()
     body = [b for b, own in enumerate(parts_of) for _ in own]
     numbers = dict(zip(part_names(names, parts_of), body, strict=True))
-    pairs = np.array([[numbers[name] for name in pair] for pair in run.contact_names], int).reshape(-1, 2)
-    laws = scene.body_pairs()
-    mu = np.array([float(law.friction.mu) for law in laws.laws])
-    return mu[laws.laws_of(pairs)[0]]
+    pairs = np.array([[numbers.get(name, 0) for name in pair] for pair in run.contact_names], int).reshape(-1, 2)
+    found, known = laws.laws_of(pairs)[0], np.array([numbers.keys() >= set(pair) for pair in run.contact_names], bool)
+    if not np.all(known & (found >= 0)):
+        raise ForcesError(
+            f"`trajectory` has {len(pairs)} contacts, and `scene` {scene.pair_count()}, of which some are others: give the "
+            "scene that it is of."
+        )
+    friction = [laws.laws[number].friction for number in found]
+    axes = 3 if scene.dimension == 3 else 1
+    e = np.array([[f.e_t, f.e_o, f.e_r] for f in friction], float).reshape(-1, 3)[:, :axes]
+    return np.array([float(f.mu) for f in friction]), e
 
 
 def run(

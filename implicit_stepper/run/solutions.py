@@ -34,7 +34,7 @@ from ..runtime.errors import ForcesError
 from ..scene.scene import Scene
 from ..stepping.stepper import begin
 from .arguments import of_kind
-from .contact_states import states_of
+from .contact_states import law_of, states_of
 from .fixed_run import checked
 
 _MOST = 4  # contacts: 4 choices each in the plane, 8 in space
@@ -187,5 +187,5 @@ def _same(one, other) -> bool:
 
 def _solution(system: System, step, h: float) -> Solution:
     contacts = jax.tree.map(np.asarray, step.contacts)
-    (states,) = states_of(system, jax.tree.map(lambda a: a[None], contacts), np.full(1, h))
+    (states,) = states_of(system, law_of(system), jax.tree.map(lambda a: a[None], contacts), np.full(1, h))
     return Solution(tuple(map(str, states)), jax.tree.map(np.asarray, step.state), contacts)

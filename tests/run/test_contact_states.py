@@ -10,7 +10,7 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.paper import scenes
 
-H = 0.01
+H, STEPPER = 0.01, ist.GeometricallyImplicit()
 
 
 def test_example_3_slips_and_opens_when_it_should():
@@ -43,3 +43,52 @@ def test_a_block_at_the_limit_is_about_to_slip():
     np.testing.assert_array_equal(held, np.tile(["stick", "stick", "slip", "slip", "open"], (3, 1)))
     with pytest.raises(ValueError, match="`trajectory` has 5 contacts, and `scene` 2"):
         ist.contact_states(scenes.two_spheres(), run)
+
+
+def test_joints_at_their_bound_are_about_to_slip_and_a_wheel_stops():
+    """Sliders that carry m g and are pushed by a little less than, by, and by more than mu m g; a
+    wheel whose axle stops it when the closed form says, to within a step."""
+    scene = ist.Scene(dimension=2, gravity=(0, -10))
+    wall = scene.add_fixed(name="wall", shape=shapes.HalfPlane(normal=(0, 1), offset=-9))
+    for i, push in enumerate([5 - 1e-6, 5.0, 5.5]):
+        body = scene.add_body(name=f"block {i}", shape=shapes.Disc(0.1), mass=1.0, position=(i, 0), wrench=(push, 0, 0))
+        guide = ist.Slider((i, 0), (1, 0), (0, 0), (1, 0), friction=ist.JointFriction(0.5))
+        scene.add_joint(wall, body, guide, name=f"guide {i}")
+    free = scene.add_body(name="bob", shape=shapes.Disc(0.1), mass=1.0, position=(5, -1))
+    scene.add_joint(wall, free, ist.BallJoint((5, 0), (0, 1)), name="hook")
+    inertia, spin, mu, radius = 0.2, 3.05, 0.4, 0.5
+    spins = {"position": (7, 0), "velocity": (0, 0, spin)}
+    wheel = scene.add_body(name="wheel", shape=shapes.Disc(0.1), mass=1.0, inertia=inertia, **spins)
+    axle = ist.BallJoint((7, 0), (0, 0), friction=ist.JointFriction(mu, radius=radius))
+    scene.add_joint(wall, wheel, axle, name="axle")
+    stop = inertia * spin / (mu * radius * 10)
+    run = ist.simulate(scene, ist.GeometricallyImplicit(), h=H, duration=2 * stop)
+    names, states, changes = ist.joint_states(scene, run)
+    assert names == ("guide 0", "guide 1", "guide 2", "axle")
+    np.testing.assert_array_equal(states[:, :3], np.tile(["stick", "impending", "slip"], (len(run), 1)))
+    ((when, which, kind),) = changes
+    assert (when, which, kind) == (pytest.approx(stop, abs=H), "axle", "sticks")
+    with pytest.raises(ValueError, match="`trajectory` has the joints .*, and `scene`"):
+        ist.joint_states(scenes.two_spheres(), run)
+    assert ist.joint_states(scenes.two_spheres(), ist.simulate(scenes.two_spheres(), STEPPER, h=H, duration=H)).names == ()
+
+
+def test_contacts_of_found_pairs_have_the_states_of_declared_ones():
+    """Balls that slide on a floor, of which one meets another."""
+    scene = ist.Scene()
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    balls = []
+    for i, speed in enumerate([2.0, 0.0, 0.1]):
+        rolls = {"position": (0.3 * i, 0, 0.1), "velocity": (speed, 0, 0, 0, 0, 0)}
+        balls.append(scene.add_body(name=f"ball {i}", shape=shapes.Sphere(0.1), mass=1.0, **rolls))
+    scene.add_contacts(friction=0.2, between=([floor], balls))
+    scene.add_contacts(friction=0.4, among=balls)
+    found, declared = (
+        ist.simulate(scene, ist.GeometricallyImplicit(jacobian=jacobian), h=H, duration=0.3)
+        for jacobian in ("sparse", "dense")
+    )
+    of_found, of_declared = (ist.contact_states(scene, run).states for run in (found, declared))
+    assert {"open", "stick", "slip"} <= set(of_found.ravel())
+    for number, name in enumerate(found.contact_names):
+        at = declared.contact_names.index(name if name in declared.contact_names else name[::-1])
+        np.testing.assert_array_equal(of_found[:, number], of_declared[:, at])
