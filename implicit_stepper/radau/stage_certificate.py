@@ -34,8 +34,7 @@ IMPACT_WITHIN = "impact within the step"  # a violation's name
 
 
 def stage_certificate(system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
-    """Violations by name, the largest over the stages, of the step of h [s] from `before` to
-    `after`; see `certificate`.
+    """Violations by name, the largest over the stages, of the step of h [s]; see `certificate`.
 
     "momentum" holds the balance of `stages`; "rates", that T_i and V_i differ by sum_c M^-1 W_n^T
     eta_c; "impact", that the end's velocity is the last stage's, but for what the contacts'
@@ -44,7 +43,6 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     `tilt_violation`; "end" (nc,) is 1 where the contact at the end is not that of the last stage,
     or the stages have another `gap_start`; IMPACT_WITHIN (nc,) holds that no impact falls into the
     step, see `_impact_within`; HELD that what has the coefficient mu_s does not slip as it begins.
-    What is free in `certificate` is free here.
     """
     units, own, d = scales(system, h), contacts.stages, system.dimension
     s, nb = own.rates.shape[:2]
@@ -70,8 +68,7 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     )
     known = known_momentum(system, before)
     share, pushed = method.A[-1], h * jax.vmap(functools.partial(mechanics.loads, system))(there)
-    # by springs and the work of the loads: contacts only take from it. (The paper's scheme would
-    # lose some where bodies spin fast.)
+    # by springs and the work of the loads: contacts only take from it
     free = jnp.sum(known * before.velocity) / 2 + stored_energy(system, contacts.gap_start)
     passing = jnp.abs(momenta) + jnp.abs(known)
     free = jnp.maximum(free + jnp.einsum("i,ibw,ibw->", share, pushed, own.velocity), 0.0)
