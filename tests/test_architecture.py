@@ -64,6 +64,7 @@ def test_every_folder_is_a_room_of_the_plan_and_tells_what_it_is():
         parts = {path.stem for path in page.parent.glob("*.py")} - {"__init__"}
         assert [part for part in sorted(parts) if f"- `{part}`:" not in text] == []
     text = (ROOT / "shapes" / "README.md").read_text()
+    assert len(text.splitlines()) <= 60
     parts = {path.stem for path in ROOT.glob("shapes/**/*.py")} - {"__init__"}
     assert [part for part in sorted(parts) if f"- `{part}`:" not in text] == []
 
