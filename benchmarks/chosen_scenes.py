@@ -77,8 +77,7 @@ SCENES = {make.__name__: make for make in (column, incline, collision, pair, cyl
 
 
 def rows(name, tolerances):
-    """Rows of the table for a scene, each as the run ends but for what compares it with the
-    last."""
+    """Rows of the table for a scene, each as the run ends but for its comparison with the last."""
     made = []
     for tol in tolerances:
         (scene, duration), begun = SCENES[name](), time.process_time()

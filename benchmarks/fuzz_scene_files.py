@@ -216,8 +216,7 @@ def formula_outcome(text: str) -> str:
 
 
 def files():
-    """Both kinds of files, by a strategy of Hypothesis: it makes of a wrong one the least that
-    is."""
+    """Both kinds of files, by a strategy of Hypothesis: it makes the least of a wrong one."""
     chosen, texts = st.randoms(use_true_random=False), [path.read_text() for path in SCENES]
     return st.one_of(st.builds(mutated, st.sampled_from(texts), chosen), st.builds(made, chosen))
 

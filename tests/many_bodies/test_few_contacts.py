@@ -25,8 +25,7 @@ def test_a_contact_far_off_obeys_coulomb_at_once(balls_on_a_floor, with_impulses
     assert F.largest > 0.1
     thrown = Rows(F.bodies, (10 * F.contacts[0],))  # which says that the contact is to be looked at
     end, after = settled(problem, at, F, linear(problem, at, F, 1e-9), thrown)
-    # the path of the contact's law ends at kappa = 1e-10, and slips more than 1e-6 are told from
-    # none
+    # the path of the contact's law ends at kappa = 1e-10, and slips beyond 1e-6 are told from none
     assert after.largest < 1e-8
     slides = speed > 0
     impulses = (end.contacts[0] * problem.slots[0].unknowns[:1])[0, problem.slots[0].closest : -1]

@@ -100,7 +100,7 @@ def test_what_lands_in_one_step_rebounds_each_in_its_turn(law, impacts, gaps):
 @pytest.mark.parametrize("jacobian", ["by size", "sparse"])
 @pytest.mark.parametrize("mu_s", [None, 0.4])
 def test_an_impact_is_recorded_with_the_slip_that_it_leaves(jacobian, mu_s):
-    """A disc that slides and spins as it lands sticks, for m r^2 / I = 2, by a third of its
+    """A disc that slides and spins as it lands sticks, for m r^2 / I = 2, by a third of the
     slip."""
     scene = ist.Scene(dimension=2, gravity=(0, -G))
     floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
