@@ -84,5 +84,5 @@ if __name__ == "__main__":
         drawing.draw_poses(axes, trajectory.scene(), trajectory, [step])
         axes.view_init(18, -35)
         axes.set(title=f"{trajectory.time[step]:.2f} s", aspect="equal")
-        axes.set_axis_off()
+        axes.tick_params(labelsize=7)
     figure.savefig("wall.png", dpi=130)
