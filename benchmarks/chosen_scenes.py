@@ -1,5 +1,5 @@
-"""Scenes of boxes and cylinders as users set them up, by chosen steps: what they cost, how many steps
-are of first order, and by how much the end depends on the tolerance.
+"""Scenes of boxes and cylinders as users set them up, by chosen steps: what they cost, how many
+steps are of first order, and by how much the end depends on the tolerance.
 
     python benchmarks/chosen_scenes.py
     python benchmarks/chosen_scenes.py --scenes column incline --tol 1e-7 1e-8
@@ -77,7 +77,7 @@ SCENES = {make.__name__: make for make in (column, incline, collision, pair, cyl
 
 
 def rows(name, tolerances):
-    """Rows of the table for a scene, each as the run ends but for what compares it with the last."""
+    """Rows of the table for a scene, each as the run ends but for its comparison with the last."""
     made = []
     for tol in tolerances:
         (scene, duration), begun = SCENES[name](), time.process_time()

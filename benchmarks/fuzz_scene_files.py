@@ -216,14 +216,14 @@ def formula_outcome(text: str) -> str:
 
 
 def files():
-    """Both kinds of files, by a strategy of Hypothesis: it makes of a wrong one the least that is."""
+    """Both kinds of files, by a strategy of Hypothesis: it makes the least of a wrong one."""
     chosen, texts = st.randoms(use_true_random=False), [path.read_text() for path in SCENES]
     return st.one_of(st.builds(mutated, st.sampled_from(texts), chosen), st.builds(made, chosen))
 
 
 class Tally:
-    """How many files had each outcome, the longest CPU time [s] of each, and what was done that only
-    code of a file could do."""
+    """How many files had each outcome, the longest CPU time [s] of each, and what was done that
+    only code of a file could do."""
 
     def __init__(self):
         self.forbidden, self.judging = [], False

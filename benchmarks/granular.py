@@ -47,7 +47,8 @@ METHODS = {
 }
 # of the heap: discs, side by side, steps, fixed discs and their distance [m]
 HEAP, ACROSS, HEAP_STEPS, FLOOR, APART = 60, 7, 260, 40, 0.11
-# of the hopper: discs, steps on the gate and without, outlet [m], walls' inclination [rad] and their discs
+# of the hopper: discs, steps on the gate and without, outlet [m], inclination [rad] and discs of
+# walls
 GRAINS, FILLING, FLOWING, OUTLET, STEEP, WALL = 60, 120, 160, 0.4, np.pi / 3, 25
 MANY, WATCHED, PICTURE = (5, 35), 0.5, 0.4  # discs between which the rate is counted; [s]
 FRICTIONS = {"repose": (0.3, 0.6), "hopper": (0.5,)}
@@ -141,7 +142,7 @@ def heap(run, seed):
 
 
 def flow(run):
-    """How many discs have their centres below the outlet after every step, and where they are once."""
+    """How many discs are below the outlet after every step, by their centres, and where once."""
     return {
         "left": np.sum(run.position[..., 1] < 0, axis=1).tolist(),
         "places": run.position[min(len(run), round(PICTURE / H))].round(4).tolist(),
@@ -249,7 +250,7 @@ def draw_heaps(rows, path):
 
 @styled
 def draw_hopper(rows, path):
-    """The first seed's discs on their way by the implicit method, and how many left by every method."""
+    """The first seed's discs on their way by the implicit method, and how many left by each."""
     figure = Figure(figsize=(8.0, 3.8), layout="constrained")
     scene, counts = figure.subplots(1, 2, width_ratios=(1, 1.2))
     draw_discs(scene, walls(), LARGEST, "0.75")

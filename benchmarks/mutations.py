@@ -2,7 +2,7 @@
 test sees are named.
 
     python benchmarks/mutations.py                 all of `mutations.toml`, half an hour of one core
-    python benchmarks/mutations.py gears closes    those whose file, text or name has one of the words
+    python benchmarks/mutations.py gears closes    those whose file, text or name has such a word
 
 A change is a `file`, the `old` text, which must stand there exactly once, the `new` one, and the
 `tests` that know the file. Before it, these must pass as they are. Of a change that no result can

@@ -1,5 +1,5 @@
-"""Random drops of bodies with edges and faces that rebound: how many runs come to their end, by steps
-of given length and by chosen ones, and why the others do not.
+"""Random drops of bodies with edges and faces that rebound: how many runs come to their end, by
+steps of given length and by chosen ones, and why the others do not.
 
     python benchmarks/rebounds.py
     python benchmarks/rebounds.py --kinds box bricks --drops 40 --tol 1e-6

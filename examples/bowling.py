@@ -42,6 +42,6 @@ if __name__ == "__main__":
     for event in trajectory.events:
         axes.axvline(event.time, color="0.5", linestyle=":")
         axes.text(event.time + 0.02, 0.3, event.kind)
-    axes.set(xlabel="time [s]", ylabel="[m/s]", xlim=(0, 2.5), ylim=(0, None))
+    axes.set(xlabel="time [s]", ylabel="velocity [m/s]", xlim=(0, 2.5), ylim=(0, None))
     axes.legend()
     figure.savefig("bowling.png", dpi=130)

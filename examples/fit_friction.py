@@ -59,7 +59,7 @@ if __name__ == "__main__":
 
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
-    axes.semilogy(np.abs(np.array(path) - TRUE) + 1e-17, "o-", label=["mu", "e_r [m]", "semi-axis [m]"])
-    axes.set(xlabel="run", ylabel="off by")
+    axes.semilogy(np.abs(np.array(path) - TRUE) + 1e-17, "o-", label=["mu [1]", "e_r [m]", "semi-axis [m]"])
+    axes.set(xlabel="number of the run", ylabel="error of a parameter, in its unit")
     axes.legend()
     figure.savefig("fit_friction.png", dpi=130)

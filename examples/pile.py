@@ -36,6 +36,6 @@ if __name__ == "__main__":
     side.set(xlabel="x [m]", ylabel="z [m]", xlim=(-reach, reach), ylim=(0, 0.75), aspect="equal", title="start and end")
     through.plot(trajectory.time[1:], touching, label="pairs that touch")
     through.plot(trajectory.time[1:], trajectory.stats.iterations, label="iterations")
-    through.set(xlabel="time [s]", xlim=(0, 0.4), ylim=(0, None))
+    through.set(xlabel="time [s]", ylabel="number in a step", xlim=(0, 0.4), ylim=(0, None))
     through.legend()
     figure.savefig("pile.png", dpi=130)

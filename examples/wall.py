@@ -78,11 +78,16 @@ if __name__ == "__main__":
 
     from implicit_stepper import drawing
 
-    figure = Figure(figsize=(9, 3), layout="constrained")
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
     for place, step in enumerate((0, len(trajectory) // 3, -1)):
         axes = figure.add_subplot(1, 3, place + 1, projection="3d", computed_zorder=False)
         drawing.draw_poses(axes, trajectory.scene(), trajectory, [step])
         axes.view_init(18, -35)
-        axes.set(title=f"{trajectory.time[step]:.2f} s", aspect="equal")
-        axes.set_axis_off()
+        axes.set_title(f"{trajectory.time[step]:.2f} s", y=0.92)
+        sides = np.ptp([axes.get_xlim(), axes.get_ylim(), axes.get_zlim()], axis=1)
+        axes.set_box_aspect(sides, zoom=0.72)  # room for the labels
+        axes.locator_params(nbins=4)
+        axes.tick_params(labelsize=7, pad=-2)
+        for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+            axis.labelpad = -2
     figure.savefig("wall.png", dpi=130)

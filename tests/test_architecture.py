@@ -2,6 +2,8 @@
 functions stay short."""
 
 import ast
+import io
+import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -62,6 +64,7 @@ def test_every_folder_is_a_room_of_the_plan_and_tells_what_it_is():
         parts = {path.stem for path in page.parent.glob("*.py")} - {"__init__"}
         assert [part for part in sorted(parts) if f"- `{part}`:" not in text] == []
     text = (ROOT / "shapes" / "README.md").read_text()
+    assert len(text.splitlines()) <= 60
     parts = {path.stem for path in ROOT.glob("shapes/**/*.py")} - {"__init__"}
     assert [part for part in sorted(parts) if f"- `{part}`:" not in text] == []
 
@@ -188,6 +191,27 @@ def test_modules_import_each_other_without_a_circle():
 
     for name in graph:
         visit(name)
+
+
+def test_docstrings_and_comments_have_at_most_a_hundred_columns():
+    """But comments at the end of a line of code, which are part of it."""
+
+    def too_wide(source):
+        lines, prose = source.splitlines(), set()
+        for node in ast.walk(ast.parse(source)):
+            documented = isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+            if documented and ast.get_docstring(node) is not None:
+                prose |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#"):
+                prose.add(token.start[0])
+        return [number for number in sorted(prose) if len(lines[number - 1]) > 100]
+
+    wide = "x" * 96
+    assert too_wide(f'"""A.\n\n    {wide}\n    {wide}y\n"""\n# {wide}xyz\nf = 0  # {wide}\n') == [4, 6]
+    prose = [*MODULES, *ROOT.glob("implicit_stepper/*.py"), *ROOT.glob("examples/*.py")]
+    found = {str(path.relative_to(ROOT)): too_wide(path.read_text()) for path in prose}
+    assert {name: lines for name, lines in found.items() if lines} == {}
 
 
 def test_modules_and_functions_are_short():

@@ -1,6 +1,6 @@
 """Dry friction of ball joints in space: a moment against the relative spin.
 
-    |y| <= mu |F|,    y against w = r (omega_2 - omega_1) and of that length where w is not 0,    sigma = |w|
+    |y| <= mu |F|,   y against w = r (omega_2 - omega_1), and |y| = mu |F| where |w| = sigma > 0
 
 y [N s] (3,) acts at the radius r of the ball by the moment r y on body 2 and -r y on body 1, in the
 inertial frame, and F is the whole reaction: a cone of three components, in which the ball holds,

@@ -1,9 +1,9 @@
 """What a constraint states at one configuration, dimensionless, whatever the discretisation of time
 and the solver.
 
-    equations   = 0                     closest points; closures of joints
-    pairs       0 <= a _|_ b >= 0       p_n and gap, weights and slacks of inequalities
-    cone        |y| <= bound            y along -w, of length `bound` where w is not 0, and sigma = |w|
+    equations   = 0                 closest points; closures of joints
+    pairs       0 <= a _|_ b >= 0   p_n and gap, weights and slacks of inequalities
+    cone        |y| <= bound        y along -w, of length `bound` where w is not 0, and sigma = |w|
 
 Each class of constraints states its own; steppers apply complementarity functions, for all classes
 alike.

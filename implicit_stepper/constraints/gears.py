@@ -1,8 +1,8 @@
 """Gears: a coordinate of one joint is a multiple of a coordinate of another.
 
-    q_2 = ratio q_1                                 lengths, and angles in the plane, which are told over many turns
-    q_2 - ratio q_1 = 0 within a turn of its angle  a rack and its pinion, where one of them is an angle
-    q q_2 - p q_1 = 0 within a turn                 angles in space, which are told within one: ratio = p / q, as of teeth
+    q_2 = ratio q_1                       lengths, and angles in the plane, told over many turns
+    q_2 - ratio q_1 = 0 within a turn     a rack and its pinion, where one of them is an angle
+    q q_2 - p q_1 = 0 within a turn       angles in space, told within one: ratio = p / q of teeth
 
 The joints may have two moving bodies in all: the pair on whose poses the equation is one of two
 bodies, as any joint's. Of further ones, which stand still, the poses are parameters:

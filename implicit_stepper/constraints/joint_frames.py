@@ -3,11 +3,11 @@
 With `away` the point of body 2 seen from that of body 1, in the frame on body 1, and `turned` the
 rotation from the frame on body 1 to that on body 2, whose x axes are the axes of the joint:
 
-    BallJoint    away = 0                                Slider       away_y = away_z = 0, no rotation
-    Hinge        away = 0, the x axes parallel           Cylindrical  away_y = away_z = 0, the x axes parallel
-    Universal    away = 0, the x axes at right angles    Planar       away_x = 0, the x axes parallel
-    Fixed        away = 0, no rotation                   Distance     |away| = length
-    Screw        as Cylindrical, and the angle about the x axes is 2 pi away_x / lead
+    BallJoint  away = 0                            Slider       away_y = away_z = 0, no rotation
+    Hinge      away = 0, x axes parallel           Cylindrical  away_y = away_z = 0, x axes parallel
+    Universal  away = 0, x axes at right angles    Planar       away_x = 0, x axes parallel
+    Fixed      away = 0, no rotation               Distance     |away| = length
+    Screw      as Cylindrical, and the angle about the x axes is 2 pi away_x / lead
 """
 
 from __future__ import annotations

@@ -130,8 +130,8 @@ def closing_targets(system: System, state: State, rows: JointRows, h):
 
 def ending_targets(system: System, state: State, rows: JointRows, h):
     """What is to be added to G V (R,), in lengths, so that g = 0 at the end of a step of h [s] from
-    `state`, to first order: what g at these poses and that time is over h; of what holds velocities,
-    g_t at that time."""
+    `state`, to first order: what g at these poses and that time is over h; of what holds
+    velocities, g_t at that time."""
     later = dataclasses.replace(state, time=state.time + h)
     velocities = _each(system, state, lambda member, *_: jnp.full(member.closures, member.holds_velocities))
     return closures(system, later, rows) / h + jnp.where(velocities, _driven(system, later) * rows.lengths, 0.0)

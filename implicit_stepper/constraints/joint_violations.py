@@ -1,7 +1,7 @@
-"""What a record of joints and poses lacks of being a solution: closures, rates and reactions, from the record alone.
+"""What a record of joints and poses lacks of being a solution: closures, rates and reactions.
 
-Closures of the library are written a second time, with points and axes in the inertial frame; G is taken column by column,
-forward along each displacement, where the solver goes backward from multipliers.
+Closures of the library are written a second time, with points and axes in the inertial frame; G is
+taken forward, column by column, where the solver goes backward from multipliers.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ _OPEN = 100.0  # the rate of a limit is asked for, by `joint_limits`, where its 
 
 
 class Checked(NamedTuple):
-    """`violations` by name, each (nj,); what the recorded impulses and etas give the moving bodies, `given` and `shifted`
-    (nb, 6 or 3), and the magnitudes of the former, `passing`; the `work` () [J] of the impulses at the velocities."""
+    """`violations` by name, each (nj,); what the recorded impulses and etas give the moving bodies,
+    `given` and `shifted` (nb, 6 or 3), and the magnitudes of the former, `passing`; the
+    `work` () [J] of the impulses at the velocities."""
 
     violations: dict[str, jax.Array]
     given: jax.Array
@@ -43,12 +44,13 @@ class Checked(NamedTuple):
 
 
 def check(system: System, units: Scales, at: State, record: Joints, h, sums: bool = False) -> Checked | None:
-    """Of all joints in the state `at`, whose `record` has impulses in it; with etas, of a stage. None without joints.
+    """Of all joints in the state `at`, whose `record` has impulses in it; with etas, of a stage.
+    None without joints.
 
-    "closure" holds g = 0, the rate of a constraint on velocities, or the force of an elastic joint over h [s], and what the
-    record says of g and of coordinates; "closure rate", asked for at stages and after impacts, that G V + g_t = 0;
-    "reaction", that the impulses are G^T times the multipliers. `sums`: impulses are those of several impacts, of which each
-    had velocities of its own."""
+    "closure" holds g = 0, the rate of a constraint on velocities, or the force of an elastic joint
+    over h [s], and what the record says of g and of coordinates; "closure rate", asked for at
+    stages and after impacts, that G V + g_t = 0; "reaction", that the impulses are G^T times the
+    multipliers. `sums`: impulses are those of several impacts with velocities of their own."""
     if not system.joints:
         return None
     orientations = jnp.concatenate([at.orientation, system.fixed_orientation])
@@ -71,8 +73,8 @@ def check(system: System, units: Scales, at: State, record: Joints, h, sums: boo
 
 
 def _of_one(system: System, units: Scales, clock, sums: bool, member: JointGroup, record: Joints, impulse, side_1, side_2):
-    """Violations () of one joint, and the wrenches of its eta on both bodies; a side is (position, rotation, velocity,
-    orientation)."""
+    """Violations () of one joint, and the wrenches of its eta on both bodies; a side is (position,
+    rotation, velocity, orientation)."""
     (time, h), poses = clock, [(position, orientation) for position, _, _, orientation in (side_1, side_2)]
     velocities, r = [side[2] for side in (side_1, side_2)], member.closures
     lengths = jnp.where(np.array(member.angles, bool), units.length, 1.0)
@@ -113,8 +115,7 @@ def _of_one(system: System, units: Scales, clock, sums: bool, member: JointGroup
 
 
 def derivatives(member: JointGroup, poses, velocities, time):
-    """Of one joint: its equations (r,) at two poses and a time, their rates (r,) at these velocities, and G^T (w, r) of
-    either body, column by column."""
+    """Of one joint: equations (r,), their rates (r,), and G^T (w, r) of either body by columns."""
 
     def equations(position_1, orientation_1, position_2, orientation_2, t):
         return member.equations((position_1, orientation_1), (position_2, orientation_2), t)
@@ -136,8 +137,8 @@ def derivatives(member: JointGroup, poses, velocities, time):
 
 
 def reaction(system: System, units: Scales, record: Joints, on_1, on_2, by_1, by_2):
-    """How far () [N s] the impulses of a joint's `record` are from what G^T gives of its multipliers, `on_1` and `on_2`,
-    relative to the arms in G^T, `by_1` and `by_2`; and these arms ()."""
+    """How far () [N s] the impulses of a joint's `record` are from what G^T gives of its
+    multipliers, `on_1` and `on_2`, relative to the arms in G^T, `by_1` and `by_2`; and these ()."""
     levers = jnp.concatenate([jnp.ones(system.dimension), jnp.full(on_1.size - system.dimension, 1 / units.length)])
     arms = 1 + sum(jnp.max(jnp.abs(by)) for by in (by_1, by_2))
     off = jnp.stack([record.impulse_1 - on_1, record.impulse_2 - on_2])
@@ -145,15 +146,15 @@ def reaction(system: System, units: Scales, record: Joints, on_1, on_2, by_1, by
 
 
 def told(units: Scales, member: JointGroup, record: Joints, g, lengths, poses, velocities, far, fast):
-    """How far () what the `record` tells of a joint's closure and coordinates is from `g` (r,) and the coordinates of these
-    poses and velocities."""
+    """How far () what the `record` tells of a joint's closure and coordinates is from `g` (r,) and
+    the coordinates of these poses and velocities."""
     closed = jnp.max(beyond_rounding((record.closure[: g.size] - g) * lengths, far), initial=0.0)
     return jnp.maximum(closed, _coordinates_told(member, record, poses, velocities, far, fast)) / units.gap
 
 
 def _off_force(member: JointGroup, multipliers, g, rate, bodies, when, far, fast):
-    """How far (r,) the impulses of an elastic joint are from its force over h, beyond rounding: by stiffness and damping, or
-    by a user's load of the `bodies`, (position, orientation, velocity)."""
+    """How far (r,) the impulses of an elastic joint are from its force over h, beyond rounding: by
+    stiffness and damping, or by a load of the `bodies`, (position, orientation, velocity)."""
     time, h = when
     if isinstance(member, PairLoadGroup):
         return beyond_rounding(multipliers - h * member.closure.load(*bodies, time), jnp.max(jnp.abs(multipliers)))
@@ -163,14 +164,14 @@ def _off_force(member: JointGroup, multipliers, g, rate, bodies, when, far, fast
 
 
 def _open(units: Scales, member: JointGroup, g, rate, far, fast):
-    """By how much () the closure `g` (r,) of a joint is open, or the `rate` (r,) of what holds velocities, in lengths."""
+    """How far () the closure `g` (r,) is open, or the `rate` (r,) of what holds velocities."""
     if member.holds_velocities:
         return jnp.max(beyond_rounding(rate, fast), initial=0.0) / units.speed
     return jnp.max(beyond_rounding(g, far), initial=0.0) / units.gap
 
 
 def limit_speeds(system: System, before: State) -> list[jax.Array]:
-    """The fastest rate () [m/s] of the limits of each group, in lengths, in the state `before` an impact."""
+    """The fastest rate () [m/s] of the limits of each group, in the state `before` an impact."""
     found = []
     for group in joint_limits.limits(system):
         motions = kinematics.motions_of(system, before, group)
@@ -180,15 +181,15 @@ def limit_speeds(system: System, before: State) -> list[jax.Array]:
 
 
 def _limit(units: Scales, lengths, p, g, rate, eta, size, far, h):
-    """Violations () of 0 <= p + eta _|_ g >= 0, beyond rounding, and what of the `rate` (1,) of an active limit is not 0:
-    where it acts, or parts by more than the rate that is asked for, see `joint_limits`."""
+    """Violations () of 0 <= p + eta _|_ g >= 0, beyond rounding, and what of the `rate` (1,) of an
+    active limit is not 0: where it acts, or parts faster than asked for, see `joint_limits`."""
     p, gap = (p / lengths)[0], (g * lengths)[0]
     beyond = beyond_rounding(jnp.minimum(gap, 0.0), far) / units.gap
     total = p if eta is None else p + eta[0] / lengths[0]
     apart = jnp.minimum(jnp.abs(total) / size, beyond_rounding(gap, far) / units.gap)
     opens = jnp.maximum((rate * lengths)[0] - _OPEN * jnp.abs(gap) / jnp.where(h > 0, h, 1.0), 0.0)
-    # its violation is told as a rate: of a p that acts as much of it as p is in its unit, and of one
-    # that pulls in an impact, of which no closure is asked
+    # its violation is told as a rate: of a p that acts as much of it as p is in its unit, and of
+    # one that pulls in an impact, of which no closure is asked
     closes = jnp.where((h > 0) | (gap > TOUCHING * units.length), 0.0, jnp.maximum(-(rate * lengths)[0], 0.0))
     pulls = jnp.where(h > 0, 0.0, jnp.maximum(-p, 0.0) / size * units.speed)
     left = jnp.maximum(jnp.minimum(jnp.abs(p) / size * units.speed, opens), jnp.maximum(closes, pulls))
@@ -196,8 +197,8 @@ def _limit(units: Scales, lengths, p, g, rate, eta, size, far, h):
 
 
 def _coordinates_told(member: JointGroup, record: Joints, poses, velocities, far, fast):
-    """How far () the coordinates and rates that the record tells of are from those of the poses, with mechanics' own rates
-    of orientations. (Angles count as lengths, and rates over a second as well.)"""
+    """How far () the coordinates and rates that the record tells of are from those of the poses,
+    with mechanics' own rates of orientations. (Angles and rates over 1 s count as lengths.)"""
     if member.coordinates is None:
         return jnp.zeros(())
 
@@ -223,8 +224,8 @@ def given(system: System, record: Joints):
 
 
 def impact(system: System, units: Scales, after: State, record: Joints, sums: bool) -> dict[str, jax.Array]:
-    """Violations of the `record` of an impact by name, each (nj,): "reaction", and "closure rate" and "joint friction" with
-    the velocities `after` it, the latter of single impacts. (That closures hold there is told by the steps around it.)"""
+    """Violations of the `record` of an impact by name, each (nj,): "reaction", and "closure rate"
+    and "joint friction" with the velocities `after` it, the latter of single impacts."""
     found = check(
         system, units, after, dataclasses.replace(record, eta=jnp.zeros_like(record.closure)), 0.0, sums
     ).violations
@@ -233,8 +234,8 @@ def impact(system: System, units: Scales, after: State, record: Joints, sums: bo
 
 
 def _defect(member: JointGroup, side_1, side_2, g, time):
-    """The closure (r,) of a joint of the library, to signs and order, written in the inertial frame; of others g itself, of
-    what moves as it is told with what its turns do not tell."""
+    """The closure (r,) of a joint of the library, to signs and order, written in the inertial
+    frame; of others g itself, of what moves as it is told with what its turns do not tell."""
     if isinstance(member.closure, Follows):
         d = len(side_2[0])
         return g + np.repeat([0.0, 1.0], [d, g.size - d]) * _far_off(member.closure.turn(time, d), side_2[1])
@@ -255,14 +256,14 @@ def _apart(frame, away):
 
 
 def _tilt(frame_1, frame_2):
-    """x_1 x x_2 along y_1 and z_1: 0 where they are parallel; more than 1 where they point opposite ways."""
+    """x_1 x x_2 along y_1 and z_1: 0 where they are parallel; beyond 1 where opposite."""
     across = mechanics.across(frame_1[0], frame_2[0])
     return inner(frame_1[1:], across) + jnp.where(inner(frame_1[0], frame_2[0]) < 0, 2.0, 0.0)
 
 
 def _turn(frame_1, frame_2):
-    """Half the sum of all a_1 x a_2: the sine of the angle between the frames, along the axis of their rotation; more than
-    1 beyond a quarter of a turn."""
+    """Half the sum of all a_1 x a_2: the sine of the angle between the frames, along the axis of
+    their rotation; more than 1 beyond a quarter of a turn."""
     if len(frame_1) == 2:
         sine = (frame_1[0, 0] * frame_2[0, 1] - frame_1[0, 1] * frame_2[0, 0])[None]
     else:
@@ -271,13 +272,13 @@ def _turn(frame_1, frame_2):
 
 
 def _far_off(frame_1, frame_2):
-    """2 () beyond a quarter of a turn between frames, as the sine is 0 at half a turn again: the sum of their products is 2
-    cos in the plane, and 1 + 2 cos in space."""
+    """2 () beyond a quarter of a turn between frames, as the sine is 0 at half a turn again: the
+    sum of their products is 2 cos in the plane, and 1 + 2 cos in space."""
     return jnp.where(jnp.sum(frame_1 * frame_2) < len(frame_1) - 2, 2.0, 0.0)
 
 
 def _ahead(lead, away, frame_1, frame_2):
-    """By how much y_2 is turned about the axis beyond where x_1 . away has it: 0 where y_2 is along y_1 turned so."""
+    """By how much y_2 is turned about the axis beyond the angle that x_1 . away gives."""
     angle = 2 * jnp.pi * inner(frame_1[0], away) / lead
     wanted = jnp.cos(angle) * frame_1[1] + jnp.sin(angle) * frame_1[2]
     return inner(frame_1[0], mechanics.across(wanted, frame_2[1]))

@@ -1,10 +1,10 @@
 """Loads between two bodies, functions of their poses and velocities and of time, at the end of a
 step or at a stage.
 
-    lambda / h = f(q_1, V_1, q_2, V_2, t),      force and moment on body 2 at its centre, the opposite there on body 1
+    lambda / h = f(q_1, V_1, q_2, V_2, t),
 
-lambda is an unknown, so that f may be as stiff as it likes: it is solved for together with the
-motion.
+the force and moment on body 2 at its centre, and the opposite there on body 1. This lambda is an
+unknown, so that f may be as stiff as it likes: it is solved for together with the motion.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Laws of impact with rebound: Newton's, of speeds, and Poisson's, of impulses.
 
-    Newton      0 <= P_n _|_ v_n+ + e v_n- >= 0             at fixed poses, v_n- < 0 the speed of approach
-    Poisson     0 <= P_c _|_ v_n >= 0,  then  0 <= P_e - e P_c _|_ v_n+ >= 0,      P_n = P_c + P_e
+    Newton    0 <= P_n _|_ v_n+ + e v_n- >= 0       at fixed poses, v_n- < 0 the speed of approach
+    Poisson   0 <= P_c _|_ v_n >= 0,  then  0 <= P_e - e P_c _|_ v_n+ >= 0,    P_n = P_c + P_e
 
 beside the friction law with the slips after the impact, or after each of the two parts, compression
 and expansion, of Poisson (Glocker and Pfeiffer 1995). Newton's law with friction can raise energy

@@ -1,6 +1,6 @@
 """Where Newton's method starts for joints that rub: they hold, and slip by all that they can.
 
-    G V = -g(q, t + h) / h,    V = V_free + M^-1 G^T lambda,    y = -mu R(lambda) w / |w|,    w = r q'
+    G V = -g(q, t + h) / h,   V = V_free + M^-1 G^T lambda,   y = -mu R(lambda) w / |w|,   w = r q'
 
 A joint that sticks in a start, though others move it, says nothing of its friction: there the law
 asks for no slip, whatever the force, and what closures ask for contradicts it.

@@ -1,5 +1,5 @@
-"""What a step leaves open of turns: those that gears and screws skip, and angles in space past half a turn,
-where they begin anew, of springs and limits."""
+"""What a step leaves open of turns: those that gears and screws skip, and angles in space past half
+a turn, where they begin anew, of springs and limits."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def _rates(member, motions, time):
 
 
 def wound(system: System, before: State, at: State):
-    """1 (nj,) for a spring or a limit whose angle in space passed half a turn, where it begins anew,
-    between the state `before` a step and one `at` its end or at a stage, else 0. Of a damper alone
-    nothing depends on the angle."""
+    """1 (nj,) for a spring or a limit whose angle in space passed half a turn, where it begins
+    anew, between the state `before` a step and one `at` its end or at a stage, else 0. Of a damper
+    alone nothing depends on the angle."""
     parts = []
     for group in system.joints:
         found = jnp.zeros(len(group.numbers))

@@ -230,8 +230,8 @@ def overlap_violation(units: Scales, member: ContactGroup, record: Contacts, fir
 
 
 def _met(sides, placed, point):
-    """A point (d,) in two cores that overlap near a `point`: on from each beyond the face that it is
-    most out of, which ends inside."""
+    """A point (d,) in two cores that overlap near a `point`: on from each beyond the face that it
+    is most out of, which ends inside."""
 
     def nearer(_, at):
         values = jnp.concatenate([own.value(side, at) for side, own in zip(sides, placed, strict=True)])

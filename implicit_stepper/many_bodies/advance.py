@@ -53,8 +53,8 @@ _NEAR = 1e-2  # max |F_i| up to which a short path may lead from where a start s
 # bodies with faces: a whole path takes fewer Jacobians than a short one
 RUNGS = ("warm start", "proximal points", "central path", "short path", *_ROUNDS)
 # of so many bodies the first two, and of each half, quarter and eighth of a step, come before all
-# others, and solve most; a whole path of a thousand did not end in half an hour, so that a short one
-# comes before it
+# others, and solve most; a whole path of a thousand did not end in half an hour, so that a short
+# one comes before it
 _FIRST_RUNGS, _FIRST_HALVINGS, _LARGE = RUNGS[:2], 3, 100
 _LARGE_RUNGS = (*RUNGS[:2], "short path", "central path", *_ROUNDS)
 
@@ -197,8 +197,8 @@ def _tolerance(problem: Posed, settings: Settings) -> float:
 
 def _solved(problem: Posed, settings: Settings, rungs, last: tuple | None = None) -> tuple[Found, int, dict[str, float]]:
     """The root from the first of the starts `rungs` that leads to it, or the best of all; its rung;
-    the residuals of all by name. The first one may have been tried, which gave what was found `last`
-    and these residuals."""
+    the residuals of all by name. The first one may have been tried, which gave what was found
+    `last` and these residuals."""
     tolerance = _tolerance(problem, settings)
     best, residuals = last or (None, {})
     rung, iterations = 0, 0 if last is None else best.iterations

@@ -55,8 +55,8 @@ class Form:
 @dataclasses.dataclass(frozen=True)
 class Laws:
     """Per law: mu (l,) and mu_s (l,), e (l, k), direction (l, d), compliance (l,) [m/N], 0 where it
-    is rigid, dissipation_time (l,) [s], restitution (l,), 0 where it does not rebound: e of Newton's
-    law, or of Poisson's where those of the scene are `of_impulses`."""
+    is rigid, dissipation_time (l,) [s], restitution (l,), 0 where it does not rebound: e of
+    Newton's law, or of Poisson's where those of the scene are `of_impulses`."""
 
     mu: np.ndarray
     mu_s: np.ndarray

@@ -95,8 +95,8 @@ class Slots:
 
 
 def places(group: Constraint, width: int) -> bool:
-    """Whether each joint of a group says where the one body is that it moves, of `width` velocities:
-    one that moves as it is told, or that is fixed to another that does not move."""
+    """Whether each joint of a group says where the one body is that it moves, of `width`
+    velocities: one that moves as it is told, or that is fixed to another that does not move."""
     return group.bilateral and sum(group.moving) == 1 and group.closures == width
 
 

@@ -22,28 +22,28 @@ from .sweeps import begun, swept
 _ENOUGH = 0.5  # of max |F|: what corrections leave that need no sweeps
 _GROWTH, _MEMORY, _PATIENCE = 10.0, 20, 15  # as in `solvers.newton`
 _SMOOTH_PATIENCE = 10  # iterations of smooth bodies without a new least |F|
-# the first time as many as there are bodies, within bounds, as what a contact learns travels one body
-# a sweep; so many times more each time, at most
+# the first time as many as there are bodies, within bounds, as what a contact learns travels one
+# body a sweep; so many times more each time, at most
 _SWEEPS, _MORE, _MOST_SWEEPS = (200, 400), 2, 3200
 _TRIED, _LAST = 7, 4  # after so many times they are given up where the last of them halve nothing
 # max |F| up to which few contacts are undecided, and how often in a row their law may be in vain
 _FEW, _VAIN = 1e-3, 3
-# of max |F|, of smooth bodies and of those with faces, up to which corrections that multiply it lead
-# to the first kink only; and how many kinks in a row: smooth bodies go on by sweeps
+# of max |F|, of smooth bodies and of those with faces, up to which corrections that multiply it
+# lead to the first kink only; and how many kinks in a row: smooth bodies go on by sweeps
 _NEAR, _NEAR_FACES, _MULTIPLIES = 1e-3, 1.0, 2.0
 _KINKS, _KINKS_FACES = 6, 20
 _MENDED = 1e-6  # max |F| of smooth bodies below which sweeps mend nothing
 _BEGINS = 1e-3  # kappa of the first point of a short path
-# kappa of a point of the path near which forces are far from the edges of their cones, and of kappa,
-# max |F| of what is near enough: forces, not roots, are asked for
+# kappa of a point of the path near which forces are far from the edges of their cones, and of
+# kappa, max |F| of what is near enough: forces, not roots, are asked for
 _CENTRE, _ROUGH = 1e-2, 0.2
 # of the least |F| so far: from there on closest points of open contacts are found anew
 _PROGRESS = 0.9
 _LEAST_SHARE = 1e-2  # of a correction
 _FAR = 1e6  # of |F_i|: iterations that came so far from any root are given up
-# by what share of max |F| forces give way to speeds, and bodies to forces, and by how much at least:
-# of smooth bodies by what leaves contacts an inverse (`sparse.condensed`), without which the matrix
-# has twice the rows
+# by what share of max |F| forces give way to speeds, and bodies to forces, and by how much at
+# least: of smooth bodies by what leaves contacts an inverse (`sparse.condensed`), without which the
+# matrix has twice the rows
 _YIELD, _LEAST_GIVE, _SMOOTH_GIVE = 1e-3, 1e-9, 2e-8
 # max |F| below which rounding may hide a root, where forces are redundant; and below which proximal
 # points follow at once where a correction of smooth bodies leads no further
@@ -80,10 +80,10 @@ def newton(problem: Problem, start: Point, tolerance: float, most: int, mends: b
 
     Where a correction near a root throws contacts out of place, these are solved by their own law
     (`few_contacts`), or it is followed to the first that changes its mode (`kinks`); still nearer,
-    smooth bodies leave it to proximal points. Of smooth bodies, if it `mends`, sweeps follow where a
-    correction does not halve max |F|: they mend contacts out of place, not what is wrong over many
-    bodies. Of bodies with faces, where one plane does not tell where a contact presses, corrections
-    are shortened, closest points found anew of open contacts, and proximal points end it."""
+    smooth bodies leave it to proximal points. Of smooth bodies, if it `mends`, sweeps follow where
+    a correction does not halve max |F|: they mend contacts out of place, not what is wrong over
+    many bodies. Of bodies with faces, where one plane does not tell where a contact presses,
+    corrections are shortened, open contacts get closest points anew, and proximal points end it."""
     at, F = slipping(problem, start, rows(problem, start))
     smooth, finite = problem.sweeps, bool(np.isfinite(F.largest))
     if not finite or F.largest <= allowed(smooth, np.any(at.V)) * tolerance:
@@ -199,7 +199,7 @@ def _corrected(problem: Problem, at: Point, F: Rows, here: Linear, factors: spar
 
 
 def _mended(problem: Problem, at: Point, times: int) -> tuple[Point, Rows]:
-    """Where sweeps lead from a point, more of them if so many `times` were not enough, and F there."""
+    """Where sweeps lead from a point, more than these `times` if they are too few, and F there."""
     count = min(int(np.clip(len(at.V), *_SWEEPS)) * _MORE**times, _MOST_SWEEPS)
     trial = swept(problem, at, begun(problem, at), count)[0]
     return slipping(problem, trial, rows(problem, trial))

@@ -70,8 +70,8 @@ class Answers(NamedTuple):
         return float(np.max(np.abs(self.matrix @ end.reshape(-1)), initial=0.0))
 
     def driven(self, end) -> np.ndarray:
-        """The part (nb, w) of the velocities `end` (nb, w) that the rates of joints make: an impulse
-        has joints work by as much as it would on bodies with these the other way."""
+        """The part (nb, w) of the velocities `end` (nb, w) that the rates of joints make: an
+        impulse has joints work by as much as it would on bodies with these the other way."""
         rates = self.matrix @ end.reshape(-1)
         return (self.alone @ (self.matrix.T @ (self.flexibility @ rates))).reshape(end.shape)
 
@@ -85,8 +85,8 @@ class Answers(NamedTuple):
         return np.where(np.append(self.given, True)[np.minimum(sides, count)], count, sides)
 
     def islands(self, sides, joined) -> np.ndarray:
-        """The numbers (nb + 1,) of the islands of bodies between which contacts (m,) have `joined` the
-        two `sides` (m, 2), or rigid joints; the last is that of none. What is given joins nothing."""
+        """The numbers (nb + 1,) of the islands of bodies between which contacts (m,) have `joined`
+        the two `sides` (m, 2), or rigid joints; the last is of none. Given bodies join nothing."""
         from scipy.sparse import csr_matrix  # here, as few runs need it
         from scipy.sparse.csgraph import connected_components
 

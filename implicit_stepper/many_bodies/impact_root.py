@@ -54,9 +54,9 @@ def root(law: Law, answers: Answers, velocity, known, start) -> Root:
     """Of bodies with the `velocity` (nb, w) that the `known` impulses (m, 1 + k) gave them, near
     those of `start` (m, 1 + k):
 
-    u = u(V) + D (P - known),     0 <= P_n - least _|_ u_n - bound >= 0,     |y| <= mu P_n,  y against w
+        u = u(V) + D (P - known),   0 <= P_n - least _|_ u_n - bound >= 0,   |y| <= mu P_n
 
-    with D = W M^-1 W^T, and with the answer of joints in the place of M^-1."""
+    y against w, with D = W M^-1 W^T, and with the answer of joints in the place of M^-1."""
     problem, back = _problem(law, answers, velocity, known)
     P, size, taken = _newton(problem, start)
     for shrink in _SHRINKS:

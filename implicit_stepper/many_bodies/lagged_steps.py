@@ -64,8 +64,8 @@ def _step(stepper, tolerance: float, catalog: Catalog, system: System, state: St
 def _of_pairs(
     stepper, tolerance: float, catalog: Catalog, system: System, state: State, memory: Memory, h: float, pairs
 ) -> tuple[Done, np.ndarray]:
-    """The step in which these `pairs` alone may touch, and the velocities (nb, 6 or 3) that move the
-    bodies."""
+    """The step in which these `pairs` alone may touch, and the velocities (nb, 6 or 3) that move
+    the bodies."""
     method = method_of(stepper)
     at = posed(catalog, system, state, memory, h, pairs, "projection")
     still = np.zeros((len(at.problem.motion.position), state.velocity.shape[1]))

@@ -51,9 +51,9 @@ def _blocks(problem: ncp.StepProblem, V):
 def linear(
     problem: Problem, at: Point, F: Rows, give: float, last: Linear | None = None, missed: Rows | None = None
 ) -> Linear:
-    """The derivative at a point with rows F, where forces `give` way. Contacts that push nothing may
-    have that of the `last` point; so may all whose rows it foretold, if a whole correction by it
-    led here: `missed` is what that left of the rows."""
+    """The derivative at a point with rows F, where forces `give` way. Contacts that push nothing
+    may have that of the `last` point; so may all whose rows it foretold, if a whole correction by
+    it led here: `missed` is what that left of the rows."""
     nodes = np.array(_blocks(problem.bare, at.V))
     everyone, least = problem.with_fixed(at.V), max(_LAGS * F.largest, min(_ROUGHLY, _MOST * F.largest))
     found = []

@@ -34,7 +34,7 @@ class Linked(NamedTuple):
     given: np.ndarray
 
     def kept(self, velocity, end) -> np.ndarray:
-        """The `velocity` (nb, w) with what joints add to it so that rates are those at the `end`."""
+        """The `velocity` (nb, w) with what joints add so that rates are those at the `end`."""
         if not len(self.rates):
             return velocity
         back = np.linalg.solve(self.mass[None], self.rates[..., None])[..., 0]
@@ -46,8 +46,8 @@ class Linked(NamedTuple):
         return velocity + np.einsum("r,rbw->bw", multipliers, back)
 
     def part(self, sides, normals: Callable, landed) -> np.ndarray:
-        """Which contacts (m,) between `sides` (m, 2), of those that `landed` (m,), an impulse can part,
-        of which `normals`() (m, 2, w) says what unit impulses give both bodies."""
+        """Which contacts (m,) between `sides` (m, 2), of those that `landed` (m,), an impulse can
+        part, of which `normals`() (m, 2, w) says what unit impulses give both bodies."""
         parts, wrenches = np.ones(len(sides), bool), normals() if len(self.rates) and np.any(landed) else None
         for number in np.flatnonzero(landed) if wrenches is not None else ():
             given, moves = np.zeros(self.mass.shape[:2]), sides[number] < len(self.mass)
@@ -57,7 +57,8 @@ class Linked(NamedTuple):
         return parts
 
     def driven(self, end) -> np.ndarray:
-        """The part (nb, w) of the velocities `end` that rates of joints make, as `Answers.driven`."""
+        """The part (nb, w) of the velocities `end` that rates of joints make, as
+        `Answers.driven`."""
         return end - self.kept(end, 0 * end)
 
     def of_loads(self, falls, end) -> np.ndarray:
@@ -67,7 +68,7 @@ class Linked(NamedTuple):
         return fastest * np.sum(np.abs(self.mass @ falls[..., None]), axis=(1, 2))
 
     def moving(self, sides) -> np.ndarray:
-        """The body (m,) with the least number on `sides` (m, 2) that joints leave free, nb for none."""
+        """The body (m,) with the least number on `sides` (m, 2) that joints leave free, or nb."""
         return np.min(self._free(sides), axis=1)
 
     def _free(self, sides) -> np.ndarray:
@@ -89,7 +90,8 @@ class Linked(NamedTuple):
 
 
 def linked(system: System, at: State, mass) -> Linked:
-    """The joints of `system` at the poses of `at`, of bodies with the matrices `mass` (nb, w, w)."""
+    """The joints of `system` at the poses of `at`, of bodies with the matrices
+    `mass` (nb, w, w)."""
     groups, none = joint_rows.rigid(system), np.zeros((0, *np.shape(at.velocity)))
     links = np.concatenate([np.zeros((0, 2), int), *(np.array(group.bodies) for group in groups)])
     numbers = np.concatenate([np.zeros(0, int), *(np.repeat(group.numbers, group.closures) for group in groups)])

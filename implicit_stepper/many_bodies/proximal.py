@@ -26,16 +26,16 @@ _JACOBIANS = 15  # for a proximal point
 # of max |F| of the rows of which it is the root: how large they may become in a correction, of
 # which the least share, and how small they are where corrections go on with the same factors
 _GROWTH, _LEAST_SHARE, _CONTRACTION, _CHORDS = 100.0, 1e-2, 0.3, 4
-# those rows of what is a proximal point, of the tolerance and of max |F|; and of what is lost, where
-# max |F| at the centre is less than a hundredth of that
+# those rows of what is a proximal point, of the tolerance and of max |F|; and of what is lost,
+# where max |F| at the centre is less than a hundredth of that
 _REACHED, _ROUGHLY, _LOST = 0.1, 0.1, 1.0
 # proximal points that do not halve the least max |F_i|, after which rounding hides the root
 _HALF, _STALE = 0.5, 12
 
 
 class _Near(NamedTuple):
-    """A `point` and F there; how many Jacobians that `took`, the last of which is `here`, and what it
-    `missed` (as in `linear`); whether it is the proximal point that is `reached`."""
+    """A `point` and F there; how many Jacobians that `took`, the last of which is `here`, and what
+    it `missed` (as in `linear`); whether it is the proximal point that is `reached`."""
 
     point: Point
     F: Rows
@@ -46,8 +46,8 @@ class _Near(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """A `point`, F there, what is `left` of the rows of which the proximal point is the root, and how
-    large that is."""
+    """A `point`, F there, what is `left` of the rows of which the proximal point is the root, and
+    how large that is."""
 
     point: Point
     F: Rows

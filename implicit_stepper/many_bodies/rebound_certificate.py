@@ -1,7 +1,7 @@
 """The certificate of an impact of many bodies after a step, from what the run recorded: momenta,
-the laws of contact with the velocities after it, of what lands with the sum of the impulses of both,
-and no more energy than the bodies brought. By Poisson's law, whose compression nothing records,
-impulses are asked to push within friction's cone, and bodies not to approach.
+the laws of contact with the velocities after it, of what lands with the sum of the impulses of
+both, and no more energy than the bodies brought. By Poisson's law, whose compression nothing
+records, impulses are asked to push within friction's cone, and bodies not to approach.
 
 Speeds and impulses have the units of `radau.impact_certificate`; the speeds at which bodies would
 have met are written a second time, as roots of a polynomial."""
@@ -120,24 +120,23 @@ def _landed(
 
 
 def _shares(count: int, own, pressed, v_n, parting) -> np.ndarray:
-    """What is left (m,) of e of all contacts of an island, `own` (m,) of `count`: it was halved so often
-    that none that `pressed` (m,) has parted, at v_n (m,), faster than `parting` (m,) with that."""
+    """What is left (m,) of e of all contacts of an island, `own` (m,) of `count`: halved until
+    none that `pressed` (m,) parts with it, at v_n (m,), faster than `parting` (m,)."""
     least = np.ones(count + 1)
     np.minimum.at(least, own[pressed], np.maximum(v_n[pressed] / parting[pressed], np.finfo(float).tiny))
     return 0.5 ** np.clip(np.round(-np.log2(least[own])), 0, HALVINGS)
 
 
 def _work(speeds, record: Contacts) -> np.ndarray:
-    """The work [J] (m,) of joints that drive bodies with these `speeds`, v_n (m,) and slips (m, k), of
-    contacts with the impulses of the `record`: against these."""
+    """The work [J] (m,) of joints that drive bodies with these `speeds`, v_n (m,) and slips (m, k),
+    of contacts with the impulses of the `record`: against these."""
     v_n, slips = speeds
     return -record.normal_impulse * v_n - np.sum(record.friction_impulse * slips, axis=1)
 
 
 def _gained(islands, own, hit, brought, left, work) -> np.ndarray:
-    """The largest share (1,) of its energy that one of the islands `hit` has gained, in which bodies
-    (nb,) `brought` and have `left` [J], and drives did `work` (m,) [J] at contacts of their `own`
-    (m,)."""
+    """The largest share (1,) of its energy that one of the islands `hit` has gained, in which
+    bodies (nb,) `brought` and have `left` [J], and drives did `work` (m,) [J] at `own` (m,)."""
     count = len(islands)
     left, before = (np.bincount(islands[:-1], of, count)[hit] for of in (left, brought))
     before += np.bincount(own, work, count)[hit]

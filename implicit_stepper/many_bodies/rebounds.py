@@ -1,16 +1,16 @@
 """Rebounds of many bodies: what lands in a step parts at its end.
 
 A step of the scheme lands what it stops: at its end these bodies touch. Those contacts with a
-restitution part then, all at once, in an impact of no length. Step and impact together obey the law,
+restitution part then, all at once, in an impact of no length. Together they obey the law,
 
     M V+ = M V + sum_c W_c^T P_c,     0 <= P_n _|_ v_n+ + e v_n- >= 0,     and friction with V+
 
 by Newton, with V as the bodies had it without the impulses of the step at what lands, the sums P of
 these and of those of the impact, and v_n- the speed at which the bodies would have met by
 themselves: in the part of a step that ends as their gap closes, under the loads where nothing but
-joints holds them. So it does not matter how far the step has stopped them. By Poisson the impulses P_c of
-compression are those with v_n+ >= 0, and 0 <= P_n - e P_c _|_ v_n+ >= 0 after them, without what
-loads have added since the bodies met.
+joints holds them. So it does not matter how far the step has stopped them. By Poisson the impulses
+P_c of compression are those with v_n+ >= 0, and 0 <= P_n - e P_c _|_ v_n+ >= 0 after them, without
+what loads have added since the bodies met.
 
 Other contacts that touch part no slower than they do, or not at all, by what the impact adds to
 their impulses. Speeds of rebound below `restitution.SLIGHT` are none, by which repeated rebounds
@@ -48,11 +48,11 @@ _ROUNDED = 1e-12  # of an energy: what rounding makes of one that is kept
 
 
 class Rebound(NamedTuple):
-    """An impact after a step: the velocities (nb, 6 or 3) after it; what it adds to the impulses (m,)
-    [N s] and (m, k) of the step's m contacts, which `landed` (m,), and their coefficients of
-    friction `mu` (m,), None where all have one; the `reactions` (R,) of rigid joints and the impulses
-    of all `limits` (l,) [N s], in lengths; how often e was `halved` at most, how many Jacobians it
-    took, the largest |F_i| left, and whether it `converged`."""
+    """An impact after a step: the velocities (nb, 6 or 3) after it; what it adds to the impulses
+    (m,) [N s] and (m, k) of the step's m contacts, which `landed` (m,), and their coefficients of
+    friction `mu` (m,), None where all have one; the `reactions` (R,) of rigid joints and the
+    impulses of all `limits` (l,) [N s], in lengths; how often e was `halved` at most, how many
+    Jacobians it took, the largest |F_i| left, and whether it `converged`."""
 
     velocity: np.ndarray
     normal_impulse: np.ndarray
@@ -79,9 +79,9 @@ def rebound(
     first: bool = False,
 ) -> Rebound | None:
     """The impact at the `end` of a step of h [s] from the state `before`, of which `pairs` (m, 2)
-    of parts have the records `contacts`; None where nothing rebounds. Where bodies on faces are hit,
-    it is none if the step has stopped less than the share `begun` of what lands: that tells where
-    in their faces they press. In the `first` step of a run what touches as it begins may strike."""
+    of parts have the records `contacts`; None where nothing rebounds. Where bodies on faces are
+    hit, it is none if the step has stopped less than the share `begun` of what lands: that tells
+    where in their faces they press. In the `first` step what touches as it begins may strike."""
     impact, (_, laws) = _impact(catalog, system, before, end, pairs, contacts, h, first), catalog.ordered(pairs)
     if impact is None:
         return None
@@ -155,11 +155,11 @@ def _impact(
 
 class _Impact(NamedTuple):
     """The `law` of k contacts without what rebounds, those `within` islands in which something
-    `rebounds` (k,), with `shares` (k,) e, and after them limits of joints; the `islands` as `Answers`
-    numbers them, and whether a body `stands` there on a face or an edge; of bodies with `answers`,
-    the matrices `mass` (nb, w, w) and the `velocity` (nb, w) at the end of the step, which `brought`
-    kinetic energies (nb,) [J]. The step took the impulses `of_step` (k, 1 + j); speeds v_n (k,) [m/s]
-    at its `ends`, by loads `alone`, and with which bodies `met`."""
+    `rebounds` (k,), with `shares` (k,) e, and after them limits of joints; the `islands` as
+    `Answers` numbers them, and whether a body `stands` there on a face or an edge; of bodies with
+    `answers`, the matrices `mass` (nb, w, w) and the `velocity` (nb, w) at the end of the step,
+    which `brought` kinetic energies (nb,) [J]. The step took the impulses `of_step` (k, 1 + j);
+    speeds v_n (k,) [m/s] at its `ends`, by loads `alone`, and with which bodies `met`."""
 
     law: Law
     within: np.ndarray
@@ -209,8 +209,8 @@ class _Impact(NamedTuple):
 
     def more_of_the_same(self, parts) -> np.ndarray:
         """Impulses (k, 1 + j) to look from for those with which what rebounds has speeds of about
-        `parts` (k,): where bodies stand on faces, with more of what the step has pressed them by, as
-        one point would let them tilt."""
+        `parts` (k,): where bodies stand on faces, with more of what the step has pressed them by,
+        as one point would let them tilt."""
         taken = np.where(self.rebounds, np.maximum(self.ends - self.alone, 0.0) * self.of_step[:, 0], 0.0)
         left = np.where(self.rebounds, np.maximum(parts - self.ends, 0.0) * self.of_step[:, 0], 0.0)
         known = self.stands and np.sum(taken) > 0
@@ -237,7 +237,7 @@ def _by_speeds(impact: _Impact, some) -> Root:
 
 
 def _by_impulses(impact: _Impact, some) -> Root:
-    """Poisson's law, with the shares `some` (k,) of e, without what loads add after the bodies have met."""
+    """Poisson's law, with the shares `some` (k,) of e, without what loads add after bodies met."""
     approach = np.where(impact.alone < 0, impact.alone, 1.0)
     parts = np.where(impact.rebounds, some * impact.shares * np.where(impact.alone < 0, impact.met / approach, 1.0), 0.0)
     law = impact.law._replace(bounds=np.where(impact.rebounds, 0.0, impact.law.bounds))

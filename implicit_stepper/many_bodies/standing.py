@@ -14,24 +14,24 @@ from .linearization import Factored, correction
 from .problem import Point, Problem, moved, rows, slipping
 from .step import Done, Memory, Still, no_memory
 
-# of the tolerance: max |F_i| of a start that is the root, of smooth bodies that move and of any that
-# stand. Walls of bodies with faces that move by so little buckle
+# of the tolerance: max |F_i| of a start that is the root, of smooth bodies that move and of any
+# that stand. Walls of bodies with faces that move by so little buckle
 _MOVES, _STANDS = 0.5, 1.0
 # of the tolerance: what redundant forces leave of a velocity; how often they are corrected
 _SLOW, _CORRECTIONS = 100.0, 4
 
 
 def allowed(smooth, moves):
-    """Of the tolerance: max |F_i| of a start that is the root of its step as it is, by whether bodies
-    are `smooth` and whether any `moves`."""
+    """Of the tolerance: max |F_i| of a start that is the root of its step as it is, by whether
+    bodies are `smooth` and whether any `moves`."""
     return np.where(moves, np.where(smooth, _MOVES, -np.inf), _STANDS)
 
 
 def stilled(problem: Problem, root: Point, residual: float, kept: Factored | None, tolerance: float) -> tuple[Point, float]:
     """A `root` with max |F_i| of `residual`, or another one as good in which bodies stand that
     contacts press and that move by hardly more than the `tolerance` (): no pose changes by what
-    rounding or redundant forces leave of a velocity. Forces are corrected by the derivative that led
-    to the root, if that was `kept`."""
+    rounding or redundant forces leave of a velocity. Forces are corrected by the derivative that
+    led to the root, if that was `kept`."""
     V, pressed = root.V, np.zeros(len(root.V), bool)
     for slots, z in zip(problem.slots, root.contacts, strict=True):
         if slots.touching:

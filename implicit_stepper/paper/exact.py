@@ -34,7 +34,7 @@ SLIDE, STICK, OPEN = "slide", "stick", "open"
 ROWS = {OPEN: 0, SLIDE: 1, STICK: 4}  # of (normal, t, o, r), how many velocities the contact holds at 0
 RELATIVE, ABSOLUTE = 3e-14, 1e-14  # solve_ivp on x [m], v [m/s], omega [rad/s]; scipy refuses rtol < 2.3e-14
 ONSET = 1e-4  # [s] from a slip's start its direction is that of its rate: error of v O(ONSET^3), measured 1e-12 m/s.
-# A shorter one costs forces: an error of 1e-13 m/s turns a slip of only 0.75 t^2 (now 3e-5 N, from 1 ms on 2e-8 N).
+# A shorter one costs forces: an error of 1e-13 m/s turns a slip of 0.75 t^2 (3e-5 N now).
 LAYER = 0.05  # [s] from a slip's start its direction relaxes at rates near mu N / (m sigma): too stiff to be explicit
 DRIFT = 1e-11  # largest violation accepted of a constraint: position [m], velocity [m/s], spin [rad/s]
 
@@ -194,10 +194,10 @@ def drift_acceleration(contact: int, state: np.ndarray) -> np.ndarray:
 
 
 def solve_contacts(state: np.ndarray, modes: tuple[str, str], directions: np.ndarray) -> Solved:
-    """Newton-Euler C(1) with the constraints differentiated twice; friction is (F_t, F_o [N], F_r [N m]).
+    """Newton-Euler C(1), constraints differentiated twice; friction is (F_t, F_o [N], F_r [N m]).
 
-    A sliding contact's friction maximises dissipation, C(4): F = -mu N e d, with the unit vector d along its row of
-    `directions` (2, 3). A sticking contact has three unknown friction components, for three more constraints.
+    A sliding contact's friction maximises dissipation, C(4): F = -mu N e d, with d its row of
+    `directions` (2, 3). Sticking ones have three unknown components, for three more constraints.
     """
     maps = [contact_map(contact_frame(i, state[:3])) for i in (0, 1)]
     counts = [ROWS[mode] for mode in modes]  # of constraints, and of unknown forces
@@ -217,8 +217,8 @@ def solve_contacts(state: np.ndarray, modes: tuple[str, str], directions: np.nda
 def directions_1_sliding(state: np.ndarray) -> np.ndarray:
     """Along the slips (2, 3) while contact 1 slides and contact 2 sticks, defined at rest too.
 
-    Two touching constraints and no slip or spin at contact 2 leave one freedom: v along n_1 x n_2, omega = n_2 x v.
-    The direction therefore depends on the position alone; its sign is that of the push along +x.
+    Two touching constraints and no slip or spin at contact 2 leave one freedom: v along n_1 x n_2,
+    omega = n_2 x v. The direction depends on the position alone; its sign is that of the push +x.
     """
     n1, n2 = (contact_frame(i, state[:3])[2] for i in (0, 1))
     v = _cross(n1, n2)
@@ -226,9 +226,9 @@ def directions_1_sliding(state: np.ndarray) -> np.ndarray:
 
 
 def directions_at_onset(state: np.ndarray) -> np.ndarray:
-    """Along the slips (2, 3) when that of contact 2 has only just left zero: it then points along its own rate.
+    """Along the slips (2, 3) when that of contact 2 just leaves zero: it points along its own rate.
 
-    Finds the unit vector d and the rate r with (weighted slip)' = r d, starting from the friction that would hold it.
+    Unit vector d and rate r with (weighted slip)' = r d, from the friction that would hold it on.
     """
     sliding = weighted_slips(state)[0]
     rows, drift = contact_map(contact_frame(1, state[:3])), drift_acceleration(1, state)
@@ -246,7 +246,7 @@ def directions_at_onset(state: np.ndarray) -> np.ndarray:
 
 
 def constraint_violation(phase: Phase, time: float) -> float:
-    """Largest violation at `time` [s]: gap [m] and its rate [m/s] of a touching contact, slip of a sticking one."""
+    """Largest violation at `time` [s]: gap [m] and rate [m/s] if it touches, slip if it sticks."""
     state = phase.state(time)
     violations = []
     for i, mode in enumerate(phase.modes):
@@ -260,8 +260,8 @@ def integrate(
     modes: tuple[str, str], directions: Directions, start: float, state: np.ndarray, *,
     end: float = 10.0, watched: int | None = None, method: str = "DOP853",
 ) -> tuple[Phase, float, np.ndarray]:  # fmt: skip
-    """A phase from `state` (9,) at `start` [s], with its end [s] and last state. It ends at `end`, or if a contact is
-    `watched` before it: when its friction reaches the ellipsoid if it sticks, its normal force 0 if it slides."""
+    """A phase from `state` (9,) at `start` [s], with its end [s] and last state. It ends at `end`,
+    or where a `watched` contact that sticks has full friction, or one that slides no force."""
 
     def rate(_: float, state: np.ndarray) -> np.ndarray:
         return np.concatenate([state[3:6], solve_contacts(state, modes, directions(state))[0]])
@@ -284,8 +284,8 @@ def integrate(
 
 
 def free_flight(start: float, state: np.ndarray) -> Phase:
-    """The parabola after both contacts opened. It does not return to the spheres: with v . a > 0, which then grows,
-    (|x - c|^2)'' grows too, and neither it nor (|x - c|^2)' is negative here."""
+    """The parabola after both contacts opened. It does not return to the spheres: with v . a > 0,
+    which then grows, (|x - c|^2)'' grows too, and neither it nor (|x - c|^2)' is negative here."""
     rate = np.concatenate([state[3:6], APPLIED / MASS])
     bend = np.concatenate([0.5 * rate[3:6], np.zeros(6)])
     return Phase(start, (OPEN, OPEN), weighted_slips, lambda t: state + (t - start) * (rate + (t - start) * bend))
@@ -314,7 +314,7 @@ def solve_two_spheres() -> tuple[Mapping[str, float], tuple[Phase, ...]]:
 
 
 def two_spheres(duration: float = 4.0) -> TwoSpheres:
-    """Example 3, C section V-C: a unit sphere from rest on two fixed ones, under a constant force. `duration` [s]."""
+    """Example 3, C section V-C: a unit sphere from rest on two fixed ones, for a `duration` [s]."""
     if not (np.isfinite(duration) and duration > 0.0):
         raise ArgumentError("`duration` must be a positive time [s].")
     return TwoSpheres(float(duration), *solve_two_spheres())

@@ -1,7 +1,7 @@
 """A run with error control that ends its steps on events: the host's part, from event to event.
 
-`advance` of a loop takes steps up to an event and ends one there; `impact.meet` gives velocities and forces after it. What
-cannot be landed on is crossed by shorter steps, at last by the paper's."""
+`advance` of a loop takes steps up to an event and ends one there; `impact.meet` gives velocities
+and forces after it. What cannot be landed on is crossed by shorter steps, at last the paper's."""
 
 from __future__ import annotations
 
@@ -59,9 +59,10 @@ def run(
     kept: dict | None = None,
     offer: Callable[[Callable[[], dict]], None] = lambda kept: None,
 ) -> Run:
-    """From `state` to the last of `ends` [s], times at which a step must end; `step_tolerance` certifies the paper's steps;
-    `told` hears how far the run is; `sweep` tells where bodies pass through each other. Ctrl-C ends it, as far as it is.
-    Where it can go on from later, it calls `offer` with what gives the `kept` to do so."""
+    """From `state` to the last of `ends` [s], times at which a step must end; `step_tolerance`
+    certifies the paper's steps; `told` hears how far the run is; `sweep` tells where bodies pass
+    through each other. Ctrl-C ends it, as far as it is. Where it can go on from later, it calls
+    `offer` with what gives the `kept` to do so."""
     driver, stopped = _Driver(stepper, system, state, tolerance, step_tolerance, ends[0], told, sweep), False
     driver.offer = offer
     try:
@@ -142,7 +143,7 @@ class _Driver:
         self.span = None
 
     def _smoothly(self, most: int) -> Reason:
-        """Steps to the end or to an event, if there is a way there before the work is `most`; and why these are all."""
+        """Steps to the end or an event, with work up to `most`; and why these are all."""
         loop = sparse_loop if sparse_loop.suits(self.stepper, self.system, self.slots) else event_loop
         if self.way is None:
             self.way, self.began = loop.way_from(self.stepper, self.system, self.point, self.slots), self._left()
@@ -175,8 +176,8 @@ class _Driver:
         return reason
 
     def _meet_earlier(self, taken: Taken, passage: Passage) -> None:
-        """Goes on from the step of `taken` in which bodies pass through each other, or graze, with one that ends where they
-        overlap, so that their meeting is an event in it."""
+        """Goes on from the step of `taken` in which bodies pass through each other, or graze, with
+        one that ends where they overlap, so that their meeting is an event in it."""
         before = self.point.state
         if passage.step:
             self.made.taken.append(jax.tree.map(lambda a: a[: passage.step], taken))
@@ -190,7 +191,7 @@ class _Driver:
         self._go_on(before, closest_points(self.system, before), self.references, h)
 
     def resume(self, modes: Modes | None = None, rough: float = 1.0) -> None:
-        """Goes on with forces found anew, after an impact if bodies meet here; otherwise with `modes`, if they are given."""
+        """Goes on with forces found anew, after an impact if bodies meet; else with `modes`."""
         closest, references = after_events.here(self.system, self.point.state, self.point.memory)
         h = np.asarray(_FIRST * self.unit if rough > 1 else self.point.h * (1.0 if modes is None else _AFTER))
         self._go_on(self.point.state, closest, references, h, modes, rough)
@@ -200,11 +201,11 @@ class _Driver:
         return Limits(self.tolerance, self.start, np.asarray(self.end), np.asarray(SHORTEST * self.unit), np.asarray(most))
 
     def _go_on(self, state: State, closest, references, h, modes: Modes | None = None, rough: float = 1.0) -> None:
-        """From `state` with `closest` points like these: the next `Point`, with a step of h [s] to try; `modes` if known.
+        """From `state` with `closest` points like these: the next `Point`, and a step h [s] to try.
 
-        Where bodies meet in faces or edges, steps of the paper's scheme find the centres of pressure. One that is not taken
-        leaves the forces, unless it leaves none and those before are the start; where it, or the motion after the impact,
-        tells that bodies meet elsewhere, a tiny one goes through it."""
+        Where bodies meet in faces or edges, steps of the paper's scheme find the centres of
+        pressure. One that is not taken leaves the forces, unless it leaves none and those before
+        are the start; where bodies turn out to meet elsewhere, a tiny one goes through it."""
         broke = bool(self.made.landed) and self.made.landed[-1].kind == "slips"
         self.slots = with_room(self.system, self.slots, self.made.last_gaps())
         find = functools.partial(after_events.found, self.stepper, room(self.slots))
@@ -255,8 +256,9 @@ class _Driver:
         self.made.add_impact(hit, self.point.modes, moved)
 
     def _turn(self) -> bool:
-        """Whether a direction of friction ends here: then the point is where the next begins. Once at one time, and in the
-        first half of the work allowed: what spins on an edge may slide to and fro for ever."""
+        """Whether a direction of friction ends here: then the point is where the next begins. Once
+        at one time, and in the first half of the work allowed: what spins on an edge may slide to
+        and fro for ever."""
         now, late = float(self.point.state.time), self._work() - self.span[0] > self.span[1] / 2
         if late or not self.made.taken or now <= self.turned + SHORTEST * self.unit:
             return False
@@ -267,7 +269,7 @@ class _Driver:
         return memory is not None
 
     def _cross(self) -> None:
-        """Steps of the paper's scheme, as long as their error allows, the more of them the longer smooth steps fail."""
+        """Steps of the paper's scheme, as error allows, more of them the longer others fail."""
         count = min(self.across, math.ceil(self._left() / self.small))
         self.across = min(2 * self.across, _MOST)
         known = self.point.state, self._known(), self._sizes(euler_steps.ACROSS, count), self.step_tolerance, count

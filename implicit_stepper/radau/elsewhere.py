@@ -37,7 +37,7 @@ _CARRIES = 1e-8  # of a normal: the part of it of a side of an edge, below which
 
 def meets_elsewhere(system: System, state: State, closest) -> bool:
     """Whether rigid bodies that touch in `state` at the points `closest`, as
-    `detection.closest_points` has them, come to overlap at once, faster than loads can make them."""
+    `detection.closest_points` has them, come to overlap at once, faster than by loads."""
     return _overlaps(system, state, closest, True, _MOMENT * np.sqrt(float(system.length) / float(system.acceleration)), 0.0)
 
 

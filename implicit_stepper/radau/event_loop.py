@@ -165,7 +165,7 @@ def following(stepper: RadauContact, system: System, limits: Limits, way: Way, t
     stays = dataclasses.replace(begun, modes=_either(found.loosens, found.weaker, named), h=wanted)
     point, one = _either(accepts, reached, stays), Taken(step.state, step.contacts, step.stats, modes, h)
     failed = jnp.where(accepts, 0, way.failed + (found.fails & ~free))
-    # what a contact does after an event is not guessed twice; and modes are free after every third failure
+    # what a contact does after an event is not guessed twice; every third failure frees modes
     unheld = ~accepts & ((free & ~begun.known) | ((failed > 0) & (failed % LENIENT == 0)))
     kind = jnp.where(unheld, int(Kind.FREE), int(Kind.HELD))
     ordinary = _ordinary(kind, point, limits, wanted, approaches | (plan.approached & ~accepts))

@@ -2,10 +2,10 @@
 superquadric.
 
 Forces have no bound there, and no step of first order is so short that it is of no weight. The
-normal turns by an angle theta while the point of contact goes on by theta^(1/(p - 1)), for a surface
-of the power p, and so does the lever of the force. A step of first order pushes at the point where it
-ends, as an impact without a rebound there: it takes a share of the energy in proportion to the
-squared way of the point, some theta^(2/(p - 1)).
+normal turns by an angle theta while the point of contact goes on by theta^(1/(p - 1)), for a
+surface of the power p, and so does the lever of the force. A step of first order pushes at the
+point where it ends, as an impact without a rebound there: it takes a share of the energy in
+proportion to the squared way of the point, some theta^(2/(p - 1)).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _WORTH_TELLING = 10.0  # tolerances of energy: what a run may lose, see `Toleran
 
 @dataclasses.dataclass(frozen=True)
 class Flat:
-    """Of the places that a run crossed: whether the last steps there `braked` what rolls; the energy
-    `lost` so, relative to all, and `when` [s] `most` of it at once."""
+    """Of the places that a run crossed: whether the last steps there `braked` what rolls; the
+    energy `lost` so, relative to all, and `when` [s] `most` of it at once."""
 
     braked: bool = False
     lost: float = 0.0
@@ -37,13 +37,13 @@ class Flat:
     when: float = 0.0
 
     def crossed(self, system: System, state: State, found: Series, tolerance: float) -> Flat:
-        """After the steps of `found` from `state`; less than the relative `tolerance` does not count."""
+        """After the steps of `found` from `state`; what is below the relative `tolerance` is 0."""
         taken = braked(system, state, found)
         return dataclasses.replace(self, braked=taken > tolerance)._lose(taken, state)
 
     def struck(self, system: System, found: Series, after: State) -> Flat:
-        """After an impact at the end of the steps of `found`, of what touched before them: it takes the
-        rest, as their points are those of poses that rounding moves."""
+        """After an impact at the end of the steps of `found`, of what touched before them: it takes
+        the rest, as their points are those of poses that rounding moves."""
         last = found.records[-1].contacts
         meets = (np.asarray(last.gap_start[-1]) > _touching(system)) & (np.asarray(last.gap[-1]) <= _touching(system))
         if not self.braked or np.any(meets):
@@ -88,8 +88,8 @@ def _touching(system: System) -> float:
 
 @jit
 def _braked(system: System, before: State, after: State, contacts: Contacts):
-    """What each contact (nc,) of a step takes from its bodies, which approach where it ends, relative
-    to their energy."""
+    """What each contact (nc,) of a step takes from its bodies, which approach where it ends,
+    relative to their energy."""
     speeds = -opening(system, before, after, contacts) - opening(system, after, after, contacts)
     return contacts.normal_impulse * jnp.maximum(speeds, 0.0) / 2 / _unit(system, before)
 

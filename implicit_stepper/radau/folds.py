@@ -4,11 +4,12 @@ on it.
 Friction without drilling acts at one point, the centre of pressure, whose place s depends on
 friction, and the slip there on the place:
 
-    y = -mu p_n v / |v|,   v = v_0 + omega_n n x (s - s_0),   s - s_0 linear in y at given poses and velocities
+    y = -mu p_n v / |v|,   v = v_0 + omega_n n x (s - s_0),   s - s_0 linear in y
 
-For one state there may be one direction of y or several. As motion goes on, one of them may end
-together with another, in a fold; velocities and positions do not jump, but forces do, to the next
-direction at which regularised friction would end, which turns y towards -v.
+at given poses and velocities. For one state there may be one direction of y or several. As motion
+goes on, one of them may end together with another, in a fold; velocities and positions do not jump,
+but forces do, to the next direction at which regularised friction would end, which turns y towards
+-v.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The certificate of an impact: momenta, and the laws of contact with the velocities after it, from
 what a run recorded.
 
-    M (V+ - V-) = sum_c W_c^T P_c,   0 <= P_n _|_ W_n V+ >= 0 where bodies touch,   maximum dissipation with V+
+    M (V+ - V-) = sum_c W_c^T P_c,   0 <= P_n _|_ W_n V+ >= 0 where bodies touch
 
-at fixed poses. Where the impulses are sums of several impacts, of pairs one after another or of the
-two parts of Poisson's law, what holds of sums is asked for: momenta, speeds that part, impulses
-that press within their cones, and no more energy.
+at fixed poses, and maximum dissipation with V+. Where the impulses are sums of several impacts, of
+pairs one after another or of the two parts of Poisson's law, what holds of sums is asked for:
+momenta, speeds that part, impulses that press within their cones, and no more energy.
 
 Speeds are measured in the fastest at a contact before the impact, impulses in what such a speed
 takes; of slow impacts in a fast motion, in 1e-4 of the speeds of the motion, and of what its own

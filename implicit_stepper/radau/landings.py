@@ -5,10 +5,11 @@ One part ends there, with a gap within that of an impact and no impulse; the imp
 length, by the laws of `impact_laws`; and what is left of the step is one more part, or several, if
 others land in it. Each part is a step of the scheme with a certificate of its own.
 
-What has met in a step of given length and comes back to the same point within it rests (`meetings`):
-it lands as without a restitution. By that repeated small rebounds end. A contact that was closed as the part
-began has no rebound from the speed that the scheme leaves along a curved path; and where that speed
-is one at which bodies part, Newton's law leaves e times it, as an approach that the next step ends.
+What has met in a step of given length and comes back to the same point within it rests
+(`meetings`): it lands as without a restitution. By that repeated small rebounds end. A contact that
+was closed as the part began has no rebound from the speed that the scheme leaves along a curved
+path; and where that speed is one at which bodies part, Newton's law leaves e times it, as an
+approach that the next step ends.
 """
 
 from __future__ import annotations
@@ -234,7 +235,7 @@ class Landings:
         return low, best
 
     def _land(self, cut: Several, lands, met, h: float) -> Hit | Fails | None:
-        """The impact of those that `lands` (nc,) at the end of a step which is `cut` from one of h [s]."""
+        """The impact of what `lands` (nc,) at the end of a step `cut` from one of h [s]."""
         own = _last(cut.record)
         slight = SLIGHT * np.sqrt(float(self.system.acceleration) * float(self.system.length))
         creeps = np.asarray(face_rebounds.approach(self.plain, cut.state, own)) > slight

@@ -94,8 +94,8 @@ class Made:
         return [names[which] for which in np.flatnonzero(hit.met)]
 
     def _add_meetings(self, hit: Impact) -> None:
-        """Notes as events what met at the end of the steps so far and had not touched in the last of
-        them: that ended on one of several which meet at once, and what rebounds changes no mode."""
+        """Notes as events what met at the end of the steps so far and had not touched in the last
+        of them: it ended on one of several that meet at once, and what rebounds changes no mode."""
         time, last, apart = float(hit.state.time), self.taken[-1].modes, set()
         for g, group in enumerate(self.system.constraints):
             of = zip(group.numbers, last.touching[g][-1], strict=True)

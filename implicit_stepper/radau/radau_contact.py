@@ -66,8 +66,8 @@ class RadauContact:
 
     @property
     def can(self) -> Capabilities:
-        """With several stages it chooses its steps, of which shorter ones stand for none: they would
-        leave another polynomial inside the step."""
+        """With several stages it chooses its steps, of which shorter ones stand for none: they
+        would leave another polynomial inside the step."""
         several = self.stages > 1
         return Capabilities(
             joints=True,

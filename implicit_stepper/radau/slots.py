@@ -156,8 +156,9 @@ def put_back(system: System, slots: Slots, ahead, own: Stage) -> Stage:
 
 
 def met(slots: Slots, modes: Modes, held):
-    """Whether () any contact that is in no slot touches or presses at a stage in the `modes` (s, nc)
-    of all, unless modes were `held` (): also one that is still open would be told to slow down."""
+    """Whether () any contact that is in no slot touches or presses at a stage in the
+    `modes` (s, nc) of all, unless modes were `held` (): also one that is still open would be told
+    to slow down."""
     found = jnp.asarray(False)
     for numbers, touching, pressed in zip(slots, modes.touching, modes.pressed, strict=False):
         found = found | jnp.any((touching | pressed).at[:, numbers].set(False))

@@ -1,4 +1,5 @@
-"""The certificate of a step of several stages: the paper's equations at every stage, from what the step recorded."""
+"""The certificate of a step of several stages: the paper's equations at every stage, from what the
+step recorded."""
 
 from __future__ import annotations
 
@@ -33,14 +34,15 @@ IMPACT_WITHIN = "impact within the step"  # a violation's name
 
 
 def stage_certificate(system: System, before: State, after: State, contacts: Contacts, h) -> dict[str, jax.Array]:
-    """Violations by name, the largest over the stages, of the step of h [s] from `before` to `after`; see `certificate`.
+    """Violations by name, the largest over the stages, of the step of h [s]; see `certificate`.
 
-    "momentum" holds the balance of `stages`; "rates", that T_i and V_i differ by sum_c M^-1 W_n^T eta_c; "impact", that the
-    end's velocity is the last stage's, but for what the contacts' impulses exceed those of the stages; all (nb,). "eta"
-    (nc,) holds that contacts have an eta only where they touch, compliant ones none, and that what carries does not part;
-    "tilt" (nc,), see `tilt_violation`; "end" (nc,) is 1 where the contact at the end is not that of the last stage, or the
-    stages have another `gap_start`; IMPACT_WITHIN (nc,) holds that no impact falls into the step, see `_impact_within`;
-    HELD that what has the coefficient mu_s does not slip as it begins. What is free in `certificate` is free here.
+    "momentum" holds the balance of `stages`; "rates", that T_i and V_i differ by sum_c M^-1 W_n^T
+    eta_c; "impact", that the end's velocity is the last stage's, but for what the contacts'
+    impulses exceed those of the stages; all (nb,). "eta" (nc,) holds that contacts have an eta only
+    where they touch, compliant ones none, and that what carries does not part; "tilt" (nc,), see
+    `tilt_violation`; "end" (nc,) is 1 where the contact at the end is not that of the last stage,
+    or the stages have another `gap_start`; IMPACT_WITHIN (nc,) holds that no impact falls into the
+    step, see `_impact_within`; HELD that what has the coefficient mu_s does not slip as it begins.
     """
     units, own, d = scales(system, h), contacts.stages, system.dimension
     s, nb = own.rates.shape[:2]
@@ -66,8 +68,7 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     )
     known = known_momentum(system, before)
     share, pushed = method.A[-1], h * jax.vmap(functools.partial(mechanics.loads, system))(there)
-    # by springs and the work of the loads: contacts only take from it. (The paper's scheme would lose some where bodies
-    # spin fast.)
+    # by springs and the work of the loads: contacts only take from it
     free = jnp.sum(known * before.velocity) / 2 + stored_energy(system, contacts.gap_start)
     passing = jnp.abs(momenta) + jnp.abs(known)
     free = jnp.maximum(free + jnp.einsum("i,ibw,ibw->", share, pushed, own.velocity), 0.0)
@@ -95,8 +96,9 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
 
 
 class _Sums(NamedTuple):
-    """Over the moving bodies: what pushes them at the stages, (s, nb, 6 or 3), and the magnitudes of it that pass; their
-    shifts less those that etas explain (s, nb, 6 or 3); the jump of momenta at the end, less what explains it."""
+    """Over the moving bodies: what pushes them at the stages, (s, nb, 6 or 3), and the magnitudes
+    of it that pass; their shifts less those that etas explain (s, nb, 6 or 3); the jump of momenta
+    at the end, less what explains it."""
 
     pushed: jax.Array
     passing: jax.Array
@@ -105,9 +107,9 @@ class _Sums(NamedTuple):
 
 
 def _with_joints(system: System, sums: _Sums, checked: Checked, contacts: Contacts, share, mean) -> tuple[_Sums, jax.Array]:
-    """`sums` with what joints do at the stages, `checked`, and with the impulses of the step, those of its stages by their
-    `share`; and the work () [J], 0 or more, by which they bring energy, in an impact at the end at the `mean` (nb, 6 or 3)
-    of the velocities before and after it."""
+    """`sums` with what joints do at the stages, `checked`, and with the impulses of the step, those
+    of its stages by their `share`; and the work () [J], 0 or more, by which they bring energy, in
+    an impact at the end at the `mean` (nb, 6 or 3) of the velocities before and after it."""
     extra = joint_violations.given(system, contacts.joints) - jnp.tensordot(share, checked.given, 1)
     pushed, passing = sums.pushed + checked.given, sums.passing + checked.passing
     work = jnp.maximum(share @ checked.work, 0.0) + jnp.maximum(jnp.sum(extra * mean), 0.0)
@@ -115,8 +117,8 @@ def _with_joints(system: System, sums: _Sums, checked: Checked, contacts: Contac
 
 
 def _with_contacts(system: System, units: Scales, h, sums: _Sums, contacts: Contacts, bodies) -> tuple[_Sums, dict]:
-    """`sums` with what contacts do, and their violations by name, (s, nc); `bodies` are those at the stages, and the same
-    with the velocities at the start."""
+    """`sums` with what contacts do, and their violations by name, (s, nc); `bodies` are those at
+    the stages, and the same with the velocities at the start."""
     own, (at, begun), (pushed, passing, shift, jump), parts = contacts.stages, bodies, sums, []
     share = radau(len(own.rates)).A[-1]
     extra = contacts.normal_impulse - share @ own.contacts.normal_impulse
@@ -163,18 +165,22 @@ def _violations_at_stage(units: Scales, h, member: Constraint, record: Contacts,
 def _impact_within(
     units: Scales, h, member: Constraint, impulse, frames: Frame, record: Contacts, body_1: Bodies, body_2: Bodies
 ):
-    """Violations (s,) of one contact: where it presses at a stage, it touches at the start and does not close there,
+    """Violations (s,) of one contact: where it presses at a stage, it touches at the start and does
+    not close there,
 
         0 <= p_n,i _|_ max(psi_0 / h, -W_n V) >= 0        psi_0, W_n and V at the start of the step
 
-    `frames`, `record` and bodies have the axis (s,) of the stages in front, the bodies with their velocities V at the start.
+    `frames`, `record` and bodies have the axis (s,) of the stages in front, the bodies with their
+    velocities V at the start.
 
-    Collocation asks for equations at the stages alone, and an impact leaves them roots that no motion has: bodies that touch
-    at the first of three stages part with .91 of the speed that they met with, at the second with .75, at the first of two
-    with .80; at the last they stop. What a step approximates must be smooth. Then a force within it is there at its start as
-    well, where bodies touch, psi_0 = 0, and their gap does not change. Those apart by psi_0 meet within h only if they close
-    by psi_0 / h or faster. W_n at the start is what the stages' W_n extrapolate to, of which W_n V is uncertain by as much
-    as it varies among the stages. A compliant force begins at zero, without an impact."""
+    Collocation asks for equations at the stages alone, and an impact leaves them roots that no
+    motion has: bodies that touch at the first of three stages part with .91 of the speed that they
+    met with, at the second with .75, at the first of two with .80; at the last they stop. What a
+    step approximates must be smooth. Then a force within it is there at its start as well, where
+    bodies touch, psi_0 = 0, and their gap does not change. Those apart by psi_0 meet within h only
+    if they close by psi_0 / h or faster. W_n at the start is what the stages' W_n extrapolate to,
+    of which W_n V is uncertain by as much as it varies among the stages. A compliant force begins
+    at zero, without an impact."""
     if member.compliance is not None:
         return jnp.zeros_like(record.gap)
     rates, _, fast = jax.vmap(mechanics.slip)(frames, body_1, body_2)
@@ -187,8 +193,9 @@ def _impact_within(
 
 
 def _held(units: Scales, member: Constraint, frames: Frame, record: Contacts, body_1: Bodies, body_2: Bodies):
-    """Violations (s,) of one contact: where it has the coefficient mu_s, it does not slip as the step begins. As in
-    `_impact_within`, the slip then is what those of the stages' frames extrapolate to, less how much these vary."""
+    """Violations (s,) of one contact: where it has the coefficient mu_s, it does not slip as the
+    step begins. As in `_impact_within`, the slip then is what those of the stages' frames
+    extrapolate to, less how much these vary."""
     _, v, fast = jax.vmap(mechanics.slip)(frames, body_1, body_2)
     w = member.e * v
     varies = jnp.sum(jnp.max(w, axis=0) - jnp.min(w, axis=0))
@@ -198,7 +205,7 @@ def _held(units: Scales, member: Constraint, frames: Frame, record: Contacts, bo
 
 
 def _differs(contacts: Contacts, stages: Contacts):
-    """Whether (nc,) the contacts at the end are others than those of the last of `stages`, but for impulses."""
+    """Whether (nc,) contacts at the end are not those of the last of `stages`, but for impulses."""
 
     def flat(of: Contacts):
         several = (of.slip, of.point_1, of.point_2, of.normal, of.tangent, of.multipliers_1, of.multipliers_2)

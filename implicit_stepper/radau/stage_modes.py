@@ -55,8 +55,8 @@ def switched(modes: Modes, event) -> Modes:
 
 
 def lasting(modes: Modes) -> Modes:
-    """`modes` in which that alone touches which is closed and pressed: neither what parts nor what is
-    still open and closes fast."""
+    """`modes` in which that alone touches which is closed and pressed: neither what parts nor what
+    is still open and closes fast."""
     on = tuple(a & b for a, b in zip(modes.touching, modes.pressed, strict=True))
     sticking = tuple(a & b for a, b in zip(modes.sticking, on, strict=True))
     return Modes(on, on, sticking, tuple(a & b[:, None] for a, b in zip(modes.active, on, strict=True)))

@@ -71,7 +71,7 @@ class Pieces(NamedTuple):
 
 
 def pieces(problem: StageProblem, z, modes: Modes, held) -> tuple[Stage, Pieces]:
-    """The stages of z (s n,), see `stage_unknowns`, and their pieces, with an axis (s,) in front."""
+    """The stages of z (s n,), see `stage_unknowns`, and their pieces, an axis (s,) in front."""
     whole = stages.split_stages(problem, z)
     return whole, jax.vmap(functools.partial(_pieces, problem, modes, held))(whole, radau(problem.stages).seen)
 

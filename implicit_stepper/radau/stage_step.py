@@ -140,8 +140,8 @@ def attempt(
     factors: Factors,
     before: slots.Slots = (),
 ) -> tuple[Attempt, Factors]:
-    """The step from `state`, after `memory`, that `task` asks for, from the `factors` of another step
-    with these slots `before`; and the last ones."""
+    """The step from `state`, after `memory`, that `task` asks for, from the `factors` of another
+    step with these slots `before`; and the last ones."""
     problem = posed(method, system, state, memory, task, factors.least_pivot() > UNIQUE, before)
     if before:
         factors = dataclasses.replace(factors, valid=factors.valid & equal(problem.chosen, before))

@@ -5,14 +5,15 @@ Per stage i, with the rates U_i = (x', theta') of all bodies as unknowns beside 
 every constraint, and an eta for each equation of positions, which keeps it and its rate at zero
 together, as Gear, Gupta and Leimkuhler (1985) do:
 
-    D_i = h sum_j A_ij U_j     x_i = x + D_i^x     Q_i = exp(D_i^theta) Q     T_i = (x'_i, dexp(D_i^theta) theta'_i)
+    D_i = h sum_j A_ij U_j     x_i = x + D_i^x     Q_i = exp(D_i^theta) Q
+    T_i = (x'_i, dexp(D_i^theta) theta'_i)
     pi_i = M(Q_i) T_i - sum_c W_n^T eta_c,i        V_i = M(Q_i)^-1 pi_i
 
-    momentum    pi_i - pi = sum_j A_ij (h f_j + sum_c W_c(q_j)^T p_c,j)       p_c,j = h times the contact force
+    momentum    pi_i - pi = sum_j A_ij (h f_j + sum_c W_c(q_j)^T p_c,j)
     constraints what `Constraint.stage_rows` says with q_i and V_i, its impulses p and its eta
 
-V_i is explicit in the unknowns, which keeps them few. Without eta, one stage would be the paper's
-step, which `ncp` has.
+with p_c,j h times the contact force. V_i is explicit in the unknowns, which keeps them few. Without
+eta, one stage would be the paper's step, which `ncp` has.
 """
 
 from __future__ import annotations

@@ -226,7 +226,7 @@ def _at_root(stepper: RadauContact, system: System, state: State, until, recorde
     away = apart.held_apart(fixed, modes, held, event)
     given = apart.unknowns_of(plain, away)[0]
     off = largest(jnp.where(given, 0.0, stages.residual(plain, z, modes, held)[0]))
-    # in units of the step, what bounces ever lower would seem to graze: a row of gaps grows as h falls
+    # in units of the step, what bounces ever lower would seem to graze: gaps grow as h falls
     unit = jnp.sqrt(system.length / system.acceleration)
     problem = dataclasses.replace(problem_of(system, state), scales=scales(fixed, unit))
     z = z * stages.unknown_scale(plain) / stages.unknown_scale(problem)

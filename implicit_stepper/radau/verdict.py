@@ -20,7 +20,8 @@ from .stage_step import Attempt
 from .stages import Modes
 from .way import Kind, Limits, Way
 
-# of a step: an event before it is looked for again in a step this much shorter, whose polynomials are exact enough
+# of a step: an event before it is looked for again in a step this much shorter, whose polynomials
+# are exact enough
 EARLY = 0.1
 _SAMPLES = 64  # of a step's polynomials, in search of the first half that is left
 _LEFT = 5e-11  # by how much a half must be violated to count as left, in the units of the rows: less than certificates see
@@ -80,7 +81,8 @@ def judged(stepper: RadauContact, system: System, limits: Limits, way: Way, trie
     last = jax.tree.map(lambda a: a[-1], tried.modes)
     uniform = equal(jax.tree.map(lambda a: jnp.broadcast_to(a[-1], a.shape), tried.modes), tried.modes)
     same = uniform & equal(last.touching, last.pressed) & (~point.known | equal(point.modes, last))
-    # forces are continuous where contact or sticking ends; only their slopes are not, which the estimate must see
+    # forces are continuous where contact or sticking ends; only their slopes are not, which the
+    # estimate must see
     lenient = (way.failed >= LENIENT) & (slopes <= 1)
 
     slips, weaker = broken(system, point.modes, last, free & solved)
@@ -91,7 +93,8 @@ def judged(stepper: RadauContact, system: System, limits: Limits, way: Way, trie
     refused = solved & ~fine & ((free & ~loosens) | keeps | here)
     # the modes after an event: a short step has one set of them
     unclear = solved & fine & free & ~takes & ~point.known & ~loosens
-    # forces that are not unique may leave their halves where others would not: the problem as it stands finds those
+    # forces that are not unique may leave their halves where others would not: the problem as it
+    # stands finds those
     guessed_well = theta >= 1 / _SAMPLES  # a half that is held wrongly is left as the step begins
     left = held & solved & (event >= 0) & (point.known | guessed_well) & (tried.unique | plan.tested)
     guessed_wrongly = held & solved & (event >= 0) & ~point.known & ~guessed_well

@@ -19,8 +19,8 @@ from .stages import Modes
 
 class Reason(enum.IntEnum):
     """Why the loop returned: to be called again, as its records are full or enough problems are
-    solved; at the end of its time; at an event; the step that would do is too short; or more contacts touch
-    than there are slots for."""
+    solved; at the end of its time; at an event; the step that would do is too short; or more
+    contacts touch than there are slots for."""
 
     PAUSED = -1
     END = 0

@@ -170,8 +170,8 @@ def _folder(folder, system: System, start: State, stepper, values, sizes) -> Fol
 
 
 class _Work(NamedTuple):
-    """How blocks of `width` scenes are run: how many `at_once`, at least one on each device; what is
-    compiled before; one block on a device; and what is done about its scenes that failed."""
+    """How blocks of `width` scenes are run: how many `at_once`, at least one on each device; what
+    is compiled before; one block on a device; and what is done about its scenes that failed."""
 
     width: int
     at_once: int

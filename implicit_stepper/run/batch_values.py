@@ -1,5 +1,5 @@
-"""What a batch is told of its scenes: numbers by name, and first states. All of it is checked before
-anything is compiled, as what a scene is made of is."""
+"""What a batch is told of its scenes: numbers by name, and first states. All of it is checked
+before anything is compiled, as what a scene is made of is."""
 
 from __future__ import annotations
 
@@ -155,8 +155,8 @@ def _refuse_shapes(kind: ShapeClass, name: str, now: np.ndarray, value: np.ndarr
 
 
 def _refuse_undirected(system: System, across: np.ndarray, along: np.ndarray) -> None:
-    """Raises `ValueError` for semi-axes e_o `across` and e_t `along` (B, nc), or what is broadcast to
-    it, that differ in a contact to which no direction is given."""
+    """Raises `ValueError` for semi-axes e_o `across` and e_t `along` (B, nc), or what is broadcast
+    to it, that differ in a contact to which no direction is given."""
     undirected = np.zeros(system.contact_count, bool)
     for group in system.groups:
         undirected[list(group.numbers)] = ~np.any(group.direction, axis=1)

@@ -35,8 +35,8 @@ _TOLD = (
 
 
 def refuse(system: System, start: State, values, duration: float) -> None:
-    """Raises `ValueError` where a single run would refuse the `duration` [s] or, without `switches`,
-    the loads of one of the scenes."""
+    """Raises `ValueError` where a single run would refuse the `duration` [s] or, without
+    `switches`, the loads of one of the scenes."""
     refuse_short(system, duration)
     names = [field.name for field in dataclasses.fields(State)]
     count = max(len(values[name]) if name in values else 1 for name in names)

@@ -156,11 +156,11 @@ def compare(
 
     `reference` is a function of times (n,) [s], which returns positions (n, nb, d), velocities (n,
     nb, 6 or 3) and, if it is to, orientations (without which no energies of bodies in space are
-    compared unless their moments of inertia are equal), or a trajectory that has all of them, as one of chosen steps
-    does. A method that refuses the scene or loses a step is named in its entry, and the others go
-    on. `report` is called with each entry as soon as it is there; `progress` is as in `simulate`.
-    Ctrl-C raises `ComparisonInterrupted`, which carries the comparison so far. Raises `ValueError`
-    for bad arguments.
+    compared unless their moments of inertia are equal), or a trajectory that has all of them, as
+    one of chosen steps does. A method that refuses the scene or loses a step is named in its entry,
+    and the others go on. `report` is called with each entry as soon as it is there; `progress` is
+    as in `simulate`. Ctrl-C raises `ComparisonInterrupted`, which carries the comparison so far.
+    Raises `ValueError` for bad arguments.
     """
     if not isinstance(scene, Scene):
         raise ComparisonError(f"`scene` = {scene!r} must be a Scene.")
@@ -275,8 +275,8 @@ def _measures(trajectory: Trajectory, stepper: Stepper, reference: Reference, mu
 
 
 def _kinetic(trajectory: Trajectory, velocity, orientation=None) -> np.ndarray:
-    """The kinetic energy (n + 1,) [J] of a reference, NaN where it depends on an orientation that it
-    does not have: of bodies that spin and are not round."""
+    """The kinetic energy (n + 1,) [J] of a reference, NaN where it depends on an orientation that
+    it does not have: of bodies that spin and are not round."""
     inertia, d = trajectory.inertia, trajectory.position.shape[-1]
     round_ = np.abs(inertia - inertia[:, :1, :1] * np.eye(inertia.shape[-1])) <= _ROUNDED * np.max(inertia, initial=0.0)
     if orientation is None and not np.all(round_) and np.any(velocity[..., d:]):

@@ -15,9 +15,9 @@ class Energy:
     """Of all moving bodies at the n + 1 times of a run [J]: `kinetic` (n + 1,), and `gravity` (n +
     1,), -m g.x, zero at the origin. `left_out` names what else stores energy or does work in the
     scene and is in neither of them: constant and other wrenches, the springs of compliant contacts,
-    springs between bodies, and motors. Prescribed motions do work, too, and are not named. Where it is
-    empty, `total` falls by what friction and impacts take, and by the scheme's own loss, which is
-    of the order of h."""
+    springs between bodies, and motors. Prescribed motions do work, too, and are not named. Where it
+    is empty, `total` falls by what friction and impacts take, and by the scheme's own loss, which
+    is of the order of h."""
 
     kinetic: np.ndarray
     gravity: np.ndarray

@@ -182,8 +182,8 @@ def _matrices(system: System, acting: State, contacts: Contacts):
 
 
 def _force_set(system: System, A, lengths, record: Contacts, opens, slips, time: float) -> ForceSet:
-    """That of a step with this `record`, whose contacts carry nothing if they are `opens` (nc,), and
-    may slip (nc,) all the same."""
+    """That of a step with this `record`, whose contacts carry nothing if they are `opens` (nc,),
+    and may slip (nc,) all the same."""
     e, mu = (np.asarray(linear_rows.of_contacts(system, name)) for name in ("e", "mu"))
     mu = mu if record.mu is None else record.mu
     y = np.where(e > 0, record.friction_impulse / np.where(e > 0, e, 1.0), 0.0)

@@ -33,8 +33,8 @@ from .trajectory import Trajectory
 def along(
     stepper: GeometricallyImplicit, system: System, start: State, trajectory: Trajectory, values: Mapping[str, jax.Array]
 ) -> dict[str, State]:
-    """d(state)/d(value) at the nodes of the `trajectory`, as `stage_sensitivities.along`. What meets
-    in several contacts at once has none: which of them is first decides."""
+    """d(state)/d(value) at the nodes of the `trajectory`, as `stage_sensitivities.along`. What
+    meets in several contacts at once has none: which of them is first decides."""
     change, ends = changes_of(system, start, values)
     nodes, sizes = [change.state], np.broadcast_to(trajectory.h, len(trajectory))
     for i, h in enumerate(sizes):

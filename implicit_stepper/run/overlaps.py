@@ -49,8 +49,8 @@ def check_start(scene: Scene, system: System, closest, h: float) -> None:
 
 def tell(names: Sequence[str], depths: np.ndarray, most: np.ndarray, least: float, h: float) -> None:
     """Warns of pairs of bodies, by their `names`, that overlap by `depths` (n,) [m] of more than
-    `least` before a first step of h [s]. Raises `ValueError` for those deeper than `most` (n,), half
-    of the way into a body, with all of them."""
+    `least` before a first step of h [s]. Raises `ValueError` for those deeper than `most` (n,),
+    half of the way into a body, with all of them."""
     deep = np.flatnonzero(depths > most)
     if deep.size:
         order = deep[np.argsort(-depths[deep])]
@@ -83,7 +83,7 @@ def depths_of(system: System, closest) -> np.ndarray:
 
 
 def deepest(scene: Scene) -> np.ndarray:
-    """How deep contacts (nc,) [m] may overlap at the start: half of the way into the smaller body."""
+    """How deep contacts (nc,) [m] may overlap at the start: half the way into the smaller body."""
     return np.array([DEEPEST * min(map(_room, contact.parts)) for contact in scene.part_contacts()])
 
 

@@ -29,8 +29,8 @@ def reference_of(given: Reference | Trajectory) -> Reference:
 
 
 def refuse_reference(reference: Reference, scene: Scene, h: float, duration: float) -> None:
-    """Raises `ValueError` for a `reference` that has not what bodies of `scene` are compared with at
-    the times of a run in steps of h [s], or, where that is NaN, of chosen ones."""
+    """Raises `ValueError` for a `reference` that has not what bodies of `scene` are compared with
+    at the times of a run in steps of h [s], or, where that is NaN, of chosen ones."""
     _, start = scene.build(contacts=False)
     first = float(start.time)
     inner = 1 if np.isnan(h) else int(np.ceil(duration / h - _ROUNDED))

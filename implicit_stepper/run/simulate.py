@@ -124,8 +124,8 @@ def _refuse_estimate(scene: Scene, h: float | None) -> None:
 
 
 def _with_error(run: Trajectory, scene, stepper, h, duration, *more) -> Trajectory:
-    """`run` with the estimate of its error, from a run with half of h [s]. Ctrl-C, and a step of the
-    second run that is not solved, leave the `run` itself."""
+    """`run` with the estimate of its error, from a run with half of h [s]. Ctrl-C, and a step of
+    the second run that is not solved, leave the `run` itself."""
     try:
         half = fixed_run.run(scene, stepper, min(h, duration) / 2, duration, *more, (None, 0.0, None))
         return dataclasses.replace(run, error=estimate(run, half))

@@ -110,8 +110,8 @@ def agreed(system: System, found: Moved, begun: State, end: State) -> State:
 
 
 def node(trajectory: Trajectory, i: int) -> State:
-    """The state at node i: positions (nb, d) [m], orientations (nb, 4) or (nb, 1), velocities (nb, 6
-    or 3) [m/s, rad/s], time () [s]."""
+    """The state at node i: positions (nb, d) [m], orientations (nb, 4) or (nb, 1), velocities
+    (nb, 6 or 3) [m/s, rad/s], time () [s]."""
     return State(trajectory.time[i], trajectory.position[i], trajectory.orientation[i], trajectory.velocity[i])
 
 

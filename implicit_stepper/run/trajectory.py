@@ -43,8 +43,8 @@ class Trajectory:
     `records.Contacts` for names, units and frames). `certificate`: the largest violation of each
     equation, by name, (n,), dimensionless. `h` [s]; `names` of the bodies, `contact_names`, pairs,
     and `joint_names`; which coordinates of each joint are angles within a turn in the records,
-    `wound`, which `joint` unwinds, of a slice from the turns (nj, c) before it, `turned`; mass (nb,)
-    and inertia (nb, 3, 3) or (nb, 1, 1) in the body frames.
+    `wound`, which `joint` unwinds, of a slice from the turns (nj, c) before it, `turned`; mass
+    (nb,) and inertia (nb, 3, 3) or (nb, 1, 1) in the body frames.
 
     Of chosen steps, and where the last step is shorter than the others, `h` is (n,). Of chosen
     steps, `events` lists what happened to contacts when, and `counts` the problems solved, by kind:

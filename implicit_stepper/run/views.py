@@ -182,9 +182,9 @@ class JointView:
 
 
 def turns(q: np.ndarray, h: np.ndarray, mean: np.ndarray, wound: np.ndarray, begins: bool) -> np.ndarray:
-    """How many turns (n, nj, c) coordinates `q` (n, nj, c) that were recorded within a turn where they
-    are `wound` (nj, c) have made since the first of them, by their `mean` rates (n, nj, c) in steps of
-    h (n,) [s]; if a run `begins` with these, since half a turn of 0 before the first step."""
+    """How many turns (n, nj, c) coordinates `q` (n, nj, c) that were recorded within a turn where
+    they are `wound` (nj, c) have made since the first of them, by their `mean` rates (n, nj, c) in
+    steps of h (n,) [s]; if a run `begins` with these, since half a turn of 0 before it."""
     moved = h[:, None, None] * mean
     before = q[:1] - moved[:1]
     start = before - 2 * np.pi * np.rint(before / (2 * np.pi)) if begins else before

@@ -1,5 +1,5 @@
-"""What a process that belongs to one program may ask of its interpreter, so that tracing costs less.
-The library asks for nothing: the process may be somebody else's too."""
+"""What a process that belongs to one program may ask of its interpreter, so that tracing costs
+less. The library asks for nothing: the process may be somebody else's too."""
 
 from __future__ import annotations
 

@@ -143,9 +143,9 @@ class Jointed:
         """A spring and a damper along a coordinate of the joint of that name: the angle of a hinge
         (of a ball joint in the plane), the displacement of a slider, those of a cylindrical joint
         (displacement, angle), of a planar one (two, angle) and of a universal one (two angles),
-        of which angles are 0 as the joint is added, and displacements those of its second point from
-        its first. `stiffness` [N/m, N m/rad], `damping` [N s/m, N m s/rad],
-        `rest` [m, rad]. Returns the name under which a trajectory has its reactions."""
+        of which angles are 0 as the joint is added, and displacements those of its second point
+        from its first. `stiffness` [N/m, N m/rad], `damping` [N s/m, N m s/rad], `rest` [m, rad].
+        Returns the name under which a trajectory has its reactions."""
         first, second, form = self._coordinate(joint, coordinate)
         values = not_negative("stiffness", stiffness), not_negative("damping", damping), number("rest", rest)
         if form.free_angles[coordinate] and self.dimension == 3 and abs(values[2]) > np.pi:

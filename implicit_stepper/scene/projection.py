@@ -1,6 +1,7 @@
 """Poses and velocities at which joints hold, near those that were given.
 
-    q <- q + M^-1 G^T Lambda,   G M^-1 G^T Lambda = -g,        V <- V + M^-1 G^T Lambda,   G V + g_t = 0
+    q <- q + M^-1 G^T Lambda,   G M^-1 G^T Lambda = -g
+    V <- V + M^-1 G^T Lambda,   G V + g_t = 0
 
 Newton's method, in which heavy bodies move less than light ones.
 """

@@ -16,8 +16,8 @@ from .scene import Scene
 
 
 def reshaped(scene: Scene, thetas: Mapping[str, np.ndarray]) -> Scene:
-    """A copy of the scene, in which the parts named have the parameters theta (k,), or () for all of
-    them: for what asks of its shapes. Its masses, inertias and description stay those of `scene`."""
+    """A copy of the scene, in which the parts named have the parameters theta (k,), or () for all
+    of them: for what asks of its shapes. Masses, inertias and description stay as they were."""
     found = copy.copy(scene)
     found._specs = {}
     for name, spec in scene._specs.items():
@@ -36,8 +36,8 @@ def _with_theta(part, theta):
 
 
 def resurfaced(system: System, scene: Scene) -> System:
-    """A system whose contacts are those of the `scene`, with the slopes of its shapes and the points
-    inside of them, by which equations are scaled and closest points begun."""
+    """A system whose contacts are those of the `scene`, with the slopes of its shapes and the
+    points inside of them, by which equations are scaled and closest points begun."""
     contacts, groups = scene.part_contacts(), []
     for group in system.groups:
         found = {}

@@ -40,10 +40,10 @@ class Ruled:
         that a joint joins, two points, and pairs to be kept `apart`.
 
         The law is given as in `add_contact`, whose pairs keep their own; of several rules the last
-        holds. Friction with `e_t` != `e_o` in space needs `add_contact`, as its direction is in the frame
-        of a first body. Runs of `GeometricallyImplicit`, `ConeComplementarity`, `Convex` and `Linearized`
-        with many bodies find the pairs that may touch step by step; other runs declare all of them.
-        Raises `ValueError`.
+        holds. Friction with `e_t` != `e_o` in space needs `add_contact`, as its direction is in the
+        frame of a first body. Runs of `GeometricallyImplicit`, `ConeComplementarity`, `Convex` and
+        `Linearized` with many bodies find the pairs that may touch step by step; other runs declare
+        all of them. Raises `ValueError`.
         """
         if among is not None and between is not None:
             raise ContactRuleError("`among` and `between` are both given: one call lets one kind of pairs touch.")

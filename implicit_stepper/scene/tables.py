@@ -14,8 +14,8 @@ from shapes.expressions.parse import parse
 
 from ..runtime.errors import SceneBuildError, SceneKeyError, SceneLimitError, SceneValueError
 
-# what a file has at most, as it may come from a stranger: bytes, joints as many as bodies, parts of a
-# body, contacts, and in a list numbers (a polytope of so many faces takes a second to build)
+# what a file has at most, as it may come from a stranger: bytes, joints as many as bodies, parts of
+# a body, contacts, and in a list numbers (a polytope of so many faces takes a second to build)
 LONGEST, MOST_BODIES, MOST_PARTS, MOST_CONTACTS, MOST_NUMBERS = 500_000, 1000, 50, 20_000, 200
 MOST_PAIRS_OF_PARTS = MOST_PARTS**2
 _LARGEST = 1e300

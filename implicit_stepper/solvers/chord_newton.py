@@ -147,10 +147,10 @@ class _Problem:
         better = (chord.tried == 0) | (size < before) | xp.isnan(before)
         taken = xp.where(choosing, better, (size < chord.bound) | (size <= tolerance))  # false for NaN
         within = ~choosing & (size <= tolerance) & ((before <= tolerance) | (size <= _FAR_WITHIN * tolerance))
-        # that |F| falls to the tolerance at this rate, within as many corrections; the first says little
+        # that |F| falls to the tolerance at this rate, in as many corrections (but the first)
         quick = (size / tolerance) <= (before / size) ** _WORTH
         slow = (chord.tried > 0) & (size > tolerance) & ~quick
-        # the last correction of what is within the tolerance made it worse: back there, for what it says
+        # the last correction of what is within the tolerance made it worse: back to the one before
         back = ~choosing & ~taken & (before <= tolerance)
         return _Chord(
             z=xp.where(taken, z, chord.z),

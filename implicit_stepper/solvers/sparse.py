@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _PIVOT = 0.01  # relative to the largest of its column: a smaller one on the diagonal is exchanged
 # the largest entry of an inverse by which what is left of a link is taken out before nodes are
 _STIFFEST = 1e8
-# entries that are left out of the matrix, whose rows and unknowns are dimensionless: open links have
-# 1e-17
+# entries that are left out of the matrix, whose rows and unknowns are dimensionless: open links
+# have 1e-17
 _SLIGHT = 1e-12
 
 

@@ -48,8 +48,8 @@ def entries(matrix) -> Entries:
 
 @dataclasses.dataclass(frozen=True)
 class SparseCondensed:
-    """J as `rest` B - A K^-1 k (x, x); and what follows from it: `inverses` K^-1, each (s, k, m, m),
-    `follow` K^-1 k (a, x) and `lead` A (x, a)."""
+    """J as `rest` B - A K^-1 k (x, x); and what follows from it: `inverses` K^-1, each
+    (s, k, m, m), `follow` K^-1 k (a, x) and `lead` A (x, a)."""
 
     rest: Entries
     inverses: tuple[np.ndarray, ...]

@@ -29,8 +29,8 @@ class Curves:
         return self.position[step] + moved[:, :d], poses.turned(self.orientation[step], moved[:, d:])
 
     def moves(self, steps, low, high) -> np.ndarray:
-        """Between the fractions `low` and `high` (k,) of `steps` (k,), by how much bodies move (k, s,
-        nb, d) [m]: the coefficients of t, t^2, ... for t from 0 to 1."""
+        """Between the fractions `low` and `high` (k,) of `steps` (k,), by how much bodies move
+        (k, s, nb, d) [m]: the coefficients of t, t^2, ... for t from 0 to 1."""
         own, d, width = self.change[steps], self.position.shape[-1], high - low
         orders = range(1, own.shape[1] + 1)
         powers = np.array([[math.comb(m, j) * low ** max(m - j, 0) * width**j for m in orders] for j in orders])

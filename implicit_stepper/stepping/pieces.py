@@ -35,7 +35,7 @@ class Pieces:
         return Pieces(*own, self.curves, None if self.spans is None else self.spans[one])
 
     def moves(self) -> np.ndarray:
-        """By how much bodies move (k, s, nb, d) [m]: coefficients of the share, of its square, ..."""
+        """By how much bodies move (k, s, nb, d) [m]: coefficients of powers of the share."""
         if self.curves is None:
             return np.diff(self.position, axis=0)[:, None]
         steps, low, high = self.spans.T

@@ -131,8 +131,8 @@ class Sweep:
         return np.where(self._may_graze(pieces), self.grazes or 0.0, self.passes)
 
     def _may_graze(self, pieces: Pieces) -> np.ndarray:
-        """Which pairs (k, m) graze if they overlap between two poses: those that are open at both, by
-        more than a small part of their way."""
+        """Which pairs (k, m) graze if they overlap between two poses: those that are open at both,
+        by more than a small part of their way."""
         move, turn = self._moved(pieces)
         way = np.linalg.norm(move, axis=-1) + np.sum(turn * self.lever, axis=-1)
         return (np.minimum(*pieces.gaps) > np.maximum(self.touching, _NEAR * way)) & (self.grazes is not None)

@@ -66,8 +66,8 @@ class Convex:
 
     @property
     def can(self) -> Capabilities:
-        """Pairs are found for the convex problem alone. Where other velocities move bodies than those
-        that joints allow, joints bring energy."""
+        """Pairs are found for the convex problem alone. Where other velocities move bodies than
+        those that joints allow, joints bring energy."""
         return Capabilities(
             joints=True,
             compliance=True,

@@ -1,12 +1,13 @@
 """The convex approximation of contact, Castro et al. (2022): compliant normals, regularised
 friction, one strictly convex problem in the velocities.
 
-    min over v of |v - v*|_A^2 / 2 + sum_i l(u_i),    u = (v_n, w) the scaled contact velocities,    gamma = -grad l,
+    min over v of |v - v*|_A^2 / 2 + sum_i l(u_i),    u = (v_n, w),    gamma = -grad l,
 
-where gamma is the projection onto the cone |y| <= mu p_n, in the metric R, of R^-1 (vhat - u): the
-impulses for which u - vhat + R gamma is in the dual cone and orthogonal to gamma. With R_n = c / (h
-(h + tau)) and vhat_n = -psi / (h + tau) a sticking contact has S (3) with the gap psi + h v_n, up
-to the friction in the dual cone, by which sliding contacts glide.
+where u are the scaled contact velocities and gamma is the projection onto the cone |y| <= mu p_n,
+in the metric R, of R^-1 (vhat - u): the impulses for which u - vhat + R gamma is in the dual cone
+and orthogonal to gamma. With R_n = c / (h (h + tau)) and vhat_n = -psi / (h + tau) a sticking
+contact has S (3) with the gap psi + h v_n, up to the friction in the dual cone, by which sliding
+contacts glide.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ class Linearized:
     Stewart and Trinkle (1996):
 
         M (nu_next - nu) = h f + sum W_n p_n + W_f D beta
-        0 <= p_n     _|_  psi/h + W_n^T nu_next >= 0          the gap at the end, as W_n has it
-        0 <= beta    _|_  D^T w + lambda >= 0                 w = (e_t v_t, e_o v_o, e_r v_r), at the end
+        0 <= p_n     _|_  psi/h + W_n^T nu_next >= 0     the gap at the end, as W_n has it
+        0 <= beta    _|_  D^T w + lambda >= 0            w = (e_t v_t, e_o v_o, e_r v_r), at the end
         0 <= lambda  _|_  mu p_n - sum beta >= 0
 
     The columns of D are `facets` >= 3 unit vectors at equal angles in the tangent plane, from t on,

@@ -96,9 +96,9 @@ def half_spaces(shape_class: ShapeClass, theta: np.ndarray) -> tuple[np.ndarray,
 
 
 def _far_points(jet: Jet, theta, centre, rays, lengths) -> np.ndarray:
-    """Those of the points (n, d) where `rays` (k, d) of these `lengths` (k,) [m] from `centre` leave
-    the body that are farthest, and of rays alike where it is stretched to be about as long as wide:
-    few rays go along a body that is much longer than wide. Infinite where that has no end."""
+    """Those of the points (n, d) where `rays` (k, d) of these `lengths` (k,) [m] from `centre`
+    leave the body that are farthest, and of rays alike where it is stretched to be about as long as
+    wide: few rays go along a body that is much longer than wide. Infinite where that has no end."""
     d, axes, found = len(centre), np.eye(len(centre)), lengths[:, None] * rays
     t, points = lengths, found
     for _ in range(_MOST_ROUNDS):

@@ -158,8 +158,8 @@ def test_gears_that_cannot_be_are_refused(arguments, message):
 
 
 def test_gears_stand_where_batches_and_derivatives_have_their_frame():
-    """A mirrored pair of sliders on a frame that is turned by a right angle and moved, with all that
-    stands on it: their displacements stay 0, and go on along the frame's own axis."""
+    """A mirrored pair of sliders on a frame that is turned by a right angle and moved, with all
+    that stands on it: their displacements stay 0, and go on along the frame's own axis."""
     made = ist.Scene(dimension=2, gravity=(0, 0))
     frame = made.add_fixed(name="frame", shape=shapes.Disc(0.1))
     for name, y in (("low", -1.0), ("high", 1.0)):

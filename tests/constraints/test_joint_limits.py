@@ -155,8 +155,8 @@ def turning(dimension: int, pins: dict, **bounds) -> ist.Scene:
 
 
 def test_angles_in_the_plane_wind_springs_and_meet_limits_over_many_turns():
-    """A spring goes to 5 rad and back, q = 5 sin t; what turns away from its only limit turns on, and
-    one beyond half a turn is met there."""
+    """A spring goes to 5 rad and back, q = 5 sin t; what turns away from its only limit turns on,
+    and one beyond half a turn is met there."""
     made = turning(2, {"spring": 5.0, "on": 5.0, "far": 5.0}, on={"low": -0.5}, far={"high": 4.0})
     run = ist.simulate(made, ist.RadauContact(), tol=1e-8, duration=2.0)
     angle = {name: run.joint(name).coordinate[-1, 0] for name in ("spring", "on", "far")}
@@ -198,8 +198,7 @@ def test_dampers_and_motions_turn_on():
 
 
 def test_limits_in_space_may_be_a_turn_apart_and_are_met(tmp_path):
-    """-.1 to 3.8 rad, as a robot's elbow has them; through a file. By 5 rad/s, 3.8 rad is met after .76
-    s."""
+    """-.1 to 3.8 rad, as a robot's elbow has them; through a file. At 5 rad/s that is .76 s."""
     turning(3, {"on": 5.0}, on={"low": -0.1, "high": 3.8}).save(tmp_path / "scene.toml")
     made = ist.load_scene(tmp_path / "scene.toml")
     run = ist.simulate(made, ist.RadauContact(), tol=1e-8, duration=1.0)

@@ -190,7 +190,7 @@ def test_what_is_no_motion_is_refused(tmp_path):
 
 
 def test_a_refused_body_that_moves_leaves_nothing_behind():
-    """Neither its own parts nor the ground on which it would move, which has its name for itself."""
+    """Neither its own parts nor the ground on which it would move, whose name is taken."""
     scene, disc = ist.Scene(dimension=2), {"shape": shapes.Disc(R), "mass": 1.0}
     wall = scene.add_fixed(name="wall", shape=shapes.HalfPlane(normal=(0, 1), offset=-9))
     ball = scene.add_body(name="ball", position=(0, 1), **disc)

@@ -270,8 +270,9 @@ STRIKES, TILTED, REBOUND = 1.0, np.pi / 4, 0.5  # [m/s], direction of the blow f
 
 
 def struck():
-    """Two discs of 1 kg that lie on floors and are struck from above, along a line that is `TILTED`,
-    by one of their kind without friction; mu_s holds the first, and does not hold the second."""
+    """Two discs of 1 kg that lie on floors and are struck from above, along a line that is
+    `TILTED`, by one of their kind without friction; mu_s holds the first, and does not hold the
+    second."""
     made, disc = ist.Scene(dimension=2, gravity=(0, 0)), {"shape": shapes.Disc(0.1), "mass": 1.0}
     floor = made.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
     towards = np.array([np.sin(TILTED), -np.cos(TILTED)])

@@ -371,8 +371,8 @@ def test_a_wrong_lever_in_the_solver_is_noticed(monkeypatch):
 
 
 def test_a_needle_that_spins_fast_in_free_flight_is_certified():
-    """The step that momenta alone determine, its root found by SciPy: it loses energy, as the scheme
-    does, so that no contact can have brought any."""
+    """The step that momenta alone determine, its root found by SciPy: it loses energy, as the
+    scheme does, so that no contact can have brought any."""
     scene, h, spin = ist.Scene(gravity=(0, 0, 0)), 0.01, np.array([300.0, 1.0, 0.0])
     needle = shapes.Ellipsoid((0.2, 0.02, 0.02))
     scene.add_body(name="needle", shape=needle, mass=1.0, position=(0, 0, 0), velocity=(0, 0, 0, *spin))

@@ -103,7 +103,7 @@ def test_the_end_of_the_path_is_a_root_as_it_is(landing, monkeypatch):
 
 
 def test_the_step_in_which_a_ball_hits_bricks_is_solved():
-    """From where the bricks lie, without a memory: to the end of the path, with friction and faces."""
+    """From where the bricks lie, without a memory: to the path's end, with friction and faces."""
     scene, place = wall.wall(1, 3), (0.03, -wall.DEPTH / 2 - wall.RADIUS - 0.005, 0.2)
     ball = shapes.Sphere(wall.RADIUS)
     scene.add_body(name="ball", shape=ball, mass=wall.MASS, position=place, velocity=(0, wall.SPEED, 0, 0, 0, 0))

@@ -25,7 +25,7 @@ def test_a_contact_far_off_obeys_coulomb_at_once(balls_on_a_floor, with_impulses
     assert F.largest > 0.1
     thrown = Rows(F.bodies, (10 * F.contacts[0],))  # which says that the contact is to be looked at
     end, after = settled(problem, at, F, linear(problem, at, F, 1e-9), thrown)
-    # the path of the contact's law ends at kappa = 1e-10, and slips more than 1e-6 are told from none
+    # the path of the contact's law ends at kappa = 1e-10, and slips beyond 1e-6 are told from none
     assert after.largest < 1e-8
     slides = speed > 0
     impulses = (end.contacts[0] * problem.slots[0].unknowns[:1])[0, problem.slots[0].closest : -1]
@@ -40,8 +40,8 @@ def test_a_contact_far_off_obeys_coulomb_at_once(balls_on_a_floor, with_impulses
 
 
 def test_near_a_root_the_derivatives_of_the_largest_rows_are_renewed(balls_on_a_floor):
-    """The contact of a ball that rises, whose points are off by 3e-12, and whose derivative was another one before:
-    with that one kept, a correction takes a thirtieth of what is left off."""
+    """The contact of a ball that rises, whose points are off by 3e-12, and whose derivative was
+    another one before: with that one kept, a correction takes a thirtieth of what is left off."""
     problem, start = balls_on_a_floor(MU, H, [(0, 0, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0)])
     root = newton(problem, start, 1e-12, 40).point
     (z,), n = [np.array(z) for z in root.contacts], problem.slots[0].closest

@@ -1,4 +1,5 @@
-"""Joints in runs that find their pairs: against runs with all pairs declared, in one compiled step."""
+"""Joints in runs that find their pairs: against runs with all pairs declared, in one compiled
+step."""
 
 import dataclasses
 
@@ -25,8 +26,8 @@ def shaken(time):
 
 
 def mechanism_and_balls():
-    """On a shaken floor two bars on a hinge that rubs, with a limit, a spring and a motor; two balls
-    on a rod; and a ball that hits one."""
+    """On a shaken floor two bars on a hinge that rubs, with a limit, a spring and a motor; two
+    balls on a rod; and a ball that hits one."""
     scene = ist.Scene()
     plane = shapes.HalfSpace(normal=(0, 0, 1), offset=0.0)
     scene.add_moving(name="floor", shape=plane, mass=5.0, inertia=(1, 1, 1), pose=shaken)

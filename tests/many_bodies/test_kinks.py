@@ -12,7 +12,7 @@ MU, H = 0.4, 0.01
 
 @pytest.fixture(scope="module")
 def resting(balls_on_a_floor):
-    """The problem of two balls at rest on a floor, side by side, and a point 1e-6 beside its root."""
+    """The problem of two balls at rest on a floor, and a point 1e-6 beside its root."""
     problem, start = balls_on_a_floor(MU, H, [(0,) * 6] * 2)
     found = newton(problem, start, 1e-12, 40)
     assert found.converged

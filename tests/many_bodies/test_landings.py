@@ -63,8 +63,8 @@ def parts_from_an_edge(law, mu, v_x, tilt):
 @pytest.mark.parametrize("gap", [0.021, 0.0299])  # closed early and late in a step
 @pytest.mark.parametrize(("mu", "v_x"), [(0.0, 0.4), (0.05, 0.4), (0.3, 0.4), (0.3, -0.4), (0.3, -0.1)])
 def test_an_edge_parts_by_one_law_wherever_in_the_step_it_lands(law, gap, mu, v_x):
-    """What the step took of the impulse, and its friction, is part of the sum that obeys the law, at
-    the pose to which the step has turned the box."""
+    """What the step took of the impulse, and its friction, is part of the sum that obeys the law,
+    at the pose to which the step has turned the box."""
     run = ist.simulate(one_box(gap, mu, (v_x, 0, -1, 0, 0, 0), law=law), SPARSE, h=0.01, duration=0.03)
     (hit,) = np.flatnonzero(run.h == 0.0)
     after, tilt = run.velocity[hit + 1, 0], 2 * np.arctan2(run.orientation[hit, 0, 2], run.orientation[hit, 0, 0])
@@ -98,8 +98,8 @@ def hit_off_its_middle():
 
 
 def test_a_box_that_stands_does_not_tilt_where_a_ball_hits_it():
-    """Late in a step little of the ball is stopped, and nothing tells where the floor will press: the
-    step is halved, and the ball parts as from a wall."""
+    """Late in a step little of the ball is stopped, and nothing tells where the floor will press:
+    the step is halved, and the ball parts as from a wall."""
     run = hit_off_its_middle()
     (hit,) = np.flatnonzero(run.h == 0.0)
     assert np.min(run.h[:hit]) < 0.01

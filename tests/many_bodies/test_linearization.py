@@ -1,4 +1,4 @@
-"""The derivative of a step of many bodies: against differences of F, and which contacts keep theirs."""
+"""The derivative of a step of many bodies: against differences of F, and what contacts keep."""
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ RESTS, SLIDES, RISES = (0, 0, 0, 0, 0, 0), (1.0, 0.3, 0, 0, 0, 0), (0, 0, 1, 0, 
 
 @pytest.fixture(scope="module")
 def pressed(balls_on_a_floor, with_impulses):
-    """Two balls that press, one that sticks and one that slides, with other impulses than theirs."""
+    """Two balls that press, one sticking and one sliding, with other impulses than theirs."""
     problem, start = balls_on_a_floor(MU, H, [RESTS, SLIDES])
     return problem, *with_impulses(problem, start, (1.2, -0.1, 0.2))
 

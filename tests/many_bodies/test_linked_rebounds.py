@@ -34,7 +34,7 @@ def hits(law):
     ball, up, down = {"shape": shapes.Sphere(R), "mass": 1.0}, (0, 0, 1, 0, 0, 0), (0, 0, -1, 0, 0, 0)
     scene.add_moving(name="paddle", inertia=(1, 1, 1), pose=paddle, **ball)
     scene.add_body(name="served", position=(0, 0, 0.25), **ball)
-    # the paddle comes to these, alone and as another impact happens, and glides past: neither can answer
+    # the paddle comes to these, alone and as another impact happens, and glides past: none answers
     for k, away in ((1, H**2), (2, 0.0)):
         scene.add_fixed(name=f"stop {k}", shape=shapes.Sphere(R), position=(2 * R - away, 0, k * H))
     for x, (name, place, velocity) in enumerate((("from above", 0.25, down), ("from below", -0.25, up)), start=1):
@@ -72,7 +72,8 @@ def test_joints_answer_an_impact_as_closed_forms_say(found, law):
             own = velocity[run.names.index(name)]
             np.testing.assert_allclose(own, [0, 0, speed, 0, spin, 0], rtol=0, atol=1e-12, err_msg=name)
     assert max(np.max(values) for values in run.certificate.values()) < 1e-12
-    # what step and impact gave together: drive and limit hold what is pushed, the rod hands on its share
+    # what step and impact gave together: drive and limit hold what is pushed, a rod hands on a
+    # share
     numbers = [run.joint_names.index(name) for name in ("drive of paddle", "low limit of guide from above", "rod")]
     given = np.sum(run.contacts.joints.impulse_2[:, numbers, 2], axis=0)
     np.testing.assert_allclose(given[:2], 1 + E, rtol=0, atol=1e-12)

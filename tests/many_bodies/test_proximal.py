@@ -19,7 +19,7 @@ SLIPS = 1e-6  # [m/s]: a ball whose point of contact slips so much at the end, 7
 
 @pytest.mark.parametrize(("speed", "slip"), [(0.0, 0.0), (3.5 * SLOWED + SLIPS, SLIPS), (1.0, 1.0 - 3.5 * SLOWED)])
 def test_balls_stick_and_slip_as_coulomb_says_from_forces_that_are_wrong(balls_on_a_floor, with_impulses, speed, slip):
-    """From half of what presses, and friction at an angle to the slip and far outside of its cone."""
+    """From half of what presses, and friction at an angle to the slip and far outside its cone."""
     problem, start = balls_on_a_floor(MU, H, [(speed, 0, 0, 0, 0, 0)])
     at, F = with_impulses(problem, start, (0.5, -0.4, 0.3))
     assert F.largest > 0.1

@@ -122,8 +122,8 @@ def test_an_impact_that_would_raise_energy_has_half_the_restitution(monkeypatch)
 
 
 def test_islands_that_raise_energy_are_told_and_halved_alone(monkeypatch):
-    """As if the first root raised that of the first ball: the other, which meets the floor in the same
-    step and loses more than that, has its e all the same."""
+    """As if the first root raised that of the first ball: the other, which meets the floor in the
+    same step and loses more than that, has its e all the same."""
     energies = iter([[1.0, 9.0], [1.0, 9.0], [2.0, 1.0], [0.5, 1.0]])  # as above, of both
     monkeypatch.setattr(rebounds, "_energies", lambda mass, velocity: np.array(next(energies)))
     places, down = [(0, 0, R + 0.053), (1, 0, R + 0.053)], (0, 0, -1, 0, 0, 0)

@@ -108,7 +108,8 @@ def test_what_comes_to_stand_has_little_friction_that_nothing_asks_for(monkeypat
 
 
 def test_what_stands_stays_where_it_is_to_the_bit(monkeypatch):
-    """With friction too that nothing asks for, a stress by which bricks that yaw by rounding buckle."""
+    """With friction too that nothing asks for, a stress that buckles bricks that yaw by
+    rounding."""
     monkeypatch.setattr(advance, "_comes_to_stand", lambda *_: False)
     run = ist.simulate(bricks(), ist.GeometricallyImplicit(jacobian="sparse"), h=H, duration=20 * H, progress=False)
     assert not np.any(run.velocity)

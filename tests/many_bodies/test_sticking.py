@@ -59,7 +59,7 @@ def test_a_ball_slides_if_and_only_if_its_slope_is_steeper_than_mu_s(found):
 
 
 def test_a_pull_that_grows_breaks_a_ball_away_in_the_step_in_which_it_passes_mu_s(found):
-    """A pull acts as at the start of a step. What slides at first stops, is held, and breaks away."""
+    """A pull acts as at the start of a step. What slides first stops, is held, breaks away."""
     starts = H * np.arange(STEPS)
     for k, rate in enumerate(PULLS[:2]):
         held = rate * starts <= MU_S * G

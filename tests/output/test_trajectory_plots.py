@@ -138,7 +138,7 @@ def test_a_film_that_needs_ffmpeg_says_so(spin, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def flight():
-    """A ball that flies over a floor and never touches it, with the impulses that rounding leaves."""
+    """A ball that flies over a floor and never touches it, with impulses left by rounding."""
     scene = ist.Scene()
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     ball = scene.add_body(name="ball", shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 1), velocity=(1, 0, 2, 0, 1, 0))

@@ -22,8 +22,8 @@ def falls():
 
 
 def test_few_steps_are_of_first_order(falls):
-    """Impacts on edges and faces are; with tol = 1e-7 there were hundreds, and 4114 with 1e-8, as no
-    length of a step after one of them met its tolerance."""
+    """Impacts on edges and faces are; with tol = 1e-7 there were hundreds, and 4114 with 1e-8, as
+    no length of a step after one of them met its tolerance."""
     for run in falls:
         assert run.counts["one-stage steps"] <= 30
         assert len(run) < 300

@@ -100,7 +100,8 @@ def test_what_lands_in_one_step_rebounds_each_in_its_turn(law, impacts, gaps):
 @pytest.mark.parametrize("jacobian", ["by size", "sparse"])
 @pytest.mark.parametrize("mu_s", [None, 0.4])
 def test_an_impact_is_recorded_with_the_slip_that_it_leaves(jacobian, mu_s):
-    """A disc that slides and spins as it lands sticks, for m r^2 / I = 2, by a third of its slip."""
+    """A disc that slides and spins as it lands sticks, for m r^2 / I = 2, by a third of the
+    slip."""
     scene = ist.Scene(dimension=2, gravity=(0, -G))
     floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
     disc = scene.add_body(
@@ -331,8 +332,8 @@ def test_a_run_goes_on_from_a_checkpoint_to_the_bit(tmp_path):
 
 
 def test_what_has_no_rebounds_refuses_them():
-    """Steps by hand, rollouts, derivatives by h, other steppers, pairs one after another with faces,
-    and least forces of an impact."""
+    """Steps by hand, rollouts, derivatives by h, other steppers, pairs one after another with
+    faces, and least forces of an impact."""
     scene = ball(ist.Newton(E))
     found = run(scene, 0.01, 0.6)
     for stepper in (ist.RadauContact(), ist.Convex(), ist.ClosedFormGap(), ist.Linearized()):
@@ -453,9 +454,9 @@ def cushion(p, restitution=None, R=0.1, tilt=0.25):
 
 @pytest.mark.parametrize(("p", "how"), [(8, {"h": 1e-3}), (4, {"tol": 1e-6})])
 def test_what_rolls_over_a_side_that_is_all_but_flat_does_not_strike_it(p, how):
-    """Its point runs along the side, ever faster, and no gap opens that could close. A law of impact
-    is no matter there, however fast the side comes down elsewhere. With one, steps of h struck
-    there, and chosen steps ended in an error."""
+    """Its point runs along the side, ever faster, and no gap opens that could close. A law of
+    impact is no matter there, however fast the side comes down elsewhere. With one, steps of h
+    struck there, and chosen steps ended in an error."""
     stepper = ist.GeometricallyImplicit() if "h" in how else ist.RadauContact()
     scenes_of = (cushion(p), cushion(p, ist.Newton(0.8)))
     plain, struck = (ist.simulate(scene, stepper, duration=0.16, progress=False, **how) for scene in scenes_of)
@@ -468,9 +469,9 @@ def test_what_rolls_over_a_side_that_is_all_but_flat_does_not_strike_it(p, how):
 
 @pytest.mark.parametrize("tol", [1e-4, 1e-6])
 def test_what_rolls_over_a_side_that_is_all_but_flat_says_what_that_took(tol):
-    """It rolls without slip: (I + m (H^2 + H'^2)) theta'^2 / 2 + m g H would stay, where the support
-    function H is the height. Its force has no bound over the middle of the side, where a step of
-    first order takes some of it, however short by any other measure."""
+    """It rolls without slip: (I + m (H^2 + H'^2)) theta'^2 / 2 + m g H would stay, where the
+    support function H is the height. Its force has no bound over the middle of the side, where a
+    step of first order takes some of it, however short by any other measure."""
     p, R, m, inertia, q = 4, 0.1, 1.0, 0.004, 4 / 3
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -1,5 +1,5 @@
-"""Bodies that rock: rebounds at the rims of their faces and at centres of pressure within them, where
-a contact strikes at another point than that at which it touched; against closed forms."""
+"""Bodies that rock: rebounds at the rims of their faces and at centres of pressure within them,
+where a contact strikes at another point than that at which it touched; against closed forms."""
 
 import dataclasses
 

@@ -71,7 +71,7 @@ def run(request):
 
 def test_discs_land_and_roll_when_the_closed_form_says(run):
     """At sqrt(2 height / g), where friction gives mu times the impulse m sqrt(2 g height) of the
-    landing, and mu m g from then on, until a disc of inertia m r^2 / 2 rolls, at 2/3 of its speed."""
+    landing, and mu m g from then on, until a disc of inertia m r^2 / 2 rolls, at 2/3 of it."""
     landed = np.sqrt(2 * HEIGHTS / G)
     np.testing.assert_allclose([e.time for e in run.events if e.kind == "closes"], landed, rtol=0, atol=1e-8)
     slowed = SPEED - MU * G * landed - MU * G * (run.time[-1] - landed)
@@ -175,7 +175,7 @@ def test_slots_grow_where_they_run_out_and_end_where_they_gain_nothing():
 
 
 def test_there_is_a_slot_for_all_that_is_closed():
-    """Of six contacts with the floor, of which gaps closed to 1e-9 m count, and fifteen between discs."""
+    """Of six contacts with the floor, of which gaps up to 1e-9 m count, and 15 between discs."""
     system, _ = discs().build()
     few, gaps = slots._none_chosen(system, [4, 4]), np.full(system.contact_count, 0.1)
     gaps[list(system.groups[0].numbers)[:4]] = 1e-10

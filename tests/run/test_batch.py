@@ -394,7 +394,7 @@ def test_shapes_of_a_batch_are_shapes():
 
 
 def two_balls(radius, apart, speed=0.0, restitution=None):
-    """Two balls at rest or on their way to each other, of which no length depends on the `radius`."""
+    """Two balls at rest or on their way to each other, with no length that depends on `radius`."""
     scene = ist.Scene(gravity=(0, 0, 0), length_scale=1.0, acceleration_scale=9.81)
     own = {"shape": shapes.Sphere(radius), "mass": 1.0, "inertia": (1.0, 1.0, 1.0)}
     balls = [
@@ -407,7 +407,8 @@ def two_balls(radius, apart, speed=0.0, restitution=None):
 
 @pytest.mark.parametrize(("stepper", "size"), [(STEPPER, {"h": 0.05}), (ist.RadauContact(), {"tol": 1e-6})])
 def test_small_balls_do_not_fly_through_each_other_in_a_batch_of_large_ones(stepper, size):
-    """Half a metre a step, 1 cm of radius: what passes through what is a matter of a scene's own shapes."""
+    """Half a metre a step, 1 cm of radius: what passes through what depends on a scene's own
+    shapes."""
     how, radius = {"duration": 0.3, **size}, {f"shape of {name}": [1.0, 0.01] for name in ("left", "right")}
     found = ist.simulate_batch(two_balls(1.0, 4.5, 10.0, ist.Newton(0.5)), stepper, parameters=radius, **how)
     assert found.result.tolist() == [ist.Result.SOLVED] * 2
@@ -443,7 +444,7 @@ def test_quaternions_of_states_are_unit_ones():
 
 
 def test_chosen_steps_of_a_batch_are_refused_where_a_single_run_is():
-    """A push that begins at t = .3 s, for bodies on the right alone, and a time that one step fills."""
+    """A push that begins at t = .3 s, for bodies on the right, and a time that one step fills."""
     scene, chosen = ist.Scene(dimension=2, gravity=(0, 0), length_scale=1.0, acceleration_scale=1.0), {"tol": 1e-6}
 
     def push(time, position, *_):
@@ -472,7 +473,7 @@ def test_chosen_steps_of_a_batch_are_refused_where_a_single_run_is():
 
 @pytest.mark.parametrize(("stepper", "size"), [(STEPPER, {"h": 0.01}), (ist.RadauContact(), {"tol": 1e-8})])
 def test_a_batch_goes_on_from_the_times_of_its_states(stepper, size):
-    """A body that is pushed by F = m t has t^2 / 2; steps of h see loads as they begin, h / 2 too early."""
+    """A body that is pushed by F = m t has t^2 / 2; steps see loads as they begin, h / 2 early."""
     scene = ist.Scene(dimension=2, gravity=(0, 0))
     load = {"wrench": lambda time, *_: jnp.stack([0 * time, time, 0 * time])}
     scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0), **load)

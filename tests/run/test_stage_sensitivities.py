@@ -194,8 +194,8 @@ def test_a_pin_that_rubs_from_rest_has_the_derivatives_of_the_closed_form():
 
 
 def test_the_time_at_which_a_motor_reaches_its_speed_has_the_derivatives_of_the_closed_form():
-    """t = I (w0 - v) / M, from which on the wheel turns at v; the bound of a motor is the one margin
-    that the length of the step is in."""
+    """t = I (w0 - v) / M, from which on the wheel turns at v; the bound of a motor is the one
+    margin that the length of the step is in."""
     first, speed, most, inertia, end = 3.0, 2.0, 0.06, 0.006, 0.2
     scene = ist.Scene(dimension=2, gravity=(0, 0))
     wall = scene.add_fixed(name="wall", shape=shapes.Disc(0.01))

@@ -82,7 +82,8 @@ def turned(seed):
 @pytest.mark.parametrize("axes", [(1.0, 0.1, 0.01), (0.01, 0.1, 0.075), (1.0, 0.03, 0.001)])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_turned_blades_are_held(axes, seed):
-    """Ellipsoids whose longest axis no ray meets, and whose surface leads to it by its edge alone."""
+    """Ellipsoids whose longest axis no ray meets, and whose surface leads to it by an edge
+    alone."""
     blade = shapes.ImplicitShape([sum((u / a) ** 2 for u, a in zip(turned(seed), axes, strict=True)) - 1])
     assert 0.98 * max(axes) < extent(blade).outer <= (1 + 1e-9) * max(axes)
 

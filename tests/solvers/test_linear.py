@@ -22,8 +22,8 @@ def matrices(n=28):
 @pytest.mark.parametrize("backend", ["cpu", "cuda"])
 @pytest.mark.parametrize("name", matrices())
 def test_steps_are_the_shortest_that_solve(name, backend, monkeypatch):
-    """Against singular values: x = - V s / (s^2 + damping) U^T F, of which directions with s = 0 get
-    nothing. Along these, rounding of J or of J^T J over the damping is left, which J does not see."""
+    """Against singular values: x = - V s / (s^2 + damping) U^T F, of which directions with s = 0
+    get nothing. Along these, rounding of J or of J^T J over the damping is left."""
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
     J, F = matrices()[name], np.random.default_rng(1).normal(size=28)
     if name == "redundant rows":

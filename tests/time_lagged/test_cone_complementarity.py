@@ -291,7 +291,7 @@ def test_contacts_whose_unit_impulses_cancel_are_solved(method):
 
 
 def test_a_heavy_body_that_its_contact_carries_from_afar_is_noticed_beside_a_light_one():
-    """10^6 kg hover 1 mm above the floor, by the impulse of their weight; beside them falls 1 mg."""
+    """10^6 kg hover 1 mm above the floor, by their weight's impulse; beside them falls 1 mg."""
     scene, h, stepper = ist.Scene(), 0.01, ist.ConeComplementarity()
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     heavy = scene.add_body(name="heavy", shape=shapes.Sphere(0.5), mass=1e6, position=(0, 0, 0.501))

@@ -77,8 +77,8 @@ def test_three_methods_are_one_where_nothing_touches(compared):
 
 
 def test_schemes_that_joints_bring_energy_to_are_told():
-    """A body turns freely about a pin at 10 rad/s, so that nothing does work: with midpoint it gains
-    as exp(h w^2 t) for as long as w stays what it is, 10 % of it within 8 ms."""
+    """A body turns freely about a pin at 10 rad/s, so that nothing does work: with midpoint it
+    gains as exp(h w^2 t) for as long as w stays what it is, 10 % of it within 8 ms."""
     scene = ist.Scene(dimension=2, gravity=(0, 0))
     wall = scene.add_fixed(name="wall", shape=shapes.Disc(0.01))
     turns = {"position": (0.5, 0), "velocity": (0, 5.0, 10.0)}

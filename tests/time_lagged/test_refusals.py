@@ -1,5 +1,5 @@
-"""What comparators do not know of contacts is refused by name, with the steppers that do; and so are
-restitutions by all that takes steps of given length but runs of `simulate`, batches and
+"""What comparators do not know of contacts is refused by name, with the steppers that do; and so
+are restitutions by all that takes steps of given length but runs of `simulate`, batches and
 derivatives of these."""
 
 import pytest
