@@ -69,9 +69,10 @@ class JointFriction:
     """Dry friction in a joint: of a hinge, or of a ball joint in the plane, a moment of at most mu
     `radius` |radial force|, with the radius of the pin [m]; of a ball joint in space a moment of at
     most mu `radius` |force| against the relative spin; of a slider, without radius, a force of at
-    most mu |force on the guide|, or, where the guide's `length` [m] is given, of at most mu times the
-    forces on both its ends, which also bear the moment across it. `mu_s` >= mu holds what sticks
-    until it slips, as that of a `FrictionEllipsoid`. Raises `ValueError` naming the argument."""
+    most mu |force on the guide|, or, where the guide's `length` [m] is given, of at most mu times
+    the forces on both its ends, which also bear the moment across it. `mu_s` >= mu holds what
+    sticks until it slips, as that of a `FrictionEllipsoid`. Raises `ValueError` naming the
+    argument."""
 
     mu: float
     radius: float | None = None

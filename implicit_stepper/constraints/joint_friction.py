@@ -8,10 +8,9 @@ those on both ends of a guide of length L, which bear the moment M across it as 
 
     R = |N_1| + |N_2|,    N_1, N_2 = F / 2 +- (M x axis) / L
 
-A `BallFrictionGroup` has y and w of three components. As R may change with y, solutions may cease to
-be unique where mu r is large against the lever of what drives the joint: it locks. That is physics,
-and not smoothed away.
-"""
+A `BallFrictionGroup` has y and w of three components. As R may change with y, solutions may cease
+to be unique where mu r is large against the lever of what drives the joint: it locks. That is
+physics, and not smoothed away. """
 
 from __future__ import annotations
 

@@ -239,8 +239,9 @@ class Spring(_Points):
 
 
 def _pads(form: Form, across: tuple[int, ...], length: float | None) -> np.ndarray:
-    """Where a joint rubs: (p, a, r), by which its multipliers make the forces there. One place, which
-    has the force `across` the coordinate; or both ends of a slider's guide of that `length`."""
+    """Where a joint rubs: (p, a, r), by which its multipliers make the forces there. One place,
+    which has the force `across` the coordinate; or both ends of a slider's guide of that
+    `length`."""
     force = np.eye(len(form.angles))[list(across)]
     if length is None:
         return force[None]

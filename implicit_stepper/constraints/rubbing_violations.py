@@ -1,5 +1,5 @@
-"""What the friction of a record of joints lacks: the law of `joint_friction` a second time, from the
-force and the moment that body 2 has of the joint."""
+"""What the friction of a record of joints lacks: the law of `joint_friction` a second time, from
+the force and the moment that body 2 has of the joint."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A step of many bodies, of pairs up to a number, and the impact after it if something that lands in
-it rebounds."""
+"""A step of many bodies, of pairs up to a number, and the impact after it if something that lands
+in it rebounds."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Bouncing:
                     return
 
     def _taken(self, at: State, memory: Memory, h: float) -> Done:
-        """The step of h [s], which is not solved where too many pairs may touch in it: what it holds
-        in memory grows with them. Some are found only when it has been taken."""
+        """The step of h [s], which is not solved where too many pairs may touch in it: what it
+        holds in memory grows with them. Some are found only when it has been taken."""
         if self.most is not None:
             near = may_touch(self.catalog, self.system, at, h)
             if len(near) > self.most:

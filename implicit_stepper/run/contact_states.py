@@ -52,8 +52,8 @@ def contact_states(scene: Scene, trajectory: Trajectory) -> ContactStates:
 
 
 def _law_in(scene: Scene, trajectory: Trajectory) -> tuple[np.ndarray, np.ndarray]:
-    """`law_of` the contacts of a `trajectory` of `scene`: of all that are declared, or of those that
-    it found. Raises `ValueError` for a trajectory of another scene."""
+    """`law_of` the contacts of a `trajectory` of `scene`: of all that are declared, or of those
+    that it found. Raises `ValueError` for a trajectory of another scene."""
     if scene.pair_count() == len(trajectory.contact_names):
         system, _ = scene.build()
         if system.contact_names == trajectory.contact_names:

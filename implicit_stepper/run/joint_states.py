@@ -1,5 +1,5 @@
-"""What every joint that rubs does at the end of every step of a run: stick, impending slip, or slip;
-and when that changes."""
+"""What every joint that rubs does at the end of every step of a run: stick, impending slip, or
+slip; and when that changes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .trajectory import Trajectory
 
 
 class JointStates(NamedTuple):
-    """`states` (n, m), "stick", "impending" or "slip", of the n steps of a run and the m joints that
-    rub, by their `names`; and `changes`, when they are others than in the step before, to within
-    that step."""
+    """`states` (n, m), "stick", "impending" or "slip", of the n steps of a run and the m joints
+    that rub, by their `names`; and `changes`, when they are others than in the step before, to
+    within that step."""
 
     names: tuple[str, ...]
     states: np.ndarray
@@ -71,8 +71,8 @@ def _last(trajectory: Trajectory):
 
 @jax.jit
 def _measured(system: System, ends: State, joints):
-    """The slip [m/s], the friction and its bound [N s] (n, m) of joints that rub, group after group,
-    at the `ends` of n steps."""
+    """The slip [m/s], the friction and its bound [N s] (n, m) of joints that rub, group after
+    group, at the `ends` of n steps."""
 
     def of_step(state, multipliers, recorded):
         parts = []

@@ -33,8 +33,8 @@ _TOUCHED = 3  # contacts of a body in a pile, in the mean
 
 
 def law_of(scene: Scene, run: Trajectory) -> tuple[np.ndarray, np.ndarray]:
-    """mu (nc,) and the semi-axes (nc, k) of friction of the contacts of a `run` of `scene` that found
-    its pairs. Raises `ValueError` where the scene lets others touch."""
+    """mu (nc,) and the semi-axes (nc, k) of friction of the contacts of a `run` of `scene` that
+    found its pairs. Raises `ValueError` where the scene lets others touch."""
     names, parts_of, laws = scene.build(contacts=False)[0].names, scene.body_parts(), scene.body_pairs()
     body = [b for b, own in enumerate(parts_of) for _ in own]
     numbers = dict(zip(part_names(names, parts_of), body, strict=True))

@@ -69,8 +69,8 @@ def simulate(
     `progress` shows a bar, or nothing; by default a bar on terminals, and elsewhere a line on the
     error stream every half minute. `estimate_error`, of fixed steps: runs with h / 2 too, and keeps
     in `Trajectory.error` how far the run with h is from the motion (`ErrorEstimate`), which no
-    certificate says. `most_pairs`: no step is taken in which more pairs may touch, as its memory grows
-    with them. `checkpoint`: a file that is written `every` so many seconds, or seldom enough
+    certificate says. `most_pairs`: no step is taken in which more pairs may touch, as its memory
+    grows with them. `checkpoint`: a file that is written `every` so many seconds, or seldom enough
     to take a twentieth of the time; with `resume`, such a file, the same call goes on from there,
     to the bits of a run that was never killed. Raises `ValueError` for bad arguments, and
     `CheckpointError` for files that are damaged, of another run, or cannot be written."""

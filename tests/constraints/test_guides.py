@@ -1,5 +1,5 @@
-"""Sliders whose guide has a length: its two ends bear the moment across it, and rub by that, against
-closed forms; a drawer that is pulled at its side jams."""
+"""Sliders whose guide has a length: its two ends bear the moment across it, and rub by that,
+against closed forms; a drawer that is pulled at its side jams."""
 
 import dataclasses
 
@@ -28,8 +28,8 @@ def drawer(aside, speed=0.0, gravity=(0.0, 0.0)):
 
 
 def test_a_drawer_jams_if_it_is_pulled_far_enough_aside():
-    """Each end of the guide is pressed by P d / L, so that a = P / m (1 - 2 mu d / L), and none from
-    d = L / (2 mu) on."""
+    """Each end of the guide is pressed by P d / L, so that a = P / m (1 - 2 mu d / L), and none
+    from d = L / (2 mu) on."""
     for aside in (0.0, 0.5 * JAMS, (1 - 1e-6) * JAMS, (1 + 1e-6) * JAMS, 3 * JAMS):
         run = ist.simulate(drawer(aside), ist.GeometricallyImplicit(), h=0.1, duration=1.0)
         expected = PULL / MASS * max(1 - aside / JAMS, 0.0)
@@ -46,8 +46,8 @@ def test_a_drawer_that_slides_stops_when_it_jams():
 
 
 def test_ends_are_pressed_apart_where_the_force_is_less_than_the_moment():
-    """Of a force F across the guide and a moment M both ends bear F / 2 +- M / L: of the same sign as
-    long as M < F L / 2, so that the moment adds nothing."""
+    """Of a force F across the guide and a moment M both ends bear F / 2 +- M / L: of the same sign
+    as long as M < F L / 2, so that the moment adds nothing."""
     for aside, pressed in ((0.1, 30.0), (0.9, 2 * PULL * 0.9 / LENGTH)):
         run = ist.simulate(drawer(aside, 1.0, (0.0, -30.0 / MASS)), ist.GeometricallyImplicit(), h=0.1, duration=0.1)
         assert run.velocity[-1, 0, 0] == pytest.approx(1.0 + 0.1 * (PULL - MU * pressed) / MASS, abs=1e-11)
@@ -110,8 +110,8 @@ def test_the_certificate_knows_the_guide():
 
 @pytest.mark.thorough
 def test_an_impact_presses_both_ends():
-    """A ball falls on a disc whose guide has its middle `aside` [m] from the centre, as both move on:
-    the impulse P presses the ends by 2 P aside / L together, and friction takes mu of that."""
+    """A ball falls on a disc whose guide has its middle `aside` [m] from the centre, as both move
+    on: the impulse P presses the ends by 2 P aside / L together, and friction takes mu of that."""
     aside, speed, lands, lump = 0.5, 3.0, 2.0, 1.0
     made = ist.Scene(dimension=2, gravity=(0, 0))
     desk = made.add_fixed(name="desk", shape=shapes.HalfPlane(normal=(0, 1), offset=-9))
