@@ -149,7 +149,7 @@ def told(units: Scales, member: JointGroup, record: Joints, g, lengths, poses, v
     """How far () what the `record` tells of a joint's closure and coordinates is from `g` (r,) and
     the coordinates of these poses and velocities."""
     closed = jnp.max(beyond_rounding((record.closure[: g.size] - g) * lengths, far), initial=0.0)
-    return jnp.maximum(closed, _coordinates_told(member, record, poses, velocities, far, fast)) / units.gap
+    return jnp.maximum(closed / units.gap, _coordinates_told(units, member, record, poses, velocities, far, fast))
 
 
 def _off_force(member: JointGroup, multipliers, g, rate, bodies, when, far, fast):
@@ -196,9 +196,9 @@ def _limit(units: Scales, lengths, p, g, rate, eta, size, far, h):
     return jnp.maximum(jnp.maximum(beyond, apart), jnp.maximum(-p, 0.0) / size), (left / lengths)[None] * jnp.ones(1)
 
 
-def _coordinates_told(member: JointGroup, record: Joints, poses, velocities, far, fast):
+def _coordinates_told(units: Scales, member: JointGroup, record: Joints, poses, velocities, far, fast):
     """How far () the coordinates and rates that the record tells of are from those of the poses,
-    with mechanics' own rates of orientations. (Angles and rates over 1 s count as lengths.)"""
+    with mechanics' own rates of orientations."""
     if member.coordinates is None:
         return jnp.zeros(())
 
@@ -211,8 +211,10 @@ def _coordinates_told(member: JointGroup, record: Joints, poses, velocities, far
         for part in (velocity[: position.size], mechanics.orientation_rate(orientation, velocity[position.size :]))
     ]
     q, rates = jax.jvp(coordinates, (*poses[0], *poses[1]), tuple(tangents))
-    off = beyond_rounding(record.coordinate[: q.size] - q, far)
-    return jnp.max(jnp.concatenate([off, beyond_rounding(record.rate[: q.size] - rates, fast)]), initial=0.0)
+    lengths = jnp.where(np.array(member.free_angles, bool), units.length, 1.0)
+    off = beyond_rounding((record.coordinate[: q.size] - q) * lengths, far) / units.gap
+    changes = beyond_rounding((record.rate[: q.size] - rates) * lengths, fast) / units.speed
+    return jnp.max(jnp.concatenate([off, changes]), initial=0.0)
 
 
 def given(system: System, record: Joints):

@@ -318,6 +318,25 @@ def test_every_number_of_a_joint_is_bound(steps, where, field):
     assert max(violations(stepper, system, run, changed).values()) > 1e-10
 
 
+@pytest.mark.parametrize("field", ["coordinate", "rate"])
+def test_the_last_digit_of_an_angle_opens_no_joint_of_small_bodies(field):
+    """A pendulum of 1 mm which spins by 300 rad/s, in steps of 10 microseconds: a digit of the
+    angle, or of its rate, counts as little as it turns a body of that size."""
+    size, spin = 1e-3, 300.0
+    scene = ist.Scene(dimension=2)
+    frame = scene.add_fixed(name="frame", shape=shapes.Disc(size / 10))
+    bob = scene.add_body(
+        name="bob", shape=shapes.Disc(size / 10), mass=1e-6, inertia=1e-13, position=(size, 0), velocity=(0, size * spin, spin)
+    )  # fmt: skip
+    scene.add_joint(frame, bob, ist.BallJoint((0, 0), (-size, 0)))
+    stepper = ist.GeometricallyImplicit()
+    run = ist.simulate(scene, stepper, h=1e-5, duration=0.01)
+    told = getattr(run.joints, field)
+    for change, beyond in ((np.spacing(told), False), (1e-6 * told, True)):
+        other = dataclasses.replace(run.contacts, joints=dataclasses.replace(run.joints, **{field: told + change}))
+        assert (violations(stepper, scene.build()[0], run, other)["closure"] > 1e-10) == beyond
+
+
 def test_a_trajectory_tells_of_its_joints(tmp_path, steps):
     _, _, run = steps["several"]
     assert "1 joint" in repr(run)
