@@ -91,7 +91,7 @@ class ConeComplementarity:
         impulses = self._solve(system, here, held, held.velocity(free)[0], memory.impulses, h)
         given = rows.momenta(impulses.gamma, system.body_count)
         velocity, lambdas = held.velocity(free + jnp.linalg.solve(mass, given[..., None])[..., 0])
-        after = bodies.moved(system, state, velocity, h)
+        after = bodies.moved(state, velocity, h)
         joints = common.joint_record(system, state, state, after, lambdas, forces, h)
         return common.finish(system, memory, here, rows, impulses, after, joints)
 

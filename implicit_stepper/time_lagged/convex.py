@@ -101,7 +101,7 @@ class Convex:
         impulses = dataclasses.replace(impulses, converged=impulses.converged & free.converged)
         given = rows.momenta(impulses.gamma, system.body_count)
         velocity, lambdas = held.velocity(driven + jnp.linalg.solve(free.A, given[..., None])[..., 0])
-        after = bodies.moved(system, state, mixed(self.theta.vq, state, velocity), h)
+        after = bodies.moved(state, mixed(self.theta.vq, state, velocity), h)
         after = dataclasses.replace(after, velocity=velocity)
         joints = common.joint_record(system, state, state, after, lambdas, forces, h)
         return common.finish(system, memory, here, rows, impulses, after, joints)

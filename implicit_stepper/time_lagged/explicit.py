@@ -75,7 +75,7 @@ class Explicit:
         """One step of h [s]."""
         here, (forces, pull) = memory.nearby, joint_rows.elastic_forces(system, state)
         momentum = loads.applied_momentum(system, state, h) + h * pull
-        after = bodies.moved(system, state, state.velocity, h)
+        after = bodies.moved(state, state.velocity, h)
         ahead = dataclasses.replace(here, geometry=_ahead(system, state, here, h))
         rows, mass = linear_rows.linear_rows(system, after, ahead.geometry), bodies.mass_matrices(system, after)
         free = jnp.linalg.solve(mass, momentum[..., None])[..., 0]
