@@ -67,6 +67,7 @@ class FrictionGroup:
     stiffness = property(lambda self: None)
     bilateral = property(lambda self: True)
     elastic = property(lambda self: False)
+    drives = property(lambda self: False)
     holds_velocities = property(lambda self: False)
     unilateral = property(lambda self: False)
 

@@ -24,7 +24,6 @@ from . import certificate_mechanics as mechanics
 from . import joint_frames, joint_limits, kinematics, turn_violations
 from .certificate_mechanics import beyond_rounding
 from .joint import JointGroup
-from .joint_motors import MotorGroup
 from .pair_loads import PairLoadGroup
 from .prescribed import Follows
 from .restitution import TOUCHING
@@ -199,7 +198,7 @@ def _friction(member, multipliers, moments, rates, measures, mu):
     and the `rates` (k,) of its coordinate or spin, with the coefficient `mu` () that is recorded, or None."""
     (size, speed, fast, h), y = measures, moments / member.lever
     told = 0.0
-    if isinstance(member, MotorGroup):
+    if member.drives:
         w, bound = member.lever * (rates - member.speed), h * member.most / member.lever
         size = jnp.maximum(size, bound)
     else:
