@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 
 from ..model.bodies import State
 from ..model.system import System
@@ -55,6 +56,12 @@ class HeldRows:
         first, multipliers = self.joints.answer(free, self.target)
         second, more = self.joints.answer(free + first, self.target)
         return free + first + second, (multipliers + more) * self.joints.lengths
+
+    def driven(self, free, mass, impulses) -> tuple[jax.Array, jax.Array]:
+        """As `velocity`, of bodies with `mass` matrices that contacts give `impulses` (nc, 1 + k),
+        too."""
+        given = self.rows.momenta(impulses, len(mass))
+        return self.velocity(free + jnp.linalg.solve(mass, given[..., None])[..., 0])
 
 
 def held_rows(system: System, state: State, mass, rows: Rows, h) -> HeldRows:

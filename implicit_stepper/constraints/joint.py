@@ -83,6 +83,11 @@ class JointGroup:
         return False
 
     @property
+    def drives(self) -> bool:
+        """Whether it is a motor."""
+        return False
+
+    @property
     def elastic(self) -> bool:
         """Whether it is a force that poses and velocities determine."""
         return self.stiffness is not None

@@ -10,7 +10,7 @@ those on both ends of a guide of length L, which bear the moment M across it as 
 
 A `BallFrictionGroup` has y and w of three components. As R may change with y, solutions may cease
 to be unique where mu r is large against the lever of what drives the joint: it locks. That is
-physics, and not smoothed away. """
+physics, and not smoothed away."""
 
 from __future__ import annotations
 
@@ -72,6 +72,7 @@ class FrictionGroup:
     stiffness = property(lambda self: None)
     bilateral = property(lambda self: True)
     elastic = property(lambda self: False)
+    drives = property(lambda self: False)
     holds_velocities = property(lambda self: False)
     unilateral = property(lambda self: False)
 

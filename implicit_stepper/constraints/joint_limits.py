@@ -45,6 +45,7 @@ class LimitGroup:
     stiffness = property(lambda self: None)
     bilateral = property(lambda self: False)
     elastic = property(lambda self: False)
+    drives = property(lambda self: False)
     holds_velocities = property(lambda self: False)
     unilateral = property(lambda self: True)
     mu = property(lambda self: None)

@@ -27,6 +27,7 @@ class MotorGroup(FrictionGroup):
     speed: jax.Array
 
     bilateral = property(lambda self: False)
+    drives = property(lambda self: True)
 
     def bound(self, multipliers, h):
         """h F () over the radius."""

@@ -42,21 +42,6 @@ def motions_of(system: System, state: State, group) -> tuple[Motion, Motion]:
     )
 
 
-def standing(system: System) -> System:
-    """The system in which joints that stand on more than their two bodies, as gears may, have these
-    fixed bodies where it has them."""
-
-    def of_group(group):
-        numbers = getattr(group.closure, "still", ())
-        if not numbers:
-            return group
-        poses = tuple((system.fixed_position[i], system.fixed_orientation[i]) for i in numbers)
-        still = jax.tree.map(lambda a: jnp.broadcast_to(a, (len(group.numbers), *a.shape)), poses)
-        return dataclasses.replace(group, parameters=group.parameters | {"still": still})
-
-    return dataclasses.replace(system, joints=tuple(map(of_group, system.joints)))
-
-
 def told(motion: Motion) -> tuple:
     """A body as users' functions see it: position, orientation and velocity."""
     return motion.position, motion.orientation, motion.velocity

@@ -10,14 +10,13 @@ from shapes.small_algebra import inner
 from . import certificate_mechanics as mechanics
 from . import joint_frames
 from .certificate_mechanics import beyond_rounding
-from .joint_motors import MotorGroup
 from .violations import static_friction_violation
 
 
 def pressed(member, given, side_1, side_2):
     """R () [N s] of a joint that gives body 2 the wrench `given` (6,) or (3,); 0 of a motor. A side
     is (position, rotation, ...)."""
-    if isinstance(member, MotorGroup):
+    if member.drives:
         return jnp.zeros(())
     (_, turn_1, *_), (position, turn_2, *_) = side_1, side_2
     d, parameters = position.size, member.parameters
@@ -43,7 +42,7 @@ def lacks(member, pressed, moments, rates, measures, mu):
     the coefficient `mu` () that is recorded, or None."""
     (size, speed, fast, h), y = measures, moments / member.lever
     told = 0.0
-    if isinstance(member, MotorGroup):
+    if member.drives:
         w, bound = member.lever * (rates - member.speed), h * member.most / member.lever
         size = jnp.maximum(size, bound)
     else:

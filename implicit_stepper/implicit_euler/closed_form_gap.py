@@ -46,7 +46,7 @@ class ClosedFormGap:
     Raises `ValueError` naming the argument; `init` does for a pair without a closed form.
     """
 
-    can: ClassVar[Capabilities] = Capabilities(compliance=True)
+    can: ClassVar[Capabilities] = Capabilities(compliance=True, keeps_gaps=True)
     rungs: ClassVar[tuple[str, ...]] = GeometricallyImplicit.rungs
 
     gaps: tuple[tuple[str, str, Callable], ...] = ()

@@ -186,7 +186,7 @@ def response(problem: ncp.StepProblem, free, force):
 
 def _held(problem: ncp.StepProblem, free) -> JointRows:
     """The joints, where the velocities `free` (nb, 6 or 3) lead."""
-    there = bodies.moved(problem.system, problem.state, free, problem.h)
+    there = bodies.moved(problem.state, free, problem.h)
     return joint_rows(problem.system, there, bodies.mass_matrices(problem.system, there))
 
 

@@ -104,6 +104,7 @@ class GeometricallyImplicit:
             static_friction=True,
             compliance=True,
             closes_joints=True,
+            keeps_gaps=True,
             rebounds=True,
             sequential=self.impacts == "sequential",
             differentiable=True,

@@ -10,7 +10,6 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 
-import jax
 import jax.numpy as jnp
 
 from ..constraints.slipping import slipping
@@ -301,8 +300,4 @@ def _pivoted(stepper, system: System, state: State, memory, unknowns, rubs, h):
     return starting_at(memory, start), moved
 
 
-@jit
-def _moved(state: State, velocity, h) -> State:
-    """Where `velocity` (nb, 6 or 3) leads."""
-    position, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(state.position, state.orientation, velocity, h)
-    return State(state.time, position, orientation, velocity)
+_moved = jit(bodies.moved)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..constraints import certificate_mechanics as mechanics
 from ..constraints.conditions import Units
+from ..model import poses
 from ..model.bodies import State
 from ..model.records import Contacts, no_contacts
 from ..model.results import Result
@@ -29,7 +30,7 @@ from .lagged_methods import Method, method_of
 from .planes import Planes
 from .records import recorded
 from .step import MORE_PAIRS, Done, Known, Memory, Posed, end_state, may_touch, missed_by, no_memory, posed
-from .sweeps import moved, nearest, turns
+from .sweeps import moved, nearest
 
 
 def advance(stepper, tolerance: float, catalog: Catalog, system: System, state: State, memory: Memory, h: float) -> Done:
@@ -111,7 +112,7 @@ def _carried(at: Posed, form: int, velocity, closest) -> np.ndarray:
     slots, step, count = at.problem.slots[form], at.problem.step, at.problem.counts[form]
     sides, V, d = slots.sides[:count], at.problem.with_fixed(velocity), at.problem.motion.position.shape[1]
     ends = jax.tree.map(np.asarray, moved(at.problem.motion, V, step.h))
-    start, end = (np.asarray(turns(own))[sides] for own in (at.problem.motion.orientation, ends.orientation))
+    start, end = (poses.matrices(np.asarray(own))[sides] for own in (at.problem.motion.orientation, ends.orientation))
     points = closest[:, : 2 * d].reshape(count, 2, d)
     own = np.einsum("csji,csj->csi", start, points - at.problem.motion.position[sides])
     points = ends.position[sides] + np.einsum("csij,csj->csi", end, own)

@@ -310,5 +310,5 @@ def end_state(system: System, state: State, V, h: float) -> State:
 
 @jit
 def _end(system: System, state: State, V, h) -> State:
-    end = bodies.moved(system, state, V, h)
+    end = bodies.moved(state, V, h)
     return dataclasses.replace(end, orientation=rotation.unit(end.orientation))

@@ -26,7 +26,7 @@ from ..collision.local_search import closest_points_from
 from ..constraints import contact, kinematics
 from ..implicit_euler import energy
 from ..implicit_euler.ncp import StepProblem
-from ..model import bodies, rotation
+from ..model import bodies, poses, rotation
 from ..runtime.compilation import filled_up, jit
 from ..solvers.complementarity import project_to_disc
 from .colours import TOGETHER, coloured
@@ -249,7 +249,7 @@ def _start(problem: Problem, search: Search, sides, joints) -> Point:
     centre = np.zeros((len(sides), *planes.points.shape[1:]))
     np.add.at(centre, planes.contact, weight[:, None, None] * planes.points)
     ends = jax.tree.map(np.asarray, moved(problem.motion, search.velocity, problem.step.h))
-    turned = np.asarray(turns(ends.orientation))[sides]
+    turned = poses.matrices(ends.orientation)[sides]
     points = (ends.position[sides] + np.einsum("csij,csj->csi", turned, centre)).reshape(len(sides), -1)
     contacts, first = [], 0
     for slots, count, closest in zip(problem.slots[: problem.forms], problem.counts, search.closest, strict=False):
@@ -267,9 +267,3 @@ def _start(problem: Problem, search: Search, sides, joints) -> Point:
 def moved(motion: kinematics.Motion, V, h) -> kinematics.Motion:
     """Where velocities V (n, 6 or 3) lead in h [s]."""
     return jax.vmap(kinematics.moved, (0, 0, None))(motion, V, h)
-
-
-@jit
-def turns(orientation):
-    """Rotations (n, d, d)."""
-    return jax.vmap(rotation.matrix)(orientation)

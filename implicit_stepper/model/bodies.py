@@ -51,7 +51,7 @@ def advance(position, orientation, velocity, h):
     return position + h * velocity[:d], rotation.advance(orientation, h * velocity[d:])
 
 
-def moved(system: System, state: State, velocity, h) -> State:
+def moved(state: State, velocity, h) -> State:
     """Where `velocity` (nb, 6 or 3) leads in h [s]."""
     position, orientation = jax.vmap(advance, (0, 0, 0, None))(state.position, state.orientation, velocity, h)
     return State(state.time + h, position, orientation, velocity)

@@ -65,19 +65,16 @@ class TwoSpheresStates:
     """Example 3 at n times, world frame; the second axis of size 2 is the contact.
 
     position (n, 3) [m] of the centre; velocity (n, 6) linear [m/s], angular [rad/s]; normal_force
-    (n, 2) [N]; friction_force (n, 2) = sqrt(F_t^2 + F_o^2) [N]; friction_norm (n, 2) =
-    sqrt((F_t/e_t)^2 + (F_o/e_o)^2 + (F_r/e_r)^2) [N], which is mu N while the contact slides;
-    slip_speed (n, 2) = sqrt(v_t^2 + v_o^2) [m/s]; slip_norm (n, 2) = sqrt((e_t v_t)^2 + (e_o v_o)^2
-    + (e_r v_r)^2) [m/s]. All five are 0 at an open contact.
+    (n, 2) [N]; friction_norm (n, 2) = sqrt((F_t/e_t)^2 + (F_o/e_o)^2 + (F_r/e_r)^2) [N], which is
+    mu N while the contact slides; slip_speed (n, 2) = sqrt(v_t^2 + v_o^2) [m/s]. All three are 0 at
+    an open contact.
     """
 
     position: np.ndarray
     velocity: np.ndarray
     normal_force: np.ndarray
-    friction_force: np.ndarray
     friction_norm: np.ndarray
     slip_speed: np.ndarray
-    slip_norm: np.ndarray
 
 
 Directions = Callable[[np.ndarray], np.ndarray]  # state (9,) to vectors (2, 3) along the weighted slips, of any length
@@ -295,9 +292,8 @@ def observe(phase: Phase, time: float) -> tuple[np.ndarray, ...]:
     """The fields of `TwoSpheresStates` at one `time` [s] of a phase."""
     state = phase.state(time)
     _, normal_force, friction = solve_contacts(state, phase.modes, phase.directions(state))
-    slip = weighted_slips(state) * [[mode != OPEN] for mode in phase.modes]
-    lengths = (friction[:, :2], friction / ELLIPSOID, slip[:, :2] / ELLIPSOID[:2], slip)
-    return state[:3], state[3:], normal_force, *(np.linalg.norm(length, axis=1) for length in lengths)
+    slip = weighted_slips(state)[:, :2] / ELLIPSOID[:2] * [[mode != OPEN] for mode in phase.modes]
+    return state[:3], state[3:], normal_force, *(np.linalg.norm(a, axis=1) for a in (friction / ELLIPSOID, slip))
 
 
 @lru_cache(maxsize=1)

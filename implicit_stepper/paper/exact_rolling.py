@@ -58,10 +58,6 @@ class States:
     force: np.ndarray
     energy: np.ndarray
 
-    def friction_needed(self) -> np.ndarray:
-        """(n,) the least friction coefficient that allows the force."""
-        return np.linalg.norm(self.force[:, :2], axis=1) / self.force[:, 2]
-
 
 @dataclass(frozen=True)
 class Motion:

@@ -115,7 +115,7 @@ class RollingPolygon:
         held = held_rows(system, state, mass, rows, h)
         found = self.contacts.of_held(system, held, here.geometry.psi, free, h)
         velocity = free + jnp.linalg.solve(mass, rows.momenta(found.gamma, system.body_count)[..., None])[..., 0]
-        after = bodies.moved(system, state, velocity, h)
+        after = bodies.moved(state, velocity, h)
         gap = self._corners(after, numbers).geometry.psi
         return StepResult(
             state=after,

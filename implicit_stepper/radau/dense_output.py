@@ -18,12 +18,14 @@ from ..runtime.compilation import jit
 from ..runtime.errors import OutsideRunError
 from ..solvers.collocation import radau
 
+_ROUNDED = 1e-12  # of the largest time of a run: what sums of steps and a user's arithmetic may differ by
+
 
 def at(trajectory, time: np.ndarray) -> State:
     """Bodies of a `Trajectory` with stages at `time` (m,) [s], see `Trajectory.at`."""
     time = np.atleast_1d(time)
     nodes = trajectory.time
-    slack = 1e-12 * np.max(np.abs(nodes))  # of rounding
+    slack = _ROUNDED * np.max(np.abs(nodes))
     outside = ~((time >= nodes[0] - slack) & (time <= nodes[-1] + slack))  # true of NaN
     if np.any(outside):
         raise OutsideRunError(f"`time` = {time[outside][0]} s is outside the run, {nodes[0]:.9g} s to {nodes[-1]:.9g} s.")

@@ -64,7 +64,7 @@ def _overlaps(system: System, state: State, closest, asked, moment: float, slow:
 
 @jit
 def _later(system: System, state: State, h) -> State:
-    return bodies.moved(system, state, state.velocity, h)
+    return bodies.moved(state, state.velocity, h)
 
 
 @jit

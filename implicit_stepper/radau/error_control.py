@@ -19,10 +19,11 @@ from ..model.bodies import State
 from ..model.system import System
 from ..runtime.errors import RunError
 
-LEAST, LARGEST = 1e-12, 1e-1
+LEAST, LARGEST = 1e-12, 1e-1  # of `tol`: some roundings of a pose, and what still tells a motion
 _CALIBRATION = 0.5  # measured on all scenes with an exact solution: docs/benchmarks.md
 _GAMMA = {1: 0.5, 2: 0.25, 3: 0.275}
 _SAFETY, _SHRINK, _GROW = 0.9, 0.1, 5.0
+_EXACT = 1e-30  # a ratio of no error: the next step is then _GROW times as long
 _ENERGY = 10.0  # of tol: energy that may appear or vanish in a run
 # of positions and energies, that energy in a step may be: the shortest steps are allowed less
 _ROUNDINGS = 64
@@ -88,4 +89,4 @@ def ratio(system: System, tolerance: Tolerance, stages: int, state: State, start
 
 def next_step(stages: int, h, ratio):
     """h [s] that would have a ratio of 1, within bounds."""
-    return h * jnp.clip(_SAFETY * jnp.maximum(ratio, 1e-30) ** (-1 / (stages + 1)), _SHRINK, _GROW)
+    return h * jnp.clip(_SAFETY * jnp.maximum(ratio, _EXACT) ** (-1 / (stages + 1)), _SHRINK, _GROW)

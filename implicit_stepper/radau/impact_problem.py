@@ -29,7 +29,7 @@ from ..solvers.newton import linearized, newton
 
 _FORCE = 1e-10  # impulses in their unit that are none, beside the tolerance of solvers
 _SLIPS, _SLIGHT = 1e-10, 1e-30  # of the unit of speeds, which is none; a coefficient of friction that changes no digit
-_TOLERANCE, _ITERATIONS = 1e-12, 60
+_TOLERANCE, _ITERATIONS = 1e-12, 60  # of Newton's method, some thousand roundings of rows that are dimensionless
 # of first-order steps, at most so many: Newton's method leaves a start that is within its
 # tolerance, and repeated impacts divide its last digits by ever smaller speeds
 _START_TOLERANCE, _START_ITERATIONS = 1e-15, 200

@@ -74,6 +74,7 @@ class RadauContact:
             joint_laws=True,
             compliance=True,
             closes_joints=True,
+            keeps_gaps=True,
             sequential=self.impacts == "sequential",
             adaptive=several,
             divisible=not several,

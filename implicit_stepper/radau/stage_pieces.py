@@ -22,7 +22,9 @@ from shapes.small_algebra import product
 
 from ..constraints import kinematics
 from ..constraints.conditions import Constraint, Held
-from ..constraints.kinematics import Motion
+from ..constraints.kinematics import Motion, told
+from ..model import loads
+from ..model.bodies import State
 from ..model.system import body_numbers
 from ..solvers.collocation import radau
 from ..solvers.linear import small_inverse
@@ -110,7 +112,7 @@ def _loads(problem: StageProblem, at: At, moved: Bodies, fraction) -> Loads:
     nb, w = at.momenta.shape
 
     def pushed(h, motion):
-        return h * stages.loads(problem, problem.state.time + h * fraction, motion)
+        return h * loads.forces(problem.system, State(problem.state.time + h * fraction, *told(motion)))
 
     one = np.eye(2 * w + 1)
     velocity = np.broadcast_to(one[:, None, w + 1 :], (len(one), nb, w))

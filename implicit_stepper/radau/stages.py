@@ -29,8 +29,8 @@ from shapes.small_algebra import inner
 
 from ..constraints import incidence, kinematics
 from ..constraints.conditions import Held, Instant, Units
-from ..constraints.kinematics import Motion
-from ..model import bodies, rotation
+from ..constraints.kinematics import Motion, told
+from ..model import bodies, loads, rotation
 from ..model.bodies import State
 from ..model.system import System
 from ..model.units import Scales, scales
@@ -197,7 +197,7 @@ def rows_and_pushes(problem: StageProblem, stage: Stage, at: At, modes: Modes, h
     """Of one stage: rows of the bodies (nb, 6 or 3), pi_i - pi; per group, rows of the constraints
     (n, width + etas); and what pushes the bodies (nb, 6 or 3) [N s, N m s] in h."""
     system = problem.system
-    pushed, rows = problem.h * loads(problem, stage.time, at.motion), []
+    pushed, rows = problem.h * loads.forces(system, State(stage.time, *told(at.motion))), []
 
     def one(member, impulse, point, named):
         return member.stage_rows(instant(problem, impulse, stage.time), point, named, held), member.pushes(point)
@@ -218,14 +218,3 @@ def residual(problem: StageProblem, z, modes: Modes, held) -> tuple[jax.Array, A
     own, rows, pushed = jax.vmap(lambda stage, at: rows_and_pushes(problem, stage, at, modes, held))(stages, ats)
     gained = jnp.einsum("ij,jbw->ibw", radau(problem.stages).A, pushed) / problem.scales.momentum
     return stage_unknowns.join(problem.system, own - gained, rows), ats, pushed
-
-
-def loads(problem: StageProblem, time, at: Motion):
-    """Gravity and wrenches (nb, 6 or 3) [N, N m] at one stage."""
-    system = problem.system
-    rows = [
-        system.wrench[i] if function is None else function(time, at.position[i], at.orientation[i], at.velocity[i])
-        for i, function in enumerate(system.wrench_functions)
-    ]
-    weights = system.mass[:, None] * system.gravity
-    return jnp.stack(rows) + jnp.pad(weights, ((0, 0), (0, at.velocity.shape[1] - system.dimension)))

@@ -30,7 +30,6 @@ from ..model.results import Result
 from ..model.system import System
 from ..radau.error_control import Tolerance
 from ..radau.radau_contact import RadauContact
-from ..runtime.compilation import jit
 from ..runtime.errors import RunError, StepperError
 from ..runtime.progress import Progress
 from ..runtime.threads import one_blas_thread
@@ -205,7 +204,7 @@ def _fixed_steps(scene: Scene, stepper, system: System, start: State, values, h:
             jax.block_until_ready(called(block, device, most, 0))
 
     def called(block, device, most, steps):
-        return _run(stepper, how, *jax.device_put((system, start, closest, most, block, h, steps), device))
+        return fixed_batch.run(stepper, how, *jax.device_put((system, start, closest, most, block, h, steps), device))
 
     def run(block, device):
         own = most
@@ -273,12 +272,6 @@ def _block(values: Mapping[str, np.ndarray], first: int, width: int, count: int)
     """Of `width` scenes from the `first` on; the last one again where there are no more."""
     index = np.minimum(np.arange(first, first + width), count - 1)
     return {name: value[index] for name, value in values.items()}
-
-
-@functools.partial(jit, static_argnums=(0, 1))
-def _run(stepper, how: side_by_side.Pass, system: System, start: State, closest, deepest, block, h, steps):
-    """`fixed_batch.run` of a block."""
-    return fixed_batch.run(stepper, how, system, start, closest, deepest, block, h, steps)
 
 
 def _helped(stepper, system: System, start: State, values, found, h: float, steps: int):

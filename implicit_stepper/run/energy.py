@@ -60,6 +60,6 @@ def left_out(system: System) -> tuple[str, ...]:
         f"the {'spring or load' if group.elastic else 'motor'} {system.joint_names[number]!r}"
         for group in system.joints
         for place, number in enumerate(group.numbers)
-        if group.elastic or (hasattr(group, "most") and group.speed[place] != 0)  # a brake only takes energy
+        if group.elastic or (group.drives and group.speed[place] != 0)  # a brake only takes energy
     ]
     return (*loads, *springs, *along)

@@ -13,6 +13,7 @@ from ..implicit_euler import side_by_side
 from ..model.bodies import State
 from ..model.results import Result
 from ..model.system import System, compliant
+from ..runtime.compilation import jit
 from .batch_values import scene_of
 from .rollout import CERTIFIED
 
@@ -32,6 +33,7 @@ class _At(NamedTuple):
     tried: jax.Array
 
 
+@functools.partial(jit, static_argnums=(0, 1))
 def run(stepper, how: side_by_side.Pass, system: System, start: State, closest, deepest, values, h, steps):
     """Scenes whose `values` have a first axis (B,), each as if it were alone: the last states,
     whether all steps were solved, how many, the largest violation, and by how much [m] rigid

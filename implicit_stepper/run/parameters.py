@@ -13,7 +13,7 @@ from shapes import Shape
 from shapes.closest_points.mixture import Mixture, own_parameters, unpacked
 from shapes.shape_class import ShapeClass
 
-from ..constraints.kinematics import standing
+from ..constraints.gears import standing
 from ..model.bodies import State
 from ..model.system import System, in_user_order
 from ..runtime.errors import BatchError
@@ -130,7 +130,7 @@ def _of_joints(system: System) -> dict[str, tuple[int, int, str]]:
     found = {}
     for number, group in enumerate(system.joints):
         for field in _JOINTS:
-            unused = field == "mu" and not group.bilateral  # of a motor
+            unused = field == "mu" and group.drives
             if getattr(group, field, None) is not None and not unused:
                 named = enumerate(system.joint_names[i] for i in group.numbers)
                 found |= {f"{field} of {name}": (number, place, field) for place, name in named}

@@ -15,7 +15,7 @@ from jax import lax
 from shapes.arguments import positive
 from shapes.errors import ArgumentError
 
-from ..constraints.kinematics import standing
+from ..constraints.gears import standing
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model import checks
 from ..model.bodies import State

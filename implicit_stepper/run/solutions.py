@@ -84,12 +84,7 @@ def solutions(scene: Scene, h: float, start: State | None = None) -> tuple[Solut
 
 def _free(system: System, state: State, h) -> State:
     """Where the bodies are after a step without contact."""
-    return _moved(state, energy.free_velocity(system, state, loads.applied_momentum(system, state, h), h), h)
-
-
-def _moved(state: State, velocity, h) -> State:
-    position, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(state.position, state.orientation, velocity, h)
-    return State(state.time, position, orientation, velocity)
+    return bodies.moved(state, energy.free_velocity(system, state, loads.applied_momentum(system, state, h), h), h)
 
 
 @functools.partial(jit, once=True)
@@ -163,7 +158,7 @@ def _polished(stepper, system: System, state: State, memory, closest, rows: Rows
     of its certificate."""
     free = _free(system, state, h)
     velocity = free.velocity + _gained(system, free, rows, gamma)
-    moved = _moved(state, velocity, h)
+    moved = bodies.moved(state, velocity, h)
     start = stepper.init(system, moved, detection.find(system, moved, closest).closest).history[0]
     sigma = jnp.linalg.norm(rows.scaled(velocity)[:, 1:], axis=1)
     for group, index in zip(system.groups, ncp.layout(system).unknowns, strict=False):

@@ -16,7 +16,7 @@ from shapes.arguments import number, positive
 from ..constraints.coordinates import bounded, driven, elastic, motorised
 from ..constraints.friction import not_negative
 from ..constraints.gears import Geared, geared
-from ..constraints.joints import Form, Place
+from ..constraints.joints import LIBRARY, Form, Place
 from ..constraints.of_users import JOINTS
 from ..constraints.prescribed import first_pose, first_velocity, following
 from ..model import checks, rotation
@@ -247,10 +247,9 @@ class Jointed:
         (d,) [m] from its centre of mass in its axes; of fixed bodies in the inertial frame."""
         found = {}
         for made in self._joined:
-            if not isinstance(made, JointDescription) or not hasattr(made.joint, "point_1"):
-                continue
-            ends = (made.first, made.joint.point_1), (made.second, made.joint.point_2)
-            found[made.name] = [(body, self._seen(self._specs[body], np.asarray(point))) for body, point in ends]
+            if isinstance(made, JointDescription) and isinstance(made.joint, LIBRARY):
+                ends = (made.first, made.joint.point_1), (made.second, made.joint.point_2)
+                found[made.name] = [(body, self._seen(self._specs[body], np.asarray(point))) for body, point in ends]
         return found
 
     def _seen(self, spec: BodySpec, point: np.ndarray) -> np.ndarray:

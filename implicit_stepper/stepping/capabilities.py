@@ -20,11 +20,12 @@ class Capabilities:
     limits and motors), `static_friction` (coefficients of their own for what sticks, in steps of
     one length) and `compliance`; whether its steps end with closed joints (`closes_joints`), and
     whether joints bring energy by them (`gains_by_joints`); whether the normals that it records are
-    those at the start of the step (`normals_at_start`). Whether runs of one step h know a
-    restitution (`rebounds`), and whether what meets at one time meets pair after pair
-    (`sequential`). Whether it chooses its steps (`adaptive`), and shorter ones may stand for one
-    (`divisible`); whether its steps have derivatives (`differentiable`), and many scenes are one
-    program (`side_by_side`); and when its runs find their pairs (`finds_pairs`)."""
+    those at the start of the step (`normals_at_start`), and its memory has the last `gaps` (nc,)
+    [m] (`keeps_gaps`). Whether runs of one step h know a restitution (`rebounds`), and whether what
+    meets at one time meets pair after pair (`sequential`). Whether it chooses its steps
+    (`adaptive`), and shorter ones may stand for one (`divisible`); whether its steps have
+    derivatives (`differentiable`), and many scenes are one program (`side_by_side`); and when its
+    runs find their pairs (`finds_pairs`)."""
 
     joints: bool = False
     joint_laws: bool = False
@@ -33,6 +34,7 @@ class Capabilities:
     closes_joints: bool = False
     gains_by_joints: bool = False
     normals_at_start: bool = False
+    keeps_gaps: bool = False
     rebounds: bool = False
     sequential: bool = False
     adaptive: bool = False

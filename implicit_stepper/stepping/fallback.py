@@ -157,7 +157,7 @@ def warm(
     if good > 0:
         state = jax.device_put(jax.tree.map(lambda a: a[good - 1], record.state))
     if last != good:  # solved but not certified: the loop went on, and the memory with it
-        gaps = record.contacts.gap[good - 1] if good > 0 else _gaps(before)
+        gaps = record.contacts.gap[good - 1] if good > 0 else _gaps(stepper, before)
         memory = anew(stepper, system, state, gaps)
     return state, memory, jax.tree.map(lambda a: a[:good], record)
 
@@ -256,7 +256,7 @@ def _halves(
 def _without_memory(stepper: Stepper, system: System, state: State, memory, h) -> Iterator[tuple[str, Any]]:
     """The stepper's restarts from closest points found without a hint, which may be far from those
     of the last step; none where the memory is that already, as each start would end as before."""
-    without = anew(stepper, system, state, _gaps(memory))
+    without = anew(stepper, system, state, _gaps(stepper, memory))
     (one, first), (other, second) = jax.tree.flatten(without), jax.tree.flatten(memory)
     if first != second or not all(map(np.array_equal, one, other)):
         yield from stepper.restarts(system, state, without, h)
@@ -264,14 +264,14 @@ def _without_memory(stepper: Stepper, system: System, state: State, memory, h) -
 
 def anew(stepper: Stepper, system: System, state: State, gaps) -> Any:
     """Memory without a hint, but with the `gaps` (nc,) [m] of the last step, if these are known and
-    the memory has any: of bodies that overlap, closest points found anew may be others."""
+    the stepper keeps any: of bodies that overlap, closest points found anew may be others."""
     memory = begin(stepper, system, state)
-    return memory if gaps is None or _gaps(memory) is None else dataclasses.replace(memory, gaps=gaps)
+    return dataclasses.replace(memory, gaps=gaps) if stepper.can.keeps_gaps and gaps is not None else memory
 
 
-def _gaps(memory):
-    """Those in a stepper's memory (nc,) [m], or None."""
-    return getattr(memory, "gaps", None)
+def _gaps(stepper: Stepper, memory):
+    """Those in its memory (nc,) [m], or None."""
+    return memory.gaps if stepper.can.keeps_gaps else None
 
 
 def _counted(record: Record, attempts: list[Attempt], rung: int) -> Record:

@@ -73,7 +73,7 @@ def _law_of(group) -> str | None:
     if group.elastic and group.stiffness is None:
         return "loads of a user's own"
     if group.mu is not None:
-        return "friction" if group.bilateral else "motors"
+        return "motors" if group.drives else "friction"
     return None
 
 

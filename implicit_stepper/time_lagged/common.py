@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..constraints import detection, joint, joint_rows
+from ..constraints import detection, joint, joint_rows, linear_rows
 from ..constraints.detection import Nearby, closest_points, cold_closest
+from ..constraints.held_rows import HeldRows, held_rows
 from ..constraints.linear_rows import Rows
+from ..model import bodies, loads
 from ..model.bodies import State
 from ..model.records import Joints, Stats, StepResult
 from ..model.results import Result
@@ -41,6 +43,24 @@ def begin(system: System, state: State, closest=None) -> Memory:
     """Memory without impulses, at `closest` as `detection.cold_closest` finds them."""
     here = detection.find(system, state, tuple(cold_closest(system, state)) if closest is None else closest)
     return Memory(here, here.closest, jnp.zeros((system.contact_count, 4 if system.dimension == 3 else 2)))
+
+
+def half_implicit_step(
+    system: System, state: State, memory: Memory, h, solve: Callable[[HeldRows, jax.Array], Impulses]
+) -> StepResult:
+    """Half-implicit symplectic Euler over h [s] with contacts and joints from the start of the
+    step, Negrut (5a); `solve` finds impulses for bodies that joints hold, and whose velocity
+    without contact is (nb, 6 or 3)."""
+    here, mass = memory.nearby, bodies.mass_matrices(system, state)
+    rows = linear_rows.linear_rows(system, state, here.geometry)
+    held = held_rows(system, state, mass, rows, h)
+    forces, pull = joint_rows.elastic_forces(system, state)
+    free = loads.free_velocity(system, state, mass, h) + h * held.joints.alone(pull)
+    impulses = solve(held, held.velocity(free)[0])
+    velocity, lambdas = held.driven(free, mass, impulses.gamma)
+    after = bodies.moved(state, velocity, h)
+    joints = joint_record(system, state, state, after, lambdas, forces, h)
+    return finish(system, memory, here, rows, impulses, after, joints)
 
 
 def joint_record(system: System, before: State, acting: State, after: State, lambdas, forces, h) -> Joints | None:

@@ -12,11 +12,10 @@ import jax.numpy as jnp
 
 from shapes.arguments import positive
 
-from ..constraints import joint_rows, linear_rows
+from ..constraints import linear_rows
 from ..constraints.detection import Nearby
-from ..constraints.held_rows import HeldRows, held_rows
+from ..constraints.held_rows import HeldRows
 from ..constraints.linear_rows import Rows
-from ..model import bodies, loads
 from ..model.bodies import State
 from ..model.checks import count, one_of
 from ..model.records import Contacts, StepResult
@@ -27,7 +26,6 @@ from ..stepping.capabilities import Capabilities, FindsPairs
 from ..stepping.stepper import entry_point
 from . import common, lagged_certificate
 from .common import Memory
-from .joint_certificate import joints_of
 
 SOLVERS = (*GRADIENT_METHODS, "gauss-seidel")
 _OPEN = 1e9  # times g h: the speed at which a contact beyond `delta` seems to part
@@ -83,17 +81,11 @@ class ConeComplementarity:
     @entry_point
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s]."""
-        here, mass = memory.nearby, bodies.mass_matrices(system, state)
-        rows = linear_rows.linear_rows(system, state, here.geometry)
-        held = held_rows(system, state, mass, rows, h)
-        forces, pull = joint_rows.elastic_forces(system, state)
-        free = loads.free_velocity(system, state, mass, h) + h * held.joints.alone(pull)
-        impulses = self._solve(system, here, held, held.velocity(free)[0], memory.impulses, h)
-        given = rows.momenta(impulses.gamma, system.body_count)
-        velocity, lambdas = held.velocity(free + jnp.linalg.solve(mass, given[..., None])[..., 0])
-        after = bodies.moved(system, state, velocity, h)
-        joints = common.joint_record(system, state, state, after, lambdas, forces, h)
-        return common.finish(system, memory, here, rows, impulses, after, joints)
+
+        def solve(held: HeldRows, free) -> Impulses:
+            return self._solve(system, memory.nearby, held, free, memory.impulses, h)
+
+        return common.half_implicit_step(system, state, memory, h, solve)
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
         """`common.again`."""
@@ -103,34 +95,17 @@ class ConeComplementarity:
         """Violations of Negrut (5a), of the motion, of the contacts' geometry at the start and of
         the cone complementarity, dimensionless, from the step's result alone: all but `gap`, which
         the next step begins with."""
-        found = lagged_certificate.contacts_of(system, before, after.velocity, contacts, h)
-        mu = linear_rows.of_contacts(system, "mu")
-        units = lagged_certificate.units(system, h)
-        laws = self.law_violations(found.speeds, found.impulses, contacts.gap_start, mu, units, h)
-        joints = joints_of(system, before, after, contacts.joints, h)
-        return {
-            "momentum": lagged_certificate.half_implicit_balance(system, before, after, found, joints, h),
-            "pose": lagged_certificate.pose(system, before, after, after.velocity, h),
-            **found.violations,
-            **joints.violations,
-            **laws,
-        }
+        mu, units = linear_rows.of_contacts(system, "mu"), lagged_certificate.units(system, h)
+        found, violations = lagged_certificate.half_implicit(system, before, after, contacts, h)
+        return violations | self.law_violations(found.speeds, found.impulses, contacts.gap_start, mu, units, h)
 
     def law_violations(self, speeds, impulses, gap_start, mu, units, h) -> dict[str, jax.Array]:
         """Violations (nc,) of the cone complementarity, of contacts with (v_n, w) and (p_n, y) (nc,
         1 + k) at the end and the gaps `gap_start` (nc,) [m]; `units`: an impulse and a speed."""
         unit, speed = units
-        d, gamma = speeds.at[:, 0].add(self._bias(gap_start, h)) / speed, impulses / unit
-        active, size = gap_start <= self.delta, jnp.linalg.norm(d[:, 1:], axis=1)
-        room = d[:, 0] - (mu * size if self.relaxed else 0.0)
-        largest = jnp.maximum(1.0, gamma[:, 0])
-        dissipated = jnp.sum(gamma[:, 1:] * d[:, 1:], axis=1) + mu * gamma[:, 0] * size
-        return {
-            "cone": lagged_certificate.outside_cone(gamma, mu) / largest,
-            "dual cone": jnp.where(active, jnp.maximum(-room, 0.0), 0.0),
-            "complementarity": jnp.abs(gamma[:, 0] * room) / largest**2,
-            "dissipation": jnp.abs(dissipated) / largest**2,
-        }
+        d = speeds.at[:, 0].add(self._bias(gap_start, h)) / speed
+        laws = lagged_certificate.cone_laws(d, impulses / unit, mu, relaxed=self.relaxed)
+        return laws | {"dual cone": jnp.where(gap_start <= self.delta, laws["dual cone"], 0.0)}
 
     def predicted_gap(self, contacts: Contacts, mu, h):
         """mu h |w|: the relaxation asks psi/h + v_n = mu |w| of a contact that carries."""

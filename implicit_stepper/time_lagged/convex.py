@@ -23,7 +23,6 @@ from ..model.checks import count, one_of
 from ..model.records import Contacts, StepResult
 from ..model.system import System
 from ..model.units import scales
-from ..solvers.complementarity import length_of
 from ..solvers.cones import Impulses
 from ..stepping.capabilities import Capabilities, FindsPairs
 from ..stepping.stepper import entry_point
@@ -99,9 +98,8 @@ class Convex:
         driven = free.velocity + h * held.joints.alone(pull)
         impulses = self._solve(system, state, here, held, free, driven, h)
         impulses = dataclasses.replace(impulses, converged=impulses.converged & free.converged)
-        given = rows.momenta(impulses.gamma, system.body_count)
-        velocity, lambdas = held.velocity(driven + jnp.linalg.solve(free.A, given[..., None])[..., 0])
-        after = bodies.moved(system, state, mixed(self.theta.vq, state, velocity), h)
+        velocity, lambdas = held.driven(driven, free.A, impulses.gamma)
+        after = bodies.moved(state, mixed(self.theta.vq, state, velocity), h)
         after = dataclasses.replace(after, velocity=velocity)
         joints = common.joint_record(system, state, state, after, lambdas, forces, h)
         return common.finish(system, memory, here, rows, impulses, after, joints)
@@ -149,16 +147,8 @@ class Convex:
         k) at the end; `units`: an impulse and a speed."""
         unit, speed = units
         largest = jnp.maximum(1.0, impulses[:, :1] / unit)
-        d = law.excess(speeds, impulses) / (speed * largest)
-        gamma = impulses / (unit * largest)
-        size, mu = jax.vmap(length_of)(d[:, 1:]), law.mu
-        room = d[:, 0] - (mu * size if self.approximation == "convex" else 0.0)
-        return {
-            "cone": lagged_certificate.outside_cone(gamma, mu),
-            "dual cone": jnp.maximum(-room, 0.0),
-            "complementarity": jnp.abs(gamma[:, 0] * room),
-            "dissipation": jnp.abs(jnp.sum(gamma[:, 1:] * d[:, 1:], axis=1) + mu * gamma[:, 0] * size),
-        }
+        d, gamma = law.excess(speeds, impulses) / (speed * largest), impulses / (unit * largest)
+        return lagged_certificate.cone_laws(d, gamma, law.mu, relaxed=self.approximation == "convex")
 
     def predicted_gap(self, contacts: Contacts, mu, h):
         """mu h |w|, of rigid contacts: the dual cone asks psi/h + v_n = mu |w| of one that carries,

@@ -23,12 +23,12 @@ from shapes.shards import varying_like
 
 from ..constraints.held_rows import HeldRows
 from ..constraints.linear_rows import Rows
-from ..solvers.complementarity import fischer_burmeister, length_of, natural_disc
-from ..solvers.cones import Impulses
-from ..solvers.newton import linearized, newton
+from ..solvers.complementarity import length_of
+from ..solvers.cones import Impulses, coulomb
 
 _EXACT = 1e-12  # of the slope that a line search leaves, relative to the first
 _SEARCHES = 60  # iterations of a line search, more than bisection needs
+_ROUNDINGS = 16  # errors of rounding in the velocity of a contact
 
 
 @jax.tree_util.register_dataclass
@@ -134,26 +134,18 @@ def unconvexified(A, rows: HeldRows, law: Law, u_free, start: Impulses, units, t
     """Coulomb's law as it is, 0 <= p_n _|_ u_n - vhat + R_n p_n >= 0 with maximum dissipation, S
     (7), (13), from the convex answer; `units`: an impulse [N s] and a speed [m/s], in which
     `tolerance` bounds the residual."""
-    impulse, speed = units
-    inverse, shape = jnp.linalg.inv(A), start.gamma.shape
+    (impulse, speed), inverse = units, jnp.linalg.inv(A)
 
-    def residual(z):
-        gamma = z.reshape(shape)
-        change = jnp.einsum("bij,bj->bi", inverse, rows.momenta(gamma * impulse, len(A)))
-        d = law.excess(u_free + rows.scaled(change), gamma * impulse) / speed
-        normal = fischer_burmeister(gamma[:, 0], d[:, 0])
-        friction = jax.vmap(natural_disc)(gamma[:, 1:], d[:, 1:], jnp.maximum(law.mu * gamma[:, 0], 0.0))
-        return jnp.concatenate([normal[:, None], friction], axis=1).reshape(-1)
+    def product(gamma):
+        given = gamma * impulse
+        change = jnp.einsum("bij,bj->bi", inverse, rows.momenta(given, len(A)))
+        return (rows.scaled(change) + law.metric(given.shape[1]) * given) / speed
 
-    allowed = tolerance + 16 * jnp.finfo(float).eps * jnp.max(jnp.abs(u_free)) / speed
-    end = newton(
-        linearized(residual),
-        (start.gamma / impulse).reshape(-1),
-        tolerance=allowed,
-        max_iterations=max_iterations,
-    )
-    gamma = end.z.reshape(shape) * impulse
-    return Impulses(gamma, end.residual, start.iterations + end.iterations, end.converged)
+    r = law.excess(u_free, jnp.zeros_like(u_free)) / speed
+    allowed = tolerance + _ROUNDINGS * jnp.finfo(float).eps * jnp.max(jnp.abs(u_free)) / speed
+    scaled = dataclasses.replace(start, gamma=start.gamma / impulse)
+    found = coulomb(product, r, law.mu, scaled, allowed, max_iterations)
+    return dataclasses.replace(found, gamma=found.gamma * impulse)
 
 
 def _objective(A, rows: HeldRows, law: Law, u_free, change):

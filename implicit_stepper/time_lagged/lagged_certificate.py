@@ -26,7 +26,7 @@ from ..model.records import Contacts
 from ..model.system import System, in_user_order, take
 from ..model.units import Scales, scales
 from ..solvers.complementarity import length_of
-from .joint_certificate import LaggedJoints
+from .joint_certificate import LaggedJoints, joints_of
 
 
 class Lagged(NamedTuple):
@@ -104,6 +104,22 @@ def outside_cone(gamma, mu):
     return jnp.maximum(jnp.maximum(jax.vmap(length_of)(gamma[:, 1:]) - mu * gamma[:, 0], -gamma[:, 0]), 0.0)
 
 
+def cone_laws(d, gamma, mu, *, relaxed: bool) -> dict[str, jax.Array]:
+    """Violations (nc,) by name of cone complementarity, Negrut (10), of contacts with d = (v_n, w)
+    and gamma = (p_n, y) (nc, 1 + k), both dimensionless: gamma is in the cone, d in its dual, and
+    gamma.d = 0, in two parts. Unless it is `relaxed`, d_n >= 0 takes the place of the dual cone.
+    What impulses are part of is measured in p_n, where that is above 1."""
+    largest, size = jnp.maximum(1.0, gamma[:, 0]), jax.vmap(length_of)(d[:, 1:])
+    room = d[:, 0] - (mu * size if relaxed else 0.0)
+    dissipated = jnp.sum(gamma[:, 1:] * d[:, 1:], axis=1) + mu * gamma[:, 0] * size
+    return {
+        "cone": outside_cone(gamma, mu) / largest,
+        "dual cone": jnp.maximum(-room, 0.0),
+        "complementarity": jnp.abs(gamma[:, 0] * room) / largest**2,
+        "dissipation": jnp.abs(dissipated) / largest**2,
+    }
+
+
 def pose(system: System, before: State, after: State, velocity, h):
     """Violations (nb,) of: `after` is where `velocity` (nb, 6 or 3) leads in h [s]."""
     d = system.dimension
@@ -111,6 +127,16 @@ def pose(system: System, before: State, after: State, velocity, h):
     position, orientation = before.position + h * velocity[:, :d], mechanics.turned(before.orientation, turn)
     there = State(before.time + h, position, orientation, velocity)
     return pose_violations(scales(system, h), before, after, there, turn, h)
+
+
+def half_implicit(system: System, before: State, after: State, contacts: Contacts, h) -> tuple[Lagged, dict]:
+    """The contacts of a step of `common.half_implicit_step`; and by name all violations but those
+    of their laws: of Negrut (5a), of the motion, of geometry at the start, and of joints."""
+    found = contacts_of(system, before, after.velocity, contacts, h)
+    joints = joints_of(system, before, after, contacts.joints, h)
+    balance = half_implicit_balance(system, before, after, found, joints, h)
+    moved = pose(system, before, after, after.velocity, h)
+    return found, {"momentum": balance, "pose": moved, **found.violations, **joints.violations}
 
 
 def half_implicit_balance(system: System, before: State, after: State, found: Lagged, joints: LaggedJoints, h):

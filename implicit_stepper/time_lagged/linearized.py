@@ -14,9 +14,8 @@ import numpy as np
 from shapes.arguments import positive
 from shapes.errors import ArgumentError
 
-from ..constraints import joint_rows, linear_rows
-from ..constraints.held_rows import HeldRows, held_rows
-from ..model import bodies, loads
+from ..constraints import linear_rows
+from ..constraints.held_rows import HeldRows
 from ..model.bodies import State
 from ..model.checks import count
 from ..model.records import Contacts, StepResult
@@ -28,7 +27,6 @@ from ..stepping.capabilities import Capabilities, FindsPairs
 from ..stepping.stepper import entry_point
 from . import common, lagged_certificate
 from .common import Memory
-from .joint_certificate import joints_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,17 +69,11 @@ class Linearized:
     @entry_point
     def step(self, system: System, state: State, memory: Memory, h) -> StepResult:
         """One step of h [s]."""
-        here, mass = memory.nearby, bodies.mass_matrices(system, state)
-        rows = linear_rows.linear_rows(system, state, here.geometry)
-        held = held_rows(system, state, mass, rows, h)
-        forces, pull = joint_rows.elastic_forces(system, state)
-        free = loads.free_velocity(system, state, mass, h) + h * held.joints.alone(pull)
-        impulses = self.of_held(system, held, here.geometry.psi, held.velocity(free)[0], h)
-        given = rows.momenta(impulses.gamma, system.body_count)
-        velocity, lambdas = held.velocity(free + jnp.linalg.solve(mass, given[..., None])[..., 0])
-        after = bodies.moved(system, state, velocity, h)
-        joints = common.joint_record(system, state, state, after, lambdas, forces, h)
-        return common.finish(system, memory, here, rows, impulses, after, joints)
+
+        def solve(held: HeldRows, free) -> Impulses:
+            return self.of_held(system, held, memory.nearby.geometry.psi, free, h)
+
+        return common.half_implicit_step(system, state, memory, h, solve)
 
     def restarts(self, system: System, state: State, memory: Memory, h) -> Iterator[tuple[str, Memory]]:
         """`common.again`."""
@@ -92,16 +84,9 @@ class Linearized:
         start, dimensionless, from the step's result alone: all but `gap`, which the next step
         begins with. "dissipation" is that of y.w = -mu p_n lambda, which beta and lambda that solve
         the last two rows make, and only they."""
-        found = lagged_certificate.contacts_of(system, before, after.velocity, contacts, h)
         mu, units = linear_rows.of_contacts(system, "mu"), (*lagged_certificate.units(system, h), scales(system, h).gap)
-        joints = joints_of(system, before, after, contacts.joints, h)
-        return {
-            "momentum": lagged_certificate.half_implicit_balance(system, before, after, found, joints, h),
-            "pose": lagged_certificate.pose(system, before, after, after.velocity, h),
-            **found.violations,
-            **joints.violations,
-            **self.law_violations(found.speeds, found.impulses, contacts.gap_start, mu, units, h),
-        }
+        found, violations = lagged_certificate.half_implicit(system, before, after, contacts, h)
+        return violations | self.law_violations(found.speeds, found.impulses, contacts.gap_start, mu, units, h)
 
     def law_violations(self, speeds, impulses, gap_start, mu, units, h) -> dict[str, jax.Array]:
         """Violations (nc,) of the contacts' laws, of contacts with (v_n, w) and (p_n, y) (nc, 1 +

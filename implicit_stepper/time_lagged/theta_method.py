@@ -16,7 +16,7 @@ from jax import lax
 
 from shapes.shards import varying_like
 
-from ..model import bodies
+from ..model import bodies, loads
 from ..model.bodies import State
 from ..model.system import System
 from ..model.units import scales
@@ -80,11 +80,8 @@ def free_motion(theta: Theta, system: System, state: State, h) -> FreeMotion:
 def momentum_residual(theta: Theta, system: System, state: State, h, v):
     """m(v) (nb, 6 or 3) [N s, N m s] = M(q^theta_q) (v - v0) - h k(q^theta_q, v^theta_v), S (9)."""
     there = midway(theta, system, state, h, v)
-    M, d = bodies.mass_matrices(system, there), system.dimension
-    k = loads(system, there, jnp.zeros_like(v)).at[:, :d].add(system.mass[:, None] * system.gravity)
-    if d == 3:
-        spin = there.velocity[:, d:]
-        k = k.at[:, d:].add(-jnp.cross(spin, jnp.einsum("bij,bj->bi", M[:, d:, d:], spin)))
+    M = bodies.mass_matrices(system, there)
+    k = loads.forces(system, there) - loads.gyroscopic(M, there.velocity)
     return jnp.einsum("bij,bj->bi", M, v - state.velocity) - h * k
 
 
@@ -98,17 +95,17 @@ def response_matrix(theta: Theta, system: System, state: State, h, v):
     """
     there = midway(theta, system, state, h, v)
     A = bodies.mass_matrices(system, there)
-    if all(function is None for function in system.wrench_functions):
+    if not any(system.wrench_functions):
         return A
-    K = -blocks(lambda displacement: loads(system, there, displacement), jnp.zeros_like(v))
-    D = -blocks(lambda velocity: loads(system, dataclasses.replace(there, velocity=velocity), 0 * v), there.velocity)
+    K = -blocks(lambda displacement: displaced_wrenches(system, there, displacement), jnp.zeros_like(v))
+    D = -blocks(lambda velocity: loads.wrenches(system, dataclasses.replace(there, velocity=velocity)), there.velocity)
     return A + h**2 * theta.q * theta.vq * semidefinite_part(K) + h * theta.v * semidefinite_part(D)
 
 
 def midway(theta: Theta, system: System, state: State, h, v) -> State:
     """q^theta_q and v^theta_v, at the time t^theta_q, where v (nb, 6 or 3) are the velocities at
     the end."""
-    there = bodies.moved(system, state, mixed(theta.vq, state, v), theta.q * h)
+    there = bodies.moved(state, mixed(theta.vq, state, v), theta.q * h)
     return dataclasses.replace(there, velocity=mixed(theta.v, state, v))
 
 
@@ -117,16 +114,11 @@ def mixed(share: float, state: State, v):
     return share * v + (1 - share) * state.velocity
 
 
-def loads(system: System, state: State, displacement):
+def displaced_wrenches(system: System, state: State, displacement):
     """Users' wrenches (nb, 6 or 3) on bodies displaced by (nb, 6 or 3): shifts [m] and rotation
     vectors [rad]."""
     position, orientation = jax.vmap(bodies.advance, (0, 0, 0, None))(state.position, state.orientation, displacement, 1.0)
-    return jnp.stack(
-        [
-            system.wrench[i] if function is None else function(state.time, position[i], orientation[i], state.velocity[i])
-            for i, function in enumerate(system.wrench_functions)
-        ]
-    )
+    return loads.wrenches(system, dataclasses.replace(state, position=position, orientation=orientation))
 
 
 def blocks(function: Callable, x):

@@ -325,9 +325,8 @@ def test_the_last_digit_of_an_angle_opens_no_joint_of_small_bodies(field):
     size, spin = 1e-3, 300.0
     scene = ist.Scene(dimension=2)
     frame = scene.add_fixed(name="frame", shape=shapes.Disc(size / 10))
-    bob = scene.add_body(
-        name="bob", shape=shapes.Disc(size / 10), mass=1e-6, inertia=1e-13, position=(size, 0), velocity=(0, size * spin, spin)
-    )  # fmt: skip
+    turns = {"position": (size, 0), "velocity": (0, size * spin, spin)}
+    bob = scene.add_body(name="bob", shape=shapes.Disc(size / 10), mass=1e-6, inertia=1e-13, **turns)
     scene.add_joint(frame, bob, ist.BallJoint((0, 0), (-size, 0)))
     stepper = ist.GeometricallyImplicit()
     run = ist.simulate(scene, stepper, h=1e-5, duration=0.01)

@@ -234,7 +234,7 @@ def test_steps_that_do_not_fill_the_time_are_refused():
 @in_several_blocks
 def test_a_batch_goes_on_from_the_parts_in_its_folder_to_the_same_bits(many, tmp_path, monkeypatch):
     """A full disk leaves the parts before it; what is there is not computed again."""
-    folder, write, run_block = tmp_path / "batch", batch_files.np.savez, batch._run
+    folder, write, run_block = tmp_path / "batch", batch_files.np.savez, batch.fixed_batch.run
     monkeypatch.setattr(
         batch_files.np, "savez", lambda path, **a: no_space() if "part-000001" in path.name else write(path, **a)
     )
@@ -243,7 +243,7 @@ def test_a_batch_goes_on_from_the_parts_in_its_folder_to_the_same_bits(many, tmp
     assert [path.name for path in sorted(folder.iterdir())] == ["batch.json", "part-000000.npz"]
     monkeypatch.setattr(batch_files.np, "savez", write)
     calls = []
-    monkeypatch.setattr(batch, "_run", lambda *a: calls.append(1) or run_block(*a))
+    monkeypatch.setattr(batch.fixed_batch, "run", lambda *a: calls.append(1) or run_block(*a))
     found = run(parameters={"mu": MU}, folder=folder)
     assert len(calls) == 2  # one block, and one call of no steps that compiles
     for name in ("position", "orientation", "velocity"):

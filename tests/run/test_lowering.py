@@ -37,7 +37,7 @@ def programs():
     return {
         "steps": (lambda memory: loop._march(STEPPER, system, start, memory, 0.01, 8), memory),
         "gradient": (jax.grad(loss), system.mass, memory),
-        "batch": (lambda many: batch._run(STEPPER, how, system, start, None, room, many, 0.01, 8), many),
+        "batch": (lambda many: batch.fixed_batch.run(STEPPER, how, system, start, None, room, many, 0.01, 8), many),
     }
 
 

@@ -132,7 +132,7 @@ def test_a_pair_that_passes_in_every_step_is_named(monkeypatch):
     the other starts ends on this side, rounding tells.)"""
 
     def beyond(stepper, system, state, memory, h):
-        yield ladder.RUNGS[1], begin(stepper, system, bodies.moved(system, state, state.velocity, h))
+        yield ladder.RUNGS[1], begin(stepper, system, bodies.moved(state, state.velocity, h))
 
     monkeypatch.setattr(fallback, "_FINEST", 0)
     monkeypatch.setattr(ladder, "restarts", beyond)

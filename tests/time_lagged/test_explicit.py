@@ -47,7 +47,7 @@ def test_rates_of_points_and_normal_are_those_of_moved_bodies(gap):
 
     @jax.jit
     def moved(time):
-        found = detection.find(system, bodies.moved(system, state, state.velocity, time), here.closest).geometry
+        found = detection.find(system, bodies.moved(state, state.velocity, time), here.closest).geometry
         return found.a1[0], found.a2[0], found.n[0]
 
     for rate, ahead, behind in zip(rates, moved(step), moved(-step), strict=True):
