@@ -19,14 +19,16 @@ from .stages import StageProblem
 class Memory:
     """Warm start: `rates` (s, nb, 6 or 3) and, per group, `constraints` (s, n, width + etas), the
     last stages' unknowns with forces [N] in place of impulses; `h` [s] of that step; `references`,
-    per group (nc, d), the last tangents t; `gaps` (nc,) [m], in the order of
-    `Scene.add_contact`."""
+    per group (nc, d), the last tangents t; `gaps` (nc,) [m], in the order of `Scene.add_contact`;
+    whether forces `follow` () their polynomials though equations may not determine them, which
+    would grow from step to step."""
 
     rates: jax.Array
     constraints: tuple[jax.Array, ...]
     h: jax.Array
     references: tuple[jax.Array, ...]
     gaps: jax.Array
+    follow: jax.Array
 
 
 def steady(count: int, state: State, found: impact.Forces) -> Memory:
@@ -38,6 +40,7 @@ def steady(count: int, state: State, found: impact.Forces) -> Memory:
         h=found.h,
         references=found.references,
         gaps=found.gaps,
+        follow=jnp.asarray(False),
     )
 
 

@@ -23,7 +23,7 @@ from ..model.system import System
 from ..runtime.compilation import jit
 from ..stepping.capabilities import Capabilities
 from ..stepping.stepper import entry_point, init
-from . import impact, stage_records
+from . import euler_starts, impact, stage_records
 from .memory import Memory, steady
 from .refusals import refuse_limits
 from .stage_certificate import stage_certificate
@@ -44,7 +44,9 @@ class RadauContact:
     `impacts="sequential"` pair after pair, the fastest first. Raises `ValueError` naming the
     argument."""
 
-    rungs: ClassVar[tuple[str, ...]] = ("warm start", "forces at the start", *GeometricallyImplicit.rungs[1:])
+    rungs: ClassVar[tuple[str, ...]] = (
+        "warm start", "forces at the start", "implicit Euler from stage to stage", *GeometricallyImplicit.rungs[1:]
+    )  # fmt: skip
 
     stages: int = 3
     tolerance: float = 1e-12
@@ -116,6 +118,9 @@ class RadauContact:
             yield from self.one_stage.restarts(system, state, memory, h)
         else:
             yield self.rungs[1], init(self, system, state, _closest_of(system, state, memory))
+            begun = euler_starts.from_stage_to_stage(self.one_stage, self.stages, system, state, memory, h)
+            if begun is not None:
+                yield self.rungs[2], begun
 
 
 @functools.partial(jit, once=True, apart=True)

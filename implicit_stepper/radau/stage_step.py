@@ -219,13 +219,13 @@ def in_slots(task: Task, chosen: slots.Slots) -> Task:
 
 def _starts(problem: StageProblem, task: Task, unique):
     """The hint's polynomials, their end, and the former with closest points of their own, (k, s n +
-    1), dimensionless, with h. Forces that are not `unique` () stay what they are, as nothing would
-    correct what polynomials make of them."""
+    1), dimensionless, with h. Forces that are not `unique` () stay what they are, unless the hint
+    has them `follow`, as nothing would correct what polynomials make of them."""
     s = problem.stages
     ahead, end = _ahead(problem, task), np.zeros((s, s))
     end[:, -1] = 1.0
     weights, units = jnp.stack([ahead, end]), stages.unknown_scale(problem)
-    forces = jnp.where(unique, weights, end)
+    forces = jnp.where(unique | task.hint.follow, weights, end)
     guesses = jax.vmap(lambda *w: at_fractions(problem, task.hint, *w))(weights, forces)
     if apart.sharp(problem.system):
         ahead = stages.as_stages(problem, *jax.tree.map(lambda a: a[0], guesses))
@@ -280,6 +280,7 @@ def _result(problem: StageProblem, memory: Memory, solution: Solution, own, ats)
         h=problem.h,
         references=tuple(p.kkt.geometry.tangents[-1, :, 0] for p in ats.points[: len(problem.system.groups)]),
         gaps=contacts.gap,
+        follow=jnp.asarray(False),
     )
     return StepResult(
         state=State(state.time + problem.h, last.position, rotation.unit(last.orientation), last.velocity),

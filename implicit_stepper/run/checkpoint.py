@@ -35,7 +35,7 @@ from ..model.system import System
 from ..runtime.files import replaced
 from ..runtime.program_keys import described, structure
 
-_MAGIC = "implicit-stepper checkpoint 3"
+_MAGIC = "implicit-stepper checkpoint 4"
 _LEVELS = 4  # of what a function holds
 _SHARE = 20  # times as long as a file took to write, steps are computed before the next
 _NUMPY = {"_reconstruct", "scalar", "ndarray", "dtype", "_frombuffer"}
