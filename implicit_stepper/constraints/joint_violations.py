@@ -174,9 +174,13 @@ def limit_speeds(system: System, before: State) -> list[jax.Array]:
     """The fastest rate () [m/s] of the limits of each group, in the state `before` an impact."""
     found = []
     for group in joint_limits.limits(system):
-        motions = kinematics.motions_of(system, before, group)
-        rates = jax.vmap(lambda member, *of: member.gap.rates(*of, before.time))(group, *motions)
-        found.append(jnp.max(jnp.abs(rates * group.lengths(system.length))))
+
+        def rates(member, *motions):
+            poses = [(own.position, own.orientation) for own in motions]
+            return derivatives(member, poses, [own.velocity for own in motions], before.time)[1]
+
+        each = jax.vmap(rates)(group, *kinematics.motions_of(system, before, group))
+        found.append(jnp.max(jnp.abs(each * group.lengths(system.length))))
     return found
 
 
