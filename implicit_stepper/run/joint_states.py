@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..constraints import impact_friction, kinematics
+from ..constraints import gears, impact_friction, kinematics
 from ..model.bodies import State
 from ..model.system import System, take
 from ..radau.events import Event
@@ -40,7 +40,7 @@ def joint_states(scene: Scene, trajectory: Trajectory) -> JointStates:
     another scene.
     """
     of_kind(scene, trajectory=trajectory, asked=("scene", "trajectory"))
-    system = kinematics.standing(scene.build(contacts=False)[0])
+    system = gears.standing(scene.build(contacts=False)[0])
     if trajectory.joint_names != system.joint_names or trajectory.position.shape[1] != system.body_count:
         raise ForcesError(f"`trajectory` has the joints {trajectory.joint_names}, and `scene` {system.joint_names}.")
     groups, h = impact_friction.groups(system), np.broadcast_to(trajectory.h, len(trajectory))
