@@ -125,7 +125,9 @@ def _impact(
     free = linked.kept(np.linalg.solve(mass, known[..., None])[..., 0], ended)
     brought, falls = np.maximum(*(_energies(mass, velocity) for velocity in (start, free))), mass @ (free - start)[..., None]
     brought = brought + linked.fastest(ended) * np.sum(np.abs(falls), axis=(1, 2))
-    held = np.isin(np.arange(len(free)), sides[(np.asarray(contacts.normal_impulse) > 0) & ~landed])
+    closed = np.asarray(contacts.gap) <= TOUCHING * scale[0]
+    # rounding leaves impulses at open contacts, which hold nothing
+    held = np.isin(np.arange(len(free)), sides[closed & (np.asarray(contacts.normal_impulse) > 0) & ~landed])
     falls, free = free - start, linked.kept(np.where(held[:, None], start, free), ended)
     alone, ends = (normal_speeds(on, sides, velocity) for velocity in (free, ended))
     met = meeting_speeds(gaps, begins, alone, h)
@@ -133,7 +135,6 @@ def _impact(
     rebounds = landed & (~slight | (catalog.laws.of_impulses & (alone >= 0)))
     if not np.any(rebounds):
         return None
-    closed = np.asarray(contacts.gap) <= TOUCHING * scale[0]
     islands = linked.islands(sides, closed | (np.asarray(contacts.normal_impulse) > 0))
     own = islands[linked.moving(sides)]
     closed &= parts & (catalog.laws.compliance[laws] == 0)
