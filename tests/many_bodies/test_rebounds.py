@@ -204,6 +204,19 @@ def test_the_certificate_of_an_impact_sees_what_is_changed():
     assert worst(known, system, states, pairs, step, rubbed)["friction"] > 1e-3
 
 
+def test_what_roots_leave_across_open_gaps_changes_no_rebound():
+    """An impulse of 1e-30 N s between balls a millimetre apart, of either sign: the one that lands
+    has fallen freely until then."""
+    known, system, states, pairs, step, _ = bounced()
+    between = np.all(pairs < 2, axis=1)
+    assert np.sum(between) == 1
+    apart, ends = np.where(between, 1e-3, step.gap), []
+    for left in (-1e-30, 1e-30):
+        dusty = dataclasses.replace(step, gap=apart, normal_impulse=np.where(between, left, step.normal_impulse))
+        ends.append(rebounds.rebound(known, system, *states[:2], pairs, dusty, 0.005, -np.inf).velocity)
+    np.testing.assert_allclose(*ends, rtol=0, atol=1e-13)
+
+
 @pytest.mark.parametrize("mu", [0.0, 0.3, 0.8])
 def test_the_central_path_leads_to_the_root_of_an_impact(mu, monkeypatch):
     """Three bodies without spin between a floor and each other: F = 0 is checked as it stands, and
