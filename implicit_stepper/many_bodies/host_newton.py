@@ -199,7 +199,7 @@ def _corrected(problem: Problem, at: Point, F: Rows, here: Linear, factors: spar
 
 
 def _mended(problem: Problem, at: Point, times: int) -> tuple[Point, Rows]:
-    """Where sweeps lead from a point, more than these `times` if they are too few, and F there."""
+    """Where sweeps lead from a point, more of them after so many `times` in vain, and F there."""
     count = min(int(np.clip(len(at.V), *_SWEEPS)) * _MORE**times, _MOST_SWEEPS)
     trial = swept(problem, at, begun(problem, at), count)[0]
     return slipping(problem, trial, rows(problem, trial))

@@ -202,7 +202,7 @@ def _relaxed(sweeps, count, free, inverse, sides, on, speed, mu, impulse):
         number, since, change, last, before = carry
         share = since / (since + 3)
         ahead = jax.tree.map(lambda now, then: now + share * (now - then), last, before)
-        # read from those of the last sweep: with those written here they were copied for each row
+        # from the last sweep's: read where new ones are written, they are copied for each row
         found = lax.fori_loop(0, count, functools.partial(relax, ahead[1]), ahead)
         own = jnp.sum((found[1] - ahead[1]) ** 2)
         return number + 1, jnp.where(own > change, 0, since + 1), own, found, last

@@ -36,7 +36,7 @@ class Result(enum.IntEnum):
 _MESSAGES = {
     Result.SOLVED: "the step solved its complementarity problem and passed the certificate.",
     Result.NOT_CONVERGED: (
-        "no start of the solver's ladder reached the tolerance. Try shorter steps (a smaller `h` or `tol`), check masses "
+        "no start of the fallback sequence reached the tolerance. Try shorter steps (a smaller `h` or `tol`), check masses "
         "and friction for values that are off by orders of magnitude, or give the stepper more iterations."
     ),
     Result.NOT_CERTIFIED: (

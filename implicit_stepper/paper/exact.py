@@ -34,7 +34,7 @@ SLIDE, STICK, OPEN = "slide", "stick", "open"
 ROWS = {OPEN: 0, SLIDE: 1, STICK: 4}  # of (normal, t, o, r), how many velocities the contact holds at 0
 RELATIVE, ABSOLUTE = 3e-14, 1e-14  # solve_ivp on x [m], v [m/s], omega [rad/s]; scipy refuses rtol < 2.3e-14
 ONSET = 1e-4  # [s] from a slip's start its direction is that of its rate: error of v O(ONSET^3), measured 1e-12 m/s.
-# A shorter one costs forces: an error of 1e-13 m/s turns a slip of 0.75 t^2 (3e-5 N now).
+# A shorter one costs forces: an error of 1e-13 m/s turns a slip of 0.75 t^2 (3e-5 N here).
 LAYER = 0.05  # [s] from a slip's start its direction relaxes at rates near mu N / (m sigma): too stiff to be explicit
 DRIFT = 1e-11  # largest violation accepted of a constraint: position [m], velocity [m/s], spin [rad/s]
 
@@ -193,8 +193,9 @@ def drift_acceleration(contact: int, state: np.ndarray) -> np.ndarray:
 def solve_contacts(state: np.ndarray, modes: tuple[str, str], directions: np.ndarray) -> Solved:
     """Newton-Euler C(1), constraints differentiated twice; friction is (F_t, F_o [N], F_r [N m]).
 
-    A sliding contact's friction maximises dissipation, C(4): F = -mu N e d, with d its row of
-    `directions` (2, 3). Sticking ones have three unknown components, for three more constraints.
+    A sliding contact's friction maximises dissipation, C(4): F = -mu N e d, with the unit vector d
+    along its row of `directions` (2, 3). Sticking ones have three unknown components, for three
+    more constraints.
     """
     maps = [contact_map(contact_frame(i, state[:3])) for i in (0, 1)]
     counts = [ROWS[mode] for mode in modes]  # of constraints, and of unknown forces
@@ -225,7 +226,7 @@ def directions_1_sliding(state: np.ndarray) -> np.ndarray:
 def directions_at_onset(state: np.ndarray) -> np.ndarray:
     """Along the slips (2, 3) when that of contact 2 just leaves zero: it points along its own rate.
 
-    Unit vector d and rate r with (weighted slip)' = r d, from the friction that would hold it on.
+    Unit vector d and rate r with (weighted slip)' = r d, from the friction that would hold it.
     """
     sliding = weighted_slips(state)[0]
     rows, drift = contact_map(contact_frame(1, state[:3])), drift_acceleration(1, state)

@@ -22,9 +22,9 @@ _HALVES = {"opens": 0, "closes": 0, "slips": 1, "sticks": 1, "moves": 2}
 
 
 class Event(NamedTuple):
-    """At `time` [s], `contact`, in the order of `Scene.add_contact`, "opens", "closes", "slips",
-    "sticks" or "moves": to another face or edge; "wedges" or "jams": see `painleve`. Of a joint,
-    `contact` is its name."""
+    """At `time` [s], `contact`, in the order of the trajectory's contacts, "opens", "closes",
+    "slips", "sticks" or "moves": to another face or edge; "wedges" or "jams": see `painleve`. Of a
+    joint, `contact` is its name."""
 
     time: float
     contact: int | str

@@ -23,7 +23,7 @@ from ..scene.scene import Scene
 from ..stepping.stepper import Stepper
 from . import carrying
 from .found_pairs import finds_pairs
-from .pile_run import law_of
+from .pile_run import law_of_found
 from .references import Reference, reference_of, refuse_reference
 from .simulate import simulate
 from .trajectory import Trajectory
@@ -246,7 +246,7 @@ def _entry(run: _Run, trajectory, seconds: float, failure: str, reference: Refer
     if failure:
         return Entry(run.method, run.h, order=np.nan, seconds=seconds, failure=failure, tol=run.tol, **_NOTHING)
     found = finds_pairs(scene, run.stepper) and np.isnan(run.tol)
-    mu = law_of(scene, trajectory)[0] if found else np.asarray(linear_rows.of_contacts(scene.build()[0], "mu"))
+    mu = law_of_found(scene, trajectory)[0] if found else np.asarray(linear_rows.of_contacts(scene.build()[0], "mu"))
     measures = _measures(trajectory, run.stepper, reference, mu)
     h = float(np.mean(np.diff(trajectory.time))) if np.isnan(run.h) else run.h
     before = entries[-1] if entries and entries[-1].method == run.method else None

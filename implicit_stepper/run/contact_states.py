@@ -11,6 +11,7 @@ from ..constraints import linear_rows
 from ..model.records import Contacts
 from ..model.system import System
 from ..radau.events import Event
+from ..runtime.errors import ForcesError
 from ..scene.scene import Scene
 from . import pile_run
 from .arguments import of_kind
@@ -41,6 +42,11 @@ def contact_states(scene: Scene, trajectory: Trajectory) -> ContactStates:
     """
     of_kind(scene, trajectory=trajectory, asked=("scene", "trajectory"))
     system, contacts = scene.build(contacts=False)[0], trajectory.contacts
+    if trajectory.position.shape[1:] != (system.body_count, system.dimension):
+        raise ForcesError(
+            f"`trajectory` has {trajectory.position.shape[1]} moving bodies, and `scene` {system.body_count}, in "
+            f"{system.dimension} dimensions: give the scene that it is of."
+        )
     law = _law_in(scene, trajectory)
     h = np.broadcast_to(trajectory.h, len(trajectory))
     given, longest = contacts.stages is None, np.max(h, initial=0.0)
@@ -58,7 +64,7 @@ def _law_in(scene: Scene, trajectory: Trajectory) -> tuple[np.ndarray, np.ndarra
         system, _ = scene.build()
         if system.contact_names == trajectory.contact_names:
             return law_of(system)
-    return pile_run.law_of(scene, trajectory)
+    return pile_run.law_of_found(scene, trajectory)
 
 
 def changes_of(states: np.ndarray, time: np.ndarray, names) -> tuple[Event, ...]:

@@ -3,6 +3,7 @@ slip; and when that changes."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -13,6 +14,7 @@ from ..constraints import gears, impact_friction, kinematics
 from ..model.bodies import State
 from ..model.system import System, take
 from ..radau.events import Event
+from ..runtime.compilation import jit
 from ..runtime.errors import ForcesError
 from ..scene.scene import Scene
 from .arguments import of_kind
@@ -34,30 +36,29 @@ def joint_states(scene: Scene, trajectory: Trajectory) -> JointStates:
     """Of the joints with friction in a `trajectory` of `scene`, by any stepper, from the reactions
     that it recorded and the velocities.
 
-    A joint that slips faster than rounding slips; of the others those whose friction is at its
-    bound, mu R (mu_s R where it has one and holds on by it), are about to slip, "impending". An
-    impact, a step of no length, leaves the state before it. Raises `ValueError` for a trajectory of
-    another scene.
+    A joint that slips faster than rounding slips, and so does one that nothing presses, or without
+    friction; of the others those whose friction is at its bound, mu R (mu_s R where it has one and
+    holds on by it), are about to slip, "impending". An impact, a step of no length, leaves the
+    state before it. Raises `ValueError` for a trajectory of another scene.
     """
     of_kind(scene, trajectory=trajectory, asked=("scene", "trajectory"))
     system = gears.standing(scene.build(contacts=False)[0])
-    if trajectory.joint_names != system.joint_names or trajectory.position.shape[1] != system.body_count:
+    bodies = system.body_count, system.dimension
+    if trajectory.joint_names != system.joint_names or trajectory.position.shape[1:] != bodies:
         raise ForcesError(f"`trajectory` has the joints {trajectory.joint_names}, and `scene` {system.joint_names}.")
     groups, h = impact_friction.groups(system), np.broadcast_to(trajectory.h, len(trajectory))
+    numbers = np.array([n for group in groups for n in group.numbers], int)
+    names = tuple(system.joint_names[n] for n in np.sort(numbers))
     if not groups or not len(h):
-        names = tuple(system.joint_names[n] for group in groups for n in group.numbers)
         return JointStates(names, np.empty((len(h), len(names)), object), ())
-    names = ("time", "position", "orientation", "velocity")
-    ends = State(*(jnp.asarray(getattr(trajectory, name)[1:]) for name in names))
+    ends = State(*(jnp.asarray(getattr(trajectory, field.name)[1:]) for field in dataclasses.fields(State)))
     found = [np.asarray(own) for own in _measured(system, ends, _last(trajectory))]
-    slip, y, bound = (own[:, np.argsort(np.concatenate([g.numbers for g in groups]))] for own in found)
-    longest = np.max(h, initial=0.0)
-    speed = NONE * float(system.acceleration) * np.where(h > 0, h, longest)[:, None]
-    states = np.where(slip > speed, "slip", np.where(y >= (1 - NONE) * bound, "impending", "stick"))
+    slip, y, bound = (own[:, np.argsort(numbers)] for own in found)
+    speed = NONE * float(system.acceleration) * np.where(h > 0, h, np.max(h))[:, None]
+    free = (slip > speed) | (bound <= float(np.min(system.mass)) * speed)
+    states = np.where(free, "slip", np.where(y >= (1 - NONE) * bound, "impending", "stick"))
     for i in np.flatnonzero(h == 0):
         states[i] = states[max(i - 1, 0)]
-    numbers = sorted(n for group in groups for n in group.numbers)
-    names = tuple(system.joint_names[n] for n in numbers)
     return JointStates(names, states, changes_of(states, trajectory.time, names))
 
 
@@ -69,7 +70,7 @@ def _last(trajectory: Trajectory):
     return jax.tree.map(lambda a: a[:, -1], stages.contacts.joints)
 
 
-@jax.jit
+@jit
 def _measured(system: System, ends: State, joints):
     """The slip [m/s], the friction and its bound [N s] (n, m) of joints that rub, group after
     group, at the `ends` of n steps."""

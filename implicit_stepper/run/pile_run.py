@@ -13,7 +13,7 @@ from ..constraints.violations import described
 from ..many_bodies import lagged_steps
 from ..many_bodies.advance import Settings, advance
 from ..many_bodies.bouncing import Bouncing
-from ..many_bodies.catalog import Catalog, catalog, part_names
+from ..many_bodies.catalog import Catalog, catalog
 from ..many_bodies.recalled import recalled
 from ..many_bodies.step import Done, Known, Memory, lasting, may_touch, no_memory, posed
 from ..model.bodies import State
@@ -32,23 +32,19 @@ from .trajectory import Trajectory, assembled
 _TOUCHED = 3  # contacts of a body in a pile, in the mean
 
 
-def law_of(scene: Scene, run: Trajectory) -> tuple[np.ndarray, np.ndarray]:
+def law_of_found(scene: Scene, run: Trajectory) -> tuple[np.ndarray, np.ndarray]:
     """mu (nc,) and the semi-axes (nc, k) of friction of the contacts of a `run` of `scene` that
     found its pairs. Raises `ValueError` where the scene lets others touch."""
-    names, parts_of, laws = scene.build(contacts=False)[0].names, scene.body_parts(), scene.body_pairs()
-    body = [b for b, own in enumerate(parts_of) for _ in own]
-    numbers = dict(zip(part_names(names, parts_of), body, strict=True))
+    known = catalog(scene.build(contacts=False)[0], scene.body_parts(), scene.body_pairs())
+    numbers = dict(zip(known.names, known.body, strict=True))
     pairs = np.array([[numbers.get(name, 0) for name in pair] for pair in run.contact_names], int).reshape(-1, 2)
-    found, known = laws.laws_of(pairs)[0], np.array([numbers.keys() >= set(pair) for pair in run.contact_names], bool)
-    if not np.all(known & (found >= 0)):
+    laws, told = scene.body_pairs().laws_of(pairs)[0], [numbers.keys() >= set(pair) for pair in run.contact_names]
+    if not all(told) or np.any(laws < 0):
         raise ForcesError(
             f"`trajectory` has {len(pairs)} contacts, and `scene` {scene.pair_count()}, of which some are others: give the "
             "scene that it is of."
         )
-    friction = [laws.laws[number].friction for number in found]
-    axes = 3 if scene.dimension == 3 else 1
-    e = np.array([[f.e_t, f.e_o, f.e_r] for f in friction], float).reshape(-1, 3)[:, :axes]
-    return np.array([float(f.mu) for f in friction]), e
+    return known.laws.mu[laws], known.laws.e[laws]
 
 
 def run(

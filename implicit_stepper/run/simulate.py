@@ -62,17 +62,17 @@ def simulate(
     `adaptive`). `switches` [s]: times at which loads jump; adaptive steps end there.
 
     Every step must converge and pass its certificate within `certificate_tolerance` (dimensionless,
-    see `certificate`; 1e-8 to 1e-10); one that does not is solved again by the ladder
+    see `certificate`; 1e-8 to 1e-10); one that does not is tried from other starts
     (`fallback.climb`). If that fails too, `StepError` is raised, which carries the trajectory
     before it and the state to `start` from; with `on_failure="return"` that shorter trajectory is
     returned instead. Ctrl-C raises `Interrupted`, whatever `on_failure` is, which carries the same.
     `progress` shows a bar, or nothing; by default a bar on terminals, and elsewhere a line on the
     error stream every half minute. `estimate_error`, of fixed steps: runs with h / 2 too, and keeps
     in `Trajectory.error` how far the run with h is from the motion (`ErrorEstimate`), which no
-    certificate says. `most_pairs`: no step is taken in which more pairs may touch, as its memory
-    grows with them. `checkpoint`: a file that is written `every` so many seconds, or seldom enough
-    to take a twentieth of the time; with `resume`, such a file, the same call goes on from there,
-    to the bits of a run that was never killed. Raises `ValueError` for bad arguments, and
+    certificate says. `most_pairs`: no step is taken in which more pairs may touch, or are declared
+    where none are found. `checkpoint`: a file that is written `every` so many seconds, or seldom
+    enough to take a twentieth of the time; with `resume`, such a file, the same call goes on from
+    there, to the bits of a run that was never killed. Raises `ValueError` for bad arguments, and
     `CheckpointError` for files that are damaged, of another run, or cannot be written."""
     if (h is None) == (tol is None):
         raise RunError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")

@@ -26,7 +26,8 @@ def there() -> float:
 
 
 def free() -> float:
-    """The memory [bytes] that no other process has now, all of it where nobody says."""
+    """The memory [bytes] that no other process has now, all of it where nobody says; of a
+    container's limit nothing counts as taken."""
     try:
         lines = dict(line.split(":") for line in _SYSTEM.read_text().splitlines())
         return min(there(), 1024.0 * float(lines["MemAvailable"].split()[0]))
@@ -41,11 +42,13 @@ def fitting(program: jax.stages.Compiled) -> jax.stages.Compiled:
     if jax.default_backend() != "cpu":
         return program
     sizes = program.memory_analysis()
+    if sizes is None:  # of a backend that does not say
+        return program
     needed = sizes.temp_size_in_bytes + sizes.argument_size_in_bytes + sizes.output_size_in_bytes
     if needed > free():
         raise RunError(
             f"a step of this run would need about {needed / 2**30:.3g} GiB of memory, and of the machine's "
             f"{free() / 2**30:.3g} are free: its program holds all contacts that are declared. Declare fewer, or let them "
-            "be found: steps of a fixed `h` by GeometricallyImplicit find those that are near."
+            'be found: steps of a fixed `h` by GeometricallyImplicit(jacobian="sparse") find those near.'
         )
     return program

@@ -37,7 +37,7 @@ def test_a_drawer_jams_if_it_is_pulled_far_enough_aside():
 
 
 def test_a_drawer_that_slides_stops_when_it_jams():
-    """With chosen steps: a = P / m (1 - 2 d / d_jams) < 0 from the speed v until v / -a."""
+    """With chosen steps: a = P / m (1 - d / d_jams) < 0 from the speed v until v / -a."""
     run = ist.simulate(drawer(1.5 * JAMS, speed=1.0), ist.RadauContact(), tol=1e-8, duration=1.0)
     stop = 1.0 / (0.5 * PULL / MASS)
     ((kind, time),) = [(event.kind, event.time) for event in run.events if event.contact == "guide"]

@@ -1,6 +1,6 @@
 """A double pendulum, a slider-crank and four bars that fall and swing, against minimal coordinates:
-the equations of motion projected onto theirs, q'^T M (q' a + (dq'/dt) w) = q'^T f, by an
-integrator of its own."""
+the equations of motion projected onto these, J^T M (J theta'' + J' theta') = J^T f with J = dq /
+dtheta, by an integrator of its own."""
 
 import jax
 import jax.numpy as jnp

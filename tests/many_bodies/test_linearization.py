@@ -1,4 +1,4 @@
-"""The derivative of a step of many bodies: against differences of F, and what contacts keep."""
+"""The derivative of a step of many bodies: against differences of F, and what is kept of it."""
 
 import jax
 import numpy as np

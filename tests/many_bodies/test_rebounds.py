@@ -215,6 +215,8 @@ def test_what_roots_leave_across_open_gaps_changes_no_rebound():
         dusty = dataclasses.replace(step, gap=apart, normal_impulse=np.where(between, left, step.normal_impulse))
         ends.append(rebounds.rebound(known, system, *states[:2], pairs, dusty, 0.005, -np.inf).velocity)
     np.testing.assert_allclose(*ends, rtol=0, atol=1e-13)
+    falls = np.sqrt(1 + 2 * G * 0.004)  # [m/s] over the 4 mm to the floor
+    assert ends[0][1, 2] == pytest.approx(E * falls, rel=1e-3)
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.3, 0.8])

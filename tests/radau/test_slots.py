@@ -71,7 +71,7 @@ def run(request):
 
 def test_discs_land_and_roll_when_the_closed_form_says(run):
     """At sqrt(2 height / g), where friction gives mu times the impulse m sqrt(2 g height) of the
-    landing, and mu m g from then on, until a disc of inertia m r^2 / 2 rolls, at 2/3 of it."""
+    landing, and mu m g from then on, until a disc, m r^2 / 2, rolls, at 2/3 of its speed."""
     landed = np.sqrt(2 * HEIGHTS / G)
     np.testing.assert_allclose([e.time for e in run.events if e.kind == "closes"], landed, rtol=0, atol=1e-8)
     slowed = SPEED - MU * G * landed - MU * G * (run.time[-1] - landed)

@@ -41,7 +41,7 @@ def test_a_block_at_the_limit_is_about_to_slip():
     contacts = dataclasses.replace(run.contacts, mu=np.tile([0.5, 0.8, 0.5, 0.0, 0.5], (3, 1)))
     held, _ = ist.contact_states(scene, dataclasses.replace(run, contacts=contacts))
     np.testing.assert_array_equal(held, np.tile(["stick", "stick", "slip", "slip", "open"], (3, 1)))
-    with pytest.raises(ValueError, match="`trajectory` has 5 contacts, and `scene` 2"):
+    with pytest.raises(ValueError, match="`trajectory` has 5 moving bodies, and `scene` 1, in 3 dimensions"):
         ist.contact_states(scenes.two_spheres(), run)
 
 
@@ -54,8 +54,11 @@ def test_joints_at_their_bound_are_about_to_slip_and_a_wheel_stops():
         body = scene.add_body(name=f"block {i}", shape=shapes.Disc(0.1), mass=1.0, position=(i, 0), wrench=(push, 0, 0))
         guide = ist.Slider((i, 0), (1, 0), (0, 0), (1, 0), friction=ist.JointFriction(0.5))
         scene.add_joint(wall, body, guide, name=f"guide {i}")
-    free = scene.add_body(name="bob", shape=shapes.Disc(0.1), mass=1.0, position=(5, -1))
-    scene.add_joint(wall, free, ist.BallJoint((5, 0), (0, 1)), name="hook")
+    bob = scene.add_body(name="bob", shape=shapes.Disc(0.1), mass=1.0, position=(5, -1))
+    scene.add_joint(wall, bob, ist.BallJoint((5, 0), (0, 1)), name="hook")
+    borne = scene.add_body(name="borne", shape=shapes.Disc(0.1), mass=1.0, position=(9, 0), wrench=(0, 10, 0))
+    hub = ist.BallJoint((9, 0), (0, 0), friction=ist.JointFriction(0.5, radius=0.1))
+    scene.add_joint(wall, borne, hub, name="hub")
     inertia, spin, mu, radius = 0.2, 3.05, 0.4, 0.5
     spins = {"position": (7, 0), "velocity": (0, 0, spin)}
     wheel = scene.add_body(name="wheel", shape=shapes.Disc(0.1), mass=1.0, inertia=inertia, **spins)
@@ -64,8 +67,9 @@ def test_joints_at_their_bound_are_about_to_slip_and_a_wheel_stops():
     stop = inertia * spin / (mu * radius * 10)
     run = ist.simulate(scene, ist.GeometricallyImplicit(), h=H, duration=2 * stop)
     names, states, changes = ist.joint_states(scene, run)
-    assert names == ("guide 0", "guide 1", "guide 2", "axle")
-    np.testing.assert_array_equal(states[:, :3], np.tile(["stick", "impending", "slip"], (len(run), 1)))
+    assert names == ("guide 0", "guide 1", "guide 2", "hub", "axle")
+    # nothing presses the hub
+    np.testing.assert_array_equal(states[:, :4], np.tile(["stick", "impending", "slip", "slip"], (len(run), 1)))
     ((when, which, kind),) = changes
     assert (when, which, kind) == (pytest.approx(stop, abs=H), "axle", "sticks")
     with pytest.raises(ValueError, match="`trajectory` has the joints .*, and `scene`"):
@@ -89,6 +93,14 @@ def test_contacts_of_found_pairs_have_the_states_of_declared_ones():
     )
     of_found, of_declared = (ist.contact_states(scene, run).states for run in (found, declared))
     assert {"open", "stick", "slip"} <= set(of_found.ravel())
+    others = set(range(len(declared.contact_names)))
     for number, name in enumerate(found.contact_names):
         at = declared.contact_names.index(name if name in declared.contact_names else name[::-1])
         np.testing.assert_array_equal(of_found[:, number], of_declared[:, at])
+        others.remove(at)
+    assert np.all(of_declared[:, list(others)] == "open")
+    other = ist.Scene()
+    for name in ("ball 0", "ball 1", "ball 3"):
+        other.add_body(name=name, shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0))
+    with pytest.raises(ValueError, match="contacts, and `scene` 0, of which some are others"):
+        ist.contact_states(other, found)
