@@ -52,7 +52,7 @@ class Instant(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Which half of each complementarity of a constraint holds: `touching` and `pressed` (), that
+    """Which branch of each complementarity of a constraint holds: `touching` and `pressed` (), that
     psi = 0 and that its rate is, or that the force of a compliant contact acts, both; `sticking`
     (); `active` (pairs,), that the inequality carries the normal."""
 
@@ -132,11 +132,11 @@ class Constraint(Protocol):
         """Rows (width + etas,); where `held` (), with the modes that are `named` as equations."""
 
     def modes(self, at: Instant, point) -> Held:
-        """The halves that hold in a solution."""
+        """The branches that hold in a solution."""
 
     def margins(self, at: Instant, point, named: Held) -> jax.Array:
-        """How far (2 + pairs,) every half that is `named` is from being left, >= 0 while it is not:
-        of `touching`, `sticking` and `active`."""
+        """How far (2 + pairs,) every branch that is `named` is from being left, >= 0 while it is
+        not: of `touching`, `sticking` and `active`."""
 
     def flat(self, at: Instant, unknowns, reference: Any, motion_1: Motion, motion_2: Motion) -> jax.Array:
         """Of those that are `determined` by poses: what keeps the derivative of their rows by them

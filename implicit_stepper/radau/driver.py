@@ -313,5 +313,5 @@ class _Driver:
         return self.end - float(self.point.state.time)
 
     def _work(self) -> int:
-        """Problems solved; of steps of one stage, the starts of their ladder."""
+        """Problems solved; of steps of one stage, their starts."""
         return self.made.counts["solves"] + self.starts

@@ -38,7 +38,7 @@ THROUGH = (10.0, 1.0, 1e-1, 1e-2, 1e-3)  # an impact, as short as can be
 FORCES = (1.0, 10.0, 1e-1, 1e-2)  # not taken; on nearly flat ground short ones are hard
 ACROSS = (1.0, 10.0, 100.0)
 _SHORTER = tuple(10.0**-k for k in range(7))  # shares of steps, until nothing meets in them
-_WARM = 2  # sizes tried from warm starts alone before the ladder is climbed
+_WARM = 2  # sizes tried from warm starts alone before other starts
 _ROUNDINGS = 64  # errors of rounding that a violation gathers
 _NOTHING = 1e-6  # of m g h: an impulse that only rounding left
 
@@ -46,7 +46,7 @@ _NOTHING = 1e-6  # of m g h: an impulse that only rounding left
 @dataclasses.dataclass(frozen=True)
 class Series:
     """Steps of `h` [s]: `records` of them, the state `before` the last one and `after` it,
-    `memory`; the number of `starts` from the ladder, whether any was solved, and if not, `why`."""
+    `memory`; the number of other `starts`, whether any was solved, and if not, `why`."""
 
     records: list[Record]
     before: State
@@ -100,7 +100,7 @@ def _tries(
     stepper, system: System, state: State, known: Known, sizes: Sequence[float], tolerance: float, count: int
 ) -> Iterator[Series]:
     """Of all `sizes`, with the `starts` so far. The first ones are tried from their warm starts
-    alone before the ladder is climbed for any: where a body pivots it takes seconds for a step
+    alone before others for any: where a body pivots it takes seconds for a step
     whose neighbour in size takes milliseconds."""
     memory, starts = known.told(anew(stepper, system, state, known.gaps)), 0
     for h, climbs in [*((h, False) for h in sizes[:_WARM]), *((h, True) for h in sizes)]:
@@ -126,7 +126,7 @@ def forces(
     stepper: GeometricallyImplicit, system: System, state: State, known: Known, sizes: Sequence[float], tolerance: float
 ) -> Series:
     """One step from `state` that leaves its forces, of the first of `sizes` [s] that does. (Of a
-    step that is certified although the solver stalled, the ladder leaves no memory.)"""
+    step that is certified although the solver stalled, no memory is left.)"""
     for found in _tries(stepper, system, state, known, sizes, tolerance, 1):
         if found.solved and remembers(system, found):
             break
@@ -145,8 +145,8 @@ def through(
 ) -> Series:
     """One step through an impact in `state`, which costs a share of the step: of the last of
     `sizes` [s], ever smaller ones, that is solved from the root of the one before; the first of
-    these is the second size, or else the first. Where faces are nearly flat the ladder is no help
-    for short steps."""
+    these is the second size, or else the first. Where faces are nearly flat other starts are no
+    help for short steps."""
     found = steps(stepper, system, state, known, sizes[1::-1], tolerance, 1)
     for h in [h for h in sizes if h < found.h] if found.solved else ():
         allowed = float(tolerance + rounding(system, state, h))

@@ -1,9 +1,9 @@
 """A compiled loop of steps with error control, until a contact changes its mode: then to that
 event.
 
-A step is solved with every complementarity replaced by the half that held at its start (`HELD`). If
-no half is left on the way, that is a root of the complementarity problem. If one is, a root would
-have a kink within the step and lose its order: so the first half to be left is found on the
+A step is solved with every complementarity replaced by the branch that held at its start (`HELD`).
+If no branch is left on the way, that is a root of the complementarity problem. If one is, a root
+would have a kink within the step and lose its order: so the first branch to be left is found on the
 polynomials, and the step is solved once more so that it ends exactly there (`LANDING`), h being one
 more unknown. Halves after an event are guessed; where one is left as soon as the step begins, or
 nothing else helps, the problem is solved as it stands (`FREE`). All three are one program: see
@@ -32,7 +32,7 @@ from .verdict import EARLY, LENIENT, Verdict, judged
 from .way import Counts, Kind, Limits, Point, Reason, Taken, Try, Way
 
 _LESS, _MUCH_LESS = 0.9, 0.25  # by which a refused step is shortened at least, and one whose modes are unclear
-_AFTER_TEST = 2.0  # by which a step may grow that was a tenth of one in which a half seemed to be left
+_AFTER_TEST = 2.0  # by which a step may grow that was a tenth of one in which a branch seemed to be left
 _APPROACH = 0.75  # of the way to an event is one step, so that the last one is short, and its forces exact
 # Jacobians, where few are needed or others would not help; and of smooth bodies where nothing is
 # held: what takes more seldom ends, and a shorter step finds it. Where points move along faces more

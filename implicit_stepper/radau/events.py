@@ -32,7 +32,8 @@ class Event(NamedTuple):
 
 
 def event_of(system: System, modes: Modes, time: float, margin: int) -> Event:
-    """The event at which the half of `modes` is left whose number `stage_modes.margins` counts."""
+    """The event at which the branch of `modes` is left whose number `stage_modes.margins`
+    counts."""
     for g, group in enumerate(system.constraints):
         width = 2 + np.shape(modes.active[g])[-1]
         if margin < len(group.numbers) * width:
@@ -49,7 +50,7 @@ def event_of(system: System, modes: Modes, time: float, margin: int) -> Event:
 
 
 def halves_left(system: System, events: list[Event]) -> tuple[np.ndarray, ...]:
-    """Per group of constraints, which halves (n, 3) are left in these `events`: of its gap or
+    """Per group of constraints, which branches (n, 3) are left in these `events`: of its gap or
     force, of friction, and of its faces and edges."""
     found = []
     for g, group in enumerate(system.constraints):

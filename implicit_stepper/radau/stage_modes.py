@@ -1,4 +1,4 @@
-"""Which half of each complementarity holds at the stages, and how far it is from being left."""
+"""Which branch of each complementarity holds at the stages, and how far it is from being left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .stages import At, Modes, StageProblem, instant
 
 
 def modes_of(problem: StageProblem, ats: At) -> Modes:
-    """The halves that hold in a solution, at every stage."""
+    """The branches that hold in a solution, at every stage."""
 
     def stage(at):
         def one(member, impulse, point):
@@ -27,8 +27,8 @@ def modes_of(problem: StageProblem, ats: At) -> Modes:
 
 
 def margins(problem: StageProblem, ats: At, modes: Modes):
-    """How far (s, n) every half that `modes` name is from being left, dimensionless, >= 0 while it
-    is not."""
+    """How far (s, n) every branch that `modes` name is from being left, dimensionless, >= 0 while
+    it is not."""
 
     def stage(at):
         def one(member, impulse, point, named):
@@ -42,7 +42,7 @@ def margins(problem: StageProblem, ats: At, modes: Modes):
 
 
 def switched(modes: Modes, event) -> Modes:
-    """`modes` after the half is left that number `event` () of `margins` measures."""
+    """`modes` after the branch is left that number `event` () of `margins` measures."""
     parts, start = [], 0
     for held in (modes.of(g) for g in range(len(modes.touching))):
         count, width = len(held.touching), 2 + held.active.shape[1]

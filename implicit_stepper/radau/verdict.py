@@ -23,10 +23,10 @@ from .way import Kind, Limits, Way
 # of a step: an event before it is looked for again in a step this much shorter, whose polynomials
 # are exact enough
 EARLY = 0.1
-_SAMPLES = 64  # of a step's polynomials, in search of the first half that is left
-_LEFT = 5e-11  # by how much a half must be violated to count as left, in the units of the rows: less than certificates see
+_SAMPLES = 64  # of a step's polynomials, in search of the first branch that is left
+_LEFT = 5e-11  # by how much a branch must be violated to count as left, in the units of the rows: less than certificates see
 _SHORT = 0.5  # of the last step: one that needs no such approach
-_TURNS = 6  # halves of a guess, one after another, before modes are free
+_TURNS = 6  # branches of a guess, one after another, before modes are free
 LENIENT = 3  # failed landings before a change of modes within a step is accepted, if the step is accurate all the same
 
 
@@ -36,9 +36,9 @@ class Verdict:
 
     The step is taken (`takes`), with the order it should have (`regular`), ends at its event
     (`lands`), or is not accurate (`refused`). Otherwise: modes after an event are not told
-    (`unclear`) or break away (`loosens`, to the `weaker` modes); the first half that is left is
+    (`unclear`) or break away (`loosens`, to the `weaker` modes); the first branch that is left is
     found (`finds`), `near` enough to land on, or is too early in the step (`searches`); one of a
-    guess is left as the step begins, and the other half is held (`turns`); the modes are freed
+    guess is left as the step begins, and the other branch is held (`turns`); the modes are freed
     (`frees`) or held (`switches`); another event comes earlier (`again`); or nothing of
     these (`fails`). `wanted` [s] is the step to try next if errors alone decide; `event` and
     `theta` () name the margin and the fraction of the step; `last` are the modes at its end.
@@ -67,7 +67,8 @@ class Verdict:
 
 def judged(stepper: RadauContact, system: System, limits: Limits, way: Way, tried: Attempt) -> Verdict:
     """What `tried`, the problem that `way.plan` asked for at `way.point`, says of its step, within
-    the `limits`: errors by `error_control.ratio`, halves of complementarities by `stage_modes`."""
+    the `limits`: errors by `error_control.ratio`, branches of complementarities by
+    `stage_modes`."""
     point, plan, step, h = way.point, way.plan, tried.step, tried.h
     errors = (tried.missed, tried.created)
     estimate = functools.partial(ratio, system, limits.tolerance, stepper.stages, point.state, limits.start, *errors)
@@ -93,9 +94,9 @@ def judged(stepper: RadauContact, system: System, limits: Limits, way: Way, trie
     refused = solved & ~fine & ((free & ~loosens) | keeps | here)
     # the modes after an event: a short step has one set of them
     unclear = solved & fine & free & ~takes & ~point.known & ~loosens
-    # forces that are not unique may leave their halves where others would not: the problem as it
+    # forces that are not unique may leave their branches where others would not: the problem as it
     # stands finds those
-    guessed_well = theta >= 1 / _SAMPLES  # a half that is held wrongly is left as the step begins
+    guessed_well = theta >= 1 / _SAMPLES  # a branch that is held wrongly is left as the step begins
     left = held & solved & (event >= 0) & (point.known | guessed_well) & (tried.unique | plan.tested)
     guessed_wrongly = held & solved & (event >= 0) & ~point.known & ~guessed_well
     turns = guessed_wrongly & tried.unique & ~plan.tested & (plan.turned < _TURNS)

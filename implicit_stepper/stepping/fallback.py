@@ -4,7 +4,7 @@ The stepper's other starts in turn, each into the same compiled step; among them
 says that shorter steps cost less than its last starts (`SHORTER`), two steps of half the length
 without those; all starts once more without its memory; then, or as soon as a few more do no better,
 the best of them that is certified although the solver stalled above its own, finer tolerance; then
-two steps of half the length, each with the whole ladder. Where bodies pass through each other
+two steps of half the length, each with the whole sequence. Where bodies pass through each other
 within a step, only shorter steps help. It runs on the host, so that easy steps neither compile nor
 pay for it.
 """
@@ -37,8 +37,8 @@ _FINEST = 10  # or of h/1024 around the time at which bodies pass through each o
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """A start: its `name` ("h/2" for a half step with its own ladder), the solver's `residual` and
-    its `iterations`."""
+    """A start: its `name` ("h/2" for a half step with starts of its own), the solver's `residual`
+    and its `iterations`."""
 
     name: str
     residual: float
@@ -104,7 +104,7 @@ def pieces(
 ) -> Iterator[Several]:
     """`count` certified steps of h [s] in which `sweep` finds no passage, as far as they are
     solved: by their warm starts, as many at once as a tenth of a second allows, and one by the
-    ladder, unless nothing `climbs`, where those are not enough. Never raises: see
+    fallback sequence, unless nothing `climbs`, where those are not enough. Never raises: see
     `Several.solved`."""
     steps = first_call(system.unknown_count)
     while count > 0:
