@@ -67,8 +67,7 @@ class Verdict:
 
 def judged(stepper: RadauContact, system: System, limits: Limits, way: Way, tried: Attempt) -> Verdict:
     """What `tried`, the problem that `way.plan` asked for at `way.point`, says of its step, within
-    the `limits`: errors by `error_control.ratio`, branches of complementarities by
-    `stage_modes`."""
+    the `limits`: errors by `error_control.ratio`, branches by `stage_modes`."""
     point, plan, step, h = way.point, way.plan, tried.step, tried.h
     errors = (tried.missed, tried.created)
     estimate = functools.partial(ratio, system, limits.tolerance, stepper.stages, point.state, limits.start, *errors)
