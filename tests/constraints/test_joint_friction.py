@@ -239,6 +239,36 @@ def test_a_slider_crank_that_rubs_everywhere_turns_from_its_dead_centre():
         np.testing.assert_allclose(run.body("block").position[:, 0], exact, rtol=0, atol=1e-12)
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("h", [0.004, 0.002, 0.0005])
+def test_four_bars_that_rub_turn_back_within_steps_of_several_stages(h):
+    """They fall from rest and swing back: a pin turns around within a step, whose stages are on both
+    sides of that. Energy is lost alone, by what chosen steps say."""
+    bars, ground, start = np.array([0.1, 0.3, 0.25]), 0.32, 2.0
+    masses = np.array([0.5, 1.0, 0.8])
+    knee = bars[0] * np.array([np.cos(start), np.sin(start)])
+    apart = np.array([ground, 0]) - knee
+    way = np.linalg.norm(apart)
+    opens = np.arccos((bars[1] ** 2 + way**2 - bars[2] ** 2) / (2 * bars[1] * way))
+    turned = np.arctan2(apart[1], apart[0]) + opens
+    top = knee + bars[1] * np.array([np.cos(turned), np.sin(turned)])
+    ends = np.array([[0, 0], knee, top]), np.array([knee, top, [ground, 0]])
+    made, rubs = ist.Scene(dimension=2), ist.JointFriction(0.3, radius=0.01)
+    last, place = made.add_fixed(name="frame", shape=shapes.Disc(0.01)), (0, 0)
+    frame = last
+    for i, (begins, stops) in enumerate(zip(*ends, strict=True)):
+        lies = {"position": (begins + stops) / 2, "angle": np.arctan2(*(stops - begins)[::-1])}
+        inertia = masses[i] * bars[i] ** 2 / 12
+        bar = made.add_body(name=f"bar {i}", shape=shapes.Disc(0.01), mass=masses[i], inertia=inertia, **lies)
+        made.add_joint(last, bar, ist.BallJoint(place, (-bars[i] / 2, 0), friction=rubs), name=f"pin {i}")
+        last, place = bar, (bars[i] / 2, 0)
+    made.add_joint(frame, last, ist.BallJoint((ground, 0), place, friction=rubs), name="pin 3")
+    run = ist.simulate(made, ist.RadauContact(), h=h, duration=1.0)
+    reference = ist.simulate(made, ist.RadauContact(), tol=1e-8, duration=1.0)
+    assert np.all(np.diff(run.energy().total) <= 1e-9)
+    np.testing.assert_allclose(run.velocity[-1, 0], reference.velocity[-1, 0], rtol=0, atol=0.02)
+
+
 def test_a_scene_file_has_it(tmp_path):
     scene().save(tmp_path / "scene.toml")
     system, _ = ist.load_scene(tmp_path / "scene.toml").build()
