@@ -300,4 +300,7 @@ def _pivoted(stepper, system: System, state: State, memory, unknowns, rubs, h):
     return starting_at(memory, start), moved
 
 
-_moved = jit(bodies.moved)
+@jit
+def _moved(state: State, velocity, h) -> State:
+    """`bodies.moved`, as a program that has a name of its own and is kept under it."""
+    return bodies.moved(state, velocity, h)
