@@ -266,7 +266,8 @@ def test_four_bars_that_rub_turn_back_within_steps_of_several_stages(h):
     run = ist.simulate(made, ist.RadauContact(), h=h, duration=1.0)
     reference = ist.simulate(made, ist.RadauContact(), tol=1e-8, duration=1.0)
     assert np.all(np.diff(run.energy().total) <= 1e-9)
-    np.testing.assert_allclose(run.velocity[-1, 0], reference.velocity[-1, 0], rtol=0, atol=0.02)
+    # of first order where a pin turns: accelerations jump there, by some m/s^2 or rad/s^2
+    np.testing.assert_allclose(run.velocity[-1, 0], reference.velocity[-1, 0], rtol=0, atol=2 * h)
 
 
 def test_a_scene_file_has_it(tmp_path):
