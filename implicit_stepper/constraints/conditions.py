@@ -24,7 +24,6 @@ from ..solvers.elimination import Links
 from .friction import FRICTION_ROWS
 from .kinematics import Motion
 
-NEVER = 1e9  # a margin that is not left
 OPEN = 100.0  # gaps that close more slowly than in h over this leave the rate of the gap alone
 
 
@@ -63,14 +62,15 @@ class Held(NamedTuple):
 
 
 class Cone(NamedTuple):
-    """Friction: its `bound` (), `y` (k,), `sigma` () and `w` (k,), dimensionless, and which
-    components are `on` (k,)."""
+    """Friction: its `bound` (), `y` (k,), `sigma` () and `w` (k,), dimensionless, which components
+    are `on` (k,), and whether there is any, `rough` ()."""
 
     bound: jax.Array
     y: jax.Array
     sigma: jax.Array
     w: jax.Array
     on: jax.Array
+    rough: jax.Array
 
 
 class Conditions(NamedTuple):
@@ -79,6 +79,23 @@ class Conditions(NamedTuple):
     equations: jax.Array
     pairs: tuple[jax.Array, jax.Array]
     cone: Cone | None
+
+
+class StageConditions(NamedTuple):
+    """At a stage, where an impulse p holds the rate of a gap and an eta with it the gap:
+    `equations` (e,), pairs of `inequalities` two (c,), the pair of p and the `rate` two (1,) or
+    (0,), a `cone` or None; of etas the pair of p + eta and the gap, `position`, two (1,) or
+    (0,)."""
+
+    equations: jax.Array
+    inequalities: tuple[jax.Array, jax.Array]
+    rate: tuple[jax.Array, jax.Array]
+    cone: Cone | None
+    position: tuple[jax.Array, jax.Array]
+
+
+NOTHING = np.zeros(0), np.zeros(0)
+"""A pair of which there is none."""
 
 
 class Constraint(Protocol):
@@ -128,15 +145,12 @@ class Constraint(Protocol):
     def pushes(self, point) -> tuple:
         """The wrenches on body 1 and body 2."""
 
-    def stage_rows(self, at: Instant, point, named: Held, held) -> jax.Array:
-        """Rows (width + etas,); where `held` (), with the modes that are `named` as equations."""
+    def stage_conditions(self, at: Instant, point) -> StageConditions:
+        """What the unknowns state there, which `branches` makes rows, modes and margins of."""
 
-    def modes(self, at: Instant, point) -> Held:
-        """The branches that hold in a solution."""
-
-    def margins(self, at: Instant, point, named: Held) -> jax.Array:
-        """How far (2 + pairs,) every branch that is `named` is from being left, >= 0 while it is
-        not: of `touching`, `sticking` and `active`."""
+    def eta_equations(self, at: Instant, point, named: Held, held) -> jax.Array:
+        """Rows of the etas that belong to no pair; where `held` (), with the modes that are
+        `named`."""
 
     def flat(self, at: Instant, unknowns, reference: Any, motion_1: Motion, motion_2: Motion) -> jax.Array:
         """Of those that are `determined` by poses: what keeps the derivative of their rows by them
@@ -159,14 +173,14 @@ def rows(stated: Conditions, friction: str, kappa=None):
 
 def cone_rows(cone: Cone, friction: str):
     """Rows (1 + k,) of maximum dissipation; a component that is not on gives y_i = 0."""
-    bound, y, sigma, w, on = cone
+    bound, y, sigma, w, on, _ = cone
     found = FRICTION_ROWS[friction](bound, jnp.where(on, y, 0.0), sigma, w)
     return found + jnp.append(0.0, jnp.where(on, 0.0, y))
 
 
 def central_rows(cone: Cone, kappa):
     """Rows (1 + k,) of sigma = sqrt(|w|^2 + kappa^2) and y sigma = -bound w."""
-    bound, y, sigma, w, on = cone
+    bound, y, sigma, w, on, _ = cone
     w = jnp.where(on, w, 0.0)
     size = jnp.sqrt(inner(w, w) + kappa**2)
     return jnp.concatenate([(sigma - size)[None], jnp.where(on, y * size + bound * w, y)])

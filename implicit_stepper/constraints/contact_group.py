@@ -26,11 +26,10 @@ from shapes.closest_points.conditions import ClosestPointRows, PairClass
 from shapes.small_algebra import inner
 
 from ..model.system import Frame
-from ..solvers.complementarity import STEP, fischer_burmeister, length_of
 from ..solvers.elimination import Links
 from . import contact, kinematics, tilts
 from .compliance import gap_unit, shifted_gap
-from .conditions import NEVER, OPEN, Conditions, Cone, Held, Instant, Units, cone_rows, held_rows
+from .conditions import NOTHING, OPEN, Conditions, Cone, Held, Instant, StageConditions, Units
 from .kinematics import Motion
 
 _SLIGHT = 1e-10  # of g h: a slip that is none
@@ -177,7 +176,7 @@ class ContactGroup:
         """Friction of one contact with the scaled slip w (k,) [m/s], dimensionless; a semi-axis e_i
         = 0 gives y_i = 0."""
         impulse, speed = units.impulse, units.speed
-        return Cone(self.mu * u.p_n / impulse, u.y / impulse, u.sigma / speed, w / speed, self.e > 0)
+        return Cone(self.mu * u.p_n / impulse, u.y / impulse, u.sigma / speed, w / speed, self.e > 0, self.mu > 0)
 
     def place(self, at: Instant, unknowns, reference, motion_1: Motion, motion_2: Motion):
         """Of one contact at a stage where bodies have these poses: its unknowns by name,
@@ -206,54 +205,36 @@ class ContactGroup:
         centres = [m.position for m in point.motions]
         return contact.wrenches(point.kkt.geometry, *centres, point.u.p_n, self.e * point.u.y)
 
-    def stage_rows(self, at: Instant, point: Point, named: Held, held):
-        """Rows (width + etas,) of one contact at a stage. Where `held` (), complementarities are
-        the equations of the halves that are `named`."""
-        halves = named.active, named.touching, named.pressed
-        # where bodies are apart, their closest points may wander over edges
-        holds = (held & named.touching, held, held)
-        active, touching, pressed = (
-            jnp.where(fixed, jnp.where(on, b, a), fischer_burmeister(a, b))
-            for (a, b), on, fixed in zip(self.pairs(at, point), halves, holds, strict=True)
-        )
-        cone = self.cone(point.u, point.w, at.units)
-        friction = jnp.where(held, held_rows(cone, named.sticking), cone_rows(cone, at.friction))
+    def stage_conditions(self, at: Instant, point: Point) -> StageConditions:
+        """Of one contact at a stage. A compliant one has the one pair of its law, and no eta."""
+        units, psi, inequalities = at.units, point.kkt.geometry.psi, (point.kkt.multipliers, point.kkt.slacks)
+        cone, p_n = self.cone(point.u, point.w, units), point.u.p_n / units.impulse
         if self.compliance is not None:
-            touching = point.eta / at.units.impulse
-        turning = self._tilt_rows(at, point, named, held)
-        return jnp.concatenate([point.kkt.equations, active, pressed[None], friction, touching[None], turning])
+            unit = gap_unit(self, units.gap, units.speed, units.impulse, at.unit_h)
+            law = shifted_gap(self, psi, point.v_n, point.u.p_n, at.h) / unit
+            return StageConditions(point.kkt.equations, inequalities, (p_n[None], law[None]), cone, NOTHING)
+        opens = (point.v_n + OPEN * jnp.maximum(psi - at.noise, 0.0) / at.h) / units.speed
+        position = p_n + point.eta / units.impulse, psi / units.gap
+        rate, position = (tuple(a[None] for a in pair) for pair in ((p_n, opens), position))
+        return StageConditions(point.kkt.equations, inequalities, rate, cone, position)
 
-    def _tilt_rows(self, at: Instant, point: Point, named: Held, held):
-        """Rows (2,) or (0,): tilts that are forbidden have no rate, the others no torque; all of
-        these where bodies may part, or it is not `held` () how they touch."""
+    def eta_equations(self, at: Instant, point: Point, named: Held, held):
+        """That a compliant contact has no eta; and tilts, of which those that are forbidden have no
+        rate, the others no torque: all of these where bodies may part, or it is not `held` () how
+        they touch."""
+        none = jnp.zeros(0) if self.compliance is None else point.eta[None] / at.units.impulse
         if not self.tilts:
-            return point.tilt
+            return none
         units, geometry, (motion_1, motion_2) = at.units, point.kkt.geometry, point.motions
         closest, placed = point.u.closest, kinematics.placed(self, *point.motions)
         fixed = tilts.forbidden(self.pair, closest, named.active, geometry.tangents, *placed, units.length)
         fixed = jnp.where(held & named.touching & (self.compliance is None), fixed, 0.0)
         rate = inner(geometry.tangents, motion_2.velocity[3:] - motion_1.velocity[3:]) * units.length / units.speed
         torque = point.tilt / (units.impulse * units.length)
-        return torque - inner(fixed, torque + rate)
-
-    def pairs(self, at: Instant, point: Point):
-        """The pairs 0 <= a _|_ b >= 0 of one contact at a stage, dimensionless: its inequalities',
-        and those of p_n with the gap and with the gap's rate; of a compliant contact both are the
-        one of its law."""
-        units, psi = at.units, point.kkt.geometry.psi
-        p_n, inequalities = point.u.p_n / units.impulse, (point.kkt.multipliers, point.kkt.slacks)
-        if self.compliance is not None:
-            unit = gap_unit(self, units.gap, units.speed, units.impulse, at.unit_h)
-            law = p_n, shifted_gap(self, psi, point.v_n, point.u.p_n, at.h) / unit
-            return inequalities, law, law
-        return (
-            inequalities,
-            (p_n + point.eta / units.impulse, psi / units.gap),
-            (p_n, (point.v_n + OPEN * jnp.maximum(psi - at.noise, 0.0) / at.h) / units.speed),
-        )
+        return jnp.concatenate([none, torque - inner(fixed, torque + rate)])
 
     def give(self, at: Instant, held):
-        """What it adds to the derivative (width + etas, width + etas) of `stage_rows` by a
+        """What it adds to the derivative (width + etas, width + etas) of `branches.stage_rows` by a
         contact's unknowns if its speeds, its gap and its tilts give way to p_n, y, eta and torques
         by one unit each, with the signs of the rows."""
         n, k = self.pair.unknowns, self.e.shape[-1]
@@ -272,32 +253,3 @@ class ContactGroup:
         about these."""
         (_, kkt, *_), _ = self.place(at, unknowns, reference, motion_1, motion_2)
         return at.units.length / at.units.gap * self.pair.curvature(kkt.geometry.tangents)
-
-    def modes(self, at: Instant, point: Point) -> Held:
-        """The halves that hold in a solution; without friction a contact slides.
-
-        Forces of redundant contacts may lie on the edge of the cone although nothing slips: then
-        both halves of friction hold, and rounding must not choose between them."""
-        (weights, slacks), (p, gap), (force, rate) = self.pairs(at, point)
-        along = jnp.where(self.e > 0, point.u.y / at.units.impulse, 0.0) - STEP * point.w / at.units.speed
-        radius = self.mu * force
-        # bodies that touch without force are in contact, whatever rounding makes of either
-        touching, pressed = p > gap - at.noise / at.units.gap - _SLIGHT, force > rate - _SLIGHT
-        sticking = touching & (length_of(along) <= radius + _SLIGHT) & (radius > 0)
-        return Held(touching, pressed, sticking, touching & (weights > slacks))
-
-    def margins(self, at: Instant, point: Point, named: Held):
-        """How far (2 + pairs,) every half that is `named` is from being left, dimensionless, >= 0
-        while it is not: gap or force; cone, or slip against friction; the inequalities' multipliers
-        or slacks."""
-        (weights, slacks), (_, gap), (force, _) = self.pairs(at, point)
-        y = jnp.where(self.e > 0, point.u.y / at.units.impulse, 0.0)
-        # y is -mu p_n along the slip w, and y - STEP w longer by STEP |w|, or shorter where w has
-        # come to aid the slip
-        slip = length_of(y - STEP * point.w / at.units.speed) - self.mu * force
-        friction = jnp.where(named.sticking, self.mu * force - length_of(y), slip)
-        normal = jnp.where(named.touching, force, gap)
-        # without contact or friction there is nothing to slip or stick
-        rubs = jnp.where(named.touching & (self.mu > 0), friction, NEVER)
-        own = jnp.where(named.touching, jnp.where(named.active, weights, slacks), NEVER)
-        return jnp.concatenate([normal[None], rubs[None], own])

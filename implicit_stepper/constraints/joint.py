@@ -27,7 +27,7 @@ from ..model.records import Joints
 from ..model.system import System, in_joint_order
 from ..solvers.elimination import Links
 from . import kinematics
-from .conditions import NEVER, Conditions, Held, Instant, Units
+from .conditions import NOTHING, Conditions, Held, Instant, StageConditions, Units
 from .kinematics import Motion
 
 
@@ -191,26 +191,23 @@ class JointGroup:
         """The wrenches of its multipliers on its bodies."""
         return point.pushes
 
-    def stage_rows(self, at: Instant, point: Point, named, held):
-        """Rows (2 r,) of one joint at a stage: G V + g_t = 0, and g = 0; of an elastic one its
-        force, and eta = 0."""
+    def stage_conditions(self, at: Instant, point: Point) -> StageConditions:
+        """Of one joint at a stage: G V + g_t = 0, or the force of an elastic one."""
+        if self.stiffness is not None:
+            rows = self.defect(at.units, at.h, point.multipliers, point.g, point.rates)
+        else:
+            rows = point.rates * self.lengths(at.units.length) / at.units.speed
+        return StageConditions(rows, NOTHING, NOTHING, None, NOTHING)
+
+    def eta_equations(self, at: Instant, point: Point, named: Held, held):
+        """Of one joint at a stage: g = 0 (r,), or that an elastic one has no eta."""
         lengths = self.lengths(at.units.length)
         if self.stiffness is not None:
-            law = self.defect(at.units, at.h, point.multipliers, point.g, point.rates)
-            return jnp.concatenate([law, point.eta / (at.units.impulse * lengths)])
-        return jnp.concatenate([point.rates * lengths / at.units.speed, point.g * lengths / at.units.gap])
-
-    def modes(self, at: Instant, point: Point) -> Held:
-        """A joint is always closed, and has nothing that sticks or slips."""
-        yes = jnp.asarray(True)
-        return Held(yes, yes, yes, jnp.zeros(0, bool))
-
-    def margins(self, at: Instant, point: Point, named: Held):
-        """Nothing of a joint is left."""
-        return jnp.full(2, NEVER)
+            return point.eta / (at.units.impulse * lengths)
+        return point.g * lengths / at.units.gap
 
     def give(self, at: Instant, held):
-        """What it adds to the derivative (2 r, 2 r) of `stage_rows` if its rates and closures give
+        """What it adds to the derivative (2 r, 2 r) of `branches.stage_rows` if its rates and closures give
         way by one unit each."""
         return jnp.eye(2 * self.width) * (self.stiffness is None)
 

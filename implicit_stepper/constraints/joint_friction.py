@@ -24,13 +24,11 @@ import numpy as np
 from shapes.small_algebra import inner
 
 from ..model.records import Joints
-from ..solvers.complementarity import STEP, length_of
+from ..solvers.complementarity import length_of
 from ..solvers.elimination import Links
-from .conditions import NEVER, Conditions, Cone, Held, Instant, Units, cone_rows, held_rows
+from .conditions import Conditions, Cone, Held, Instant, StageConditions, Units
 from .joint import JointGroup
 from .kinematics import Motion
-
-_SLIGHT = 1e-10  # of g h: a slip that is none
 
 
 class Point(NamedTuple):
@@ -188,7 +186,7 @@ class FrictionGroup:
     def cone(self, units: Units, multipliers, y, sigma, w, h) -> Cone:
         """The law, dimensionless."""
         bound, on = self.bound(multipliers, h) / units.impulse, jnp.ones(self.rubbing, bool)
-        return Cone(bound, y / units.impulse, sigma / units.speed, w / units.speed, on)
+        return Cone(bound, y / units.impulse, sigma / units.speed, w / units.speed, on, jnp.asarray(True))
 
     def conditions(self, unknowns, reference, units: Units, motion_1: Motion, motion_2: Motion, time, h):
         """Of one joint: its closures, its friction, and the wrenches of its impulses."""
@@ -220,28 +218,14 @@ class FrictionGroup:
         """The wrenches of its impulses on its bodies."""
         return point.pushes
 
-    def _law(self, at: Instant, point: Point) -> Cone:
-        return self.cone(at.units, point.joint.multipliers, point.y, point.sigma, point.w, at.h)
+    def stage_conditions(self, at: Instant, point: Point) -> StageConditions:
+        """Of one joint at a stage: what its closure states, and friction."""
+        cone = self.cone(at.units, point.joint.multipliers, point.y, point.sigma, point.w, at.h)
+        return self.joint.stage_conditions(at, point.joint)._replace(cone=cone)
 
-    def stage_rows(self, at: Instant, point: Point, named: Held, held):
-        """Rows of one joint at a stage: rates, friction, closures."""
-        r, cone = self.joint.width, self._law(at, point)
-        own = self.joint.stage_rows(at, point.joint, None, held)
-        friction = jnp.where(held, held_rows(cone, named.sticking), cone_rows(cone, at.friction))
-        return jnp.concatenate([own[:r], friction, own[r:]])
-
-    def modes(self, at: Instant, point: Point) -> Held:
-        """Whether it sticks."""
-        cone, yes = self._law(at, point), jnp.asarray(True)
-        sticks = (length_of(cone.y - STEP * cone.w) <= cone.bound + _SLIGHT) & (cone.bound > 0)
-        return Held(yes, yes, sticks, jnp.zeros(0, bool))
-
-    def margins(self, at: Instant, point: Point, named: Held):
-        """How far (2,) sticking or slipping is from being left."""
-        cone = self._law(at, point)
-        sticking = cone.bound - length_of(cone.y)
-        own = jnp.where(named.sticking, sticking, length_of(cone.y - STEP * cone.w) - cone.bound)
-        return jnp.stack([jnp.asarray(NEVER), own])
+    def eta_equations(self, at: Instant, point: Point, named: Held, held):
+        """As of the joint."""
+        return self.joint.eta_equations(at, point.joint, named, held)
 
     def give(self, at: Instant, held):
         """As of the joint, with y giving way to the slip."""

@@ -18,10 +18,9 @@ import numpy as np
 
 from ..model.bodies import State
 from ..model.system import System
-from ..solvers.complementarity import fischer_burmeister
 from ..solvers.elimination import Links
 from . import kinematics
-from .conditions import NEVER, OPEN, Conditions, Held, Instant, Units
+from .conditions import NOTHING, OPEN, Conditions, Held, Instant, StageConditions, Units
 from .joint import JointGroup, Point
 from .kinematics import Motion
 from .linear_rows import Rows
@@ -111,31 +110,17 @@ class LimitGroup:
         """The wrenches of p on its bodies."""
         return point.pushes
 
-    def pairs(self, at: Instant, point: Point):
-        """(p + eta, gap) and (p, rate), dimensionless, each (1,)."""
+    def stage_conditions(self, at: Instant, point: Point) -> StageConditions:
+        """Of one limit at a stage: (p, rate), and (p + eta, gap)."""
         units, lengths = at.units, self.lengths(at.units.length)
         p, eta = (a / (units.impulse * lengths) for a in (point.multipliers, point.eta))
         gap, rate = point.g * lengths, point.rates * lengths
         opens = rate + OPEN * jnp.maximum(gap - at.noise, 0.0) / at.h
-        return (p + eta, gap / units.gap), (p, opens / units.speed)
+        return StageConditions(jnp.zeros(0), NOTHING, (p, opens / units.speed), None, (p + eta, gap / units.gap))
 
-    def stage_rows(self, at: Instant, point: Point, named: Held, held):
-        """Rows (2,) of one limit at a stage: of its rate, and of its gap."""
-        touching, pressed = (
-            jnp.where(held, jnp.where(on, b, a), fischer_burmeister(a, b))
-            for (a, b), on in zip(self.pairs(at, point), (named.touching, named.pressed), strict=True)
-        )
-        return jnp.concatenate([pressed, touching])
-
-    def modes(self, at: Instant, point: Point) -> Held:
-        """Whether the bound is met, and whether it acts."""
-        (p, gap), (force, rate) = self.pairs(at, point)
-        return Held((p > gap)[0], (force > rate)[0], jnp.asarray(False), jnp.zeros(0, bool))
-
-    def margins(self, at: Instant, point: Point, named: Held):
-        """How far (2,) the bound is from being met or left."""
-        (_, gap), (force, _) = self.pairs(at, point)
-        return jnp.stack([jnp.where(named.touching, force, gap)[0], jnp.asarray(NEVER)])
+    def eta_equations(self, at: Instant, point: Point, named: Held, held):
+        """None."""
+        return jnp.zeros(0)
 
     def give(self, at: Instant, held):
         """What the derivative gains if rate and gap give way by one unit each, with the signs of

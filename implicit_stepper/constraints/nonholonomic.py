@@ -20,7 +20,7 @@ from jax import lax
 
 from ..model import bodies, rotation
 from ..runtime.errors import FunctionError
-from .conditions import Conditions, Instant, Units
+from .conditions import NOTHING, Conditions, Held, Instant, StageConditions, Units
 from .joint import JointGroup, Point
 from .kinematics import Motion, told
 
@@ -89,9 +89,14 @@ class VelocityGroup(JointGroup):
         none = jnp.zeros(0)
         return (unknowns, none, none), (jnp.zeros_like(motion_1.velocity), jnp.zeros_like(motion_2.velocity))
 
-    def stage_rows(self, at: Instant, point: Point, named, held):
-        """Rows (r,): a = 0."""
-        return point.rates * self.lengths(at.units.length) / at.units.speed
+    def stage_conditions(self, at: Instant, point: Point) -> StageConditions:
+        """Of one at a stage: a = 0."""
+        rows = point.rates * self.lengths(at.units.length) / at.units.speed
+        return StageConditions(rows, NOTHING, NOTHING, None, NOTHING)
+
+    def eta_equations(self, at: Instant, point: Point, named: Held, held):
+        """None."""
+        return jnp.zeros(0)
 
     def give(self, at: Instant, held):
         """What the derivative gains if its rates give way by one unit each."""

@@ -19,7 +19,7 @@ from jax import lax
 
 from ..model import rotation
 from ..runtime.errors import FunctionError
-from .conditions import Conditions, Instant, Units
+from .conditions import NOTHING, Conditions, Instant, StageConditions, Units
 from .joint import Point
 from .kinematics import Motion, told
 from .nonholonomic import VelocityGroup
@@ -81,9 +81,10 @@ class PairLoadGroup(VelocityGroup):
         _, pushes = self.wrenches(placed[0], motion_1, motion_2, at.time)
         return Point(*placed, self.load(motion_1, motion_2, at.time), pushes)
 
-    def stage_rows(self, at: Instant, point: Point, named, held):
-        """Rows (r,): lambda = h f."""
-        return self._defect(at.units, point.multipliers, point.rates, at.h)
+    def stage_conditions(self, at: Instant, point: Point) -> StageConditions:
+        """Of one at a stage: lambda = h f."""
+        rows = self._defect(at.units, point.multipliers, point.rates, at.h)
+        return StageConditions(rows, NOTHING, NOTHING, None, NOTHING)
 
     def give(self, at: Instant, held):
         """Nothing gives way: lambda follows from f."""

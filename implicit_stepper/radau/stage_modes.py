@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..constraints import branches
 from ..constraints.conditions import Held
 from .stages import At, Modes, StageProblem, instant
 
@@ -17,7 +18,7 @@ def modes_of(problem: StageProblem, ats: At) -> Modes:
 
     def stage(at):
         def one(member, impulse, point):
-            return member.modes(instant(problem, impulse, at.time), point)
+            return branches.modes(member, instant(problem, impulse, at.time), point)
 
         constraints = zip(problem.system.constraints, problem.scales.impulse, at.points, strict=True)
         return [jax.vmap(one)(*of) for of in constraints]
@@ -32,7 +33,7 @@ def margins(problem: StageProblem, ats: At, modes: Modes):
 
     def stage(at):
         def one(member, impulse, point, named):
-            return member.margins(instant(problem, impulse, at.time), point, named)
+            return branches.margins(member, instant(problem, impulse, at.time), point, named)
 
         constraints = zip(problem.system.constraints, problem.scales.impulse, at.points, strict=True)
         parts = [jax.vmap(one)(*of, modes.of(g)).reshape(-1) for g, of in enumerate(constraints)]

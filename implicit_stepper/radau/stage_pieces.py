@@ -20,7 +20,7 @@ import numpy as np
 from shapes.shards import varying_like
 from shapes.small_algebra import product
 
-from ..constraints import kinematics
+from ..constraints import branches, kinematics
 from ..constraints.conditions import Constraint, Held
 from ..constraints.kinematics import Motion, told
 from ..model import loads
@@ -144,9 +144,9 @@ def _constraints(problem: StageProblem, held, g: int, of_stage: tuple, at: At, m
             both = [next(parts) if moves else motion for motion, moves in zip(motions, group.moving, strict=True)]
             placed, shifts = member.place(here, unknowns, reference, *both)
             point = member.point(here, placed, *both)
-            rows, pushes = member.stage_rows(here, point, named, held), member.pushes(point)
+            rows, pushes = branches.stage_rows(member, here, point, named, held), member.pushes(point)
             acting = [w for wrenches in (shifts, pushes) for w, moves in zip(wrenches, group.moving, strict=True) if moves]
-            return jnp.concatenate([rows, member.margins(here, point, named), *acting])
+            return jnp.concatenate([rows, branches.margins(member, here, point, named), *acting])
 
         moving = [motion for motion, moves in zip(motions, group.moving, strict=True) if moves]
         sides = len(moving)

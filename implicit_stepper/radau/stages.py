@@ -10,7 +10,7 @@ together, as Gear, Gupta and Leimkuhler (1985) do:
     pi_i = M(Q_i) T_i - sum_c W_n^T eta_c,i        V_i = M(Q_i)^-1 pi_i
 
     momentum    pi_i - pi = sum_j A_ij (h f_j + sum_c W_c(q_j)^T p_c,j)
-    constraints what `Constraint.stage_rows` says with q_i and V_i, its impulses p and its eta
+    constraints what `branches.stage_rows` says with q_i and V_i, its impulses p and its eta
 
 with p_c,j h times the contact force. V_i is explicit in the unknowns, which keeps them few. Without
 eta, one stage would be the paper's step, which `ncp` has.
@@ -27,7 +27,7 @@ import jax.numpy as jnp
 
 from shapes.small_algebra import inner
 
-from ..constraints import incidence, kinematics
+from ..constraints import branches, incidence, kinematics
 from ..constraints.conditions import Held, Instant, Units
 from ..constraints.kinematics import Motion, told
 from ..model import bodies, loads, rotation
@@ -200,7 +200,7 @@ def rows_and_pushes(problem: StageProblem, stage: Stage, at: At, modes: Modes, h
     pushed, rows = problem.h * loads.forces(system, State(stage.time, *told(at.motion))), []
 
     def one(member, impulse, point, named):
-        return member.stage_rows(instant(problem, impulse, stage.time), point, named, held), member.pushes(point)
+        return branches.stage_rows(member, instant(problem, impulse, stage.time), point, named, held), member.pushes(point)
 
     for g, (group, point) in enumerate(zip(system.constraints, at.points, strict=True)):
         own, wrenches = jax.vmap(one)(group, problem.scales.impulse[g], point, modes.of(g))
