@@ -114,6 +114,24 @@ def test_no_kind_of_constraint_is_named_above_them():
     assert {path: found for path, found in named.items() if found} == {}
 
 
+def test_kinds_of_constraints_apply_no_complementarity_function():
+    """They state conditions; which function or branch makes rows of these is written once, for all
+    of them."""
+    functions = {"fischer_burmeister", "fischer_burmeister_cone", "natural_disc", "stage_rows", "cone_rows", "held_rows"}
+
+    def find_applied(source):
+        return sorted({node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)} & functions)
+
+    assert find_applied("rows = fischer_burmeister(a, b)") == ["fischer_burmeister"]
+    found = {}
+    for path in ROOT.glob("implicit_stepper/constraints/*.py"):
+        classes = [n for n in ast.parse(path.read_text()).body if isinstance(n, ast.ClassDef) and n.name.endswith("Group")]
+        if classes and (applied := find_applied(path.read_text())):
+            found[path.name] = applied
+    assert found == {}
+    assert {"fischer_burmeister"} <= set(find_applied((ROOT / "implicit_stepper/constraints/branches.py").read_text()))
+
+
 def test_the_library_leaves_the_interpreter_of_its_process_alone():
     """The commands touch theirs, and offer it to others."""
 

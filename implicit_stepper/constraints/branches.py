@@ -1,5 +1,7 @@
-"""The branches of complementarities at a stage: as rows, which of them hold, and how far they are
-from being left, of all kinds of constraints alike.
+"""The branches of complementarities at a stage, of all kinds of constraints alike.
+
+What a constraint states becomes rows, branches that hold, and margins, which tell how far these are
+from being left:
 
     pairs     0 <= a _|_ b >= 0    a = 0 or b = 0
     cone      |y| <= bound         w = 0, or |y| = bound along y - STEP w

@@ -207,8 +207,8 @@ class JointGroup:
         return point.g * lengths / at.units.gap
 
     def give(self, at: Instant, held):
-        """What it adds to the derivative (2 r, 2 r) of `branches.stage_rows` if its rates and closures give
-        way by one unit each."""
+        """What it adds to the derivative (2 r, 2 r) of `branches.stage_rows` if its rates and
+        closures give way by one unit each."""
         return jnp.eye(2 * self.width) * (self.stiffness is None)
 
     def elastic_forces(self, motion_1: Motion, motion_2: Motion, time):

@@ -17,17 +17,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..constraints import detection, impact_friction, joint, joint_limits, joint_rows, linear_rows
+from ..constraints import detection, impact_rows, joint, joint_rows
 from ..constraints.detection import Nearby
 from ..constraints.linear_rows import Rows
-from ..constraints.restitution import TOUCHING
 from ..constraints.static_friction import contact_coefficients, joint_coefficients
 from ..model import bodies
 from ..model.bodies import State
 from ..model.records import Contacts
-from ..model.system import System, compliant
+from ..model.system import System
 from .impact_laws import Poses, at_once, at_rest, one_after_another, torn
-from .impact_problem import Everything, Shares
 
 # the failure of a run whose impact is not solved
 _SHORT = 1e-6  # of sqrt(L / g): the time over which forces act that motion goes on with
@@ -73,7 +71,7 @@ def meet(
     # spots a further iteration of Newton's method would move these by more than the certificate's
     # tolerance
     here = detection.find(system, state, closest, references, recorded=True)
-    every, mass = _everything(system, state, here, room), bodies.mass_matrices(system, state)
+    every, mass = impact_rows.everything(system, state, here, room), bodies.mass_matrices(system, state)
     rows, joints = every.rows, joint_rows.joint_rows(system, state, mass)
     h = _SHORT * jnp.sqrt(system.length / system.acceleration)
     fastest = jnp.max(jnp.abs(rows.scaled(state.velocity)[~every.rubs]), initial=0.0)
@@ -98,24 +96,6 @@ def meet(
         for group, own in zip(system.joints, solved.pulls, strict=True)
     )
     return impact, dataclasses.replace(found, unknowns=found.unknowns + pulls)
-
-
-def _everything(system: System, state: State, here: Nearby, room: int | None) -> Everything:
-    contacts = linear_rows.linear_rows(system, state, here.geometry)
-    limits, gaps = joint_limits.limit_rows(system, state, contacts.e.shape[1])
-    rubs = impact_friction.rubbing(system, state, contacts.e.shape[1])
-    every, none = (contacts, limits, rubs.rows), [jnp.zeros(len(rubs.mu))]
-    parts = [jnp.concatenate([getattr(own, name) for own in every]) for name in ("on_1", "on_2", "e")]
-    rows = Rows(sum((own.bodies for own in every), ()), *parts)
-    soft = np.concatenate([compliant(system), np.zeros(len(gaps) + len(rubs.mu), bool)])
-    closed = jnp.concatenate([here.geometry.psi, gaps]) <= TOUCHING * system.length
-    touching = jnp.concatenate([closed, *none]).astype(bool) & ~soft
-    of = {name: linear_rows.of_contacts(system, name) for name in ("mu", "restitution")}
-    mu = jnp.concatenate([of["mu"], 0.0 * gaps, rubs.mu])
-    e = jnp.concatenate([of["restitution"], 0.0 * gaps, *none])
-    shares = Shares(0.0 * e, e) if any(group.of_impulses for group in system.groups) else Shares(e, 0.0 * e)
-    room = len(soft) if room is None else room + len(soft) - system.contact_count
-    return Everything(rows, contacts, touching, soft, mu, shares, np.arange(len(soft)) >= len(closed), rubs.pads, room)
 
 
 def _forces(system: System, here: Nearby, rows: Rows, gamma, velocity, acceleration, h) -> Forces:

@@ -22,14 +22,15 @@ from jax import lax
 
 from shapes.shards import varying_like
 
-from ..constraints import impact_friction, joint_limits, joint_rows, linear_rows
+from ..constraints import impact_rows, joint_rows
 from ..constraints.detection import Nearby
+from ..constraints.impact_rows import Everything, Shares
 from ..constraints.joint_rows import JointRows
 from ..constraints.restitution import SLIGHT
 from ..model import loads
 from ..model.bodies import State
-from ..model.system import System, compliant
-from .impact_problem import Everything, Shares, impulses
+from ..model.system import System
+from .impact_problem import impulses
 
 # Of the fastest speed at a contact, and of sqrt(g L), by which bodies that have come to rest are
 # measured: all that still moves in these is what solvers left.
@@ -93,7 +94,7 @@ def _solve(at: Poses, carry, phase, acting, laws: Shares):
     elastic, pushed = joint_rows.elastic_forces(system, here_now)
     falls = loads.free_velocity(system, here_now, mass, h) + h * joints.alone(pushed)
     free, speed = jnp.where(impact, velocity, falls), jnp.where(impact, fastest, system.acceleration * h)
-    springs = jnp.where(impact, 0.0, h * _spring_forces(system, here, every, velocity))
+    springs = jnp.where(impact, 0.0, h * impact_rows.spring_forces(system, here, every, velocity))
     target = joint_rows.targets(system, here_now, joints, span)
     held = free + joints.answer(free, target)[0]
     approach = jnp.where(acting, -rows.scaled(velocity)[:, 0], 0.0)
@@ -111,9 +112,7 @@ def _solve(at: Poses, carry, phase, acting, laws: Shares):
     after = jnp.where(nothing, velocity, alone + answer)
     multipliers = jnp.where(nothing, 0.0, multipliers * joints.lengths)
     forces = [f if f is None else span * f for f in elastic]
-    forces = joint_limits.with_limits(system, forces, gamma[system.contact_count :, 0])
-    multipliers = joint_rows.by_group(system, multipliers, forces)
-    multipliers = impact_friction.with_friction(system, multipliers, gamma[every.rubs, 1:])
+    multipliers = impact_rows.of_joints(system, every, multipliers, forces, gamma)
     rebounds = jnp.where(_not_slight(system, laws.impulse * jnp.max(approach, initial=0.0)) > 0, gamma[:, 0], 0.0)
     carry = jnp.where(impact, after, velocity), rebounds
     return carry, (gamma, multipliers, after, solution.converged | nothing)
@@ -196,8 +195,7 @@ def one_after_another(at: Poses) -> Solved:
 
     velocity, every = at.state.velocity, at.every
     gamma = jnp.zeros((len(every.mu), 1 + every.rows.e.shape[1]))
-    sizes = zip(at.system.joints, impact_friction.widths(at.system), strict=True)
-    multipliers = [jnp.zeros((len(group.numbers), width)) for group, width in sizes]
+    multipliers = impact_rows.no_impulses(at.system)
     nothing = Solved(velocity, gamma, multipliers, jnp.asarray(True), velocity, gamma, multipliers)
     first = _next(at, velocity, _Next(jnp.asarray(int(Phase.EXPANSION)), every.touching, jnp.asarray(False)))
     carry = nothing, 0.0 * every.mu, first, jnp.asarray(False), jnp.zeros((), int)
@@ -208,12 +206,3 @@ def one_after_another(at: Poses) -> Solved:
 def _expansion(system: System) -> list[Phase]:
     """The phase that Poisson's law adds to an impact."""
     return [Phase.EXPANSION] if any(group.of_impulses for group in system.groups) else []
-
-
-def _spring_forces(system: System, here: Nearby, every: Everything, velocity):
-    """Normal forces (m,) [N] of compliant contacts, S (2); zero of rigid ones and of limits."""
-    soft = compliant(system)
-    c, tau = (linear_rows.of_contacts(system, name) for name in ("compliance", "dissipation_time"))
-    normal, _ = every.contacts.velocities(velocity)
-    forces = jnp.where(soft, jnp.maximum(-(here.geometry.psi + tau * normal), 0.0) / jnp.where(soft, c, 1.0), 0.0)
-    return jnp.pad(forces, (0, len(every.soft) - len(soft)))

@@ -19,6 +19,7 @@ import numpy as np
 from jax import lax
 
 from ..constraints.chosen_contacts import rows_of
+from ..constraints.impact_rows import Everything, Shares
 from ..constraints.joint_rows import JointRows
 from ..constraints.linear_rows import Rows
 from ..model.system import System
@@ -33,32 +34,6 @@ _TOLERANCE, _ITERATIONS = 1e-12, 60  # of Newton's method, some thousand roundin
 # of first-order steps, at most so many: Newton's method leaves a start that is within its
 # tolerance, and repeated impacts divide its last digits by ever smaller speeds
 _START_TOLERANCE, _START_ITERATIONS = 1e-15, 200
-
-
-class Shares(NamedTuple):
-    """Of what met: of the `speed` (m,) of approach with which it parts, Newton; of the `impulse`
-    (m,) before that is the least of its expansion, Poisson; or these themselves [m/s], [N s]."""
-
-    speed: jax.Array
-    impulse: jax.Array
-
-
-class Everything(NamedTuple):
-    """All that can meet in a state, contacts first, then limits of joints, then joints that rub, m
-    in all: their `rows`, of which those of `contacts`; which of them are `touching` (m,) and can
-    have an impulse; which are `soft` (m,); `mu` (m,) and restitutions `shares`; which are joints
-    that rub, `rubs` (m,), and `pads` as in `Rubbing`; and the `room` for what has an impulse at
-    once."""
-
-    rows: Rows
-    contacts: Rows
-    touching: jax.Array
-    soft: np.ndarray
-    mu: jax.Array
-    shares: Shares
-    rubs: np.ndarray
-    pads: jax.Array
-    room: int
 
 
 def impulses(

@@ -7,7 +7,7 @@ import dataclasses
 import jax
 import numpy as np
 
-from ..constraints.joint_limits import limit_names
+from ..constraints import impact_rows
 from ..model.bodies import State
 from ..model.results import Failure, StepError
 from ..model.system import System
@@ -90,7 +90,7 @@ class Made:
 
     def _met(self, hit: Impact) -> list[int | str]:
         """What events call all that met in `hit`."""
-        names = [*range(self.system.contact_count), *limit_names(self.system)]
+        names = impact_rows.names(self.system)
         return [names[which] for which in np.flatnonzero(hit.met)]
 
     def _add_meetings(self, hit: Impact) -> None:

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from ..constraints import linear_rows
-from ..constraints.joint_limits import limits
+from ..constraints import impact_rows, linear_rows
 from ..constraints.restitution import SUDDEN, TOUCHING, bending
 from ..model import poses
 from ..model.bodies import State
@@ -75,7 +74,7 @@ def jams(system: System, first: State, series: Series) -> list[Event]:
     """Of steps of first order from the state `first`: the beginnings of those in which velocities
     jump, though nothing approached, and a contact that slid had an impulse. Not told where joints
     have limits, which may be met."""
-    if not system.groups or limits(system):
+    if not system.groups or impact_rows.joint_names(system):
         return []
     states, contacts = (
         jax.tree.map(lambda *parts: np.concatenate(parts), *own)
