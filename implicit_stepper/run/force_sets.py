@@ -51,7 +51,7 @@ class Cone(NamedTuple):
 class ForceSet(NamedTuple):
     """Of one step: the matrix A, the recorded x, the cones, and which of x may be anything but 0.
     x is nc times (p_n, y), `width` numbers each, and then one row of a joint after the other, as
-    lengths. `time` () [s], that of its end."""
+    lengths. `time` () [s], that at which its step ends."""
 
     width: int
     A: np.ndarray
@@ -102,7 +102,8 @@ def forces_of_run(scene: Scene, stepper: Stepper, trajectory: Trajectory) -> Run
 
     def of(i: int) -> ForceSet:
         record = jax.tree.map(lambda a: np.asarray(a[i]), records)
-        return _force_set(system, A[i], lengths[i], record, kinds[i] == "open", slips[i], float(acting.time[i]))
+        end = float(trajectory.time[1 + i // (stages or 1)])
+        return _force_set(system, A[i], lengths[i], record, kinds[i] == "open", slips[i], end)
 
     def parted(i: int, x):
         count, width = system.contact_count, 4 if system.dimension == 3 else 2

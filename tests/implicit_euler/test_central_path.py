@@ -85,7 +85,9 @@ def test_friction_on_the_path_is_a_damper(slip):
     """That has the cone's force where slips are large beside kappa."""
     kappa, bound, w = 1e-3, 2.0, jnp.array([0.6, -0.8, 0.0]) * slip
     size = np.hypot(slip, kappa)
-    cone = Cone(jnp.asarray(bound), -bound * w / size, jnp.asarray(size), w, jnp.array([True, True, False]), jnp.asarray(True))
+    cone = Cone(
+        jnp.asarray(bound), -bound * w / size, jnp.asarray(size), w, jnp.array([True, True, False]), jnp.asarray(True)
+    )
     np.testing.assert_allclose(central_rows(cone, kappa), 0, atol=1e-15)
     assert np.linalg.norm(cone.y) == pytest.approx(bound * (slip > 0), rel=kappa)
 

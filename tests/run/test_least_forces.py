@@ -18,7 +18,18 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from supports import MASS, G, H, cart, exact, table  # noqa: E402
 
 
-@pytest.mark.parametrize("stepper", [ist.GeometricallyImplicit(), ist.ConeComplementarity()])
+@pytest.mark.parametrize(
+    "stepper",
+    [
+        ist.GeometricallyImplicit(),
+        ist.RadauContact(),
+        ist.ClosedFormGap(),
+        ist.ConeComplementarity(),
+        ist.Linearized(),
+        ist.Explicit(),
+    ],
+    ids=lambda stepper: type(stepper).__name__,
+)
 def test_two_equal_pads_share_friction_equally(stepper):
     """F = 1.5 mu N, with N = m g / 2 at each pad: each carries .75 mu N, and by weights 1 : 2 what
     these say."""
@@ -35,6 +46,19 @@ def test_two_equal_pads_share_friction_equally(stepper):
         uneven = ist.least_forces(scene, stepper, run, weights=[1.0, 2.0])
         shares = np.abs(uneven.contacts.friction_impulse[..., 0]) / H
         np.testing.assert_allclose(shares, np.tile([0.5 * 0.2 * N, 0.2 * N], (5, 1)), rtol=0, atol=1e-10)
+
+
+def test_a_regularised_law_has_shares_of_its_own_to_distribute():
+    """Of equal pads they are equal, and what slides has unique forces, which the error says, with
+    the time at which the step ends."""
+    N, stepper = MASS * G / 2, ist.Convex()
+    scene = cart(1.5 * 0.2 * N)
+    run = ist.simulate(scene, stepper, h=H, duration=5 * H)
+    shares = np.abs(run.contacts.friction_impulse[-1, :, 0]) / H
+    np.testing.assert_allclose(shares[0], shares[1], rtol=1e-6)
+    np.testing.assert_allclose(np.sum(shares), 1.5 * 0.2 * N, rtol=1e-6)
+    with pytest.raises(ist.errors.ForcesError, match=f"for the step to t = {H:.9g} s: .* as in Convex"):
+        ist.least_forces(scene, stepper, run)
 
 
 def test_a_table_with_four_legs_shares_its_load_as_a_plane_over_the_legs():
