@@ -32,37 +32,120 @@ LENIENT = 3  # failed landings before a change of modes within a step is accepte
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What follows from one problem solved; each () true or false.
+    """What follows from one problem solved, as a table of decisions: facts, and one row for each
+    thing that may follow, true or false ().
 
-    The step is taken (`takes`), with the order it should have (`regular`), ends at its event
-    (`lands`), or is not accurate (`refused`). Otherwise: modes after an event are not told
-    (`unclear`) or break away (`loosens`, to the `weaker` modes); the first branch that is left is
-    found (`finds`), `near` enough to land on, or is too early in the step (`searches`); one of a
-    guess is left as the step begins, and the other branch is held (`turns`); the modes are freed
-    (`frees`) or held (`switches`); another event comes earlier (`again`); or nothing of
-    these (`fails`). `wanted` [s] is the step to try next if errors alone decide; `event` and
-    `theta` () name the margin and the fraction of the step; `last` are the modes at its end.
+    Of the step: whether it is `solved`, accurate, `fine`, or so but for its change of modes,
+    `lenient`; which `Kind` it was; whether its modes are the `same` at all stages and as told,
+    `slips` by what is told to stick, to the `weaker` modes; whether it ends `here`, at its event,
+    and another comes `earlier`. Of its plan: whether modes were `known`, and `tested` as they
+    stand; whether another branch of a guess `may_turn`, and the event may be landed on, `near`;
+    whether forces are `unique`, and a step was `failed` a moment ago. The first branch that is left
+    is number `event`, at the fraction `theta` () of the step; `wanted` [s] is the step to try next
+    if errors alone decide, `last` the modes at its end.
     """
 
-    takes: jax.Array
-    regular: jax.Array
-    lands: jax.Array
-    refused: jax.Array
-    unclear: jax.Array
-    loosens: jax.Array
-    finds: jax.Array
+    solved: jax.Array
+    fine: jax.Array
+    lenient: jax.Array
+    free: jax.Array
+    held: jax.Array
+    same: jax.Array
+    slips: jax.Array
+    here: jax.Array
+    earlier: jax.Array
+    known: jax.Array
+    tested: jax.Array
+    may_turn: jax.Array
     near: jax.Array
-    searches: jax.Array
-    turns: jax.Array
-    frees: jax.Array
-    switches: jax.Array
-    again: jax.Array
-    fails: jax.Array
+    unique: jax.Array
+    failed: jax.Array
     wanted: jax.Array
     event: jax.Array
     theta: jax.Array
     last: Modes
     weaker: Modes
+
+    @functools.cached_property
+    def keeps(self):
+        """No branch that is held is left."""
+        return self.held & self.solved & (self.event < 0)
+
+    @functools.cached_property
+    def regular(self):
+        """The step has the order that it should have."""
+        return (self.free & self.solved & self.same & ~self.slips) | self.keeps
+
+    @functools.cached_property
+    def takes(self):
+        """The step is taken."""
+        return self.fine & (self.regular | (self.free & self.solved & self.lenient & ~self.slips))
+
+    @functools.cached_property
+    def lands(self):
+        """It ends at its event."""
+        return self.here & self.fine & ~self.earlier
+
+    @functools.cached_property
+    def again(self):
+        """Another event comes earlier."""
+        return self.here & self.fine & self.earlier
+
+    @functools.cached_property
+    def loosens(self):
+        """What was guessed to stick breaks away."""
+        return self.slips & ~self.known
+
+    @functools.cached_property
+    def refused(self):
+        """It is not accurate."""
+        return self.solved & ~self.fine & ((self.free & ~self.loosens) | self.keeps | self.here)
+
+    @functools.cached_property
+    def unclear(self):
+        """The modes after an event are not told: a short step has one set of them."""
+        return self.solved & self.fine & self.free & ~self.takes & ~self.known & ~self.loosens
+
+    @functools.cached_property
+    def left(self):
+        """A branch is left. Forces that are not unique may leave theirs where others would not: the
+        problem as it stands finds those."""
+        certain = (self.known | (self.theta >= 1 / _SAMPLES)) & (self.unique | self.tested)
+        return self.held & self.solved & (self.event >= 0) & certain
+
+    @functools.cached_property
+    def finds(self):
+        """When that is, is known well enough to go there."""
+        return self.left & (self.theta >= EARLY)
+
+    @functools.cached_property
+    def searches(self):
+        """It is too early in the step for that."""
+        return self.left & (self.theta < EARLY)
+
+    @functools.cached_property
+    def turns(self):
+        """A branch that is held wrongly is left as the step begins, and the other one is held."""
+        wrongly = ~self.known & ~(self.theta >= 1 / _SAMPLES)
+        return self.held & self.solved & (self.event >= 0) & wrongly & self.unique & ~self.tested & self.may_turn
+
+    @functools.cached_property
+    def frees(self):
+        """The same step is tried with modes free; not what failed so a moment ago, which needs a
+        shorter one."""
+        shorter = ~self.solved & self.known & self.failed
+        return self.held & ~self.tested & ~(self.takes | self.refused | self.left | self.turns | shorter)
+
+    @functools.cached_property
+    def switches(self):
+        """It is tried with modes held."""
+        return self.free & self.known & ~(self.takes | self.refused)
+
+    @functools.cached_property
+    def fails(self):
+        """Nothing of these."""
+        ends = self.takes | self.lands | self.refused | self.unclear
+        return ~(ends | self.turns | self.frees | self.switches | self.left | self.again | self.loosens)
 
 
 def judged(stepper: RadauContact, system: System, limits: Limits, way: Way, tried: Attempt) -> Verdict:
@@ -72,53 +155,32 @@ def judged(stepper: RadauContact, system: System, limits: Limits, way: Way, trie
     errors = (tried.missed, tried.created)
     estimate = functools.partial(ratio, system, limits.tolerance, stepper.stages, point.state, limits.start, *errors)
     size, slopes = estimate(h), estimate(jnp.sqrt(system.length / system.acceleration))
-    solved, fine = step.result == Result.SOLVED, size <= point.rough
+    solved = step.result == Result.SOLVED
     free, held, landing = (plan.kind == kind for kind in Kind)
 
     event, theta = _first_left(stepper.stages, tried.margins)
-    earlier, missed = _others_left(tried.margins, plan.event), _missed(tried.margins, plan.event)
-    here = solved & landing & (h > 0) & (h <= 1.5 * plan.h) & ~missed
+    missed = _missed(tried.margins, plan.event)
     last = jax.tree.map(lambda a: a[-1], tried.modes)
     uniform = equal(jax.tree.map(lambda a: jnp.broadcast_to(a[-1], a.shape), tried.modes), tried.modes)
-    same = uniform & equal(last.touching, last.pressed) & (~point.known | equal(point.modes, last))
-    # forces are continuous where contact or sticking ends; only their slopes are not, which the
-    # estimate must see
-    lenient = (way.failed >= LENIENT) & (slopes <= 1)
-
     slips, weaker = broken(system, point.modes, last, free & solved)
-    keeps, loosens = held & solved & (event < 0), slips & ~point.known
-    regular = (free & solved & same & ~slips) | keeps
-    takes = fine & (regular | (free & solved & lenient & ~slips))
-    lands = here & fine & ~earlier
-    refused = solved & ~fine & ((free & ~loosens) | keeps | here)
-    # the modes after an event: a short step has one set of them
-    unclear = solved & fine & free & ~takes & ~point.known & ~loosens
-    # forces that are not unique may leave their branches where others would not: the problem as it
-    # stands finds those
-    guessed_well = theta >= 1 / _SAMPLES  # a branch that is held wrongly is left as the step begins
-    left = held & solved & (event >= 0) & (point.known | guessed_well) & (tried.unique | plan.tested)
-    guessed_wrongly = held & solved & (event >= 0) & ~point.known & ~guessed_well
-    turns = guessed_wrongly & tried.unique & ~plan.tested & (plan.turned < _TURNS)
-    # what was not solved with modes free either a moment ago needs a shorter step
-    shorter = ~solved & point.known & (way.failed > 0)
-    frees = held & ~plan.tested & ~(takes | refused | left | turns | shorter)
-    switches = free & point.known & ~(takes | refused)
-    again = here & fine & earlier
     return Verdict(
-        takes=takes,
-        regular=regular,
-        lands=lands,
-        refused=refused,
-        unclear=unclear,
-        loosens=loosens,
-        finds=left & (theta >= EARLY),
+        solved=solved,
+        fine=size <= point.rough,
+        # forces are continuous where contact or sticking ends; only their slopes are not, which the
+        # estimate must see
+        lenient=(way.failed >= LENIENT) & (slopes <= 1),
+        free=free,
+        held=held,
+        same=uniform & equal(last.touching, last.pressed) & (~point.known | equal(point.modes, last)),
+        slips=slips,
+        here=solved & landing & (h > 0) & (h <= 1.5 * plan.h) & ~missed,
+        earlier=_others_left(tried.margins, plan.event),
+        known=point.known,
+        tested=plan.tested,
+        may_turn=plan.turned < _TURNS,
         near=plan.approached | (theta * h <= _SHORT * way.last),
-        searches=left & (theta < EARLY),
-        turns=turns,
-        frees=frees,
-        switches=switches,
-        again=again,
-        fails=~(takes | lands | refused | unclear | turns | frees | switches | left | again | loosens),
+        unique=tried.unique,
+        failed=way.failed > 0,
         wanted=next_step(stepper.stages, h, size),
         event=event,
         theta=theta,

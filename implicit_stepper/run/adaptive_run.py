@@ -128,34 +128,40 @@ def _states(run: Run) -> State:
 def trajectory(stepper: RadauContact, system: System, run: Run, tolerance: float, on_failure: str) -> Trajectory:
     """The trajectory of `run`, up to the first step that is not certified. Raises `StepError` where
     it stopped early."""
-    found = violations(stepper, system, run)
-    worst = np.max([np.max(v, axis=1, initial=0.0) for v in found.values()], axis=0)
-    states = _states(run)
-    long = run.steps.h > 0  # an impact at the start has no step's units
-    units = rounding(system, jax.tree.map(lambda a: a[:-1], states), np.where(long, run.steps.h, 1.0))
-    allowed = tolerance + np.where(long, units, 0.0)
-    good = int(np.argmin(np.append(worst <= allowed, False)))
+    found, states = violations(stepper, system, run), _states(run)
+    allowed = _allowed(stepper, system, run, states, tolerance)
+    within = [np.max(v, axis=1, initial=0.0) <= allowed(name) for name, v in found.items()]
+    good = int(np.argmin(np.append(np.all(within, axis=0), False)))
     steps, states = (jax.tree.map(lambda a, n=n: a[:n], t) for t, n in ((run.steps, good), (states, good + 1)))
     end = float(states.time[-1])
     kept = {name: v[:good] for name, v in found.items()}
     events = tuple(event for event in run.events if event.time <= end)
     made = assembled(system, states, steps.contacts, steps.stats, kept, steps.h, events=events, counts=run.counts)
-    certified = good == len(worst)
+    certified = good == len(run.steps.h)
     if (run.failure or not certified) and on_failure == "raise":
         raise _error(
             system,
             made,
             run,
             {} if certified else {name: v[good] for name, v in found.items()},
-            allowed[good - (good == len(worst))],
+            lambda name: float(allowed(name)[good]),
         )
     return made
 
 
-def _error(system: System, made: Trajectory, run: Run, violations: dict, tolerance: float) -> StepError:
+def _allowed(stepper: RadauContact, system: System, run: Run, states: State, tolerance: float) -> Callable:
+    """What rounding leaves of a violation (n,), by its name, and the `tolerance`. The momentum of a
+    stage is measured by what its own force gives in a step, A_ii h of it."""
+    long = run.steps.h > 0  # an impact at the start has no step's units
+    units = rounding(system, jax.tree.map(lambda a: a[:-1], states), np.where(long, run.steps.h, 1.0))
+    least = np.min(np.diag(radau(stepper.stages).A))
+    return lambda name: tolerance + np.where(long, units / (least if name == "momentum" else 1.0), 0.0)
+
+
+def _error(system: System, made: Trajectory, run: Run, violations: dict, allowed: Callable) -> StepError:
     time = float(made.time[-1])
-    violated = {name: values for name, values in violations.items() if not np.max(values, initial=0.0) <= tolerance}
-    what = f"{described(system, violated)} (allowed {tolerance:.0e})." if violated else ""
+    violated = {name: values for name, values in violations.items() if not np.max(values, initial=0.0) <= allowed(name)}
+    what = f"{described(system, violated)} (allowed {max(map(allowed, violated)):.0e})." if violated else ""
     what += gain(system, violated)
     ends = run.failure or Failure(Result.NOT_CERTIFIED)
     last = ", ".join(f"{made.named(e)} {e.kind} at {e.time:.9g} s" for e in made.events[-3:])

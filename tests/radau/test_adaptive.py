@@ -4,6 +4,7 @@ landing, sliding, rolling."""
 import dataclasses
 import functools
 import json
+import types
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +14,15 @@ import pytest
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.constraints import detection
+from implicit_stepper.implicit_euler import ncp
 from implicit_stepper.model.bodies import State, world_inertia
 from implicit_stepper.model.rotation import advance, angular_velocity
 from implicit_stepper.paper import exact_rolling, scenes
-from implicit_stepper.radau import after_events, driver, error_control, event_loop, impact_records
+from implicit_stepper.radau import after_events, driver, error_control, event_loop, impact_records, stages
 from implicit_stepper.radau.impact_certificate import impact_violations
 from implicit_stepper.radau.way import Kind, Limits, Point
+from implicit_stepper.run import adaptive_run
+from implicit_stepper.solvers import collocation
 from implicit_stepper.solvers.chord_newton import kept_newton
 from implicit_stepper.solvers.static_condensation import dense, no_factors
 
@@ -348,6 +352,22 @@ def test_fast_spins_are_certified():
     turned = zip(run.orientation[:, 0], run.velocity[:, 0, 3:], strict=True)
     momenta = [np.asarray(world_inertia(run.inertia[0], quaternion)) @ spin for quaternion, spin in turned]
     np.testing.assert_allclose(momenta, np.tile(momenta[0], (len(momenta), 1)), atol=1e-9 * np.max(np.abs(momenta)))
+
+
+@pytest.mark.parametrize("h", [1e-8, 1e-6, 1e-3])
+def test_what_solvers_leave_to_rounding_certificates_do_too(h):
+    """The momentum of a stage is measured by A_ii h of its own force: what Newton's method may
+    leave of F, as rounding does, is a ninth of what it is there."""
+    scene, stepper = ist.Scene(), ist.RadauContact()
+    spin = (3.0, 0.0, 0.0, 1.0, 9.0, 0.0)
+    scene.add_body(name="ball", shape=shapes.Sphere(0.1), mass=1.0, position=(2.0, 1.0, 1.0), velocity=spin)
+    system, state = scene.build()
+    left = ncp.round_off(stages.stage_problem(system, state, h, (), stepper.stages, stepper.friction))
+    states = jax.tree.map(lambda a: np.stack([a, a]), state)
+    run = types.SimpleNamespace(steps=types.SimpleNamespace(h=np.array([h])))
+    allowed = adaptive_run._allowed(stepper, system, run, states, 0.0)
+    assert left / np.min(np.diag(collocation.radau(3).A)) <= allowed("momentum")[0]
+    assert left <= allowed("rates")[0] <= 1e-3 * (1e-8 / h) + 1e-10
 
 
 def test_bodies_that_overlap_at_the_start_are_refused():
