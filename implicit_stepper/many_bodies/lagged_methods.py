@@ -26,7 +26,7 @@ from ..model.units import scales
 from ..runtime.compilation import filled_up, jit
 from ..runtime.errors import StepperError
 from ..solvers.cones import Impulses
-from ..time_lagged import common, lagged_certificate
+from ..time_lagged import common, convex_certificate, lagged_certificate
 from ..time_lagged.cone_complementarity import ConeComplementarity
 from ..time_lagged.convex import Convex
 from ..time_lagged.convex_problem import root_mean_square
@@ -161,7 +161,7 @@ class ConvexLaws(_Sized):
 
     def balance(self, system: System, before: State, after: State, free: FreeMotion, given, passing, h):
         """Violations (nb,) of Castro S (8) and (13)."""
-        return self.stepper.balance(system, before, after, free, given, passing, h)
+        return convex_certificate.balance(self.stepper.theta, system, before, after, free, given, passing, h)
 
     def law_violations(self, system: System, h, slots: Slots, answers, records: Contacts, speeds, impulses) -> dict:
         """Violations (c,) of the regularised laws, as cone complementarity."""
@@ -174,7 +174,7 @@ class ConvexLaws(_Sized):
         none = jnp.zeros(len(w))
         soft = [none if value is None else value for value in (group.compliance, group.dissipation_time)]
         law = self.stepper.law(w, records.gap_start, jnp.asarray(group.mu), *soft, h, regularised=True)
-        return self.stepper.law_violations(speeds, impulses, law, _units(system, h, slots))
+        return convex_certificate.law_violations(speeds, impulses, law, _units(system, h, slots), relaxed=True)
 
 
 def _units(system: System, h, slots: Slots):

@@ -12,11 +12,9 @@ import jax.numpy as jnp
 
 from shapes.arguments import positive
 
-from ..constraints import certificate_mechanics as mechanics
 from ..constraints import detection, joint_rows, linear_rows
 from ..constraints.detection import Nearby
 from ..constraints.held_rows import HeldRows, held_rows
-from ..constraints.violations import known_momentum
 from ..model import bodies
 from ..model.bodies import State
 from ..model.checks import count, one_of
@@ -26,11 +24,11 @@ from ..model.units import scales
 from ..solvers.cones import Impulses
 from ..stepping.capabilities import Capabilities, FindsPairs
 from ..stepping.stepper import entry_point
-from . import common, lagged_certificate
+from . import common, convex_certificate, lagged_certificate
 from .common import Memory
 from .convex_problem import Law, delassus_estimates, minimise, unconvexified
 from .joint_certificate import joints_of
-from .theta_method import SCHEMES, FreeMotion, Theta, free_motion, mixed, momentum_residual
+from .theta_method import SCHEMES, FreeMotion, Theta, free_motion, mixed
 
 APPROXIMATIONS = ("convex", "ncp")
 
@@ -121,34 +119,18 @@ class Convex:
         joints = joints_of(system, before, after, contacts.joints, h)
         given, passing = found.given + joints.given, found.passing + joints.passing
         w = delassus_estimates(rows, free.A)
-        law = self.law(w, contacts.gap_start, *_coefficients(system), h, regularised=self.approximation == "convex")
+        regularised = self.approximation == "convex"
+        law = self.law(w, contacts.gap_start, *_coefficients(system), h, regularised=regularised)
         moving = mixed(self.theta.vq, before, after.velocity)
         return {
-            "momentum": self.balance(system, before, after, free, given, passing, h),
+            "momentum": convex_certificate.balance(self.theta, system, before, after, free, given, passing, h),
             "pose": lagged_certificate.pose(system, before, after, moving, h),
             **found.violations,
             **joints.violations,
-            **self.law_violations(found.speeds, found.impulses, law, lagged_certificate.units(system, h)),
+            **convex_certificate.law_violations(
+                found.speeds, found.impulses, law, lagged_certificate.units(system, h), relaxed=regularised
+            ),
         }
-
-    def balance(self, system: System, before: State, after: State, free: FreeMotion, given, passing, h):
-        """Violations (nb,) of S (8) and (13) in a step with the `free` motion, where contacts and
-        joints give momenta (nb, 6 or 3), of the size `passing`; beyond what rounding makes of the
-        momenta."""
-        unfree = momentum_residual(self.theta, system, before, h, free.velocity)
-        left = jnp.einsum("bij,bj->bi", free.A, after.velocity - free.velocity) - given
-        for at in (before, after):
-            passing = passing + jnp.abs(known_momentum(system, at))
-        units = scales(system, h).momentum
-        return jnp.max(mechanics.imbalance(units, jnp.abs(left) + jnp.abs(unfree), passing), axis=1)
-
-    def law_violations(self, speeds, impulses, law: Law, units) -> dict[str, jax.Array]:
-        """Violations (nc,) of the contacts' `law`, of contacts with (v_n, w) and (p_n, y) (nc, 1 +
-        k) at the end; `units`: an impulse and a speed."""
-        unit, speed = units
-        largest = jnp.maximum(1.0, impulses[:, :1] / unit)
-        d, gamma = law.excess(speeds, impulses) / (speed * largest), impulses / (unit * largest)
-        return lagged_certificate.cone_laws(d, gamma, law.mu, relaxed=self.approximation == "convex")
 
     def predicted_gap(self, contacts: Contacts, mu, h):
         """mu h |w|, of rigid contacts: the dual cone asks psi/h + v_n = mu |w| of one that carries,

@@ -12,7 +12,7 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.runtime.compilation import jit
 from implicit_stepper.stepping.stepper import Stepper
-from implicit_stepper.time_lagged import theta_method
+from implicit_stepper.time_lagged import convex_certificate, theta_method
 from implicit_stepper.time_lagged.convex_problem import Law
 from implicit_stepper.time_lagged.theta_method import SCHEMES
 
@@ -189,7 +189,7 @@ def test_nothing_pulls_without_friction():
     np.testing.assert_allclose(up.velocity[:, 0, 1], 2 - G * up.time, rtol=0, atol=1e-13)
     pull, speeds, one = jnp.array([[-2.0, 0]]), jnp.array([[0.3, 0]]), jnp.ones(1)
     law = CONVEX.law(one, -0.003 * one, 0 * one, 0 * one, 0 * one, 0.01, regularised=False)
-    assert CONVEX.law_violations(speeds, pull, law, (1.0, 1.0))["cone"][0] > 0.5
+    assert convex_certificate.law_violations(speeds, pull, law, (1.0, 1.0), relaxed=True)["cone"][0] > 0.5
     cones = ist.ConeComplementarity()
     assert cones.law_violations(speeds, pull, -0.003 * one, 0 * one, (1.0, 1.0), 0.01)["cone"][0] > 0.5
 
