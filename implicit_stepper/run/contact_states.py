@@ -19,13 +19,13 @@ from .trajectory import Trajectory
 
 NONE = 1e-9  # of m g h, of g h, and of the bound of friction: what the tolerance of a step leaves
 
-_KINDS = {"open": "opens", "stick": "sticks", "slip": "slips"}
+_HOLDS = ("stick", "impending")
 
 
 class ContactStates(NamedTuple):
     """`states` (n, nc), "open", "stick", "impending" or "slip", of the n steps of a run, in the
-    order of its contacts; and `changes`, when they are others than in the step before, to
-    within that step."""
+    order of its contacts; and `changes`, when they close, open, slip or stick, to within that
+    step."""
 
     states: np.ndarray
     changes: tuple[Event, ...]
@@ -69,14 +69,15 @@ def _law_in(scene: Scene, trajectory: Trajectory) -> tuple[np.ndarray, np.ndarra
 
 def changes_of(states: np.ndarray, time: np.ndarray, names) -> tuple[Event, ...]:
     """When the `states` (n, m) at the ends `time` (n + 1,) [s] of steps become others, of what has
-    these `names` (m,)."""
+    these `names` (m,). What sticks and is about to slip holds on: that is no change."""
     changes = []
     for i in range(1, len(states)):
         for number in np.flatnonzero(states[i] != states[i - 1]):
             before, after = states[i - 1, number], states[i, number]
-            if after in _KINDS or before == "open":
-                kind = "closes" if before == "open" else _KINDS[after]
-                changes.append(Event(float(time[i + 1]), names[number], kind))
+            if before in _HOLDS and after in _HOLDS:
+                continue
+            kind = "opens" if after == "open" else "sticks" if after in _HOLDS else "slips"
+            changes.append(Event(float(time[i + 1]), names[number], "closes" if before == "open" else kind))
     return tuple(changes)
 
 

@@ -9,6 +9,7 @@ import pytest
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.paper import scenes
+from implicit_stepper.run.contact_states import changes_of
 
 H, STEPPER = 0.01, ist.GeometricallyImplicit()
 
@@ -104,3 +105,10 @@ def test_contacts_of_found_pairs_have_the_states_of_declared_ones():
         other.add_body(name=name, shape=shapes.Sphere(0.1), mass=1.0, position=(0, 0, 0))
     with pytest.raises(ValueError, match="contacts, and `scene` 0, of which some are others"):
         ist.contact_states(other, found)
+
+
+def test_what_stops_slipping_at_the_bound_of_friction_sticks():
+    """And what is about to slip and then is not, has changed nothing."""
+    states = np.array([["slip"], ["impending"], ["stick"], ["impending"], ["slip"], ["open"], ["impending"]])
+    changes = changes_of(states, np.arange(8.0), ["pad"])
+    assert [(event.time, event.kind) for event in changes] == [(2, "sticks"), (5, "slips"), (6, "opens"), (7, "closes")]
