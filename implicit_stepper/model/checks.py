@@ -86,9 +86,10 @@ def load_function(wrench, position, orientation, velocity) -> None:
     start = (0.0, *(jnp.asarray(a) for a in (position, orientation, velocity)))
     try:
         load = wrench(*start)
-    except TypeError as error:
+    except Exception as error:  # of any type: it is the user's function that runs
         raise FunctionError(
-            f"`wrench` = {wrench!r} must be a function of (time, position, orientation, velocity): {error}"
+            f"`wrench` = {wrench!r} must be a function of (time, position, orientation, velocity) that has a value at time "
+            f"0, where it raises {type(error).__name__}: {error}"
         ) from error
     vector("wrench(0, position, orientation, velocity)", load, len(velocity))
     try:

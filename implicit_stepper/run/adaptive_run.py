@@ -22,15 +22,17 @@ from ..radau.driver import Run
 from ..radau.euler_steps import rounding
 from ..radau.impact_certificate import gain, impact_violations
 from ..radau.radau_contact import RadauContact
+from ..radau.refusals import unit
 from ..radau.stage_certificate import IMPACT_WITHIN
 from ..radau.way import Taken
 from ..runtime.errors import JumpError
 from ..solvers.collocation import radau
 from ..stepping.loop import CHUNK, certificates
 from ..stepping.run_certificate import GAP_AT_START, JOINT_HELD, gap_violations, held_violations
-from .jumps import jump_of
+from .jumps import jump_of, without_value
 from .trajectory import Trajectory, assembled
 
+_AHEAD = np.array([1e-7, 1e-5, 1e-3])  # of sqrt(L / g): where steps that are lost may have looked for loads
 _OF_POINTS = ("closest points", "tangent")  # violations that have no unit of speed
 
 
@@ -164,9 +166,10 @@ def _error(system: System, made: Trajectory, run: Run, violations: dict, allowed
     what = f"{described(system, violated)} (allowed {max(map(allowed, violated)):.0e})." if violated else ""
     what += gain(system, violated)
     ends = run.failure or Failure(Result.NOT_CERTIFIED)
+    why = without_value(system, made.end, _AHEAD * unit(system)) or f"{ends.message} {what}"
     last = ", ".join(f"{made.named(e)} {e.kind} at {e.time:.9g} s" for e in made.events[-3:])
     return StepError(
-        f"the run stopped at t = {time:.9g} s: {ends.message} {what} Last events: "
+        f"the run stopped at t = {time:.9g} s: {why} Last events: "
         f"{last or 'none'}. "
         f"The {len(made)} steps before are in the error's `trajectory`, the state after them in its `state`.",
         result=Result.NOT_CERTIFIED if violated else ends.result,

@@ -37,7 +37,7 @@ from ..stepping.sweep import Sweep
 from . import found_pairs, pile_run
 from .checkpoint import Checkpoint, CheckpointError, asked_of, read
 from .joint_start import check_joints
-from .jumps import refuse_jumps
+from .jumps import refuse_jumps, without_value
 from .memory import refuse_too_large, refuse_too_many
 from .overlaps import Undeclared, check_start
 from .trajectory import Trajectory, assembled
@@ -261,7 +261,7 @@ def _error(failed: Climb, state: State, h: float, system: System, tolerance: flo
         f"{result.message}{what} Least solver residual of the starts tried after the warm one: {tried}; violated after the "
         f"last (allowed {tolerance:.0e}): {described(system, violations) or 'nothing'}."
     )
-    why = tried if failed.reason is None else failed.reason.message
+    why = without_value(system, state, [h]) or (tried if failed.reason is None else failed.reason.message)
     message = (
         f"the step to t = {time:.9g} s failed: {why} The {len(trajectory)} steps before it are "
         "in the error's `trajectory`, the state before it in its `state`."

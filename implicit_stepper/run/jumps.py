@@ -40,6 +40,21 @@ def refuse_jumps(system: System, state: State, end: float) -> None:
                 )
 
 
+def without_value(system: System, state: State, spans) -> str:
+    """What to say of the first load that is not finite in `state`, or `spans` [s] after it; nothing
+    where all are."""
+    for time in float(state.time) + np.asarray([0.0, *spans]):
+        for i, function in enumerate(system.wrench_functions):
+            if function is None:
+                continue
+            load = np.asarray(
+                function(time, *(np.asarray(a)[i] for a in (state.position, state.orientation, state.velocity)))
+            )
+            if not np.all(np.isfinite(load)):
+                return f"the wrench of {system.names[i]!r} is {load.tolist()} at t = {time:.9g} s: it must be finite there."
+    return ""
+
+
 def _told(here, time):
     """Of a joint and the poses of its bodies: its equations (2 r,) at a `time` [s], without the
     coordinate that friction acts along; angles are told up to whole turns."""

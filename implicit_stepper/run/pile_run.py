@@ -25,6 +25,7 @@ from ..runtime.errors import ForcesError
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from .checkpoint import Checkpoint, CheckpointError, digest, read
+from .jumps import without_value
 from .memory import refuse_too_large
 from .overlaps import DEEPEST, ROUNDED, tell
 from .trajectory import Trajectory, assembled
@@ -198,7 +199,7 @@ def _error(catalog: Catalog, system: System, failed: Done, state: State, h: floa
     names = tuple(tuple(catalog.names[part] for part in pair) for pair in failed.pairs.tolist())
     of_failed = dataclasses.replace(system, contact_names=names)
     tried = ", ".join(f"{name} {residual:.1e}" for name, residual in failed.residuals.items())
-    why = failed.result.message
+    why = without_value(system, state, [h]) or failed.result.message
     if failed.result == Result.TOO_MANY_PAIRS:
         why = f"{len(failed.pairs)} pairs: {why}"
     if "impact" in failed.residuals and "energy" in violations:

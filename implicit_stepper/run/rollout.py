@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from shapes.arguments import positive
+from shapes.arguments import number, positive
 from shapes.errors import ArgumentError
 
 from ..constraints.gears import standing
@@ -24,7 +24,7 @@ from ..model.results import Result
 from ..model.system import System
 from ..radau import step_derivatives
 from ..radau.radau_contact import RadauContact
-from ..runtime.errors import RunError, StepperError
+from ..runtime.errors import RunError, StartError, StepperError
 from ..stepping.stepper import refuse_rebounds
 from .arguments import of_kind
 from .joint_start import misfit
@@ -113,6 +113,11 @@ def _with_derivatives(stepper, system, start) -> GeometricallyImplicit | RadauCo
         raise ArgumentError(
             f"`{wrong}` must be a {'State' if wrong == 'start' else 'System'}, of those that `Scene.build` makes."
         )
+    d, bodies = system.dimension, system.body_count
+    needed = {"time": (), "position": (bodies, d), "orientation": (bodies, 4 if d == 3 else 1)}
+    for name, shape in (needed | {"velocity": (bodies, 6 if d == 3 else 3)}).items():
+        if jnp.shape(getattr(start, name)) != shape:
+            raise StartError(f"`start.{name}` has shape {jnp.shape(getattr(start, name))}: `system` asks for {shape}.")
     if isinstance(stepper, RadauContact) and stepper.stages == 1:
         return stepper.one_stage
     if not stepper.can.differentiable:
@@ -139,7 +144,7 @@ def _refuse_smoothing(stepper, system: System, kappa) -> None:
     """Raises `ValueError` for a kappa that smooths nothing, and for what has no smoothed law."""
     if stepper.can.adaptive:
         raise StepperError(f"`stepper` = {stepper!r} smooths no contacts: leave `kappa` out or use GeometricallyImplicit().")
-    if isinstance(kappa, str) or not (isinstance(kappa, jax.core.Tracer) or 0 < kappa <= 1):
+    if not isinstance(kappa, jax.core.Tracer) and not 0 < number("kappa", kappa) <= 1:
         raise RunError(f"`kappa` = {kappa} must be in (0, 1]; leave it out for hard contacts.")
     if system.sticks_more:
         raise StepperError("`kappa` smooths no `mu_s`, which breaks away at once: leave out one of them.")

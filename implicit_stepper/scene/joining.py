@@ -100,12 +100,13 @@ def refuse_open(name: str, form: Form, poses, length: float) -> None:
     `length` [m], unless that is infinite, at their two `poses`."""
     r = len(form.angles)
     try:
-        g = np.asarray(_closure(form.closure, form.parameters, *poses))
+        g = np.asarray(_closure(form.closure, form.parameters, *poses, 0.0))
     except Exception as error:  # of any type: it is the user's function that JAX's tracers run through
         what = (str(error).splitlines() or [type(error).__name__])[0]
         raise FunctionError(
             f"g of joint {name!r} cannot be traced by JAX ({what:.200}): write it with jax.numpy, as a function of two "
-            "poses (position, orientation), of a VelocityConstraint with velocities, and the time, that returns an array."
+            "poses (position, orientation), of a VelocityConstraint with velocities, and the time, that returns an array; "
+            "a motion as one of the time alone."
         ) from error
     if g.shape != (r,) or not np.issubdtype(g.dtype, np.floating):
         raise FunctionError(
@@ -133,5 +134,5 @@ def refuse_open(name: str, form: Form, poses, length: float) -> None:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _closure(closure, parameters, pose_1, pose_2):
-    return closure(parameters, pose_1, pose_2, 0.0)
+def _closure(closure, parameters, pose_1, pose_2, time):
+    return closure(parameters, pose_1, pose_2, time)

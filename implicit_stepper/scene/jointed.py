@@ -123,11 +123,18 @@ class Jointed:
             vars(self).update(before)
             raise
 
-    def _refuse_name(self, name) -> None:
-        """Raises `ValueError` for a name that no further body can have."""
+    def _refuse_name(self, name, shapes=None) -> None:
+        """Raises `ValueError` for a name that no further body, of these `shapes`, can have."""
         if isinstance(name, str) and name == _GROUND:
             raise NameTakenError(f"`name` = {name!r} is that of the ground of `add_moving`: give the body another.")
         checks.new_name(name, self._specs, "body")
+        count = len(shapes) if isinstance(shapes, list | tuple) else 0
+        own = {f"{name}[{i}]" for i in range(count)} if count > 1 else set()
+        for other, spec in self._specs.items():
+            parts = {f"{other}[{i}]" for i in range(len(spec.parts))} if len(spec.parts) > 1 else set()
+            if name in parts or other in own:
+                whole, part = (other, name) if name in parts else (name, other)
+                raise NameTakenError(f"`name` = {name!r}: {part!r} is what a part of {whole!r} is called: give it another.")
 
     def _ground(self) -> Body:
         """The inertial frame, a fixed body without a shape."""

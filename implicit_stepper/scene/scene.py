@@ -103,7 +103,7 @@ class Scene(Jointed, Ruled):
         `Convex` where its scheme does.
         """
         position_given, mass_given, inertia_given = position, mass, inertia
-        handle, orientation = self._new(name, quaternion, angle, fixed=False)
+        handle, orientation = self._new(name, quaternion, angle, shapes, fixed=False)
         body = parts_of(shape, shapes, self.dimension, name, apart)
         mass, inertia, centre = checks.mass_properties(
             lambda: moments(body), mass, inertia, density, centre_of_mass, self.dimension
@@ -144,7 +144,7 @@ class Scene(Jointed, Ruled):
     ) -> Body:
         """A body that never moves, of one shape or several as in `add_body`: position [m] and
         `quaternion`, w first (`angle` [rad] in the plane)."""
-        handle, orientation = self._new(name, quaternion, angle, fixed=True)
+        handle, orientation = self._new(name, quaternion, angle, shapes, fixed=True)
         origin = vector("position", np.zeros(self.dimension) if position is None else position, self.dimension)
         body = parts_of(shape, shapes, self.dimension, name, apart)
         self._specs[name] = BodySpec(
@@ -288,9 +288,9 @@ class Scene(Jointed, Ruled):
         """The body's name, with the part's number when there are several."""
         return body.name if len(self._specs[body.name].parts) == 1 else f"{body.name}[{number}]"
 
-    def _new(self, name, quaternion, angle, *, fixed) -> tuple[Body, np.ndarray]:
+    def _new(self, name, quaternion, angle, shapes, *, fixed) -> tuple[Body, np.ndarray]:
         double_precision()
-        self._refuse_name(name)
+        self._refuse_name(name, shapes)
         number = sum(s.handle.fixed == fixed for s in self._specs.values())
         return Body(name, number, fixed), checks.orientation(quaternion, angle, self.dimension)
 

@@ -2,6 +2,7 @@
 certificate sees."""
 
 import dataclasses
+import math
 
 import jax
 import numpy as np
@@ -398,6 +399,7 @@ def test_what_cannot_be_joined_is_refused(change, message):
         (lambda scene: scene.add_gear(["hinge"], "pivot", ratio=2.0), r"`joint` = \['hinge'\] is no joint's name"),
         (lambda scene: scene.add_spring("pivot", stiffness=1.0), "joint 'pivot' has 0 coordinates"),
         (lambda scene: scene.add_motion("hinge", 3.0), "`motion` = 3.0 must be a function"),
+        (lambda scene: scene.add_motion("hinge", math.sin), "cannot be traced by JAX .* a motion as one of the time alone"),
         (lambda scene: scene.add_motion("hinge", lambda t: t + 1.0), "joint 'motion of hinge' is open by 1 rad"),
         (lambda scene: scene.add_spring("hinge", stiffness=-1.0), "`stiffness` = -1.0 is negative"),
     ],

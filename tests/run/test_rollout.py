@@ -356,7 +356,9 @@ def test_rollouts_of_several_stages_have_the_derivatives_of_the_closed_form():
 def test_rollouts_of_what_is_none_are_refused_by_name():
     scene = paper.disc()
     system, start = scene.build()
+    two = jax.tree.map(lambda a: jnp.concatenate([a, a]) if jnp.ndim(a) else a, start)
     asked = {"system": (scene, start, None), "start": (system, None, None), "kappa": (system, start, "a")}
+    asked |= {"start.position": (system, two, None)}
     for name, (of, begun, kappa) in asked.items():
         with pytest.raises(ValueError, match=f"`{name}`"):
             ist.rollout(of, ist.GeometricallyImplicit(), 0.01, 3, start=begun, kappa=kappa)
@@ -379,6 +381,8 @@ def test_bad_arguments_of_rollouts_are_named():
         ist.rollout(system, ist.ClosedFormGap(), 0.01, 3, start=start)
     with pytest.raises(ValueError, match="`stepper` = .* smooths no contacts"):
         ist.rollout(system, ist.RadauContact(), 0.01, 3, start=start, kappa=0.1)
+    with pytest.raises(ValueError, match=r"`kappa` has shape \(1,\)"):
+        ist.rollout(system, ist.GeometricallyImplicit(), 0.01, 3, start=start, kappa=[0.1])
     with pytest.raises(ValueError, match="`steps`"):
         ist.rollout(system, ist.GeometricallyImplicit(), 0.01, 0, start=start)
     for h in (0.0, -0.01, jnp.nan):

@@ -106,6 +106,14 @@ BAD_BODIES = {
         lambda: body(wrench=lambda time, position, orientation, velocity: jnp.full(6, jnp.nan)),
         ["`wrench(0, position, orientation, velocity)`", "nan", "not finite"],
     ),
+    "wrench function that raises": (
+        lambda: body(wrench=lambda time, position, orientation, velocity: [1.0][3]),
+        ["`wrench`", "it raises IndexError: list index out of range"],
+    ),
+    "wrench without a value at the start": (
+        lambda: body(wrench=ist.Wrench(["1/t", 0, 0])),
+        ["`wrench` = Wrench(force=('1/t'", "has a value at time 0"],
+    ),
     # names and shapes
     "name empty": (lambda: body(name=""), ["`name` = ''", "must be a non-empty string"]),
     "name a number": (lambda: body(name=3), ["`name` = 3", "must be a non-empty string"]),
@@ -239,6 +247,19 @@ def test_duplicate_name_is_refused():
     body(scene)
     for add in (body, fixed):
         check_refusal(lambda add=add: add(scene, name="ball"), ["`name` = 'ball'", "is taken", "every body needs its own"])
+
+
+def test_a_body_is_not_called_as_a_part_of_another():
+    """Neither could be asked for by its name."""
+    two = [(shapes.Disc(0.1), ((0, 0), 0.0)), (shapes.Disc(0.1), ((0.15, 0), 0.0))]
+    scene = ist.Scene(dimension=2)
+    scene.add_body(name="bar", shapes=two, density=10.0, position=(0, 1))
+    scene.add_fixed(name="bar[2]", shape=shapes.Disc(0.1))
+    scene.add_fixed(name="peg[1]", shape=shapes.Disc(0.1))
+    with pytest.raises(ValueError, match=r"`name` = 'bar\[1\]': 'bar\[1\]' is what a part of 'bar' is called"):
+        scene.add_fixed(name="bar[1]", shape=shapes.Disc(0.1))
+    with pytest.raises(ValueError, match=r"`name` = 'peg': 'peg\[1\]' is what a part of 'peg' is called"):
+        scene.add_body(name="peg", shapes=two, density=10.0, position=(0, 1))
 
 
 def test_refused_body_leaves_the_scene_as_it_was():

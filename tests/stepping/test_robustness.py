@@ -370,3 +370,17 @@ def test_far_from_the_origin_it_is_rounding_that_is_named():
         ist.simulate(far, STEPPER, h=0.01, duration=0.01)
     assert caught.value.result == ist.Result.ROUNDED
     assert "smaller `h`" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("stepper", "asked"), [(STEPPER, {"h": 0.01}), (ist.RadauContact(), {"tol": 1e-6})], ids=["given steps", "chosen steps"]
+)
+def test_a_load_that_ends_within_a_run_is_named(stepper, asked):
+    """And neither masses nor tolerances are told to be wrong."""
+    scene = ist.Scene(dimension=2)
+    scene.add_body(name="kite", shape=shapes.Disc(0.1), mass=1.0, position=(0, 1), wrench=ist.Wrench(["sqrt(0.055 - t)", 0]))
+    with pytest.raises(ist.StepError, match=r"the wrench of 'kite' is \[nan, 0.0, 0.0\] at t = 0.0[56]") as caught:
+        ist.simulate(scene, stepper, duration=0.2, progress=False, **asked)
+    assert len(caught.value.trajectory) > 0
+    assert "masses" not in str(caught.value)
+    assert "another `tol`" not in str(caught.value)
