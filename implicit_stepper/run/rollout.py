@@ -10,9 +10,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from shapes.arguments import number, positive
+from shapes.arguments import positive
 from shapes.errors import ArgumentError
 
 from ..constraints.gears import standing
@@ -144,7 +145,8 @@ def _refuse_smoothing(stepper, system: System, kappa) -> None:
     """Raises `ValueError` for a kappa that smooths nothing, and for what has no smoothed law."""
     if stepper.can.adaptive:
         raise StepperError(f"`stepper` = {stepper!r} smooths no contacts: leave `kappa` out or use GeometricallyImplicit().")
-    if not isinstance(kappa, jax.core.Tracer) and not 0 < number("kappa", kappa) <= 1:
+    one = np.ndim(kappa) == 0 and not isinstance(kappa, str)
+    if not one or not (isinstance(kappa, jax.core.Tracer) or 0 < kappa <= 1):
         raise RunError(f"`kappa` = {kappa} must be in (0, 1]; leave it out for hard contacts.")
     if system.sticks_more:
         raise StepperError("`kappa` smooths no `mu_s`, which breaks away at once: leave out one of them.")

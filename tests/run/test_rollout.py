@@ -381,7 +381,7 @@ def test_bad_arguments_of_rollouts_are_named():
         ist.rollout(system, ist.ClosedFormGap(), 0.01, 3, start=start)
     with pytest.raises(ValueError, match="`stepper` = .* smooths no contacts"):
         ist.rollout(system, ist.RadauContact(), 0.01, 3, start=start, kappa=0.1)
-    with pytest.raises(ValueError, match=r"`kappa` has shape \(1,\)"):
+    with pytest.raises(ValueError, match=r"`kappa` = \[0.1\] must be in"):
         ist.rollout(system, ist.GeometricallyImplicit(), 0.01, 3, start=start, kappa=[0.1])
     with pytest.raises(ValueError, match="`steps`"):
         ist.rollout(system, ist.GeometricallyImplicit(), 0.01, 0, start=start)
