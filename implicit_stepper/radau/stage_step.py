@@ -33,6 +33,9 @@ from .stage_jacobian import derivatives, with_h
 from .stage_modes import equal
 from .stages import Modes, StageProblem
 
+# of what joints carried that equations do not determine, in which a step begins: as they turn, what
+# stays as it is would grow, by a hundred in 200 steps of four hinges in space
+_FADES = 0.9
 # least pivot where forces are determined; where they are not, `stage_jacobian` makes it 1e-8
 UNIQUE = 1e-6
 
@@ -220,19 +223,30 @@ def in_slots(task: Task, chosen: slots.Slots) -> Task:
 def _starts(problem: StageProblem, task: Task, unique):
     """The hint's polynomials, their end, and the former with closest points of their own, (k, s n +
     1), dimensionless, with h. Forces that are not `unique` () stay what they are, unless the hint
-    has them `follow`, as nothing would correct what polynomials make of them."""
+    has them `follow`, as nothing would correct what polynomials make of them; of joints they
+    fade."""
     s = problem.stages
     ahead, end = _ahead(problem, task), np.zeros((s, s))
     end[:, -1] = 1.0
     weights, units = jnp.stack([ahead, end]), stages.unknown_scale(problem)
     forces = jnp.where(unique | task.hint.follow, weights, end)
     guesses = jax.vmap(lambda *w: at_fractions(problem, task.hint, *w))(weights, forces)
+    guesses = guesses[0], _faded(problem.system, guesses[1], ~(unique | task.hint.follow))
     if apart.sharp(problem.system):
         ahead = stages.as_stages(problem, *jax.tree.map(lambda a: a[0], guesses))
         other = ahead.rates, apart.jumped(problem, ahead, task.modes, task.held)
         guesses = jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), guesses, other)
     joined = jax.vmap(functools.partial(stage_unknowns.join, problem.system))(*guesses)
     return jnp.concatenate([joined / units, jnp.ones((len(joined), 1))], axis=1)
+
+
+def _faded(system: System, constraints, fades) -> tuple:
+    """The `constraints`, with impulses and etas of joints that are `_FADES` of what they are, if
+    that `fades` ()."""
+    count, share = len(system.groups), jnp.where(fades, _FADES, 1.0)
+    own = [group.forces | (np.arange(len(group.forces)) >= group.width) for group in system.joints]
+    joints = [jnp.where(on, share * u, u) for on, u in zip(own, constraints[count:], strict=True)]
+    return (*constraints[:count], *joints)
 
 
 def _ahead(problem: StageProblem, task: Task):
