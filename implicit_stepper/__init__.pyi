@@ -85,14 +85,12 @@ from .run.compare import (
     Adaptive as Adaptive,
 )
 from .run.compare import (
-    Comparison as Comparison,
-)
-from .run.compare import (
     ComparisonInterrupted as ComparisonInterrupted,
 )
 from .run.compare import (
     compare as compare,
 )
+from .run.comparison import Comparison as Comparison
 from .run.contact_states import ContactStates as ContactStates
 from .run.contact_states import contact_states as contact_states
 from .run.force_ranges import ForceRanges as ForceRanges

@@ -12,7 +12,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ..paper.comparisons import ADAPTIVE, CASES, METHODS, Case
-from ..run.compare import HEADER, Adaptive, ComparisonInterrupted, compare
+from ..run.compare import Adaptive, ComparisonInterrupted, compare
+from ..run.comparison import HEADER
 from ..run.simulate import simulate
 from ..runtime.errors import RunError
 from ..scene.scene import Scene

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..run.compare import Comparison, Entry
+from ..run.comparison import Comparison, Entry
 from .plots import COLOURS, legend_above, styled
 
 _MARKS = "osD^vPX*"

@@ -13,7 +13,7 @@ import shapes
 from ..implicit_euler.closed_form_gap import ClosedFormGap
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..radau.radau_contact import RadauContact
-from ..run.compare import Reference
+from ..run.references import Reference
 from ..scene.scene import Scene
 from ..stepping.stepper import Stepper
 from ..time_lagged.cone_complementarity import ConeComplementarity

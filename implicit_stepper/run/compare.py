@@ -3,11 +3,9 @@ and cost in one table."""
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -17,11 +15,11 @@ from shapes.errors import Explained
 from ..constraints import linear_rows
 from ..model.results import Interrupted, StepError
 from ..runtime.errors import ComparisonError
-from ..runtime.files import replaced
 from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from ..stepping.stepper import Stepper
 from . import carrying
+from .comparison import Comparison, Entry
 from .found_pairs import finds_pairs
 from .pile_run import law_of_found
 from .references import Reference, reference_of, refuse_reference
@@ -43,90 +41,6 @@ class Adaptive:
 
     stepper: Stepper
     tol: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Entry:
-    """One method at one h [s], of an `Adaptive` one the mean step, over all steps; NaN where it did
-    not get to the end, as less time compares with nothing.
-
-    error [m] and velocity_error [m/s]: largest distance of a body's centre, and of its velocity,
-    from the reference; order: of `error` against the next larger h; gap [m]: largest distance from
-    0 among contacts that carry; penetration [m]; energy: largest error of the kinetic energy over
-    the largest kinetic energy of the reference; predicted [m], measured [m]: the gap at which the
-    method's own equations hold carrying contacts, and the one they have; iterations: mean a step;
-    seconds: a step, of a compiled program; failure: why and when the method stopped, or ""; tol:
-    that of an `Adaptive` method, or NaN.
-    """
-
-    method: str
-    h: float
-    error: float
-    order: float
-    velocity_error: float
-    gap: float
-    penetration: float
-    energy: float
-    predicted: float
-    measured: float
-    iterations: float
-    seconds: float
-    failure: str
-    tol: float = np.nan
-
-    @property
-    def key(self) -> tuple[str, float]:
-        """Under which `Comparison` has the trajectory."""
-        return self.method, self.h if np.isnan(self.tol) else self.tol
-
-    def row(self) -> str:
-        """A line of a Markdown table under `HEADER`."""
-        numbers = (self.error, self.velocity_error, self.gap, self.penetration, self.energy, self.predicted, self.measured)
-        numbers = ["" if np.isnan(value) else f"{value:.2e}" for value in numbers]
-        order = "" if np.isnan(self.order) else f"{self.order:.2f}"
-        size = f"{self.h:g}" if np.isnan(self.tol) else f"tol {self.tol:g}"
-        cost = ["" if np.isnan(self.seconds) else text for text in (f"{self.iterations:.1f}", f"{1e6 * self.seconds:.0f}")]
-        return _line([self.method, size, numbers[0], order, *numbers[1:], *cost, self.failure])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-_COLUMNS = ["method", "h [s]", "error [m]", "order", "velocity error [m/s]", "gap [m]", "penetration [m]"]
-_COLUMNS += ["energy error", "artifact: predicted [m]", "measured [m]", "iterations", "us a step", "failure"]
-HEADER = f"{_line(_COLUMNS)}\n{_line(['---'] * len(_COLUMNS))}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """`entries`, method after method, the largest h first; `trajectories` by (method, h), or
-    (method, tol) of an `Adaptive` one, as far as each got; the `reference`."""
-
-    entries: tuple[Entry, ...]
-    trajectories: Mapping[tuple[str, float], Trajectory]
-    reference: Reference
-
-    def table(self) -> str:
-        """A Markdown table for people."""
-        return "\n".join([HEADER, *(entry.row() for entry in self.entries)])
-
-    def save(self, folder: str | Path) -> None:
-        """Writes comparison.csv with all digits, comparison.md, and every trajectory as
-        METHOD-h=H.npz, or METHOD.npz of an `Adaptive` one, with "-" for ":", to a folder that is
-        made if need be."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        with replaced(folder / "comparison.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(field.name for field in dataclasses.fields(Entry))
-            writer.writerows(dataclasses.astuple(entry) for entry in self.entries)
-        with replaced(folder / "comparison.md") as path:
-            path.write_text(self.table() + "\n", encoding="utf-8")
-        for entry in self.entries:
-            if entry.key in self.trajectories:
-                name = entry.method.replace(":", "-") + (f"-h={entry.h:g}" if np.isnan(entry.tol) else "")
-                self.trajectories[entry.key].save(folder / f"{name}.npz")
 
 
 class ComparisonInterrupted(Explained, KeyboardInterrupt):
