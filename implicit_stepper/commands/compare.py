@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tqdm import tqdm
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace, out: Path) -> None:
     if asked.reference == "exact":
         reference = asked.case.reference
     else:
-        stepper, choice = _reference(asked.reference, [])
+        stepper, choice = _reference(asked.reference, asked.methods, [])
         print(f"reference: {asked.reference}", flush=True)
         reference = simulate(scene, stepper, **choice, duration=asked.duration)
     print(HEADER, flush=True)
@@ -118,7 +118,7 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
         wrong.append(f"The scene has no run settings that say it: it needs {', '.join(missing)}.")
     reference = arguments.reference or ("exact" if case is not None else _REFERENCE)
     if reference != "exact":
-        _reference(reference, wrong)
+        _reference(reference, methods, wrong)
     elif case is None:
         wrong.append(f"--reference exact: only {', '.join(CASES)} have it; give radau:TOL or METHOD:H.")
     if wrong:
@@ -146,12 +146,19 @@ def _method(text: str, wrong: list[str]) -> Stepper | Adaptive | None:
     return Adaptive(METHODS[name], _number("--methods", tol, wrong))
 
 
-def _reference(text: str, wrong: list[str]) -> tuple[Stepper, dict[str, float]] | None:
-    """The stepper of METHOD:NUMBER and its tol or h; what is wrong with it is noted."""
+def _reference(text: str, methods: Mapping, wrong: list[str]) -> tuple[Stepper, dict[str, float]] | None:
+    """The stepper of METHOD:NUMBER and its tol or h; what is wrong with it is noted, also that
+    `methods` cannot be compared with it."""
     name, _, number = text.partition(":")
     if name not in METHODS:
         wrong.append(f"--reference {text!r} must be exact, METHOD:H or radau:TOL, a METHOD of {', '.join(METHODS)}.")
         return None
+    chosen = [named for named, method in methods.items() if isinstance(method, Adaptive)]
+    if name not in ADAPTIVE and chosen:
+        wrong.append(
+            f"--reference {text!r} has states at the ends of its steps alone, and {', '.join(chosen)} ends steps at times "
+            "of its own: give radau:TOL."
+        )
     return METHODS[name], {"tol" if name in ADAPTIVE else "h": _number("--reference", number, wrong)}
 
 

@@ -67,8 +67,9 @@ def through_time(comparison: Comparison, *, body: int = 0, contact: int = 0) -> 
         h = np.broadcast_to(run.h, len(run))  # 0 of impacts, which have no force
         force = np.where(h > 0, run.contacts.normal_impulse[:, contact] / np.where(h > 0, h, 1.0), np.nan)
         panels[3].plot(run.time[1:], force, **look)
-    if runs:
-        longest = max(runs.values(), key=lambda run: run.time[-1])
+    whole = [comparison.trajectories[entry.key] for entry in comparison.entries if not entry.failure]
+    if whole:  # whose times the reference has
+        longest = max(whole, key=lambda run: run.time[-1])
         velocity = comparison.reference(longest.time)[1]
         d = longest.position.shape[-1]
         speed = np.linalg.norm(np.asarray(velocity)[:, body, :d], axis=1)

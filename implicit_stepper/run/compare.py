@@ -22,7 +22,7 @@ from . import carrying
 from .comparison import Comparison, Entry
 from .found_pairs import finds_pairs
 from .pile_run import law_of_found
-from .references import Reference, reference_of, refuse_reference
+from .references import Reference, reference_of, refuse_reference, states_at
 from .simulate import simulate
 from .trajectory import Trajectory
 
@@ -71,10 +71,11 @@ def compare(
     `reference` is a function of times (n,) [s], which returns positions (n, nb, d), velocities (n,
     nb, 6 or 3) and, if it is to, orientations (without which no energies of bodies in space are
     compared unless their moments of inertia are equal), or a trajectory that has all of them, as
-    one of chosen steps does. A method that refuses the scene or loses a step is named in its entry,
-    and the others go on. `report` is called with each entry as soon as it is there; `progress` is
-    as in `simulate`. Ctrl-C raises `ComparisonInterrupted`, which carries the comparison so far.
-    Raises `ValueError` for bad arguments.
+    one of chosen steps does; one of fixed steps has only those at which its steps end. A method
+    that refuses the scene, loses a step, or ends one at a time that `reference` has not, as at an
+    impact, is named in its entry, and the others go on. `report` is called with each entry as soon
+    as it is there; `progress` is as in `simulate`. Ctrl-C raises `ComparisonInterrupted`, which
+    carries the comparison so far. Raises `ValueError` for bad arguments, before any run.
     """
     if not isinstance(scene, Scene):
         raise ComparisonError(f"`scene` = {scene!r} must be a Scene.")
@@ -157,11 +158,15 @@ def _result(scene: Scene, run: _Run, duration: float):
 
 def _entry(run: _Run, trajectory, seconds: float, failure: str, reference: Reference, scene, entries) -> Entry:
     """Of a `run`, after the `entries` of others."""
+    if not failure:
+        found = finds_pairs(scene, run.stepper) and np.isnan(run.tol)
+        mu = law_of_found(scene, trajectory)[0] if found else np.asarray(linear_rows.of_contacts(scene.build()[0], "mu"))
+        try:
+            measures = _measures(trajectory, run.stepper, reference, mu)
+        except ComparisonError as error:  # the run before it, and those after it, have their numbers
+            seconds, failure = np.nan, f"not compared: {error}"
     if failure:
         return Entry(run.method, run.h, order=np.nan, seconds=seconds, failure=failure, tol=run.tol, **_NOTHING)
-    found = finds_pairs(scene, run.stepper) and np.isnan(run.tol)
-    mu = law_of_found(scene, trajectory)[0] if found else np.asarray(linear_rows.of_contacts(scene.build()[0], "mu"))
-    measures = _measures(trajectory, run.stepper, reference, mu)
     h = float(np.mean(np.diff(trajectory.time))) if np.isnan(run.h) else run.h
     before = entries[-1] if entries and entries[-1].method == run.method else None
     order = np.nan if before is None else _order((before.h, before.error), (h, measures["error"]))
@@ -169,9 +174,9 @@ def _entry(run: _Run, trajectory, seconds: float, failure: str, reference: Refer
 
 
 def _measures(trajectory: Trajectory, stepper: Stepper, reference: Reference, mu) -> dict[str, float]:
-    position, velocity, *orientation = reference(trajectory.time)
+    position, velocity, *orientation = states_at(reference, trajectory.time, trajectory)
     contacts, d = trajectory.contacts, trajectory.position.shape[-1]
-    energy = _kinetic(trajectory, np.asarray(velocity), *orientation)
+    energy = _kinetic(trajectory, velocity, *orientation)
     most = np.max(energy)
     least = np.maximum(_CARRIES * np.max(contacts.normal_impulse, initial=0.0), carrying.least(trajectory))
     carries = contacts.normal_impulse > least
@@ -195,7 +200,7 @@ def _kinetic(trajectory: Trajectory, velocity, orientation=None) -> np.ndarray:
     round_ = np.abs(inertia - inertia[:, :1, :1] * np.eye(inertia.shape[-1])) <= _ROUNDED * np.max(inertia, initial=0.0)
     if orientation is None and not np.all(round_) and np.any(velocity[..., d:]):
         return np.full(len(trajectory.time), np.nan)
-    turned = trajectory.orientation if orientation is None else np.asarray(orientation)
+    turned = trajectory.orientation if orientation is None else orientation
     return dataclasses.replace(trajectory, velocity=velocity, orientation=turned).kinetic_energy()
 
 

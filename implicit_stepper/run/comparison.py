@@ -17,7 +17,7 @@ from .trajectory import Trajectory
 @dataclasses.dataclass(frozen=True)
 class Entry:
     """One method at one h [s], of an `Adaptive` one the mean step, over all steps; NaN where it did
-    not get to the end, as less time compares with nothing.
+    not get to the end, as less time compares with nothing, or where the reference lacks a time.
 
     error [m] and velocity_error [m/s]: largest distance of a body's centre, and of its velocity,
     from the reference; order: of `error` against the next larger h; gap [m]: largest distance from

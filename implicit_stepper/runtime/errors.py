@@ -107,7 +107,7 @@ class BatchError(Explained, ValueError):
 class ComparisonError(Explained, ValueError):
     """Methods, steps and a reference that cannot be compared.
 
-    Give steps that divide each other, and a reference that lasts as long."""
+    Give what the message asks for; a reference of chosen steps has all times of its duration."""
 
 
 class ForcesError(Explained, ValueError):

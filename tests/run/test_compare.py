@@ -12,6 +12,7 @@ import shapes
 from implicit_stepper.commands import main
 from implicit_stepper.output import comparison_plots
 from implicit_stepper.paper import comparisons, scenes
+from implicit_stepper.run import compare, references
 from implicit_stepper.stepping import fallback
 
 G, MU, SPEED = 9.81, 0.5, 6.0
@@ -103,8 +104,61 @@ def test_a_trajectory_serves_as_reference():
     fine = ist.simulate(case.scene(), METHODS["implicit"], h=0.005, duration=0.4)
     found = ist.compare(case.scene(), {"implicit": METHODS["implicit"]}, [0.02], fine, duration=0.4)
     assert found.entries[0].error == pytest.approx(MU * G * 0.4 * (0.02 - 0.005) / 2, abs=1e-10)
-    with pytest.raises(ValueError, match="`reference` has no state at t = 0.008 s"):
-        ist.compare(case.scene(), {"implicit": METHODS["implicit"]}, [0.008], fine, duration=0.4)
+    for end, h, step in ((0.4, 0.008, 0.005), (0.007, 0.003, 0.005)):  # the last step, which is cut, divides nothing
+        with pytest.raises(
+            ValueError, match=rf"`reference` has no state at t = {h} s: its step {step} s must divide every `h`"
+        ):
+            ist.compare(case.scene(), {"implicit": METHODS["implicit"]}, [h], _until(fine, end), duration=end)
+
+
+def _until(run, end):
+    """As if its last step had been cut at `end` [s]."""
+    cut = run[: int(np.ceil(end / run.h - 1e-6))]
+    return dataclasses.replace(cut, time=np.append(cut.time[:-1], end))
+
+
+def test_methods_whose_times_are_not_known_are_refused_before_any_run(monkeypatch):
+    """Against a trajectory of fixed steps, which has nothing between them."""
+    case = comparisons.CASES["block"]
+    fine = ist.simulate(case.scene(), METHODS["implicit"], h=0.02, duration=0.4)
+    monkeypatch.setattr(compare, "_result", lambda *run: pytest.fail(f"{run} was made"))
+    methods = {"implicit": METHODS["implicit"], "radau": ist.Adaptive(ist.RadauContact(), 1e-6)}
+    with pytest.raises(
+        ist.errors.ComparisonError, match=r"its steps of 0.02 s alone.*`Adaptive`.*RadauContact\(\) with `tol`"
+    ):
+        ist.compare(case.scene(), methods, [0.02], fine, duration=0.4)
+
+
+def test_rebounds_are_compared_with_a_run_that_has_their_times(monkeypatch):
+    """With itself, which differs by nothing, before and after impacts. One whose impact is at
+    another time fails, and the run before it stays."""
+
+    def falling(height):
+        scene = ist.Scene(dimension=2)
+        ground = scene.add_fixed(name="ground", shape=shapes.HalfPlane(normal=(0, 1)))
+        disc = scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0.1 + height), velocity=(0, -1, 0))
+        scene.add_contact(ground, disc, restitution=ist.Newton(0.5))
+        return scene
+
+    euler = METHODS["implicit"]
+    own, above = (ist.simulate(falling(height), euler, h=0.02, duration=0.06) for height in (0.03, 9.0))
+    assert np.sum(np.diff(own.time) == 0) == 1
+    methods = {"first": euler, "second": euler}
+    found = ist.compare(falling(0.03), methods, [0.02], own, duration=0.06, progress=False)
+    for entry in found.entries:
+        assert (entry.failure, entry.error, entry.velocity_error, entry.energy) == ("", 0, 0, 0)
+    with pytest.raises(ist.errors.ComparisonError, match="and at its impacts, which with `h` = 0.01 s are at other times"):
+        ist.compare(falling(0.03), methods, [0.01], own, duration=0.06)
+    made = iter([above, own])
+    monkeypatch.setattr(compare, "_result", lambda *_: (next(made), 1e-3, ""))
+    found = ist.compare(falling(0.03), methods, [0.02], above, duration=0.06, progress=False)
+    first, second = found.entries
+    impact = own.time[1:][np.diff(own.time) == 0][0]
+    assert (first.failure, first.error) == ("", 0)
+    assert second.failure.startswith(f"not compared: `reference` has no state at t = {impact:.9g} s")
+    assert np.isnan([second.error, second.gap, second.seconds]).all()
+    assert found.trajectories["second", 0.02] is own
+    assert set(comparison_plots.figures(found)) == {"convergence", "work_precision", "through_time"}
 
 
 def test_chosen_steps_are_a_method_and_a_reference():
@@ -122,6 +176,11 @@ def test_chosen_steps_are_a_method_and_a_reference():
     assert radau.tol == 1e-8
     assert radau.h == pytest.approx(0.4 / len(found.trajectories["radau:1e-8", 1e-8]))
     assert "| radau:1e-8 | tol 1e-08 |" in found.table()
+    # as if it began with an impact, of which the polynomials know what is after it alone
+    struck = dataclasses.replace(fine, time=np.append(fine.time[0], fine.time[[0, *range(2, len(fine.time))]]))
+    states = references.reference_of(struck)(struck.time)
+    for known, state in zip((fine.position, fine.velocity, fine.orientation), states, strict=True):
+        np.testing.assert_array_equal(state, known)
     assert set(comparison_plots.figures(found)) == {"convergence", "work_precision", "through_time"}
 
 
@@ -217,6 +276,10 @@ def test_a_robot_s_file_says_by_which_steps_it_is_compared(tmp_path, capsys):
         ),
         ([__file__, "--h", "x,y", "--methods", "magic,tricks"], "that say it: it needs --duration."),
         (["block", "--methods", "ccp:1e-8"], "'ccp:1e-8' has fixed steps, from --h; radau can choose its steps"),
+        (
+            ["block", "--methods", "ccp,radau:1e-6", "--reference", "ccp:0.01"],
+            "alone, and radau:1e-6 ends steps at times of its own",
+        ),
         (["block", "--methods", "magic"], "there is no 'magic'; the methods are implicit"),
         (["block", "--h", "small"], "--h: 'small' is not a number"),
         (["block", "--duration", "nan"], "--duration: 'nan' is not a number above 0"),
@@ -239,6 +302,10 @@ def test_bad_arguments_are_refused():
         ((scene, METHODS, 0.1, reference), r"`h` = 0.1 must be a list of steps \[s\], of one step \[0.1\]"),
         ((scene, METHODS, [0.1], 3), "`reference` = 3"),
         ((scene, METHODS, [0.1], lambda times: np.zeros(3)), r"returns an object of shape \(3,\) for 11 times"),
+        (
+            (scene, METHODS, [0.1], lambda times: times[99]),
+            "must have all of 11 times from 0 to 1 s, and fails there: IndexErr",
+        ),
         ((scene, METHODS, [0.1], lambda times: (times, times)), r"it needs positions \(11, 1, 3\), velocities \(11, 1, 6\)"),
     ):
         with pytest.raises(ValueError, match=message):
