@@ -45,7 +45,7 @@ def refuse_reference(reference: Reference, scene: Scene, h: float, duration: flo
 def states_at(reference: Reference, times: np.ndarray, bodies: State | Trajectory) -> list[np.ndarray]:
     """Positions, velocities and, if it has them, orientations of a `reference` at `times` (n,) [s],
     for each of the `bodies`. Raises `ValueError` where it fails, or returns what has another
-    shape."""
+    shape or is not finite."""
     try:
         found = reference(times)
     except ComparisonError:
@@ -63,7 +63,15 @@ def states_at(reference: Reference, times: np.ndarray, bodies: State | Trajector
             f"`reference` returns {told} for {len(times)} times: it needs positions {needed[0]}, velocities {needed[1]} "
             f"and, if it is to, orientations {needed[2]}."
         )
-    return [np.asarray(part, float) for part in found]
+    states = [np.asarray(part, float) for part in found]
+    for what, part in zip(("positions", "velocities", "orientations"), states, strict=False):
+        wrong = ~np.all(np.isfinite(part), axis=(1, 2))
+        if np.any(wrong):
+            raise ComparisonError(
+                f"`reference` returns {what} at t = {times[wrong][0]:.9g} s that are not finite: it needs numbers at all "
+                "times of the runs."
+            )
+    return states
 
 
 @dataclasses.dataclass(frozen=True)

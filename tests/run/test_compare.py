@@ -293,6 +293,21 @@ def test_misuse_is_said(arguments, message, tmp_path, capsys):
     assert message in capsys.readouterr().err
 
 
+def _lost_between(times):
+    """The motion of the block, which is not known between .25 and .35 s."""
+    position, velocity = comparisons.sliding_block(times)
+    return np.where((abs(times - 0.3) < 0.05)[:, None, None], np.nan, position), velocity
+
+
+def test_a_reference_without_numbers_at_times_that_are_not_known_before_fails_the_run(monkeypatch):
+    case = comparisons.CASES["block"]
+    run = ist.simulate(case.scene(), METHODS["implicit"], h=0.02, duration=0.4)
+    monkeypatch.setattr(compare, "_result", lambda *_: (run, 1e-3, ""))
+    methods = {"radau": ist.Adaptive(ist.RadauContact(), 1e-6)}
+    (entry,) = ist.compare(case.scene(), methods, [], _lost_between, duration=0.4, progress=False).entries
+    assert entry.failure.startswith("not compared: `reference` returns positions at t = 0.26 s that are not finite")
+
+
 def test_bad_arguments_are_refused():
     scene, reference = scenes.block(), comparisons.sliding_block
     for arguments, message in (
@@ -302,6 +317,7 @@ def test_bad_arguments_are_refused():
         ((scene, METHODS, 0.1, reference), r"`h` = 0.1 must be a list of steps \[s\], of one step \[0.1\]"),
         ((scene, METHODS, [0.1], 3), "`reference` = 3"),
         ((scene, METHODS, [0.1], lambda times: np.zeros(3)), r"returns an object of shape \(3,\) for 11 times"),
+        ((scene, METHODS, [0.1], _lost_between), "returns positions at t = 0.3 s that are not finite"),
         (
             (scene, METHODS, [0.1], lambda times: times[99]),
             "must have all of 11 times from 0 to 1 s, and fails there: IndexErr",
