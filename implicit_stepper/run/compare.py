@@ -19,7 +19,7 @@ from ..runtime.progress import Progress
 from ..scene.scene import Scene
 from ..stepping.stepper import Stepper
 from . import carrying
-from .comparison import Comparison, Entry
+from .comparison import Comparison, Entry, file_of
 from .found_pairs import finds_pairs
 from .pile_run import law_of_found
 from .references import Reference, reference_of, refuse_reference, states_at
@@ -87,6 +87,7 @@ def compare(
     duration = positive("duration", duration)
     of_reference = reference_of(reference)
     runs = [run for name, method in steppers.items() for run in _runs(name, method, sizes)]
+    _refuse_names(runs)
     for size in {run.h for run in runs}:  # refused here, and not after the run
         refuse_reference(of_reference, scene, size, duration)
     entries, trajectories, stopped = [], {}, False
@@ -139,6 +140,25 @@ def _runs(name: str, method: Stepper | Adaptive, sizes: Sequence[float]) -> list
     if not sizes:
         raise ComparisonError(f"`h` is empty: give at least one step [s], which {name!r} needs.")
     return [_Run(name, method, size, np.nan) for size in sizes]
+
+
+def _refuse_names(runs: Sequence[_Run]) -> None:
+    """Raises `ValueError` for names that cannot stand in a table and in a file's name, and for two
+    runs of one file."""
+    files: dict[str, str] = {}
+    for run in runs:
+        name = run.method
+        if not isinstance(name, str) or not name.strip() or not name.isprintable() or set(name) & set("/\\"):
+            raise ComparisonError(
+                f"`steppers` has the name {name!r:.60}: give text in one line without / and \\, as files are named by it."
+            )
+        file = file_of(name, run.h, run.tol)
+        if file in files:
+            raise ComparisonError(
+                f"`steppers` has the names {files[file]!r:.60} and {name!r:.60}, whose runs would both be {file!r:.60}: "
+                "give another one."
+            )
+        files[file] = name
 
 
 def _result(scene: Scene, run: _Run, duration: float):

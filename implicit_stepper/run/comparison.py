@@ -48,6 +48,11 @@ class Entry:
         """Under which `Comparison` has the trajectory."""
         return self.method, self.h if np.isnan(self.tol) else self.tol
 
+    @property
+    def file(self) -> str:
+        """In which `Comparison.save` writes the trajectory."""
+        return file_of(self.method, self.h, self.tol)
+
     def row(self) -> str:
         """A line of a Markdown table under `HEADER`."""
         numbers = (self.error, self.velocity_error, self.gap, self.penetration, self.energy, self.predicted, self.measured)
@@ -58,8 +63,17 @@ class Entry:
         return _line([self.method, size, numbers[0], order, *numbers[1:], *cost, self.failure])
 
 
+def file_of(method: str, h: float, tol: float) -> str:
+    """METHOD-h=H.npz, with as many digits as tell h [s] from others, or METHOD.npz of an `Adaptive`
+    one, whose `tol` is not NaN; with "-" for ":", which not every system has in names."""
+    short = f"{h:g}"
+    size = f"-h={short if float(short) == h else repr(float(h))}" if np.isnan(tol) else ""
+    return f"{method.replace(':', '-')}{size}.npz"
+
+
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    """Of a Markdown table, whose cells hold neither ends of lines nor bars that divide them."""
+    return "| " + " | ".join(" ".join(cell.splitlines()).replace("|", "\\|") for cell in cells) + " |"
 
 
 _COLUMNS = ["method", "h [s]", "error [m]", "order", "velocity error [m/s]", "gap [m]", "penetration [m]"]
@@ -82,8 +96,8 @@ class Comparison:
 
     def save(self, folder: str | Path) -> None:
         """Writes comparison.csv with all digits, comparison.md, and every trajectory as
-        METHOD-h=H.npz, or METHOD.npz of an `Adaptive` one, with "-" for ":", to a folder that is
-        made if need be."""
+        METHOD-h=H.npz, or METHOD.npz of an `Adaptive` one, with "-" for ":" (see `Entry.file`), to
+        a folder that is made if need be."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         with replaced(folder / "comparison.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
@@ -94,5 +108,4 @@ class Comparison:
             path.write_text(self.table() + "\n", encoding="utf-8")
         for entry in self.entries:
             if entry.key in self.trajectories:
-                name = entry.method.replace(":", "-") + (f"-h={entry.h:g}" if np.isnan(entry.tol) else "")
-                self.trajectories[entry.key].save(folder / f"{name}.npz")
+                self.trajectories[entry.key].save(folder / entry.file)

@@ -3,6 +3,7 @@ named, files and figures."""
 
 import csv
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -226,6 +227,20 @@ def test_files_and_figures(comparison, tmp_path):
     assert all(axes.get_ylabel() for figure in figures.values() for axes in figure.axes)
 
 
+def test_files_of_steps_that_agree_in_six_digits_are_told_apart_and_bars_divide_no_cells(comparison, tmp_path):
+    entry, near = comparison.entries[1], 0.01 * (1 + 1e-9)
+    entries = [
+        dataclasses.replace(entry, method="lin|x"),
+        dataclasses.replace(entry, method="lin|x", h=near, failure="a\nb|"),
+    ]
+    runs = {own.key: comparison.trajectories[entry.key] for own in entries}
+    dataclasses.replace(comparison, entries=tuple(entries), trajectories=runs).save(tmp_path)
+    assert {path.name for path in tmp_path.glob("*.npz")} == {"lin|x-h=0.01.npz", f"lin|x-h={near!r}.npz"}
+    header, _, *lines = (tmp_path / "comparison.md").read_text().splitlines()
+    assert [line.replace("\\|", "").count("|") for line in lines] == [header.count("|")] * 2
+    assert lines[1].endswith("| a b\\| |")
+
+
 def test_the_command_compares_a_scene_of_the_users_own(tmp_path, capsys):
     (tmp_path / "mine.py").write_text("from implicit_stepper.paper import scenes\nscene = scenes.block()\n")
     out = tmp_path / "out"
@@ -293,6 +308,9 @@ def test_misuse_is_said(arguments, message, tmp_path, capsys):
     assert message in capsys.readouterr().err
 
 
+_NO_NAMES = (1, None, "", " ", "lin/x", "..\\x", "two\nlines")
+
+
 def _lost_between(times):
     """The motion of the block, which is not known between .25 and .35 s."""
     position, velocity = comparisons.sliding_block(times)
@@ -314,6 +332,11 @@ def test_bad_arguments_are_refused():
         ((3, METHODS, [0.1], reference), "`scene` = 3"),
         ((scene, {}, [0.1], reference), "`steppers` = {}"),
         ((scene, METHODS, [], reference), "`h` is empty"),
+        *(((scene, {name: METHODS["ccp"]}, [0.1], reference), re.escape(f"has the name {name!r}")) for name in _NO_NAMES),
+        (
+            (scene, dict.fromkeys(("a:b", "a-b"), METHODS["ccp"]), [0.1], reference),
+            "whose runs would both be 'a-b-h=0.1.npz'",
+        ),
         ((scene, METHODS, 0.1, reference), r"`h` = 0.1 must be a list of steps \[s\], of one step \[0.1\]"),
         ((scene, METHODS, [0.1], 3), "`reference` = 3"),
         ((scene, METHODS, [0.1], lambda times: np.zeros(3)), r"returns an object of shape \(3,\) for 11 times"),
