@@ -143,7 +143,9 @@ def _method(text: str, wrong: list[str]) -> Stepper | Adaptive | None:
         return METHODS[name]
     if name not in ADAPTIVE:
         wrong.append(f"--methods: {text!r} has fixed steps, from --h; {', '.join(ADAPTIVE)} can choose its steps.")
-    return Adaptive(METHODS[name], _number("--methods", tol, wrong))
+    elif not tol:
+        wrong.append(f"--methods: {text!r} lacks its tolerance: give {name}:TOL, for instance {name}:1e-8.")
+    return Adaptive(METHODS[name], _number("--methods", tol, wrong) if tol else math.nan)
 
 
 def _reference(text: str, methods: Mapping, wrong: list[str]) -> tuple[Stepper, dict[str, float]] | None:
@@ -156,9 +158,13 @@ def _reference(text: str, methods: Mapping, wrong: list[str]) -> tuple[Stepper, 
     chosen = [named for named, method in methods.items() if isinstance(method, Adaptive)]
     if name not in ADAPTIVE and chosen:
         wrong.append(
-            f"--reference {text!r} has states at the ends of its steps alone, and {', '.join(chosen)} ends steps at times "
-            "of its own: give radau:TOL."
+            f"--reference {text!r} has states at the ends of its steps alone, and those of {', '.join(chosen)} end at other "
+            "times: give radau:TOL."
         )
+    if not number:
+        lacks, form = ("tolerance", "TOL, for instance 1e-8") if name in ADAPTIVE else ("step [s]", "H, for instance 0.001")
+        wrong.append(f"--reference {text!r} lacks its {lacks}: give {name}:{form}.")
+        return None
     return METHODS[name], {"tol" if name in ADAPTIVE else "h": _number("--reference", number, wrong)}
 
 
