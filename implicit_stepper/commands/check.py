@@ -16,7 +16,8 @@ from ..constraints.detection import closest_points
 from ..model.bodies import State
 from ..model.system import System
 from ..run.overlaps import Undeclared, check_start
-from ..run.scene_run import stepper_of
+from ..run.scene_run import arguments_of, stepper_of
+from ..run.settings import refuse_settings
 from ..scene.description import AlongDescription, BodyDescription, GearDescription, JointDescription, SceneDescription
 from ..scene.scene import Scene
 from ..stepping.run_certificate import first_gaps
@@ -30,7 +31,7 @@ def add_parser(commands) -> argparse.ArgumentParser:
         help="what was understood of a scene",
         description="Prints the bodies of a scene with their masses and inertias, its contacts with their gaps and "
         "friction, degrees of freedom, unknowns and run settings, and warns of bodies that overlap. Nothing is run or "
-        "written. Exit code: 0, or 2 when the scene cannot be read or built.",
+        "written. Exit code: 0, or 2 when the scene cannot be read or built, or not be run by its own settings.",
     )
     command.add_argument("scene", metavar="SCENE", help=HELP)
     command.add_argument("--device", choices=["cpu", "gpu"], default="cpu", help=argparse.SUPPRESS)
@@ -45,6 +46,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def report(scene: Scene) -> list[str]:
     """All lines of it. Raises `ValueError`."""
+    if scene.run is not None:
+        refuse_settings(stepper_of(scene.run), **arguments_of(scene.run))
     system, state = jax.device_put(scene.build())
     closest = closest_points(system, state)
     gaps = np.asarray(first_gaps(system, closest))
@@ -142,5 +145,5 @@ def _settings(described: SceneDescription) -> list[str]:
     if described.run is None:
         return ["no run settings: `run` takes h = 0.01 s and a duration of 1 s, unless it is told"]
     of = described.run
-    step = f"h = {of.h:g} s" if of.h is not None else f"tol = {of.tol:g}" if of.tol is not None else "without h and tol"
+    step = f"h = {of.h:g} s" if of.h is not None else f"tol = {of.tol:g}"
     return [f"run: {stepper_of(of)!r:.200}, {step}, {of.duration:g} s"]

@@ -56,14 +56,20 @@ class Tolerance:
                 raise RunError(f"`{name}` = {value} of the tolerance must be between {LEAST:g} and {LARGEST:g}.")
 
 
+def tolerance_of(tol: float | Tolerance) -> Tolerance:
+    """That of a number. Raises `ValueError` for one out of range."""
+    if isinstance(tol, Tolerance):
+        return tol
+    value = number("tol", tol)
+    if not LEAST <= value <= LARGEST:
+        raise RunError(f"`tol` = {value} must be between {LEAST:g} and {LARGEST:g}: 1e-8 is a good start.")
+    return Tolerance(value)
+
+
 def resolved(tol: float | Tolerance, system: System, duration: float) -> Tolerance:
     """For a run of `duration` [s], with all parts in SI units, as floats. Raises `ValueError` for a
     number out of range."""
-    if not isinstance(tol, Tolerance):
-        value = number("tol", tol)
-        if not LEAST <= value <= LARGEST:
-            raise RunError(f"`tol` = {value} must be between {LEAST:g} and {LARGEST:g}: 1e-8 is a good start.")
-        tol = Tolerance(value)
+    tol = tolerance_of(tol)
     length = float(system.length)
     return Tolerance(
         np.asarray(tol.relative, float),

@@ -48,6 +48,7 @@ from .jumps import refuse_jumps
 from .overlaps import ROUNDED, deepest, warn_of_batch
 from .parameters import SHAPE, moves_points
 from .rollout import CERTIFIED
+from .settings import refuse_both
 
 _ROUNDING = 1e-9  # of a step
 # of what the joints of a first state are made
@@ -111,8 +112,7 @@ def simulate_batch(
     batch, the time being its own, and a `folder` must be one that all of them see. Raises
     `ValueError` for bad arguments, and `CheckpointError` for a folder that is another's, is damaged
     or cannot be written."""
-    if (h is None) == (tol is None):
-        raise RunError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
+    refuse_both(h, tol)
     duration = positive("duration", duration)
     of_kind(scene, stepper, asked=("scene", "stepper"))
     system, start = scene.build()

@@ -52,24 +52,29 @@ def run_scene(
     where there are none, or where they are wrong, and what `simulate` raises."""
     of_kind(scene, asked=("scene",))
     settings = given(scene, **other)
-    more: dict[str, Any] = {}
-    if settings.certificate_tolerance is not None:
-        more["certificate_tolerance"] = settings.certificate_tolerance
+    if start is None and "duration" in other and "switches" not in other:  # those of a shorter run
+        kept = tuple(time for time in settings.switches if time <= settings.duration)
+        settings = dataclasses.replace(settings, switches=kept)
     return simulate(
         scene,
         stepper_of(settings),
-        h=settings.h,
-        tol=settings.tol,
-        duration=settings.duration,
-        switches=settings.switches,
+        **arguments_of(settings),
         start=start,
         progress=progress,
         estimate_error=estimate_error,
         checkpoint=checkpoint,
         every=every,
         resume=resume,
-        **more,
     )
+
+
+def arguments_of(settings: RunSettings) -> dict[str, Any]:
+    """The arguments of `simulate` that the settings have, but for the stepper."""
+    names = ("h", "tol", "duration", "switches")
+    found = {name: getattr(settings, name) for name in names}
+    if settings.certificate_tolerance is not None:
+        found["certificate_tolerance"] = settings.certificate_tolerance
+    return found
 
 
 def given(scene: Scene, **other) -> RunSettings:

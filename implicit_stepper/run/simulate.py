@@ -10,14 +10,14 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from shapes.arguments import number, positive, vector
+from shapes.arguments import number
 
 from ..model.bodies import State
 from ..model.results import Interrupted, StepError
 from ..radau import driver
 from ..radau.error_control import Tolerance, resolved
 from ..radau.refusals import refuse_short
-from ..runtime.errors import AccuracyWarning, RunError, StepperError
+from ..runtime.errors import AccuracyWarning, RunError
 from ..runtime.progress import Progress
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
@@ -33,6 +33,7 @@ from .memory import refuse_no_count, refuse_too_many
 from .origin import origin_of, with_origin
 from .overlaps import Undeclared, users_line
 from .richardson import estimate
+from .settings import refuse_settings
 from .trajectory import Trajectory
 
 
@@ -59,7 +60,8 @@ def simulate(
     of it (in piles with its last forces), for `duration` [s], in steps of h [s], the last one
     shorter where `duration` is no multiple of h; or, where the stepper can, in steps that keep the
     error near `tol` and end on every event and at `duration` (see `error_control.Tolerance` and
-    `adaptive`). `switches` [s]: times at which loads jump; adaptive steps end there.
+    `adaptive`). `switches` [s]: times at which loads jump; adaptive steps end there. They lie
+    within the run, unless it has a `start`: then they may be those of the whole motion.
 
     Every step must converge and pass its certificate within `certificate_tolerance` (dimensionless,
     see `certificate`; 1e-8 to 1e-10); one that does not is tried from other starts
@@ -74,25 +76,18 @@ def simulate(
     enough to take a twentieth of the time; with `resume`, such a file, the same call goes on from
     there, to the bits of a run that was never killed. Raises `ValueError` for bad arguments, and
     `CheckpointError` for files that are damaged, of another run, or cannot be written."""
-    if (h is None) == (tol is None):
-        raise RunError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
-    duration = positive("duration", duration)
-    positive("certificate_tolerance", certificate_tolerance)
     of_kind(scene, stepper, asked=("scene", "stepper"))
+    told = {"h": h, "tol": tol, "duration": duration, "certificate_tolerance": certificate_tolerance}
+    refuse_settings(stepper, **told, switches=switches, goes_on=start is not None)
+    told["duration"] = duration = float(duration)
     _refuse_choices(on_failure, every)
     refuse_no_count(most_pairs)
-    _refuse_switches(switches)
     if estimate_error:
         _refuse_estimate(scene, h)
-    told = {"h": h, "tol": tol, "duration": duration, "certificate_tolerance": certificate_tolerance}
     origin = origin_of(scene, stepper, **told, switches=np.asarray(switches).tolist())
     more = certificate_tolerance, on_failure, start, progress, most_pairs, (checkpoint, every, resume)
     if tol is not None:
         return with_origin(origin, _adaptive, scene, stepper, tol, duration, switches, *more)
-    if len(switches):
-        raise RunError(
-            f"`switches` = {switches!r} are for chosen steps: with a fixed `h`, loads are taken at each step's start."
-        )
     run = with_origin(origin, fixed_run.run, scene, stepper, h, duration, *more)
     return _with_error(run, scene, stepper, h, duration, *more[:-1]) if estimate_error else run
 
@@ -103,16 +98,6 @@ def _refuse_choices(on_failure, every) -> None:
         raise RunError(f"`on_failure` = {on_failure!r} must be 'raise' or 'return'.")
     if number("every", every) < 0:
         raise RunError(f"`every` = {every} [s] is negative: use 0 to write as often as possible.")
-
-
-def _refuse_switches(switches) -> None:
-    """Raises `ValueError` for what is no list of times."""
-    try:
-        count = len(switches)
-    except TypeError as error:
-        raise RunError(f"`switches` = {switches!r:.60} must be a list of times [s].") from error
-    if count:
-        vector("switches", switches, count)
 
 
 def _refuse_estimate(scene: Scene, h: float | None) -> None:
@@ -147,11 +132,6 @@ def _adaptive(
     scene, stepper, tol, duration, switches, tolerance, on_failure, start, progress, most_pairs, files
 ) -> Trajectory:
     """`simulate` with chosen steps."""
-    if not stepper.can.adaptive:
-        raise StepperError(
-            f"`stepper` = {stepper!r} has no error estimate to choose steps by: use RadauContact() of 2 or 3 "
-            "stages, or give `h`."
-        )
     system, state = jax.device_put(scene.build())
     state = state if start is None else checked(start, system, state)
     check_joints(stepper, system, state, fixed=False)

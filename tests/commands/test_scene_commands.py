@@ -145,6 +145,26 @@ def test_what_is_no_scene_exits_with_2(command, content, says, tmp_path, monkeyp
     assert not Path("run.npz").exists()
 
 
+@pytest.mark.parametrize("command", ["run", "check"])
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ("", "give one of them"),
+        ("h = 0.01\ntol = 1e-6", "give one of them"),
+        ('tol = 1e-6\nstepper = "GeometricallyImplicit"', "no error estimate"),
+        ("h = 0.01\nswitches = [0.5]", "are for chosen steps"),
+        ("tol = 0.5", "must be between"),
+        ("tol = 1e-6\nswitches = [0.5, 5.0]", "`switches` has 5 s, and the run lasts from 0 to 1 s"),
+    ],
+)
+def test_settings_with_which_a_scene_cannot_be_run_exit_with_2(command, settings, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("wrong.toml").write_text(f"{DOOR}[run]\nduration = 1.0\n{settings}\n")
+    assert main.main([command, "wrong.toml"]) == 2
+    assert says in capsys.readouterr().err
+    assert not Path("run.npz").exists()
+
+
 def test_a_step_that_fails_exits_with_1_and_leaves_the_steps_before_it(tmp_path, monkeypatch, capsys):
     part = ist.run_scene(ist.load_scene(SPIN))[:5]
 

@@ -6,6 +6,9 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.run import scene_run
+from implicit_stepper.run.settings import refuse_settings
+from implicit_stepper.runtime.errors import RunError
 
 STEPPER, STEPS = ist.GeometricallyImplicit(), {"h": 0.1, "duration": 1.0}
 
@@ -44,3 +47,26 @@ def started(time):
 def test_other_things_are_refused_by_name(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+@pytest.mark.parametrize(("time", "refused"), [(-5.0, True), (5.0, True), (0.0, False), (0.1 * 3, False)])
+def test_switches_lie_within_the_run(time, refused):
+    """Up to its end, but for rounding; what goes on from a start may have those of all its
+    motion."""
+    chosen = {"tol": 1e-6, "duration": 0.3, "switches": [time]}
+    if refused:
+        with pytest.raises(RunError, match=rf"`switches` has {time:g} s, and the run lasts from 0 to 0.3 s"):
+            ist.simulate(scene(), ist.RadauContact(), **chosen)
+    else:
+        refuse_settings(ist.RadauContact(), **chosen)
+    refuse_settings(ist.RadauContact(), **chosen, goes_on=True)
+
+
+def test_a_shorter_run_of_a_scene_leaves_out_its_later_switches(monkeypatch):
+    made, asked = scene(), []
+    monkeypatch.setattr(scene_run, "simulate", lambda *_, switches, **__: asked.append(switches))
+    made.run = ist.RunSettings(duration=1.0, tol=1e-6, switches=(0.2, 0.5))
+    ist.run_scene(made, duration=0.3)
+    ist.run_scene(made, duration=0.3, start=started(0.4))
+    ist.run_scene(made, duration=0.3, switches=(0.7,))
+    assert asked == [(0.2,), (0.2, 0.5), (0.7,)]
