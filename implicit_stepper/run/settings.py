@@ -3,12 +3,11 @@ checked before anything is built, and by the command `check` too."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from shapes.arguments import positive, vector
+from shapes.arguments import positive
 
 from ..radau.error_control import Tolerance, tolerance_of
 from ..runtime.errors import RunError, StepperError
+from ..scene.description import times_of
 from ..stepping.stepper import Stepper
 
 _ROUNDING = 1e-9  # of the duration: 3 times 0.1 is in a run of 0.3, whatever rounding leaves
@@ -29,7 +28,7 @@ def refuse_settings(
     refuse_both(h, tol)
     duration = positive("duration", duration)
     positive("certificate_tolerance", certificate_tolerance)
-    times = _times(switches)
+    times = times_of(switches)
     if tol is None:
         positive("h", h)
         if len(times):
@@ -55,12 +54,3 @@ def refuse_both(h: float | None, tol: float | Tolerance | None) -> None:
     """Raises `ValueError` unless one of them is given."""
     if (h is None) == (tol is None):
         raise RunError(f"`h` = {h} and `tol` = {tol}: give one of them, a fixed step [s] or a tolerance for chosen steps.")
-
-
-def _times(switches) -> np.ndarray:
-    """Times [s] in a list. Raises `ValueError` for what is none."""
-    try:
-        count = len(switches)
-    except TypeError as error:
-        raise RunError(f"`switches` = {switches!r:.60} must be a list of times [s].") from error
-    return vector("switches", switches, count) if count else np.zeros(0)

@@ -15,10 +15,12 @@ import jax
 import numpy as np
 
 from shapes import Shape
+from shapes.arguments import positive, vector
 
 from ..constraints.compliance import Compliance
 from ..constraints.friction import FrictionEllipsoid, JointFriction
 from ..constraints.restitution import Newton, Poisson
+from ..runtime.errors import RunError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,12 +116,19 @@ class GearDescription:
     coordinates: tuple[int, int] = (0, 0)
 
 
+_OF_STEPPERS = (
+    ("stepper", str | None, "the name of a stepper as text, for instance 'RadauContact', or None"),
+    ("settings", dict, "a dictionary of what the stepper is set to, by name"),
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class RunSettings:
     """How a scene is to be run: the arguments of `simulate`, with the `stepper` by name and its
     `settings`. Left out, the stepper is GeometricallyImplicit where `h` [s] is given, and
     RadauContact where `tol` is. Numbers of NumPy and JAX become those of Python, which a file can
-    hold; all are checked when the scene is run."""
+    hold. Raises `ValueError` naming what is of another kind or range; whether the stepper can do it
+    is asked when the scene is run."""
 
     duration: float
     stepper: str | None = None
@@ -133,6 +142,24 @@ class RunSettings:
         for field in dataclasses.fields(self):
             value = native(getattr(self, field.name))
             object.__setattr__(self, field.name, tuple(value) if isinstance(value, list) else value)
+        for name, kind, need in _OF_STEPPERS:
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise RunError(f"`{name}` = {value!r:.60} must be {need}.")
+        for name in ("duration", "h", "tol", "certificate_tolerance"):
+            value, composed = getattr(self, name), name == "tol" and dataclasses.is_dataclass(self.tol)  # a `Tolerance`
+            if not composed and (value is not None or name == "duration"):
+                positive(name, value)
+        times_of(self.switches)
+
+
+def times_of(switches) -> np.ndarray:
+    """The times [s] (n,) in a list of them. Raises `ValueError` for what is none."""
+    try:
+        count = len(switches)
+    except TypeError as error:
+        raise RunError(f"`switches` = {switches!r:.60} must be a list of times [s].") from error
+    return vector("switches", switches, count) if count else np.zeros(0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -54,7 +54,7 @@ def load_mjcf(path: str | os.PathLike, *, keyframe: str | None = None) -> tuple[
             bodies=tuple(bodies),
             contacts=tuple(contacts),
             joints=tuple(joints),
-            run=RunSettings(h=float(of.model.opt.timestep), duration=_DURATION),
+            run=_settings(float(of.model.opt.timestep)),
         )
         scene = scene_of(described)
     except SceneFileError as error:
@@ -63,3 +63,10 @@ def load_mjcf(path: str | os.PathLike, *, keyframe: str | None = None) -> tuple[
         raise RobotFileError(f"{name!r} has no body that moves: give one of its bodies a joint.")
     found = *of.warnings, *urdf_left_out(path), *bodies_left, *joints_left, *contacts_left, *left_out(of, keyframe)
     return scene, found
+
+
+def _settings(h: float) -> RunSettings:
+    """Of a run in the file's own steps of h [s]."""
+    if not h > 0:
+        raise RobotFileError(f"`option` has `timestep` = {h:g} [s], which must be positive.")
+    return RunSettings(h=h, duration=_DURATION)

@@ -27,15 +27,16 @@ from . import toml_text
 from .body import Body, BodySpec, largest_load
 from .compound import Part, moments, paired
 from .compound import parts as parts_of
-from .description import BodyDescription, ContactDescription, RunSettings, SceneDescription, body_description
+from .description import BodyDescription, ContactDescription, SceneDescription, body_description
 from .grouping import PartContact, grouped
 from .joining import joined
 from .jointed import Jointed
 from .projection import projected
 from .ruled import Ruled, checked_law
+from .runnable import Runnable
 
 
-class Scene(Jointed, Ruled):
+class Scene(Jointed, Ruled, Runnable):
     """Bodies, contacts and loads, checked as they are added. `build()` gives what steppers work on.
 
     `gravity` (3,) or, with `dimension=2`, (2,) [m/s^2], by default 9.81 against the last axis.
@@ -67,7 +68,6 @@ class Scene(Jointed, Ruled):
         self._bodies: list[BodyDescription] = []
         self._pairs: list[ContactDescription] = []
         self._taken: dict[frozenset[str], set[tuple[int, int]]] = {}
-        self.run: RunSettings | None = None
         self._joints, self._joined, self._driven, self._rules = {}, [], set(), []
 
     def add_body(

@@ -232,18 +232,11 @@ def _run(table: Table | None) -> RunSettings | None:
     switches = table.numbers("switches", ())
     if not isinstance(switches, tuple) or not all(isinstance(time, float) for time in switches):
         raise SceneValueError("run.switches must be a list of times [s].")
-    found = RunSettings(
-        duration=table.number("duration"),
-        stepper=table.text("stepper", None),
-        settings=dict(values),
-        h=table.number("h", None),
-        tol=table.number("tol", None),
-        switches=switches,
-        certificate_tolerance=table.number("certificate_tolerance", None),
-    )
+    numbers = {"duration": table.number("duration")}
+    numbers |= {name: table.number(name, None) for name in ("h", "tol", "certificate_tolerance")}
+    stepper = table.text("stepper", None)
     table.end()
-    for name in ("duration", "h", "tol", "certificate_tolerance"):
-        value = getattr(found, name)
+    for name, value in numbers.items():
         if value is not None and value <= 0:
             raise SceneValueError(f"run.{name} = {value:g} must be positive.")
-    return found
+    return RunSettings(stepper=stepper, settings=dict(values), switches=switches, **numbers)

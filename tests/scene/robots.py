@@ -258,6 +258,7 @@ FILES: dict[str, tuple[str, list[str] | None, list[str]]] = {
     ),
     "nothing_moves": (mjcf(FLOOR), None, ["no body that moves"]),
     "no_mass": (mjcf('<body><freejoint/><geom size=".1" mass="0"/></body>'), None, ["refused by MuJoCo"]),
+    "no_step": (mjcf(arm(HINGE), before='<option timestep="0"/>'), None, ["`timestep` = 0 [s], which must be positive"]),
     "not_mjcf": ("<mujoco><worldbody><wheel/></worldbody></mujoco>", None, ["refused by MuJoCo", "wheel"]),
     "not_xml": ("format = 1", None, ["refused by MuJoCo"]),
     "urdf_revolute": (

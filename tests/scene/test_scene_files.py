@@ -20,7 +20,7 @@ import shapes
 from implicit_stepper.run.origin import Origin
 from implicit_stepper.run.scene_run import given as given_settings
 from implicit_stepper.run.scene_run import stepper_of
-from implicit_stepper.runtime.errors import NotInAFileError, SceneLimitError
+from implicit_stepper.runtime.errors import NotInAFileError, RunError, SceneLimitError
 from implicit_stepper.scene import contact_tables, tables, toml, toml_text
 from implicit_stepper.scene.toml_text import written
 from shapes.expressions import parse
@@ -261,14 +261,42 @@ def test_numbers_of_numpy_and_jax_are_written_as_those_of_python(array, tmp_path
     assert "h = 0.1\n" in (tmp_path / "scene.toml").read_text()
 
 
-@pytest.mark.parametrize("settings_", [{"settings": {"a": object()}}, {"settings": {"a": [1]}}, {"h": object()}, {"h": 1j}])
+@pytest.mark.parametrize("settings_", [{"settings": {"a": object()}}, {"settings": {"a": [1]}}])
 def test_run_settings_that_no_file_can_hold_are_named(settings_, tmp_path):
     """And a run in memory, whose origin tells them, has none."""
     scene = scene_of(BALL)
     scene.run = ist.RunSettings(duration=1.0, **settings_)
-    with pytest.raises(NotInAFileError, match=r"`(settings\.a|h)` = .* is nothing that a file can hold: give"):
+    with pytest.raises(NotInAFileError, match=r"`settings\.a` = .* is nothing that a file can hold: give"):
         scene.save(tmp_path / "a.toml")
     assert Origin(scene.description(), {}, {}).text() is None
+
+
+@pytest.mark.parametrize(
+    ("settings_", "says"),
+    [
+        ({"h": -1}, "`h` = -1.0 must be positive"),
+        ({"h": object()}, "`h` = .* must be one finite number"),
+        ({"h": 1j}, "`h` = 1j must be one finite number"),
+        ({"duration": None}, "`duration` = None must be one finite number"),
+        ({"tol": "small"}, "`tol` = 'small' must be one finite number"),
+        ({"certificate_tolerance": 0}, "`certificate_tolerance` = 0.0 must be positive"),
+        ({"switches": 0.5}, "`switches` = 0.5 must be a list of times"),
+        ({"switches": ["now"]}, "`switches` = .* must be 1 real numbers"),
+        ({"stepper": ist.RadauContact()}, "`stepper` = RadauContact.* must be the name of a stepper as text"),
+        ({"settings": 3}, "`settings` = 3 must be a dictionary"),
+    ],
+)
+def test_run_settings_that_no_run_has_are_refused_at_once(settings_, says):
+    with pytest.raises(ValueError, match=says):
+        ist.RunSettings(**({"duration": 1.0} | settings_))
+
+
+@pytest.mark.parametrize("settings_", [{"h": 0.01, "duration": 0.1}, "run", 0.1])
+def test_what_is_no_run_settings_is_refused_as_it_is_set(settings_):
+    scene = scene_of(BALL)
+    with pytest.raises(RunError, match=r"`run` = .* must be None or an implicit_stepper.RunSettings"):
+        scene.run = settings_
+    assert scene.run is None
 
 
 LARGE = {
