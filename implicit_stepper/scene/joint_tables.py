@@ -32,8 +32,9 @@ def joint_of(table: Table, units: Units) -> JointDescription | AlongDescription 
     bodies = table.take("bodies")
     if not isinstance(bodies, list) or len(bodies) != 2 or not all(isinstance(name, str) for name in bodies):
         raise SceneValueError(f"{table.where}.bodies = {bodies!r:.60} must be two names.")
-    given = {}
-    for field in dataclasses.fields(_KINDS[kind]):
+    fields, given = dataclasses.fields(_KINDS[kind]), {}
+    table.expect(field.name for field in fields)
+    for field in fields:
         if field.name == "friction":
             given[field.name] = _friction(table.table("friction", None), units)
             continue

@@ -50,6 +50,7 @@ def shape_of(table: Table, dimension: int, units: Units, depth: int = 0) -> Call
         raise SceneLimitError(f"{table.where} is nested too deeply: at most {_DEEPEST} shapes stand within each other.")
     kind = table.text("kind")
     if kind in _LENGTHS:
+        table.expect(_LENGTHS[kind])
         found = {name: table.numbers(name, unit=units.length) for name in _LENGTHS[kind]}
         make = getattr(shapes, kind)
     elif kind in _READERS:

@@ -4,7 +4,7 @@ refused where it stands."""
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -37,13 +37,19 @@ class Table:
         """Where `key` stands."""
         return f"{self.where}.{key}" if self.where else key
 
+    def expect(self, keys: Iterable[str]) -> None:
+        """Says of `keys` that they will be taken, so that none is held for a slip of another."""
+        self.known += [key for key in keys if key not in self.known]
+
     def take(self, key: str, default=_MISSING) -> Any:
         """What stands under `key`, or `default`."""
-        self.known.append(key)
+        self.expect([key])
         if key in self.left:
             return self.left.pop(key)
         if default is _MISSING:
-            raise SceneKeyError(f"{self.where or 'the file'} lacks `{key}`.")
+            near = difflib.get_close_matches(key, [other for other in self.left if other not in self.known], 1)
+            meant = f", and has the key {near[0]!r:.60}, which means nothing: did you mean `{key}`?" if near else "."
+            raise SceneKeyError(f"{self.where or 'the file'} lacks `{key}`{meant}")
         return default
 
     def text(self, key: str, default=_MISSING) -> str | None:

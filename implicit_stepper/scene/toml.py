@@ -45,7 +45,7 @@ def load_scene(path: str | os.PathLike) -> Scene:
             content = file.read(LONGEST + 1)
         if len(content) > LONGEST:
             raise SceneLimitError(f"it has more than {LONGEST} bytes.")
-        return scene_of(read(content.decode("utf-8")))
+        return scene_of(read(content.decode("utf-8-sig")))
     except UnicodeDecodeError as error:
         raise SceneTextError(f"{name!r} is no scene file: it is not text in UTF-8 ({error.reason}).") from error
     except SceneFileError as error:
@@ -62,7 +62,7 @@ def read(text: str, bounded: bool = True) -> SceneDescription:
     except (ValueError, RecursionError) as error:
         raise SceneTextError(f"it is no TOML: {error}.") from error
     version = data.pop("format", None)
-    if version is not FORMAT and version != FORMAT:
+    if type(version) is not int or version != FORMAT:
         raise SceneTextError(f"`format` = {version!r:.60}, where this version reads format = {FORMAT}.")
     whole = Table(data, "", _parameters(data.pop("parameters", {})), bounded)
     units = _units(whole.take("units", "m"))

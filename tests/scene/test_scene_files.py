@@ -221,6 +221,10 @@ point_2 = [0, 0, 1000]
 
 WRONG_JOINTS = {
     'kind = "Hinge"\nbodies = ["ball", "floor"]': "lacks `point_1`",
+    'kind = "Hinge"\nbodies = ["ball", "floor"]\npoint_2 = [0, 0, 0]': r"lacks `point_1`\.",
+    'kind = "Hinge"\nbodies = ["ball", "floor"]\npont_1 = [0, 0, 0]\npoint_2 = [0, 0, 0]': (
+        "lacks `point_1`, and has the key 'pont_1', which means nothing: did you mean `point_1`"
+    ),
     'kind = "Rope"\nbodies = ["ball", "floor"]': "kind = 'Rope': the kinds are BallJoint",
     'kind = "BallJoint"\nbodies = ["ball"]\npoint_1 = [0, 0, 0]\npoint_2 = [0, 0, 0]': "must be two names",
     'kind = "BallJoint"\nbodies = ["ball", "roof"]\npoint_1 = [0, 0, 0]\npoint_2 = [0, 0, 0]': "names the body 'roof'",
@@ -471,6 +475,9 @@ WRONG = {
     "[parameters]\npi = 1\n" + BALL: "'pi' cannot be a parameter",
     FLOOR + BALL + TOUCH + "friction = -1": r"contact\[0\].friction: `mu` = -1.0 is negative",
     FLOOR + BALL + TOUCH + "compliance = { stiffness = 0 }": "`stiffness` = 0.0 must be positive",
+    BALL.replace("position", "positon"): "lacks `position`, and has the key 'positon', .* did you mean `position`",
+    BALL + "[run]\nh = 0.1\ndurration = 1": "run lacks `duration`, and has the key 'durration', .* `duration`",
+    BALL.replace("radius", "radus"): r"shape lacks `radius`, and has the key 'radus', .* `radius`",
     "format = 2": "it is no TOML|`format`",
 }
 
@@ -537,6 +544,8 @@ def test_files_of_other_kinds_are_refused_by_name(tmp_path):
     for content, says in (
         (b"\xff\xfe", "it is not text in UTF-8"),
         (b"format = 7", "`format` = 7"),
+        (b"format = true", "`format` = True"),
+        (b"format = 1.0", "`format` = 1.0"),
         (b"#" * 600_000, "bytes"),
     ):
         (tmp_path / "a.toml").write_bytes(content)
@@ -544,6 +553,13 @@ def test_files_of_other_kinds_are_refused_by_name(tmp_path):
             ist.load_scene(tmp_path / "a.toml")
     with pytest.raises(FileNotFoundError):
         ist.load_scene(tmp_path / "none.toml")
+
+
+def test_a_file_may_begin_with_the_mark_that_windows_writes(tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_text(f"format = 1\n{BALL}", encoding="utf-8-sig")
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf")
+    assert_same(ist.load_scene(path), scene_of(BALL))
 
 
 def test_run_settings_are_replaced_and_checked():
