@@ -43,7 +43,8 @@ class Ruled:
         holds. Friction with `e_t` != `e_o` in space needs `add_contact`, as its direction is in the
         frame of a first body. Runs of `GeometricallyImplicit`, `ConeComplementarity`, `Convex` and
         `Linearized` with many bodies find the pairs that may touch step by step; other runs declare
-        all of them. Raises `ValueError`.
+        all of them. Raises `ValueError`, also where no two of the bodies named may touch; `build`
+        does so where joints added since leave none.
         """
         if among is not None and between is not None:
             raise ContactRuleError("`among` and `between` are both given: one call lets one kind of pairs touch.")
@@ -67,12 +68,15 @@ class Ruled:
                 raise ContactRuleError(f"`apart` has {pair!r}: give pairs of bodies.")
             self._pair(*pair, "pair kept apart")
         names = [None if group is None else tuple(body.name for body in group) for group in groups]
-        self._rules.append(RuleDescription(*names, tuple((a.name, b.name) for a, b in pairs), *law))
+        rules = [*self._rules, RuleDescription(*names, tuple((a.name, b.name) for a, b in pairs), *law)]
+        self._refuse_idle(rules)
+        self._rules = rules
 
     def body_pairs(self) -> BodyPairs:
         """Which bodies may touch, by their numbers."""
         handles = [spec.handle for spec in self._specs.values()]
         number = dict(zip((handle.name for handle in handles), self._numbers(*handles), strict=True))
+        self._refuse_idle(self._rules)  # joints that were added since keep pairs apart too
         laws, named, rules, apart = {}, {}, [], set()
         for first, _, second, _, *law in self._contacts:
             named[number[first.name], number[second.name]] = laws.setdefault(Law(*law), len(laws))
@@ -101,6 +105,29 @@ class Ruled:
                     "pair `apart`, and add its contacts by `add_contact` with `parts`."
                 )
         return pairs
+
+    def _refuse_idle(self, rules: Sequence[RuleDescription]) -> None:
+        """Raises `ValueError` where one of the `rules` names bodies of which no two may touch: what
+        is meant to touch would pass through each other."""
+        joined = ((first.name, second.name) for first, second, _ in self._joints.values())
+        apart = {frozenset(pair) for pair in (*joined, *(pair for rule in rules for pair in rule.apart))}
+        moving = {name for name, spec in self._specs.items() if not spec.handle.fixed}
+        points = {name for name, spec in self._specs.items() if all(map(is_point, spec.parts))}
+
+        def may(a: str, b: str) -> bool:
+            return a != b and not (a in points and b in points) and frozenset((a, b)) not in apart
+
+        for rule in rules:
+            if rule.first is None or rule.second is None:
+                continue  # of all bodies, those that are yet to be added too
+            sides = (rule.first, rule.second), (rule.second, rule.first)
+            if not any(may(a, b) for one, other in sides for a in one if a in moving for b in other):
+                among, groups = rule.first == rule.second, (list(rule.first), list(rule.second))
+                argument, named = ("among", groups[0]) if among else ("between", groups)
+                raise ContactRuleError(
+                    f"`{argument}` = {repr(named):.200} lets no two bodies touch: give two, of which one moves and one is "
+                    "no point, that no joint joins and that are not kept `apart`."
+                )
 
     def _refuse_mixed(self, restitution: Newton | Poisson | None) -> None:
         """Raises `ValueError` where contacts of the scene rebound by another law."""

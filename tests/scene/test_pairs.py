@@ -129,6 +129,33 @@ def test_groups_given_twice_or_of_other_scenes_are_refused(bodies):
 
 
 @pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (lambda moving, fixed: {"among": moving[:1]}, r"`among` = \['b0'\]"),
+        (lambda moving, fixed: {"among": fixed}, r"`among` = \['floor', 'post'\]"),
+        (lambda moving, fixed: {"between": (moving[:1], moving[:1])}, r"`among` = \['b0'\]"),
+        (lambda moving, fixed: {"between": (fixed[:1], fixed)}, r"`between` = \(\['floor'\], \['floor', 'post'\]\)"),
+        (lambda moving, fixed: {"among": moving[:2], "apart": [tuple(moving[:2])]}, r"`among` = \['b0', 'b1'\]"),
+    ],
+)
+def test_a_rule_that_lets_no_pair_touch_is_refused_with_its_names(bodies, given, names):
+    scene, moving, fixed = bodies
+    with pytest.raises(ContactRuleError, match=rf"{names} lets no two bodies touch"):
+        scene.add_contacts(**given(moving, fixed))
+    assert scene.description().rules == ()
+    scene.add_contacts(between=(moving[:1], [moving[0], fixed[0]]))
+    assert scene.pair_count() == 1
+
+
+def test_a_rule_whose_pairs_are_joined_later_is_refused_as_the_scene_is_built(bodies):
+    scene, moving, _ = bodies
+    scene.add_contacts(among=moving[:2])
+    scene.add_joint(*moving[:2], ist.Distance(point_1=(0, 0, 0), point_2=(0, 0, 0), length=1.0))
+    with pytest.raises(ContactRuleError, match=r"`among` = \['b0', 'b1'\] lets no two bodies touch"):
+        scene.build()
+
+
+@pytest.mark.parametrize(
     ("table", "message"),
     [
         ('among = "all"\nbetween = [["a"], ["a"]]', "both given"),
