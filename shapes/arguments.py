@@ -1,5 +1,5 @@
-"""Numbers that a user passes in: checked, and refused with a message that names the argument, the
-value and the remedy."""
+"""Numbers and answers that a user passes in: checked, and refused with a message that names the
+argument, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -60,6 +60,13 @@ def dimension_of(value, *, error: type[ValueError] = ArgumentError) -> int:
     if not isinstance(value, int | np.integer) or value not in (2, 3):
         raise error(f"`dimension` = {value!r} must be 2 or 3.")
     return int(value)
+
+
+def flag(name: str, value, *, or_none: bool = False, error: type[ValueError] = ArgumentError) -> None:
+    """Raises `error` for a `value` that is not True or False, as "no" is, which counts as true; or
+    None, where that stands for something too."""
+    if not isinstance(value, bool | np.bool_) and not (or_none and value is None):
+        raise error(f"`{name}` = {value!r:.60} must be {'True, False or None' if or_none else 'True or False'}.")
 
 
 def points(name: str, value, dimension: int, *, error: type[ValueError] = ArgumentError) -> np.ndarray:

@@ -13,7 +13,7 @@ from matplotlib.patches import Polygon
 from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
-from shapes.arguments import number, positive, positives
+from shapes.arguments import flag, number, positive, positives
 
 from ..run.trajectory import Trajectory
 from ..runtime.errors import MissingPackageError, PictureError
@@ -57,6 +57,7 @@ def write(
         raise PictureError(f"`path` = {str(path)!r} must end with .gif or .mp4.")
     if len(trajectory) == 0:
         raise PictureError("a film needs a run of one step or more.")
+    flag("forces", forces)
     speed, fps, size = positive("speed", speed), positive("fps", fps), positives("size", size, 2)
     angles = number("elevation", elevation), number("azimuth", azimuth)
     if path.suffix == ".mp4" and not FFMpegWriter.isAvailable():

@@ -6,6 +6,8 @@ import http.server
 import threading
 import webbrowser
 
+from shapes.arguments import flag
+
 from ..run.trajectory import Trajectory
 from ..scene.scene import Scene
 from . import viewer
@@ -62,6 +64,8 @@ def view(trajectory: Trajectory, *, scene: Scene | None = None, wait: bool = Tru
     process ends. Without a `browser` it opens none, and only says where the page is.
 
     Raises `ImportError` without matplotlib, `ValueError` for a run without steps."""
+    flag("wait", wait)
+    flag("browser", browser)
     shown = View(viewer.page(trajectory, scene))
     print(f"{shown.url}{' until Ctrl-C' if wait else ''}", flush=True)
     if browser:

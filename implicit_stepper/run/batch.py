@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shapes.arguments import positive
+from shapes.arguments import flag, positive
 
 from ..constraints.detection import closest_points
 from ..implicit_euler import side_by_side
@@ -115,6 +115,7 @@ def simulate_batch(
     refuse_both(h, tol)
     duration = positive("duration", duration)
     of_kind(scene, stepper, asked=("scene", "stepper"))
+    flag("progress", progress, or_none=True)
     system, start = scene.build()
     values = values_of(system, start, parameters or {}, states)
     count = len(next(iter(values.values())))

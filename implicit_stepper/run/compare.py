@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from shapes.arguments import positive
+from shapes.arguments import flag, positive
 from shapes.errors import Explained
 
 from ..constraints import linear_rows
@@ -85,6 +85,7 @@ def compare(
         raise ComparisonError(f"`h` = {h!r} must be a list of steps [s], of one step [{h!r}].")
     sizes = sorted({positive("h", value) for value in h}, reverse=True)
     duration = positive("duration", duration)
+    flag("progress", progress, or_none=True)
     of_reference = reference_of(reference)
     runs = [run for name, method in steppers.items() for run in _runs(name, method, sizes)]
     _refuse_names(runs)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from shapes.arguments import positive
+from shapes.arguments import flag, positive
 from shapes.errors import ArgumentError
 
 from ..constraints.gears import standing
@@ -77,6 +77,7 @@ def rollout(
     """
     stepper = _with_derivatives(stepper, system, start)
     checks.count("steps", steps)
+    flag("economical", economical)
     if not isinstance(h, jax.core.Tracer):
         positive("h", h)
     refuse_rebounds(system)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from shapes.arguments import number
+from shapes.arguments import flag, number
 
 from ..model.bodies import State
 from ..model.results import Interrupted, StepError
@@ -82,6 +82,8 @@ def simulate(
     told["duration"] = duration = float(duration)
     _refuse_choices(on_failure, every)
     refuse_no_count(most_pairs)
+    flag("progress", progress, or_none=True)
+    flag("estimate_error", estimate_error)
     if estimate_error:
         _refuse_estimate(scene, h)
     origin = origin_of(scene, stepper, **told, switches=np.asarray(switches).tolist())

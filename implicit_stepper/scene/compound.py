@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from shapes import Shape
+from shapes.arguments import flag
 from shapes.closest_points.surface import surface
 from shapes.expressions.compile import compile_jet
 from shapes.moments import Moments, together
@@ -40,6 +41,7 @@ def parts(shape: Shape | None, shapes: Sequence | None, dimension: int, name: st
     Raises `ValueError` for what is not a shape or a pose, and for a body that falls apart,
     unless it is meant to stand `apart`.
     """
+    flag("apart", apart)
     if (shape is None) == (shapes is None):
         raise BodyError("give either `shape`, or `shapes` = [(shape, (position, quaternion)), ...].")
     if shapes is None:

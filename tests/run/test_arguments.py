@@ -23,6 +23,11 @@ def started(time):
     return dataclasses.replace(scene().build()[1], time=time)
 
 
+def rolled_out(**given):
+    system, start = scene().build()
+    return ist.rollout(system, STEPPER, 0.1, 2, start=start, **given)
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
@@ -40,6 +45,13 @@ def started(time):
         (lambda: ist.view("run.npz"), "`trajectory` = 'run.npz' must be a Trajectory: `load` reads that of a file"),
         (lambda: ist.simulate(scene(), STEPPER, **STEPS, start=started("now")), "`start.time` = now .* finite numbers"),
         (lambda: ist.simulate(scene(), STEPPER, **STEPS, start=started(1j)), "`start.time` = 1j .* it needs finite numbers"),
+        (lambda: ist.simulate(scene(), STEPPER, **STEPS, progress="no"), "`progress` = 'no' must be True, False or None"),
+        (lambda: ist.simulate(scene(), STEPPER, **STEPS, estimate_error="no"), "`estimate_error` = 'no' must be True or F"),
+        (lambda: ist.simulate(scene(), STEPPER, **STEPS, estimate_error=None), "`estimate_error` = None must be True or F"),
+        (lambda: ist.simulate_batch(scene(), STEPPER, **STEPS, progress=1), "`progress` = 1 must be True, False or None"),
+        (lambda: ist.compare(scene(), {"a": STEPPER}, [0.1], None, duration=1.0, progress="no"), "`progress` = 'no' must"),
+        (lambda: rolled_out(economical="no"), "`economical` = 'no' must be True or False"),
+        (lambda: scene().add_fixed(name="a", shape=shapes.Sphere(0.1), apart="no"), "`apart` = 'no' must be True or False"),
         (lambda: ist.simulate(scene(), STEPPER, **STEPS, switches=0.5), "`switches` = 0.5 must be a list of times"),
         (lambda: ist.simulate(scene(), STEPPER, **STEPS, switches=[[1], [2, 3]]), "`switches` = .* must be 2 real numbers"),
     ],
