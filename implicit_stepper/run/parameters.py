@@ -3,6 +3,7 @@ and the first state."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping
 
@@ -40,10 +41,10 @@ def names(system: System) -> list[str]:
 
 def numbers(name: str, value) -> np.ndarray:
     """The `value` of a parameter as an array. Raises `ValueError` for what is no numbers."""
-    try:
-        return np.asarray(value, float)
-    except (TypeError, ValueError):
-        raise BatchError(f"`parameters` has {name!r} = {value!r}: give numbers, whose first axis is the scene's.") from None
+    with contextlib.suppress(TypeError, ValueError):
+        if np.asarray(value).dtype.kind in "fiuO":  # True and "1" are none, though they become floats
+            return np.asarray(value, float)
+    raise BatchError(f"`parameters` has {name!r} = {value!r}: give numbers, whose first axis is the scene's.")
 
 
 def static_coefficients(system: System, name: str = "mu") -> np.ndarray:

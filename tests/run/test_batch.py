@@ -184,6 +184,8 @@ def test_what_fails_in_the_program_is_run_by_the_fallback_sequence(many):
         ({"parameters": {"mass": [1.0, 0.0]}}, "'mass' = 0 in scene 1: it must be above 0"),
         ({"parameters": {"mu": np.zeros((0, 1))}}, "first axes"),
         ({"parameters": {"mu": "much"}}, "'mu' = 'much': give numbers"),
+        ({"parameters": {"mu": [True, False]}}, r"'mu' = \[True, False\]: give numbers"),
+        ({"parameters": {"mu": ["0.1", "0.2"]}}, "'mu' = .*: give numbers"),
         ({"parameters": {"e_t": [1.0, 0.5]}}, "'e_t' = 0.5 in scene 1, which differs from 'e_o' = 1: give .* `direction`"),
         (
             {"parameters": {"e_t": [[1.0], [0.5]], "e_o": [1.0, 0.6]}},
