@@ -19,6 +19,7 @@ from shapes.shards import varying_like
 from ..model import checks, poses, rotation
 from ..model.results import ClosestPointsError
 from ..runtime.compilation import jit
+from ..runtime.errors import PoseError
 from ..runtime.precision import double_precision
 from ..runtime.threads import one_blas_thread
 from ..solvers.newton import largest
@@ -81,6 +82,7 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2, *, on_failure
     if shape_1.dimension != shape_2.dimension:
         raise ArgumentError(f"`shape_2` has dimension {shape_2.dimension}, `shape_1` {shape_1.dimension}.")
     placed = [checks.pose(name, pose, shape_1.dimension) for name, pose in (("pose_1", pose_1), ("pose_2", pose_2))]
+    _refuse_unlike(*placed)
     pair = PairClass(shape_1.shape_class, shape_2.shape_class, eliminate=False)
     deepest = _deepest(shape_1, shape_2, *placed)
     answer = _query(pair, jnp.asarray(shape_1.theta), jnp.asarray(shape_2.theta), *placed, deepest)
@@ -88,6 +90,18 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2, *, on_failure
     if on_failure == "raise" and not traced and not jnp.all(answer.converged):
         raise ClosestPointsError(unproved.message(answer, shape_1, shape_2), answer=answer)
     return answer
+
+
+def _refuse_unlike(pose_1, pose_2) -> None:
+    """Raises `ValueError` for leading axes of poses that do not fit each other."""
+    axes = [[part.shape[:-1] for part in pose] for pose in (pose_1, pose_2)]
+    try:
+        np.broadcast_shapes(*axes[0], *axes[1])
+    except ValueError as error:
+        told = [" and ".join(map(str, dict.fromkeys(own))) for own in axes]
+        raise PoseError(
+            f"`pose_1` has leading axes {told[0]}, and `pose_2` {told[1]}: give as many poses of each, or one."
+        ) from error
 
 
 def _deepest(shape_1: Shape, shape_2: Shape, pose_1, pose_2) -> Deepest | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -17,7 +16,7 @@ from shapes.arguments import flag, number, positive, positives
 
 from ..run.trajectory import Trajectory
 from ..runtime.errors import MissingPackageError, PictureError
-from ..runtime.files import replaced
+from ..runtime.files import path_of, replaced
 from ..scene.scene import Scene
 from .drawing import lit
 from .pictured import pictured
@@ -52,7 +51,7 @@ def write(
     other endings and numbers, for a run without steps, where no body has a surface that ends, and
     to follow one that nothing is drawn of, `KeyError` for one that there is not, `OSError`.
     """
-    path = Path(path)
+    path = path_of("path", path)
     if path.suffix not in (".gif", ".mp4"):
         raise PictureError(f"`path` = {str(path)!r} must end with .gif or .mp4.")
     if len(trajectory) == 0:

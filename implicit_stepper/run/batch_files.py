@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ..model.bodies import State
-from ..runtime.files import replaced
+from ..runtime.files import path_of, replaced
 from .checkpoint import CheckpointError
 
 _FORMAT = "implicit-stepper batch 2"
@@ -30,7 +30,7 @@ class Folder:
     where it holds another batch or anything else, which stays as it is."""
 
     def __init__(self, path: str | os.PathLike, asked: Mapping[str, str], count: int):
-        self.path, header = Path(path), {"format": _FORMAT, "scenes": count, "asked": dict(asked)}
+        self.path, header = path_of("folder", path), {"format": _FORMAT, "scenes": count, "asked": dict(asked)}
         index = self.path / "batch.json"
         try:
             self.path.mkdir(parents=True, exist_ok=True)

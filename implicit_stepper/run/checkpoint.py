@@ -32,7 +32,7 @@ from shapes.errors import Explained
 
 from ..model.bodies import State
 from ..model.system import System
-from ..runtime.files import replaced
+from ..runtime.files import path_of, replaced
 from ..runtime.program_keys import described, structure
 
 _MAGIC = "implicit-stepper checkpoint 4"
@@ -143,7 +143,7 @@ class Checkpoint:
     passed since the last."""
 
     def __init__(self, path: str | os.PathLike | None, every: float, asked: Mapping[str, str]):
-        self.path, self.every, self.asked = None if path is None else Path(path), every, dict(asked)
+        self.path, self.every, self.asked = None if path is None else path_of("checkpoint", path), every, dict(asked)
         self._next = time.monotonic() + every
         if self.path is not None and not self.path.parent.is_dir():
             raise CheckpointError(
@@ -151,7 +151,7 @@ class Checkpoint:
             )
         if self.path is not None and self.path.exists():
             # another run's, or no checkpoint: refused, not overwritten
-            read(self.path, self.asked, "`checkpoint`")
+            read(self.path, self.asked, "checkpoint")
 
     def offer(self, kept: Callable[[], Mapping[str, Any]]) -> None:
         """Writes what `kept` gives if it is time to. Raises `CheckpointError` where it cannot."""
@@ -178,14 +178,14 @@ def write(path: Path, asked: Mapping[str, str], kept: Mapping[str, Any]) -> None
         os.fsync(file.fileno())
 
 
-def read(path: str | os.PathLike, asked: Mapping[str, str], argument: str = "`resume`") -> dict[str, Any]:
+def read(path: str | os.PathLike, asked: Mapping[str, str], argument: str = "resume") -> dict[str, Any]:
     """What was kept in the file of a run `asked` for the same. Raises `CheckpointError`, which says
     what differs."""
-    name = f"{argument} = {str(path)!r}"
+    name = f"`{argument}` = {str(path)!r}"
     try:
-        first, _, payload = Path(path).read_bytes().partition(b"\n")
+        first, _, payload = path_of(argument, path).read_bytes().partition(b"\n")
     except OSError as error:
-        hint = " A run that left none begins without `resume`." if argument == "`resume`" else " Give another path."
+        hint = " A run that left none begins without `resume`." if argument == "resume" else " Give another path."
         raise CheckpointError(f"{name} cannot be read: {error}.{hint}") from error
     try:
         header = json.loads(first)

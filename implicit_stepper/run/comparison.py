@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..runtime.files import replaced
+from ..runtime.files import path_of, replaced
 from .references import Reference
 from .trajectory import Trajectory
 
@@ -98,7 +98,7 @@ class Comparison:
         """Writes comparison.csv with all digits, comparison.md, and every trajectory as
         METHOD-h=H.npz, or METHOD.npz of an `Adaptive` one, with "-" for ":" (see `Entry.file`), to
         a folder that is made if need be."""
-        folder = Path(folder)
+        folder = path_of("folder", folder)
         folder.mkdir(parents=True, exist_ok=True)
         with replaced(folder / "comparison.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)

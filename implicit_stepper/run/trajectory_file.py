@@ -8,7 +8,6 @@ import json
 import os
 import zipfile
 import zlib
-from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from ..model.bodies import State
 from ..model.records import Contacts, Joints, Landing, Stages, Stats, no_contacts
 from ..radau.events import Event
 from ..runtime.errors import RunFileError
+from ..runtime.files import path_of
 from .origin import stored as stored_origin
 from .richardson import ErrorEstimate
 from .trajectory import FORMAT, Trajectory, flat
@@ -27,8 +27,8 @@ _READ = (1, 2, 3, 4, FORMAT)
 def load(path: str | os.PathLike) -> Trajectory:
     """Reads what `Trajectory.save` wrote. Raises `ValueError` for other files and for damaged ones,
     `OSError` when it cannot be read."""
-    name = repr(os.fspath(path))
-    with Path(path).open("rb") as file:
+    at, name = path_of("path", path), repr(os.fspath(path))
+    with at.open("rb") as file:
         if not zipfile.is_zipfile(file):
             raise RunFileError(f"{name} is not an .npz file, or was cut off, so not a saved trajectory.")
         file.seek(0)

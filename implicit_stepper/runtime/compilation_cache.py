@@ -11,6 +11,7 @@ import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 from .errors import CannotWriteError
+from .files import path_of
 from .saved_programs import ENDINGS
 
 _FOLDERS: list[Path] = []  # the one that this process uses, as JAX has its own
@@ -28,8 +29,10 @@ def use_compilation_cache(path: str | os.PathLike | None = None) -> Path | None:
     beyond 1 GiB are removed at this call, the oldest first (unless JAX was told the folder:
     `jax_compilation_cache_max_size` is for that). Call it before anything is compiled: only then,
     on x86, programs do without AVX-512, with which JAX prints a page of warnings for each that it
-    loads. Raises `OSError` for a `path` that cannot be written.
+    loads. Raises `OSError` for a `path` that cannot be written,
+    and `ValueError` for what is none.
     """
+    chosen = None if path is None else path_of("path", path)
     # jax issue 38445: XLA takes preferences for instructions. XLA reads its flags with the first
     # compilation of a process.
     flags = os.environ.get("XLA_FLAGS", "")
@@ -37,12 +40,12 @@ def use_compilation_cache(path: str | os.PathLike | None = None) -> Path | None:
         os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_max_isa=AVX2".strip()
     told = jax.config.jax_compilation_cache_dir
     try:
-        folder = Path(told) if path is None and told is not None else _writable(_users() if path is None else Path(path))
+        folder = Path(told) if chosen is None and told is not None else _writable(_users() if chosen is None else chosen)
     except (OSError, RuntimeError):  # RuntimeError: the user has no home
-        if path is None:
+        if chosen is None:
             return None
         raise
-    if path is not None or told is None:
+    if chosen is not None or told is None:
         _remove_oldest(folder)
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)

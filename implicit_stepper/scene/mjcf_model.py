@@ -6,13 +6,13 @@ import dataclasses
 import os
 from collections.abc import Iterable
 from functools import cached_property
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from ..runtime.errors import MissingPackageError, RobotFileError
+from ..runtime.files import path_of
 
 STATIC = 0  # the number of the body that stands for the world
 
@@ -113,8 +113,8 @@ def compiled(path: str | os.PathLike, keyframe: str | None) -> Compiled:
         import mujoco
     except ImportError as error:
         raise MissingPackageError("MJCF and URDF are read by MuJoCo: pip install mujoco-core, the extra `mjcf`.") from error
+    path_of("path", path).open("rb").close()  # an `OSError` that says what is wrong
     name = os.fspath(path)
-    Path(path).open("rb").close()  # an `OSError` that says what is wrong
     warnings: list[str] = []
     usual = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(warnings.append)

@@ -11,10 +11,10 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from ..runtime.errors import SceneBuildError, SceneFileError, SceneKeyError, SceneLimitError, SceneTextError, SceneValueError
+from ..runtime.files import path_of
 from .building import scene_of
 from .contact_tables import contacts_of
 from .description import BodyDescription, RunSettings, SceneDescription
@@ -37,11 +37,11 @@ def load_scene(path: str | os.PathLike) -> Scene:
     """The scene of a file, with its run settings in `scene.run`. Raises `SceneFileError`, a
     `ValueError`, that says where in the file what is wrong, and `OSError` when it cannot be
     read."""
-    name = os.fspath(path)
-    if Path(path).suffix in (".xml", ".urdf"):
+    at, name = path_of("path", path), os.fspath(path)
+    if at.suffix in (".xml", ".urdf"):
         raise SceneTextError(f"{name!r} is a robot's file: read it with `implicit_stepper.load_mjcf`.")
     try:
-        with Path(path).open("rb") as file:
+        with at.open("rb") as file:
             content = file.read(LONGEST + 1)
         if len(content) > LONGEST:
             raise SceneLimitError(f"it has more than {LONGEST} bytes.")

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import jax
+import numpy as np
 import pytest
 
 import implicit_stepper as ist
@@ -21,6 +23,10 @@ def scene():
 
 def started(time):
     return dataclasses.replace(scene().build()[1], time=time)
+
+
+def many():
+    return jax.tree.map(lambda a: np.stack([a, a]), scene().build()[1])
 
 
 def rolled_out(**given):
@@ -45,6 +51,15 @@ def rolled_out(**given):
         (lambda: ist.view("run.npz"), "`trajectory` = 'run.npz' must be a Trajectory: `load` reads that of a file"),
         (lambda: ist.simulate(scene(), STEPPER, **STEPS, start=started("now")), "`start.time` = now .* finite numbers"),
         (lambda: ist.simulate(scene(), STEPPER, **STEPS, start=started(1j)), "`start.time` = 1j .* it needs finite numbers"),
+        (lambda: ist.simulate(scene(), STEPPER, **STEPS, checkpoint=5), "`checkpoint` = 5 must be a path: text, or a"),
+        (lambda: ist.simulate(scene(), STEPPER, **STEPS, resume=5), "`resume` = 5 must be a path"),
+        (lambda: ist.simulate(scene(), ist.RadauContact(), tol=1e-6, duration=1.0, resume=5), "`resume` = 5 must be a path"),
+        (lambda: ist.simulate_batch(scene(), STEPPER, **STEPS, states=many(), folder=3), "`folder` = 3 must be a path"),
+        (lambda: ist.Comparison((), {}, None).save(3), "`folder` = 3 must be a path"),
+        (lambda: ist.load(None), "`path` = None must be a path"),
+        (lambda: ist.load_scene(None), "`path` = None must be a path"),
+        (lambda: scene().save(3), "`path` = 3 must be a path"),
+        (lambda: ist.use_compilation_cache(3), "`path` = 3 must be a path"),
         (lambda: ist.simulate(scene(), STEPPER, **STEPS, progress="no"), "`progress` = 'no' must be True, False or None"),
         (lambda: ist.simulate(scene(), STEPPER, **STEPS, estimate_error="no"), "`estimate_error` = 'no' must be True or F"),
         (lambda: ist.simulate(scene(), STEPPER, **STEPS, estimate_error=None), "`estimate_error` = None must be True or F"),
