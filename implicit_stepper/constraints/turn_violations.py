@@ -19,6 +19,18 @@ WITHIN = "angle within half a turn"  # a violation's name
 _OF_A_PITCH = 0.25  # the least slip of a gear or a screw in a step that its closure would not tell
 
 
+def remedy(violated) -> str:
+    """What to say of a step in which these laws are `violated`, nothing where turns are not among
+    them."""
+    if WITHIN not in violated:
+        return ""
+    return (
+        " Angles of springs and limits in space are told within half a turn: where one passes that no shorter step helps, "
+        "but a scene in the plane, where angles count turns, or a PairLoad. Where a gear or a screw would skip a tooth, a "
+        "smaller `h` helps."
+    )
+
+
 def skips(member, rates, h):
     """1 () where a joint is a gear or a screw that moves further in a step of h [s], at the `rates`
     (k,) [rad/s, m/s] of its closure, than this could tell, as it would where a tooth, or a turn of

@@ -49,8 +49,10 @@ def wedges(system: System, first: State, steps: Taken) -> list[Event]:
     found = _sliding(system, velocity, steps.state, steps.contacts)
     touches = np.asarray(steps.contacts.gap_start) <= TOUCHING * float(system.length)
     slight = _SLIGHT * np.sqrt(float(system.acceleration) * float(system.length))
-    # of what rolls, the velocities at the start have slips with the geometry at the end
+    # of what rolls, the velocities at the start have slips with the geometry at the end; what stuck
+    # in the step before has none
     rolls = np.where(_sticks(system, steps), SUDDEN * steps.h[:, None] * _bends(system, velocity)[:, None], 0.0)
+    rolls[1:] = np.where(rolls[1:] > 0, np.inf, 0.0)
     inside = touches & (found.slip > slight + rolls) & (found.lift < 0) & free
     enters = inside & ~np.concatenate([np.zeros((1, inside.shape[1]), bool), inside[:-1]])
     return [Event(float(starts[i]), int(c), "wedges") for i, c in np.argwhere(enters)]

@@ -33,8 +33,8 @@ from .stage_jacobian import derivatives, with_h
 from .stage_modes import equal
 from .stages import Modes, StageProblem
 
-# of what joints carried that equations do not determine, in which a step begins: as they turn, what
-# stays as it is would grow, by a hundred in 200 steps of four hinges in space
+# of what joints carried that equations do not determine, with which a step begins where it bounds
+# friction: as they turn, what stays as it is would grow, by a hundred in 200 steps of four hinges
 _FADES = 0.9
 # least pivot where forces are determined; where they are not, `stage_jacobian` makes it 1e-8
 UNIQUE = 1e-6
@@ -241,12 +241,14 @@ def _starts(problem: StageProblem, task: Task, unique):
 
 
 def _faded(system: System, constraints, fades) -> tuple:
-    """The `constraints`, with impulses and etas of joints that are `_FADES` of what they are, if
-    that `fades` ()."""
-    count, share = len(system.groups), jnp.where(fades, _FADES, 1.0)
-    own = [group.forces | (np.arange(len(group.forces)) >= group.width) for group in system.joints]
-    joints = [jnp.where(on, share * u, u) for on, u in zip(own, constraints[count:], strict=True)]
-    return (*constraints[:count], *joints)
+    """The `constraints`, of which joints, if that `fades` (), begin with no impulses and no etas,
+    and with some where these bound friction."""
+    found, count = [], len(system.groups)
+    for group, own in zip(system.joints, constraints[count:], strict=True):
+        share = jnp.where(fades, 0.0 if group.mu is None else _FADES, 1.0)
+        on = group.forces | (np.arange(len(group.forces)) >= group.width)
+        found.append(jnp.where(on, share * own, own) if group.bilateral else own)
+    return (*constraints[:count], *found)
 
 
 def _ahead(problem: StageProblem, task: Task):

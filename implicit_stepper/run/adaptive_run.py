@@ -13,6 +13,7 @@ import numpy as np
 
 from shapes.arguments import vector
 
+from ..constraints.turn_violations import remedy
 from ..constraints.violations import described
 from ..model.bodies import State
 from ..model.records import OF_JOINTS, Contacts
@@ -164,9 +165,9 @@ def _error(system: System, made: Trajectory, run: Run, violations: dict, allowed
     time = float(made.time[-1])
     violated = {name: values for name, values in violations.items() if not np.max(values, initial=0.0) <= allowed(name)}
     what = f"{described(system, violated)} (allowed {max(map(allowed, violated)):.0e})." if violated else ""
-    what += gain(system, violated)
-    ends = run.failure or Failure(Result.NOT_CERTIFIED)
-    why = without_value(system, made.end, _AHEAD * unit(system)) or f"{ends.message} {what}"
+    ends, hint = run.failure or Failure(Result.NOT_CERTIFIED), gain(system, violated) + remedy(violated)
+    said = f"the step violates {what}{hint}" if hint else f"{ends.message} {what}"
+    why = without_value(system, made.end, _AHEAD * unit(system)) or said
     last = ", ".join(f"{made.named(e)} {e.kind} at {e.time:.9g} s" for e in made.events[-3:])
     return StepError(
         f"the run stopped at t = {time:.9g} s: {why} Last events: "

@@ -16,6 +16,7 @@ import numpy as np
 from shapes.arguments import positive
 
 from ..constraints.detection import closest_points
+from ..constraints.turn_violations import remedy
 from ..constraints.violations import described
 from ..model.bodies import State
 from ..model.checks import UNIT
@@ -257,6 +258,7 @@ def _error(failed: Climb, state: State, h: float, system: System, tolerance: flo
     what = "" if failed.passed is None else f" They are {' and '.join(system.contact_names[failed.passed])}."
     if IMPACT_WITHIN in violations:
         what = " A step of several stages holds no impact: give `tol` in place of `h`, or take GeometricallyImplicit."
+    what += remedy(violations)
     tried = (
         f"{result.message}{what} Least solver residual of the starts tried after the warm one: {tried}; violated after the "
         f"last (allowed {tolerance:.0e}): {described(system, violations) or 'nothing'}."

@@ -60,3 +60,30 @@ def test_the_region_begins_where_friction_presses_more_than_the_force_lifts(dime
     # what sticks was stopped in the step, if it did not roll so far that this alone leaves a slip
     assert begins(dimension, critical * (1 + 1e-9), sticks=True) == [event]
     assert begins(dimension, critical * (1 + 1e-9), h=1e9, sticks=True) == []
+
+
+def test_what_rolls_on_a_flat_belly_does_not_slide_into_the_region():
+    """A rattleback, whose points of contact move by a metre a radian: it sticks all the time, and
+    its spin of -4 rad/s goes into rocking."""
+    a, spin = np.array([0.2, 0.05, 0.04]), np.array([0.02, 0.01, -4.0])
+    c, s = np.cos(0.12), np.sin(0.12)
+    aslant = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+    low = -(a**2) * [0, np.sin(0.02), np.cos(0.02)] / np.sqrt(np.sum((a * [0, np.sin(0.02), np.cos(0.02)]) ** 2))
+    arm = np.array([low[0], np.cos(0.02) * low[1] - np.sin(0.02) * low[2], np.sin(0.02) * low[1] + np.cos(0.02) * low[2]])
+    scene = ist.Scene()
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    stone = scene.add_body(
+        name="stone",
+        shape=shapes.Ellipsoid(tuple(a)),
+        mass=1.0,
+        inertia=aslant @ np.diag([8e-4, 7e-3, 7.4e-3]) @ aslant.T,
+        position=(0, 0, -arm[2]),
+        quaternion=(np.cos(0.01), np.sin(0.01), 0, 0),
+        velocity=(*-np.cross(spin, arm), *spin),
+    )
+    scene.add_contact(floor, stone, friction=20.0)
+    run = ist.simulate(scene, ist.RadauContact(), tol=1e-7, duration=2.5)
+    assert run.events == ()
+    assert run.velocity[0, 0, 5] < -3.9
+    assert run.velocity[-1, 0, 5] > -0.5
+    assert np.max(run.contact(0).sliding_speed) <= 1e-10
