@@ -120,9 +120,13 @@ def test_kinds_of_constraints_apply_no_complementarity_function():
     functions = {"fischer_burmeister", "fischer_burmeister_cone", "natural_disc", "stage_rows", "cone_rows", "held_rows"}
 
     def find_applied(source):
-        return sorted({node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)} & functions)
+        nodes = list(ast.walk(ast.parse(source)))
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        names |= {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+        return sorted(names & functions)
 
-    assert find_applied("rows = fischer_burmeister(a, b)") == ["fischer_burmeister"]
+    assert find_applied("rows = fischer_burmeister(a, branches.stage_rows(b))") == ["fischer_burmeister", "stage_rows"]
     found = {}
     for path in ROOT.glob("implicit_stepper/constraints/*.py"):
         classes = [n for n in ast.parse(path.read_text()).body if isinstance(n, ast.ClassDef) and n.name.endswith("Group")]

@@ -145,5 +145,6 @@ def _settings(described: SceneDescription) -> list[str]:
     if described.run is None:
         return ["no run settings: `run` takes h = 0.01 s and a duration of 1 s, unless it is told"]
     of = described.run
-    step = f"h = {of.h:g} s" if of.h is not None else f"tol = {of.tol:g}"
+    tol = f"{of.tol:g}" if isinstance(of.tol, float | int) else repr(of.tol)
+    step = f"h = {of.h:g} s" if of.h is not None else f"tol = {tol}"
     return [f"run: {stepper_of(of)!r:.200}, {step}, {of.duration:g} s"]

@@ -5,8 +5,8 @@ and the solver.
     pairs       0 <= a _|_ b >= 0   p_n and gap, weights and slacks of inequalities
     cone        |y| <= bound        y along -w, of length `bound` where w is not 0, and sigma = |w|
 
-Each class of constraints states its own; steppers apply complementarity functions, for all classes
-alike.
+Each class of constraints states its own; `rows` here and `branches` apply complementarity functions
+to these, for all classes alike.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class Conditions(NamedTuple):
 class StageConditions(NamedTuple):
     """At a stage, where an impulse p holds the rate of a gap and an eta with it the gap:
     `equations` (e,), pairs of `inequalities` two (c,), the pair of p and the `rate` two (1,) or
-    (0,), a `cone` or None; of etas the pair of p + eta and the gap, `position`, two (1,) or
-    (0,)."""
+    (0,), a `cone` or None; of etas the pair of p + eta and the gap, `position`, two (1,) or (0,).
+    Of a compliant contact, which has no eta, `rate` is the pair of p and its law of the gap."""
 
     equations: jax.Array
     inequalities: tuple[jax.Array, jax.Array]

@@ -32,8 +32,6 @@ from .compliance import gap_unit, shifted_gap
 from .conditions import NOTHING, OPEN, Conditions, Cone, Held, Instant, StageConditions, Units
 from .kinematics import Motion
 
-_SLIGHT = 1e-10  # of g h: a slip that is none
-
 
 class Point(NamedTuple):
     """One contact at a stage: unknowns, closest-point rows, eta [N s], torques `tilt` (2,) or (0,)

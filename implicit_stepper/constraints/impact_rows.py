@@ -33,7 +33,7 @@ class Shares(NamedTuple):
 
 
 class Everything(NamedTuple):
-    """All that can meet in a state, m in all: their `rows`, of which those of `contacts`; which of
+    """All that can act in a state, m in all: their `rows`, of which those of `contacts`; which of
     them are `touching` (m,) and can have an impulse; which are `soft` (m,); `mu` (m,) and
     restitutions `shares`; which are joints that rub, `rubs` (m,), and `pads` as in
     `impact_friction.Rubbing`; and the `room` for what has an impulse at once."""
@@ -70,13 +70,8 @@ def everything(system: System, state: State, here: Nearby, room: int | None) -> 
 
 
 def names(system: System) -> list[int | str]:
-    """What can meet, in the order of the rows: contacts by their numbers, joints by their names."""
-    return [*range(system.contact_count), *joint_names(system)]
-
-
-def joint_names(system: System) -> list[str]:
-    """The joints of which something can meet."""
-    return joint_limits.limit_names(system)
+    """Of contacts and limits, which are the first rows: numbers of contacts, names of limits."""
+    return [*range(system.contact_count), *joint_limits.limit_names(system)]
 
 
 def spring_forces(system: System, here: Nearby, every: Everything, velocity):

@@ -25,8 +25,8 @@ def remedy(violated) -> str:
     if WITHIN not in violated:
         return ""
     return (
-        " Angles of springs and limits in space are told within half a turn: where one passes that no shorter step helps, "
-        "but a scene in the plane, where angles count turns, or a PairLoad. Where a gear or a screw would skip a tooth, a "
+        " Angles of springs and limits in space are told within half a turn. No shorter step helps where one passes that: "
+        "use a scene in the plane, where angles count turns, or a PairLoad. Where a gear or a screw would skip a tooth, a "
         "smaller `h` helps."
     )
 

@@ -18,7 +18,7 @@ from .way import Taken
 _SAME = 1e-5
 
 
-_HALVES = {"opens": 0, "closes": 0, "slips": 1, "sticks": 1, "moves": 2}
+_BRANCHES = {"opens": 0, "closes": 0, "slips": 1, "sticks": 1, "moves": 2}
 
 
 class Event(NamedTuple):
@@ -49,7 +49,7 @@ def event_of(system: System, modes: Modes, time: float, margin: int) -> Event:
     raise ArgumentError(f"`margin` = {margin} is not that of a contact.")
 
 
-def halves_left(system: System, events: list[Event]) -> tuple[np.ndarray, ...]:
+def branches_left(system: System, events: list[Event]) -> tuple[np.ndarray, ...]:
     """Per group of constraints, which branches (n, 3) are left in these `events`: of its gap or
     force, of friction, and of its faces and edges."""
     found = []
@@ -57,8 +57,8 @@ def halves_left(system: System, events: list[Event]) -> tuple[np.ndarray, ...]:
         own = np.zeros((len(group.numbers), 3), bool)
         for i, number in enumerate(group.numbers):
             for event in events:
-                if event.contact == named(system, g, number) and event.kind in _HALVES:
-                    own[i, _HALVES[event.kind]] = True
+                if event.contact == named(system, g, number) and event.kind in _BRANCHES:
+                    own[i, _BRANCHES[event.kind]] = True
         found.append(own)
     return tuple(found)
 

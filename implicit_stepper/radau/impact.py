@@ -27,7 +27,6 @@ from ..model.records import Contacts
 from ..model.system import System
 from .impact_laws import Poses, at_once, at_rest, one_after_another, torn
 
-# the failure of a run whose impact is not solved
 _SHORT = 1e-6  # of sqrt(L / g): the time over which forces act that motion goes on with
 
 

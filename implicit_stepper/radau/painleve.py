@@ -14,7 +14,8 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from ..constraints import impact_rows, linear_rows
+from ..constraints import linear_rows
+from ..constraints.joint_limits import limit_names
 from ..constraints.restitution import SUDDEN, TOUCHING, bending
 from ..model import poses
 from ..model.bodies import State
@@ -49,11 +50,12 @@ def wedges(system: System, first: State, steps: Taken) -> list[Event]:
     found = _sliding(system, velocity, steps.state, steps.contacts)
     touches = np.asarray(steps.contacts.gap_start) <= TOUCHING * float(system.length)
     slight = _SLIGHT * np.sqrt(float(system.acceleration) * float(system.length))
-    # of what rolls, the velocities at the start have slips with the geometry at the end; what stuck
-    # in the step before has none
-    rolls = np.where(_sticks(system, steps), SUDDEN * steps.h[:, None] * _bends(system, velocity)[:, None], 0.0)
-    rolls[1:] = np.where(rolls[1:] > 0, np.inf, 0.0)
-    inside = touches & (found.slip > slight + rolls) & (found.lift < 0) & free
+    # of what rolls, the velocities at the start have slips with the geometry at the end: what
+    # sticks in a step and in the one before slides in neither; before the first there is none
+    sticks = _sticks(system, steps)
+    rolls = np.where(sticks[0], SUDDEN * steps.h[0] * _bends(system, velocity[:1])[0], 0.0)
+    slides = np.concatenate([(found.slip[:1] > slight + rolls), (found.slip[1:] > slight) & ~sticks[1:]])
+    inside = touches & slides & (found.lift < 0) & free
     enters = inside & ~np.concatenate([np.zeros((1, inside.shape[1]), bool), inside[:-1]])
     return [Event(float(starts[i]), int(c), "wedges") for i, c in np.argwhere(enters)]
 
@@ -76,7 +78,7 @@ def jams(system: System, first: State, series: Series) -> list[Event]:
     """Of steps of first order from the state `first`: the beginnings of those in which velocities
     jump, though nothing approached, and a contact that slid had an impulse. Not told where joints
     have limits, which may be met."""
-    if not system.groups or impact_rows.joint_names(system):
+    if not system.groups or limit_names(system):
         return []
     states, contacts = (
         jax.tree.map(lambda *parts: np.concatenate(parts), *own)

@@ -241,8 +241,9 @@ def _starts(problem: StageProblem, task: Task, unique):
 
 
 def _faded(system: System, constraints, fades) -> tuple:
-    """The `constraints`, of which joints, if that `fades` (), begin with no impulses and no etas,
-    and with some where these bound friction."""
+    """`constraints`, per group (..., n, width + etas). Where `fades` (), joints that hold begin
+    without impulses and etas, and those that rub with `_FADES` of both; what is elastic, limits and
+    motors begin as they were."""
     found, count = [], len(system.groups)
     for group, own in zip(system.joints, constraints[count:], strict=True):
         share = jnp.where(fades, 0.0 if group.mu is None else _FADES, 1.0)

@@ -65,9 +65,9 @@ class StageProblem:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Modes:
-    """Which half of each complementarity holds, per group: `touching` and `pressed` (nc,), that psi
-    = 0 and that its rate is, or that the force of a compliant contact acts, both; `sticking` (nc,);
-    `active` (nc, pairs), that the inequality carries the normal. With more axes in front: of
+    """Which branch of each complementarity holds, per group: `touching` and `pressed` (nc,), that
+    psi = 0 and that its rate is, or that the force of a compliant contact acts, both; `sticking`
+    (nc,); `active` (nc, pairs), that the inequality carries the normal. With more axes in front: of
     stages."""
 
     touching: tuple[jax.Array, ...]
@@ -212,7 +212,7 @@ def rows_and_pushes(problem: StageProblem, stage: Stage, at: At, modes: Modes, h
 def residual(problem: StageProblem, z, modes: Modes, held) -> tuple[jax.Array, At, jax.Array]:
     """F (s n,) at z (s n,), both dimensionless; what the unknowns say, with an axis (s,) in front;
     and what pushes the bodies in h (s, nb, 6 or 3) [N s, N m s]. Where `held` (), complementarities
-    are the equations of the halves that `modes` name."""
+    are the equations of the branches that `modes` name."""
     stages = split_stages(problem, z)
     ats = jax.vmap(functools.partial(at_stage, problem))(stages)
     own, rows, pushed = jax.vmap(lambda stage, at: rows_and_pushes(problem, stage, at, modes, held))(stages, ats)

@@ -1,7 +1,7 @@
 """Derivatives along a run of several stages: of a step, at the root that it recorded, and of an
 impact.
 
-A step is a root of `stages.residual` with the halves of its complementarities that held in it as
+A step is a root of `stages.residual` with the branches of its complementarities that held in it as
 equations. Its length is an unknown with a row of its own: where it ends on an event, the margin
 that vanishes there; elsewhere, that it ends at a given time. So the time of an event depends on
 everything before it, and the step after it is as much shorter as it is later: the saltation of an
@@ -46,7 +46,7 @@ _VANISHES = 1e-7  # of a margin at the end of a step, dimensionless: what roundi
 
 class Recorded(NamedTuple):
     """A step of `h` () [s] that left `contacts`, and what its end is an event of, as
-    `events.halves_left` says."""
+    `events.branches_left` says."""
 
     contacts: Contacts
     h: jax.Array

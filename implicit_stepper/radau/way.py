@@ -92,7 +92,7 @@ class Counts:
 class Try:
     """What is tried next: `kind` (), with step `h` [s], towards `event` (), from `hint` (see
     `Task`); `approached`: whether the way to the event was cut short; `tested`: whether the step
-    was solved as it stands; how many halves of a guess were `turned` ()."""
+    was solved as it stands; how many branches of a guess were `turned` ()."""
 
     kind: jax.Array
     h: jax.Array

@@ -154,11 +154,13 @@ def trajectory(stepper: RadauContact, system: System, run: Run, tolerance: float
 
 def _allowed(stepper: RadauContact, system: System, run: Run, states: State, tolerance: float) -> Callable:
     """What rounding leaves of a violation (n,), by its name, and the `tolerance`. The momentum of a
-    stage is measured by what its own force gives in a step, A_ii h of it."""
+    stage is measured by what its own force gives in a step, A_ii h of it; in steps of one stage
+    that is all of it."""
     long = run.steps.h > 0  # an impact at the start has no step's units
     units = rounding(system, jax.tree.map(lambda a: a[:-1], states), np.where(long, run.steps.h, 1.0))
-    least = np.min(np.diag(radau(stepper.stages).A))
-    return lambda name: tolerance + np.where(long, units / (least if name == "momentum" else 1.0), 0.0)
+    share = np.full(len(long), np.min(np.diag(radau(stepper.stages).A)))
+    share[list(run.one_stage)] = 1.0
+    return lambda name: tolerance + np.where(long, units / (share if name == "momentum" else 1.0), 0.0)
 
 
 def _error(system: System, made: Trajectory, run: Run, violations: dict, allowed: Callable) -> StepError:

@@ -24,8 +24,8 @@ class Entry:
     0 among contacts that carry; penetration [m]; energy: largest error of the kinetic energy over
     the largest kinetic energy of the reference; predicted [m], measured [m]: the gap at which the
     method's own equations hold carrying contacts, and the one they have; iterations: mean a step;
-    seconds: a step, of a compiled program; failure: why and when the method stopped, or ""; tol:
-    that of an `Adaptive` method, or NaN.
+    seconds: a step, of a compiled program; failure: why it has no numbers, when the method stopped
+    or what the reference lacks, or ""; tol: that of an `Adaptive` method, or NaN.
     """
 
     method: str

@@ -41,18 +41,24 @@ def refuse_jumps(system: System, state: State, end: float) -> None:
 
 
 def without_value(system: System, state: State, spans) -> str:
-    """What to say of the first load that is not finite in `state`, or `spans` [s] after it; nothing
-    where all are."""
+    """What to say of the first wrench of a body that is not finite in `state`, or `spans` (k,) [s]
+    after it; nothing where all are."""
+    moving = [jnp.asarray(a) for a in (state.position, state.orientation, state.velocity)]
     for time in float(state.time) + np.asarray([0.0, *spans]):
-        for i, function in enumerate(system.wrench_functions):
-            if function is None:
-                continue
-            load = np.asarray(
-                function(time, *(np.asarray(a)[i] for a in (state.position, state.orientation, state.velocity)))
-            )
-            if not np.all(np.isfinite(load)):
-                return f"the wrench of {system.names[i]!r} is {load.tolist()} at t = {time:.9g} s: it must be finite there."
+        for name, function, *own in zip(system.names, system.wrench_functions, *moving, strict=False):
+            load = np.zeros(1) if function is None else _load(function, jnp.asarray(time), *own)
+            if load is None or not np.all(np.isfinite(load)):
+                told = "has no value" if load is None else f"is {load.tolist()}"
+                return f"the wrench of {name!r} {told} at t = {time:.9g} s: it must be finite there."
     return ""
+
+
+def _load(function: Callable, *at) -> np.ndarray | None:
+    """What a user's function gives, None where it raises."""
+    try:
+        return np.asarray(function(*at))
+    except Exception:  # noqa: BLE001, of any type: an error of a step that is lost must be told all the same
+        return None
 
 
 def _told(here, time):

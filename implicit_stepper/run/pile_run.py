@@ -9,6 +9,7 @@ import functools
 import jax
 import numpy as np
 
+from ..constraints.turn_violations import remedy
 from ..constraints.violations import described
 from ..many_bodies import lagged_steps
 from ..many_bodies.advance import Settings, advance
@@ -199,13 +200,14 @@ def _error(catalog: Catalog, system: System, failed: Done, state: State, h: floa
     names = tuple(tuple(catalog.names[part] for part in pair) for pair in failed.pairs.tolist())
     of_failed = dataclasses.replace(system, contact_names=names)
     tried = ", ".join(f"{name} {residual:.1e}" for name, residual in failed.residuals.items())
-    why = without_value(system, state, [h]) or failed.result.message
+    why = failed.result.message + remedy(violations)
     if failed.result == Result.TOO_MANY_PAIRS:
         why = f"{len(failed.pairs)} pairs: {why}"
     if "impact" in failed.residuals and "energy" in violations:
         why = (
             "Newton's law of impact with friction raises energy there, as it can where bodies are wedged: take a smaller e."
         )
+    why = without_value(system, state, [h]) or why
     message = (
         f"the step to t = {time:.9g} s failed: {why} Least solver residual of the starts tried: {tried or 'none'}; "
         f"violated after the last (allowed {tolerance:.0e}): {described(of_failed, violations) or 'nothing'}. The "

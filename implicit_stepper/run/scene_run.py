@@ -48,8 +48,9 @@ def run_scene(
     **other,
 ) -> Trajectory:
     """Runs `scene` by its `run` settings, of which `other` replaces some, for instance h=.001 or
-    duration=2; what else it takes is as `simulate` has it, `every` in [s]. Raises `ValueError`
-    where there are none, or where they are wrong, and what `simulate` raises."""
+    duration=2, which leaves out `switches` of the scene that are later; what else it takes is as
+    `simulate` has it, `every` in [s]. Raises `ValueError` where there are none, or where they are
+    wrong, and what `simulate` raises."""
     of_kind(scene, asked=("scene",))
     settings = given(scene, **other)
     if start is None and "duration" in other and "switches" not in other:  # those of a shorter run

@@ -15,7 +15,7 @@ from ..model.bodies import State
 from ..model.results import Result, StepError
 from ..model.system import System
 from ..radau import step_derivatives
-from ..radau.events import halves_left
+from ..radau.events import branches_left
 from ..radau.radau_contact import RadauContact
 from ..radau.step_derivatives import Change, Moved, Recorded
 from .parameters import changed
@@ -37,7 +37,7 @@ def along(
         begun, after = node(trajectory, i), node(trajectory, i + 1)
         contacts = jax.tree.map(lambda a, i=i: a[i], trajectory.contacts)
         landed = [event for event in trajectory.events if event.time == trajectory.time[i + 1]]
-        recorded, sided = Recorded(contacts, h, halves_left(system, landed)), i == 0 and np.ndim(trajectory.h) > 0
+        recorded, sided = Recorded(contacts, h, branches_left(system, landed)), i == 0 and np.ndim(trajectory.h) > 0
         change, before = change._replace(until=(i + 1) * ends), begun
         if h > 0:
             before = dataclasses.replace(after, velocity=contacts.stages.velocity[-1])

@@ -29,8 +29,8 @@ def use_compilation_cache(path: str | os.PathLike | None = None) -> Path | None:
     beyond 1 GiB are removed at this call, the oldest first (unless JAX was told the folder:
     `jax_compilation_cache_max_size` is for that). Call it before anything is compiled: only then,
     on x86, programs do without AVX-512, with which JAX prints a page of warnings for each that it
-    loads. Raises `OSError` for a `path` that cannot be written,
-    and `ValueError` for what is none.
+    loads. Raises `OSError` for a `path` that cannot be written, and `ValueError` for
+    what is no path.
     """
     chosen = None if path is None else path_of("path", path)
     # jax issue 38445: XLA takes preferences for instructions. XLA reads its flags with the first

@@ -128,6 +128,7 @@ def _friction(table: Table, found, units: Units) -> FrictionEllipsoid:
         if not isinstance(found, dict):
             return FrictionEllipsoid(mu=table.value(found, where))
         inner = Table(found, where, table.parameters)
+        inner.expect(("mu", "e_t", "e_o", "e_r", "direction", "mu_s"))
         law = {"mu": inner.number("mu")}
         law |= {name: inner.number(name, 1.0) for name in ("e_t", "e_o")}
         law["e_r"] = inner.number("e_r", 0.0, units.length)

@@ -49,6 +49,7 @@ def _friction(table: Table | None, units: Units) -> JointFriction | None:
     """The friction of a joint, mu, mu_s, what turns' radius and a guide's length."""
     if table is None:
         return None
+    table.expect(("mu", "radius", "length", "mu_s"))
     mu = table.number("mu")
     radius, length = (table.number(name, default=None, unit=units.length) for name in ("radius", "length"))
     mu_s = table.number("mu_s", default=None)

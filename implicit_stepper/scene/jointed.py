@@ -128,13 +128,12 @@ class Jointed:
         if isinstance(name, str) and name == _GROUND:
             raise NameTakenError(f"`name` = {name!r} is that of the ground of `add_moving`: give the body another.")
         checks.new_name(name, self._specs, "body")
-        count = len(shapes) if isinstance(shapes, list | tuple) else 0
-        own = {f"{name}[{i}]" for i in range(count)} if count > 1 else set()
-        for other, spec in self._specs.items():
-            parts = {f"{other}[{i}]" for i in range(len(spec.parts))} if len(spec.parts) > 1 else set()
-            if name in parts or other in own:
-                whole, part = (other, name) if name in parts else (name, other)
-                raise NameTakenError(f"`name` = {name!r}: {part!r} is what a part of {whole!r} is called: give it another.")
+        count, whole = len(shapes) if isinstance(shapes, list | tuple) else 0, name.rsplit("[", 1)[0]
+        others = len(self._specs[whole].parts) if whole in self._specs else 0
+        taken = [part for part in _part_names(name, count) if part in self._specs]
+        if name in _part_names(whole, others) or taken:
+            part, whole = (taken[0], name) if taken else (name, whole)
+            raise NameTakenError(f"`name` = {name!r}: {part!r} is what a part of {whole!r} is called: give it another.")
 
     def _ground(self) -> Body:
         """The inertial frame, a fixed body without a shape."""
@@ -293,3 +292,8 @@ class Jointed:
             JointSpec(name, self._numbers(first, second), (not first.fixed, not second.fixed), form)
             for name, (first, second, form) in sorted(self._joints.items(), key=lambda joint: joint[0] not in drives)
         ]
+
+
+def _part_names(name: str, count: int) -> list[str]:
+    """What the parts of a body are called, if it has several."""
+    return [f"{name}[{i}]" for i in range(count)] if count > 1 else []

@@ -21,6 +21,8 @@ MOST_PAIRS_OF_PARTS = MOST_PARTS**2
 _LARGEST = 1e300
 _MISSING = object()
 
+_ALIKE = 0.75  # of two keys, from which on one may be a slip of the other: `mu_s` is none of `mu`
+
 
 class Table:
     """One table at the place `where`, whose keys are each taken once; `parameters` are the file's
@@ -47,7 +49,7 @@ class Table:
         if key in self.left:
             return self.left.pop(key)
         if default is _MISSING:
-            near = difflib.get_close_matches(key, [other for other in self.left if other not in self.known], 1)
+            near = difflib.get_close_matches(key, [other for other in self.left if other not in self.known], 1, _ALIKE)
             meant = f", and has the key {near[0]!r:.60}, which means nothing: did you mean `{key}`?" if near else "."
             raise SceneKeyError(f"{self.where or 'the file'} lacks `{key}`{meant}")
         return default

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 
 from ..constraints import certificate_mechanics as mechanics
@@ -41,10 +42,10 @@ def _unfree(theta: Theta, system: System, before: State, velocity, h):
     return mechanics.momentum(system, rotation, change) - h * push
 
 
-def law_violations(speeds, impulses, law: Law, units, *, relaxed: bool):
-    """Violations (nc,) of the contacts' `law`, of contacts with (v_n, w) and (p_n, y) (nc, 1 + k)
-    at the end: what is left of (v_n - vhat + R_n p_n, w + R_t y) and gamma as cone
-    complementarity, which is `relaxed` or not; `units`: an impulse and a speed."""
+def law_violations(speeds, impulses, law: Law, units, *, relaxed: bool) -> dict[str, jax.Array]:
+    """Violations by name, each (nc,), of the contacts' `law`, of contacts with (v_n, w) and
+    (p_n, y) (nc, 1 + k) at the end: what is left of (v_n - vhat + R_n p_n, w + R_t y) and gamma as
+    cone complementarity, which is `relaxed` or not; `units`: an impulse and a speed."""
     unit, speed = units
     largest = jnp.maximum(1.0, impulses[:, :1] / unit)
     normal = speeds[:, 0] - law.vhat + law.R_n * impulses[:, 0]

@@ -170,7 +170,7 @@ def test_angles_in_the_plane_wind_springs_and_meet_limits_over_many_turns():
 @pytest.mark.parametrize(("speeds", "told"), [((4.0, 0.0), "spring of spring"), ((0.0, 4.0), "low limit of on")])
 def test_angles_in_space_end_a_run_where_they_pass_half_a_turn(speeds, told):
     made = turning(3, dict(zip(("spring", "on"), speeds, strict=True)), on={"low": -0.5})
-    says = "passes that no shorter step helps, but a scene in the plane"
+    says = "No shorter step helps where one passes that: use a scene in the plane"
     with pytest.raises(ist.StepError, match=f"(?s){says}.*angle within half a turn 1.00e[+]00 at joint {told}") as stopped:
         ist.simulate(made, ist.GeometricallyImplicit(), h=0.01, duration=1.5)
     angle = stopped.value.trajectory.joint(told.split(" of ")[1]).coordinate[-1, 0]

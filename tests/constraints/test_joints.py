@@ -262,8 +262,8 @@ def test_what_redundant_joints_carry_stays_of_the_size_of_the_loads():
     run = ist.simulate(scene, ist.RadauContact(), tol=1e-3, duration=4.0)
     forces = np.linalg.norm(run.joints.impulse_2[..., :3], axis=-1) / run.h[:, None]
     assert np.max(forces) <= 3 * (G + 4)
-    energy = run.energy().total
-    assert np.max(np.abs(energy - energy[0])) <= 1e-2 * np.max(run.energy().kinetic)
+    energy = run.energy()  # of which 10 tol may appear or vanish in a run, of that and sum m g L
+    assert np.max(np.abs(energy.total - energy.total[0])) <= 1e-2 * (np.max(energy.kinetic) + 3 * G)
 
 
 @pytest.mark.parametrize("h", [0.01, 0.4, 3.0])

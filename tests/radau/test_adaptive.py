@@ -364,10 +364,12 @@ def test_what_solvers_leave_to_rounding_certificates_do_too(h):
     system, state = scene.build()
     left = ncp.round_off(stages.stage_problem(system, state, h, (), stepper.stages, stepper.friction))
     states = jax.tree.map(lambda a: np.stack([a, a]), state)
-    run = types.SimpleNamespace(steps=types.SimpleNamespace(h=np.array([h])))
-    allowed = adaptive_run._allowed(stepper, system, run, states, 0.0)
-    assert left / np.min(np.diag(collocation.radau(3).A)) <= allowed("momentum")[0]
-    assert left <= allowed("rates")[0] <= 1e-3 * (1e-8 / h) + 1e-10
+    for share, one_stage in ((np.min(np.diag(collocation.radau(3).A)), {}), (1.0, {0: None})):
+        run = types.SimpleNamespace(steps=types.SimpleNamespace(h=np.array([h])), one_stage=one_stage)
+        allowed = adaptive_run._allowed(stepper, system, run, states, 0.0)
+        assert left / share <= allowed("momentum")[0]
+        assert left <= allowed("rates")[0]
+        assert allowed("momentum")[0] * share == pytest.approx(allowed("rates")[0], rel=1e-12)
 
 
 def test_bodies_that_overlap_at_the_start_are_refused():

@@ -84,6 +84,5 @@ def test_what_rolls_on_a_flat_belly_does_not_slide_into_the_region():
     scene.add_contact(floor, stone, friction=20.0)
     run = ist.simulate(scene, ist.RadauContact(), tol=1e-7, duration=2.5)
     assert run.events == ()
-    assert run.velocity[0, 0, 5] < -3.9
-    assert run.velocity[-1, 0, 5] > -0.5
-    assert np.max(run.contact(0).sliding_speed) <= 1e-10
+    assert abs(run.velocity[-1, 0, 5]) < 0.1 * abs(spin[2])
+    assert set(ist.contact_states(scene, run).states.ravel()) == {"stick"}

@@ -55,8 +55,9 @@ def test_a_regularised_law_has_shares_of_its_own_to_distribute():
     scene = cart(1.5 * 0.2 * N)
     run = ist.simulate(scene, stepper, h=H, duration=5 * H)
     shares = np.abs(run.contacts.friction_impulse[-1, :, 0]) / H
-    np.testing.assert_allclose(shares[0], shares[1], rtol=1e-6)
-    np.testing.assert_allclose(np.sum(shares), 1.5 * 0.2 * N, rtol=1e-6)
+    np.testing.assert_allclose(shares[0], shares[1], rtol=1e-8)
+    # what sticks creeps by sigma_s w y, and each step takes up all but a thousandth of what is left
+    np.testing.assert_allclose(np.sum(shares), 1.5 * 0.2 * N, rtol=stepper.sigma_s**2)
     with pytest.raises(ist.errors.ForcesError, match=f"for the step to t = {H:.9g} s: .* as in Convex"):
         ist.least_forces(scene, stepper, run)
 

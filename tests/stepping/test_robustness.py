@@ -13,6 +13,7 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.constraints.violations import described
 from implicit_stepper.paper import scenes
+from implicit_stepper.run.jumps import without_value
 from implicit_stepper.runtime.compilation import _options, jit
 from implicit_stepper.stepping import fallback
 
@@ -384,3 +385,13 @@ def test_a_load_that_ends_within_a_run_is_named(stepper, asked):
     assert len(caught.value.trajectory) > 0
     assert "masses" not in str(caught.value)
     assert "another `tol`" not in str(caught.value)
+
+
+def test_a_load_is_asked_with_arrays_of_jax_where_a_step_is_lost():
+    """As steps ask it; one that raises there is told, and hides no `StepError`."""
+    system, state = on_floor(shapes.Sphere(1.0), mass=1.0, height=1.0).build()
+    fine, raises = (lambda t, x, q, v: (-v).at[3:].set(0.0)), (lambda t, x, q, v: v[9:].reshape(7))
+    for function, told in ((fine, ""), (raises, "has no value at t = 0 s")):
+        asked = dataclasses.replace(system, wrench_functions=(function,))
+        assert told in without_value(asked, state, [0.1])
+        assert bool(without_value(asked, state, [0.1])) == bool(told)
