@@ -14,6 +14,7 @@ from implicit_stepper import (
     ErrorEstimate,
     FrictionEllipsoid,
     GeometricallyImplicit,
+    RadauContact,
     Result,
     Scene,
     StepError,
@@ -188,7 +189,7 @@ def test_an_estimate_is_kept_in_a_file_and_needs_fixed_steps(spatial, tmp_path):
     dataclasses.replace(spatial, error=estimate).save(tmp_path / "run.npz")
     same(load(tmp_path / "run.npz").error, estimate)
     with pytest.raises(ValueError, match="estimate_error"):
-        run(thrown(), h=None, tol=1e-6, estimate_error=True)
+        simulate(thrown(), RadauContact(), tol=1e-6, duration=0.2, estimate_error=True)
     wrong = dataclasses.replace(estimate, angle=estimate.angle[1:])
     dataclasses.replace(spatial, error=wrong).save(tmp_path / "run.npz")
     with pytest.raises(ValueError, match=r"error\.angle"):
