@@ -21,6 +21,7 @@ from ..model.system import System
 from ..runtime.compilation import jit
 from . import incidence, kinematics
 
+_UNFELT = 1e-8  # eigenvalue of G M^-1 G^T, with ones on its diagonal, below which bodies feel next to nothing
 _SINGULAR = 1e-11  # of the largest eigenvalue of G M^-1 G^T: equations that others imply
 
 
@@ -94,6 +95,22 @@ def _flexibility(responses):
     plain, least = inverse(responses)
     scaled, rank = inverse(unit[:, None] * responses * unit)
     return jnp.where(rank > least + 0.5, unit[:, None] * scaled * unit, plain)
+
+
+def felt(system: System, state: State, impulses):
+    """`impulses` (..., R) of rigid joints, one after the other, less what gives bodies nothing at
+    the poses of `state`, as redundant joints may pull against each other: the null space of G^T, in
+    lengths and measured by the response of every row."""
+    rows = joint_rows(system, state, bodies.mass_matrices(system, state))
+    back = rows.alone(rows.matrix.reshape(-1, *rows.inverse.shape[:2])).reshape(rows.matrix.shape)
+    responses = rows.matrix @ back.T
+    own = jnp.diagonal(responses)
+    unit = jnp.where(own > 0, 1 / jnp.sqrt(jnp.where(own > 0, own, 1.0)), 1.0)
+    scaled = unit[:, None] * responses * unit
+    factor = jax.scipy.linalg.cho_factor(scaled + _UNFELT * jnp.eye(len(scaled)), lower=True)
+    size = rows.lengths * unit
+    of_unit = (impulses / size).reshape(-1, len(scaled)).T
+    return (scaled @ jax.scipy.linalg.cho_solve(factor, of_unit)).T.reshape(impulses.shape) * size
 
 
 def rows_and_rank(system: System, state: State) -> tuple[int, int]:

@@ -7,6 +7,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from ..constraints import joint_rows
 from ..constraints.conditions import Constraint
 from ..model.bodies import State
 from ..solvers.collocation import radau
@@ -59,3 +60,25 @@ def at_fractions(problem: StageProblem, memory: Memory, weights, forces):
         as_rates, as_forces = (jnp.einsum("ij,jcw->icw", w, values) for w in (weights, forces))
         constraints.append(jnp.where(group.forces, as_forces, as_rates) / per_time(group, problem.h))
     return jnp.einsum("ij,jbw->ibw", weights, memory.rates), tuple(constraints)
+
+
+def felt(problem: StageProblem, constraints) -> tuple:
+    """`constraints`, per group (k, s, n, width + etas), in which impulses and etas of joints that
+    hold are without what they give to nobody, see `joint_rows.felt`."""
+    system, count = problem.system, len(problem.system.groups)
+    rigid = [(count + g, group) for g, group in enumerate(system.joints) if group.bilateral]
+    found = list(constraints)
+    for impulses in (True, False):
+        parts = []
+        for g, group in rigid:
+            first = 0 if impulses else group.width
+            own = found[g][..., first : first + group.closures]
+            parts.append(jnp.pad(own, ((0, 0),) * 3 + ((0, group.closures - own.shape[-1]),)))
+        flat = joint_rows.felt(system, problem.state, jnp.concatenate([p.reshape(*p.shape[:2], -1) for p in parts], axis=-1))
+        start = 0
+        for (g, group), own in zip(rigid, parts, strict=True):
+            first, wide = 0 if impulses else group.width, group.closures if impulses else min(group.etas, group.closures)
+            stop = start + own.shape[2] * group.closures
+            new = flat[..., start:stop].reshape(own.shape)[..., :wide]
+            found[g], start = found[g].at[..., first : first + wide].set(new), stop
+    return tuple(found)

@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from shapes.shards import when
+
 from ..constraints.kinematics import Motion
 from ..constraints.static_friction import with_mu_s
 from ..implicit_euler import energy, ncp
@@ -28,14 +30,11 @@ from ..solvers.collocation import radau
 from ..solvers.newton import Solution
 from ..solvers.static_condensation import Factors
 from . import apart, slots, stage_modes, stage_records, stage_unknowns, stages
-from .memory import Memory, at_fractions, per_time
+from .memory import Memory, at_fractions, felt, per_time
 from .stage_jacobian import derivatives, with_h
 from .stage_modes import equal
 from .stages import Modes, StageProblem
 
-# of what joints carried that equations do not determine, with which a step begins where it bounds
-# friction: as they turn, what stays as it is would grow, by a hundred in 200 steps of four hinges
-_FADES = 0.9
 # least pivot where forces are determined; where they are not, `stage_jacobian` makes it 1e-8
 UNIQUE = 1e-6
 
@@ -223,33 +222,24 @@ def in_slots(task: Task, chosen: slots.Slots) -> Task:
 def _starts(problem: StageProblem, task: Task, unique):
     """The hint's polynomials, their end, and the former with closest points of their own, (k, s n +
     1), dimensionless, with h. Forces that are not `unique` () stay what they are, unless the hint
-    has them `follow`, as nothing would correct what polynomials make of them; of joints they
-    fade."""
+    has them `follow`, as nothing would correct what polynomials make of them; joints begin without
+    what they give to nobody, which would grow as they turn."""
     s = problem.stages
     ahead, end = _ahead(problem, task), np.zeros((s, s))
     end[:, -1] = 1.0
     weights, units = jnp.stack([ahead, end]), stages.unknown_scale(problem)
     forces = jnp.where(unique | task.hint.follow, weights, end)
     guesses = jax.vmap(lambda *w: at_fractions(problem, task.hint, *w))(weights, forces)
-    guesses = guesses[0], _faded(problem.system, guesses[1], ~(unique | task.hint.follow))
+    if any(group.bilateral for group in problem.system.joints):
+        constraints = tuple(guesses[1])
+        follow = unique | task.hint.follow
+        guesses = guesses[0], when(~follow, lambda: felt(problem, constraints), constraints)
     if apart.sharp(problem.system):
         ahead = stages.as_stages(problem, *jax.tree.map(lambda a: a[0], guesses))
         other = ahead.rates, apart.jumped(problem, ahead, task.modes, task.held)
         guesses = jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), guesses, other)
     joined = jax.vmap(functools.partial(stage_unknowns.join, problem.system))(*guesses)
     return jnp.concatenate([joined / units, jnp.ones((len(joined), 1))], axis=1)
-
-
-def _faded(system: System, constraints, fades) -> tuple:
-    """`constraints`, per group (..., n, width + etas). Where `fades` (), joints that hold begin
-    without impulses and etas, and those that rub with `_FADES` of both; what is elastic, limits and
-    motors begin as they were."""
-    found, count = [], len(system.groups)
-    for group, own in zip(system.joints, constraints[count:], strict=True):
-        share = jnp.where(fades, 0.0 if group.mu is None else _FADES, 1.0)
-        on = group.forces | (np.arange(len(group.forces)) >= group.width)
-        found.append(jnp.where(on, share * own, own) if group.bilateral else own)
-    return (*constraints[:count], *found)
 
 
 def _ahead(problem: StageProblem, task: Task):

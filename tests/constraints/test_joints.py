@@ -238,10 +238,8 @@ def test_redundant_joints_do_no_harm():
     assert fall[0] == pytest.approx(0.4, abs=2e-3)
 
 
-def test_what_redundant_joints_carry_stays_of_the_size_of_the_loads():
-    """Four bars on hinges in space, three equations too many, in chosen steps: bodies of 3 kg move
-    by up to 2 m/s on circles of 1 m, so that no hinge need carry more than 3 (g + 4) N. What
-    nothing determines once grew to 1e5 N within 2 s."""
+def four_hinges():
+    """Three bars on hinges in space, a parallelogram with three equations too many."""
     scene, axis = ist.Scene(), (0, 1, 0)
     frame = scene.add_fixed(name="frame", shape=shapes.Sphere(0.01))
     bar, upright = {"shape": shapes.Ellipsoid((0.5, 0.05, 0.05)), "mass": 1.0}, (np.sqrt(0.5), 0, np.sqrt(0.5), 0)
@@ -259,7 +257,31 @@ def test_what_redundant_joints_carry_stays_of_the_size_of_the_loads():
     ends = ((frame, left, (0, 0, 0), -0.5), (left, low, (0.5, 0, 0), -0.5), (low, right, (0.5, 0, 0), 0.5))
     for first, second, point, other in (*ends, (frame, right, (1, 0, 0), -0.5)):
         scene.add_joint(first, second, ist.Hinge(point, axis, (other, 0, 0), axis))
-    run = ist.simulate(scene, ist.RadauContact(), tol=1e-3, duration=4.0)
+    return scene
+
+
+def test_what_joints_give_to_nobody_is_left_out():
+    """Impulses of redundant joints without their part in the null space of G^T give bodies the
+    same, and that part nothing; those of joints that are not redundant stay."""
+    system, state = four_hinges().build()
+    rows = joint_rows.joint_rows(system, state, bodies.mass_matrices(system, state))
+    G, drawn = np.asarray(rows.matrix), np.random.default_rng(0).normal(size=(2, len(rows.lengths)))
+    found = np.asarray(joint_rows.felt(system, state, drawn))
+    np.testing.assert_allclose(found / rows.lengths @ G, drawn / rows.lengths @ G, rtol=0, atol=1e-6)
+    *_, V = np.linalg.svd(G.T)
+    null = V[np.linalg.matrix_rank(G) :] * np.asarray(rows.lengths)
+    assert len(null) == 3
+    np.testing.assert_allclose(joint_rows.felt(system, state, null), 0.0, rtol=0, atol=1e-6)
+    system, state = block_on_a_hinge().build()
+    drawn = np.random.default_rng(1).normal(size=5)
+    # but for 1e-8 over the least response
+    np.testing.assert_allclose(joint_rows.felt(system, state, drawn), drawn, rtol=1e-5)
+
+
+def test_what_redundant_joints_carry_stays_of_the_size_of_the_loads():
+    """In chosen steps: bodies of 3 kg move by up to 2 m/s on circles of 1 m, so that no hinge need
+    carry more than 3 (g + 4) N. What nothing determines once grew to 1e5 N within 2 s."""
+    run = ist.simulate(four_hinges(), ist.RadauContact(), tol=1e-3, duration=4.0)
     forces = np.linalg.norm(run.joints.impulse_2[..., :3], axis=-1) / run.h[:, None]
     assert np.max(forces) <= 3 * (G + 4)
     energy = run.energy()  # of which 10 tol may appear or vanish in a run, of that and sum m g L
