@@ -260,6 +260,22 @@ def four_hinges():
     return scene
 
 
+def test_a_cart_keeps_what_its_wheels_carry():
+    """Four wheels on hinges: the floor's forces are not unique, and stay where the first step finds
+    them, a quarter of the weight each."""
+    scene, radius, speed = ist.Scene(), 0.1, 1.0
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
+    rolls = {"velocity": (speed, 0, 0, 0, speed / radius, 0), "mass": 0.5, "shape": shapes.Sphere(radius)}
+    cart = {"position": (0, 0, radius), "velocity": (speed, 0, 0, 0, 0, 0), "mass": 5.0}
+    cart = scene.add_body(name="cart", shape=shapes.Sphere(0.05), inertia=(0.1, 0.3, 0.3), **cart)
+    for i, (x, y) in enumerate(((0.3, 0.25), (0.3, -0.25), (-0.3, 0.25), (-0.3, -0.25))):
+        wheel = scene.add_body(name=f"wheel {i}", position=(x, y, radius), **rolls)
+        scene.add_joint(cart, wheel, ist.Hinge((x, y, 0), (0, 1, 0), (0, 0, 0), (0, 1, 0)))
+        scene.add_contact(wheel, floor, friction=0.5)
+    run = ist.simulate(scene, ist.RadauContact(), h=0.05, duration=2.0)
+    np.testing.assert_allclose(run.contacts.normal_impulse / 0.05, 7 * G / 4, rtol=1e-6)
+
+
 def test_what_joints_give_to_nobody_is_left_out():
     """Impulses of redundant joints without their part in the null space of G^T give bodies the
     same, and that part nothing; those of joints that are not redundant stay."""
