@@ -87,6 +87,14 @@ def test_imports_go_down_the_list_of_rooms():
     assert wrong == {}
 
 
+def names_in(source: str) -> set[str]:
+    """All names, attributes and imported names in a module."""
+    nodes = list(ast.walk(ast.parse(source)))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return names | {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+
+
 def test_no_kind_of_constraint_is_named_above_them():
     """Joints, laws of joints and groups are named where they are written, and where they are made
     of what a user says; all else knows the protocol of `constraints.conditions` alone."""
@@ -99,11 +107,7 @@ def test_no_kind_of_constraint_is_named_above_them():
     assert {"ContactGroup", "LimitGroup", "MotorGroup", "Hinge", "Gear", "UserConstraint"} <= kinds
 
     def find_named(source):
-        nodes = list(ast.walk(ast.parse(source)))
-        names = {node.id for node in nodes if isinstance(node, ast.Name)}
-        names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-        names |= {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
-        return sorted(names & kinds)
+        return sorted(names_in(source) & kinds)
 
     assert find_named("def of(g: ContactGroup): return g.joints.Hinge") == ["ContactGroup", "Hinge"]
     for path in MODULES:
@@ -120,11 +124,7 @@ def test_kinds_of_constraints_apply_no_complementarity_function():
     functions = {"fischer_burmeister", "fischer_burmeister_cone", "natural_disc", "stage_rows", "cone_rows", "held_rows"}
 
     def find_applied(source):
-        nodes = list(ast.walk(ast.parse(source)))
-        names = {node.id for node in nodes if isinstance(node, ast.Name)}
-        names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-        names |= {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
-        return sorted(names & functions)
+        return sorted(names_in(source) & functions)
 
     assert find_applied("rows = fischer_burmeister(a, branches.stage_rows(b))") == ["fischer_burmeister", "stage_rows"]
     found = {}

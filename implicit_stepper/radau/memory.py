@@ -67,18 +67,18 @@ def felt(problem: StageProblem, constraints) -> tuple:
     hold are without what they give to nobody, see `joint_rows.felt`."""
     system, count = problem.system, len(problem.system.groups)
     rigid = [(count + g, group) for g, group in enumerate(system.joints) if group.bilateral]
-    found = list(constraints)
-    for impulses in (True, False):
+    found, start, both = list(constraints), 0, []
+    for of_etas in (False, True):
         parts = []
         for g, group in rigid:
-            first = 0 if impulses else group.width
-            own = found[g][..., first : first + group.closures]
-            parts.append(jnp.pad(own, ((0, 0),) * 3 + ((0, group.closures - own.shape[-1]),)))
-        flat = joint_rows.felt(system, problem.state, jnp.concatenate([p.reshape(*p.shape[:2], -1) for p in parts], axis=-1))
-        start = 0
-        for (g, group), own in zip(rigid, parts, strict=True):
-            first, wide = 0 if impulses else group.width, group.closures if impulses else min(group.etas, group.closures)
-            stop = start + own.shape[2] * group.closures
-            new = flat[..., start:stop].reshape(own.shape)[..., :wide]
-            found[g], start = found[g].at[..., first : first + wide].set(new), stop
+            own = found[g][..., of_etas * group.width :][..., : group.closures]
+            own = jnp.pad(own, ((0, 0),) * 3 + ((0, group.closures - own.shape[-1]),))  # what holds velocities has no etas
+            parts.append(own.reshape(*own.shape[:2], -1))
+        both.append(jnp.concatenate(parts, axis=-1))
+    both = joint_rows.felt(system, problem.state, jnp.stack(both))
+    for g, group in rigid:
+        stop = start + len(group.numbers) * group.closures
+        impulses, etas = both[..., start:stop].reshape(2, *found[g].shape[:-1], group.closures)
+        own = found[g].at[..., : group.closures].set(impulses)
+        found[g], start = own.at[..., group.width :].set(etas[..., : group.etas]), stop
     return tuple(found)
