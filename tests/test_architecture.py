@@ -97,24 +97,34 @@ def names_in(source: str) -> set[str]:
 
 def test_no_kind_of_constraint_is_named_above_them():
     """Joints, laws of joints and groups are named where they are written, and where they are made
-    of what a user says; all else knows the protocol of `constraints.conditions` alone."""
+    of what a user says, and so are the modules in which they stand, but for `joint`, which all
+    joints share; all else knows the protocol of `constraints.conditions` alone."""
     makers = {"scene": None, "many_bodies": {"catalog.py"}}
-    kinds, named = set(), {}
+    kinds, modules, named = set(), set(), {}
     for path in ROOT.glob("implicit_stepper/constraints/*.py"):
         classes = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
         joints = path.stem in ("joints", "of_users", "gears", "nonholonomic", "pair_loads")
-        kinds |= {name for name in classes if joints or name.endswith("Group")} - {"Form", "Place"}
+        own = {name for name in classes if joints or name.endswith("Group")} - {"Form", "Place"}
+        kinds |= own
+        modules |= {path.stem} if own else set()
     assert {"ContactGroup", "LimitGroup", "MotorGroup", "Hinge", "Gear", "UserConstraint"} <= kinds
+
+    modules -= {"joint"}
+    assert {"contact_group", "joint_limits", "joint_friction", "gears"} <= modules
 
     def find_named(source):
         return sorted(names_in(source) & kinds)
 
+    def find_modules(imports):
+        return sorted({name[2] for name in imports if name[1:2] == ("constraints",) and len(name) > 2} & modules)
+
     assert find_named("def of(g: ContactGroup): return g.joints.Hinge") == ["ContactGroup", "Hinge"]
+    assert find_modules([("implicit_stepper", "constraints", "gears"), ("shapes", "box")]) == ["gears"]
     for path in MODULES:
         own = room(path.relative_to(ROOT).parts)
         made = own in makers and (makers[own] is None or path.name in makers[own])
         if LEVEL[own] > LEVEL["constraints"] and not made:
-            named[str(path.relative_to(ROOT))] = find_named(path.read_text())
+            named[str(path.relative_to(ROOT))] = find_named(path.read_text()) + find_modules(imported(path))
     assert {path: found for path, found in named.items() if found} == {}
 
 

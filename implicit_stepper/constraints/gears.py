@@ -6,7 +6,7 @@
 
 The joints may have two moving bodies in all: the pair on whose poses the equation is one of two
 bodies, as any joint's. Of further ones, which stand still, the poses are parameters:
-`standing` has them follow those of the system.
+`incidence.standing` has them follow those of the system.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from shapes.arguments import number
 
-from ..model.system import System
 from ..runtime.errors import JointError
 from .joints import Form
 
@@ -70,20 +68,6 @@ def whole(ratio: float) -> tuple[float, float]:
             f"up to {_MOST_TEETH}, as of teeth; {found.numerator} / {found.denominator} is the nearest."
         )
     return float(found.numerator), float(found.denominator)
-
-
-def standing(system: System) -> System:
-    """The system in which gears that stand on more than their two bodies have these fixed bodies
-    where it has them."""
-
-    def of_group(group):
-        if not isinstance(group.closure, Gear) or not group.closure.still:
-            return group
-        poses = tuple((system.fixed_position[i], system.fixed_orientation[i]) for i in group.closure.still)
-        still = jax.tree.map(lambda a: jnp.broadcast_to(a, (len(group.numbers), *a.shape)), poses)
-        return dataclasses.replace(group, parameters=group.parameters | {"still": still})
-
-    return dataclasses.replace(system, joints=tuple(map(of_group, system.joints)))
 
 
 @dataclasses.dataclass(frozen=True)

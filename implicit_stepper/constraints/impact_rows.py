@@ -18,7 +18,7 @@ import numpy as np
 
 from ..model.bodies import State
 from ..model.system import System, compliant
-from . import impact_friction, joint_limits, joint_rows, linear_rows
+from . import impact_friction, joint_rows, linear_rows
 from .detection import Nearby
 from .linear_rows import Rows
 from .restitution import TOUCHING
@@ -53,7 +53,7 @@ def everything(system: System, state: State, here: Nearby, room: int | None) -> 
     """Of a `state` with the contacts `here`; with `room` for so many contacts that touch, or for
     all."""
     contacts = linear_rows.linear_rows(system, state, here.geometry)
-    limits, gaps = joint_limits.limit_rows(system, state, contacts.e.shape[1])
+    limits, gaps = joint_rows.bound_rows(system, state, contacts.e.shape[1])
     rubs = impact_friction.rubbing(system, state, contacts.e.shape[1])
     every, none = (contacts, limits, rubs.rows), [jnp.zeros(len(rubs.mu))]
     parts = [jnp.concatenate([getattr(own, name) for own in every]) for name in ("on_1", "on_2", "e")]
@@ -71,7 +71,7 @@ def everything(system: System, state: State, here: Nearby, room: int | None) -> 
 
 def names(system: System) -> list[int | str]:
     """Of contacts and limits, which are the first rows: numbers of contacts, names of limits."""
-    return [*range(system.contact_count), *joint_limits.limit_names(system)]
+    return [*range(system.contact_count), *joint_rows.bound_names(system)]
 
 
 def spring_forces(system: System, here: Nearby, every: Everything, velocity):
@@ -86,7 +86,7 @@ def spring_forces(system: System, here: Nearby, every: Everything, velocity):
 def of_joints(system: System, every: Everything, multipliers, elastic: list, gamma) -> list:
     """Impulses of joints per group (n, r): the `multipliers` (R,) of those that hold, the `elastic`
     ones, and of gamma (m, 1 + k) what is theirs, at their limits and along their coordinates."""
-    elastic = joint_limits.with_limits(system, elastic, gamma[system.contact_count :, 0])
+    elastic = joint_rows.with_bounds(system, elastic, gamma[system.contact_count :, 0])
     found = joint_rows.by_group(system, multipliers, elastic)
     return impact_friction.with_friction(system, found, gamma[every.rubs, 1:])
 

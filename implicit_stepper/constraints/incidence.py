@@ -5,6 +5,8 @@ A scatter would be a loop over the constraints, which takes as long as all the r
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,3 +35,18 @@ def on_bodies(system: System, group: Constraint, on_1, on_2):
     two (nc, 6 or 3)."""
     acting = jnp.stack([on for on, moves in zip((on_1, on_2), group.moving, strict=True) if moves], axis=1)
     return jnp.sum(shares(system, group)[..., None] * acting[:, :, None], axis=(0, 1))
+
+
+def standing(system: System) -> System:
+    """The system in which joints that stand on more than their two bodies have these fixed bodies,
+    which their closure names as `still`, where the system has them."""
+
+    def of_group(group):
+        still = getattr(group.closure, "still", ())
+        if not still:
+            return group
+        poses = tuple((system.fixed_position[i], system.fixed_orientation[i]) for i in still)
+        own = jax.tree.map(lambda a: jnp.broadcast_to(a, (len(group.numbers), *a.shape)), poses)
+        return dataclasses.replace(group, parameters=group.parameters | {"still": own})
+
+    return dataclasses.replace(system, joints=tuple(map(of_group, system.joints)))

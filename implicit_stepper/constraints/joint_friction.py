@@ -23,7 +23,6 @@ import numpy as np
 
 from shapes.small_algebra import inner
 
-from ..model.records import Joints
 from ..solvers.complementarity import length_of
 from ..solvers.elimination import Links
 from .conditions import Conditions, Cone, Held, Instant, StageConditions, Units
@@ -235,23 +234,3 @@ class FrictionGroup:
         matrix = jnp.zeros((2 * r + k + 1, 2 * r + k + 1)).at[y + 1, y].set(friction)
         keep = np.concatenate([np.arange(r), r + k + 1 + np.arange(r)])
         return matrix.at[keep[:, None], keep].set(own)
-
-
-def recorded(group, joints: Joints):
-    """Unknowns (s, n, width + etas) of a group of joints at the s stages that `joints` record; of a
-    slip, which they do not, 0: see `with_slips`."""
-    numbers = np.array(group.numbers)
-    impulses, etas = joints.multipliers[:, numbers], joints.eta[:, numbers, : group.etas]
-    if not isinstance(group, FrictionGroup):
-        return jnp.concatenate([impulses[..., : group.width], etas], axis=-1)
-    r, k = group.closures, group.rubbing
-    y = impulses[..., r : r + k] / group.lever[:, None]
-    return jnp.concatenate([impulses[..., :r], y, jnp.zeros((*y.shape[:-1], 1)), etas], axis=-1)
-
-
-def with_slips(group, unknowns, point):
-    """The `unknowns` (s, n, width + etas) of any group of constraints, with the slips of those that
-    are joints that rub, at their `point`."""
-    if not isinstance(group, FrictionGroup):
-        return unknowns
-    return unknowns.at[..., group.closures + group.rubbing].set(jnp.linalg.norm(point.w, axis=-1))

@@ -10,20 +10,15 @@ as the normal direction of a contact, without friction and inelastic.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..model.bodies import State
-from ..model.system import System
 from ..solvers.elimination import Links
-from . import kinematics
 from .conditions import NOTHING, OPEN, Conditions, Held, Instant, StageConditions, Units
 from .joint import JointGroup, Point
 from .kinematics import Motion
-from .linear_rows import Rows
 
 
 @jax.tree_util.register_dataclass
@@ -126,45 +121,3 @@ class LimitGroup:
         """What the derivative gains if rate and gap give way by one unit each, with the signs of
         the rows."""
         return jnp.eye(2) * jnp.where(held, 1.0, -1.0)
-
-
-def limit_rows(system: System, state: State, k: int) -> tuple[Rows, jax.Array]:
-    """The limits as rows of impacts, in lengths, with k rows each for friction that they have not;
-    and their gaps (m,)."""
-    w, bodies, sides, gaps = state.velocity.shape[1], [], [jnp.zeros((0, 2, state.velocity.shape[1]))], [jnp.zeros(0)]
-    for group in limits(system):
-
-        def one(member, motion_1, motion_2):
-            lengths = member.lengths(system.length)
-            gap, acting = member.wrenches(lengths, motion_1, motion_2, state.time)
-            return jnp.stack(acting), (gap * lengths)[0]
-
-        acting, own = jax.vmap(one)(group, *kinematics.motions_of(system, state, group))
-        bodies += [tuple(min(b, system.body_count) for b in pair) for pair in group.bodies]
-        sides.append(acting)
-        gaps.append(own)
-    sides = jnp.concatenate(sides)
-    rows = jnp.zeros((len(sides), 2, 1 + k, w)).at[:, :, 0].set(sides)
-    return Rows(tuple(bodies), rows[:, 0], rows[:, 1], jnp.zeros((len(sides), k))), jnp.concatenate(gaps)
-
-
-def limits(system: System) -> list[Any]:
-    """The groups of joints that bound."""
-    return [group for group in system.joints if group.unilateral]
-
-
-def limit_names(system: System) -> list[str]:
-    """Of the limits, as `limit_rows` has them."""
-    return [system.joint_names[number] for group in limits(system) for number in group.numbers]
-
-
-def with_limits(system: System, forces: list, impulses) -> list:
-    """`forces` per group, None of what is not elastic, with the `impulses` (m,) of the limits,
-    measured in lengths."""
-    found, start = [], 0
-    for group, own in zip(system.joints, forces, strict=True):
-        if group.unilateral:
-            stop = start + len(group.numbers)
-            own, start = impulses[start:stop, None] * group.lengths(system.length), stop
-        found.append(own)
-    return found

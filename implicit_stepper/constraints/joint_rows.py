@@ -2,7 +2,8 @@
 
     V = V_free + M^-1 G^T Lambda,      Lambda = -(G M^-1 G^T)^+ (G V_free + target)
 
-takes any velocities to those that joints allow. Rows are measured in lengths; of redundant joints,
+takes any velocities to those that joints allow. Joints that bound a coordinate are rows of
+inequalities. Rows are measured in lengths; of redundant joints,
 whose equations say things twice, Lambda is the shortest. Where joints of light bodies would hide
 those of heavy ones, it is the shortest with every row measured by its own response.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +22,7 @@ from ..model.bodies import State
 from ..model.system import System
 from ..runtime.compilation import jit
 from . import incidence, kinematics
+from .linear_rows import Rows
 
 _UNFELT = 1e-8  # eigenvalue of G M^-1 G^T, with ones on its diagonal, below which bodies feel next to nothing
 _SINGULAR = 1e-11  # of the largest eigenvalue of G M^-1 G^T: equations that others imply
@@ -207,3 +210,45 @@ def by_group(system: System, values, elastic) -> list:
         parts.append(values[start : start + size].reshape(shape) if own is None else own)
         start += size
     return parts
+
+
+def bound_rows(system: System, state: State, k: int) -> tuple[Rows, jax.Array]:
+    """Joints that bound as rows of impacts, in lengths, with k rows each for the friction that they
+    lack; and their gaps (m,)."""
+    w, pairs, sides, gaps = state.velocity.shape[1], [], [jnp.zeros((0, 2, state.velocity.shape[1]))], [jnp.zeros(0)]
+    for group in bounds(system):
+
+        def one(member, motion_1, motion_2):
+            lengths = member.lengths(system.length)
+            gap, acting = member.wrenches(lengths, motion_1, motion_2, state.time)
+            return jnp.stack(acting), (gap * lengths)[0]
+
+        acting, own = jax.vmap(one)(group, *kinematics.motions_of(system, state, group))
+        pairs += [tuple(min(b, system.body_count) for b in pair) for pair in group.bodies]
+        sides.append(acting)
+        gaps.append(own)
+    sides = jnp.concatenate(sides)
+    rows = jnp.zeros((len(sides), 2, 1 + k, w)).at[:, :, 0].set(sides)
+    return Rows(tuple(pairs), rows[:, 0], rows[:, 1], jnp.zeros((len(sides), k))), jnp.concatenate(gaps)
+
+
+def bounds(system: System) -> list[Any]:
+    """The groups of joints that bound."""
+    return [group for group in system.joints if group.unilateral]
+
+
+def bound_names(system: System) -> list[str]:
+    """Names of joints that bound, in the order of `bound_rows`."""
+    return [system.joint_names[number] for group in bounds(system) for number in group.numbers]
+
+
+def with_bounds(system: System, forces: list, impulses) -> list:
+    """`forces` per group, None of what is not elastic, with the `impulses` (m,) of those that
+    bound, measured in lengths."""
+    found, start = [], 0
+    for group, own in zip(system.joints, forces, strict=True):
+        if group.unilateral:
+            stop = start + len(group.numbers)
+            own, start = impulses[start:stop, None] * group.lengths(system.length), stop
+        found.append(own)
+    return found

@@ -21,7 +21,7 @@ from ..model.records import Joints
 from ..model.system import System, in_joint_order, take
 from ..model.units import Scales
 from . import certificate_mechanics as mechanics
-from . import joint_frames, joint_limits, kinematics, rubbing_violations, turn_violations
+from . import joint_frames, kinematics, rubbing_violations, turn_violations
 from .certificate_mechanics import beyond_rounding
 from .joint import JointGroup
 from .pair_loads import PairLoadGroup
@@ -173,7 +173,7 @@ def _open(units: Scales, member: JointGroup, g, rate, far, fast):
 def limit_speeds(system: System, before: State) -> list[jax.Array]:
     """The fastest rate () [m/s] of the limits of each group, in the state `before` an impact."""
     found = []
-    for group in joint_limits.limits(system):
+    for group in (own for own in system.joints if own.unilateral):
 
         def rates(member, *motions):
             poses = [(own.position, own.orientation) for own in motions]

@@ -1,4 +1,6 @@
-"""Where Newton's method starts for joints that rub: they hold, and slip by all that they can.
+"""The slips of joints that rub: where Newton's method starts, and of what steps record.
+
+In a start joints hold, and slip by all that they can:
 
     G V = -g(q, t + h) / h,   V = V_free + M^-1 G^T lambda,   y = -mu R(lambda) w / |w|,   w = r q'
 
@@ -12,13 +14,14 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..model import bodies
 from ..model.bodies import State
+from ..model.records import Joints
 from ..model.system import System
 from ..solvers.complementarity import length_of
 from . import joint_rows, kinematics
-from .joint_friction import FrictionGroup
 
 
 def slipping(system: System, state: State, free, h) -> tuple[jax.Array, list]:
@@ -35,7 +38,7 @@ def slipping(system: System, state: State, free, h) -> tuple[jax.Array, list]:
 
 def _unknowns(system: System, state: State, group, held, h):
     """Of a group whose closures are `held` by so much (n, r)."""
-    if not isinstance(group, FrictionGroup):
+    if group.mu is None:
         return jnp.pad(held, ((0, 0), (0, group.width - held.shape[1])))
 
     def one(member, multipliers, motion_1, motion_2):
@@ -45,3 +48,26 @@ def _unknowns(system: System, state: State, group, held, h):
         return jnp.concatenate([multipliers, y, size[None]])
 
     return jax.vmap(one)(group, held, *kinematics.motions_of(system, state, group))
+
+
+def recorded(group, joints: Joints):
+    """Unknowns (s, n, width + etas) of a group of joints at the s stages that `joints` record; of a
+    slip, which they do not, 0: see `with_slips`."""
+    numbers = np.array(group.numbers)
+    impulses, etas = joints.multipliers[:, numbers], joints.eta[:, numbers, : group.etas]
+    if group.mu is None:
+        return jnp.concatenate([impulses[..., : group.width], etas], axis=-1)
+    r, k = group.closures, group.rubbing
+    y = impulses[..., r : r + k] / group.lever[:, None]
+    return jnp.concatenate([impulses[..., :r], y, jnp.zeros((*y.shape[:-1], 1)), etas], axis=-1)
+
+
+def with_slips(system: System, unknowns: tuple[jax.Array, ...], points) -> tuple[jax.Array, ...]:
+    """The `unknowns` of all groups of constraints, (s, n, width + etas), with the slips of joints
+    that rub, which are not recorded, at the `points` of the stages."""
+    found = list(unknowns)
+    for g, group in enumerate(system.joints, start=len(system.groups)):
+        if group.mu is not None:
+            slips = jnp.linalg.norm(points[g].w, axis=-1)
+            found[g] = found[g].at[..., group.closures + group.rubbing].set(slips)
+    return tuple(found)

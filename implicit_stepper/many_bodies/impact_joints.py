@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ..constraints import joint, joint_limits, joint_rows
+from ..constraints import joint, joint_rows
 from ..constraints.joint_rows import JointRows
 from ..constraints.linear_rows import Rows
 from ..constraints.restitution import TOUCHING
@@ -160,7 +160,7 @@ _masses = jit(bodies.mass_matrices)
 @jit
 def _at(system: System, end: State) -> tuple[jnp.ndarray, JointRows, Rows, jnp.ndarray]:
     mass, k = bodies.mass_matrices(system, end), 3 if system.dimension == 3 else 1
-    return mass, joint_rows.joint_rows(system, end, mass), *joint_limits.limit_rows(system, end, k)
+    return mass, joint_rows.joint_rows(system, end, mass), *joint_rows.bound_rows(system, end, k)
 
 
 def recorded(system: System, after: State, reactions, limits) -> Joints | None:
@@ -175,6 +175,6 @@ def _recorded(system: System, after: State, reactions, limits) -> Joints:
     rigid = joint_rows.rigid(system)
     lengths = jnp.concatenate([jnp.tile(g.lengths(system.length), len(g.numbers)) for g in rigid] + [jnp.zeros(0)])
     none = [None if g.bilateral else jnp.zeros((len(g.numbers), g.closures)) for g in system.joints]
-    acting = joint_rows.by_group(system, reactions * lengths, joint_limits.with_limits(system, none, limits))
+    acting = joint_rows.by_group(system, reactions * lengths, joint_rows.with_bounds(system, none, limits))
     record = joint.record(system, after, acting)
     return record and dataclasses.replace(record, mu=joint_coefficients(system))

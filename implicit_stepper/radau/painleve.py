@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from ..constraints import linear_rows
-from ..constraints.joint_limits import limit_names
+from ..constraints.joint_rows import bound_names
 from ..constraints.restitution import SUDDEN, TOUCHING, bending
 from ..model import poses
 from ..model.bodies import State
@@ -78,7 +78,7 @@ def jams(system: System, first: State, series: Series) -> list[Event]:
     """Of steps of first order from the state `first`: the beginnings of those in which velocities
     jump, though nothing approached, and a contact that slid had an impulse. Not told where joints
     have limits, which may be met."""
-    if not system.groups or limit_names(system):
+    if not system.groups or bound_names(system):
         return []
     states, contacts = (
         jax.tree.map(lambda *parts: np.concatenate(parts), *own)

@@ -10,7 +10,7 @@ import numpy as np
 
 from shapes.closest_points.conditions import tangents
 
-from ..constraints import joint_friction
+from ..constraints import slipping
 from ..constraints.conditions import Constraint
 from ..model.records import Contacts
 from ..model.system import System, take
@@ -33,7 +33,7 @@ def unknowns_of(system: System, contacts: Contacts) -> tuple[jax.Array, tuple[ja
         each = jax.tree.map(lambda a, group=group: a[:, np.array(group.numbers)], (records, own.eta, tilts))
         at_stage = jax.vmap(_of_contact, (0, 0, 0, 0, 0))
         found.append(jax.vmap(at_stage, (None, None, 0, 0, 0))(group, reference, *each))
-    return own.rates, (*found, *(joint_friction.recorded(group, joints) for group in system.joints))
+    return own.rates, (*found, *(slipping.recorded(group, joints) for group in system.joints))
 
 
 def _of_contact(member: Constraint, reference, record: Contacts, eta, tilt):
@@ -56,13 +56,6 @@ def _of_contact(member: Constraint, reference, record: Contacts, eta, tilt):
         y = jnp.stack([impulse @ t, impulse @ o, y[2]])
     etas = jnp.concatenate([eta[None], tilt[: member.tilts]])
     return jnp.concatenate([*closest, record.normal_impulse[None], y, record.sigma[None], etas])
-
-
-def with_slips(system: System, unknowns: tuple[jax.Array, ...], points) -> tuple[jax.Array, ...]:
-    """The `unknowns` with the slips of joints that rub, which are not recorded, at the `points` of
-    the stages."""
-    joints = zip(system.constraints, unknowns, points, strict=True)
-    return tuple(joint_friction.with_slips(group, own, point) for group, own, point in joints)
 
 
 def without_forces_apart(system: System, unknowns: tuple[jax.Array, ...], touching) -> tuple[jax.Array, ...]:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..constraints.joint_limits import limit_names
+from ..constraints.joint_rows import bound_names
 from ..model.system import System
 from ..runtime.errors import OverlapError, RunError, StepperError
 
@@ -32,7 +32,7 @@ def refuse_short(system: System, duration: float) -> None:
 def refuse_limits(system: System) -> None:
     """Raises `ValueError` for limits of joints, which steps of several stages of given length may
     meet within."""
-    met = limit_names(system)
+    met = bound_names(system)
     if met:
         raise StepperError(
             f"a step of several stages holds no impact, and {met[0]!r} may be met in one: give `tol` in "

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..constraints import slipping
 from ..constraints.kinematics import Motion
 from ..constraints.static_friction import NO_SLIP, held_in, slip_vectors, with_mu_s
 from ..model import rotation
@@ -214,7 +215,7 @@ def _at_root(stepper: RadauContact, system: System, state: State, until, recorde
     plain = problem_of(fixed, begun)
     z = stage_unknowns.join(fixed, rates, unknowns) / stages.unknown_scale(plain)
     ats = jax.vmap(functools.partial(stages.at_stage, plain))(stages.split_stages(plain, z))
-    unknowns = recorded_stages.with_slips(fixed, unknowns, ats.points)
+    unknowns = slipping.with_slips(fixed, unknowns, ats.points)
     z = stage_unknowns.join(fixed, rates, unknowns) / stages.unknown_scale(plain)
     each = stage_modes.lasting(stage_modes.modes_of(plain, ats))  # what is open, a step may leave about to close
     unknowns = recorded_stages.without_forces_apart(fixed, unknowns, each.touching)

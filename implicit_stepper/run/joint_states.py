@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..constraints import gears, impact_friction, kinematics
+from ..constraints import impact_friction, incidence, kinematics
 from ..model.bodies import State
 from ..model.system import System, take
 from ..radau.events import Event
@@ -42,7 +42,7 @@ def joint_states(scene: Scene, trajectory: Trajectory) -> JointStates:
     state before it. Raises `ValueError` for a trajectory of another scene.
     """
     of_kind(scene, trajectory=trajectory, asked=("scene", "trajectory"))
-    system = gears.standing(scene.build(contacts=False)[0])
+    system = incidence.standing(scene.build(contacts=False)[0])
     bodies = system.body_count, system.dimension
     if trajectory.joint_names != system.joint_names or trajectory.position.shape[1:] != bodies:
         raise ForcesError(f"`trajectory` has the joints {trajectory.joint_names}, and `scene` {system.joint_names}.")

@@ -14,7 +14,7 @@ from shapes import Shape
 from shapes.closest_points.mixture import Mixture, own_parameters, unpacked
 from shapes.shape_class import ShapeClass
 
-from ..constraints.gears import standing
+from ..constraints.incidence import standing
 from ..model.bodies import State
 from ..model.system import System, in_user_order
 from ..runtime.errors import BatchError

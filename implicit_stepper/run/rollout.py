@@ -16,7 +16,7 @@ from jax import lax
 from shapes.arguments import flag, positive
 from shapes.errors import ArgumentError
 
-from ..constraints.gears import standing
+from ..constraints.incidence import standing
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model import checks
 from ..model.bodies import State
