@@ -7,6 +7,15 @@ from pathlib import Path
 
 from ..runtime.errors import CommandError
 
+_OTHERS = {".csv", ".txt", ".json", ".toml", ".md", ".html", ".png", ".gif", ".mp4"}  # names of other formats
+
+
+def refuse_format(option: str, path: str) -> None:
+    """Raises `ValueError` for a trajectory to write, named by its option, to a file that is named as
+    those of another format are."""
+    if Path(path).suffix.lower() in _OTHERS:
+        raise CommandError(f"{option} {path!r} is written as .npz: name a file that ends in it, and a table by --csv.")
+
 
 def refuse_clashes(written: Mapping[str, str | None], read: Mapping[str, str | None]) -> None:
     """Raises `ValueError` for a file to write, named by its option, that is a folder, one of those

@@ -17,7 +17,7 @@ from ..run.trajectory_file import load
 from ..scene.description import RunSettings
 from ..scene.scene import Scene
 from . import explain
-from .outputs import refuse_clashes
+from .outputs import refuse_clashes, refuse_format
 from .scene_argument import HELP, scene_from
 
 _USUAL = {"duration": 1.0, "h": 0.01}  # of scenes without settings
@@ -61,6 +61,7 @@ def run(arguments: argparse.Namespace) -> str | None:
         {"--out": arguments.out, "--csv": arguments.csv, "--checkpoint": arguments.checkpoint},
         {"SCENE": arguments.scene, "that of --resume": arguments.resume},
     )
+    refuse_format("--out", arguments.out)
     scene = scene_from(arguments.scene)
     other = {name: getattr(arguments, name) for name in ("stepper", "h", "tol", "duration")}
     other = {name: value for name, value in other.items() if value is not None}

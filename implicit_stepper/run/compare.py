@@ -37,10 +37,14 @@ _ROUNDED = 1e-6  # of a moment of inertia: those that are the same
 @dataclasses.dataclass(frozen=True)
 class Adaptive:
     """A method of `compare` that chooses its steps such that their error is near `tol`, as
-    `simulate` does."""
+    `simulate` does; `tol` is a number, by which tables and files name the run. Raises
+    `ValueError` for another one."""
 
     stepper: Stepper
     tol: float
+
+    def __post_init__(self):
+        positive("tol", self.tol, error=ComparisonError)
 
 
 class ComparisonInterrupted(Explained, KeyboardInterrupt):

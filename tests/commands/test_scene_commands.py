@@ -313,6 +313,7 @@ def test_an_error_without_a_code_is_not_said_to_have_one(tmp_path, capsys):
     ("options", "says"),
     [
         (["--out", "scene.toml"], "--out 'scene.toml' would be written over SCENE, the same file"),
+        (["--out", "run.csv"], "--out 'run.csv' is written as .npz: name a file that ends in it, and a table by --csv"),
         (["--csv", "./scene.toml"], "--csv './scene.toml' would be written over SCENE, the same file"),
         (["--resume", "run.npz"], "--out 'run.npz' would be written over that of --resume, the same file"),
         (["--out", "a.npz", "--csv", "a.npz"], "--csv 'a.npz' would be written over that of --out, the same file"),

@@ -355,6 +355,9 @@ def test_bad_arguments_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             ist.compare(*arguments, duration=1.0)
+    for tol in (ist.Tolerance(1e-6), 0.0, "fine"):
+        with pytest.raises(ist.errors.ComparisonError, match="`tol` ="):
+            ist.Adaptive(ist.RadauContact(), tol)
 
 
 def test_energies_of_bodies_that_tumble_are_of_their_own_orientation(tmp_path):
