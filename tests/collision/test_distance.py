@@ -29,7 +29,7 @@ PAIRS = [
     ("ellipsoid 1:20", "superquadric 8"),
     pytest.param("superquadric 1.2", "polytope", marks=pytest.mark.thorough),
     pytest.param("box", "cylinder", marks=pytest.mark.thorough),
-    ("lens", "frustum"),
+    pytest.param("lens", "frustum", marks=pytest.mark.thorough),
     pytest.param("capsule", "wedge", marks=pytest.mark.thorough),
     pytest.param("rounded box", "superquadric 20", marks=pytest.mark.thorough),
     pytest.param("tetrahedron", "box", marks=pytest.mark.thorough),

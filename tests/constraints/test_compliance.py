@@ -290,6 +290,7 @@ def test_a_rigid_contact_hits_a_disc_on_a_spring():
     np.testing.assert_allclose(run.velocity[-1, :, 1], velocity(0.5 - hits), rtol=0, atol=1e-8)
 
 
+@pytest.mark.thorough
 def test_a_face_lands_on_a_spring_without_impact():
     """A rectangle falls flat on the floor while it moves along it: it stays flat, in closed form,
     in smooth steps only."""

@@ -86,6 +86,7 @@ def test_a_rack_turns_its_pinion(run):
     np.testing.assert_allclose(teeth, INERTIA[1] * acceleration / RADIUS**2, rtol=0, atol=1e-8)
 
 
+@pytest.mark.thorough
 def test_a_belt_has_any_ratio_and_is_in_files(tmp_path):
     """In the plane; of a file, with steps of order five, which are exact here."""
     in_the_plane().save(tmp_path / "scene.toml")

@@ -85,6 +85,7 @@ def slanted():
     return made, axis, found
 
 
+@pytest.mark.thorough
 def test_a_guide_in_space_rubs_by_the_couple_across_it():
     made, axis, expected = slanted()
     for stepper in (ist.GeometricallyImplicit(), ist.RadauContact()):

@@ -158,6 +158,7 @@ def test_what_friction_gives_is_certified():
         assert (np.max(found["joint friction"]) <= 1e-10) != violated
 
 
+@pytest.mark.thorough
 def test_runs_have_derivatives_by_friction_and_by_joints():
     """Of the wheel's spin by mu in closed form; of the pendulum's angle by the place of its pin in
     differences."""
@@ -200,6 +201,7 @@ def test_a_motor_drives_with_what_it_has(tmp_path):
     assert reached == (pytest.approx(3.0 * about_pin / 4.6, abs=1e-8), motor, "sticks")
 
 
+@pytest.mark.thorough
 def test_a_step_begins_from_any_state_of_a_run_without_its_forces():
     """Of a motor on a pin that rubs: whether it sticks depends on the reaction, which is not known
     there, and Newton's method went to and fro between both. The same steps, whatever they begin
@@ -217,6 +219,7 @@ def test_a_step_begins_from_any_state_of_a_run_without_its_forces():
     np.testing.assert_allclose(found.states.velocity[:, 1], run.velocity[1:], rtol=0, atol=1e-10)
 
 
+@pytest.mark.thorough
 def test_a_slider_crank_that_rubs_everywhere_turns_from_its_dead_centre():
     """There its forces are not unique, and a start in which joints stick contradicts those that are
     moved. The motion is that of geometry; what friction takes is in `examples/slider_crank.py`."""

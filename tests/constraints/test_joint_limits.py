@@ -167,6 +167,7 @@ def test_angles_in_the_plane_wind_springs_and_meet_limits_over_many_turns():
     assert met == (pytest.approx(0.8, abs=1e-10), "high limit of far", "closes")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("speeds", "told"), [((4.0, 0.0), "spring of spring"), ((0.0, 4.0), "low limit of on")])
 def test_angles_in_space_end_a_run_where_they_pass_half_a_turn(speeds, told):
     made = turning(3, dict(zip(("spring", "on"), speeds, strict=True)), on={"low": -0.5})
@@ -198,6 +199,7 @@ def test_dampers_and_motions_turn_on():
     np.testing.assert_allclose(run.angle[:, 0], 5 * run.time, rtol=0, atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_limits_in_space_may_be_a_turn_apart_and_are_met(tmp_path):
     """-.1 to 3.8 rad, as a robot's elbow has them; through a file. At 5 rad/s that is .76 s."""
     turning(3, {"on": 5.0}, on={"low": -0.1, "high": 3.8}).save(tmp_path / "scene.toml")

@@ -44,6 +44,7 @@ def made():
     return scene
 
 
+@pytest.mark.thorough
 def test_a_table_that_turns_half_way_round_within_a_step_does():
     """Half a turn in 6 ms of a step of 10 ms: what is turned by none has the same sine."""
 
@@ -127,7 +128,7 @@ def met(law, rises=RISES) -> ist.Scene:
     ("stepper", "law", "how"),
     [
         (ist.GeometricallyImplicit(), ist.Newton(SHARE), {"h": 0.01}),
-        (ist.RadauContact(), ist.Poisson(SHARE), {"tol": 1e-8}),
+        pytest.param(ist.RadauContact(), ist.Poisson(SHARE), {"tol": 1e-8}, marks=pytest.mark.thorough),
     ],
 )
 def test_what_moves_as_it_is_told_gives_energy_in_an_impact(stepper, law, how):

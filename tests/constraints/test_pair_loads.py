@@ -38,7 +38,9 @@ def scene(joint):
     return made
 
 
-@pytest.mark.parametrize("stepper", [ist.GeometricallyImplicit(), ist.RadauContact()])
+@pytest.mark.parametrize(
+    "stepper", [ist.GeometricallyImplicit(), pytest.param(ist.RadauContact(), marks=pytest.mark.thorough)]
+)
 def test_a_linear_one_is_the_spring_of_the_library(stepper):
     own, spring = (
         ist.simulate(scene(joint), stepper, h=0.05, duration=1.0)

@@ -253,6 +253,7 @@ def test_what_cannot_be_is_refused():
         ist.solutions(small(LAW), H)
 
 
+@pytest.mark.thorough
 def test_found_pairs_and_their_joints_break_away_as_declared_ones(scene, run):
     """Blocks on slopes, on the belt against its spring, and the axle that rubs."""
     found = ist.simulate(scene, ist.GeometricallyImplicit(jacobian="sparse"), h=H, duration=2.0)
@@ -286,6 +287,7 @@ def struck():
     return made
 
 
+@pytest.mark.thorough
 def test_static_friction_holds_in_an_impact_of_given_steps_what_slips_neither_before_nor_after():
     """A blow P from above and the side is borne by P_y and, where the disc rolls, by a third of P_x
     (a disc has half the inertia of a ring); 1/3 is above mu and one mu_s, and below the other. From

@@ -35,6 +35,7 @@ def test_every_number_in_the_tables_of_evidence_is_a_claim():
     assert unclaimed == []
 
 
+@pytest.mark.thorough
 def test_what_is_quick_to_measure_is_as_stored():
     """Errors of the scheme to .1 %; what rounding makes of 0 to a factor of 5, as another processor
     rounds otherwise."""

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 
 import implicit_stepper as ist
 import shapes
@@ -44,6 +45,7 @@ def test_noise_is_not_continued():
     assert np.max(moved) <= 2 * NOISE
 
 
+@pytest.mark.thorough
 def test_shares_that_nothing_determines_do_not_wander():
     """Six boxes in a row, hinged, that slide and turn: before any of them sticks the motion is
     smooth, and steps after the first four take hardly a Jacobian; two of three did where reactions

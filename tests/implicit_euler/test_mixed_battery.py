@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import jax
 import numpy as np
+import pytest
 
 import implicit_stepper as ist
 
@@ -19,6 +20,7 @@ import mixed_scenes
 PLAIN = 29  # two smooth bodies on an incline: one compiled kernel
 
 
+@pytest.mark.thorough
 def test_draws_pass_the_audit_and_are_not_run_again(tmp_path, monkeypatch, capsys):
     file = tmp_path / "results.jsonl"
     results = mixed_battery.whole([PLAIN], range(3), file)

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import implicit_stepper as ist
 
@@ -11,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import drop_battery
 
 
+@pytest.mark.thorough
 def test_tables_that_fly_beside_each_other_ask_for_no_jacobians():
     """Closest points of their 25 pairs of parts jump from end to end of edges. In one Newton
     iteration with all else they take 173 Jacobians in 60 steps, and one step another start."""

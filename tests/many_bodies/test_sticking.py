@@ -89,6 +89,7 @@ def test_no_run_may_hold_by_mu_s_what_slips(found, monkeypatch):
     assert caught.value.certificate[HELD] == pytest.approx(SLIDES / np.sqrt(0.1 * G))
 
 
+@pytest.mark.thorough
 def test_a_pile_is_held_by_both_coefficients():
     """Balls that fall into a corner: what presses has mu or mu_s, and mu_s only where it does not
     slip; the run goes on from its end."""
@@ -111,6 +112,7 @@ def test_a_pile_is_held_by_both_coefficients():
     assert np.max(slips[mu == MU_S]) <= 1e-9
 
 
+@pytest.mark.thorough
 def test_an_impact_holds_what_slips_neither_before_nor_after_it():
     """A disc lies on a floor and is struck from above, along a line at 45 degrees: it rolls off
     where mu_s is above 1/3, and slides with mu where it is not. The impulses of step and impact

@@ -131,6 +131,7 @@ def test_the_sum_of_several_impacts_is_certified(changed, law):
     assert violations(system, before, late, 0, sums=True)["pose"] > 1e-4
 
 
+@pytest.mark.thorough
 def test_impacts_have_room_for_what_touches():
     """Three of the six pairs of four balls in a row, to which a joint that rubs is added: with room
     for them the impact is that of all pairs, with less it is not solved."""

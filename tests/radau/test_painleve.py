@@ -62,6 +62,7 @@ def test_the_region_begins_where_friction_presses_more_than_the_force_lifts(dime
     assert begins(dimension, critical * (1 + 1e-9), h=1e9, sticks=True) == []
 
 
+@pytest.mark.thorough
 def test_what_rolls_on_a_flat_belly_does_not_slide_into_the_region():
     """A rattleback, whose points of contact move by a metre a radian: it sticks all the time, and
     its spin of -4 rad/s goes into rocking."""

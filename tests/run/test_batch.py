@@ -74,6 +74,7 @@ def test_results_depend_neither_on_the_order_nor_on_the_size_of_a_batch(many):
         assert getattr(few.end, name).tobytes() == whole[3:5].tobytes()
 
 
+@pytest.mark.thorough
 def test_the_pass_of_accelerators_gives_the_same_roots_in_any_order_and_batch(many, gathered):
     order = np.random.default_rng(0).permutation(len(MU))
     found, mixed, few = gathered(MU), gathered(MU[order]), gathered(MU[3:5])
@@ -137,7 +138,7 @@ def test_what_begins_with_bodies_in_each_other_is_flagged_and_the_rest_is_kept(m
     assert found.end.velocity[same].tobytes() == many.end.velocity[same].tobytes()
 
 
-@pytest.mark.parametrize("how", [{"h": 0.01}, {"tol": 1e-6}])
+@pytest.mark.parametrize("how", [{"h": 0.01}, pytest.param({"tol": 1e-6}, marks=pytest.mark.thorough)])
 def test_scenes_that_are_run_one_by_one_are_flagged_too(how):
     """A disc that bounces; in scene 1 it is sunk by six tenths of its radius."""
     scene = ist.Scene(dimension=2, gravity=(0, -G))
@@ -407,6 +408,7 @@ def two_balls(radius, apart, speed=0.0, restitution=None):
     return scene
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("stepper", "size"), [(STEPPER, {"h": 0.05}), (ist.RadauContact(), {"tol": 1e-6})])
 def test_small_balls_do_not_fly_through_each_other_in_a_batch_of_large_ones(stepper, size):
     """Half a metre a step, 1 cm of radius: what passes through what depends on a scene's own
@@ -422,6 +424,7 @@ def test_small_balls_do_not_fly_through_each_other_in_a_batch_of_large_ones(step
     np.testing.assert_allclose(found.end.position[1], single.position[-1], rtol=0, atol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("restitution", [None, ist.Newton(0.5)])
 def test_how_deep_balls_may_be_is_a_matter_of_a_scene_s_own_shapes(restitution):
     """By 12 mm, more than half of 1 cm, and less of 1 m."""
@@ -445,6 +448,7 @@ def test_quaternions_of_states_are_unit_ones():
         run(states=jax.tree.map(lambda a: np.asarray(a)[None], twice))
 
 
+@pytest.mark.thorough
 def test_chosen_steps_of_a_batch_are_refused_where_a_single_run_is():
     """A push that begins at t = .3 s, for bodies on the right, and a time that one step fills."""
     scene, chosen = ist.Scene(dimension=2, gravity=(0, 0), length_scale=1.0, acceleration_scale=1.0), {"tol": 1e-6}

@@ -130,6 +130,7 @@ def test_methods_whose_times_are_not_known_are_refused_before_any_run(monkeypatc
         ist.compare(case.scene(), methods, [0.02], fine, duration=0.4)
 
 
+@pytest.mark.thorough
 def test_rebounds_are_compared_with_a_run_that_has_their_times(monkeypatch):
     """With itself, which differs by nothing, before and after impacts. One whose impact is at
     another time fails, and the run before it stays."""

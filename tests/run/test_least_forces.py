@@ -138,6 +138,7 @@ def test_redundant_joints_carry_what_the_pseudo_inverse_says():
     )
 
 
+@pytest.mark.thorough
 def test_each_of_several_stages_has_forces_of_its_own():
     """The cart, and beside it a disc that hangs on two pins, four equations for three motions: of
     each stage the least forces and what they may be, and in the step what stages add up to."""

@@ -70,6 +70,7 @@ def test_programs_are_lowered_for_cuda_and_stay_there(name, exported):
     assert not any("qr" in name for name in called)
 
 
+@pytest.mark.thorough
 def test_the_rule_for_derivatives_leaves_a_program_that_asks_for_none_as_it_is():
     """To the letter, once compiled: so it costs nothing, however long it runs. Before, a function
     that hands on the root tells one from the other."""

@@ -77,7 +77,9 @@ def test_a_start_deep_inside_is_refused():
         run(on_floor((0, 0, 0.09)))
 
 
-@pytest.mark.parametrize("stepper", [ist.GeometricallyImplicit(), ist.RadauContact()])
+@pytest.mark.parametrize(
+    "stepper", [ist.GeometricallyImplicit(), pytest.param(ist.RadauContact(), marks=pytest.mark.thorough)]
+)
 def test_all_that_start_deep_inside_are_told(stepper):
     """Of balls that chosen steps find in each other, too."""
     scene = on_floor((0, 0, 0.09), (0.5, 0, 0.08))
@@ -86,6 +88,7 @@ def test_all_that_start_deep_inside_are_told(stepper):
         ist.simulate(scene, stepper, **choice, duration=0.01, progress=False)
 
 
+@pytest.mark.thorough
 def test_compliant_contacts_may_start_in_overlap():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

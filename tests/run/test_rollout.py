@@ -233,6 +233,7 @@ def test_derivatives_of_sliding_and_rolling_are_those_of_the_closed_forms():
     assert change[7] == pytest.approx(5 / 7, abs=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("friction", ["projection", "fischer-burmeister"])
 def test_what_slides_without_friction_has_a_derivative_by_it(friction):
     """v falls by mu g t, of a disc on a floor and of a cart on a rail, and the spin that drives the
@@ -364,6 +365,7 @@ def test_rollouts_of_what_is_none_are_refused_by_name():
             ist.rollout(of, ist.GeometricallyImplicit(), 0.01, 3, start=begun, kappa=kappa)
 
 
+@pytest.mark.thorough
 def test_limits_are_refused_in_steps_of_several_stages():
     """Which may meet one between two stages, from where they would rebound."""
     scene = ist.Scene(dimension=2)

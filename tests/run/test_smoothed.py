@@ -37,6 +37,7 @@ def unit_of_gaps():
     return H * np.sqrt(float(SYSTEM.acceleration) * float(SYSTEM.length))
 
 
+@pytest.mark.thorough
 def test_a_body_at_rest_hovers_by_its_bias():
     """p psi = kappa^2 in units of m g h and h sqrt(g L)."""
     kappa = 0.1
@@ -75,6 +76,7 @@ def test_friction_acts_as_a_damper_and_tends_to_the_hard_one():
     assert found[1] <= 1.1e-2 * found[0]  # the bias falls with kappa^2
 
 
+@pytest.mark.thorough
 def test_both_sides_of_the_step_in_which_a_spin_ends():
     """A sphere's spin falls by mu g e_r m h / I a step, until it is zero."""
     system, start = scenes.spin().build()

@@ -61,6 +61,7 @@ def test_painleves_rod_has_the_solutions_of_its_analysis(mu, spin, expected):
         assert found[state].contacts.normal_impulse[0] == pytest.approx(impulse, rel=1e-3, abs=1e-15)
 
 
+@pytest.mark.thorough
 def test_a_ball_that_slides_in_space_has_one_solution():
     mu, r, h, v = 0.3, 0.1, 1e-3, np.array([1.0, 0.5])
     scene = ist.Scene()

@@ -21,6 +21,7 @@ import chosen_derivatives  # noqa: E402
 STEPPER, G = ist.RadauContact(), 9.81
 
 
+@pytest.mark.thorough
 def test_a_ball_that_lands_slides_and_rolls_has_the_derivatives_of_the_closed_form():
     """After a drop by z it has v0 - mu g t while it slides, as if it had slid from the start, and
     rolls from t = 2 v0 / (7 mu g) on with 5/7 v0: x(T) = 5/7 v0 T + v0^2 / (24.5 mu g) + mu z."""
@@ -96,6 +97,7 @@ def collided(e: float, end: float, distance: float = 0.5, lower: float = 0.0):
     return run, ist.sensitivities(of, STEPPER, run, ["restitution", "position", "velocity", "mass"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("e", [1.0, 0.0])
 def test_collisions_and_bounces_have_the_derivatives_of_the_closed_forms(e):
     """Equal discs exchange (1 + e) / 2 of their speed at t = d / v; one that falls by z for t rises
@@ -142,6 +144,7 @@ def test_what_bounces_until_it_rests_has_derivatives_to_the_last():
     assert found["velocity"].velocity[-1, 0, :, 0, 0] == near([2 / 3, 0, -20 / 3])
 
 
+@pytest.mark.thorough
 def test_steps_of_first_order_beside_rebounds_have_derivatives(monkeypatch):
     """They know no rebound, and in flight need none."""
     monkeypatch.setattr(step_derivatives, "OFF", -1.0)  # no step is taken for one of several stages
@@ -220,7 +223,8 @@ def test_the_time_at_which_a_motor_reaches_its_speed_has_the_derivatives_of_the_
     assert by_most.orientation[-1, 0, 0] == near(-((first - speed) ** 2) * inertia / (2 * most**2))
 
 
-@pytest.mark.parametrize("joint", [True, pytest.param(False, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("joint", [True, False])
 def test_what_mu_s_holds_breaks_away_later_for_a_heavier_body(joint):
     """On a guide, or a floor, pulled by k t: it slips from t = mu_s m g / k on, with v = k (T^2 -
     t^2) / (2 m) - mu g (T - t) in the end."""

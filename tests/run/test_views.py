@@ -194,6 +194,7 @@ def test_the_public_names_are_listed():
     assert told.stdout == f"implicit-stepper {ist.__version__}\n"
 
 
+@pytest.mark.thorough
 def test_coordinates_of_long_steps_are_those_of_the_motion(tmp_path):
     """Chosen steps of seconds: 44 m of free fall, and seven turns by a constant moment."""
     scene = ist.Scene()

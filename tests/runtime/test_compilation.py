@@ -57,11 +57,12 @@ CHOSEN = {"closest_of_form": 1, "resume": 1, "advance": 1, "here": 1, "certifica
     ("run", "programs"),
     [
         ("shapes.Sphere(0.5), ist.GeometricallyImplicit(), {'h': 0.01}", STEPS),
-        pytest.param("shapes.Sphere(0.5), ist.RadauContact(), {'tol': 1e-6}", CHOSEN, marks=pytest.mark.thorough),
+        ("shapes.Sphere(0.5), ist.RadauContact(), {'tol': 1e-6}", CHOSEN),
         # steps of one stage, with certificates of their own, find the forces in faces
-        (
+        pytest.param(
             "shapes.Box((0.5, 0.5, 0.5)), ist.RadauContact(), {'tol': 1e-6}",
             STEPS | CHOSEN | {"certificates": 2, "sudden": 1, "remembered": 1, "_later": 1, "_closing": 1},
+            marks=pytest.mark.thorough,
         ),
     ],
 )

@@ -73,6 +73,7 @@ def _kept(folder) -> tuple[int, int]:
     return len(list(folder.glob("*-program"))), len(list(folder.glob("*-seen")))
 
 
+@pytest.mark.thorough
 def test_programs_of_jaxs_own_folder_are_compiled_anew_where_they_are_met_again(tmp_path):
     """As after a change of the sources that leaves a program as it is: XLA does not write one
     twice."""

@@ -352,7 +352,7 @@ def test_a_whole_robot_is_imported_with_a_list_or_refused(name, tmp_path):
     assert repr(again.description().joints) == repr(described.joints)
 
 
-@pytest.mark.parametrize("name", ["cartpole", "mesh_on_a_conveyor"])
+@pytest.mark.parametrize("name", ["cartpole", pytest.param("mesh_on_a_conveyor", marks=pytest.mark.thorough)])
 def test_a_whole_robot_takes_its_first_steps(name, tmp_path):
     """And a weld to a mocap body holds what it holds where it is."""
     scene, _ = ist.load_mjcf(file_of(tmp_path, TEXTS[name]))

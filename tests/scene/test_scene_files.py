@@ -192,6 +192,7 @@ def test_joints_are_read_back_the_same(tmp_path):
         scene.save(tmp_path / "b.toml")
 
 
+@pytest.mark.thorough
 def test_a_pendulum_in_millimetres_swings():
     """A small swing on a ball joint, l = 1 m with a point-like bob: 2 pi sqrt(l / g) for a full
     turn, to h and the angle."""

@@ -85,7 +85,13 @@ def test_what_is_put_together_grows_by_little_and_keeps_support_functions_apart(
     assert (together.first, together.second) == (capsule, Mixture((box, cone)))
 
 
-@pytest.mark.parametrize(("names", "number"), [(tuple(SHAPES), 3), (tuple(WITH_FACES), 2)], ids=["smooth", "faces"])
+@pytest.mark.parametrize(
+    ("names", "number"),
+    [
+        pytest.param(tuple(SHAPES), 3, id="smooth", marks=pytest.mark.thorough),
+        pytest.param(tuple(WITH_FACES), 2, id="faces"),
+    ],
+)
 def test_bodies_of_four_classes_make_one_group_and_move_as_alone(names, number):
     together = scene(names)
     system, _ = together.build()
@@ -141,6 +147,7 @@ def test_another_method_takes_mixtures():
     np.testing.assert_allclose(runs[0].position[:, 1], runs[1].position[:, 0], atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_parameters_of_shapes_in_mixtures_are_read_set_and_differentiated():
     """A ball at rest beside an egg rises by what its radius grows; a box and a cone keep theirs."""
     made = scene(("ball", "egg"), sliding=True)

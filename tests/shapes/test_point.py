@@ -23,7 +23,9 @@ def surface_points_with_normals(axes, power, count=24):
 
 
 @pytest.mark.parametrize("height", [0.0, 1e-6, 0.02, 3.0])
-@pytest.mark.parametrize("power", [2, 8], ids=["ellipsoid", "superquadric"])
+@pytest.mark.parametrize(
+    "power", [pytest.param(2, id="ellipsoid", marks=pytest.mark.thorough), pytest.param(8, id="superquadric")]
+)
 def test_a_point_above_a_body_is_as_far_as_it_was_put(power, height):
     axes = np.array([1.0, 0.6, 0.4])
     body = shapes.Superquadric(axes, epsilon=(2 / power, 2 / power))
@@ -38,6 +40,7 @@ def test_a_point_above_a_body_is_as_far_as_it_was_put(power, height):
     np.testing.assert_allclose(found.point_1, feet, rtol=0, atol=1e-12 if power == 2 else 1e-9)
 
 
+@pytest.mark.thorough
 def test_a_point_beside_flat_bodies_has_the_distance_of_school():
     place = np.array([0.9, 0.7, 0.5])
     floor = ist.closest_points(
@@ -52,6 +55,7 @@ def test_a_point_beside_flat_bodies_has_the_distance_of_school():
     assert abs(below.distance + 0.02) < 1e-12
 
 
+@pytest.mark.thorough
 def test_the_length_of_a_point_moves_nothing():
     body = shapes.Ellipsoid((1.0, 0.6, 0.4))
     places = np.random.default_rng(3).normal(size=(10, 3)) + [0, 0, 2]
@@ -87,6 +91,7 @@ def test_a_particle_slides_to_a_stop_on_an_incline(slope):
     np.testing.assert_allclose(speeds, np.maximum(speed * (1 - fixed.time / stop), 0.0), rtol=0, atol=1e-11)
 
 
+@pytest.mark.thorough
 def test_a_particle_leaves_a_ball_at_two_thirds_of_its_height():
     """Without friction, from rest at `start`: cos(angle) = 2/3 cos(start)."""
     radius, start, mass = 0.7, 0.1, 2.0

@@ -278,7 +278,10 @@ def test_the_centre_of_mass_of_a_lens_is_its_origin():
 SOLIDS = {name: entry[0] for name, entry in (OF_REVOLUTION | FLAT).items()}
 
 
-@pytest.mark.parametrize("name", SOLIDS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.thorough) if n == "hull of points on a sphere" else n for n in SOLIDS],
+)
 def test_solids_pass_the_check_of_convexity_with_unit_slopes(name):
     report = check(SOLIDS[name].shape_class, SOLIDS[name].theta)
     assert report.bounded

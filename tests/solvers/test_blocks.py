@@ -119,6 +119,7 @@ def test_balls_fall_alike_in_blocks_and_dense():
     np.testing.assert_allclose(runs[0].velocity, runs[1].velocity, rtol=0, atol=1e-7)
 
 
+@pytest.mark.thorough
 def test_a_fast_ball_meets_what_it_was_far_from():
     """Of the 20 contacts with walls some blocks are kept from steps in which they pushed nothing. A
     ball at 12 m/s that spins at 100 rad/s crosses the bin in two steps, and does what it does with
@@ -131,6 +132,7 @@ def test_a_fast_ball_meets_what_it_was_far_from():
     np.testing.assert_allclose(runs[0].velocity, runs[1].velocity, rtol=0, atol=1e-7)
 
 
+@pytest.mark.thorough
 def test_open_contacts_leave_no_unknowns_whatever_their_impulses_are_rounded_to():
     """Friction of a contact whose p_n is 1e-31 or -1e-31 depends on nothing but p_n, which follows
     from its own row."""
@@ -154,6 +156,7 @@ def test_the_least_size_that_holds_the_filled_rows_is_taken():
         assert pattern.leading(filled, lambda size: np.float64(size)) == size
 
 
+@pytest.mark.thorough
 def test_too_few_slots_are_told():
     """A link whose unknowns have no pivot needs slots: with too few of them the matrix is not a
     number."""
@@ -177,6 +180,7 @@ def test_too_few_slots_are_told():
         assert np.any(np.isnan(step)) != enough
 
 
+@pytest.mark.thorough
 def test_where_slots_run_out_the_dense_jacobian_takes_over(monkeypatch):
     """Two contacts press at the end, with a slot for one unknown: the last start of the fallback
     sequence has that step."""

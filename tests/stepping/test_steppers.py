@@ -67,6 +67,7 @@ def test_vmap_over_scenes_equals_one_at_a_time():
     assert np.abs(together[:, :, 0, 5] - by_hand).max() <= 1e-10
 
 
+@pytest.mark.thorough
 def test_bodies_in_a_row_pass_momentum_on():
     """Two free spheres in a head-on inelastic impact: momentum is kept, both end with the mean
     velocity, two groups."""
@@ -179,9 +180,16 @@ def test_derivatives_of_a_step_are_refused_by_every_transformation():
 
 
 LANDING = [ist.ClosedFormGap(land=True) if stepper == ist.ClosedFormGap() else stepper for stepper in EVERY]
+QUICK = (ist.GeometricallyImplicit, ist.Convex)
 
 
-@pytest.mark.parametrize("stepper", LANDING, ids=lambda stepper: type(stepper).__name__)
+@pytest.mark.parametrize(
+    "stepper",
+    [
+        pytest.param(own, id=type(own).__name__, marks=[] if isinstance(own, QUICK) else pytest.mark.thorough)
+        for own in LANDING
+    ],
+)
 def test_steps_under_shard_map_keep_their_types(stepper):
     """Loops that start with constants go on with what varies between devices; no devices are needed
     to see it."""
@@ -230,6 +238,7 @@ print(*np.asarray(spins).ravel())
 """
 
 
+@pytest.mark.thorough
 def test_scenes_shared_out_over_two_devices_equal_the_closed_form():
     """In a process of its own, for the number of devices is fixed once JAX has started."""
     settings = os.environ | {"XLA_FLAGS": os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"}

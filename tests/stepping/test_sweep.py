@@ -54,6 +54,7 @@ def test_a_ball_does_not_pass_a_wall(place, angle, parts, monkeypatch):
     assert np.all(np.stack(list(run.certificate.values())) < 1e-10)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("place", "angle"), [(-0.75, 0.0), (-0.2, 0.5), (-3.0, 0.0)])
 def test_chosen_steps_land_on_a_wall_that_they_would_fly_through(place, angle):
     """Free flight has no error, so that steps are long. The ball meets the wall when it is TOUCH
@@ -65,6 +66,7 @@ def test_chosen_steps_land_on_a_wall_that_they_would_fly_through(place, angle):
     assert np.all(run.position[:, 0] @ [np.cos(angle), np.sin(angle), 0] < -TOUCH + 1e-12)
 
 
+@pytest.mark.thorough
 def test_chosen_steps_meet_what_they_graze():
     """Free flight has no error, and its steps are long: a disc that cuts a tenth of the radius of
     another meets it where their centres are 2 R apart, and loses what approached."""

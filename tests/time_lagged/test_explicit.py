@@ -94,6 +94,7 @@ def test_a_ball_that_falls_is_stopped_and_rolls_on():
     assert trajectory.velocity[-1, 0, 4] == pytest.approx(50 / 7, abs=1e-8)
 
 
+@pytest.mark.thorough
 def test_friction_along_a_direction_turns_with_the_first_body():
     """A ball that spins about the normal and slips: by a step of h, friction is that of the
     direction at its end, so that the speed lost is within order h of that by implicit steps."""
