@@ -197,6 +197,7 @@ def test_joints_of_the_library_hold_what_they_say():
     np.testing.assert_allclose(run.joints.impulse_1[:, :, :3], -run.joints.impulse_2[:, :, :3], rtol=0, atol=1e-14)
 
 
+@pytest.mark.thorough
 def test_bodies_in_the_plane_have_joints_too():
     scene = ist.Scene(dimension=2)
     wall = scene.add_fixed(name="wall", shape=shapes.Disc(0.1))

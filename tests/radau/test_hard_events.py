@@ -273,6 +273,7 @@ def rolling_between(centre, time):
     return np.stack([np.sin(angle), 0 * angle, np.cos(angle)], axis=1) * centre[2] + (0, centre[1], 0)
 
 
+@pytest.mark.thorough
 def test_redundant_friction_does_not_chatter():
     run = ist.simulate(scenes.two_spheres(shapes.Sphere, e_r=0.0), ist.RadauContact(), tol=1e-8, duration=1.0)
     np.testing.assert_allclose(run.position[:, 0], rolling_between(run.position[0, 0], run.time), atol=1e-8)

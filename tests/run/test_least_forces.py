@@ -25,8 +25,8 @@ from supports import MASS, G, H, cart, exact, table  # noqa: E402
         ist.RadauContact(),
         ist.ClosedFormGap(),
         ist.ConeComplementarity(),
-        ist.Linearized(),
-        ist.Explicit(),
+        pytest.param(ist.Linearized(), marks=pytest.mark.thorough),
+        pytest.param(ist.Explicit(), marks=pytest.mark.thorough),
     ],
     ids=lambda stepper: type(stepper).__name__,
 )

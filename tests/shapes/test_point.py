@@ -127,6 +127,7 @@ def ladder(angle):
     return scene
 
 
+@pytest.mark.thorough
 def test_a_ladder_leaves_its_wall_at_two_thirds_of_its_height():
     angle = 0.4
     run = ist.simulate(ladder(angle), ist.RadauContact(), tol=1e-9, duration=1.0)

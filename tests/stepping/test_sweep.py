@@ -118,6 +118,7 @@ def rods(spin):
     return scene
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("spin", [20.0, 60.0])
 def test_a_rod_that_spins_does_not_pass_another(spin):
     """Up to three radians in the first step. The rod stays on its side: its axis passes the post at
