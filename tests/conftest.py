@@ -45,10 +45,10 @@ UNOPTIMISED = (
 # Modules that take longest: begun first, so that the processes, which share out whole modules, end
 # together.
 LONGEST = (
-    "test_examples", "test_hard_events", "test_distance", "test_robustness", "test_joints", "test_radau",
-    "test_cone_complementarity", "test_adaptive", "test_compliance", "test_rollout", "test_piles", "test_certificate",
-    "test_compilation", "test_joint_friction", "test_face_contact", "test_gap_sources", "test_sticking", "test_drop_battery",
-    "test_stage_sensitivities", "test_cli", "test_restitution", "test_mixture",
+    "test_examples", "test_joints", "test_batch", "test_distance", "test_piles", "test_joint_limits", "test_sweep",
+    "test_rollout", "test_least_forces", "test_landings", "test_cone_complementarity", "test_robustness",
+    "test_joint_friction", "test_radau", "test_hard_events", "test_adaptive", "test_static_friction", "test_moving",
+    "test_closest_points", "test_progress", "test_convex", "test_impact_friction", "test_moments", "test_mesh",
 )  # fmt: skip
 
 

@@ -30,6 +30,8 @@ class ErrorEstimate:
     spin: np.ndarray
 
     def __repr__(self) -> str:
+        if not len(self.time):  # of steps after the end of the run with half the step
+            return "<ErrorEstimate: at no time>"
         last = [np.max(getattr(self, name)[-1]) for name in ("position", "angle", "velocity", "spin")]
         sizes = ", ".join(f"{value:.2g} {unit}" for value, unit in zip(last, ("m", "rad", "m/s", "rad/s"), strict=True))
         return f"<ErrorEstimate: at t = {self.time[-1]:.9g} s up to {sizes}>"
