@@ -11,8 +11,8 @@ _OTHERS = {".csv", ".txt", ".json", ".toml", ".md", ".html", ".png", ".gif", ".m
 
 
 def refuse_format(option: str, path: str) -> None:
-    """Raises `ValueError` for a trajectory to write, named by its option, to a file that is named as
-    those of another format are."""
+    """Raises `ValueError` for a trajectory to write, named by its option, to a file that is named
+    as those of another format are."""
     if Path(path).suffix.lower() in _OTHERS:
         raise CommandError(f"{option} {path!r} is written as .npz: name a file that ends in it, and a table by --csv.")
 

@@ -36,8 +36,8 @@ class Ruled:
         restitution: Newton | Poisson | None = None,
     ) -> None:
         """Lets every two bodies touch: all of the scene, those added later too, all `among` some,
-        or each of the first group with each of the second of `between`; but not two fixed ones, two
-        that a joint joins, two points, and pairs to be kept `apart`.
+        or each of the first group with each of the second of `between`; but not two that are fixed
+        or move as they are told, two that a joint joins, two points, and pairs to be kept `apart`.
 
         The law is given as in `add_contact`, whose pairs keep their own; of several rules the last
         holds. Friction with `e_t` != `e_o` in space needs `add_contact`, as its direction is in the
@@ -89,6 +89,8 @@ class Ruled:
             apart |= self._points(number, apart)
         for first, second, _ in self._joints.values():
             apart.add(tuple(sorted((number[first.name], number[second.name]))))
+        held = [name for name in self._specs if not self._is_free(name)]
+        apart |= {tuple(sorted((number[a], number[b]))) for a, b in itertools.product(self._driven, held) if a != b}
         moving = sum(not handle.fixed for handle in handles)
         return BodyPairs(len(handles), moving, tuple(laws), named, tuple(rules), frozenset(apart))
 
@@ -111,7 +113,7 @@ class Ruled:
         is meant to touch would pass through each other."""
         joined = ((first.name, second.name) for first, second, _ in self._joints.values())
         apart = {frozenset(pair) for pair in (*joined, *(pair for rule in rules for pair in rule.apart))}
-        moving = {name for name, spec in self._specs.items() if not spec.handle.fixed}
+        free = set(filter(self._is_free, self._specs))
         points = {name for name, spec in self._specs.items() if all(map(is_point, spec.parts))}
 
         def may(a: str, b: str) -> bool:
@@ -121,13 +123,17 @@ class Ruled:
             if rule.first is None or rule.second is None:
                 continue  # of all bodies, those that are yet to be added too
             sides = (rule.first, rule.second), (rule.second, rule.first)
-            if not any(may(a, b) for one, other in sides for a in one if a in moving for b in other):
+            if not any(may(a, b) for one, other in sides for a in one if a in free for b in other):
                 among, groups = rule.first == rule.second, (list(rule.first), list(rule.second))
                 argument, named = ("among", groups[0]) if among else ("between", groups)
                 raise ContactRuleError(
-                    f"`{argument}` = {repr(named):.200} lets no two bodies touch: give two, of which one moves and one is "
-                    "no point, that no joint joins and that are not kept `apart`."
+                    f"`{argument}` = {repr(named):.200} lets no two bodies touch: give two, of which one moves freely and "
+                    "one is no point, that no joint joins and that are not kept `apart`."
                 )
+
+    def _is_free(self, name: str) -> bool:
+        """Whether a contact can change how a body moves: it is not fixed, nor told how to."""
+        return not self._specs[name].handle.fixed and name not in self._driven
 
     def _refuse_mixed(self, restitution: Newton | Poisson | None) -> None:
         """Raises `ValueError` where contacts of the scene rebound by another law."""

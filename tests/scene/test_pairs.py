@@ -1,5 +1,6 @@
 """Rules for groups of bodies: who may touch, by which law, and what is refused."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -41,6 +42,26 @@ def test_all_bodies_may_touch_but_fixed_ones_joined_ones_and_those_kept_apart(bo
     assert late.name == "late"
     assert set(laws(scene)) == every - {("floor", "post"), ("b0", "post"), ("b2", "b3")}
     assert scene.pair_count() == len(laws(scene))
+
+
+def test_what_moves_as_it_is_told_touches_what_is_free_alone(bodies):
+    """No contact can part it from a fixed body, or from another one like it."""
+    scene, moving, fixed = bodies
+    plates = [
+        scene.add_moving(
+            name=name,
+            shape=shapes.Box((1, 1, 0.1)),
+            mass=1.0,
+            pose=lambda t: (jnp.array([0, 0, -1 - t]), jnp.array([1.0, 0, 0, 0])),
+        )
+        for name in ("upper", "lower")
+    ]
+    scene.add_contacts(friction=0.3)
+    found = laws(scene)
+    assert {pair for pair in found if "upper" in pair} == {(ball.name, "upper") for ball in moving}
+    assert {pair for pair in found if "lower" in pair} == {(ball.name, "lower") for ball in moving}
+    with pytest.raises(ValueError, match=r"`between` = \(\['upper'\], \['floor', 'lower'\]\) lets no two bodies touch"):
+        scene.add_contacts(between=([plates[0]], [fixed[0], plates[1]]))
 
 
 def test_the_last_rule_holds_and_a_pair_that_is_named_keeps_its_own(bodies):
