@@ -4,7 +4,7 @@ follow."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -18,11 +18,13 @@ from ..runtime.errors import JumpError
 
 _SAMPLES, _SUSPECTS, _HALVINGS = 2048, 4, 40  # in time
 _JUMP = 1e-6  # of a function's range, over a time of 2^-40 of a sample: no continuous one does
+# after a switch, of the time of the run, and of the fastest rate: no smooth motion changes so much
+_SOON, _KINK = 1e-9, 1e-4
 
 
-def refuse_jumps(system: System, state: State, end: float) -> None:
-    """Raises `ValueError` for a joint whose motion jumps between the time of `state` and `end`
-    [s]."""
+def refuse_jumps(system: System, state: State, end: float, switches: Sequence[float] = ()) -> None:
+    """Raises `ValueError` for a joint whose motion jumps between the time of `state` and `end` [s],
+    or goes on from one of the `switches` [s] at another rate than it has there."""
     state = jax.tree.map(np.asarray, state)
     for group in jax.tree.map(np.asarray, system.joints):  # of which parts are taken one by one
         motions = kinematics.motions_of(system, state, group)
@@ -33,11 +35,32 @@ def refuse_jumps(system: System, state: State, end: float) -> None:
             if not group.closures or not _depends(structure, tuple(map(jnp.shape, leaves))):
                 break  # nor do those that are alike
             jump = jump_of(jax.jit(jax.vmap(functools.partial(_told, here))), float(state.time), end, np.zeros(0))
+            kink = kink_of(functools.partial(_told, here), float(state.time), end, switches)
+            if kink is not None:
+                raise JumpError(
+                    f"the motion of joint {system.joint_names[number]!r} has another rate at its switch t = {kink:.9g} s "
+                    "than right after it, as where JAX takes the mean of both sides: write it as jnp.where(t < switch, before, "
+                    "after)."
+                )
             if jump is not None:
                 raise JumpError(
                     f"the motion of joint {system.joint_names[number]!r} jumps at t = {jump:.9g} s, which no velocity "
                     "follows: make it continuous."
                 )
+
+
+def kink_of(function: Callable, start: float, end: float, switches: Sequence[float]) -> float | None:
+    """The first of the `switches` [s] between two times at which `function`, of a time, has another
+    derivative than right after it."""
+    times = np.array([float(t) for t in switches if start < t < end])
+    if not times.size:
+        return None
+    rates = jax.jit(jax.vmap(lambda time: jax.jvp(function, (time,), (jnp.ones(()),))[1]))
+    at, after, all_ = (
+        np.asarray(rates(jnp.asarray(t))) for t in (times, times + _SOON * (end - start), np.linspace(start, end))
+    )
+    apart = np.max(np.abs(after - at), axis=1) > _KINK * np.max(np.abs(all_))
+    return float(times[np.argmax(apart)]) if np.any(apart) else None
 
 
 def without_value(system: System, state: State, spans) -> str:

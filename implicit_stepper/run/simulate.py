@@ -138,10 +138,10 @@ def _adaptive(
     state = state if start is None else checked(start, system, state)
     check_joints(stepper, system, state, fixed=False)
     refuse_too_many(system, most_pairs)
-    refuse_jumps(system, state, float(state.time) + duration)
-    refuse_short(system, duration)
     begun, allowed = float(state.time), resolved(tol, system, duration)
     ends = adaptive_run.stops(system, state, begun + duration, switches)
+    refuse_jumps(system, state, begun + duration, ends[:-1])
+    refuse_short(system, duration)
     numbers = {"tol": allowed, "duration": duration, "switches": ends[:-1], "certificate_tolerance": tolerance}
     path, every, resume = files
     asked = asked_of(system, state, stepper, numbers) if path is not None or resume is not None else {}

@@ -11,6 +11,7 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.constraints import impact_violations, joint_violations, prescribed
 from implicit_stepper.model.records import Joints
+from implicit_stepper.run.jumps import refuse_jumps
 from implicit_stepper.runtime.errors import NameTakenError
 
 G, MU, SPEED, R, M = 9.81, 0.3, 1.0, 0.1, 2.0
@@ -188,6 +189,22 @@ def test_what_is_no_motion_is_refused(tmp_path):
         scene.save(tmp_path / "scene.toml")
     with pytest.raises(ValueError, match="knows no joints, and the scene has 'drive of a'"):
         ist.simulate(scene, ist.ClosedFormGap(), h=0.01, duration=0.2)
+
+
+def test_rates_of_motions_at_switches_are_those_after_them():
+    """A plate that starts at .125 s: of `jnp.maximum` JAX takes half of the speed there."""
+
+    def run(along):
+        scene = ist.Scene(dimension=2)
+        pose = lambda time: (jnp.stack([along(time - 0.125), jnp.cos(time)]), 0.0)  # noqa: E731
+        scene.add_moving(name="a", shape=shapes.Disc(R), mass=1.0, pose=pose)
+        system, state = scene.build()
+        refuse_jumps(system, state, 0.2, [0.1, 0.125])
+
+    with pytest.raises(ValueError, match="drive of a' has another rate at its switch t = 0.125 s than right after it"):
+        run(lambda late: jnp.maximum(late, 0.0))
+    run(lambda late: jnp.where(late < 0, 0.0, late))
+    run(lambda late: late**2)
 
 
 def test_a_refused_body_that_moves_leaves_nothing_behind():
