@@ -39,8 +39,8 @@ def refuse_jumps(system: System, state: State, end: float, switches: Sequence[fl
             if kink is not None:
                 raise JumpError(
                     f"the motion of joint {system.joint_names[number]!r} has another rate at its switch t = {kink:.9g} s "
-                    "than right after it, as where JAX takes the mean of both sides: write it as jnp.where(t < switch, before, "
-                    "after)."
+                    "than right after it, as where JAX takes the mean of both sides: write it as jnp.where(t < switch, "
+                    "before, after)."
                 )
             if jump is not None:
                 raise JumpError(
