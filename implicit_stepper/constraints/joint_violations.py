@@ -43,25 +43,32 @@ class Checked(NamedTuple):
     work: jax.Array
 
 
-def check(system: System, units: Scales, at: State, record: Joints, h, sums: bool = False) -> Checked | None:
+def check(
+    system: System, units: Scales, at: State, record: Joints, h, sums: bool = False, before: State | None = None
+) -> Checked | None:
     """Of all joints in the state `at`, whose `record` has impulses in it; with etas, of a stage.
     None without joints.
 
     "closure" holds g = 0, the rate of a constraint on velocities, or the force of an elastic joint
     over h [s], and what the record says of g and of coordinates; "closure rate", asked for at
     stages and after impacts, that G V + g_t = 0; "reaction", that the impulses are G^T times the
-    multipliers. `sums`: impulses are those of several impacts with velocities of their own."""
+    multipliers. `sums`: impulses are those of several impacts with velocities of their own.
+    `before`: the state before an impact, whose coefficients of friction slips decide, and not the
+    record, in which are those of the step that the impact ends."""
     if not system.joints:
         return None
     orientations = jnp.concatenate([at.orientation, system.fixed_orientation])
     every = mechanics.everywhere(system, at.position, at.orientation, at.velocity)
+    if before is not None:
+        earlier = mechanics.everywhere(system, before.position, before.orientation, before.velocity).velocity
     work, parts, etas = jnp.zeros(()), [], []
     for g, group in enumerate(system.joints, start=len(system.groups)):
         own = jax.tree.map(lambda a, group=group: take(a, group.numbers), record)
         numbers = np.array(group.bodies).T
         sides = [(*(take(part, n) for part in every), take(orientations, n)) for n in numbers]
+        came = None if before is None else [take(earlier, n) for n in numbers]
         one = functools.partial(_of_one, system, units, (at.time, h), sums)
-        found, eta_1, eta_2 = jax.vmap(one)(group, own, units.impulse[g], *sides)
+        found, eta_1, eta_2 = jax.vmap(one)(group, own, units.impulse[g], came, *sides)
         etas.append(dataclasses.replace(own, impulse_1=eta_1, impulse_2=eta_2))
         work = work + sum(jnp.sum(i * side[2]) for i, side in zip((own.impulse_1, own.impulse_2), sides, strict=True))
         parts.append(found)
@@ -72,9 +79,11 @@ def check(system: System, units: Scales, at: State, record: Joints, h, sums: boo
     return Checked(joined, given(system, record), given(system, shifts), given(system, magnitudes), work)
 
 
-def _of_one(system: System, units: Scales, clock, sums: bool, member: JointGroup, record: Joints, impulse, side_1, side_2):
+def _of_one(
+    system: System, units: Scales, clock, sums: bool, member: JointGroup, record: Joints, impulse, came, side_1, side_2
+):
     """Violations () of one joint, and the wrenches of its eta on both bodies; a side is (position,
-    rotation, velocity, orientation)."""
+    rotation, velocity, orientation); `came`, of an impact, are both velocities before it."""
     (time, h), poses = clock, [(position, orientation) for position, _, _, orientation in (side_1, side_2)]
     velocities, r = [side[2] for side in (side_1, side_2)], member.closures
     lengths = jnp.where(np.array(member.angles, bool), units.length, 1.0)
@@ -100,7 +109,11 @@ def _of_one(system: System, units: Scales, clock, sums: bool, member: JointGroup
     law = 0.0
     if every.size > r:
         pressed = rubbing_violations.pressed(member, by_2[:, :r] @ multipliers, side_1, side_2)
-        law = rubbing_violations.lacks(member, pressed, acting[r:], rates[r:], measures, record.mu)
+        at_end = member, pressed, acting[r:], rates[r:], measures
+        if came is None or member.mu_s is None:
+            law = rubbing_violations.lacks(*at_end, record.mu)
+        else:
+            law = rubbing_violations.lacks_in_impact(*at_end, derivatives(member, poses, came, time)[1][r:])
     found = {
         "joint friction": jnp.asarray(law),
         "closure": jnp.maximum(open_, telling),
@@ -229,12 +242,11 @@ def given(system: System, record: Joints):
     return jnp.sum(share * jnp.concatenate([record.impulse_1, record.impulse_2])[:, None], axis=0)
 
 
-def impact(system: System, units: Scales, after: State, record: Joints, sums: bool) -> dict[str, jax.Array]:
+def impact(system: System, units: Scales, before: State, after: State, record: Joints, sums: bool) -> dict[str, jax.Array]:
     """Violations of the `record` of an impact by name, each (nj,): "reaction", and "closure rate"
     and "joint friction" with the velocities `after` it, the latter of single impacts."""
-    found = check(
-        system, units, after, dataclasses.replace(record, eta=jnp.zeros_like(record.closure)), 0.0, sums
-    ).violations
+    record = dataclasses.replace(record, eta=jnp.zeros_like(record.closure))
+    found = check(system, units, after, record, 0.0, sums, before).violations
     names = ("closure rate", "reaction") if sums else ("closure rate", "reaction", "joint friction")
     return {name: found[name] for name in names}
 

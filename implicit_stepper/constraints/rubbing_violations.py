@@ -55,3 +55,12 @@ def lacks(member, pressed, moments, rates, measures, mu):
     V = jnp.maximum(speed, slips)
     missing = jnp.maximum(jnp.maximum(beyond / size, lost / (size * V)), told)
     return missing if member.mu_s is None else jnp.maximum(missing, static_friction_violation(member, mu, slips / V))
+
+
+def lacks_in_impact(member, pressed, moments, rates, measures, slid):
+    """What is missing () of the law in an impact, as `lacks` has it, of a joint with a coefficient
+    of its own for what sticks: it holds where nothing slips, before the impact at the rates `slid`
+    (k,) and after it, unless it does not hold that."""
+    slips = sum(mechanics.length(member.lever * w) for w in (slid, rates))
+    rubs, held = (lacks(member, pressed, moments, rates, measures, mu) for mu in (member.mu, member.mu_s))
+    return jnp.minimum(rubs, held + slips / measures[1])

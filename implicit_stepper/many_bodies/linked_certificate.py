@@ -133,7 +133,7 @@ def joint_laws(
     """Violations (nj,) by name of the `record` of an impact between two `states`: "reaction", that
     the impulses are G^T times the multipliers; "closure rate", that rates of rigid joints stay as
     they are, that limits part, and that nothing else has an impulse."""
-    found = {name: np.array(values) for name, values in _joint_laws(system, units, states[1], record).items()}
+    found = {name: np.array(values) for name, values in _joint_laws(system, units, states, record).items()}
     rates, rigid = found["closure rate"], np.isin(np.arange(len(record.multipliers)), of.numbers)
     rates[rigid] = 0.0
     change = states[1].velocity - states[0].velocity
@@ -143,8 +143,8 @@ def joint_laws(
 
 
 @jit
-def _joint_laws(system: System, units: Scales, after: State, record: Joints):
-    found = joint_violations.impact(system, units, after, record, False)
+def _joint_laws(system: System, units: Scales, states: tuple[State, State], record: Joints):
+    found = joint_violations.impact(system, units, *states, record, False)
     others = [n for group in system.joints if not (group.bilateral or group.unilateral) for n in group.numbers]
     acting = jnp.max(jnp.abs(record.multipliers), axis=1) / jnp.min(units.momentum)
     return found | {"closure rate": found["closure rate"].at[np.array(others, int)].set(acting[np.array(others, int)])}

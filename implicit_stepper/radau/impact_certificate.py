@@ -76,7 +76,7 @@ def impact_violations(
         "pose": jnp.max(moved, axis=1) + jnp.abs(after.time - before.time) * speed / system.length,
         "energy": (jnp.maximum(energies[1] - energies[0] - work, 0.0) / (energies[0] + jnp.abs(work)))[None],
         **(jax.tree.map(lambda *of: in_user_order(system, jnp.concatenate(of)), *laws) if laws else {}),
-        **(joint_violations.impact(system, units, after, contacts.joints, sums) if system.joints else {}),
+        **(joint_violations.impact(system, units, before, after, contacts.joints, sums) if system.joints else {}),
     }
 
 

@@ -92,14 +92,37 @@ def test_without_friction_it_is_the_impact_of_a_free_pin():
     np.testing.assert_allclose(spin, exact, rtol=0, atol=1e-8)
 
 
-def test_the_certificate_knows_the_law():
-    """Half as much friction as there was is none."""
-    scene = struck(0.8)
+def recorded(at):
+    """The system of the bar struck `at` [m] below its pin, the states before and after the impact,
+    and its record."""
+    scene = struck(at)
     run, (system, _) = RUNS["given"](scene), scene.build()
     step = int(np.argmin(run.h))
     before, after = (ist.State(run.time[i], run.position[i], run.orientation[i], run.velocity[i]) for i in (step, step + 1))
-    record = jax.tree.map(lambda a: a[step], run.contacts)
+    return system, before, after, jax.tree.map(lambda a: a[step], run.contacts)
+
+
+def with_friction(system, **coefficients):
     (group,) = system.joints
-    wrong = dataclasses.replace(system, joints=(dataclasses.replace(group, mu=group.mu / 2),))
-    for asked, fine in ((system, True), (wrong, False)):
-        assert (np.max(impact_violations(asked, before, after, record)["joint friction"]) <= 1e-10) == fine
+    return dataclasses.replace(system, joints=(dataclasses.replace(group, **coefficients),))
+
+
+def test_the_certificate_knows_the_law():
+    """Half as much friction as there was is none."""
+    system, *hit = recorded(0.8)
+    (group,) = system.joints
+    for asked, fine in ((system, True), (with_friction(system, mu=group.mu / 2), False)):
+        assert (np.max(impact_violations(asked, *hit)["joint friction"]) <= 1e-10) == fine
+
+
+@pytest.mark.parametrize(("at", "mu", "mu_s", "fine"), [(0.8, 1, 2, True), (0.8, 0.5, 1, False), (0.1, 0.5, 1, True)])
+def test_what_slips_in_an_impact_decides_its_coefficient(at, mu, mu_s, fine):
+    """And not the record, whose coefficient is that of the step which the impact ends: what stuck
+    before it may be torn loose, and what crept may be held. Coefficients in shares of the pin's."""
+    system, before, after, record = recorded(at)
+    (group,) = system.joints
+    own = with_friction(system, mu=mu * group.mu, mu_s=mu_s * group.mu)
+    for told in (own.joints[0].mu, own.joints[0].mu_s):
+        joints = dataclasses.replace(record.joints, mu=np.asarray(told))
+        found = impact_violations(own, before, after, dataclasses.replace(record, joints=joints))
+        assert (np.max(found["joint friction"]) <= 1e-10) == fine
