@@ -49,7 +49,7 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     method = radau(s)
     change = h * jnp.einsum("ij,jbw->ibw", method.A, own.rates)
     there = State(
-        before.time + h * method.seen,
+        method.seen(before.time, h),
         before.position + change[..., :d],
         mechanics.turned(before.orientation, change[..., d:]),
         own.velocity,

@@ -75,7 +75,7 @@ class Pieces(NamedTuple):
 def pieces(problem: StageProblem, z, modes: Modes, held) -> tuple[Stage, Pieces]:
     """The stages of z (s n,), see `stage_unknowns`, and their pieces, an axis (s,) in front."""
     whole = stages.split_stages(problem, z)
-    return whole, jax.vmap(functools.partial(_pieces, problem, modes, held))(whole, radau(problem.stages).seen)
+    return whole, jax.vmap(functools.partial(_pieces, problem, modes, held))(whole, radau(problem.stages).c)
 
 
 def _pieces(problem: StageProblem, modes: Modes, held, stage: Stage, fraction) -> Pieces:
@@ -87,7 +87,7 @@ def _pieces(problem: StageProblem, modes: Modes, held, stage: Stage, fraction) -
         for g in range(len(problem.system.constraints))
     ]
     found, inverses, follow = zip(*each, strict=True) if each else ((), (), ())
-    return Pieces(moved, _loads(problem, at, moved, fraction), found, inverses, follow)
+    return Pieces(moved, _loads(problem, (stage, fraction), at, moved), found, inverses, follow)
 
 
 def _bodies(problem: StageProblem, stage: Stage, at: At) -> Bodies:
@@ -108,11 +108,17 @@ def _bodies(problem: StageProblem, stage: Stage, at: At) -> Bodies:
     return Bodies(pose, momenta[:w], momenta[w : 2 * w], pose.velocity, motion.velocity[2 * w :])
 
 
-def _loads(problem: StageProblem, at: At, moved: Bodies, fraction) -> Loads:
+def _time(problem: StageProblem, of_stage: tuple, h):
+    """The time () [s] of a stage at a fraction of the step, as a function of its length h [s]."""
+    stage, fraction = of_stage
+    return stage.time + (h - problem.h) * fraction
+
+
+def _loads(problem: StageProblem, of_stage: tuple, at: At, moved: Bodies) -> Loads:
     nb, w = at.momenta.shape
 
     def pushed(h, motion):
-        return h * loads.forces(problem.system, State(problem.state.time + h * fraction, *told(motion)))
+        return h * loads.forces(problem.system, State(_time(problem, of_stage, h), *told(motion)))
 
     one = np.eye(2 * w + 1)
     velocity = np.broadcast_to(one[:, None, w + 1 :], (len(one), nb, w))
@@ -125,7 +131,7 @@ def _loads(problem: StageProblem, at: At, moved: Bodies, fraction) -> Loads:
 def _constraints(problem: StageProblem, held, g: int, of_stage: tuple, at: At, moved: Bodies, named: Held):
     """Of a group: derivatives (n, lanes, outputs), see `lane_counts` and `ends_of`, with the
     closest points put in; K^-1 (n, na, na); K^-1 k_D (n, sides w, na)."""
-    system, group, (stage, fraction) = problem.system, problem.system.constraints[g], of_stage
+    system, group, (stage, _) = problem.system, problem.system.constraints[g], of_stage
     numbers = [body_numbers(group)[:, i] for i, moves in enumerate(group.moving) if moves]
     # (n, w, ...)
     poses = [jax.tree.map(lambda a, n=n: a[:, n].swapaxes(0, 1), moved.pose) for n in numbers]
@@ -137,7 +143,7 @@ def _constraints(problem: StageProblem, held, g: int, of_stage: tuple, at: At, m
 
     def single(member, unknowns, unit, reference, impulse, named, motions, poses):
         def instant(h):
-            return stages.instant(dataclasses.replace(problem, h=h), impulse, problem.state.time + h * fraction)
+            return stages.instant(dataclasses.replace(problem, h=h), impulse, _time(problem, of_stage, h))
 
         def outputs(unknowns, h, moving):
             here, parts = instant(h), iter(moving)

@@ -121,7 +121,7 @@ def as_stages(problem: StageProblem, rates, constraints) -> Stage:
     etas)."""
     method = radau(problem.stages)
     change = problem.h * jnp.einsum("ij,jbw->ibw", method.A, rates)
-    return Stage(problem.state.time + problem.h * method.seen, rates, change, constraints)
+    return Stage(method.seen(problem.state.time, problem.h), rates, change, constraints)
 
 
 def unknown_scale(problem: StageProblem):

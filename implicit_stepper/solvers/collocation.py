@@ -13,9 +13,11 @@ import functools
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from numpy.polynomial import Polynomial
 
 _BEFORE = 1e-14  # of a step: at its end, loads are those before it
+_ROUNDINGS = 4  # of the time there, if that is more: late in a run, a share of the step is rounded away
 _NODES = {
     1: (1.0,),
     2: (1 / 3, 1.0),
@@ -38,11 +40,13 @@ class Collocation:
         """Number s of stages."""
         return len(self.c)
 
-    @property
-    def seen(self) -> np.ndarray:
-        """Fractions (s,) of the step at which the stages see their loads: one that jumps at its
-        end, as it was before."""
-        return self.c * (1 - _BEFORE)
+    def seen(self, begun, h):
+        """Times (s,) [s] at which the stages of a step of h [s], `begun` () [s], see their loads:
+        one that jumps at its end, as it was before."""
+        end = begun + h
+        # no digits of it count but those that put it before the jump
+        before = lax.stop_gradient(jnp.maximum(_BEFORE * h, _ROUNDINGS * jnp.finfo(float).eps * jnp.abs(end)))
+        return begun + h * self.c - jnp.where(self.c == 1, before, 0.0)
 
     def basis(self, theta):
         """l_j(theta) (..., s): the polynomial through stage values v_j is sum_j l_j v_j."""
