@@ -95,9 +95,9 @@ def _group(joints: list[JointSpec], numbers: tuple[int, ...]) -> JointGroup | Fr
     )
 
 
-def refuse_open(name: str, form: Form, poses, length: float) -> None:
+def refuse_open(name: str, form: Form, poses, length: float, where: str = "as it is added") -> None:
     """Raises `ValueError` where g is not of its shape, not finite, or not zero for bodies of a size
-    `length` [m], unless that is infinite, at their two `poses`."""
+    `length` [m], unless that is infinite, at their two `poses`, `where` these are."""
     r = len(form.angles)
     try:
         g = np.asarray(_closure(form.closure, form.parameters, *poses, 0.0))
@@ -128,7 +128,7 @@ def refuse_open(name: str, form: Form, poses, length: float) -> None:
     if abs(g[worst]) > _CLOSED * (1.0 if form.angles[worst] else length):
         unit = "rad" if form.angles[worst] else "m"
         raise OpenJointError(
-            f"joint {name!r} is open by {abs(g[worst]):.3g} {unit} as it is added (component {worst} of its closure): move "
+            f"joint {name!r} is open by {abs(g[worst]):.3g} {unit} {where} (component {worst} of its closure): move "
             "the bodies, or give its points, axes or length so that they meet."
         )
 

@@ -167,7 +167,9 @@ class Jointed:
         first, second, form = self._coordinate(joint, coordinate)
         if not callable(motion):
             raise FunctionError(f"`motion` = {motion!r} must be a function of the time [s].")
-        name = self._add(f"motion of {joint}" if name is None else name, first, second, driven(form, coordinate, motion))
+        name = f"motion of {joint}" if name is None else name
+        # a start that is projected is projected to where it holds too
+        name = self._add(name, first, second, driven(form, coordinate, motion), self._projected)
         self._joined.append(AlongDescription(name, joint, coordinate, motion=motion))
         return name
 
@@ -209,7 +211,7 @@ class Jointed:
             )
         with self._whole():
             for side, bound in bounds.items():
-                self._add(names[side], first, second, bounded(form, coordinate, side, bound, middle))
+                self._add(names[side], first, second, bounded(form, coordinate, side, bound, middle), self._projected)
                 self._joined.append(AlongDescription(names[side], joint, coordinate, side=side, bound=bound))
         for name in there.values():
             *bodies, other = self._joints[name]
@@ -244,7 +246,7 @@ class Jointed:
         still, poses = bodies[2:], [(s.position, s.orientation) for s in (self._specs[body.name] for body in bodies[2:])]
         geared_ = [Geared(f, n, (bodies.index(a), bodies.index(b))) for (a, b, f), n in zip(joints, told, strict=True)]
         form = geared(*geared_, ratio, [body.number for body in still], poses, self.dimension)
-        name = self._add(name, *bodies[:2], form)
+        name = self._add(name, *bodies[:2], form, self._projected)
         self._joined.append(GearDescription(name, joint_1, joint_2, float(ratio), told))
         return name
 

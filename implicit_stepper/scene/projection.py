@@ -20,13 +20,27 @@ from ..model.bodies import State
 from ..model.system import System
 from ..runtime.compilation import jit
 from ..runtime.errors import OpenJointError
+from .joining import JointSpec, refuse_open
 
 _CLOSED = 1e-13  # of the scene's length and of how far bodies are: what rounding leaves
 _MOST = 100  # steps of Newton's method
 
 
-def projected(system: System, state: State) -> State:
-    """A state near `state` in which the joints hold. Raises `ValueError` where none is found."""
+def projected(system: System, state: State, joints: list[JointSpec]) -> State:
+    """A state near `state` in which the `joints` of the system hold. Raises `ValueError` where none
+    is found, and where a limit is passed in it, which moves no body."""
+    state = _closed(system, state)
+    fixed = system.fixed_position, system.fixed_orientation
+    everywhere = [np.concatenate(parts) for parts in zip((state.position, state.orientation), fixed, strict=True)]
+    for joint in joints:
+        if joint.form.bounds:
+            poses = [tuple(part[number] for part in everywhere) for number in joint.bodies]
+            refuse_open(joint.name, joint.form, poses, float(system.length), "where all joints hold")
+    return state
+
+
+def _closed(system: System, state: State) -> State:
+    """The state in which joints hold without regard to limits."""
     names = [system.joint_names[n] for group in joint_rows.rigid(system) for n in group.numbers for _ in group.angles]
     length = float(system.length) + float(np.max(np.abs(state.position)))
     for _ in range(_MOST):

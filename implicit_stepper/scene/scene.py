@@ -261,7 +261,7 @@ class Scene(Jointed, Ruled, Runnable):
             length=np.float64(length),
             acceleration=np.float64(self._acceleration_scale or largest_load(moving, self.gravity, length)),
         )
-        return system, projected(system, state) if self._projected else state
+        return system, projected(system, state, joints) if self._projected else state
 
     def _pair(self, first, second, what: str) -> None:
         """Raises `ValueError` for two that no contact or joint can be between."""

@@ -84,3 +84,30 @@ def test_a_joint_that_rubs_is_projected_as_one_that_does_not(friction):
     _, state = scene.build()
     assert np.linalg.norm(state.position[0] - [0, 0, 0.5]) == pytest.approx(0.6, abs=1e-12)
     assert 0.5 < state.position[0, 2] < 0.55
+
+
+def guided(project=True, **limit):
+    """A body on a slider that nearly holds, and how far it is along that."""
+    scene = ist.Scene(dimension=2)
+    wall = scene.add_fixed(name="wall", shape=shapes.Disc(0.1))
+    body = scene.add_body(name="body", shape=shapes.Disc(0.1), mass=1.0, position=(0.011, 0.02 * project))
+    scene.add_joint(wall, body, ist.Slider((0, 0), (1, 0), (0, 0), (1, 0)), name="guide", project=project)
+    if limit:
+        scene.add_limit("guide", **limit)
+    return scene
+
+
+def test_motions_along_a_projected_joint_are_projected_to_and_limits_asked_for_there():
+    scene = guided()
+    scene.add_motion("guide", ist.Motion("0.1*sin(t)"))
+    _, state = scene.build()
+    np.testing.assert_allclose(state.position[0], 0, atol=1e-14)
+    np.testing.assert_allclose(state.velocity[0], [0.1, 0, 0], atol=1e-14)
+    scene.add_limit("guide", high=0.005)  # 6 mm beyond which the body was placed
+    np.testing.assert_array_equal(scene.build()[1].position, state.position)
+    _, state = guided(low=0.011).build()
+    np.testing.assert_allclose(state.position[0], [0.011, 0], atol=1e-14)
+    with pytest.raises(ist.errors.OpenJointError, match="low.* is open by 0.001 m where all joints hold"):
+        guided(low=0.012).build()
+    with pytest.raises(ist.errors.OpenJointError, match="motion of guide' is open by 0.011 m as it is added"):
+        guided(project=False).add_motion("guide", ist.Motion("0.1*sin(t)"))
