@@ -252,8 +252,11 @@ class _Driver:
 
     def _count_impact(self, hit: Impact, moved: bool = False) -> None:
         """Notes an impact where the run is, which may have `moved` from where its step ended."""
-        self.failure = self.failure if bool(hit.converged) else Failure(Result.IMPACT)
+        self.failure = self.failure if bool(hit.converged) else self._blamed(Failure(Result.IMPACT))
         self.made.add_impact(hit, self.point.modes, moved)
+
+    def _blamed(self, failure: Failure) -> Failure:
+        return euler_steps.blamed(self.system, self.point.state, _FIRST * self.unit, failure)
 
     def _turn(self) -> bool:
         """Whether a direction of friction ends here: then the point is where the next begins. Once
@@ -285,7 +288,7 @@ class _Driver:
         """Steps of the paper's scheme from the present point."""
         self.starts += found.starts
         if not found.solved:
-            self.failure = found.why
+            self.failure = self._blamed(found.why)
             return
         self.made.landed += painleve.jams(self.system, self.point.state, found)
         self.made.add_one_stage(found, self.point.modes, found.h > 1.5 * self.small)

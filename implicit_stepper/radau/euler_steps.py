@@ -40,6 +40,7 @@ ACROSS = (1.0, 10.0, 100.0)
 _SHORTER = tuple(10.0**-k for k in range(7))  # shares of steps, until nothing meets in them
 _WARM = 2  # sizes tried from warm starts alone before other starts
 _ROUNDINGS = 64  # errors of rounding that a violation gathers
+_LOST = 1e-8  # what rounding leaves: beyond it no certificate of 1e-8 to 1e-10 has digits
 _NOTHING = 1e-6  # of m g h: an impulse that only rounding left
 
 
@@ -261,3 +262,15 @@ def rounding(system: System, state: State, h):
     if system.dimension == 2:
         farthest = farthest + np.max(np.abs(state.orientation), axis=(-2, -1)) * length
     return _ROUNDINGS * np.finfo(float).eps * np.asarray(fastest / speed + farthest / gap)
+
+
+def lost(system: System, state: State, h) -> bool:
+    """Whether `rounding` leaves no digits of such a step."""
+    return bool(rounding(system, state, h) > _LOST)
+
+
+def blamed(system: System, state: State, h, failure: Failure) -> Failure:
+    """The `failure` of what is solved in `state`, or rounding, if a step of h [s] is `lost` in it: a
+    solver that does not converge there knows nothing of masses and friction."""
+    solved = failure.result not in (Result.IMPACT, Result.NOT_CONVERGED)
+    return failure if solved or not lost(system, state, h) else Failure(Result.ROUNDED)

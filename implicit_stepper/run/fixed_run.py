@@ -22,7 +22,7 @@ from ..model.bodies import State
 from ..model.checks import UNIT
 from ..model.results import Interrupted, Result, StepError
 from ..model.system import System
-from ..radau.euler_steps import rounding, without_rebounds
+from ..radau.euler_steps import lost, without_rebounds
 from ..radau.events import Event
 from ..radau.landings import Landings, Parts
 from ..radau.stage_certificate import IMPACT_WITHIN
@@ -44,9 +44,6 @@ from .overlaps import Undeclared, check_start
 from .trajectory import Trajectory, assembled
 
 _ROUNDING = 1e-9  # of a step: 3 steps of 0.1 make 0.3, whatever rounding leaves
-# what rounding leaves, see `euler_steps.rounding`: beyond it no certificate of 1e-8 to 1e-10 has
-# digits
-_LOST = 1e-8
 _SPACINGS = 1000  # of floating-point times: a shorter step is a per mille off
 
 
@@ -248,7 +245,7 @@ def _error(failed: Climb, state: State, h: float, system: System, tolerance: flo
     """The exception for a step that no rung solved: when, which contact, by how much, what was
     tried, what to try."""
     time, result = float(state.time) + h, result_of(failed)
-    if result != Result.PASSED and h > 0 and rounding(system, state, h) > _LOST:
+    if result != Result.PASSED and h > 0 and lost(system, state, h):
         result = Result.ROUNDED
     violations = {name: v for name, v in failed.record.certificates.items() if v.size and not np.max(v) <= tolerance}
     best: dict[str, float] = {}

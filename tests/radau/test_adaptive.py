@@ -58,6 +58,15 @@ def test_events_without_end_are_told_by_their_result(monkeypatch):
     assert len(caught.value.trajectory) > 0
 
 
+def test_far_from_the_origin_it_is_rounding_that_is_named():
+    """Closest points that meet no tolerance there are no impact that was not solved."""
+    _, start = scenes.landing_ball().build()
+    far = dataclasses.replace(start, position=start.position + [0.0, 0.0, 1e9])
+    with pytest.raises(ist.StepError, match="Move the scene to the origin") as caught:
+        ist.simulate(scenes.landing_ball(), ist.RadauContact(), tol=1e-8, duration=1.2, start=far)
+    assert caught.value.result == ist.Result.ROUNDED
+
+
 def test_a_half_of_a_guess_that_is_left_at_once_is_turned():
     """A ball that slides on the ground, guessed in the air: its gap would close as the step begins,
     so that the other half is held, and the step is taken."""
