@@ -16,7 +16,7 @@ from ..constraints.detection import closest_points
 from ..model.bodies import State
 from ..model.system import System
 from ..run.overlaps import Undeclared, check_start
-from ..run.scene_run import arguments_of, stepper_of
+from ..run.scene_run import arguments_of, step_of, stepper_of
 from ..run.settings import refuse_settings
 from ..scene.description import AlongDescription, BodyDescription, GearDescription, JointDescription, SceneDescription
 from ..scene.scene import Scene
@@ -145,6 +145,4 @@ def _settings(described: SceneDescription) -> list[str]:
     if described.run is None:
         return ["no run settings: `run` takes h = 0.01 s and a duration of 1 s, unless it is told"]
     of = described.run
-    tol = f"{of.tol:g}" if isinstance(of.tol, float | int) else repr(of.tol)
-    step = f"h = {of.h:g} s" if of.h is not None else f"tol = {tol}"
-    return [f"run: {stepper_of(of)!r:.200}, {step}, {of.duration:g} s"]
+    return [f"run: {stepper_of(of)!r:.200}, {step_of(of)}, {of.duration:g} s"]

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..model.results import Interrupted, StepError
+from ..radau.error_control import tolerance_of
 from ..run.checkpoint import CheckpointError
-from ..run.scene_run import STEPPERS, given, run_scene, stepper_of
+from ..run.scene_run import STEPPERS, given, run_scene, step_of, stepper_of
 from ..run.trajectory import Trajectory
 from ..run.trajectory_file import load
 from ..scene.description import RunSettings
@@ -103,7 +104,7 @@ def _error(scene: Scene, settings: RunSettings, run: Trajectory) -> str:
     if run.error is not None:
         return f"{repr(run.error).removeprefix('<ErrorEstimate: ').removesuffix('>')}, an estimate"
     if settings.tol is not None:
-        return f"kept near {settings.tol:g} of each body's way, step by step"
+        return f"kept near {tolerance_of(settings.tol).relative:g} of each body's way, step by step"
     rebounds = any(law.restitution is not None for law in scene.body_pairs().laws)  # they cut steps at other times
     tells = "a run with half of it may tell" if rebounds else "--estimate-error does"
     return f"unknown: that steps are solved does not say how far h is from the motion; {tells}"
@@ -113,12 +114,11 @@ def _summary(scene: Scene, settings: RunSettings, run: Trajectory, seconds: floa
     """What a user asks of a run first."""
     if len(run) == 0:
         return [repr(run)]
-    step = f"tol = {settings.tol:g}" if settings.tol is not None else f"h = {settings.h:g} s"
     worst = max(run.certificate, key=lambda name: np.max(run.certificate[name], initial=0.0), default=None)
     energy = run.energy()
     lines = [
         repr(run)[1:-1],
-        f"method       {type(stepper_of(settings)).__name__}, {step}; {seconds:.1f} s in all",
+        f"method       {type(stepper_of(settings)).__name__}, {step_of(settings)}; {seconds:.1f} s in all",
         f"solver       Jacobians: {np.sum(run.stats.iterations)}, at most {np.max(run.stats.iterations)} a step; "
         f"largest residual {np.max(run.stats.residual):.1e}",
     ]

@@ -78,6 +78,13 @@ def arguments_of(settings: RunSettings) -> dict[str, Any]:
     return found
 
 
+def step_of(settings: RunSettings) -> str:
+    """The step or the tolerance of the settings, as a user reads it."""
+    if settings.h is not None:
+        return f"h = {settings.h:g} s"
+    return f"tol = {settings.tol:g}" if isinstance(settings.tol, float | int) else f"tol = {settings.tol!r}"
+
+
 def given(scene: Scene, **other) -> RunSettings:
     """The run settings of a scene, with `other` in place of some. A step `h` takes the place of a
     tolerance, and `tol` of a step; another `stepper` leaves the settings of the first one out.

@@ -45,6 +45,10 @@ def test_a_scene_file_is_run_and_gone_on_with(tmp_path, capsys):
     assert "energy       10.5799 J to 9.81 J" in said  # .4 1.962^2 / 2 + m g r; at rest
     stored = ist.load(out)
     assert stored.velocity[14, 0, 5] == pytest.approx(0.03924, abs=1e-10)
+    chosen = RunSettings(duration=1.26, tol=ist.Tolerance(relative=1e-6))  # as a scene in Python may have them
+    said = "\n".join(run._summary(ist.load_scene(SPIN), chosen, stored, 1.0))
+    assert "RadauContact, tol = Tolerance(relative=1e-06" in said
+    assert "kept near 1e-06 of each body's way" in said
     with table.open(newline="") as file:
         assert len(list(csv.reader(file))) == 20
     assert (
