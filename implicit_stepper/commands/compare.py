@@ -8,12 +8,14 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
 from ..paper.comparisons import ADAPTIVE, CASES, METHODS, Case
 from ..run.compare import Adaptive, ComparisonInterrupted, compare
 from ..run.comparison import HEADER
+from ..run.scene_run import switches_of
 from ..run.simulate import simulate
 from ..runtime.errors import RunError
 from ..scene.scene import Scene
@@ -77,6 +79,8 @@ def run(arguments: argparse.Namespace, out: Path) -> None:
         reference = asked.case.reference
     else:
         stepper, choice = _reference(asked.reference, asked.methods, [])
+        if "tol" in choice:
+            choice["switches"] = switches_of(scene.run, asked.duration)
         print(f"reference: {asked.reference}", flush=True)
         reference = simulate(scene, stepper, **choice, duration=asked.duration)
     print(HEADER, flush=True)
@@ -148,7 +152,7 @@ def _method(text: str, wrong: list[str]) -> Stepper | Adaptive | None:
     return Adaptive(METHODS[name], _number("--methods", tol, wrong) if tol else math.nan)
 
 
-def _reference(text: str, methods: Mapping, wrong: list[str]) -> tuple[Stepper, dict[str, float]] | None:
+def _reference(text: str, methods: Mapping, wrong: list[str]) -> tuple[Stepper, dict[str, Any]] | None:
     """The stepper of METHOD:NUMBER and its tol or h; what is wrong with it is noted, also that
     `methods` cannot be compared with it."""
     name, _, number = text.partition(":")

@@ -23,6 +23,7 @@ from .comparison import Comparison, Entry, file_of
 from .found_pairs import finds_pairs
 from .pile_run import law_of_found
 from .references import Reference, reference_of, refuse_reference, states_at
+from .scene_run import switches_of
 from .simulate import simulate
 from .trajectory import Trajectory
 
@@ -75,7 +76,8 @@ def compare(
     `reference` is a function of times (n,) [s], which returns positions (n, nb, d), velocities (n,
     nb, 6 or 3) and, if it is to, orientations (without which no energies of bodies in space are
     compared unless their moments of inertia are equal), or a trajectory that has all of them, as
-    one of chosen steps does; one of fixed steps has only those at which its steps end. A method
+    one of chosen steps does; one of fixed steps has only those at which its steps end. Chosen steps
+    also end at the `switches` of the scene's own run settings, if there are any. A method
     that refuses the scene, loses a step, or ends one at a time that `reference` has not, as at an
     impact, is named in its entry, and the others go on. `report` is called with each entry as soon
     as it is there; `progress` is as in `simulate`. Ctrl-C raises `ComparisonInterrupted`, which
@@ -135,7 +137,8 @@ class _Run:
 
     def over(self, scene: Scene, duration: float, on_failure: str) -> Trajectory:
         """The run of a `scene` over `duration` [s]; `on_failure` as in `simulate`."""
-        choice = {"h": self.h} if np.isnan(self.tol) else {"tol": self.tol}
+        choice = {"tol": self.tol, "switches": switches_of(scene.run, duration)}
+        choice = {"h": self.h} if np.isnan(self.tol) else choice
         return simulate(scene, self.stepper, **choice, duration=duration, progress=False, on_failure=on_failure)
 
 

@@ -54,8 +54,7 @@ def run_scene(
     of_kind(scene, asked=("scene",))
     settings = given(scene, **other)
     if start is None and "duration" in other and "switches" not in other:  # those of a shorter run
-        kept = tuple(time for time in settings.switches if time <= settings.duration)
-        settings = dataclasses.replace(settings, switches=kept)
+        settings = dataclasses.replace(settings, switches=switches_of(settings, settings.duration))
     return simulate(
         scene,
         stepper_of(settings),
@@ -76,6 +75,11 @@ def arguments_of(settings: RunSettings) -> dict[str, Any]:
     if settings.certificate_tolerance is not None:
         found["certificate_tolerance"] = settings.certificate_tolerance
     return found
+
+
+def switches_of(settings: RunSettings | None, duration: float) -> tuple[float, ...]:
+    """The switches [s] of a scene's settings, if it has any, that a run of `duration` [s] has."""
+    return () if settings is None else tuple(time for time in settings.switches if time <= duration)
 
 
 def step_of(settings: RunSettings) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.commands import compare as command
 from implicit_stepper.commands import main
 from implicit_stepper.output import comparison_plots
 from implicit_stepper.paper import comparisons, scenes
@@ -184,6 +185,47 @@ def test_chosen_steps_are_a_method_and_a_reference():
     for known, state in zip((fine.position, fine.velocity, fine.orientation), states, strict=True):
         np.testing.assert_array_equal(state, known)
     assert set(comparison_plots.figures(found)) == {"convergence", "work_precision", "through_time"}
+
+
+def test_chosen_steps_end_at_the_switches_of_a_scene_file(monkeypatch, tmp_path, capsys):
+    """Those of the reference and of methods, as far as a run goes; steps of a fixed h have none."""
+    asked, path = [], tmp_path / "switched.toml"
+    path.write_text(
+        """format = 1
+        [scene]
+        dimension = 2
+        [[body]]
+        name = "disc"
+        shape = { kind = "Disc", radius = 0.1 }
+        mass = 1.0
+        position = [0.0, 0.0]
+        force = ["10*step(t-0.05)", 0.0]
+        [run]
+        tol = 1e-6
+        duration = 0.1
+        switches = [0.05]
+        """
+    )
+
+    def told(scene, stepper, **choice):
+        asked.append(choice.get("switches"))
+        if choice.get("on_failure") != "return":  # as the run before the one that is timed has it
+            raise ist.errors.RunError("it is told what to run.")
+
+    for module in (compare, command):
+        monkeypatch.setattr(module, "simulate", told)
+    for duration in ("0.1", "0.04"):
+        given = ["compare", str(path), "--methods", "implicit", "--h", "0.01", "--out", str(tmp_path / "out")]
+        assert main.main([*given, "--duration", duration]) == 2
+    assert asked == [(0.05,), ()]
+    methods = {"implicit": METHODS["implicit"], "radau": ist.Adaptive(ist.RadauContact(), 1e-6)}
+
+    def rests(times):
+        return np.zeros((len(times), 1, 2)), np.zeros((len(times), 1, 3))
+
+    found = ist.compare(ist.load_scene(path), methods, [0.01], rests, duration=0.1, progress=False)
+    assert {entry.failure for entry in found.entries} == {"refused: it is told what to run."}
+    assert asked[2:] == [None, None, (), (0.05,)]
 
 
 def test_a_comparison_that_is_interrupted_keeps_its_runs(monkeypatch, tmp_path, capsys):
