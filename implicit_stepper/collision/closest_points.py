@@ -12,6 +12,7 @@ from jax import lax
 
 from shapes import Shape
 from shapes.closest_points.conditions import PairClass, Placed
+from shapes.closest_points.extent import unbounded
 from shapes.closest_points.surface import rough_interior_and_slope
 from shapes.errors import ArgumentError
 from shapes.shards import varying_like
@@ -81,6 +82,11 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2, *, on_failure
             raise ArgumentError(f"`{name}` = {shape!r} must come from `shapes`, for instance shapes.Sphere(1.0).")
     if shape_1.dimension != shape_2.dimension:
         raise ArgumentError(f"`shape_2` has dimension {shape_2.dimension}, `shape_1` {shape_1.dimension}.")
+    if all(unbounded(shape.shape_class) for shape in (shape_1, shape_2)):
+        raise ArgumentError(
+            "`shape_1` and `shape_2` are half-spaces, which overlap endlessly unless they are exactly parallel: compare "
+            "their normals and offsets, or give one of them an end, as that of a Box."
+        )
     placed = [checks.pose(name, pose, shape_1.dimension) for name, pose in (("pose_1", pose_1), ("pose_2", pose_2))]
     _refuse_unlike(*placed)
     pair = PairClass(shape_1.shape_class, shape_2.shape_class, eliminate=False)

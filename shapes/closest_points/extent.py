@@ -82,8 +82,17 @@ def _extent(shape_class: ShapeClass, theta: tuple[float, ...]) -> Extent:
 @functools.lru_cache(maxsize=1024)
 def flat(shape_class: ShapeClass) -> bool:
     """Whether all faces of a class of shapes are flat, and there are enough of them for a body."""
-    of = shape_class
-    return of.count > of.dimension and all(is_flat(f, of.dimension) for f in of.expressions)
+    return shape_class.count > shape_class.dimension and _without_curves(shape_class)
+
+
+def unbounded(shape_class: ShapeClass) -> bool:
+    """Whether the shapes of a class are half-spaces, whatever their parameters: all faces are flat,
+    and too few for a body that ends."""
+    return 0 < shape_class.count <= shape_class.dimension and not shape_class.point and _without_curves(shape_class)
+
+
+def _without_curves(shape_class: ShapeClass) -> bool:
+    return all(is_flat(f, shape_class.dimension) for f in shape_class.expressions)
 
 
 def half_spaces(shape_class: ShapeClass, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

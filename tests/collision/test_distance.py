@@ -381,6 +381,10 @@ BAD = {
     ),
     "long quaternion": ((shapes.Sphere(1), GOOD, shapes.Sphere(1), (GOOD[0], (1.0, 1, 0, 0))), "`pose_2` has a quaternion"),
     "nan": ((shapes.Sphere(1), ((np.nan, 0, 0), GOOD[1]), shapes.Sphere(1), GOOD), "`pose_1` .* not finite"),
+    "half-spaces": (
+        (shapes.HalfPlane(normal=(0, 1)), ((0, 0), 0.0), shapes.HalfPlane(normal=(0, -1)), ((0, 3.0), 0.0)),
+        "`shape_1` and `shape_2` are half-spaces",
+    ),
     "three and two": (
         (shapes.Sphere(1), (np.zeros((3, 3)), GOOD[1]), shapes.Sphere(1), (np.ones((2, 3)), GOOD[1])),
         r"`pose_1` has leading axes \(3,\) and \(\), and `pose_2` \(2,\) and \(\): give as many poses of each, or one",
