@@ -63,7 +63,7 @@ def pose(name: str, value, dimension: int) -> tuple[jax.Array, jax.Array]:
     if not isinstance(value, tuple | list) or len(value) != 2:
         need = "(position, quaternion)" if dimension == 3 else "(position, angle)"
         raise PoseError(f"`{name}` = {value!r} must be a pair {need}.")
-    position, turn = (jnp.asarray(part) for part in value)
+    position, turn = (_numbers(f"{what} of `{name}`", part) for what, part in zip(("position", "turn"), value, strict=True))
     turn = turn if dimension == 3 else turn[..., None]
     for what, array, size in (("position", position, dimension), ("orientation", turn, 4 if dimension == 3 else 1)):
         if array.shape[-1:] != (size,):
@@ -78,6 +78,18 @@ def pose(name: str, value, dimension: int) -> tuple[jax.Array, jax.Array]:
         rounded = np.where(np.abs(length - 1) > _ROUNDED, length, 1.0)  # what is one stays so to the bit
         turn = jnp.asarray(np.asarray(turn) / rounded[..., None])
     return position.astype(float), turn.astype(float)
+
+
+def _numbers(what: str, value) -> jax.Array:
+    """`value`, which may be traced, as an array of real numbers."""
+    traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
+    try:
+        array = jnp.asarray(value) if traced else np.asarray(value)
+    except (TypeError, ValueError) as error:  # rows of several lengths
+        raise PoseError(f"the {what} is {value!r:.60}: give real numbers, in rows of one length.") from error
+    if array.dtype.kind not in "fiu":
+        raise PoseError(f"the {what} is {value!r:.60}: give real numbers.")
+    return jnp.asarray(array)
 
 
 def load_function(wrench, position, orientation, velocity) -> None:

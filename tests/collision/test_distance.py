@@ -385,6 +385,17 @@ BAD = {
         (shapes.HalfPlane(normal=(0, 1)), ((0, 0), 0.0), shapes.HalfPlane(normal=(0, -1)), ((0, 3.0), 0.0)),
         "`shape_1` and `shape_2` are half-spaces",
     ),
+    "no angle": (
+        (shapes.Disc(1), ((0, 0), None), shapes.Disc(1), ((3, 0), 0.0)),
+        "turn of `pose_1` is None: give real numbers",
+    ),
+    "text": ((shapes.Disc(1), ((3, 0), 0.0), shapes.Disc(1), (("0", "1"), 0.0)), "position of `pose_2` is .'0', '1'.: give"),
+    "complex": ((shapes.Disc(1), ((0, 1j), 0.0), shapes.Disc(1), ((3, 0), 0.0)), "position of `pose_1` is .* real"),
+    "ragged": (
+        (shapes.Disc(1), ([(0, 0), (1,)], 0.0), shapes.Disc(1), ((3, 0), 0.0)),
+        "position of `pose_1` is .* rows of one length",
+    ),
+    "a bool": ((shapes.Disc(1), ((3, 0), 0.0), shapes.Disc(1), ((0, 0), True)), "turn of `pose_2` is True"),
     "three and two": (
         (shapes.Sphere(1), (np.zeros((3, 3)), GOOD[1]), shapes.Sphere(1), (np.ones((2, 3)), GOOD[1])),
         r"`pose_1` has leading axes \(3,\) and \(\), and `pose_2` \(2,\) and \(\): give as many poses of each, or one",
