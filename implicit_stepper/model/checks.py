@@ -75,9 +75,15 @@ def pose(name: str, value, dimension: int) -> tuple[jax.Array, jax.Array]:
         length = np.linalg.norm(np.asarray(turn), axis=-1)
         if np.any(np.abs(length - 1) > UNIT):
             raise PoseError(f"`{name}` has a quaternion of length {length}: give unit quaternions, w first.")
-        rounded = np.where(np.abs(length - 1) > _ROUNDED, length, 1.0)  # what is one stays so to the bit
-        turn = jnp.asarray(np.asarray(turn) / rounded[..., None])
+        turn = jnp.asarray(unit(np.asarray(turn)))
     return position.astype(float), turn.astype(float)
+
+
+def unit(quaternions: np.ndarray) -> np.ndarray:
+    """`quaternions` (..., 4) at most `UNIT` off, normalised: shapes would be off by twice that. What
+    is one stays so to the bit."""
+    length = np.linalg.norm(quaternions, axis=-1, keepdims=True)
+    return quaternions / np.where(np.abs(length - 1) > _ROUNDED, length, 1.0)
 
 
 def _numbers(what: str, value) -> jax.Array:

@@ -15,7 +15,7 @@ from shapes.shape_class import ShapeClass
 
 from ..constraints.friction import LARGEST_MU
 from ..model.bodies import State
-from ..model.checks import UNIT
+from ..model.checks import UNIT, unit
 from ..model.system import System
 from ..runtime.errors import BatchError
 from ..scene.reshaped import reshaped, resurfaced
@@ -60,6 +60,8 @@ def values_of(system: System, start: State, parameters: Mapping[str, Any], state
         _check(system, "parameters" if name in parameters else "states", name, value, np.shape(now[name]))
         if name.startswith(SHAPE):
             _refuse_shapes(shape_class(system, name), name, np.asarray(now[name]), value)
+    if system.dimension == 3:
+        values |= {name: unit(values[name]) for name in ("orientation", "fixed_orientation") if name in values}
     if system.dimension == 3 and not _AXES.isdisjoint(values):
         _refuse_undirected(
             system, *(values.get(name, np.asarray(read(system, start, name))[None]) for name in sorted(_AXES))

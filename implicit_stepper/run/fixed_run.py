@@ -19,7 +19,7 @@ from ..constraints.detection import closest_points
 from ..constraints.turn_violations import remedy
 from ..constraints.violations import described
 from ..model.bodies import State
-from ..model.checks import UNIT
+from ..model.checks import UNIT, unit
 from ..model.results import Interrupted, Result, StepError
 from ..model.system import System
 from ..radau.euler_steps import lost, without_rebounds
@@ -203,7 +203,9 @@ def checked(start: State | Trajectory, system: System, built: State) -> State:
     lengths = np.linalg.norm(np.asarray(start.orientation), axis=1)
     if system.dimension == 3 and np.any(abs(lengths - 1) > UNIT):
         raise StartError(f"`start.orientation` has quaternions of length {lengths.tolist()}: give unit ones, w first.")
-    return State(*(jnp.asarray(getattr(start, field.name), float) for field in dataclasses.fields(State)))
+    values = {field.name: np.asarray(getattr(start, field.name), float) for field in dataclasses.fields(State)}
+    values |= {"orientation": unit(values["orientation"])} if system.dimension == 3 else {}
+    return State(**{name: jnp.asarray(value) for name, value in values.items()})
 
 
 def _steps(h: float, duration: float, start: float) -> tuple[float, int, float]:

@@ -22,6 +22,7 @@ from implicit_stepper.model.bodies import State
 from implicit_stepper.paper import scenes
 from implicit_stepper.run import batch, batch_files
 from implicit_stepper.run.batch_values import values_of
+from implicit_stepper.run.fixed_run import checked
 
 STEPPER, H, STEPS, G = ist.GeometricallyImplicit(), 0.07, 10, 9.81
 MU = np.linspace(0.05, 0.35, 37)
@@ -446,6 +447,11 @@ def test_quaternions_of_states_are_unit_ones():
         ist.simulate(scenes.spin(), STEPPER, h=H, duration=H, start=twice)
     with pytest.raises(ValueError, match="'orientation' = 2 in scene 0: it must be the length of a unit quaternion"):
         run(states=jax.tree.map(lambda a: np.asarray(a)[None], twice))
+    # those of single precision are normalised, as `add_body` does
+    single = dataclasses.replace(start, orientation=(1 + 5e-7) * np.asarray(start.orientation))
+    np.testing.assert_array_equal(checked(single, system, start).orientation, start.orientation)
+    values = values_of(system, start, {}, jax.tree.map(lambda a: np.asarray(a)[None], single))
+    np.testing.assert_array_equal(values["orientation"][0], start.orientation)
 
 
 @pytest.mark.thorough
