@@ -80,8 +80,8 @@ def pose(name: str, value, dimension: int) -> tuple[jax.Array, jax.Array]:
 
 
 def unit(quaternions: np.ndarray) -> np.ndarray:
-    """`quaternions` (..., 4) at most `UNIT` off, normalised: shapes would be off by twice that. What
-    is one stays so to the bit."""
+    """`quaternions` (..., 4) at most `UNIT` off, normalised: shapes would be off by twice that.
+    What is one stays so to the bit."""
     length = np.linalg.norm(quaternions, axis=-1, keepdims=True)
     return quaternions / np.where(np.abs(length - 1) > _ROUNDED, length, 1.0)
 
