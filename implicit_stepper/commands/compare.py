@@ -149,7 +149,8 @@ def _method(text: str, wrong: list[str]) -> Stepper | Adaptive | None:
         wrong.append(f"--methods: {text!r} has fixed steps, from --h; {', '.join(ADAPTIVE)} can choose its steps.")
     elif not tol:
         wrong.append(f"--methods: {text!r} lacks its tolerance: give {name}:TOL, for instance {name}:1e-8.")
-    return Adaptive(METHODS[name], _number("--methods", tol, wrong) if tol else math.nan)
+    value = _number("--methods", tol, wrong) if tol else math.nan
+    return Adaptive(METHODS[name], value if 0 < value < math.inf else 1.0)  # of what is wrong, nothing is run
 
 
 def _reference(text: str, methods: Mapping, wrong: list[str]) -> tuple[Stepper, dict[str, Any]] | None:

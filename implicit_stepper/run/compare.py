@@ -45,7 +45,7 @@ class Adaptive:
     tol: float
 
     def __post_init__(self):
-        positive("tol", self.tol, error=ComparisonError)
+        positive("tol", self.tol)
 
 
 class ComparisonInterrupted(Explained, KeyboardInterrupt):
