@@ -103,8 +103,9 @@ def _of_one(
         apart = _off_force(member, multipliers, g, rate, bodies, (time, h), far, fast)
         open_, rate = jnp.max(apart / lengths) / size, 0.0 * rate
     telling = told(units, member, record, g, lengths, poses, velocities, far, fast)
-    if not sums:
-        telling = jnp.maximum(telling, turn_violations.skips(member, rates, h))
+    if record.eta is None:  # of stages and impacts, velocities do not tell how bodies moved
+        moved = h * (velocities[0] @ by_1 + velocities[1] @ by_2)[:r]
+        telling = jnp.maximum(telling, turn_violations.skips(member, moved, time - h, h))
     measures = size, units.speed, fast, h
     law = 0.0
     if every.size > r:

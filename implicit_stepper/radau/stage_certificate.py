@@ -77,8 +77,8 @@ def stage_certificate(system: System, before: State, after: State, contacts: Con
     if system.joints:
         checked = jax.vmap(lambda *of: joint_violations.check(system, units, *of, h))(there, own.contacts.joints)
         sums, work = _with_joints(system, sums, checked, contacts, share, (own.velocity[-1] + after.velocity) / 2)
-        violations = checked.violations | {WITHIN: jax.vmap(functools.partial(of_stage, system, before, h))(there, rates)}
-        free = free + work
+        of_turns = jax.vmap(functools.partial(of_stage, system, before, h))
+        violations, free = checked.violations | {WITHIN: of_turns(there, rates, change)}, free + work
     sums, of_contacts = _with_contacts(system, units, h, sums, contacts, (at, begun))
     violations |= of_contacts
     balance = momenta - known - jnp.einsum("ij,jbw->ibw", method.A, sums.pushed)

@@ -93,5 +93,6 @@ def _of_one(system: System, units: Scales, clock, member: Constraint, record: Jo
     told = joint_violations.told(
         units, member, record, member.equations(*end, time + h), lengths, end, velocities, far, fast
     )
-    told = jnp.maximum(told, turn_violations.skips(member, rates, h))
+    moved = h * (moving[0] @ by_1 + moving[1] @ by_2)
+    told = jnp.maximum(told, turn_violations.skips(member, moved, time, h))
     return {"closure": jnp.maximum(left, told), "reaction": off / size}

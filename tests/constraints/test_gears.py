@@ -120,7 +120,7 @@ def test_a_tooth_that_is_skipped_between_stages_is_noticed():
     for share, told in ((0.2, 0.0), (0.3, 1.0)):  # of the pitch of the second wheel, a third of a turn
         rates = np.zeros(state.velocity.shape)
         rates[1, 3:] = share * 2 * np.pi / 3 / 0.01 * np.array(AXIS)
-        found = turn_violations.of_stage(system, state, 0.01, state, rates)
+        found = turn_violations.of_stage(system, state, 0.01, state, rates, np.zeros(rates.shape))
         assert found[system.joint_names.index("teeth")] == told
 
 
@@ -133,7 +133,7 @@ def test_a_quarter_of_a_pitch_in_a_step_is_too_much(name, pitch):
     (group,) = [of for of in system.joints if number in of.numbers]
     member = jax.tree.map(lambda a: a[group.numbers.index(number)], group)
     h, shares = 0.01, (0.24, -0.24, 0.26, -0.26)
-    assert [float(turn_violations.skips(member, np.array([share * pitch / h]), h)) for share in shares] == [0, 0, 1, 1]
+    assert [float(turn_violations.skips(member, np.array([share * pitch]), 0.0, h)) for share in shares] == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@ ball, and what is refused."""
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.constraints import impact_violations, joint_violations, prescribed
+from implicit_stepper.constraints import impact_violations, joint_violations, prescribed, turn_violations
 from implicit_stepper.model.records import Joints
 from implicit_stepper.run.jumps import refuse_jumps
 from implicit_stepper.runtime.errors import NameTakenError
@@ -64,6 +65,57 @@ def test_frames_half_a_turn_apart_are_not_parallel():
         half = np.diag([-1.0, -1.0, 1.0][:d])
         assert np.min(np.abs(joint_violations._turn(np.eye(d), half))) == 2
         assert np.max(np.abs(joint_violations._turn(np.eye(d), np.eye(d)))) == 0
+
+
+AMPLITUDE, RATE, STEP = 2.0, 150.0, 0.01
+
+
+def swung(time):
+    return AMPLITUDE * jnp.sin(RATE * time)
+
+
+def swings(dimension: int) -> ist.Scene:
+    """A body whose angle is `swung`: in the plane on a pin that has a motion told within a turn, in
+    space by its pose."""
+    made = ist.Scene(dimension=dimension)
+    if dimension == 2:
+        wall = made.add_fixed(name="wall", shape=shapes.Disc(R))
+        spins = {"position": (0, 0), "velocity": (0, 0, AMPLITUDE * RATE)}
+        wheel = made.add_body(name="wheel", shape=shapes.Disc(R), mass=1.0, **spins)
+        made.add_joint(wall, wheel, ist.BallJoint((0, 0), (0, 0)), name="pin")
+        made.add_motion("pin", lambda time: jnp.mod(swung(time), 2 * jnp.pi))
+        return made
+
+    def pose(time):
+        half = swung(time) / 2
+        return jnp.zeros(3), jnp.stack([jnp.cos(half), 0.6 * jnp.sin(half), 0.0, 0.8 * jnp.sin(half)])
+
+    made.add_moving(name="wheel", pose=pose, shape=shapes.Sphere(R), mass=1.0)
+    return made
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_a_prescribed_turn_that_is_missed_is_noticed(dimension):
+    """By a whole turn, after which the pose is the same: of velocities and of stages. What is
+    within half a turn is another root's."""
+    system, start = swings(dimension).build()
+    (group,) = [own for own in system.joints if isinstance(own.closure, turn_violations._OF_BODIES) and own.bilateral]
+    begun, axis = 0.02, np.array([1.0] if dimension == 2 else [0.6, 0.0, 0.8])
+    turned = float(swung(begun + STEP) - swung(begun))
+
+    def state(time):
+        angle = float(swung(time))
+        turn = [angle] if dimension == 2 else np.append(np.cos(angle / 2), np.sin(angle / 2) * axis)
+        return dataclasses.replace(start, time=time, orientation=np.array([turn]))
+
+    before, at, still = state(begun), state(begun + STEP), np.zeros(start.velocity.shape)
+    for more, told in ((0.0, 0.0), (2 * np.pi, 1.0), (-2 * np.pi, 1.0)):
+        moved = np.append(np.zeros(dimension), (turned + more) * axis)
+        records = turn_violations.of_stage(system, before, STEP, at, still, moved[None])
+        assert float(records[group.numbers[0]]) == told
+        member = jax.tree.map(lambda a: a[0], group)
+        along = moved[dimension:] if dimension == 2 else moved  # of a pose, in its own frame, as on an axis that stays
+        assert float(turn_violations.skips(member, along, begun, STEP)) == told
 
 
 @pytest.fixture(scope="module")
