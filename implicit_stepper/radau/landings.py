@@ -72,12 +72,21 @@ class Landings:
         self.elsewhere = self.sharp & ~rolling(system)
         self.events: list[Event] = []
 
-    def begin(self, state: State, closest) -> Parts | None:
+    def begin(self, state: State, closest, ended: tuple[Contacts, float] | None = None) -> Parts | None:
         """The impact at the start of a run in `state`, whose `closest` points are given; None if
-        nothing rebounds in it. Raises `StepError`."""
-        everyone, count = np.ones(self.system.contact_count, bool), self.system.contact_count
+        nothing rebounds in it. Of a run that goes on after a step that has `ended`, with such
+        contacts and of such a length [s], it is that of what landed in this and has not rebounded
+        yet. Raises `StepError`."""
+        count = self.system.contact_count
+        lands = elastic = np.ones(count, bool)
+        if ended is not None:
+            last, size = ended
+            lands = self._closes(last) & ~self._presses(last.normal_impulse, size)
+            if not np.any(lands):
+                return None
+            elastic = lands | ~self._creeps(state, last)
         references = np.broadcast_to(np.eye(self.system.dimension)[0], (count, self.system.dimension))
-        hit = self._impact(state, closest, references, everyone, everyone)
+        hit = self._impact(state, closest, references, elastic, lands)
         if isinstance(hit, Fails):
             time, what = float(state.time), f"the impact at the start failed: {hit.why.message}"
             known = {"time": time, "trajectory": None, "state": jax.tree.map(np.asarray, state)}
@@ -91,7 +100,7 @@ class Landings:
             for found in fallback.pieces(
                 self.stepper, self.plain, state, memory, h, count - done, self.tolerance, self.sweep
             ):
-                lands = np.any(self._closes(found.record) | self._strikes(state, found.record, h), axis=1)
+                lands = np.any(self._closes(found.record.contacts) | self._strikes(state, found.record, h), axis=1)
                 good = int(np.argmax(np.append(lands, True)))
                 if good == len(lands):
                     yield Parts(found, np.full(good + (not found.solved), h), good)
@@ -111,10 +120,19 @@ class Landings:
                     return
                 break
 
-    def _closes(self, record: Record) -> np.ndarray:
-        """Which contacts (n, nc) with a restitution close in the steps of a `record`."""
-        opened = np.asarray(record.contacts.gap_start) > self.touching
-        return opened & (np.asarray(record.contacts.gap) <= self.touching) & self.rebounds
+    def _closes(self, contacts: Contacts) -> np.ndarray:
+        """Which `contacts` (..., nc) with a restitution close in their steps."""
+        opened = np.asarray(contacts.gap_start) > self.touching
+        return opened & (np.asarray(contacts.gap) <= self.touching) & self.rebounds
+
+    def _presses(self, impulses, size: float):
+        """Whether normal `impulses` [N s] of a step of a `size` [s] are more than rounding left."""
+        return impulses > _NOTHING * float(np.min(self.system.mass)) * float(self.system.acceleration) * size
+
+    def _creeps(self, state: State, contacts: Contacts) -> np.ndarray:
+        """Which `contacts` (nc,) approach in `state` faster than by rounding."""
+        slight = SLIGHT * np.sqrt(float(self.system.acceleration) * float(self.system.length))
+        return np.asarray(face_rebounds.approach(self.plain, state, contacts)) > slight
 
     def _strikes(self, state: State, record: Record, h: float) -> np.ndarray:
         """Which contacts (n, nc) with a restitution, of bodies with edges or faces of which none is
@@ -142,11 +160,11 @@ class Landings:
         records, sizes, met, h = [], [], Meetings(self.system, self.sharp, ~self.rebounds), left
         while True:
             size, hit, found = left, None, self._part(state, memory, left)
-            lands = self._anew(self._closes, found, met)
+            lands = self._anew(lambda record: self._closes(record.contacts), found, met)
             if np.any(lands):
                 size, found = self._cut(state, memory, left, found, lands)
                 if found.solved:
-                    lands = lands & self._closes(found.record)[0]  # what lands later is not there yet
+                    lands = lands & self._closes(found.record.contacts)[0]  # what lands later is not there yet
                     back = lands & met.again(found.state, _last(found.record))
                     if np.any(back):  # they come back to where they have met
                         met.rest = met.rest | back
@@ -200,7 +218,7 @@ class Landings:
         for count in range(_MOST):
             own = _last(found.record)
             gap, pressed = np.min(own.gap[lands]), np.max(own.normal_impulse[lands])
-            presses = pressed > _NOTHING * mass * float(self.system.acceleration) * size
+            presses = self._presses(pressed, size)
             if not presses and gap <= self.touching:
                 return size, found
             if presses:
@@ -237,9 +255,7 @@ class Landings:
     def _land(self, cut: Several, lands, met, h: float) -> Hit | Fails | None:
         """The impact of what `lands` (nc,) at the end of a step `cut` from one of h [s]."""
         own = _last(cut.record)
-        slight = SLIGHT * np.sqrt(float(self.system.acceleration) * float(self.system.length))
-        creeps = np.asarray(face_rebounds.approach(self.plain, cut.state, own)) > slight
-        closest = closest_points(self.plain, cut.state)
+        closest, creeps = closest_points(self.plain, cut.state), self._creeps(cut.state, own)
         slow = float(of_loads(self.plain, cut.state, h))
         return self._impact(cut.state, closest, own.tangent, lands | ~(met | creeps), lands, slow)
 

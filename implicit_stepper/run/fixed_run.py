@@ -20,6 +20,7 @@ from ..constraints.turn_violations import remedy
 from ..constraints.violations import described
 from ..model.bodies import State
 from ..model.checks import UNIT, unit
+from ..model.records import Contacts
 from ..model.results import Interrupted, Result, StepError
 from ..model.system import System
 from ..radau.euler_steps import lost, without_rebounds
@@ -73,7 +74,8 @@ def run(scene, stepper, h, duration, tolerance, on_failure, start, progress, mos
     with Progress(whole + (rest > 0), "steps", progress) as told:
         try:
             told.to(0 if kept is None else kept["left"].done)
-            for parts, left in certified(scene, stepper, system, state, (h, whole, rest), tolerance, kept):
+            given = scene, stepper, system, state, (h, whole, rest), tolerance, kept
+            for parts, left in certified(*given, ended=_ended(start, system)):
                 piece, events = parts.several, left.events
                 if not piece.solved:
                     failed = piece.climb, piece.state, parts.sizes[len(piece.record.result)]
@@ -121,11 +123,21 @@ class _Left:
 
 
 def certified(
-    scene: Scene, stepper, system: System, state: State, steps, tolerance: float, kept: dict | None = None, *, warns=True
+    scene: Scene,
+    stepper,
+    system: System,
+    state: State,
+    steps,
+    tolerance: float,
+    kept: dict | None = None,
+    *,
+    warns=True,
+    ended: tuple[Contacts, float] | None = None,
 ) -> Iterator[tuple[Parts, _Left]]:
     """Pieces of the `steps` (h [s], how many, the length of the last or 0), up to the first that
     fails, and what they leave; from what was `kept` of them, if it is given. It `warns` of bodies
-    that overlap at the start, and refuses them where they are deep in each other."""
+    that overlap at the start, and refuses them where they are deep in each other. `ended` as in
+    `Landings.begin`."""
     h, whole, rest = steps
     rebounding, system = system, without_rebounds(system)
     prepare(programs, stepper, system, state, h)
@@ -145,7 +157,7 @@ def certified(
     march = functools.partial(_march, stepper, system, tolerance, sweep)
     if any(group.restitution is not None for group in rebounding.groups):
         lands = Landings(stepper, rebounding, tolerance, sweep)
-        march, begun = lands.pieces, lands.begin(state, closest) if kept is None else None
+        march, begun = lands.pieces, lands.begin(state, closest, ended) if kept is None else None
     for parts in _parts(march, begun, state, memory, steps, done):
         piece = bound(stepper, system, state, gaps, parts.several, tolerance, last)
         undeclared.look(piece.record.state)
@@ -183,6 +195,15 @@ def _march(stepper, system: System, tolerance: float, sweep: Sweep, state: State
 def _last(record: Record):
     """The contacts of the last step, None where there is none."""
     return jax.tree.map(lambda a: a[-1], record.contacts) if len(record.result) else None
+
+
+def _ended(start, system: System) -> tuple[Contacts, float] | None:
+    """The contacts of the last step of a trajectory to `start` from, if they are those of the
+    `system`, and its length [s]."""
+    if not isinstance(start, Trajectory) or not len(start) or start.contact_names != system.contact_names:
+        return None
+    contacts = dataclasses.replace(start.contacts, stages=None, landing=None, joints=None, mu=None)
+    return jax.tree.map(lambda a: np.asarray(a)[-1], contacts), float(np.broadcast_to(start.h, len(start))[-1])
 
 
 def checked(start: State | Trajectory, system: System, built: State) -> State:

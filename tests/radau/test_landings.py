@@ -142,6 +142,25 @@ def test_a_run_that_begins_with_an_impact_begins_with_that():
     assert found.events == ((0.0, 0, "closes"),)
 
 
+def test_a_run_that_goes_on_begins_with_no_impact_but_one_that_is_due():
+    """What was closed as its last step began keeps the speed that the scheme leaves it, as it does
+    within a run; what landed in it and is cut off before its impact rebounds."""
+    scene, stepper, how = ball(ist.Newton(0.5), drop=0.02), ist.GeometricallyImplicit(), {"h": 0.01, "duration": 0.01}
+    rests = run(ball(ist.Newton(0.5), drop=0.0), 0.01, 0.02)
+    velocity = rests.velocity.copy()
+    velocity[-1, 0, 1] = -1.0
+    approaches = dataclasses.replace(rests, velocity=velocity)
+    on = ist.simulate(scene, stepper, start=approaches, **how)
+    assert on.events == ()
+    np.testing.assert_allclose(on.velocity[1:], 0, rtol=0, atol=1e-12)
+    found = run(scene, 0.01, 0.1)
+    hit = int(np.argmin(found.h))
+    for cut, events in ((hit, ((found.time[hit], 0, "closes"),)), (hit + 1, ())):
+        on = ist.simulate(scene, stepper, start=found[:cut], **how)
+        assert on.events == events
+        np.testing.assert_allclose(on.velocity[len(events), 0], found.velocity[hit + 1, 0], rtol=0, atol=1e-12)
+
+
 SPIN, SPUN_DROP = 100.0, 0.2  # [rad/s, m]: the ball slides in its first three impacts
 
 
