@@ -26,12 +26,12 @@ from ..constraints.detection import closest_points
 from ..constraints.restitution import SLIGHT, TOUCHING
 from ..model.bodies import State
 from ..model.records import Contacts
-from ..model.results import Failure, Result, StepError
+from ..model.results import Failure, Result
 from ..model.system import System, in_user_order
 from ..runtime.compilation import jit
 from ..stepping import fallback
 from ..stepping.fallback import Climb, Several, anew
-from ..stepping.loop import CHUNK, Record, joined
+from ..stepping.loop import CHUNK, Record, advance, joined
 from ..stepping.stepper import Stepper
 from ..stepping.sweep import Sweep
 from . import face_rebounds, rebounds
@@ -72,11 +72,11 @@ class Landings:
         self.elsewhere = self.sharp & ~rolling(system)
         self.events: list[Event] = []
 
-    def begin(self, state: State, closest, ended: tuple[Contacts, float] | None = None) -> Parts | None:
-        """The impact at the start of a run in `state`, whose `closest` points are given; None if
-        nothing rebounds in it. Of a run that goes on after a step that has `ended`, with such
-        contacts and of such a length [s], it is that of what landed in this and has not rebounded
-        yet. Raises `StepError`."""
+    def begin(self, state: State, memory, h: float, closest, ended: tuple[Contacts, float] | None = None) -> Parts | None:
+        """The impact at the start of a run in steps of h [s] from `state`, whose `closest` points
+        are given; None if nothing rebounds in it. Of a run that goes on after a step that has
+        `ended`, with such contacts and of such a length [s], it is that of what landed in this and
+        has not rebounded yet."""
         count = self.system.contact_count
         lands = elastic = np.ones(count, bool)
         if ended is not None:
@@ -87,10 +87,9 @@ class Landings:
             elastic = lands | ~self._creeps(state, last)
         references = np.broadcast_to(np.eye(self.system.dimension)[0], (count, self.system.dimension))
         hit = self._impact(state, closest, references, elastic, lands)
-        if isinstance(hit, Fails):
-            time, what = float(state.time), f"the impact at the start failed: {hit.why.message}"
-            known = {"time": time, "trajectory": None, "state": jax.tree.map(np.asarray, state)}
-            raise StepError(what, result=hit.why.result, certificate=hit.violated, **known)
+        if isinstance(hit, Fails):  # a step tells what records of none look like
+            *_, record = advance(self.stepper, self.plain, state, memory, h, 1)
+            return Parts(_stopped(state, memory, jax.tree.map(np.asarray, record), hit), np.zeros(1), 0)
         return None if hit is None else Parts(Several(hit.state, hit.memory, hit.record, None), np.zeros(1), 0)
 
     def pieces(self, state: State, memory, h: float, count: int) -> Iterator[Parts]:
@@ -184,10 +183,7 @@ class Landings:
                     met.note(hit.state, _last(hit.record), lands)
             records, sizes, left = [*records, found.record], [*sizes, size], left - size
             if isinstance(hit, Fails):
-                record = dataclasses.replace(jax.tree.map(lambda a: a[0], found.record), certificates=hit.violated)
-                climb = Climb(record, found.memory, (), False, reason=hit.why)
-                none = jax.tree.map(lambda a: a[:0], found.record)
-                return _parts(Several(found.state, found.memory, none, climb), records, [*sizes, 0.0], 0)
+                return _parts(_stopped(found.state, found.memory, found.record, hit), records, [*sizes, 0.0], 0)
             if hit is None:
                 return _parts(found, records[:-1], sizes, 1)
             if left <= 0.0:
@@ -273,6 +269,13 @@ class Landings:
 def _last(record: Record) -> Contacts:
     """The contacts of the last step."""
     return jax.tree.map(lambda a: np.asarray(a)[-1], record.contacts)
+
+
+def _stopped(state: State, memory, record: Record, fails: Fails) -> Several:
+    """No step from `state`, where an impact `fails`, in the form of a `record` of others."""
+    last = dataclasses.replace(jax.tree.map(lambda a: a[0], record), certificates=fails.violated)
+    climb = Climb(last, memory, (), False, reason=fails.why)
+    return Several(state, memory, jax.tree.map(lambda a: a[:0], record), climb)
 
 
 def _without(found: Several) -> Several:

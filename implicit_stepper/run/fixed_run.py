@@ -157,7 +157,7 @@ def certified(
     march = functools.partial(_march, stepper, system, tolerance, sweep)
     if any(group.restitution is not None for group in rebounding.groups):
         lands = Landings(stepper, rebounding, tolerance, sweep)
-        march, begun = lands.pieces, lands.begin(state, closest, ended) if kept is None else None
+        march, begun = lands.pieces, lands.begin(state, memory, h, closest, ended) if kept is None else None
     for parts in _parts(march, begun, state, memory, steps, done):
         piece = bound(stepper, system, state, gaps, parts.several, tolerance, last)
         undeclared.look(piece.record.state)

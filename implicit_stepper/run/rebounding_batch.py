@@ -9,7 +9,7 @@ import numpy as np
 from ..constraints.detection import closest_points
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model.bodies import State
-from ..model.results import Result, StepError
+from ..model.results import Result
 from ..model.system import System
 from ..radau.euler_steps import without_rebounds
 from ..scene.scene import Scene
@@ -30,15 +30,12 @@ def one(scene: Scene, stepper: GeometricallyImplicit, built: tuple[System, State
     overlap = float(np.max(depths, initial=0.0))
     if np.any(depths > overlaps.deepest(scene)):
         return _at(state, Result.OVERLAPS, 0, 0.0, overlap)
-    try:
-        for parts, left in fixed_run.certified(scene, stepper, system, state, (h, steps, 0.0), CERTIFIED, warns=False):
-            piece = parts.several
-            state, done = left.state, left.done
-            worst = max(worst, *(float(np.max(v, initial=0.0)) for v in piece.record.certificates.values()))
-            if not piece.solved:
-                return _at(state, fixed_run.result_of(piece.climb), done, worst, overlap)
-    except StepError as error:
-        return _at(state, error.result, done, worst, overlap)
+    for parts, left in fixed_run.certified(scene, stepper, system, state, (h, steps, 0.0), CERTIFIED, warns=False):
+        piece = parts.several
+        state, done = left.state, left.done
+        worst = max(worst, *(float(np.max(v, initial=0.0)) for v in piece.record.certificates.values()))
+        if not piece.solved:
+            return _at(state, fixed_run.result_of(piece.climb), done, worst, overlap)
     return _at(state, Result.SOLVED, done, worst, overlap)
 
 

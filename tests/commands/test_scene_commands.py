@@ -192,6 +192,17 @@ def test_a_step_that_fails_exits_with_1_and_leaves_the_steps_before_it(tmp_path,
     np.testing.assert_array_equal(ist.load(tmp_path / "b.npz").position, part.position)
 
 
+def test_a_run_that_fails_before_its_first_step_exits_with_1_and_writes_nothing(tmp_path, monkeypatch, capsys):
+    def fail(*_, **__):
+        how = {"result": ist.Result.NOT_CONVERGED, "time": 0.0, "state": None, "certificate": {}}
+        raise ist.StepError("it failed, and why", trajectory=None, **how)
+
+    monkeypatch.setattr(run, "run_scene", fail)
+    assert main.main(["run", SPIN, "--out", str(tmp_path / "a.npz")]) == 1
+    assert "it failed, and why" in capsys.readouterr().err
+    assert not (tmp_path / "a.npz").exists()
+
+
 def test_an_estimate_that_fails_exits_with_1_and_leaves_the_whole_run(tmp_path, monkeypatch, capsys):
     taken, whole = [], fixed_run.run
 

@@ -243,6 +243,20 @@ def test_a_scene_that_fails_in_a_batch_is_flagged_where_it_fails(monkeypatch):
     assert many.end.velocity[1, 0, 1] < -4.5
 
 
+def test_an_impact_that_fails_at_the_start_leaves_a_run_of_no_steps(monkeypatch):
+    monkeypatch.setattr(rebounds, "impact_violations", lambda *_: {"energy": np.array([0.5])})
+    scene, how = ball(ist.Newton(0.5), drop=0.0, velocity=(0, -1, 0)), {"h": 0.01, "duration": 0.02}
+    found = ist.simulate(scene, ist.GeometricallyImplicit(), on_failure="return", **how)
+    assert (len(found), found.events) == (0, ())
+    with pytest.raises(ist.StepError, match=r"the step to t = 0 s failed: its impact violates energy 5.00e-01") as stopped:
+        ist.simulate(scene, ist.GeometricallyImplicit(), **how)
+    assert len(stopped.value.trajectory) == 0
+    assert (stopped.value.result, list(stopped.value.certificate)) == (ist.Result.NOT_CERTIFIED, ["energy"])
+    np.testing.assert_array_equal(stopped.value.state.velocity, [[0, -1, 0]])
+    many = ist.simulate_batch(scene, ist.GeometricallyImplicit(), parameters={"restitution": [0.5]}, **how)
+    assert (many.result[0], many.steps[0]) == (ist.Result.NOT_CERTIFIED, 0)
+
+
 def cradle():
     """Five discs of 1 kg in a row, without weight, of which the first one meets the others at 1
     m/s after .133 s; and a sixth that falls on its own."""
