@@ -41,6 +41,15 @@ def joints_recorded(system: System, end: State, unknowns) -> Joints | None:
     return jax.tree.map(np.asarray, _joints(system, end, unknowns)) if system.joints else None
 
 
+def no_joints(system: System, end: State) -> Joints | None:
+    """The record of all joints of no steps: arrays with a first axis of length 0; None where there
+    are none."""
+    if not system.joints:
+        return None
+    unknowns = [jax.ShapeDtypeStruct((len(group.numbers), group.width), float) for group in system.joints]
+    return jax.tree.map(lambda a: np.zeros((0, *a.shape)), jax.eval_shape(_joints, system, end, unknowns))
+
+
 @jit
 def _joints(system: System, end: State, unknowns) -> Joints:
     acting = [

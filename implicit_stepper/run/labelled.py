@@ -65,7 +65,7 @@ def _states(run, d: int) -> dict:
         "spin": (turn, run.velocity[..., d:], {"units": "rad/s"}),
         "mass": ("body", run.mass, {"units": "kg"}),
         "h": ("step", np.broadcast_to(run.h, len(run)), {"units": "s"}),
-        "violation": ("step", np.max([*run.certificate.values()], axis=0, initial=0.0), {"units": "1"}),
+        "violation": ("step", np.max([np.zeros(len(run)), *run.certificate.values()], axis=0), {"units": "1"}),
     } | orientation
 
 

@@ -16,6 +16,7 @@ from ..many_bodies.advance import Settings, advance
 from ..many_bodies.bouncing import Bouncing
 from ..many_bodies.catalog import Catalog, catalog
 from ..many_bodies.recalled import recalled
+from ..many_bodies.records import no_joints
 from ..many_bodies.step import Done, Known, Memory, lasting, may_touch, no_memory, posed
 from ..model.bodies import State
 from ..model.records import Contacts, Stats, no_contacts
@@ -179,7 +180,9 @@ def _trajectory(catalog: Catalog, system: System, start: State, done: list[Done]
         name: np.array([[np.max(step.certificate.get(name, np.zeros(0)), initial=0.0)] for step in done]).reshape(-1, 1)
         for name in dict.fromkeys(name for step in done for name in step.certificate)
     }
-    joints = jax.tree.map(lambda *own: np.stack(own), *(step.contacts.joints for step in done)) if done else None
+    joints = no_joints(system, start)
+    if done:
+        joints = jax.tree.map(lambda *own: np.stack(own), *(step.contacts.joints for step in done))
     contacts = Contacts(**{name: filled(name) for name in fields}, joints=joints)
     system, events = dataclasses.replace(system, contact_names=names), []
     for hit in done:

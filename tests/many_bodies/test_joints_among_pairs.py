@@ -10,10 +10,11 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.many_bodies import host_newton, sweeps
+from implicit_stepper.many_bodies import advance, host_newton, sweeps
 from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.certificate import certificate
 from implicit_stepper.many_bodies.step import no_memory, posed
+from implicit_stepper.run import pile_run
 
 # the limit is met in step 10, bars land in step 14, and the ball has hit one by step 22
 H, STEPS = 0.005, 28
@@ -80,6 +81,22 @@ def test_joints_are_those_of_a_run_with_all_pairs_declared(runs):
     assert np.nanmax(found.contact("bar 0", "ball").normal_force) > 20
     assert np.max(np.abs(found.joint("hinge").closure)) < 1e-12
     assert max(np.max(values) for values in found.certificate.values()) < 1e-10
+
+
+def test_joints_of_a_run_whose_first_step_fails_have_no_steps(runs, monkeypatch, tmp_path):
+    scene, some, _ = runs
+    taken = advance.advance
+    monkeypatch.setattr(
+        pile_run, "advance", lambda *of, **how: dataclasses.replace(taken(*of, **how), result=ist.Result.NOT_CERTIFIED)
+    )
+    run = ist.simulate(scene, SPARSE, h=H, duration=H, on_failure="return")
+    assert len(run) == 0
+    run.save(tmp_path / "run.npz")
+    for found in (run, ist.load(tmp_path / "run.npz")):
+        for name in some.joint_names:
+            for of in ("force", "moment", "coordinate", "rate", "closure"):
+                assert getattr(found.joint(name), of).shape == (0, *getattr(some.joint(name), of).shape[1:])
+    assert run.to_xarray().sizes["joint"] == 7
 
 
 def test_a_joint_that_is_torn_or_lies_about_its_force_is_a_violation(runs):
