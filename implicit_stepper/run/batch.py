@@ -43,7 +43,7 @@ from .batch_files import Folder
 from .batch_values import scene_of, shaped, values_of
 from .checkpoint import asked_of, digest
 from .hosts import first_here, gathered, shares, writes
-from .joint_start import check_each, check_joints
+from .joint_start import check_each, check_joints, check_stepper
 from .jumps import refuse_jumps
 from .overlaps import ROUNDED, deepest, warn_of_batch
 from .parameters import SHAPE, moves_points
@@ -238,8 +238,10 @@ def _chosen_steps(scene: Scene, stepper, system: System, start: State, values, t
 def _refuse_starts(stepper, system: System, start: State, values, h: float | None, duration: float) -> None:
     """Raises `ValueError` for what a single run would refuse of the joints and the motions of one
     of the scenes."""
-    check_joints(stepper, system, start, fixed=h is not None)
-    if any(name in values for name in _OF_STARTS):
+    if not any(name in values for name in _OF_STARTS):
+        check_joints(stepper, system, start, fixed=h is not None)
+    else:  # nothing begins at the scene's own
+        check_stepper(stepper, system, fixed=h is not None)
         check_each(stepper, system, functools.partial(scene_of, system, start), values, h or 0.0)
     times = np.unique(values.get("time", start.time))
     apart = np.diff(times) > duration

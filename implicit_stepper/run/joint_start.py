@@ -27,11 +27,18 @@ _AT_ONCE = 256  # scenes
 
 
 def check_joints(stepper: Stepper, system: System, state: State, fixed: bool, h: float = 0.0) -> None:
-    """Raises `ValueError` for a stepper without joints or static friction that the scene has, for
-    limits in steps of one length that cannot meet them (`fixed`), and for a `state` whose
-    joints are open, or would be torn by its velocities; by more than steps of first order of `h`
-    [s], at whose ends positions hold, leave, if it may be one that such a run left. Warns of a
-    stepper to which joints bring energy."""
+    """Raises `ValueError` for what `check_stepper` refuses, and for a `state` whose joints are
+    open, or would be torn by its velocities; by more than steps of first order of `h` [s], at whose
+    ends positions hold, leave, if it may be one that such a run left."""
+    check_stepper(stepper, system, fixed)
+    if system.joints:
+        _refuse(stepper, system, jax.tree.map(lambda a: np.asarray(a)[None], _misfits(system, state)), h)
+
+
+def check_stepper(stepper: Stepper, system: System, fixed: bool) -> None:
+    """Raises `ValueError` for a stepper without joints or static friction that the scene has, and
+    for limits in steps of one length that cannot meet them (`fixed`). Warns of a stepper to which
+    joints bring energy."""
     if fixed or not stepper.can.adaptive:
         refuse_static_friction(stepper, system)
     _check_rebounds(stepper, system, fixed)
@@ -47,7 +54,6 @@ def check_joints(stepper: Stepper, system: System, state: State, fixed: bool, h:
         )
     if stepper.can.adaptive and fixed:
         refuse_limits(system)
-    _refuse(stepper, system, jax.tree.map(lambda a: np.asarray(a)[None], _misfits(system, state)), h)
 
 
 def check_each(stepper: Stepper, system: System, of: Callable, values: Mapping[str, np.ndarray], h: float = 0.0) -> None:

@@ -374,6 +374,16 @@ def test_numbers_and_states_of_joints_are_those_that_a_scene_may_have(stepper, g
             ist.simulate(pendulum(), stepper, duration=0.1, start=start, **size)
 
 
+def test_states_that_joints_allow_stand_in_for_one_that_they_do_not():
+    """The scene's own first state, in which its pin is torn at 3 m/s, is not run."""
+    system, start = pendulum().build()
+    own = STEPPER, system, dataclasses.replace(start, velocity=np.array([[3.0, 0.0, 0.0]]))
+    with pytest.raises(ValueError, match="^joint 'pin' would be torn at 3 m/s"):
+        batch._refuse_starts(*own, {"mu of pin": np.array([0.1, 0.2])}, 0.01, 0.1)
+    for values in (vars(states()), {"velocity": np.zeros((2, 1, 3))}):
+        batch._refuse_starts(*own, values, 0.01, 0.1)
+
+
 def test_sizes_of_shapes_are_above_zero():
     with pytest.raises(ValueError, match="'shape of sphere' = -0.5 in scene 1: it must be above 0"):
         run(parameters={"shape of sphere": [0.5, -0.5]})
