@@ -6,7 +6,7 @@ left them:
     M (V+ - V) = sum_c W_c^T P_c + G^T Lambda,      G (V+ - V) = 0
 
 Limits that are met are contacts without friction. Springs and motors, whose forces are bounded,
-take no part.
+take no part; what they give bodies in the step before it is energy that these bring.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ..constraints.restitution import TOUCHING
 from ..constraints.static_friction import joint_coefficients
 from ..model import bodies
 from ..model.bodies import State
-from ..model.records import Joints
-from ..model.system import System
+from ..model.records import Contacts, Joints
+from ..model.system import System, in_joint_order
 from ..runtime.compilation import jit
 
 if TYPE_CHECKING:
@@ -74,6 +74,18 @@ class Answers(NamedTuple):
         impulse has joints work by as much as it would on bodies with these the other way."""
         rates = self.matrix @ end.reshape(-1)
         return (self.alone @ (self.matrix.T @ (self.flexibility @ rates))).reshape(end.shape)
+
+    def worked(self, islands, sides, given, end) -> np.ndarray:
+        """Energies (nb,) [J] that impulses `given` (m, 2, w) to the bodies `sides` (m, 2) in a step
+        bring the `islands` of these at most: their work there, and that of what joints answer to
+        them, at the velocities `end` (nb, w), of those whose work is positive."""
+        every = np.concatenate([self.kept(end, 0 * end), np.zeros((1, end.shape[1]))])
+        at, found = np.minimum(sides, len(end)), np.zeros(len(every))
+        work = np.sum(given * every[at], axis=2)
+        inner = islands[at[:, 0]] == islands[at[:, 1]]
+        work[inner] = np.stack([np.sum(work[inner], axis=1), np.zeros(np.sum(inner))], axis=1)
+        np.add.at(found, at, np.maximum(work, 0.0))
+        return found[:-1]
 
     def moving(self, sides) -> np.ndarray:
         """The body (m,) with the least number of those on `sides` (m, 2) that joints leave free, nb
@@ -161,6 +173,20 @@ _masses = jit(bodies.mass_matrices)
 def _at(system: System, end: State) -> tuple[jnp.ndarray, JointRows, Rows, jnp.ndarray]:
     mass, k = bodies.mass_matrices(system, end), 3 if system.dimension == 3 else 1
     return mass, joint_rows.joint_rows(system, end, mass), *joint_rows.bound_rows(system, end, k)
+
+
+def pushed(system: System, sides, on, contacts: Contacts, some) -> tuple[np.ndarray, np.ndarray]:
+    """The bodies (n, 2) of `some` (m,) of the `contacts` of a step, between bodies `sides` (m, 2)
+    with maps `on` (m, 2, 1 + k, w), and of all joints that are no constraints; and what these gave
+    both (n, 2, w) [N s, N m s]."""
+    impulses = np.concatenate([np.asarray(contacts.normal_impulse)[:, None], contacts.friction_impulse], axis=1)
+    given = np.einsum("cr,csrw->csw", impulses[some], on[some])
+    forces = [number for group in system.joints if not group.bilateral for number in group.numbers]
+    if not forces:
+        return sides[some], given
+    links = in_joint_order(system, np.concatenate([np.array(group.bodies) for group in system.joints]))
+    pulls = np.stack([np.asarray(contacts.joints.impulse_1), np.asarray(contacts.joints.impulse_2)], axis=1)
+    return np.concatenate([sides[some], links[forces]]), np.concatenate([given, pulls[forces]])
 
 
 def recorded(system: System, after: State, reactions, limits) -> Joints | None:

@@ -14,7 +14,7 @@ from ..constraints import certificate_mechanics as mechanics
 from ..constraints import incidence, joint_rows, joint_violations
 from ..model.bodies import State
 from ..model.records import Joints
-from ..model.system import System, take
+from ..model.system import System, in_joint_order, take
 from ..model.units import Scales
 from ..runtime.compilation import jit
 
@@ -66,6 +66,25 @@ class Linked(NamedTuple):
         velocities change by `falls` (nb, w), at the velocities `end`."""
         fastest = np.max(np.abs(np.einsum("rbw,bw->r", self.rates, end)), initial=0.0)
         return fastest * np.sum(np.abs(self.mass @ falls[..., None]), axis=(1, 2))
+
+    def given_by(self, system: System, islands, bodies, wrenches, record: Joints | None, end) -> np.ndarray:
+        """What (nb,) [J] the `islands` (nb + 1,) are given in a step by contacts, with `wrenches`
+        (m, 2, w) on their `bodies` (m, 2), and by joints that are no constraints, of which it has
+        the `record`: the work of each in an island at the velocities `end`, if it is positive."""
+        count, found = len(self.mass), np.zeros(len(self.mass) + 1)
+        if record is not None:
+            others = np.setdiff1d(np.arange(len(record.multipliers)), self.numbers)
+            pairs = in_joint_order(system, np.concatenate([np.array(group.bodies) for group in system.joints]))
+            on = np.stack([np.asarray(record.impulse_1), np.asarray(record.impulse_2)], axis=1)
+            bodies, wrenches = np.concatenate([bodies, pairs[others]]), np.concatenate([wrenches, on[others]])
+        velocity = self.kept(end, 0 * end)  # without what is told, to which joints answer
+        for pair, both in zip(bodies, wrenches, strict=True):
+            work = {}
+            for body, wrench in zip(pair[pair < count], both[pair < count], strict=True):
+                work[islands[body]] = work.get(islands[body], 0.0) + wrench @ velocity[body]
+            for island, own in work.items():  # an island has the number of one of its bodies
+                found[island] += max(own, 0.0)
+        return found[:-1]
 
     def moving(self, sides) -> np.ndarray:
         """The body (m,) with the least number on `sides` (m, 2) that joints leave free, or nb."""

@@ -1,7 +1,8 @@
 """The certificate of an impact of many bodies after a step, from what the run recorded: momenta,
 the laws of contact with the velocities after it, of what lands with the sum of the impulses of
-both, and no more energy than the bodies brought. By Poisson's law, whose compression nothing
-records, impulses are asked to push within friction's cone, and bodies not to approach.
+both, and no more energy than the bodies brought and the step gave their islands. By Poisson's law,
+whose compression nothing records, impulses are asked to push within friction's cone, and bodies not
+to approach.
 
 Speeds and impulses have the units of `radau.impact_certificate`; the speeds at which bodies would
 have met are written a second time, as roots of a polynomial."""
@@ -55,7 +56,7 @@ def rebound_violations(
     approach = -_speeds(bodies[0], sides, step)[0]
     landed, gap = _landed(system, (began, bodies[1]), sides, step, catalog.sharp(pairs), approach, h, first)
     landed &= catalog.laws.restitution[laws] > 0
-    landed &= joints.part(sides, lambda: _of_all(_normals, bodies[1], sides, step), landed)
+    landed &= joints.part(sides, lambda: _of_all(_wrenches, bodies[1], sides, _along_normals(step)), landed)
     free = joints.kept(np.linalg.solve(mass, known[..., None])[..., 0], states[1].velocity)
     brought = np.maximum(*(_kinetic(mass, velocity) for velocity in (states[0].velocity, free)))
     brought += joints.of_loads(free - states[0].velocity, states[1].velocity)
@@ -65,7 +66,6 @@ def rebound_violations(
     at_rest = np.zeros((len(bodies[0].velocity) - count, free.shape[1]))
     bodies.insert(1, bodies[0]._replace(velocity=np.concatenate([kept, at_rest])))
     speeds = [_speeds(every, sides, step) for every in bodies]
-    bounds = np.minimum(speeds[2][0], 0.0)
     slight, parting = SLIGHT * np.sqrt(float(system.acceleration * system.length)), np.zeros(len(pairs))
     for number in np.flatnonzero(landed):
         met = _met(gap[number], speeds[0][0][number], speeds[1][0][number], h)
@@ -75,10 +75,11 @@ def rebound_violations(
     slowest = max(_SLOW * np.max(np.abs(states[1].velocity)), np.max(parting))
     parting = np.where(rebounds & (not of_impulses), parting, 0.0)
     both = _with_the_step(rebounds, step, impact)
-    islands = joints.islands(sides, (step.gap <= TOUCHING * float(system.length)) | (step.normal_impulse > 0))
+    islands = joints.islands(sides, closed | (step.normal_impulse > 0))
     own = islands[joints.moving(sides)]
+    brought += joints.given_by(system, islands, *_acting(bodies[2], sides, step, ~rebounds), states[1].velocity)
     shares = _shares(count, own, (parting > 0) & (both.normal_impulse > 0), speeds[3][0], parting)
-    bounds = np.where(rebounds, shares * parting, bounds)
+    bounds = np.where(rebounds, shares * parting, np.minimum(speeds[2][0], 0.0))
     drives = bodies[0]._replace(velocity=np.concatenate([joints.driven(states[1].velocity), at_rest]))
     energies = brought, _kinetic(mass, states[2].velocity), _work(_speeds(drives, sides, step), both)
     fastest = max(np.max(np.abs(bounds)), np.max(np.abs(speeds[2][0])), slowest)
@@ -216,13 +217,25 @@ def _slips(record: Contacts, body_1: mechanics.Bodies, body_2: mechanics.Bodies)
     return jax.vmap(one)(record, body_1, body_2)
 
 
+def _acting(every: mechanics.Bodies, sides, step: Contacts, some):
+    """The bodies (n, 2) of `some` (m,) contacts of a step, what their impulses give both (n, 2, w),
+    and the record of its joints."""
+    return sides[some], _of_all(_wrenches, every, sides, step)[some], step.joints
+
+
+def _along_normals(record: Contacts) -> Contacts:
+    """The `record` with unit impulses along the normals."""
+    ones = np.ones_like(record.normal_impulse)
+    return dataclasses.replace(record, normal_impulse=ones, friction_impulse=np.zeros_like(record.friction_impulse))
+
+
 @jit
-def _normals(record: Contacts, body_1: mechanics.Bodies, body_2: mechanics.Bodies):
-    """What unit impulses along the normals give both bodies (m, 2, 6 or 3)."""
+def _wrenches(record: Contacts, body_1: mechanics.Bodies, body_2: mechanics.Bodies):
+    """What the impulses of the `record` give both bodies (m, 2, 6 or 3)."""
 
     def one(own, first, second):
-        none = jnp.zeros_like(own.friction_impulse)
-        return jnp.stack(mechanics.wrenches(mechanics.frame_of(own, first, second), jnp.ones(()), none))
+        frame = mechanics.frame_of(own, first, second)
+        return jnp.stack(mechanics.wrenches(frame, own.normal_impulse, own.friction_impulse))
 
     return jax.vmap(one)(record, body_1, body_2)
 

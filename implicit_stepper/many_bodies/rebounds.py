@@ -37,7 +37,7 @@ from ..model.records import Contacts
 from ..model.system import System
 from ..runtime.compilation import jit
 from .catalog import Catalog
-from .impact_joints import Answers, answers, velocity_rows
+from .impact_joints import Answers, answers, pushed, velocity_rows
 from .impact_root import Law, Root, root
 from .landings import landings
 from .step import everywhere
@@ -136,6 +136,7 @@ def _impact(
     if not np.any(rebounds):
         return None
     islands = linked.islands(sides, closed | (np.asarray(contacts.normal_impulse) > 0))
+    brought += linked.worked(islands, *pushed(system, sides, on, contacts, ~rebounds), ended)
     own = islands[linked.moving(sides)]
     closed &= parts & (catalog.laws.compliance[laws] == 0)
     within = np.flatnonzero(closed & np.isin(own, own[rebounds]))
@@ -159,8 +160,8 @@ class _Impact(NamedTuple):
     `rebounds` (k,), with `shares` (k,) e, and after them limits of joints; the `islands` as
     `Answers` numbers them, and whether a body `stands` there on a face or an edge; of bodies with
     `answers`, the matrices `mass` (nb, w, w) and the `velocity` (nb, w) at the end of the step,
-    which `brought` kinetic energies (nb,) [J]. The step took the impulses `of_step` (k, 1 + j);
-    speeds v_n (k,) [m/s] at its `ends`, by loads `alone`, and with which bodies `met`."""
+    and energies (nb,) [J] `brought` to it. The step took the impulses `of_step` (k, 1 + j); speeds
+    v_n (k,) [m/s] at its `ends`, by loads `alone`, and with which bodies `met`."""
 
     law: Law
     within: np.ndarray
@@ -302,8 +303,7 @@ def slips_after(catalog: Catalog, system: System, end: State, pairs, contacts: C
 
 
 def normal_speeds(on, sides, velocity) -> np.ndarray:
-    """v_n (m,) of contacts between bodies `sides` (m, 2), of which the moving ones have these
-    velocities (nb, 6 or 3)."""
+    """v_n (m,) of contacts between bodies `sides` (m, 2); `velocity` (nb, w), of moving ones."""
     return _speeds(on[:, :, :1], sides, velocity)[:, 0]
 
 

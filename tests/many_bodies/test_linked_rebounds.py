@@ -10,7 +10,9 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.many_bodies import rebounds
 from implicit_stepper.many_bodies.catalog import catalog
+from implicit_stepper.many_bodies.linked_certificate import linked
 from implicit_stepper.many_bodies.rebound_certificate import rebound_violations
 from implicit_stepper.model.bodies import State
 from implicit_stepper.run.found_pairs import finds_pairs
@@ -113,11 +115,14 @@ def without(record, *numbers):
     return dataclasses.replace(record, joints=dataclasses.replace(joints, **changed))
 
 
-def pulls(record, number):
-    """A `record` in which this joint, that is a spring, has an impulse along its coordinate."""
-    multipliers = np.array(record.joints.multipliers)
+def pulls(record, number, impulse=None):
+    """A `record` in which this joint, that is a spring, has an impulse along its coordinate, which
+    on its second body is `impulse` [N s] if that is given."""
+    multipliers, on = np.array(record.joints.multipliers), np.array(record.joints.impulse_2)
     multipliers[number, 0] = 0.1
-    return dataclasses.replace(record, joints=dataclasses.replace(record.joints, multipliers=multipliers))
+    on[number, 2] = on[number, 2] if impulse is None else impulse
+    joints = dataclasses.replace(record.joints, multipliers=multipliers, impulse_2=on)
+    return dataclasses.replace(record, joints=joints)
 
 
 def test_the_certificate_knows_what_joints_answer(found):
@@ -162,6 +167,26 @@ def test_the_certificate_knows_what_joints_answer(found):
     seen = told(known, system, [*states[:2], dataclasses.replace(states[2], velocity=held)], pairs, step, pulled)
     assert seen.pop("closure rate") > 0.1
     assert max(seen.values()) < 1e-10
+
+
+@pytest.mark.parametrize("impulse", [-40.0, 0.0, 40.0])
+def test_what_a_spring_gives_in_the_step_is_energy_that_bodies_bring(found, impulse):
+    """The slide that is lifted leaves the step with .25 m/s or so: of a spring that pushed it up,
+    impulse times speed; of one that pushed it down, as of none, nothing."""
+    run = found[ist.Newton]
+    known, system, states, pairs, step, _ = at_impact(run, 4)
+    pushed, slide = pulls(step, run.joint_names.index("spring"), impulse), run.names.index("slide from below")
+    before, end = (rebounds._impact(known, system, *states[:2], pairs, own, H, False) for own in (step, pushed))
+    work = np.zeros(len(run.names))
+    speed = states[1].velocity[slide, 2]
+    work[slide] = max(impulse * speed, 0.0)
+    assert speed > 0.2
+    brought = end.brought - before.brought
+    none = np.zeros((0, 2), int), np.zeros((0, 2, 6))
+    of, islands = linked(system, states[1], before.mass), np.arange(len(run.names) + 1)
+    told = of.given_by(system, islands, *none, pushed.joints, states[1].velocity)
+    for energies in (brought, told):
+        np.testing.assert_allclose(energies[[slide]], work[[slide]], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(
