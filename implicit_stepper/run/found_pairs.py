@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..constraints import impact_friction
 from ..runtime.errors import StepperError
 from ..scene.scene import Scene
 from ..stepping.capabilities import FindsPairs
+from ..stepping.stepper import no_static_friction
 
 # pairs that may touch, from which on they are found step by step: those of bodies with faces, which
 # leave more unknowns, count twice; and in scenes with joints
@@ -55,8 +58,22 @@ def refuse(scene: Scene, stepper) -> None:
     """Raises `ValueError` for what runs that find their pairs cannot do yet."""
     if _by_parts(scene):
         raise StepperError('`jacobian` = "sparse" knows no contacts of some `parts` of two bodies: leave it "by size".')
+    _refuse_static_friction(scene, stepper)
     if any(law.restitution is not None for law in scene.body_pairs().laws):
         _refuse_rebounds(scene, stepper)
+
+
+def _refuse_static_friction(scene: Scene, stepper) -> None:
+    """Raises `ValueError` for a `mu_s` between two bodies that the `stepper` does not know."""
+    own = scene.body_pairs()
+    sticks = np.array([law.friction.mu_s is not None for law in own.laws], bool)
+    if stepper.can.static_friction or not np.any(sticks):
+        return
+    bodies = np.stack(np.triu_indices(own.count, 1), axis=1)
+    law, _ = own.laws_of(bodies)
+    for pair in bodies[(law >= 0) & sticks[law]][:1]:
+        names = scene.build(contacts=False)[0].names
+        raise no_static_friction(stepper, " and ".join(names[number] for number in pair))
 
 
 def _refuse_rebounds(scene: Scene, stepper) -> None:

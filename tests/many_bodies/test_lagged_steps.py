@@ -37,6 +37,18 @@ def finding(monkeypatch):
     monkeypatch.setattr(found_pairs, "_MANY", 0)
 
 
+def test_static_friction_of_pairs_that_are_found_is_refused():
+    """As that of declared ones is, with the pair that has it."""
+    scene = ist.Scene(gravity=(0, 0, -G))
+    balls = [scene.add_body(name=f"{k}", shape=shapes.Sphere(0.1), mass=1.0, position=(k, 0, 0.1)) for k in range(21)]
+    scene.add_contacts(friction=0.3)
+    scene.add_contact(balls[4], balls[2], friction=ist.FrictionEllipsoid(0.3, mu_s=0.9))
+    for stepper, *_ in METHODS.values():
+        assert found_pairs.finds_pairs(scene, stepper)
+        with pytest.raises(ValueError, match=r"in steps of given length, and 2 and 4 a `mu_s` of its own"):
+            ist.simulate(scene, stepper, h=H, duration=H)
+
+
 METHODS = {
     "cones": [ist.ConeComplementarity(), ist.ConeComplementarity(solver="gauss-seidel")],
     "pyramids": [ist.Linearized()],
