@@ -269,6 +269,13 @@ def lost(system: System, state: State, h) -> bool:
     return bool(rounding(system, state, h) > _LOST)
 
 
+def or_rounded(result: Result, system: System, state: State, h: float) -> Result:
+    """Why a step of h [s] from `state` fails: `result`, or rounding, if the step is `lost` in
+    it."""
+    other = (Result.PASSED, Result.TOO_MANY_PAIRS)
+    return Result.ROUNDED if result not in other and h > 0 and lost(system, state, h) else result
+
+
 def blamed(system: System, state: State, h, failure: Failure) -> Failure:
     """The `failure` of what is solved in `state`, or rounding, if a step of h [s] is `lost` in it:
     that a solver does not converge there says nothing of masses and friction."""

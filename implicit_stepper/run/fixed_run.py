@@ -23,7 +23,7 @@ from ..model.checks import UNIT, unit
 from ..model.records import Contacts
 from ..model.results import Interrupted, Result, StepError
 from ..model.system import System
-from ..radau.euler_steps import lost, without_rebounds
+from ..radau.euler_steps import or_rounded, without_rebounds
 from ..radau.events import Event
 from ..radau.landings import Landings, Parts
 from ..radau.stage_certificate import IMPACT_WITHIN
@@ -267,9 +267,7 @@ def result_of(failed: Climb) -> Result:
 def _error(failed: Climb, state: State, h: float, system: System, tolerance: float, trajectory: Trajectory) -> StepError:
     """The exception for a step that no rung solved: when, which contact, by how much, what was
     tried, what to try."""
-    time, result = float(state.time) + h, result_of(failed)
-    if result != Result.PASSED and h > 0 and lost(system, state, h):
-        result = Result.ROUNDED
+    time, result = float(state.time) + h, or_rounded(result_of(failed), system, state, h)
     violations = {name: v for name, v in failed.record.certificates.items() if v.size and not np.max(v) <= tolerance}
     best: dict[str, float] = {}
     for attempt in failed.attempts:

@@ -22,6 +22,7 @@ from ..model.bodies import State
 from ..model.records import Contacts, Stats, no_contacts
 from ..model.results import Interrupted, Result, StepError
 from ..model.system import System
+from ..radau.euler_steps import or_rounded
 from ..radau.events import Event
 from ..runtime.errors import ForcesError
 from ..runtime.progress import Progress
@@ -198,15 +199,15 @@ def _trajectory(catalog: Catalog, system: System, start: State, done: list[Done]
 def _error(catalog: Catalog, system: System, failed: Done, state: State, h: float, tolerance, trajectory) -> StepError:
     """The exception for a step that no start solved: when, which contact, by how much, what was
     tried, what to try."""
-    time = float(state.time) + h
+    time, result = float(state.time) + h, or_rounded(failed.result, system, state, h)
     violations = {name: v for name, v in failed.certificate.items() if v.size and not np.max(v) <= tolerance}
     names = tuple(tuple(catalog.names[part] for part in pair) for pair in failed.pairs.tolist())
     of_failed = dataclasses.replace(system, contact_names=names)
     tried = ", ".join(f"{name} {residual:.1e}" for name, residual in failed.residuals.items())
-    why = failed.result.message + remedy(violations)
-    if failed.result == Result.TOO_MANY_PAIRS:
+    why = result.message + remedy(violations)
+    if result == Result.TOO_MANY_PAIRS:
         why = f"{len(failed.pairs)} pairs: {why}"
-    if "impact" in failed.residuals and "energy" in violations:
+    if "impact" in failed.residuals and "energy" in violations and result != Result.ROUNDED:
         why = (
             "Newton's law of impact with friction raises energy there, as it can where bodies are wedged: take a smaller e."
         )
@@ -217,6 +218,6 @@ def _error(catalog: Catalog, system: System, failed: Done, state: State, h: floa
         f"{len(trajectory)} steps before it are in the error's `trajectory`, the state before it in its `state`."
     )
     return StepError(
-        message, result=failed.result, time=time, trajectory=trajectory, state=state,
+        message, result=result, time=time, trajectory=trajectory, state=state,
         certificate={name: float(np.max(v)) for name, v in failed.certificate.items() if v.size},
     )  # fmt: skip

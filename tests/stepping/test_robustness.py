@@ -364,11 +364,12 @@ def test_a_root_with_too_much_energy_is_not_certified():
     ist.simulate(deep, STEPPER, h=0.01, duration=0.02)  # leaves at 10 m/s, certified
 
 
-def test_far_from_the_origin_it_is_rounding_that_is_named():
+@pytest.mark.parametrize("jacobian", ["by size", "sparse"])
+def test_far_from_the_origin_it_is_rounding_that_is_named(jacobian):
     """A coordinate of 1e9 m has digits to 1e-7 m: no step is short enough for 1e-10."""
     far = disc_on_line(0.2, height=1e9)
     with pytest.raises(ist.StepError, match="rounding alone leaves more than the tolerances") as caught:
-        ist.simulate(far, STEPPER, h=0.01, duration=0.01)
+        ist.simulate(far, ist.GeometricallyImplicit(jacobian=jacobian), h=0.01, duration=0.01)
     assert caught.value.result == ist.Result.ROUNDED
     assert "smaller `h`" not in str(caught.value)
 
