@@ -21,6 +21,7 @@ from .catalog import Catalog
 from .certificate import certificate, worst_of
 from .equations import places
 from .host_newton import Found, again, centred, newton, proximal_points, short_path
+from .passages import passed
 from .records import joints_recorded, recorded
 from .standing import allowed, remembered, repeated, stilled
 from .step import (
@@ -33,17 +34,13 @@ from .step import (
     end_state,
     may_touch,
     missed_by,
-    motions,
     posed,
 )
 from .sweeps import begun, swept
 
 # rounds of sweeps, and how many each has
 _ROUNDS = {f"round {number + 1}": sweeps for number, sweeps in enumerate((100, 400, 1600))}
-_HALVINGS = 6
-# of the radius of the ball in the thinner body: a relative motion in a step that cannot take it
-# past another
-_PASSES = 0.5
+HALVINGS = 6
 # of the certificate's tolerance: max |F_i| of a root that no correction comes nearer to, and of one
 # that no start does
 _ENOUGH, _AT_LAST = 0.1, 1.0
@@ -84,7 +81,7 @@ def advance(catalog: Catalog, system: System, state: State, memory: Memory, h: f
     rungs = _LARGE_RUNGS if large else RUNGS
     if not all(places(group, state.velocity.shape[1]) for group in system.joints):
         rungs = tuple(name for name in rungs if name not in _ROUNDS)  # sweeps know no such joints
-    return _halved(catalog, system, state, memory, h, settings, rungs, _HALVINGS)
+    return _halved(catalog, system, state, memory, h, settings, rungs, HALVINGS)
 
 
 def _halved(
@@ -102,7 +99,7 @@ def _halved(
         second = _halved(catalog, system, first.state, half, h / 2, settings, rungs, left - 1)
     if second.result != Result.SOLVED:
         return dataclasses.replace(second, residuals=done.residuals | second.residuals)
-    return _joined(len(catalog.body), first, second, done.iterations)
+    return joined(len(catalog.body), first, second, done.iterations)
 
 
 def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: float, settings: Settings, rungs) -> Done:
@@ -138,13 +135,14 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
     violations = certificate(system, state, end, parts, joints, problem.problem.step)
     violations |= coefficients.violations(float(np.sqrt(system.acceleration * system.length)))
     records = [record for _, record in parts]
-    result = Result.SOLVED
+    result, through = Result.SOLVED, None
     if not found.converged:
         result = Result.NOT_CONVERGED
     elif not worst_of(violations) <= settings.certificate_tolerance:
         result = Result.NOT_CERTIFIED
-    elif _passed(catalog, system, problem.known, records, h, end):
-        result = Result.PASSED
+    else:
+        through = passed(catalog, problem, [record.normal for record in records], end)
+        result = Result.PASSED if through else result
     contacts = jax.tree.map(lambda *own: np.concatenate(own), *(records or [no_contacts(system.dimension)]))
     contacts = dataclasses.replace(contacts, joints=joints)
     own_pairs = np.concatenate([*problem.pairs, np.zeros((0, 2), int)])
@@ -155,6 +153,7 @@ def _whole(catalog: Catalog, system: System, state: State, memory: Memory, h: fl
     kept = None if found.kept is None else KeptDerivative(problem.pairs, h, found.kept)
     memory = Memory(known, memory.held[:0], pulls, kept)
     done = Done(end, memory, own_pairs, contacts, violations, result, total, found.residual, rung, 1, residuals)
+    done = dataclasses.replace(done, passed=through)
     return remembered(system, state, done, h) if result == Result.SOLVED else done
 
 
@@ -251,24 +250,7 @@ def _comes_to_stand(problem: Posed, found: Found) -> bool:
     return not (pressed and before <= _STANDS) and bool(after <= _STANDS)
 
 
-def _passed(catalog: Catalog, system: System, known, records, h: float, end: State) -> tuple[int, int] | None:
-    """The first pair of parts that may have passed through each other: it was near, moved farther
-    than the thinner part allows, and came out turned by more than 60 degrees. Unbounded parts let
-    nothing pass."""
-    way = motions(catalog, system, end, h)
-    for last, record in zip(known, records, strict=True):
-        first, second = last.pairs.T
-        moved = way[first] + way[second]
-        room = np.minimum(catalog.inner[first], catalog.inner[second])
-        bounded = np.isfinite(catalog.outer[first]) & np.isfinite(catalog.outer[second])
-        turned = np.sum(last.normals * record.normal, axis=1) < 0.5
-        found = np.flatnonzero(bounded & turned & (moved > _PASSES * room) & (last.gaps < moved))
-        if len(found):
-            return tuple(int(part) for part in last.pairs[found[0]])
-    return None
-
-
-def _joined(parts: int, first: Done, second: Done, iterations: int) -> Done:
+def joined(parts: int, first: Done, second: Done, iterations: int) -> Done:
     """Two half steps as one: impulses are those of both, violations the larger ones."""
     keys, late = (np.sort(done.pairs, axis=1) @ np.array([parts, 1]) for done in (first, second))
     _, there, here = np.intersect1d(keys, late, assume_unique=True, return_indices=True)

@@ -14,7 +14,6 @@ import numpy as np
 
 from ..constraints import certificate_mechanics as mechanics
 from ..constraints.conditions import Units
-from ..model import poses
 from ..model.bodies import State
 from ..model.records import Contacts, no_contacts
 from ..model.results import Result
@@ -23,32 +22,51 @@ from ..runtime.compilation import jit
 from ..solvers.cones import Impulses
 from ..time_lagged import common, lagged_certificate
 from ..time_lagged.theta_method import FreeMotion
+from .advance import HALVINGS, joined
 from .catalog import Catalog
 from .certificate import worst_of
 from .equations import Slots, Step, of_sides
 from .lagged_methods import Method, method_of
+from .passages import carried, nearest_at, passed
 from .planes import Planes
 from .records import recorded
 from .step import MORE_PAIRS, Done, Known, Memory, Posed, end_state, may_touch, missed_by, no_memory, posed
-from .sweeps import moved, nearest
 
 
-def advance(stepper, tolerance: float, catalog: Catalog, system: System, state: State, memory: Memory, h: float) -> Done:
-    """The step of h [s] from `state`, certified within `tolerance`: from the closest points of the
-    last step, which may no longer be the closest, and where that fails from those that are found
-    without a hint. Never raises: see `Done.result`."""
+def advance(
+    stepper, tolerance: float, catalog: Catalog, system: System, state: State, memory: Memory, h: float, left: int = HALVINGS
+) -> Done:
+    """The step of h [s] from `state`, certified within `tolerance`, or, where bodies pass through
+    each other in it, two of its halves, which may be halved again so many times as are `left`.
+    Never raises: see `Done.result`."""
+    whole = _whole(stepper, tolerance, catalog, system, state, memory, h)
+    if whole.result != Result.PASSED or left == 0:
+        return whole
+    take = functools.partial(advance, stepper, tolerance, catalog, system, h=h / 2, left=left - 1)
+    first = take(state, memory)
+    if first.result != Result.SOLVED:
+        return first
+    second = take(first.state, first.memory._replace(held=np.sort(first.pairs, axis=1)))
+    if second.result != Result.SOLVED:
+        return second
+    return dataclasses.replace(joined(len(catalog.body), first, second, whole.iterations), rung=len(common.RUNGS))
+
+
+def _whole(stepper, tolerance: float, catalog: Catalog, system: System, state: State, memory: Memory, h: float) -> Done:
+    """The step from the closest points of the last one, which may no longer be the closest, and
+    where that fails from those that are found without a hint."""
     first = _step(stepper, tolerance, catalog, system, state, memory, h)
     residuals = {common.RUNGS[0]: first.residual}
-    if first.result == Result.SOLVED:
+    if first.result in (Result.SOLVED, Result.PASSED):
         return dataclasses.replace(first, residuals=residuals)
-    again = _step(stepper, tolerance, catalog, system, state, no_memory(), h)
+    again = _step(stepper, tolerance, catalog, system, state, no_memory()._replace(held=memory.held), h)
     residuals[common.RUNGS[1]] = again.residual
     return dataclasses.replace(again, rung=1, residuals=residuals, iterations=first.iterations + again.iterations)
 
 
 def _step(stepper, tolerance: float, catalog: Catalog, system: System, state: State, memory: Memory, h: float) -> Done:
     """With those pairs too that the velocities found bring near."""
-    pairs = may_touch(catalog, system, state, h)
+    pairs = np.unique(np.concatenate([may_touch(catalog, system, state, h), memory.held]), axis=0)
     for _ in range(MORE_PAIRS):
         done, moving = _of_pairs(stepper, tolerance, catalog, system, state, memory, h, pairs)
         if done.result == Result.NOT_CONVERGED or not np.all(np.isfinite(moving)):
@@ -71,62 +89,48 @@ def _of_pairs(
     at = posed(catalog, system, state, memory, h, pairs, "projection")
     still = np.zeros((len(at.problem.motion.position), state.velocity.shape[1]))
     closest = [k.unknowns[:, : s.group.pair.unknowns] for k, s in zip(at.known, at.problem.slots, strict=True)]
-    here = [_nearest(at, form, still, own) for form, own in enumerate(closest)]
+    here = [nearest_at(at, form, still, own) for form, own in enumerate(closest)]
     free = _free(method, system, state, h)
     solution, velocity = _solved(method, at, system, state, free, here, h)
     moving = method.moving(state, velocity)
     end = dataclasses.replace(end_state(system, state, moving, h), velocity=velocity)
     acting = dataclasses.replace(state, velocity=velocity)
-    parts, known, first = [], [], 0
+    parts, known, first, ways, begun, normals = [], [], 0, at.problem.with_fixed(moving), [], []
     for form, (slots, was, (points, _, psi)) in enumerate(zip(at.problem.slots, at.known, here, strict=True)):
         own = np.asarray(solution.gamma)[first : first + len(psi)]
         first += len(psi)
-        there, _, gaps = _nearest(at, form, at.problem.with_fixed(moving), _carried(at, form, moving, points))
+        there, on, gaps = nearest_at(at, form, ways, carried(at, form, ways, points))
         unknowns = np.column_stack([points, own, np.zeros(len(own))])
         record = recorded(catalog, at.problem, slots, was._replace(gaps=psi), unknowns, acting)
         parts.append((slots, dataclasses.replace(record, gap=gaps)))
         unknowns = np.column_stack([there, own, record.sigma])
         known.append(Known(was.pairs, unknowns, record.tangent, record.normal, gaps))
+        begun.append(was._replace(unknowns=points, normals=record.normal, gaps=psi))
+        normals.append(on[:, 1, 0, : system.dimension])
     violations = certificate(stepper, system, state, end, parts, at.problem.step)
     records = [record for _, record in parts]
     converged, certified = bool(solution.converged) and bool(free.converged), worst_of(violations) <= tolerance
+    result = Result.NOT_CONVERGED if not converged else Result.SOLVED if certified else Result.NOT_CERTIFIED
+    through = None
+    if result == Result.SOLVED:
+        through = passed(
+            catalog, dataclasses.replace(at, known=tuple(begun)), normals, dataclasses.replace(end, velocity=moving)
+        )
     done = Done(
         state=end,
         memory=Memory(tuple(known), memory.held[:0]),
         pairs=np.concatenate([*at.pairs, np.zeros((0, 2), int)]),
         contacts=jax.tree.map(lambda *own: np.concatenate(own), *(records or [no_contacts(system.dimension)])),
         certificate=violations,
-        result=Result.NOT_CONVERGED if not converged else Result.SOLVED if certified else Result.NOT_CERTIFIED,
+        result=Result.PASSED if through else result,
         iterations=int(solution.iterations),
         residual=float(solution.residual),
         rung=0,
         substeps=1,
         residuals={},
+        passed=through,
     )
     return done, np.asarray(moving)
-
-
-def _carried(at: Posed, form: int, velocity, closest) -> np.ndarray:
-    """The `closest` points (m, unknowns) where their bodies take them: a body that moves by its own
-    size leaves them on the far side of another."""
-    slots, step, count = at.problem.slots[form], at.problem.step, at.problem.counts[form]
-    sides, V, d = slots.sides[:count], at.problem.with_fixed(velocity), at.problem.motion.position.shape[1]
-    ends = jax.tree.map(np.asarray, moved(at.problem.motion, V, step.h))
-    start, end = (poses.matrices(np.asarray(own))[sides] for own in (at.problem.motion.orientation, ends.orientation))
-    points = closest[:, : 2 * d].reshape(count, 2, d)
-    own = np.einsum("csji,csj->csi", start, points - at.problem.motion.position[sides])
-    points = ends.position[sides] + np.einsum("csij,csj->csi", end, own)
-    return np.concatenate([points.reshape(count, 2 * d), closest[:, 2 * d :]], axis=1)
-
-
-def _nearest(at: Posed, form: int, velocity, closest):
-    """Of the contacts of a form where `velocity` (n, 6 or 3) leads in the step: closest points (m,
-    unknowns), the maps `on` (m, 2, 1 + k, 6 or 3) to scaled velocities, and gaps (m,) [m]."""
-    slots, step, count = at.problem.slots[form], at.problem.step, at.problem.counts[form]
-    rows = np.minimum(np.arange(len(slots.impulse)), count - 1)
-    found, on, speed, _ = (np.asarray(a)[:count] for a in nearest(step, slots, velocity[slots.sides], closest[rows]))
-    moved = np.einsum("csw,csw->c", on[:, :, 0], velocity[slots.sides[:count]])
-    return found, on, float(step.h) * (speed + moved)
 
 
 @functools.partial(jit, static_argnums=0)

@@ -79,7 +79,7 @@ class Done:
     """A step, or as far as it came: the `state` and `memory` at its end; the `pairs` (m, 2) of
     parts that might touch, and their `contacts`; violations by name; `result`; how much it took,
     and from which rung; `residuals` of its starts by name; of an impact, which contacts `landed`
-    (m,) before it."""
+    (m,) before it; the parts that `passed` through each other, if any did."""
 
     state: State
     memory: Memory
@@ -93,6 +93,7 @@ class Done:
     substeps: int
     residuals: dict[str, float]
     landed: np.ndarray | None = None
+    passed: tuple[int, int] | None = None
 
 
 def lasting(memory: Memory) -> Memory:
@@ -140,9 +141,10 @@ def may_touch(catalog: Catalog, system: System, state: State, h: float) -> np.nd
     return candidates.near(catalog, bodies.position, bodies.orientation, reaches(catalog, system, state, h))
 
 
-def motions(catalog: Catalog, system: System, end: State, h: float) -> np.ndarray:
-    """At most how far (np,) [m] points of each part moved in the step of h [s] to its `end`."""
-    d, velocity = system.dimension, everywhere(system, end).velocity
+def motions(catalog: Catalog, velocity, h: float) -> np.ndarray:
+    """At most how far (np,) [m] points of each part move in h [s] if all bodies have the `velocity`
+    (n, 6 or 3)."""
+    d = catalog.centre.shape[1]
     lever = np.linalg.norm(catalog.centre, axis=1) + np.where(np.isfinite(catalog.outer), catalog.outer, 0.0)
     linear, angular = (np.linalg.norm(part, axis=1)[catalog.body] for part in (velocity[:, :d], velocity[:, d:]))
     return np.where(_endless(catalog, angular), np.inf, h * (linear + angular * lever))
@@ -151,7 +153,7 @@ def motions(catalog: Catalog, system: System, end: State, h: float) -> np.ndarra
 def missed_by(catalog: Catalog, system: System, start: State, end: State, h: float, pairs) -> np.ndarray:
     """Pairs (k, 2) that are not among `pairs`, which hold those of `may_touch`, though they might
     have met on the way: the balls that hold their parts and the way of these overlap."""
-    ways = motions(catalog, system, end, h)
+    ways = motions(catalog, everywhere(system, end).velocity, h)
     if np.all(ways <= reaches(catalog, system, start, h)):
         return pairs[:0]
     bodies = everywhere(system, start)

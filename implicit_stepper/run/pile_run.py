@@ -205,6 +205,8 @@ def _error(catalog: Catalog, system: System, failed: Done, state: State, h: floa
     of_failed = dataclasses.replace(system, contact_names=names)
     tried = ", ".join(f"{name} {residual:.1e}" for name, residual in failed.residuals.items())
     why = result.message + remedy(violations)
+    if failed.passed is not None:
+        why += f" They are {' and '.join(catalog.names[part] for part in failed.passed)}."
     if result == Result.TOO_MANY_PAIRS:
         why = f"{len(failed.pairs)} pairs: {why}"
     if "impact" in failed.residuals and "energy" in violations and result != Result.ROUNDED:

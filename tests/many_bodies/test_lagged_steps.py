@@ -37,6 +37,29 @@ def finding(monkeypatch):
     monkeypatch.setattr(found_pairs, "_MANY", 0)
 
 
+def test_a_rod_that_sweeps_through_a_disc_takes_shorter_steps():
+    """It turns by 150 degrees in a step, past a disc at 120: the normal turns by 30 alone, and by
+    180 as the rod sees it. In quarters and a half of the step the disc is struck."""
+    scene, turn = ist.Scene(dimension=2, gravity=(0, 0), acceleration_scale=G), np.deg2rad(120)
+    rod = shapes.Polygon([(-1, -0.01), (1, -0.01), (1, 0.01), (-1, 0.01)])
+    scene.add_body(name="rod", shape=rod, mass=1.0, inertia=0.33, position=(0, 0), velocity=(0, 0, np.deg2rad(1500)))
+    place = 0.8 * np.cos(turn), 0.8 * np.sin(turn)
+    scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, inertia=0.005, position=place)
+    scene.add_contacts(friction=0.3)
+    system, state = scene.build(contacts=False)
+    known, state = catalog(system, scene.body_parts(), scene.body_pairs()), jax.tree.map(np.asarray, state)
+    step = functools.partial(lagged_steps.advance, ist.ConeComplementarity(), 1e-10, known, system, state, no_memory(), 0.1)
+    whole = step(left=0)
+    assert whole.result == ist.Result.PASSED
+    assert {known.names[part] for part in whole.passed} == {"rod", "disc"}
+    parts = step()
+    assert (parts.result, parts.substeps, parts.passed) == (ist.Result.SOLVED, 3, None)
+    normal, gained = parts.contacts.normal[0], parts.state.velocity[1, :2] * (1 if whole.pairs[0, 0] == 0 else -1)
+    assert parts.contacts.normal_impulse[0] == pytest.approx(normal @ gained, abs=1e-12)
+    assert parts.contacts.normal_impulse[0] > 1.0
+    assert worst_of(parts.certificate) < 1e-10
+
+
 def test_static_friction_of_pairs_that_are_found_is_refused():
     """As that of declared ones is, with the pair that has it."""
     scene = ist.Scene(gravity=(0, 0, -G))
@@ -225,7 +248,7 @@ def test_far_sides_of_bodies_apart_are_no_closest_points(carried, monkeypatch):
     hint."""
     finding(monkeypatch)
     if not carried:
-        monkeypatch.setattr(lagged_steps, "_carried", lambda at, form, moving, points: points)
+        monkeypatch.setattr(lagged_steps, "carried", lambda at, form, moving, points: points)
     run = ist.simulate(two_discs(), ist.ConeComplementarity(), h=0.005, duration=0.02)
     assert np.any(run.stats.rung) != carried
     np.testing.assert_allclose(run.velocity[-1], run.velocity[0] + [0.0, -0.02 * G, 0.0], rtol=0, atol=1e-12)
