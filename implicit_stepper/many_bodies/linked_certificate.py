@@ -77,13 +77,14 @@ class Linked(NamedTuple):
             pairs = in_joint_order(system, np.concatenate([np.array(group.bodies) for group in system.joints]))
             on = np.stack([np.asarray(record.impulse_1), np.asarray(record.impulse_2)], axis=1)
             bodies, wrenches = np.concatenate([bodies, pairs[others]]), np.concatenate([wrenches, on[others]])
-        velocity = self.kept(end, 0 * end)  # without what is told, to which joints answer
-        for pair, both in zip(bodies, wrenches, strict=True):
-            work = {}
-            for body, wrench in zip(pair[pair < count], both[pair < count], strict=True):
-                work[islands[body]] = work.get(islands[body], 0.0) + wrench @ velocity[body]
-            for island, own in work.items():  # an island has the number of one of its bodies
-                found[island] += max(own, 0.0)
+        # without what is told, to which joints answer
+        velocity = np.concatenate([self.kept(end, 0 * end), np.zeros((1, end.shape[1]))])
+        of = islands[np.minimum(bodies, count)]  # an island has the number of one of its bodies
+        own, other = np.einsum("csw,csw->sc", wrenches, velocity[np.minimum(bodies, count)])
+        together = of[:, 0] == of[:, 1]
+        own, other = np.where(together, own + other, own), np.where(together, 0.0, other)
+        for island, work in zip(of.T, (own, other), strict=True):
+            found += np.bincount(island, np.maximum(work, 0.0), minlength=count + 1)
         return found[:-1]
 
     def moving(self, sides) -> np.ndarray:
