@@ -96,6 +96,7 @@ def forces_of_run(scene: Scene, stepper: Stepper, trajectory: Trajectory) -> Run
         spans = np.repeat(h, stages)
         flat = jax.tree.map(lambda a: jnp.asarray(a).reshape(-1, *a.shape[2:]), (_at_stages(before, h, own), own.contacts))
         acting, records = flat
+    records = _with_far_ones(system, acting, records)
     A, lengths = (np.asarray(a) for a in _matrices(system, acting, records))
     alone = dataclasses.replace(records, joints=None)
     kinds, slips = states_of(system, law_of(system), alone, spans), slipping(system, alone, spans)
@@ -110,6 +111,32 @@ def forces_of_run(scene: Scene, stepper: Stepper, trajectory: Trajectory) -> Run
         return x[: count * width].reshape(count, width), x[count * width :] * lengths[i]
 
     return RunForces(system, every, acting, records, h, stages, of, parted)
+
+
+def _with_far_ones(system: System, acting: State, records: Contacts) -> Contacts:
+    """The `records` (n, nc, ...) in which contacts that a run did not find near, of which it has no
+    numbers, are what they are at the closest points of the states `acting` (n, ...)."""
+    far = np.isnan(records.gap)
+    if not np.any(far):
+        return records
+    filled = {f.name: getattr(records, f.name) for f in dataclasses.fields(records)}
+    filled = {name: np.array(a) for name, a in filled.items() if isinstance(a, np.ndarray | jax.Array)}
+    for i in np.flatnonzero(np.any(far, axis=1)):
+        state = jax.tree.map(lambda a, i=i: a[i], acting)
+        there = _open_at(system, state, detection.closest_points(system, state))
+        there = dataclasses.replace(there, mu=linear_rows.of_contacts(system, "mu"))
+        for name, values in filled.items():
+            values[i, far[i]] = np.asarray(getattr(there, name))[far[i]]
+    return dataclasses.replace(records, **filled)
+
+
+@functools.partial(jit, once=True)
+def _open_at(system: System, state: State, closest) -> Contacts:
+    """Contacts that push nothing, in `state`, from `closest` points there."""
+    nearby = detection.find(system, state, closest)
+    rows = linear_rows.linear_rows(system, state, nearby.geometry)
+    nothing = jnp.zeros((system.contact_count, rows.e.shape[1] + 1))
+    return detection.record(nearby, rows, nothing, state.velocity, nearby.geometry.psi)
 
 
 def _refuse(system: System, trajectory: Trajectory) -> None:

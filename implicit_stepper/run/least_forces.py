@@ -71,6 +71,8 @@ def least_forces(
                 f"the least forces of the step to t = {trajectory.time[i + 1]:.9g} s violate {name!r} of {stepper!r} by "
                 f"{values[i]:.1e} (allowed {tolerance:.0e}): its forces as recorded are the ones to take."
             )
+    names = ("normal_impulse", "friction_impulse", "joints", "stages")
+    contacts = dataclasses.replace(trajectory.contacts, **{name: getattr(contacts, name) for name in names})
     return dataclasses.replace(trajectory, contacts=contacts, certificate=trajectory.certificate | worst)
 
 

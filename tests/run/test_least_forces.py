@@ -175,6 +175,21 @@ def test_each_of_several_stages_has_forces_of_its_own():
         ist.force_ranges(scene, stepper, landed)
 
 
+def test_what_was_not_near_carries_nothing():
+    """A disc that falls on a line among found pairs: while it is far the run has no numbers of the
+    contact; its forces, which are unique, are those recorded."""
+    scene, stepper = ist.Scene(dimension=2, gravity=(0, -G)), ist.GeometricallyImplicit(jacobian="sparse")
+    disc = scene.add_body(name="disc", shape=shapes.Disc(0.5), mass=1.0, position=(0, 1.2), velocity=(0, -3.0, 0))
+    scene.add_contact(scene.add_fixed(name="line", shape=shapes.HalfPlane(normal=(0, 1))), disc, friction=0.3)
+    run = ist.simulate(scene, stepper, h=0.05, duration=0.4)
+    assert np.isnan(run.contacts.gap[0, 0])
+    assert run.contacts.normal_impulse[-1, 0] > 0
+    least = ist.least_forces(scene, stepper, run)
+    for name in ("normal_impulse", "friction_impulse", "gap", "normal"):
+        np.testing.assert_allclose(getattr(least.contacts, name), getattr(run.contacts, name), rtol=0, atol=1e-12)
+    assert max(np.max(values) for values in least.certificate.values()) < 1e-10
+
+
 def test_what_has_forces_of_its_own_is_refused():
     scene, stepper = cart(1.0), ist.GeometricallyImplicit()
     run = ist.simulate(scene, stepper, h=H, duration=H)
