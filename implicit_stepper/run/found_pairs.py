@@ -8,7 +8,7 @@ from ..constraints import impact_friction
 from ..runtime.errors import StepperError
 from ..scene.scene import Scene
 from ..stepping.capabilities import FindsPairs
-from ..stepping.stepper import no_static_friction
+from ..stepping.stepper import refuse_second_coefficient
 
 # pairs that may touch, from which on they are found step by step: those of bodies with faces, which
 # leave more unknowns, count twice; and in scenes with joints
@@ -73,7 +73,7 @@ def _refuse_static_friction(scene: Scene, stepper) -> None:
     law, _ = own.laws_of(bodies)
     for pair in bodies[(law >= 0) & sticks[law]][:1]:
         names = scene.build(contacts=False)[0].names
-        raise no_static_friction(stepper, " and ".join(names[number] for number in pair))
+        refuse_second_coefficient(stepper, " and ".join(names[number] for number in pair))
 
 
 def _refuse_rebounds(scene: Scene, stepper) -> None:

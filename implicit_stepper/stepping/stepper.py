@@ -94,13 +94,13 @@ def refuse_static_friction(stepper: Stepper, system: System) -> None:
         return
     with_it = [group.numbers[0] for group in system.groups if group.mu_s is not None]
     joints = [system.joint_names[group.numbers[0]] for group in system.joints if group.mu_s is not None]
-    raise no_static_friction(stepper, " and ".join(system.contact_names[with_it[0]]) if with_it else f"joint {joints[0]!r}")
+    refuse_second_coefficient(stepper, " and ".join(system.contact_names[with_it[0]]) if with_it else f"joint {joints[0]!r}")
 
 
-def no_static_friction(stepper: Stepper, where: str) -> StepperError:
-    """The exception for a `mu_s` of a pair or a joint, told by `where`, that the `stepper` does not
-    know."""
-    return StepperError(
+def refuse_second_coefficient(stepper: Stepper, where: str) -> None:
+    """Raises `ValueError` for a `mu_s` of a pair or a joint, told by `where`, that the `stepper`
+    does not know."""
+    raise StepperError(
         f"`stepper` = {stepper!r} has one coefficient of friction in steps of given length, and {where} a `mu_s` of its own "
         "for what sticks: take GeometricallyImplicit, or RadauContact with `tol`, or leave `mu_s` out."
     )
