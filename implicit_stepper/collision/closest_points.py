@@ -12,7 +12,7 @@ from jax import lax
 
 from shapes import Shape
 from shapes.closest_points.conditions import PairClass, Placed
-from shapes.closest_points.extent import unbounded
+from shapes.closest_points.extent import half_space
 from shapes.closest_points.surface import rough_interior_and_slope
 from shapes.errors import ArgumentError
 from shapes.shards import varying_like
@@ -70,9 +70,9 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2, *, on_failure
     For overlapping bodies -distance is a penetration depth, the length of a translation along the
     common normal that parts them: the least of all where all faces are flat (see `separating_axes`)
     and neither poses nor parameters are traced, otherwise the least that was found from 12 starts.
-    Raises `ValueError` for bad arguments and, outside traced code, `ClosestPointsError`, with all
-    answers, when a pair is not proved. In traced code, and everywhere with `on_failure="return"`,
-    ask `converged`.
+    Raises `ValueError` for bad arguments, two half-spaces among them, and, outside traced code,
+    `ClosestPointsError`, with all answers, when a pair is not proved. In traced code, and everywhere
+    with `on_failure="return"`, ask `converged`.
     """
     double_precision()
     if on_failure not in ("raise", "return"):
@@ -82,7 +82,7 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2, *, on_failure
             raise ArgumentError(f"`{name}` = {shape!r} must come from `shapes`, for instance shapes.Sphere(1.0).")
     if shape_1.dimension != shape_2.dimension:
         raise ArgumentError(f"`shape_2` has dimension {shape_2.dimension}, `shape_1` {shape_1.dimension}.")
-    if all(unbounded(shape.shape_class) for shape in (shape_1, shape_2)):
+    if all(half_space(shape.shape_class) for shape in (shape_1, shape_2)):
         raise ArgumentError(
             "`shape_1` and `shape_2` are half-spaces, which overlap endlessly unless they are exactly parallel: compare "
             "their normals and offsets, or give one of them an end, as that of a Box."

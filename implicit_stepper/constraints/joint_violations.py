@@ -105,7 +105,7 @@ def _of_one(
     telling = told(units, member, record, g, lengths, poses, velocities, far, fast)
     if record.eta is None:  # of stages and impacts, velocities do not tell how bodies moved
         moved = h * (velocities[0] @ by_1 + velocities[1] @ by_2)[:r]
-        telling = jnp.maximum(telling, turn_violations.skips(member, moved, time - h, h))
+        telling = jnp.maximum(telling, turn_violations.skips(member, moved, time - h, h, time))
     measures = size, units.speed, fast, h
     law = 0.0
     if every.size > r:

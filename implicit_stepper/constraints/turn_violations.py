@@ -28,39 +28,38 @@ _OF_BODIES = Away, Follows  # closures that may prescribe a turn, which bodies m
 def remedy(violated) -> str:
     """What to say of a step in which these laws are `violated`, nothing where turns are not among
     them."""
-    if WITHIN not in violated:
-        return ""
-    return (
+    within = (
         " Angles of springs and limits in space are told within half a turn. No shorter step helps where one passes that: "
-        "use a scene in the plane, where angles count turns, or a PairLoad. Where a gear or a screw would skip a tooth, or "
-        "a prescribed angle a turn, a smaller `h` helps."
+        "use a scene in the plane, where angles count turns, or a PairLoad."
     )
+    skipped = " Where a gear or a screw would skip a tooth, or a prescribed angle a turn, a smaller `h` helps."
+    return within * (WITHIN in violated) + skipped * bool({WITHIN, "closure"} & set(violated))
 
 
-def skips(member, moved, begun, h):
+def skips(member, moved, begun, h, at):
     """1 () where a joint is a gear, a screw or a prescribed turn that bodies miss, in a step of h
     [s] from the time `begun` [s], by more than its closure can tell, as they do where a tooth, or a
-    turn, is skipped, else 0. `moved` (k,) [rad, m]: its closure by their velocities alone, times
-    h."""
+    turn, is skipped, else 0. `moved` (k,) [rad, m]: what its closure at the time `at` [s] gains by
+    their velocities alone, times h."""
     if isinstance(member.closure, Gear):
         pitch = member.closure.pitch(member.parameters)
     elif member.closure is joint_frames.screw:
         pitch = 2 * jnp.pi  # of the last row
     elif isinstance(member.closure, _OF_BODIES):
-        missed = _missed(member.closure, moved, begun, h)
-        return jnp.where(jnp.sum(missed**2) > jnp.pi**2, 1.0, 0.0)  # the next root is a turn away
+        missed = _missed(member.closure, moved, begun, h, at)
+        return jnp.where(jnp.sum(missed**2) <= jnp.pi**2, 0.0, 1.0)  # the next root is a turn away
     else:
         return jnp.zeros(())
     return jnp.where(jnp.abs(moved[-1]) > _OF_A_PITCH * pitch, 1.0, 0.0)
 
 
-def _missed(closure: Away | Follows, moved, begun, h):
+def _missed(closure: Away | Follows, moved, begun, h, at):
     """By how much (1,) or (3,) [rad] bodies whose angles have `moved` so turned otherwise than is
     prescribed; 0 where no angle is. It integrates the prescribed rate, so that motions may be told
     within a turn."""
     if isinstance(closure, Follows):
         d = 2 if moved.size == 3 else 3
-        turned = moved[d:] if d == 2 else inner(closure.turn(begun + h, d), moved[d:])
+        turned = moved[d:] if d == 2 else inner(closure.turn(at, d), moved[d:])
 
         def rate(time):
             turn, change = jax.jvp(lambda at: closure.turn(at, d), (time,), (jnp.ones(()),))
@@ -97,7 +96,7 @@ def _skipped(system: System, before: State, h, at: State, rates, change):
             moves, since = (change, at.time - before.time) if prescribed else (h * rates, h)
 
             def one(member, *motions, since=since):
-                return skips(member, _moved(member, motions, at.time), before.time, since)
+                return skips(member, _moved(member, motions, at.time), before.time, since, at.time)
 
             found = jax.vmap(one)(group, *kinematics.motions_of(system, dataclasses.replace(at, velocity=moves), group))
         parts.append(found)

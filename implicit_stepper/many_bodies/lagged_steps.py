@@ -45,10 +45,10 @@ def advance(
     take = functools.partial(advance, stepper, tolerance, catalog, system, h=h / 2, left=left - 1)
     first = take(state, memory)
     if first.result != Result.SOLVED:
-        return first
+        return dataclasses.replace(first, residuals=whole.residuals | first.residuals)
     second = take(first.state, first.memory._replace(held=np.sort(first.pairs, axis=1)))
     if second.result != Result.SOLVED:
-        return second
+        return dataclasses.replace(second, residuals=whole.residuals | second.residuals)
     return dataclasses.replace(joined(len(catalog.body), first, second, whole.iterations), rung=len(common.RUNGS))
 
 

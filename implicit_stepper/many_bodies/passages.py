@@ -16,6 +16,7 @@ import numpy as np
 
 from ..model import poses
 from ..model.bodies import State
+from ..stepping.sweep import DEEP, SAME_SIDE, SAMPLES
 from .catalog import Catalog
 from .step import Posed, motions
 from .sweeps import moved, nearest
@@ -23,9 +24,7 @@ from .sweeps import moved, nearest
 # of the radius of the ball in the thinner body: a relative motion in a step that cannot take it
 # past another
 _PASSES = 0.5
-_DEEP = 0.25  # of that radius: an overlap on the way of a pair that passes
-_SAME_SIDE = 0.5  # cosine of the angle between two normals on one side
-_FINE, _SAMPLES = 0.5, 200  # of both radii: a motion between two looks at a pair, of so many at most
+_FINE = 0.5  # of both radii: a motion between two looks at a pair
 
 
 def passed(catalog: Catalog, at: Posed, normals: Sequence[np.ndarray], end: State) -> tuple[int, int] | None:
@@ -41,12 +40,13 @@ def passed(catalog: Catalog, at: Posed, normals: Sequence[np.ndarray], end: Stat
         may = bounded & (way > _PASSES * np.min(rooms, axis=0)) & (known.gaps < way)
         if not np.any(may):
             continue
-        found, turns = may & (np.sum(known.normals * out, axis=1) < _SAME_SIDE), _turns(at, end)
+        found, turns = may & (np.sum(known.normals * out, axis=1) < SAME_SIDE), _turns(at, end)
         seen = [np.einsum("mi,mij,mj->m", known.normals, turns[catalog.body[part]], out) for part in (first, second)]
-        may &= ~found & (np.minimum(*seen) < _SAME_SIDE)
+        may &= ~found & (np.minimum(*seen) < SAME_SIDE)
         if np.any(may):
-            looks = min(_SAMPLES, int(np.ceil(np.max(way[may] / (_FINE * np.sum(rooms, axis=0)[may])))))
-            found |= may & _through(at, form, velocity, _DEEP * np.min(rooms, axis=0), looks)
+            reach = np.sum(np.where(np.isinf(rooms), 0.0, rooms), axis=0)  # that of a point is infinite
+            looks = min(SAMPLES, int(np.ceil(np.max(way[may] / (_FINE * reach[may])))))
+            found |= may & _through(at, form, velocity, DEEP * np.min(rooms, axis=0), looks)
         for pair in known.pairs[found][:1]:
             return tuple(int(part) for part in pair)
     return None
@@ -75,7 +75,7 @@ def _through(at: Posed, form: int, velocity, deep, looks: int) -> np.ndarray:
         points, on, gaps = nearest_at(then, form, velocity, begun)
         normals, told = on[:, 1, 0, :d], np.any(points != begun, axis=1)  # what is not found stays where it was
         within = np.where(told, gaps < -deep, inside)
-        through |= inside & ~within & (np.sum(side * normals, axis=1) < _SAME_SIDE)
+        through |= inside & ~within & (np.sum(side * normals, axis=1) < SAME_SIDE)
         side, inside = np.where((told & ~within)[:, None], normals, side), within
     return through
 

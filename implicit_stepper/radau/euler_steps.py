@@ -279,5 +279,5 @@ def or_rounded(result: Result, system: System, state: State, h: float) -> Result
 def blamed(system: System, state: State, h, failure: Failure) -> Failure:
     """The `failure` of what is solved in `state`, or rounding, if a step of h [s] is `lost` in it:
     that a solver does not converge there says nothing of masses and friction."""
-    solved = failure.result not in (Result.IMPACT, Result.NOT_CONVERGED)
-    return failure if solved or not lost(system, state, h) else Failure(Result.ROUNDED)
+    other = failure.result not in (Result.IMPACT, Result.NOT_CONVERGED)
+    return failure if other or not lost(system, state, h) else Failure(Result.ROUNDED)

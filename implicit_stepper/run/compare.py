@@ -137,8 +137,8 @@ class _Run:
 
     def over(self, scene: Scene, duration: float, on_failure: str) -> Trajectory:
         """The run of a `scene` over `duration` [s]; `on_failure` as in `simulate`."""
-        choice = {"tol": self.tol, "switches": switches_of(scene.run, duration)}
-        choice = {"h": self.h} if np.isnan(self.tol) else choice
+        chosen = not np.isnan(self.tol)
+        choice = {"tol": self.tol, "switches": switches_of(scene.run, duration)} if chosen else {"h": self.h}
         return simulate(scene, self.stepper, **choice, duration=duration, progress=False, on_failure=on_failure)
 
 

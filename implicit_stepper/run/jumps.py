@@ -18,8 +18,9 @@ from ..runtime.errors import JumpError
 
 _SAMPLES, _SUSPECTS, _HALVINGS = 2048, 4, 40  # in time
 _JUMP = 1e-6  # of a function's range, over a time of 2^-40 of a sample: no continuous one does
-# after a switch, of the time of the run, and of the fastest rate: no smooth motion changes so much
-_SOON, _KINK = 1e-9, 1e-4
+_SOON = 1e3  # of the spacing of times: after a switch, where no smooth motion has changed
+_KINK, _SLOW = 1e-4, 1e-6  # of the fastest rate, and of what is one in the scene: rates that are one
+_WITHIN = 32  # times between two switches at which rates are looked at
 
 
 def refuse_jumps(system: System, state: State, end: float, switches: Sequence[float] = ()) -> None:
@@ -35,7 +36,8 @@ def refuse_jumps(system: System, state: State, end: float, switches: Sequence[fl
             if not group.closures or not _depends(structure, tuple(map(jnp.shape, leaves))):
                 break  # nor do those that are alike
             jump = jump_of(jax.jit(jax.vmap(functools.partial(_told, here))), float(state.time), end, np.zeros(0))
-            kink = kink_of(functools.partial(_told, here), float(state.time), end, switches)
+            least = _SLOW * float(np.sqrt(system.acceleration * system.length))
+            kink = kink_of(functools.partial(_told, here), float(state.time), end, switches, least)
             if kink is not None:
                 raise JumpError(
                     f"the motion of joint {system.joint_names[number]!r} has another rate at its switch t = {kink:.9g} s "
@@ -49,18 +51,20 @@ def refuse_jumps(system: System, state: State, end: float, switches: Sequence[fl
                 )
 
 
-def kink_of(function: Callable, start: float, end: float, switches: Sequence[float]) -> float | None:
+def kink_of(function: Callable, start: float, end: float, switches: Sequence[float], least: float) -> float | None:
     """The first of the `switches` [s] between two times at which `function`, of a time, has another
-    derivative than right after it."""
+    derivative than right after it, by `least` or more."""
     times = np.array([float(t) for t in switches if start < t < end])
     if not times.size:
         return None
     rates = jax.jit(jax.vmap(lambda time: jax.jvp(function, (time,), (jnp.ones(()),))[1]))
-    at, after, all_ = (
-        np.asarray(rates(jnp.asarray(t))) for t in (times, times + _SOON * (end - start), np.linspace(start, end))
-    )
-    apart = np.max(np.abs(after - at), axis=1) > _KINK * np.max(np.abs(all_))
-    return float(times[np.argmax(apart)]) if np.any(apart) else None
+    after = times + _SOON * np.spacing(max(abs(start), abs(end)))
+    edges = np.unique([start, *times, end])
+    within = np.linspace(edges[:-1], edges[1:], _WITHIN + 2)[1:-1].reshape(-1)
+    found = np.asarray(rates(jnp.asarray(np.concatenate([times, after, within]))))
+    at, soon, _ = np.split(found, [len(times), 2 * len(times)])
+    kinks = np.max(np.abs(soon - at), axis=1) > max(_KINK * np.max(np.abs(found)), least)
+    return float(times[np.argmax(kinks)]) if np.any(kinks) else None
 
 
 def without_value(system: System, state: State, spans) -> str:

@@ -60,8 +60,9 @@ def simulate(
     of it (in piles with its last forces), for `duration` [s], in steps of h [s], the last one
     shorter where `duration` is no multiple of h; or, where the stepper can, in steps that keep the
     error near `tol` and end on every event and at `duration` (see `error_control.Tolerance` and
-    `adaptive`). `switches` [s]: times at which loads jump; adaptive steps end there. They lie
-    within the run, unless it has a `start`: then they may be those of the whole motion.
+    `adaptive`). `switches` [s]: times at which loads, or the rates of motions, jump; adaptive steps
+    end there. They lie within the run, unless it has a `start`: then they may be those of the whole
+    motion.
 
     Every step must converge and pass its certificate within `certificate_tolerance` (dimensionless,
     see `certificate`; 1e-8 to 1e-10); one that does not is tried from other starts

@@ -4,7 +4,7 @@ its end only.
 Between two poses bodies move along straight lines and turn at constant rates, in steps of several
 stages along the polynomials of these. A chain of bounds on how far a pair may overlap on the way,
 in NumPy over all steps and contacts, leaves a few that closest points at poses in between decide
-(conservative advancement, Mirtich 1996). A pair has passed if it overlapped by more than `_DEEP` of
+(conservative advancement, Mirtich 1996). A pair has passed if it overlapped by more than `DEEP` of
 the thinner body and came out turned by more than 60 degrees from where it went in; a corner that
 dips into a face as it rolls over it comes out where it went in. Where steps are chosen, what is
 open at both poses grazes if it overlaps in between at all.
@@ -32,12 +32,12 @@ from .curves import curves, least
 from .pieces import Pieces
 from .stepper import Stepper
 
-_DEEP = 0.25  # of the radius of the ball in the thinner body
-_SAME_SIDE = 0.5  # cosine of the angle between two normals on one side
+DEEP = 0.25  # of the radius of the ball in the thinner body
+SAME_SIDE = 0.5  # cosine of the angle between two normals on one side
 # of its way between two poses: what is closer at one of them rolls, lands or parts, of which the
 # stages tell
 _NEAR = 0.01
-_SAMPLES = 200  # poses at most that are looked at between two
+SAMPLES = 200  # poses at most that are looked at between two
 _BISECTIONS = 8  # of the time when a pair begins to overlap
 
 
@@ -70,7 +70,7 @@ class Sweep:
         )
         self.width = sides[0].lever + sides[1].lever
         inner = np.stack([np.where(np.isfinite(side.reach), side.inner, np.inf) for side in sides], axis=-1)
-        self.passes = np.where([_can_pass(c) for c in contacts], _DEEP * np.min(inner, axis=1), np.inf)
+        self.passes = np.where([_can_pass(c) for c in contacts], DEEP * np.min(inner, axis=1), np.inf)
         self.last: tuple[np.ndarray, np.ndarray] | None = None
 
     def first(self, before: State, ends: State, contacts: Contacts, h) -> Passage | None:
@@ -241,7 +241,7 @@ class Sweep:
         known = {share: self._closest(piece, share) for share in (0.0, 1.0)}
         open_, wanted = [(0.0, 1.0)], np.ones(self.numbers.size, bool)
         allowed, grazes = self._allowed(piece)[0], self._may_graze(piece)[0]
-        while open_ and len(known) < _SAMPLES:
+        while open_ and len(known) < SAMPLES:
             low, high = open_.pop()
             suspects = wanted & (self._deepest(piece.between(low, high, known[low], known[high]))[0] > allowed)
             suspects &= np.minimum(known[low][0], known[high][0]) > -allowed
@@ -267,7 +267,7 @@ class Sweep:
                 known.setdefault(middle, self._closest(piece, middle))
                 outside, inside = (outside, middle) if known[middle][0][contact] < 0 else (middle, inside)
             sides.append(known[outside][1][contact])
-        return float(sides[0] @ sides[1]) < _SAME_SIDE
+        return float(sides[0] @ sides[1]) < SAME_SIDE
 
     def _closest(self, piece: Pieces, share: float) -> tuple[np.ndarray, np.ndarray]:
         """Gaps (m,) and normals (m, d) after a `share` of a piece."""

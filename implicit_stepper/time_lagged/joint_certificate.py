@@ -77,7 +77,8 @@ def _of_one(system: System, units: Scales, clock, member: Constraint, record: Jo
     end, velocities = [side.after for side in sides], [side.velocity for side in sides]
     acting = end if ahead and not elastic else [side.before for side in sides]
     moving = [side.velocity_before for side in sides] if elastic else velocities
-    g, rates, by_1, by_2 = joint_violations.derivatives(member, acting, moving, time + h * (ahead and not elastic))
+    known = time + h * (ahead and not elastic)
+    g, rates, by_1, by_2 = joint_violations.derivatives(member, acting, moving, known)
     lambdas = record.multipliers[: g.size]
     off, arms = joint_violations.reaction(system, units, record, by_1 @ lambdas, by_2 @ lambdas, by_1, by_2)
     size = jnp.maximum(impulse, jnp.max(jnp.abs(lambdas / lengths)))
@@ -94,5 +95,5 @@ def _of_one(system: System, units: Scales, clock, member: Constraint, record: Jo
         units, member, record, member.equations(*end, time + h), lengths, end, velocities, far, fast
     )
     moved = h * (moving[0] @ by_1 + moving[1] @ by_2)
-    told = jnp.maximum(told, turn_violations.skips(member, moved, time, h))
+    told = jnp.maximum(told, turn_violations.skips(member, moved, time, h, known))
     return {"closure": jnp.maximum(left, told), "reaction": off / size}

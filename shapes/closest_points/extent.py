@@ -85,10 +85,9 @@ def flat(shape_class: ShapeClass) -> bool:
     return shape_class.count > shape_class.dimension and _without_curves(shape_class)
 
 
-def unbounded(shape_class: ShapeClass) -> bool:
-    """Whether the shapes of a class are half-spaces, whatever their parameters: all faces are flat,
-    and too few for a body that ends."""
-    return 0 < shape_class.count <= shape_class.dimension and not shape_class.point and _without_curves(shape_class)
+def half_space(shape_class: ShapeClass) -> bool:
+    """Whether the shapes of a class are half-spaces, whatever their parameters."""
+    return shape_class.count == 1 and not shape_class.point and _without_curves(shape_class)
 
 
 def _without_curves(shape_class: ShapeClass) -> bool:

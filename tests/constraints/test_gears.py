@@ -133,7 +133,7 @@ def test_a_quarter_of_a_pitch_in_a_step_is_too_much(name, pitch):
     (group,) = [of for of in system.joints if number in of.numbers]
     member = jax.tree.map(lambda a: a[group.numbers.index(number)], group)
     h, shares = 0.01, (0.24, -0.24, 0.26, -0.26)
-    assert [float(turn_violations.skips(member, np.array([share * pitch]), 0.0, h)) for share in shares] == [0, 0, 1, 1]
+    assert [float(turn_violations.skips(member, np.array([share * pitch]), 0.0, h, h)) for share in shares] == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_a_prescribed_turn_that_is_missed_is_noticed(dimension):
         assert float(records[group.numbers[0]]) == told
         member = jax.tree.map(lambda a: a[0], group)
         along = moved[dimension:] if dimension == 2 else moved  # of a pose, in its own frame, as on an axis that stays
-        assert float(turn_violations.skips(member, along, begun, STEP)) == told
+        assert float(turn_violations.skips(member, along, begun, STEP, begun + STEP)) == told
 
 
 @pytest.fixture(scope="module")

@@ -50,7 +50,9 @@ def test_a_turn_of_the_thread_that_is_skipped_is_noticed():
     scene.add_joint(rod, nut, ist.Screw((0, 0, 0), (0, 0, 1), (0, 0, 0), (0, 0, 1), lead=LEAD))
     (member,) = scene.build()[0].joints
     h, shares = 0.01, (0.24, -0.26, 1.0)
-    found = [float(turn_violations.skips(member, np.array([9.0, 9, 9, 9, 2 * np.pi * share]), 0.0, h)) for share in shares]
+    found = [
+        float(turn_violations.skips(member, np.array([9.0, 9, 9, 9, 2 * np.pi * share]), 0.0, h, h)) for share in shares
+    ]
     assert found == [0, 1, 1]
 
 
