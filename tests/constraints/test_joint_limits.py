@@ -12,6 +12,7 @@ from scipy.integrate import quad
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.commands import run as command
+from implicit_stepper.constraints import turn_violations
 from implicit_stepper.model import bodies
 from implicit_stepper.radau.events import Event
 from implicit_stepper.stepping.loop import certificates
@@ -176,6 +177,21 @@ def test_angles_in_space_end_a_run_where_they_pass_half_a_turn(speeds, told):
         ist.simulate(made, ist.GeometricallyImplicit(), h=0.01, duration=1.5)
     angle = stopped.value.trajectory.joint(told.split(" of ")[1]).coordinate[-1, 0]
     assert np.pi - 0.05 <= angle <= np.pi
+
+
+def test_angles_in_space_that_begin_anew_are_told():
+    """Of springs and limits, between two states on both sides of half a turn, and how to do better."""
+    system, start = turning(3, {"spring": 0.0, "on": 0.0}, on={"low": -0.5}).build()
+
+    def at(angle):
+        turned = np.tile([np.cos(angle / 2), 0, 0, np.sin(angle / 2)], (2, 1))
+        return dataclasses.replace(start, orientation=turned)
+
+    for last, told in ((3.1, set()), (3.2, {"spring of spring", "low limit of on"})):
+        found = turn_violations.wound(system, at(3.0), at(last))
+        assert {system.joint_names[number] for number in np.flatnonzero(found)} == told
+    assert "use a scene in the plane" in turn_violations.remedy([turn_violations.WITHIN])
+    assert turn_violations.remedy(["normal"]) == ""
 
 
 def test_dampers_and_motions_turn_on():
