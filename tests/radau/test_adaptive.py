@@ -189,7 +189,6 @@ def test_spinning_sphere_stops_exactly():
     np.testing.assert_allclose(run.velocity[-1], 0.0, atol=1e-12)
 
 
-@pytest.mark.thorough
 def test_rolling_ellipsoid_has_order_five():
     """Position, orientation and velocity, against the reduced equations of rolling without slip;
     velocities between steps are of order four."""

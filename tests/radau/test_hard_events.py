@@ -379,7 +379,6 @@ def test_a_line_that_pivots_turns_its_friction_at_once_and_goes_on():
     assert np.max(np.diff(energy(run))) < 1e-5 * energy(run)[0]
 
 
-@pytest.mark.thorough
 def test_torques_of_tilts_act_across_lines_that_stay_on_the_ground_alone():
     """A step's certificate tells others: along the line, and those of a body that turns about the
     axis across it."""

@@ -435,8 +435,7 @@ def test_small_balls_do_not_fly_through_each_other_in_a_batch_of_large_ones(step
     np.testing.assert_allclose(found.end.position[1], single.position[-1], rtol=0, atol=1e-12)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("restitution", [None, ist.Newton(0.5)])
+@pytest.mark.parametrize("restitution", [None, pytest.param(ist.Newton(0.5), marks=pytest.mark.thorough)])
 def test_how_deep_balls_may_be_is_a_matter_of_a_scene_s_own_shapes(restitution):
     """By 12 mm, more than half of 1 cm, and less of 1 m."""
     radius = {f"shape of {name}": [0.01, 1.0] for name in ("left", "right")}
@@ -464,7 +463,6 @@ def test_quaternions_of_states_are_unit_ones():
     np.testing.assert_array_equal(values["orientation"][0], start.orientation)
 
 
-@pytest.mark.thorough
 def test_chosen_steps_of_a_batch_are_refused_where_a_single_run_is():
     """A push that begins at t = .3 s, for bodies on the right, and a time that one step fills."""
     scene, chosen = ist.Scene(dimension=2, gravity=(0, 0), length_scale=1.0, acceleration_scale=1.0), {"tol": 1e-6}

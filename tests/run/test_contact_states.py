@@ -78,7 +78,6 @@ def test_joints_at_their_bound_are_about_to_slip_and_a_wheel_stops():
     assert ist.joint_states(scenes.two_spheres(), ist.simulate(scenes.two_spheres(), STEPPER, h=H, duration=H)).names == ()
 
 
-@pytest.mark.thorough
 def test_contacts_of_found_pairs_have_the_states_of_declared_ones():
     """Balls that slide on a floor, of which one meets another."""
     scene = ist.Scene()

@@ -88,7 +88,6 @@ def test_all_that_start_deep_inside_are_told(stepper):
         ist.simulate(scene, stepper, **choice, duration=0.01, progress=False)
 
 
-@pytest.mark.thorough
 def test_compliant_contacts_may_start_in_overlap():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
