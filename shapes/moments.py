@@ -56,7 +56,9 @@ class Moments:
         about = self.about(self.centre)
         if about.shape == (2, 2):
             return jnp.trace(about)[None, None]
-        return jnp.trace(about) * jnp.eye(3) - about
+        # sums of two, and no difference of nearly equal ones, for bodies much longer than wide
+        others = (1.0 - np.eye(3)) @ jnp.diagonal(about)
+        return jnp.where(np.eye(3, dtype=bool), others, -about)
 
 
 def together(parts: list[Moments]) -> Moments:

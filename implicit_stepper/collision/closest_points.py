@@ -71,8 +71,8 @@ def closest_points(shape_1: Shape, pose_1, shape_2: Shape, pose_2, *, on_failure
     common normal that parts them: the least of all where all faces are flat (see `separating_axes`)
     and neither poses nor parameters are traced, otherwise the least that was found from 12 starts.
     Raises `ValueError` for bad arguments, two half-spaces among them, and, outside traced code,
-    `ClosestPointsError`, with all answers, when a pair is not proved. In traced code, and everywhere
-    with `on_failure="return"`, ask `converged`.
+    `ClosestPointsError`, with all answers, when a pair is not proved. In traced code, and
+    everywhere with `on_failure="return"`, ask `converged`.
     """
     double_precision()
     if on_failure not in ("raise", "return"):

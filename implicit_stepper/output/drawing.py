@@ -66,7 +66,8 @@ def draw_poses(axes: Axes3D, scene: Scene, trajectory: Trajectory, steps: Sequen
     triangles = np.concatenate(corners)
     low, high = triangles.min(axis=(0, 1)), triangles.max(axis=(0, 1))
     low, high = low - 0.05 * np.max(high - low), high + 0.05 * np.max(high - low)
-    low[2] = max(low[2], min(0.0, triangles[..., 2].min()))
+    if triangles[..., 2].min() >= 0:
+        low[2] = max(low[2], 0.0)
     planes = [patch(normal, offset, low, high) for normal, offset in floors(scene)]
     # first, so that no body is hidden: bodies are on their outer side
     axes.add_collection3d(Poly3DCollection(planes, facecolors=_FLOOR, edgecolors=_RIM, linewidths=0.6, zsort="min"))

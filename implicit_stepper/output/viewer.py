@@ -58,15 +58,15 @@ def content(run: Trajectory, scene: Scene) -> dict[str, Any]:
     """What the page draws, as plain numbers, in metres and newtons; in the plane z is 0."""
     shown = pictured(run, _times(run))
     stage, laws = Stage(scene, shown, forces=True), {} if scene.dimension == 2 else _laws(scene)
-    middle, size = (stage.low + stage.high) / 2, float(np.linalg.norm(stage.high - stage.low))
-    planar = scene.dimension == 2
+    middle, size = (stage.low + stage.high) / 2, _size(stage)
+    planar, spans = scene.dimension == 2, np.diff(shown.time)
     angles = {"azimuth": -np.pi / 2, "elevation": np.pi / 2} if planar else {"azimuth": -1.08, "elevation": 0.28}
     meshes, bodies = _shared([_body(stage, name) for name in stage.meshes])
     return {
         "about": repr(run)[1:-1],
         "planar": planar,
-        "times": _short(shown.time),
-        "view": {"target": _short(_space(middle)), "distance": 1.4 * size} | angles,
+        "times": _short(shown.time, float(np.min(spans, where=spans > 0, initial=np.ptp(shown.time)))),
+        "view": {"target": _short(_space(middle), size), "distance": 1.4 * size} | angles,
         "floors": _floors(stage, planar),
         "meshes": meshes,
         "bodies": bodies,
@@ -115,7 +115,7 @@ def _hull(part: Mesh) -> Mesh:
 
 
 def _body(stage: Stage, name: str) -> dict[str, Any]:
-    """Vertices, faces and, of a body that moves, poses (x, y, z, quaternion)."""
+    """Vertices, faces and, of a body that moves, `_poses`."""
     parts, run, planar = stage.meshes[name], stage.run, stage.dimension == 2
     parts = parts if planar else [_hull(part) for part in parts]
     starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
@@ -127,18 +127,25 @@ def _body(stage: Stage, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "colour": [round(c, 3) for c in stage.colours[name]],
-        "vertices": _short(_space(np.concatenate([part.vertices for part in parts]))),
+        "vertices": _short(_space(np.concatenate([part.vertices for part in parts])), None if moving else _size(stage)),
         "faces": [face.tolist() for part in faces for face in part],
-        "poses": _short(_poses(run, run.names.index(name))) if moving else None,
+        "poses": _poses(stage, run.names.index(name)) if moving else None,
     }
 
 
-def _poses(run: Trajectory, i: int) -> np.ndarray:
-    turn = run.orientation[:, i]
+def _poses(stage: Stage, i: int) -> list:
+    """Of a body that moves, in every picture: x, y, z and its quaternion."""
+    turn = stage.run.orientation[:, i]
     if turn.shape[1] == 1:
         zero = np.zeros(len(turn))
         turn = np.stack([np.cos(turn[:, 0] / 2), zero, zero, np.sin(turn[:, 0] / 2)], axis=1)
-    return np.concatenate([_space(run.position[:, i]), turn], axis=1)
+    places = _short(_space(stage.run.position[:, i]), _size(stage))
+    return [[*place, *own] for place, own in zip(places, _short(turn), strict=True)]
+
+
+def _size(stage: Stage) -> float:
+    """The size [m] of what is drawn, by which places are rounded, wherever it is."""
+    return float(np.linalg.norm(stage.high - stage.low))
 
 
 def _seen(values: np.ndarray) -> np.ndarray:
@@ -153,7 +160,7 @@ def _arrow(stage: Stage, i: int, name: str) -> dict[str, Any]:
     shown = stage.shown(arrows)
     return {
         "name": name,
-        "point": [point if one else None for point, one in zip(_short(points), shown, strict=True)],
+        "point": [point if one else None for point, one in zip(_short(points, _size(stage)), shown, strict=True)],
         "force": [_short(arrow) if one else None for arrow, one in zip(arrows, shown, strict=True)],
     }
 
@@ -177,14 +184,17 @@ def _ellipse(stage: Stage, i: int, law: FrictionEllipsoid | None) -> list | None
 def _joints(stage: Stage) -> list[dict[str, Any]]:
     """The two points of each joint in every picture."""
     every = _space(stage.joint_ends(np.arange(len(stage.run.time))))
-    return [{"name": name, "ends": [_short(e) for e in ends]} for name, ends in zip(stage.joints, every, strict=True)]
+    return [
+        {"name": name, "ends": [_short(e, _size(stage)) for e in ends]}
+        for name, ends in zip(stage.joints, every, strict=True)
+    ]
 
 
 def _floors(stage: Stage, planar: bool) -> list:
     """Polygons."""
     if not planar:
-        return [_short(patch(normal, offset, stage.low, stage.high)) for normal, offset in stage.floors]
-    return [_short(_space(corners)) for corners in planar_patches(stage.floors, stage.low, stage.high)]
+        return [_short(patch(normal, offset, stage.low, stage.high), _size(stage)) for normal, offset in stage.floors]
+    return [_short(_space(corners), _size(stage)) for corners in planar_patches(stage.floors, stage.low, stage.high)]
 
 
 def _curves(run: Trajectory) -> list[dict[str, Any]]:
@@ -216,7 +226,9 @@ def _space(points: np.ndarray) -> np.ndarray:
     return np.concatenate([points, np.zeros((*points.shape[:-1], missing))], axis=-1)
 
 
-def _short(values: np.ndarray) -> list:
-    """Nested lists of numbers with few digits, for a small file."""
-    scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(max(np.max(np.abs(values), initial=0.0), 1e-300))))
+def _short(values: np.ndarray, size: float | None = None) -> list:
+    """Nested lists of numbers with few digits, for a small file: of what is of that `size`, or of
+    the largest of them."""
+    size = np.max(np.abs(values), initial=0.0) if size is None else size
+    scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(max(size, 1e-300))))
     return (np.round(np.asarray(values) * scale) / scale).tolist()

@@ -130,7 +130,8 @@ def project_to_disc(y, radius):
     """The point of {|y| <= radius} closest to y (k,); radius >= 0."""
     squared = inner(y, y)
     outside = squared > radius**2
-    return y * jnp.where(outside, radius / length_of(y), 1.0)
+    # a quotient by nothing would leave no number in reverse
+    return y * jnp.where(outside, radius / jnp.where(outside, length_of(y), 1.0), 1.0)
 
 
 @jax.custom_jvp

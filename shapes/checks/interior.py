@@ -64,6 +64,14 @@ def _slopes(jet: Jet, theta, point, reach: float) -> np.ndarray:
     return np.where(np.isfinite(slopes) & (slopes > 0), slopes, 1.0)
 
 
+def slopes_at(jet: Jet, theta, points) -> np.ndarray:
+    """The usual steepness (m,) [1/m] of each inequality at `points` (n, d), of those at which it is
+    not flat; 1 where it is flat at all."""
+    steep = np.linalg.norm(jet.gradient(points, theta), axis=-1)
+    steep = np.where(np.isfinite(steep) & (steep > 0), steep, np.nan)
+    return np.array([1.0 if np.all(np.isnan(own)) else np.nanmedian(own) for own in steep.T])
+
+
 def _point_by_the_axes(jet: Jet, theta, dimension: int, name: str) -> np.ndarray:
     """A point (d,) with all f_j < 0 as `interior_point` has it, with lengths that are seen from the
     origin and the axes alone."""

@@ -8,7 +8,7 @@ import numpy as np
 from ..expressions.compile import Jet, compile_jet
 from . import halfspaces
 from .convexity import Report
-from .interior import FLAT, ray_lengths
+from .interior import FLAT, ray_lengths, slopes_at
 
 _STARTS = 3  # of the search for a point that only one inequality excludes
 _ENDLESS = 1e6  # times its size is as far as a body must end
@@ -52,7 +52,7 @@ def superfluous(shape_class, theta, report: Report) -> list[int]:
     jet = compile_jet(shape_class.expressions, shape_class.dimension, shape_class.parameters, backend="numpy")
     theta = np.asarray(theta, dtype=float)
     points = report.surface_points
-    slopes = np.median(np.linalg.norm(jet.gradient(points, theta), axis=-1), axis=0)
+    slopes = slopes_at(jet, theta, points)
     size = _size(report)
     excess = jet.value(points, theta) / (slopes * size)
     found = []

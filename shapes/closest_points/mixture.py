@@ -68,7 +68,9 @@ class Mixture:
 
     def chosen(self, theta, function: Callable):
         """`function(shape_class, its own theta)` of the class that theta numbers."""
-        values = [function(c, self.own(c, theta)) for c in self.classes]
+        # of the others at ones: what has no number there has derivatives in reverse that have none
+        given = [jnp.where(theta[0] == number, self.own(c, theta), 1.0) for number, c in enumerate(self.classes)]
+        values = [function(c, own) for c, own in zip(self.classes, given, strict=True)]
         for number, value in enumerate(values[1:], start=1):
             values[0] = jnp.where(theta[0] == number, value, values[0])
         return values[0]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..checks.convexity import surface_points
-from ..checks.interior import ENDLESS, REACHES, interior_point
+from ..checks.interior import ENDLESS, REACHES, interior_point, slopes_at
 from ..errors import EmptyShapeError
 from ..expressions.compile import Jet, compile_jet
 from ..shape import Shape
@@ -59,7 +59,7 @@ def _surface(shape_class: ShapeClass, theta: tuple[float, ...]) -> Surface:
         raise EmptyShapeError(
             f"{shape_class.name} has no surface within {REACHES[-1]:.3g} m of {interior}: check its parameters."
         )
-    slope = np.median(np.linalg.norm(jet.gradient(points, theta), axis=-1), axis=0)
+    slope = slopes_at(jet, theta, points)
     size = float(np.median(np.linalg.norm(points - interior, axis=1)))
     if shape_class.count > 1:
         return Surface(interior, size, slope, np.inf, False)

@@ -389,3 +389,21 @@ def test_the_command_shows_a_run_until_ctrl_c(monkeypatch, tmp_path, capsys):
     assert asked == [200]
     assert "until Ctrl-C" in capsys.readouterr().out
     assert not list(tmp_path.glob("*.html"))
+
+
+@pytest.mark.parametrize(("size", "place", "begun"), [(5e-5, 0.0, 0.0), (0.5, 3e4, 0.0), (0.5, 0.0, 1e6)])
+def test_small_far_and_late_runs_are_shown_as_they_are(size, place, begun):
+    """A body that spins by 1 rad/s and moves by its size in half a second."""
+    scene = ist.Scene(gravity=(0, 0, 0), length_scale=size, acceleration_scale=1.0)
+    scene.add_body(
+        name="body", shape=shapes.Box((size,) * 3), mass=1.0, position=(place, 0, size), velocity=(2 * size, 0, 0, 0, 1, 0)
+    )
+    start = dataclasses.replace(scene.build()[1], time=np.asarray(begun))
+    run = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.05, duration=0.5, start=start)
+    shown = viewer.content(run, scene)
+    (body,) = shown["bodies"]
+    poses = np.array(body["poses"])
+    np.testing.assert_allclose(poses[:, :3], run.position[:, 0], rtol=0, atol=1e-4 * size)
+    np.testing.assert_allclose(poses[:, 3:], run.orientation[:, 0], rtol=0, atol=1e-4)
+    np.testing.assert_allclose(shown["times"], run.time, rtol=0, atol=1e-4)
+    assert len(set(shown["times"])) == len(run.time)

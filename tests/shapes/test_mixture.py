@@ -164,3 +164,16 @@ def test_parameters_of_shapes_in_mixtures_are_read_set_and_differentiated():
     np.testing.assert_array_equal(
         parameters.read(other, start, "shape of floor"), parameters.read(system, start, "shape of floor")
     )
+
+
+def test_derivatives_in_reverse_are_those_of_the_class_that_theta_numbers():
+    """A half-space's normal would be the radius 0 of a sphere; what is not chosen has no share."""
+    floor, ball = shapes.HalfSpace(normal=(0, 0, 1), offset=0.0), shapes.Sphere(0.5)
+    mixture = Mixture((floor.shape_class, ball.shape_class))
+    for shape in (floor, ball):
+        theta, point = jnp.asarray(packed(mixture, shape)), jnp.array([0.0, 0.0, 0.7])
+        for part in ("value", "gradient"):
+            forward, back = (of(getattr(mixture.jet, part), (0, 1))(point, theta) for of in (jax.jacfwd, jax.jacrev))
+            assert all(np.all(np.isfinite(own)) for own in back)
+            for one, other in zip(forward, back, strict=True):
+                np.testing.assert_allclose(one, other, rtol=0, atol=1e-14)

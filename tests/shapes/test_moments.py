@@ -490,3 +490,18 @@ def test_a_tiling_finds_the_corners_of_a_block():
     corners = body.place(tiling.points[np.sum(tiling.active, axis=1) == 3])
     expected = [(a, b, c) for a in (-0.2, 0.2) for b in (-0.3, 0.3) for c in (-0.5, 0.5)]
     np.testing.assert_allclose(sorted(map(tuple, corners.round(12))), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("width", [1e-3, 1e-6, 1e-8])
+def test_bodies_much_longer_than_wide_keep_the_digits_of_their_least_moment(width):
+    """8 a b c (b^2 + c^2) / 3, beside moments that are 1 / width^2 times as large."""
+    moments = shapes.Box((1.0, width, width)).moments()
+    np.testing.assert_allclose(moments.inertia()[0, 0], 16 * width**4 / 3, rtol=1e-14)
+
+
+def test_the_steepness_of_an_inequality_is_that_of_where_it_is_not_flat():
+    """A ball of radius 1 with a cap off at z = -.6, by an inequality that is flat above z = -.5."""
+    capped = shapes.ImplicitShape([x**2 + y**2 + z**2 - 1, shapes.PositivePower(-z - 0.5, 2) - 0.01])
+    slope = surface(capped).slope
+    np.testing.assert_allclose(slope[0], 2.0, rtol=1e-12)
+    assert 0.1 < slope[1] <= 1.0

@@ -386,3 +386,8 @@ def test_length_has_an_element_of_its_generalised_derivative_at_zero():
     assert length_of(jnp.zeros(3)) == 0.0
     # the unit ball's centre
     np.testing.assert_array_equal(jax.grad(length_of)(jnp.zeros(3)), np.zeros(3))
+
+
+def test_the_projection_of_nothing_has_derivatives_in_reverse():
+    for y in (np.zeros(3), np.array([0.3, 0, 0])):
+        np.testing.assert_array_equal(jax.jacrev(lambda y: project_to_disc(y, 1.0))(jnp.asarray(y)), np.eye(3))
