@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+_SLENDER = 1e-3  # of the sum of all: a moment with digits to lose
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -56,9 +58,9 @@ class Moments:
         about = self.about(self.centre)
         if about.shape == (2, 2):
             return jnp.trace(about)[None, None]
-        # sums of two, and no difference of nearly equal ones, for bodies much longer than wide
-        others = (1.0 - np.eye(3)) @ jnp.diagonal(about)
-        return jnp.where(np.eye(3, dtype=bool), others, -about)
+        # of slender bodies the least is a sum of two, no difference of nearly equal ones
+        one, others, whole = np.eye(3), (1.0 - np.eye(3)) @ jnp.diagonal(about), jnp.trace(about)
+        return jnp.where((one > 0) & (others < _SLENDER * whole), others, whole * one - about)
 
 
 def together(parts: list[Moments]) -> Moments:
