@@ -25,6 +25,8 @@ from . import ncp
 ROOTS = 6  # that are remembered
 # max |F_i| that a kept Jacobian which has aged leaves; of other closest points it is more
 _NEAR = 10.0
+# times the tolerance: changes of velocities that are none
+_RESTS = 1e3
 # differences of the orders 0 to ROOTS - 1 of the last roots, the latest first
 _DIFFERENCES = np.array([[(-1.0) ** j * math.comb(k, j) for j in range(ROOTS)] for k in range(ROOTS)])
 _BOTH = np.concatenate([_DIFFERENCES, np.cumsum(_DIFFERENCES, axis=0)])
@@ -47,16 +49,18 @@ def extrapolated(history, noise):
 
 
 def determined(problem: ncp.StepProblem, start, last, kept, tolerance):
-    """The `start` (N,) of a step, or where that is no root within the `tolerance` () what it says
-    of F, by what is `kept` of a Jacobian, from the `last` root (N,) without the reactions of its
-    joints and with faces that press below the middle of their bodies; and F there, None where
-    nothing is asked. What F does not see, forces that joints and faces share as they like, so stays
-    small; extrapolated, these shares wander, until faces press at their rims. All are
-    dimensionless."""
+    """The `start` (N,) of a step of bodies with faces, or where that is no root within the
+    `tolerance` () another one; and F there, None where nothing is asked. All are dimensionless.
+
+    What F does not see, forces that joints and faces share as they like, wanders where it is
+    extrapolated, until faces press at their rims. With rigid joints the other start is what the
+    first says of F, by what is `kept` of a Jacobian, from the `last` root (N,) without reactions of
+    joints and with faces that press below the middle of their bodies, so that these shares stay
+    small. Without, where velocities rest, it is the last root, if F is less there."""
     system = problem.system
     # the bound of friction is no linear function of reactions
     rigid = any(group.bilateral and group.mu is None for group in system.joints)
-    if not rigid or all(group.pair.smooth for group in system.groups):
+    if all(group.pair.smooth for group in system.groups):
         return start, None
     asked = ncp.residual(problem, start)
 
@@ -67,9 +71,17 @@ def determined(problem: ncp.StepProblem, start, last, kept, tolerance):
         near = largest(F) <= _NEAR  # of edges and corners it is none
         return jnp.where(near, found, start), jnp.where(near, F, asked)
 
+    def at_rest():
+        F = ncp.residual(problem, last)
+        less = largest(F) < largest(asked)
+        return jnp.where(less, last, start), jnp.where(less, F, asked)
+
+    velocities = ncp.layout(system).velocity
+    rests = largest(take(start - last, velocities)) <= _RESTS * tolerance
+    due, other = (kept.valid, parted) if rigid else (rests, at_rest)
     # a loop of one trip at most leaves what is kept where it is, of which a choice makes a copy
-    begun = varying_like((kept.valid & (largest(asked) > tolerance), start, asked), (kept, start))
-    return lax.while_loop(lambda at: at[0], lambda at: varying_like((jnp.asarray(False), *parted()), begun), begun)[1:]
+    begun = varying_like((due & (largest(asked) > tolerance), start, asked), (kept, start))
+    return lax.while_loop(lambda at: at[0], lambda at: varying_like((jnp.asarray(False), *other()), begun), begun)[1:]
 
 
 def _unloaded(problem: ncp.StepProblem, last):

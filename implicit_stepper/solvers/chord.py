@@ -177,7 +177,8 @@ def _judged(kept, tolerance, other, at: Chord, z, F) -> Chord:
     # false for NaN, and for infinity under an infinite bound
     shrinks = size < jnp.maximum(at.bound, tolerance)
     going = jnp.where(first, kept.valid, ~solved & shrinks) & ~at.over
-    best = first | (at.over & ((size < at.size) | jnp.isnan(at.size)))
+    settles = (kept.shaken > 0) & (size <= tolerance)
+    best = first | ((at.over | settles) & ((size < at.size) | jnp.isnan(at.size)))
     start, least = jnp.where(best, z, at.start), jnp.where(best, size, at.size)
     near = (kept.shaken > 0) & kept.valid & (least <= tolerance)
     bound = jnp.where(first, _OVERSHOOT * jnp.maximum(size, kept.shaken * tolerance), at.bound) * kept.contraction

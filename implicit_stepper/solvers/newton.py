@@ -29,6 +29,9 @@ from .complementarity import fischer_burmeister
 from .linear import Dense
 
 _GROWTH = 10.0
+# times the tolerance: what is free anyway, as beside a kink rounding alone decides on which side of
+# it a start is
+_FREE = 1e3
 _MEMORY = 20
 # iterations without a new least |F| after which only descent is taken: free steps may cycle for
 # ever
@@ -126,7 +129,7 @@ def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, 
         damping = jnp.where(stalls, iterate.jacobian.slight * iterate.damping, iterate.damping)
         step = when(~first, lambda: iterate.jacobian.step(iterate.F, damping), jnp.zeros_like(z0))
         trial = iterate.z + jnp.exp2(-_returns(iterate.recent, iterate.iterations)) * step
-        bound = _GROWTH * jnp.max(iterate.recent)
+        bound = jnp.maximum(_GROWTH * jnp.max(iterate.recent), _FREE * tolerance)
 
         def accepts(F):
             free = largest(F) < bound  # false for NaN

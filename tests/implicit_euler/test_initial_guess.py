@@ -7,7 +7,9 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
-from implicit_stepper.implicit_euler.initial_guess import ROOTS, extrapolated
+from implicit_stepper.implicit_euler import ncp
+from implicit_stepper.implicit_euler.initial_guess import ROOTS, determined, extrapolated
+from implicit_stepper.solvers.newton import largest
 
 NOISE = 1e-12
 BACK = -np.arange(ROOTS)  # steps since the last root
@@ -43,6 +45,31 @@ def test_noise_is_not_continued():
     np.testing.assert_array_equal(extrapolated(shaken, NOISE), shaken[0])
     moved = np.abs(extrapolated(1.0 + shaken, NOISE) - 1.0)
     assert np.max(moved) <= 2 * NOISE
+
+
+def test_a_step_of_what_rests_begins_at_the_last_root():
+    """Two boxes on each other, at rest: forces and points that the last step shared in another way
+    are no motion to continue. Where velocities change, the continuation is taken."""
+    scene = ist.Scene(dimension=2)
+    below = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    square = shapes.Polygon([(-0.1, -0.1), (0.1, -0.1), (0.1, 0.1), (-0.1, 0.1)])
+    for number in range(2):
+        box = scene.add_body(name=f"box {number}", shape=square, mass=1.0, position=(0, 0.1 + 0.2 * number))
+        scene.add_contact(below, box, friction=0.3)
+        below = box
+    stepper, h = ist.GeometricallyImplicit(), 0.01
+    system, state = scene.build()
+    first = stepper.step(system, state, stepper.init(system, state), h)
+    problem = stepper.problem(system, first.state, first.memory, h)
+    last = first.memory.history[0] / ncp.unknown_scale(problem)
+    shaken = last.at[problem.system.body_count * 3 :].add(0.01)
+    kept = ncp.nothing_kept(system, stepper.friction)
+    start, F = determined(problem, shaken, last, kept, NOISE)
+    np.testing.assert_array_equal(start, last)
+    np.testing.assert_allclose(F, ncp.residual(problem, last), rtol=0, atol=1e-16)
+    assert largest(ncp.residual(problem, shaken)) > 1e-3
+    moving = shaken.at[0].add(1e-3)
+    np.testing.assert_array_equal(determined(problem, moving, last, kept, NOISE)[0], moving)
 
 
 @pytest.mark.thorough

@@ -451,6 +451,38 @@ def test_what_follows_begins_at_the_better_of_two_starts():
     np.testing.assert_array_equal(beside.z, alone.z)
 
 
+def test_a_kink_beside_the_tolerance_is_crossed():
+    """|F| is 10 times the tolerance before the kink and 500 times behind it, where the root is:
+    rounding may put a start there, and steps that shorten until |F| falls go nowhere."""
+
+    def F(z):
+        return jnp.where(z < 0, z - 5e-12, 1e2 * z - 5e-12)
+
+    found = newton(linearized(F), jnp.array([-5e-12]), tolerance=1e-12)
+    assert int(found.iterations) == 2
+    np.testing.assert_allclose(found.z, 5e-14, rtol=1e-12)
+
+
+def test_what_is_within_the_tolerance_once_is_the_end_of_what_shakes_it():
+    """The second evaluation has |F| of .5 of the tolerance, and the corrections after it go to and
+    fro above the tolerance."""
+    tolerance, values = 1e-12, jnp.array([1e-11, 5e-13, 4e-12, 3e-12, 4e-12, 3e-12, 4e-12, 3e-12, 4e-12, 3e-12])
+    tried = chord(lambda z: values[jnp.round(z).astype(int)], jnp.zeros(1), Counting(), tolerance)
+    assert bool(tried.solved)
+    np.testing.assert_allclose(tried.z, 1.0)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Counting:
+    """An inverse of one unknown whose every correction leads to the next number."""
+
+    contraction, quick, unseen, shaken, valid = 0.5, 16, 0.0, 10.0, True
+
+    def solve(self, F):
+        return -jnp.ones_like(F)
+
+
 @pytest.mark.parametrize(("shaken", "throws", "end"), [(0.0, 2e-11, None), (10.0, 2e-11, 0.0), (10.0, 1e-9, 4e-13)])
 def test_a_start_within_the_tolerance_may_be_shaken_or_stays(shaken, throws, end):
     """A correction throws |F| from .4 to 20 or 1000 times the tolerance, and the next leads to the
