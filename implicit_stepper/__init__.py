@@ -1,8 +1,8 @@
 """Geometrically implicit contact: collision detection and dynamics of rigid bodies as one
 complementarity problem a step.
 
-Importing this package switches JAX to double precision, which contact needs. Modules are imported
-once one of their names is asked for: the list is `__init__.pyi`.
+Importing this package imports `shapes`, which switches JAX to double precision. Modules are
+imported once one of their names is asked for: the list is `__init__.pyi`.
 """
 
 import ast
@@ -10,10 +10,6 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
-
-import jax
-
-jax.config.update("jax_enable_x64", True)
 
 _found = find_spec("shapes")
 if _found is None or PathFinder.find_spec("closest_points", _found.submodule_search_locations or []) is None:
@@ -23,7 +19,7 @@ if _found is None or PathFinder.find_spec("closest_points", _found.submodule_sea
         "[ImportError] docs/errors.md#another-package-named-shapes"
     )
 
-import shapes  # noqa: E402, F401  (shapes make no arrays at import, but everything after this line may)
+import shapes  # noqa: E402, F401  (switches JAX to double precision, before anything of ours makes an array)
 
 _NEED_MATPLOTLIB = ("drawing", "plots")
 _LISTED = [  # (room and module, its name, the public name)

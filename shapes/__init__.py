@@ -1,5 +1,10 @@
 """Convex bodies as sympy inequalities f_j(x) <= 0, and the closest-point conditions of a pair of
-them."""
+them.
+
+Importing this package switches JAX to double precision, which moments and contact need.
+"""
+
+import jax
 
 from .errors import ShapeError
 from .expressions.symbols import AbsPower, PositivePower, x, y, z
@@ -9,6 +14,8 @@ from .library.flat_faced import Box, HalfPlane, HalfSpace, Wedge
 from .library.polytopes import Polygon, Polytope
 from .library.revolution import Capsule, Cone, Cylinder, Frustum, Lens
 from .shape import ImplicitShape, Shape
+
+jax.config.update("jax_enable_x64", True)  # for all packages that import this one; none makes an array before
 
 __all__ = [
     "AbsPower",
