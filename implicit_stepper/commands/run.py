@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> str | None:
         trajectory = run_scene(scene, start=start, estimate_error=arguments.estimate_error, **_kept(arguments), **other)
     except StepError as error:
         trajectory, failure = error.trajectory, f"{error}\n{explain.where(error)}"
-        if trajectory is None:  # of no step
+        if not trajectory:  # of no step
             return failure
     except (CheckpointError, Interrupted) as stop:
         if stop.trajectory is not None:

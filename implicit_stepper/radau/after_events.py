@@ -14,15 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..constraints import detection
 from ..constraints.static_friction import NO_SLIP, slips, with_mu_s
 from ..model.bodies import State
 from ..model.system import System, in_user_order
 from ..runtime.compilation import jit
-from . import impact, stage_modes, stage_records, stage_step
+from . import impact, impact_records, stage_modes, stage_records, stage_step
 from .impact import Impact
 from .memory import Memory, steady
 from .radau_contact import RadauContact
 from .stages import Modes
+from .way import Taken
 
 _SLIPS = 1.0  # [m/s]: any slip that is one
 
@@ -91,6 +93,14 @@ def found(
         )
         modes = dataclasses.replace(modes, sticking=sticking)
     return hit, memory, guess, modes
+
+
+def no_steps(stepper: RadauContact, room: int | None, system: System, state: State, references) -> Taken:
+    """Of a run from `state` whose first step failed: no step, in the form of those that it would
+    have."""
+    closest = detection.closest_points(system, state)
+    hit, _, modes, _ = found(stepper, room, system, state, closest, references, None, False)
+    return jax.tree.map(lambda a: a[:0], impact_records.standing(stepper.stages, system, state, hit, modes))
 
 
 def told_slips(system: System, modes: Modes) -> tuple | None:

@@ -77,6 +77,8 @@ def run(
         stopped = True
     if stopped and not driver.made.taken:
         raise Interrupted(trajectory=None, state=state, end=ends[-1])
+    if not driver.made.taken:
+        driver.made.taken = [after_events.no_steps(stepper, room(driver.slots), system, state, driver.references)]
     return driver.made.run(driver.failure, stopped, driver.flat.told(float(tolerance.relative)))
 
 
@@ -98,9 +100,8 @@ class _Driver:
         self.references = np.tile(np.eye(system.dimension)[0], (system.contact_count, 1))  # for tangents not yet known
         self.faces, self.rebounds = sharp(system), any(group.restitution is not None for group in system.groups)
         self.solves = first_call(stepper.stages * system.unknown_count)
-        # the way between two events, if on one; the work done and allowed until `end`
-        self.way: Way | None = None
-        self.span: tuple[int, int] | None = None
+        self.way: Way | None = None  # between two events, if on one
+        self.span: tuple[int, int] | None = None  # the work done and allowed until `end`
 
     def kept(self) -> dict:
         """All that the run depends on from here on, and what it left."""
@@ -130,8 +131,7 @@ class _Driver:
         before, most = self.span
         while not self.failure and self._left() > SHORTEST * self.unit:
             reason = self._smoothly(before + most)
-            if self.began - self._left() > self.across * self.small:
-                self.across = 1
+            self.across = 1 if self.began - self._left() > self.across * self.small else self.across
             if reason == Reason.END:
                 break
             if self._work() - before >= most:

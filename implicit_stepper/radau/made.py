@@ -9,7 +9,7 @@ import numpy as np
 
 from ..constraints import impact_rows
 from ..model.bodies import State
-from ..model.results import Failure, StepError
+from ..model.results import Failure
 from ..model.system import System
 from . import impact_records, painleve
 from .euler_steps import Series
@@ -114,13 +114,9 @@ class Made:
             self.counts["coarse steps"] += steps * int(coarse)
 
     def run(self, failure: Failure | None, stopped: bool, told: str) -> Run:
-        """The run as it is now, of which the user is `told`. Raises `StepError` where there is no
-        step."""
-        if not self.taken:
-            state = jax.tree.map(np.asarray, self.first)
-            begun = float(state.time)
-            what = f"the first step, from t = {begun:.9g} s, failed: {failure.message}"
-            raise StepError(what, result=failure.result, time=begun, trajectory=None, state=state, certificate={})
+        """The run as it is now, of which the user is `told`; it may be of no step."""
+        if not self._count():
+            return Run(self.first, self.gaps, _joined(self.taken), [], {}, self.counts, failure, stopped, told)
         taken = impact_records.with_impacts(_joined(self.taken), self.hits)
         met = taken.h[0] == 0  # as the run begins
         begun = dataclasses.replace(self.first, velocity=taken.state.velocity[0]) if met else self.first

@@ -79,6 +79,8 @@ def violations(stepper: RadauContact, system: System, run: Run) -> dict[str, np.
         chunk = jax.tree.map(lambda a, index=index: a[index], (run.steps.state, run.steps.contacts, run.steps.h))
         own = certificates(stepper, system, begun, *chunk)
         parts.append({name: np.array(values) for name, values in own.items() if name != IMPACT_WITHIN})
+    if not parts:  # the first step failed
+        return {}
     found = jax.tree.map(lambda *a: np.concatenate(a)[: len(run.steps.h)], *parts)
     for step, own in run.one_stage.items():  # these have equations of their own
         for name in found:
@@ -134,7 +136,7 @@ def trajectory(stepper: RadauContact, system: System, run: Run, tolerance: float
     found, states = violations(stepper, system, run), _states(run)
     allowed = _allowed(stepper, system, run, states, tolerance)
     within = [np.max(v, axis=1, initial=0.0) <= allowed(name) for name, v in found.items()]
-    good = int(np.argmin(np.append(np.all(within, axis=0), False)))
+    good = int(np.argmin(np.append(np.all(within, axis=0), False))) if within else 0
     steps, states = (jax.tree.map(lambda a, n=n: a[:n], t) for t, n in ((run.steps, good), (states, good + 1)))
     end = float(states.time[-1])
     kept = {name: v[:good] for name, v in found.items()}

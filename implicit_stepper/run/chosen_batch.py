@@ -11,7 +11,7 @@ import numpy as np
 
 from ..constraints.detection import closest_points
 from ..model.bodies import State
-from ..model.results import Result, StepError
+from ..model.results import Result
 from ..model.system import System
 from ..radau import driver
 from ..radau.error_control import Tolerance, resolved
@@ -73,8 +73,6 @@ def one(
         if found.told:
             warnings.warn(_TOLD, AccuracyWarning, stacklevel=2)
         run = adaptive_run.trajectory(stepper, system, found, CERTIFIED, "return")
-    except StepError as error:
-        return jax.tree.map(np.asarray, begun), int(error.result), 0, 0.0, overlap
     except OverlapError:
         return jax.tree.map(np.asarray, begun), int(Result.OVERLAPS), 0, 0.0, overlap
     certified = len(run) == len(found.steps.h)

@@ -58,13 +58,18 @@ def test_events_without_end_are_told_by_their_result(monkeypatch):
     assert len(caught.value.trajectory) > 0
 
 
-def test_far_from_the_origin_it_is_rounding_that_is_named():
-    """Closest points that meet no tolerance there are no impact that was not solved."""
+def test_far_from_the_origin_it_is_rounding_that_is_named(tmp_path):
+    """Closest points that meet no tolerance there are no impact that was not solved. The error of
+    this first step has a trajectory all the same, of none, which can be kept."""
     _, start = scenes.landing_ball().build()
     far = dataclasses.replace(start, position=start.position + [0.0, 0.0, 1e9])
     with pytest.raises(ist.StepError, match="Move the scene to the origin") as caught:
         ist.simulate(scenes.landing_ball(), ist.RadauContact(), tol=1e-8, duration=1.2, start=far)
     assert caught.value.result == ist.Result.ROUNDED
+    found = caught.value.trajectory
+    assert (len(found), found.contacts.stages.velocity.shape[0], found.events) == (0, 0, ())
+    found.save(tmp_path / "none.npz")
+    np.testing.assert_array_equal(ist.load(tmp_path / "none.npz").end.position, far.position)
 
 
 def test_a_half_of_a_guess_that_is_left_at_once_is_turned():
