@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ..constraints.restitution import SLIGHT, TOUCHING
 from ..model.bodies import State
 from ..model.records import no_contacts
 from ..model.results import Result
@@ -51,6 +52,20 @@ class Bouncing:
                 at, memory, first = done.state, done.memory, False
                 if done.result != Result.SOLVED:
                     return
+
+    def due(self, before: State, memory: Memory, end: State, h: float) -> Done | None:
+        """The impact in the state `end` in which a step of h [s] from the state `before` was cut
+        off from it. The step is taken again: what touches in it has no record where it never
+        pressed. None if nothing rebounds, or if that step ends elsewhere, as in another scene."""
+        if not np.any(self.catalog.laws.restitution):
+            return None
+        step = self._taken(before, memory, h)
+        length, acceleration = float(self.system.length), float(self.system.acceleration)
+        off = np.max(np.abs(np.asarray(step.state.position) - end.position)) / (TOUCHING * length)
+        faster = np.abs(np.asarray(step.state.velocity) - end.velocity)[:, : self.system.dimension]
+        if step.result != Result.SOLVED or off > 1 or np.max(faster) > SLIGHT * np.sqrt(acceleration * length):
+            return None
+        return self._impact(before, dataclasses.replace(step, state=end), h, -np.inf, False)
 
     def _taken(self, at: State, memory: Memory, h: float) -> Done:
         """The step of h [s], which is not solved where too many pairs may touch in it: what it

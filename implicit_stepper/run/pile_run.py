@@ -74,6 +74,9 @@ def run(
                 near = _check_start(known, system, state, h)
                 refuse_too_large(system, max(sum(len(own.pairs) for own in near), _TOUCHED * system.body_count), len(sizes))
                 memory = memory if memory.known else memory._replace(known=near)
+                hit = _due(walk, system, state, start)
+                if hit is not None:
+                    done, lengths, at, memory = [dataclasses.replace(hit, memory=no_memory())], [0.0], hit.state, hit.memory
             told.to(first)
             for number, size in enumerate(sizes[first:], start=first + 1):
                 parts = list(walk.steps(at, memory, size, first=number == 1 and not isinstance(start, Trajectory)))
@@ -121,6 +124,18 @@ def _recalled(catalog: Catalog, system: System, state: State, h: float, start: T
     names = ("normal_impulse", "friction_impulse")
     contacts = dataclasses.replace(contacts, **{name: getattr(contacts, name) * (h / last) for name in names})
     return recalled(catalog, system, state, h, pairs, contacts)
+
+
+def _due(walk: Bouncing, system: System, state: State, start) -> Done | None:
+    """The impact in `state` of what landed in the last step of `start`, of which it is the end, and
+    has not rebounded yet, as that was cut off; None where there is none that holds."""
+    if not isinstance(start, Trajectory) or not len(start) or not np.any(start.contacts.normal_impulse[-1] > 0):
+        return None
+    h, before = float(np.broadcast_to(start.h, len(start))[-1]), start[:-1]
+    if h == 0:  # an impact
+        return None
+    hit = walk.due(before.end, _recalled(walk.catalog, system, before.end, h, before), state, h)
+    return hit if hit is not None and hit.result == Result.SOLVED else None
 
 
 def _step_of(stepper, tolerance):

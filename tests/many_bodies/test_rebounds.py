@@ -90,6 +90,24 @@ def test_a_row_parts_all_at_once():
     np.testing.assert_allclose(run.velocity[-1, :, 0], [-1 / 3, 2 / 3, 2 / 3], rtol=0, atol=1e-12)
 
 
+def test_a_run_that_is_cut_off_before_an_impact_goes_on_with_that(tmp_path):
+    """The ball on the floor, and the three in a row of which one never pressed; from a file too.
+    After the impact there is none, nor in a scene in which the last step does not end there."""
+    falls = balls([(0, 0, 0.05 + R)], [(0,) * 6], gravity=(0, 0, -G), floor=True)
+    row = balls([(-0.25, 0, 0), (0, 0, 0), (0.2, 0, 0)], [(1, 0, 0, 0, 0, 0), (0,) * 6, (0,) * 6], e=1.0)
+    for scene in (row, falls):
+        run = ist.simulate(scene, SPARSE, h=0.01, duration=0.15)
+        hit = int(np.flatnonzero(run.h == 0.0)[0])
+        run[:hit].save(tmp_path / "cut.npz")
+        for start, events in ((ist.load(tmp_path / "cut.npz"), run.events[:1]), (run[: hit + 1], ())):
+            on = ist.simulate(scene, SPARSE, h=0.01, duration=0.01, start=start)
+            assert [(event.time, event.kind) for event in on.events] == [(event.time, event.kind) for event in events]
+            np.testing.assert_allclose(on.velocity[-1], run.velocity[hit + 2], rtol=0, atol=1e-10)
+    cut = run[:hit]
+    higher = dataclasses.replace(cut, position=cut.position + [0, 0, 0.01])
+    assert ist.simulate(falls, SPARSE, h=0.01, duration=1e-3, start=higher).events == ()
+
+
 def test_what_others_throw_together_parts_with_its_own_speed():
     """The second is thrown onto the third in the step in which it is hit: they had no speed of
     their own against each other, and no energy comes from nowhere."""
