@@ -9,6 +9,7 @@ import functools
 import jax
 import numpy as np
 
+from ..constraints.restitution import TOUCHING
 from ..constraints.turn_violations import remedy
 from ..constraints.violations import described
 from ..many_bodies import lagged_steps
@@ -129,7 +130,9 @@ def _recalled(catalog: Catalog, system: System, state: State, h: float, start: T
 def _due(walk: Bouncing, system: System, state: State, start) -> Done | None:
     """The impact in `state` of what landed in the last step of `start`, of which it is the end, and
     has not rebounded yet, as that was cut off; None where there is none that holds."""
-    if not isinstance(start, Trajectory) or not len(start) or not np.any(start.contacts.normal_impulse[-1] > 0):
+    if not isinstance(start, Trajectory) or not len(start):
+        return None
+    if not np.any(start.contacts.gap[-1] <= TOUCHING * float(system.length)):  # NaN of pairs far apart
         return None
     h, before = float(np.broadcast_to(start.h, len(start))[-1]), start[:-1]
     if h == 0:  # an impact

@@ -91,8 +91,8 @@ def test_a_row_parts_all_at_once():
 
 
 def test_a_run_that_is_cut_off_before_an_impact_goes_on_with_that(tmp_path):
-    """The ball on the floor, and the three in a row of which one never pressed; from a file too.
-    After the impact there is none, nor in a scene in which the last step does not end there."""
+    """A ball on the floor, and three in a row; from a file too. After the impact there is none, nor
+    in a scene in which the last step does not end there."""
     falls = balls([(0, 0, 0.05 + R)], [(0,) * 6], gravity=(0, 0, -G), floor=True)
     row = balls([(-0.25, 0, 0), (0, 0, 0), (0.2, 0, 0)], [(1, 0, 0, 0, 0, 0), (0,) * 6, (0,) * 6], e=1.0)
     for scene in (row, falls):
