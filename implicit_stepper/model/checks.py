@@ -54,7 +54,7 @@ def orientation(quaternion, angle, dimension: int) -> np.ndarray:
     length = np.linalg.norm(q)
     if abs(length - 1) > UNIT:
         raise PoseError(f"`quaternion` = {q} has length {length:.9g}: give a unit quaternion, w first.")
-    return q / length
+    return unit(q)
 
 
 def pose(name: str, value, dimension: int) -> tuple[jax.Array, jax.Array]:

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from implicit_stepper.model import poses
+from implicit_stepper.model import checks, poses
 
 EPS = np.finfo(float).eps
 QUATERNIONS = np.random.default_rng(7).normal(size=(2, 5, 4))
@@ -31,3 +31,11 @@ def test_a_turn_comes_after_and_is_found_again_with_its_whole_turns():
     for whole in (0, 1, -2):
         turn = TURNS + 2 * np.pi * whole * axes
         np.testing.assert_allclose(poses.turn_between(QUATERNIONS, end, turn), turn, rtol=0, atol=1e-13)
+
+
+def test_unit_quaternions_of_bodies_stay_as_given_to_the_bit():
+    """What a file or a run tells of a body is what the body has; others are made unit."""
+    given = np.random.default_rng(3).normal(size=(200, 4))
+    given /= np.linalg.norm(given, axis=1, keepdims=True)
+    np.testing.assert_array_equal([checks.orientation(q, None, 3) for q in given], given)
+    np.testing.assert_allclose(np.linalg.norm(checks.orientation(given[0] * (1 + 1e-7), None, 3)), 1.0, rtol=0, atol=1e-15)
