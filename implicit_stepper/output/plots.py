@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from ..constraints.friction import FrictionEllipsoid
 from ..run import carrying
 from ..run.trajectory import Trajectory
+from ..run.views import number_of_body
 
 # Okabe and Ito's colours, told apart with any kind of colour vision and, by lightness, mostly in
 # grey.
@@ -55,8 +56,9 @@ def styled(function):
 
 
 @styled
-def velocities(trajectory: Trajectory, body: int = 0) -> Figure:
-    """Linear velocity [m/s] above angular velocity [rad/s] of one body, inertial frame."""
+def velocities(trajectory: Trajectory, body: str | int = 0) -> Figure:
+    """Linear velocity [m/s] above angular velocity [rad/s] of one body, by its name or number,
+    inertial frame."""
     figure = Figure(figsize=(6.4, 4.8), layout="constrained")
     draw_velocities(*figure.subplots(2, 1, sharex=True), trajectory, body)
     return figure
@@ -88,10 +90,10 @@ def kinetic_energy(trajectory: Trajectory) -> Figure:
     return figure
 
 
-def draw_velocities(linear: Axes, angular: Axes, trajectory: Trajectory, body: int = 0) -> None:
+def draw_velocities(linear: Axes, angular: Axes, trajectory: Trajectory, body: str | int = 0) -> None:
     """See `velocities`; the two axes share their time."""
     d = trajectory.position.shape[-1]
-    velocity = trajectory.velocity[:, body]
+    velocity = trajectory.velocity[:, number_of_body(trajectory.names, body)]
     labels = [rf"$\omega_{axis}$" for axis in "xyz"] if d == 3 else [r"$\omega$"]
     for axes, names, parts, colours in (
         (linear, [f"$v_{axis}$" for axis in "xyz"[:d]], velocity[:, :d], COLOURS[:3]),

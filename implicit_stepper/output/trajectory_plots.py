@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from ..run import carrying
 from ..run.trajectory import Trajectory
-from ..run.views import number_of_body, number_of_contact
+from ..run.views import number_of_contact
 from ..runtime.errors import PictureError
 from . import animation, viewer
 from .plots import BLUE, GREEN, ORANGE, RED, contact_forces, legend_above, span, styled, velocities
@@ -32,7 +32,7 @@ class Plots:
 
     def velocity(self, body: str | int = 0) -> Figure:
         """Linear velocity [m/s] above angular velocity [rad/s] of one body, inertial frame."""
-        return velocities(self.trajectory, number_of_body(self.trajectory.names, body))
+        return velocities(self.trajectory, body)
 
     def contact(self, *bodies: str | int) -> Figure:
         """Normal force and friction [N] of one contact, by default the first, and its sliding speed

@@ -71,6 +71,10 @@ def test_velocities(trajectories, case):
     assert_labelled(figure)
     drawn = [line.get_ydata() for axes in figure.axes for line in axes.lines]
     np.testing.assert_array_equal(np.transpose(drawn), trajectory.velocity[:, 0])
+    named = plots.velocities(trajectory, trajectory.names[0])
+    np.testing.assert_array_equal([line.get_ydata() for axes in named.axes for line in axes.lines], drawn)
+    with pytest.raises(KeyError, match="no moving body is named 'egg'"):
+        plots.velocities(trajectory, "egg")
 
 
 @pytest.mark.parametrize("case", STEPS)
