@@ -73,6 +73,7 @@ def ImplicitShape(
     closed_form: Callable | None = None,
     support: sympy.Expr | None = None,
     sweep: tuple[int | None, ...] = (None, None, None),
+    above: tuple[sympy.Expr, ...] = (),
     validate: bool = True,
 ) -> Shape:
     """A convex body of your own, {f_j <= 0}, in the symbols `shapes.x, shapes.y, shapes.z` and
@@ -116,6 +117,7 @@ def ImplicitShape(
             closed_form=closed_form,
             support=support,
             sweep=sweep,
+            above=above,
         ),
         theta,
     )

@@ -24,7 +24,8 @@ class ShapeClass:
     numbers, covers this one: closest-point rows then use the point grad H(n) instead of the
     inequality's gradient. `rounded`: the body is {f_j <= 0} grown by a radius, which is the last
     parameter and appears in no expression; of a `point`, which is a ball of the radius of its only
-    parameter, shrunk by as much, it is less than zero.
+    parameter, shrunk by as much, it is less than zero. `above`: what of the parameters must be
+    positive, beside those that are so by their symbols, for `closed_form` to hold.
     """
 
     name: str
@@ -36,6 +37,7 @@ class ShapeClass:
     sweep: tuple[int | None, ...] = (None, None, None)
     rounded: bool = False
     point: bool = False
+    above: tuple[sympy.Expr, ...] = ()
 
     @property
     def count(self) -> int:

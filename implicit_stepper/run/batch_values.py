@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import sympy
 
 from shapes.checks import convexity
 from shapes.errors import ShapeError
@@ -142,13 +143,21 @@ def _refuse_shapes(kind: ShapeClass, name: str, now: np.ndarray, value: np.ndarr
     Sampled, which takes its time, are the scenes alone that have the least or the largest of a
     number; and no shapes of which every size makes one, or that nobody sampled as they are `now`
     (k,)."""
+    thetas = filled(value, len(value), now.shape)
+    for bound in kind.above:
+        left = sympy.lambdify(kind.parameters, bound)(*thetas.T)
+        if np.any(left <= 0):
+            scene = int(np.argmax(left <= 0))
+            raise BatchError(
+                f"`parameters` has {name!r} = {thetas[scene].tolist()} in scene {scene}: {bound} of {kind.name} must be "
+                "above 0."
+            )
     if kind.closed_form is not None and all(symbol.is_positive for symbol in kind.parameters):
         return
     try:
         convexity.check(kind, now)
     except ShapeError:
         return
-    thetas = filled(value, len(value), now.shape)
     for scene in dict.fromkeys([*np.argmin(thetas, axis=0).tolist(), *np.argmax(thetas, axis=0).tolist()]):
         try:
             convexity.check(kind, thetas[scene])

@@ -91,7 +91,9 @@ def Lens(radius_1: float, radius_2: float, thickness: float) -> Shape:
     h1, h2, centre = lens_heights(r1, r2, t)
     above = (x**2 + y**2 + (z + centre - h1 + r1) ** 2 - r1**2) / (2 * r1)
     below = (x**2 + y**2 + (z + centre + h2 - r2) ** 2 - r2**2) / (2 * r2)
-    return _solid("Lens", [above, below], {r1: radii[0], r2: radii[1], t: thickness}, _lens_moments)
+    return _solid(
+        "Lens", [above, below], {r1: radii[0], r2: radii[1], t: thickness}, _lens_moments, above=(2 * r1 - t, 2 * r2 - t)
+    )
 
 
 def _solid(name: str, expressions, values, closed_form, **support) -> Shape:

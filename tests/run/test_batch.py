@@ -390,7 +390,8 @@ def test_sizes_of_shapes_are_above_zero():
 
 
 def test_shapes_of_a_batch_are_shapes():
-    """x^2 + y^2 + z^2 + p x^2 y^2 <= 1 is not convex for p = -5, and no plane has the normal 0."""
+    """x^2 + y^2 + z^2 + p x^2 y^2 <= 1 is not convex for p = -5, no plane has the normal 0, and
+    a lens is no thicker than the smaller of its two balls."""
     p = sympy.Symbol("p")
     scene = ist.Scene()
     floor = scene.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
@@ -399,10 +400,15 @@ def test_shapes_of_a_batch_are_shapes():
     )
     body = {"shape": own, "mass": 1.0, "inertia": (0.1, 0.1, 0.1), "position": (0, 0, 1)}
     scene.add_contact(scene.add_body(name="body", **body), floor)
+    scene.add_contact(scene.add_body(name="lens", shape=shapes.Lens(1.0, 2.0, 0.5), mass=1.0, position=(9, 0, 1)), floor)
     system, start = scene.build()
     values_of(system, start, {"shape of body": [0.0, 0.5, 0.1]}, None)
     with pytest.raises(ValueError, match=r"'shape of body' = \[-5.0\] in scene 1: ImplicitShape is not convex"):
         values_of(system, start, {"shape of body": [0.0, -5.0, 0.1]}, None)
+    with pytest.raises(
+        ValueError, match=r"'shape of lens' = .* in scene 1: 2\*radius_1 - thickness of Lens must be above 0"
+    ):
+        values_of(system, start, {"shape of lens": [[1.0, 2.0, 0.5], [1.0, 2.0, 2.5]]}, None)
     with pytest.raises(ValueError, match="'shape of floor' = .* in scene 1: HalfSpace is empty or flat"):
         values_of(system, start, {"shape of floor": [[0, 0, 1, 0], [0, 0, 0, 0]]}, None)
 
