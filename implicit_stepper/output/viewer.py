@@ -22,8 +22,8 @@ from .plots import COLOURS
 from .stage import Stage, patch, planar_patches
 from .viewer_page import PAGE
 
-_PICTURES = 60  # a second of motion, at most
-_MOST = 3000  # pictures of a whole run
+_PICTURES = 60  # a second of motion, at most, but of shorter runs than half a second
+_LEAST, _MOST = 31, 3000  # pictures of a whole run that knows more of its motion than that
 _CURVES = 4  # contacts that have curves
 _DIGITS = 5
 _ROUNDING, _SAME = 1e-6, 1e-6  # of a picture, and of a mesh's volume
@@ -85,7 +85,7 @@ def _times(run: Trajectory) -> np.ndarray:
     """Of the pictures (m,) [s]: the ends of steps, or, where these are more than are wanted or the
     run knows what is between them, even ones."""
     first, last = run.time[[0, -1]]
-    wanted = max(2, min(_MOST, int(np.ceil((last - first) * _PICTURES - _ROUNDING)) + 1))
+    wanted = max(_LEAST, min(_MOST, int(np.ceil((last - first) * _PICTURES - _ROUNDING)) + 1))
     if run.contacts.stages is None and len(run.time) <= wanted:
         return run.time
     return np.linspace(first, last, wanted)

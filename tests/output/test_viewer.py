@@ -138,6 +138,10 @@ def test_pictures_between_chosen_steps_show_the_motion_and_the_forces():
     (force,) = (panel["lines"][0]["values"] for panel in data["curves"] if panel["title"] == "normal force [N]")
     np.testing.assert_allclose(force[1:], 2.0 * g * on[1:], atol=1e-2)  # and no peak of the impact
     assert data["events"] == [round(event.time, 6) for event in run.events]
+    # of a run of milliseconds as many as of half a second
+    soon = viewer.content(run[:1], scene)
+    assert run.time[1] < 0.03
+    np.testing.assert_allclose(soon["times"], np.linspace(0, run.time[1], 31), rtol=0, atol=1e-3 * run.time[1])
 
 
 def test_pictures_at_an_impact_are_those_before_and_after_it():
