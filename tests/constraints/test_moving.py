@@ -224,6 +224,38 @@ def test_a_pose_in_space_and_its_velocity():
     np.testing.assert_allclose(off, [0, 0, 0, 0, 0, np.sin(0.01)], atol=1e-15)
 
 
+@pytest.mark.parametrize(
+    "stepper",
+    [
+        ist.Linearized(),
+        pytest.param(ist.ConeComplementarity(), marks=pytest.mark.thorough),
+        pytest.param(ist.Convex(scheme="symplectic"), marks=pytest.mark.thorough),
+    ],
+)
+def test_methods_with_contacts_beforehand_feel_an_axis_that_turns(stepper):
+    """A globe that spins with A about z and tumbles with B about an axis that the spin carries
+    along, w = (B cos A t, B sin A t, A), under a ball that rests on it: slips are those of w x r in
+    the middle of each step but the first, which has w of its start; a step later they are off by
+    A B h."""
+    spin, tumble, h = 3.0, 2.0, 0.01
+
+    def pose(time):
+        a, b = spin * time / 2, tumble * time / 2
+        along, across = jnp.cos(b), jnp.sin(b)
+        return jnp.zeros(3), jnp.stack([jnp.cos(a) * along, jnp.cos(a) * across, jnp.sin(a) * across, jnp.sin(a) * along])
+
+    scene = ist.Scene()
+    globe = scene.add_moving(name="globe", pose=pose, shape=shapes.Sphere(1.0), mass=1.0)
+    ball = scene.add_body(name="ball", shape=shapes.Sphere(R), mass=M, position=(0, 0, 1 + R))
+    scene.add_contact(globe, ball, friction=0.0)
+    run = ist.simulate(scene, stepper, h=h, duration=6 * h)
+    normal, tangent = run.contacts.normal[:, 0], run.contacts.tangent[:, 0]
+    slip = run.contacts.slip[:, 0, :1] * tangent + run.contacts.slip[:, 0, 1:2] * np.cross(normal, tangent)
+    felt = np.append(0.0, run.time[1:-1] + h / 2)
+    turns = np.stack([tumble * np.cos(spin * felt), tumble * np.sin(spin * felt), spin + 0 * felt], axis=1)
+    np.testing.assert_allclose(slip, -np.cross(turns, [0, 0, 1.0]), rtol=0, atol=1e-3)
+
+
 def test_what_is_no_motion_is_refused(tmp_path):
     scene = ist.Scene(dimension=2)
     disc = {"shape": shapes.Disc(R), "mass": 1.0}
