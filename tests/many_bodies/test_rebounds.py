@@ -4,6 +4,7 @@ certificate sees."""
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -106,6 +107,23 @@ def test_a_run_that_is_cut_off_before_an_impact_goes_on_with_that(tmp_path):
     cut = run[:hit]
     higher = dataclasses.replace(cut, position=cut.position + [0, 0, 0.01])
     assert ist.simulate(falls, SPARSE, h=0.01, duration=1e-3, start=higher).events == ()
+
+
+def test_what_a_told_plate_gives_in_a_step_is_energy_that_bodies_bring():
+    """A ball falls .02 m onto a disc that a plate lifts with 50 m/s^2, against which it parts with e
+    of the speed that it comes with by itself, however much faster than without the plate."""
+    lift, e, gap, speed, h = 50.0, 0.9, 0.02, 3.0, 0.01
+    scene = ist.Scene(dimension=2, gravity=(0, -G))
+    ground = {"shape": shapes.HalfPlane(normal=(0, 1)), "mass": 1.0, "inertia": 1.0}
+    scene.add_moving(name="plate", pose=lambda time: (jnp.stack([0 * time, lift * time**2 / 2]), 0.0), **ground)
+    scene.add_body(name="disc", shape=shapes.Disc(3 * R), mass=10.0, position=(0, 3 * R))
+    above = {"position": (0, 7 * R + gap), "velocity": (0, -speed, 0)}
+    scene.add_body(name="ball", shape=shapes.Disc(R), mass=0.1, **above)
+    scene.add_contacts(friction=0.0, restitution=ist.Newton(e))
+    run = ist.simulate(scene, SPARSE, h=h, duration=h)
+    met = (speed + np.sqrt(speed**2 + 4 * G * gap)) / 2  # (speed + G t) t = gap in the part t of a step
+    assert list(run.h) == [h, 0.0]
+    np.testing.assert_allclose(run.velocity[-1, :, 1], [lift * h / 2] * 2 + [lift * h / 2 + e * met], rtol=1e-9)
 
 
 def test_what_others_throw_together_parts_with_its_own_speed():
