@@ -76,7 +76,9 @@ def run(
                 refuse_too_large(system, max(sum(len(own.pairs) for own in near), _TOUCHED * system.body_count), len(sizes))
                 memory = memory if memory.known else memory._replace(known=near)
                 hit = _due(walk, system, state, start)
-                if hit is not None:
+                if hit is not None and hit.result != Result.SOLVED:
+                    failed, sizes = (hit, state, 0.0), []
+                elif hit is not None:
                     done, lengths, at, memory = [dataclasses.replace(hit, memory=no_memory())], [0.0], hit.state, hit.memory
             told.to(first)
             for number, size in enumerate(sizes[first:], start=first + 1):
@@ -129,7 +131,7 @@ def _recalled(catalog: Catalog, system: System, state: State, h: float, start: T
 
 def _due(walk: Bouncing, system: System, state: State, start) -> Done | None:
     """The impact in `state` of what landed in the last step of `start`, of which it is the end, and
-    has not rebounded yet, as that was cut off; None where there is none that holds."""
+    has not rebounded yet, as that was cut off, solved or not; None where there is none."""
     if not isinstance(start, Trajectory) or not len(start):
         return None
     if not np.any(start.contacts.gap[-1] <= TOUCHING * float(system.length)):  # NaN of pairs far apart
@@ -137,8 +139,7 @@ def _due(walk: Bouncing, system: System, state: State, start) -> Done | None:
     h, before = float(np.broadcast_to(start.h, len(start))[-1]), start[:-1]
     if h == 0:  # an impact
         return None
-    hit = walk.due(before.end, _recalled(walk.catalog, system, before.end, h, before), state, h)
-    return hit if hit is not None and hit.result == Result.SOLVED else None
+    return walk.due(before.end, _recalled(walk.catalog, system, before.end, h, before), state, h)
 
 
 def _step_of(stepper, tolerance):

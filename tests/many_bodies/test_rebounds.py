@@ -11,11 +11,13 @@ import pytest
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.many_bodies import impact_root, rebounds
+from implicit_stepper.many_bodies.bouncing import Bouncing
 from implicit_stepper.many_bodies.catalog import catalog
 from implicit_stepper.many_bodies.impact_joints import unlinked
 from implicit_stepper.many_bodies.impact_root import Law, root
 from implicit_stepper.many_bodies.rebound_certificate import rebound_violations
 from implicit_stepper.model.bodies import State
+from implicit_stepper.model.results import Result
 
 SPARSE = ist.GeometricallyImplicit(jacobian="sparse")
 G, R, E = 9.81, 0.1, 0.5
@@ -91,9 +93,9 @@ def test_a_row_parts_all_at_once():
     np.testing.assert_allclose(run.velocity[-1, :, 0], [-1 / 3, 2 / 3, 2 / 3], rtol=0, atol=1e-12)
 
 
-def test_a_run_that_is_cut_off_before_an_impact_goes_on_with_that(tmp_path):
+def test_a_run_that_is_cut_off_before_an_impact_goes_on_with_that(tmp_path, monkeypatch):
     """A ball on the floor, and three in a row; from a file too. After the impact there is none, nor
-    in a scene in which the last step does not end there."""
+    in a scene in which the last step does not end there. One that is not solved ends the run."""
     falls = balls([(0, 0, 0.05 + R)], [(0,) * 6], gravity=(0, 0, -G), floor=True)
     row = balls([(-0.25, 0, 0), (0, 0, 0), (0.2, 0, 0)], [(1, 0, 0, 0, 0, 0), (0,) * 6, (0,) * 6], e=1.0)
     for scene in (row, falls):
@@ -107,6 +109,13 @@ def test_a_run_that_is_cut_off_before_an_impact_goes_on_with_that(tmp_path):
     cut = run[:hit]
     higher = dataclasses.replace(cut, position=cut.position + [0, 0, 0.01])
     assert ist.simulate(falls, SPARSE, h=0.01, duration=1e-3, start=higher).events == ()
+    due = Bouncing.due
+    monkeypatch.setattr(Bouncing, "due", lambda *asked: dataclasses.replace(due(*asked), result=Result.IMPACT))
+    with pytest.raises(
+        ist.StepError, match=f"the step to t = {cut.time[-1]:.9g} s failed: {Result.IMPACT.message}"
+    ) as caught:
+        ist.simulate(falls, SPARSE, h=0.01, duration=0.01, start=cut)
+    assert len(caught.value.trajectory) == 0
 
 
 def test_what_a_told_plate_gives_in_a_step_is_energy_that_bodies_bring():
