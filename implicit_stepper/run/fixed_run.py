@@ -41,7 +41,7 @@ from .checkpoint import Checkpoint, CheckpointError, asked_of, read
 from .joint_start import check_joints
 from .jumps import refuse_jumps, without_value
 from .memory import refuse_too_large, refuse_too_many
-from .overlaps import Undeclared, check_start
+from .overlaps import Undeclared, check_start, within
 from .trajectory import Trajectory, assembled
 
 _ROUNDING = 1e-9  # of a step: 3 steps of 0.1 make 0.3, whatever rounding leaves
@@ -140,6 +140,8 @@ def certified(
     `Landings.begin`."""
     h, whole, rest = steps
     rebounding, system = system, without_rebounds(system)
+    if warns and within(scene, system, state):
+        check_start(scene, system, closest_points(system, state), h)
     prepare(programs, stepper, system, state, h)
     closest = closest_points(system, state)
     if warns:

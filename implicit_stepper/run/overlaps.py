@@ -22,7 +22,7 @@ from ..model import poses
 from ..model.bodies import State
 from ..model.system import System
 from ..runtime.errors import OverlapError
-from ..scene.compound import Part, least_height
+from ..scene.compound import Part, heights, least_height
 from ..scene.extents import extents
 from ..scene.scene import Scene
 
@@ -45,6 +45,25 @@ def check_start(scene: Scene, system: System, closest, h: float) -> None:
     if np.any(depths > ROUNDED * float(system.length)):
         names = [_pair(system, number) for number in range(system.contact_count)]
         tell(names, depths, deepest(scene), ROUNDED * float(system.length), h)
+
+
+def within(scene: Scene, system: System, state: State) -> bool:
+    """Whether in `state` a large ball in a part of a body lies too deep in one that it has a
+    contact with, as that of a body whose middle is on the ground. Closest points say how deep the
+    two are in each other, and are worth being compiled before all else then."""
+    position = np.concatenate([state.position, system.fixed_position])
+    orientation = np.concatenate([state.orientation, system.fixed_orientation])
+    for contact in scene.part_contacts():
+        placed = [
+            _placed(part, position[body], orientation[body])
+            for part, body in zip(contact.parts, contact.bodies, strict=True)
+        ]
+        for one, other in (placed, placed[::-1]):
+            ball, room = extent(one.shape), _room(one)
+            middle = one.position + one.rotation @ ball.centre
+            if np.isfinite(room) and np.max(heights(other, middle)) < (1 - DEEPEST) * room:
+                return True
+    return False
 
 
 def tell(names: Sequence[str], depths: np.ndarray, most: np.ndarray, least: float, h: float) -> None:

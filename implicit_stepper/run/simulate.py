@@ -12,15 +12,17 @@ import numpy as np
 
 from shapes.arguments import flag, number
 
+from ..constraints.detection import closest_points
 from ..model.bodies import State
 from ..model.results import Interrupted, StepError
 from ..radau import driver
 from ..radau.error_control import Tolerance, resolved
-from ..radau.refusals import refuse_short
+from ..radau.refusals import refuse_overlap, refuse_short
 from ..runtime.errors import AccuracyWarning, RunError
 from ..runtime.progress import Progress
 from ..runtime.threads import one_blas_thread
 from ..scene.scene import Scene
+from ..stepping.run_certificate import first_gaps
 from ..stepping.stepper import Stepper
 from ..stepping.sweep import Sweep
 from . import adaptive_run, fixed_run
@@ -31,7 +33,7 @@ from .joint_start import check_joints
 from .jumps import refuse_jumps
 from .memory import refuse_no_count, refuse_too_many
 from .origin import origin_of, with_origin
-from .overlaps import Undeclared, users_line
+from .overlaps import Undeclared, users_line, within
 from .richardson import estimate
 from .settings import refuse_settings
 from .trajectory import Trajectory
@@ -155,6 +157,8 @@ def _adaptive(
             unwritten.append(error)
             raise KeyboardInterrupt from error
 
+    if within(scene, system, state):
+        refuse_overlap(system, first_gaps(system, closest_points(system, state)))
     with Progress(duration, "s of motion", progress) as told:
         sweep = Sweep(scene, stepper, system, float(allowed.position))
         run = driver.run(stepper, system, state, allowed, ends, tolerance, told, sweep, kept, offer)

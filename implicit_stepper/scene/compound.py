@@ -135,13 +135,13 @@ def least_height(first: Part, second: Part) -> float:
 
     for one, other in ((first, second), (second, first)):
         if is_point(one):
-            return float(np.max(_heights(other, one.position)))
+            return float(np.max(heights(other, one.position)))
     d, both, unit = len(first.position), (first, second), _size(first, second)
     start = np.mean([p.position + p.rotation @ surface(p.shape).interior for p in both], axis=0)
 
-    def heights(point):
+    def of_both(point):
         """Over the inequalities of both, in units, at a point that many units from the start."""
-        return np.concatenate([_heights(part, start + unit * point) for part in both]) / unit
+        return np.concatenate([heights(part, start + unit * point) for part in both]) / unit
 
     def slopes(v):
         """Of what the constraints bound, by v."""
@@ -150,14 +150,14 @@ def least_height(first: Part, second: Part) -> float:
 
     found = minimize(
         lambda v: v[-1],
-        np.append(np.zeros(d), np.max(heights(np.zeros(d)))),
+        np.append(np.zeros(d), np.max(of_both(np.zeros(d)))),
         jac=lambda v: np.eye(d + 1)[-1],
-        constraints={"type": "ineq", "fun": lambda v: v[-1] - heights(v[:d]), "jac": slopes},
+        constraints={"type": "ineq", "fun": lambda v: v[-1] - of_both(v[:d]), "jac": slopes},
         bounds=[(None, None)] * d + [(-1.0, None)],  # a half-space has no deepest point
         method="SLSQP",
         options={"maxiter": 300, "ftol": 1e-12},
     )
-    return unit * float(np.max(heights(found.x[:d])))
+    return unit * float(np.max(of_both(found.x[:d])))
 
 
 def _size(first: Part, second: Part) -> float:
@@ -165,7 +165,7 @@ def _size(first: Part, second: Part) -> float:
     return min(surface(part.shape).size for part in (first, second))
 
 
-def _heights(part: Part, point) -> np.ndarray:
+def heights(part: Part, point) -> np.ndarray:
     """f_j / |grad f_j| less the rounding radius, roughly metres, at a point (d,) in the body's
     coordinates."""
     of, theta = part.shape.shape_class, np.asarray(part.shape.theta)
@@ -175,7 +175,7 @@ def _heights(part: Part, point) -> np.ndarray:
 
 
 def _rises(part: Part, point) -> np.ndarray:
-    """The derivatives (inequalities, d) of `_heights`."""
+    """The derivatives (inequalities, d) of `heights`."""
     gradients = _jet(part).gradient(part.rotation.T @ (point - part.position), np.asarray(part.shape.theta))
     return gradients @ part.rotation.T / np.reshape(surface(part.shape).slope, (-1, 1))
 

@@ -7,6 +7,8 @@ import pytest
 
 import implicit_stepper as ist
 import shapes
+from implicit_stepper.radau import driver
+from implicit_stepper.run import fixed_run
 
 STEPPER = ist.GeometricallyImplicit()
 RADIUS = 0.2
@@ -75,6 +77,21 @@ def test_a_start_in_overlap_says_what_speed_it_becomes():
 def test_a_start_deep_inside_is_refused():
     with pytest.raises(ValueError, match=r"the smaller one: floor and ball 0 by 0.11 m of 0.2 m. Move"):
         run(on_floor((0, 0, 0.09)))
+
+
+def test_what_starts_deep_inside_is_told_before_steps_are_compiled(monkeypatch):
+    """By fixed steps and by chosen ones."""
+
+    def compiled(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(fixed_run, "prepare", compiled)
+    monkeypatch.setattr(driver, "prepare", compiled)
+    for more in ({"stepper": STEPPER, "h": 0.01}, {"stepper": ist.RadauContact(), "tol": 1e-6}):
+        with pytest.raises(ist.errors.OverlapError, match="floor and ball 0"):
+            ist.simulate(on_floor((0, 0, 0.09)), duration=0.1, **more)
+        with pytest.raises(AssertionError):  # what it would be otherwise
+            ist.simulate(on_floor((0, 0, RADIUS)), duration=0.1, **more)
 
 
 @pytest.mark.parametrize(
