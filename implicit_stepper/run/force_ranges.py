@@ -178,11 +178,21 @@ def _centred(half_lines, cones, pull, s):
         R = np.linalg.qr(root, mode="r")
         scaled = scipy.linalg.solve_triangular(R, pull - gradient, trans="T")
         step, decrement = scipy.linalg.solve_triangular(R, scaled), np.linalg.norm(scaled)
-        # of a self-concordant function: stays inside
-        s = s + step / (1 + decrement)
+        # of a self-concordant function: stays inside, but for rounding where nothing bounds s
+        onward = s + step / (1 + decrement)
+        if not _is_inside(half_lines, cones, onward):
+            break
+        s = onward
         if decrement <= _CENTRED:
             break
     return s
+
+
+def _is_inside(half_lines, cones, s) -> bool:
+    """Whether the barrier is defined at s."""
+    edges = [edge + own @ s for edge, own in cones]
+    inside = s @ s < _FAR**2 and np.all(half_lines[0] + half_lines[1] @ s > 0)
+    return bool(inside) and all(x[0] > np.linalg.norm(x[1:]) for x in edges)
 
 
 def _barrier(half_lines, cones, s):

@@ -78,7 +78,7 @@ class RunForces(NamedTuple):
 
     def by_step(self, values: np.ndarray) -> np.ndarray:
         """Values (n s, ...) of the forces as (n, s, ...), or as they are."""
-        return values if self.stages is None else values.reshape(-1, self.stages, *values.shape[1:])
+        return values if self.stages is None else values.reshape(len(self.h), self.stages, *values.shape[1:])
 
 
 def forces_of_run(scene: Scene, stepper: Stepper, trajectory: Trajectory) -> RunForces:
@@ -94,7 +94,10 @@ def forces_of_run(scene: Scene, stepper: Stepper, trajectory: Trajectory) -> Run
     acting, records, spans = before if stepper.can.normals_at_start else after, trajectory.contacts, h
     if own is not None:
         spans = np.repeat(h, stages)
-        flat = jax.tree.map(lambda a: jnp.asarray(a).reshape(-1, *a.shape[2:]), (_at_stages(before, h, own), own.contacts))
+        flat = jax.tree.map(
+            lambda a: jnp.asarray(a).reshape(a.shape[0] * a.shape[1], *a.shape[2:]),
+            (_at_stages(before, h, own), own.contacts),
+        )
         acting, records = flat
     records = _with_far_ones(system, acting, records)
     A, lengths = (np.asarray(a) for a in _matrices(system, acting, records))

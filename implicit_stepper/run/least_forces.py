@@ -58,6 +58,8 @@ def least_forces(
     weights = np.ones(system.contact_count) if weights is None else np.asarray(weights, float)
     if weights.shape != (system.contact_count,) or not np.all((weights > 0) & np.isfinite(weights)):
         raise ForcesError(f"`weights` = {weights!r} must be a positive number for each of {system.contact_count} contacts.")
+    if not len(trajectory):
+        return trajectory
     found = [run.parted(i, _of_step(run.of(i), weights)) for i in range(len(run.acting.time))]
     gamma, lambdas = (np.stack(parts) for parts in zip(*found, strict=True))
     contacts = _distributed(run, trajectory.contacts, gamma, lambdas)

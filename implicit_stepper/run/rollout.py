@@ -183,4 +183,4 @@ def _economical(one: Callable, begun, _, length: int):
 
     numbers = jnp.arange(segments * size).reshape(segments, size)
     end, records = lax.scan(segment, begun, numbers)
-    return end, jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[:length], records)
+    return end, jax.tree.map(lambda a: a.reshape(segments * size, *a.shape[2:])[:length], records)

@@ -33,9 +33,9 @@ _GROWTH = 10.0
 # it a start is
 _FREE = 1e3
 _MEMORY = 20
-# iterations without a new least |F| after which only descent is taken: free steps may cycle for
-# ever
-_PATIENCE = 15
+# iterations without an |F| of so much of the least one after which only descent is taken, as free
+# steps may cycle for ever, and near a root none: what stalls there is a matter for other starts
+_PATIENCE, _LESS = 15, 0.99
 LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
 _FIRST_DAMPING = 1e-10  # after the first refused step
 _NEAR = 1e-4  # max |F_i| from which the Jacobian serves at the root that its step leads to
@@ -120,7 +120,8 @@ def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, 
         # Even a start within the tolerance takes one step: what it still lacks would add up over
         # thousands of time-steps.
         unsolved = ~(largest(iterate.F) <= tolerance) | (iterate.iterations <= 0)
-        return unsolved & (iterate.iterations < max_iterations)
+        hopeless = (largest(iterate.F) <= _NEAR) & (iterate.stale >= _PATIENCE)
+        return unsolved & (iterate.iterations < max_iterations) & ~hopeless
 
     def advance(iterate):
         first = iterate.iterations < 0
@@ -150,7 +151,7 @@ def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, 
             jacobian=jacobian,
             recent=jnp.where(accepted, recent, iterate.recent),
             least=jnp.minimum(iterate.least, jnp.where(accepted, size, jnp.inf)),
-            stale=jnp.where(accepted & (size < iterate.least), 0, iterate.stale + 1),
+            stale=jnp.where(accepted & (size < _LESS * iterate.least), 0, iterate.stale + 1),
             damping=damping,
             iterations=iterate.iterations + 1,
         )

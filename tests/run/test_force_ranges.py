@@ -6,12 +6,13 @@ import sys
 import clarabel
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.sparse
 
 import implicit_stepper as ist
 import shapes
 from implicit_stepper.run.force_ranges import ranges
-from implicit_stepper.run.force_sets import Cone, ForceSet
+from implicit_stepper.run.force_sets import Cone, ForceSet, RunForces
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from supports import MASS, G, H, cart, exact, table  # noqa: E402
@@ -119,6 +120,24 @@ def test_contacts_that_press_against_each_other_have_no_most(leaning):
     assert found[0, 1] == found[2, 1] == np.inf
 
 
+def test_what_is_far_along_what_nothing_bounds_stays_in_its_cones():
+    """Three feet that two rods may press down as they like: the ends are those of linear
+    programming. The ground slopes by .025, where rounding led out of a cone."""
+    mu, rod = 0.4, np.array([0.1, -1.0]) / np.hypot(0.1, 1.0)
+    feet, rods = [(-0.5, -0.4), (0.0, -0.4), (0.5, -0.4)], [((0.1, 0.1), (0.0, 1.0)), ((-0.2, 0.1), rod)]
+    forces = [*((foot, along) for foot in feet for along in ((0.0, 1.0), (1.0, 0.0))), *rods]
+    A = np.array([(d[0], d[1], arm[0] * d[1] - arm[1] * d[0]) for arm, d in forces]).T
+    cones = [Cone(np.array([2 * i, 2 * i + 1]), None, mu) for i in range(3)]
+    bounds = np.array([sign * np.eye(8)[2 * i + 1] - mu * np.eye(8)[2 * i] for i in range(3) for sign in (1, -1)])
+    x = np.linalg.pinv(A) @ [np.sin(0.025), np.cos(0.025), 0] * (2 * 9.81 * 0.01)
+    found = ranges(ForceSet(2, A, x, cones, np.ones(8, bool), 0.0))
+    for one in range(8):
+        for side, sign in enumerate((1, -1)):
+            end = scipy.optimize.linprog(sign * np.eye(8)[one], bounds, np.zeros(6), A, A @ x, (None, None))
+            told = sign * end.fun if end.status == 0 else -sign * np.inf
+            np.testing.assert_allclose(found[one, side], told, rtol=0, atol=1e-8)
+
+
 def test_a_set_without_inside_is_told_to_within_what_rounding_leaves():
     """Two pads whose friction is all at its bound, F = 2 mu N: mu N each, to the root of the 1e-9
     by which cones are wider."""
@@ -127,6 +146,28 @@ def test_a_set_without_inside_is_told_to_within_what_rounding_leaves():
     x = np.array([1.0, 0.5, 1.0, 0.5])
     found = ranges(ForceSet(2, A, x, cones, np.ones(4, bool), 0.0))
     np.testing.assert_allclose(found, np.stack([x, x], axis=1), rtol=0, atol=4e-9)
+
+
+def test_forces_of_stages_may_be_none():
+    for count in (0, 2):
+        run = RunForces(None, None, None, None, np.ones(count), stages=3, of=None, parted=None)
+        assert run.by_step(np.zeros((3 * count, 1, 0))).shape == (count, 3, 1, 0)
+
+
+@pytest.mark.thorough
+def test_records_of_no_width_have_forces_too():
+    """A disc that hangs on a pin, without contacts, by steps of several stages: the pin carries its
+    weight, and in no steps there is nothing."""
+    scene, stepper = ist.Scene(dimension=2, gravity=(0, -G)), ist.RadauContact()
+    wall = scene.add_fixed(name="wall", shape=shapes.Disc(0.1), position=(0, 1))
+    disc = scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=MASS, position=(0, 0))
+    scene.add_joint(wall, disc, ist.BallJoint((0, -1), (0, 0)), name="pin")
+    run = ist.simulate(scene, stepper, h=H, duration=2 * H)
+    found, least = ist.force_ranges(scene, stepper, run), ist.least_forces(scene, stepper, run)
+    np.testing.assert_allclose(np.abs(found.multipliers[:, :, 0, 1]) / H, MASS * G, rtol=1e-9)
+    np.testing.assert_allclose(least.joints.multipliers, run.joints.multipliers, rtol=0, atol=1e-12)
+    assert ist.force_ranges(scene, stepper, run[:0]).multipliers.shape == (0, *found.multipliers.shape[1:])
+    assert len(ist.least_forces(scene, stepper, run[:0])) == 0
 
 
 def test_what_has_forces_of_its_own_is_refused():

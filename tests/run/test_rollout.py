@@ -327,6 +327,16 @@ def test_rollouts_are_the_steps_of_a_simulation_and_say_what_failed():
     assert np.all(np.isnan(state))
 
 
+def test_few_states_are_kept_of_what_has_no_contacts():
+    """A disc that flies, whose record of contacts has a width of 0."""
+    scene = ist.Scene(dimension=2, gravity=(0, -9.81))
+    scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0), velocity=(1, 0, 0))
+    system, start = scene.build()
+    run = ist.rollout(system, STEPPER, 0.01, 5, start=start, economical=True)
+    np.testing.assert_allclose(run.states.position[:, 0, 0], 0.01 * np.arange(6), rtol=1e-12)
+    assert run.contacts.gap.shape == (5, 0)
+
+
 @pytest.mark.thorough
 def test_rollouts_of_several_stages_have_the_derivatives_of_the_closed_form():
     """A sphere's spin falls by mu e_r m g / I a second under a moment of mu e_r m g; what lands
