@@ -29,8 +29,8 @@ from .complementarity import fischer_burmeister
 from .linear import Dense
 
 _GROWTH = 10.0
-# times the tolerance: what is free anyway, as beside a kink rounding alone decides on which side of
-# it a start is
+# times the tolerance, 1e-4 at most: what is free anyway, as beside a kink rounding alone decides on
+# which side of it a start is
 _FREE = 1e3
 _MEMORY = 20
 # iterations without an |F| of so much of the least one after which only descent is taken, as free
@@ -130,7 +130,7 @@ def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, 
         damping = jnp.where(stalls, iterate.jacobian.slight * iterate.damping, iterate.damping)
         step = when(~first, lambda: iterate.jacobian.step(iterate.F, damping), jnp.zeros_like(z0))
         trial = iterate.z + jnp.exp2(-_returns(iterate.recent, iterate.iterations)) * step
-        bound = jnp.maximum(_GROWTH * jnp.max(iterate.recent), _FREE * tolerance)
+        bound = jnp.maximum(_GROWTH * jnp.max(iterate.recent), jnp.minimum(_FREE * tolerance, _NEAR))
 
         def accepts(F):
             free = largest(F) < bound  # false for NaN
