@@ -54,10 +54,10 @@ def add_parser(commands) -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace) -> str | None:
-    """Runs the scene and writes the trajectory, also of a run that failed or was interrupted, or
-    whose checkpoint cannot be written. Returns why a step was not solved, or None. Raises
-    `ValueError` and `OSError` for what cannot be run, `CheckpointError` for a checkpoint that is
-    damaged, of another run or cannot be written, and `Interrupted`."""
+    """Runs the scene and writes the trajectory, also of a run that failed after a step or was
+    interrupted, or whose checkpoint cannot be written. Returns why a step was not solved, or None.
+    Raises `ValueError` and `OSError` for what cannot be run, `CheckpointError` for a checkpoint
+    that is damaged, of another run or cannot be written, and `Interrupted`."""
     refuse_clashes(
         {"--out": arguments.out, "--csv": arguments.csv, "--checkpoint": arguments.checkpoint},
         {"SCENE": arguments.scene, "that of --resume": arguments.resume},
@@ -114,8 +114,6 @@ def _error(scene: Scene, settings: RunSettings, run: Trajectory) -> str:
 
 def _summary(scene: Scene, settings: RunSettings, run: Trajectory, seconds: float) -> list[str]:
     """What a user asks of a run first."""
-    if len(run) == 0:
-        return [repr(run)]
     worst = max(run.certificate, key=lambda name: np.max(run.certificate[name], initial=0.0), default=None)
     energy = run.energy()
     lines = [

@@ -56,7 +56,7 @@ def determined(problem: ncp.StepProblem, start, last, kept, tolerance):
     extrapolated, until faces press at their rims. With rigid joints the other start is what the
     first says of F, by what is `kept` of a Jacobian, from the `last` root (N,) without reactions of
     joints and with faces that press below the middle of their bodies, so that these shares stay
-    small. Without, where velocities rest, it is the last root, if F is less there."""
+    small. Without, where velocities do not change, it is the last root, if F is less there."""
     system = problem.system
     # the bound of friction is no linear function of reactions
     rigid = any(group.bilateral and group.mu is None for group in system.joints)

@@ -56,9 +56,7 @@ class Bouncing:
     def due(self, before: State, memory: Memory, end: State, h: float) -> Done | None:
         """The impact in the state `end` in which a step of h [s] from the state `before` was cut
         off from it. The step is taken again: what touches in it has no record where it never
-        pressed. None if nothing rebounds, or if that step ends elsewhere, as in another scene."""
-        if not np.any(self.catalog.laws.restitution):
-            return None
+        pressed. None if that step is not solved or ends elsewhere, as in another scene."""
         step = self._taken(before, memory, h)
         length, acceleration = float(self.system.length), float(self.system.acceleration)
         off = np.max(np.abs(np.asarray(step.state.position) - end.position)) / (TOUCHING * length)

@@ -86,7 +86,7 @@ def _times(run: Trajectory) -> np.ndarray:
     run knows what is between them, even ones."""
     first, last = run.time[[0, -1]]
     wanted = max(_LEAST, min(_MOST, int(np.ceil((last - first) * _PICTURES - _ROUNDING)) + 1))
-    if run.contacts.stages is None and len(run.time) <= wanted:
+    if len(run) == 0 or (run.contacts.stages is None and len(run.time) <= wanted):
         return run.time
     return np.linspace(first, last, wanted)
 

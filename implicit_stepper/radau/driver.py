@@ -68,17 +68,17 @@ def run(
     try:
         driver.begin() if kept is None else driver.take_up(kept)
         for end in ends[ends.index(driver.end) :]:
-            driver.to(end)
-            if driver.failure:
+            if driver.failure:  # of an impact at the start, or a step
                 break
-            if end != ends[-1]:
+            driver.to(end)
+            if end != ends[-1] and not driver.failure:
                 driver.resume()
+        if not driver.made.taken:
+            driver.made.taken = [after_events.no_steps(stepper, room(driver.slots), system, state, driver.references)]
     except KeyboardInterrupt:
         stopped = True
     if stopped and not driver.made.taken:
         raise Interrupted(trajectory=None, state=state, end=ends[-1])
-    if not driver.made.taken:
-        driver.made.taken = [after_events.no_steps(stepper, room(driver.slots), system, state, driver.references)]
     return driver.made.run(driver.failure, stopped, driver.flat.told(float(tolerance.relative)))
 
 

@@ -140,11 +140,12 @@ def certified(
     `Landings.begin`."""
     h, whole, rest = steps
     rebounding, system = system, without_rebounds(system)
-    if warns and within(scene, system, state):
+    early = warns and within(scene, system, state)
+    if early:
         check_start(scene, system, closest_points(system, state), h)
     prepare(programs, stepper, system, state, h)
     closest = closest_points(system, state)
-    if warns:
+    if warns and not early:
         check_start(scene, system, closest, h)
     sweep, undeclared = Sweep(scene, stepper, system), Undeclared(scene, system)
     memory = init(stepper, system, state, closest)

@@ -36,6 +36,7 @@ _FAR, _ENDLESS = 1e5, 1e3  # times the largest impulse: R, and what is larger ha
 _SLIGHT = 1e-9  # of a unit vector: components that null vectors leave alone
 _FASTER = 10.0  # t from one point of the path to the next
 _CENTRED, _ITERATIONS = 0.1, 200  # Newton's decrement; for one point
+_SHORTENED = 20  # halvings of a step that rounding leads out of a cone
 _ENDS = 1e-11  # of the largest impulse: nu / t at the end
 
 
@@ -179,8 +180,9 @@ def _centred(half_lines, cones, pull, s):
         scaled = scipy.linalg.solve_triangular(R, pull - gradient, trans="T")
         step, decrement = scipy.linalg.solve_triangular(R, scaled), np.linalg.norm(scaled)
         # of a self-concordant function: stays inside, but for rounding where nothing bounds s
-        onward = s + step / (1 + decrement)
-        if not _is_inside(half_lines, cones, onward):
+        lengths = 0.5 ** np.arange(_SHORTENED) / (1 + decrement)
+        onward = next((s + k * step for k in lengths if _is_inside(half_lines, cones, s + k * step)), None)
+        if onward is None:
             break
         s = onward
         if decrement <= _CENTRED:

@@ -132,7 +132,7 @@ def _recalled(catalog: Catalog, system: System, state: State, h: float, start: T
 def _due(walk: Bouncing, system: System, state: State, start) -> Done | None:
     """The impact in `state` of what landed in the last step of `start`, of which it is the end, and
     has not rebounded yet, as that was cut off, solved or not; None where there is none."""
-    if not isinstance(start, Trajectory) or not len(start):
+    if not isinstance(start, Trajectory) or not len(start) or not np.any(walk.catalog.laws.restitution):
         return None
     if not np.any(start.contacts.gap[-1] <= TOUCHING * float(system.length)):  # NaN of pairs far apart
         return None

@@ -131,8 +131,8 @@ def chord(residual: Callable, z0, kept, tolerance, other=None, F0=None, apart: A
     iteration must gain, as long as they are quick: from a near start even a stale inverse gets
     there. What an iteration changes by no more than `kept.unseen` of it, as it is where redundant
     forces are shared, need not gain. Corrections of what is within the tolerance may shake |F| to
-    `kept.shaken` of it, times an overshoot; where they lead further, the start is the end, as
-    another Jacobian would lead as far.
+    `kept.shaken` of it, times an overshoot; where they lead further, the end is the least of
+    what was within the tolerance, the start or after it, as another Jacobian would lead as far.
     """
 
     judged = functools.partial(_judged, kept, tolerance, other)

@@ -2,8 +2,8 @@
 complementarity problem.
 
 Crossing a kink (stick to slip, an impact) has to raise |F| for a few iterations, so a step is taken
-whenever |F| stays below `_GROWTH` times the largest of the last `_MEMORY` values; a monotone line
-search loses such steps.
+whenever |F| stays below `_GROWTH` times the largest of the last `_MEMORY` values, or `_FREE`
+times the tolerance; a monotone line search loses such steps.
 
 Where one problem follows another of the same kind, chord iterations come first (`chord`). The loop
 evaluates its function in one place, because every further place is compiled again.
@@ -33,9 +33,9 @@ _GROWTH = 10.0
 # which side of it a start is
 _FREE = 1e3
 _MEMORY = 20
-# iterations without an |F| of so much of the least one after which only descent is taken, as free
-# steps may cycle for ever, and near a root none: what stalls there is a matter for other starts
-_PATIENCE, _LESS = 15, 0.99
+# iterations without a new least |F| after which only descent is taken: free steps may cycle for
+# ever
+_PATIENCE = 15
 LEAST_DAMPING = 1e-12  # relative to a dimensionless, well-scaled Jacobian
 _FIRST_DAMPING = 1e-10  # after the first refused step
 _NEAR = 1e-4  # max |F_i| from which the Jacobian serves at the root that its step leads to
@@ -120,8 +120,7 @@ def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, 
         # Even a start within the tolerance takes one step: what it still lacks would add up over
         # thousands of time-steps.
         unsolved = ~(largest(iterate.F) <= tolerance) | (iterate.iterations <= 0)
-        hopeless = (largest(iterate.F) <= _NEAR) & (iterate.stale >= _PATIENCE)
-        return unsolved & (iterate.iterations < max_iterations) & ~hopeless
+        return unsolved & (iterate.iterations < max_iterations)
 
     def advance(iterate):
         first = iterate.iterations < 0
@@ -151,7 +150,7 @@ def damped_newton(linearize: Callable, z0, jacobian, tolerance, max_iterations, 
             jacobian=jacobian,
             recent=jnp.where(accepted, recent, iterate.recent),
             least=jnp.minimum(iterate.least, jnp.where(accepted, size, jnp.inf)),
-            stale=jnp.where(accepted & (size < _LESS * iterate.least), 0, iterate.stale + 1),
+            stale=jnp.where(accepted & (size < iterate.least), 0, iterate.stale + 1),
             damping=damping,
             iterations=iterate.iterations + 1,
         )

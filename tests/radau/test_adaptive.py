@@ -16,7 +16,9 @@ import shapes
 from implicit_stepper.constraints import detection
 from implicit_stepper.implicit_euler import ncp
 from implicit_stepper.model.bodies import State, world_inertia
+from implicit_stepper.model.results import Failure
 from implicit_stepper.model.rotation import advance, angular_velocity
+from implicit_stepper.output import viewer
 from implicit_stepper.paper import exact_rolling, scenes
 from implicit_stepper.radau import after_events, driver, error_control, event_loop, impact_records, stages
 from implicit_stepper.radau.impact_certificate import impact_violations
@@ -70,6 +72,21 @@ def test_far_from_the_origin_it_is_rounding_that_is_named(tmp_path):
     assert (len(found), found.contacts.stages.velocity.shape[0], found.events) == (0, 0, ())
     found.save(tmp_path / "none.npz")
     np.testing.assert_array_equal(ist.load(tmp_path / "none.npz").end.position, far.position)
+
+
+def test_what_fails_before_the_first_step_is_an_error_with_no_steps(monkeypatch):
+    """As an impact at the start does whose faces have no centres of pressure. A page of it has one
+    picture."""
+
+    def fails(self):
+        self.failure = Failure(ist.Result.NO_CENTRES)
+
+    monkeypatch.setattr(driver._Driver, "begin", fails)
+    with pytest.raises(ist.StepError) as caught:
+        ist.simulate(scenes.landing_ball(), ist.RadauContact(), tol=1e-8, duration=1.2)
+    assert caught.value.result == ist.Result.NO_CENTRES
+    assert len(caught.value.trajectory) == 0
+    assert viewer._times(caught.value.trajectory).shape == (1,)
 
 
 def test_a_half_of_a_guess_that_is_left_at_once_is_turned():
