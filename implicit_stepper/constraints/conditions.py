@@ -161,6 +161,12 @@ class Constraint(Protocol):
         impulses by one unit."""
 
 
+def places(group: Constraint, width: int) -> bool:
+    """Whether each joint of a group says where the one body is that it moves, of `width`
+    velocities: one that moves as it is told, or that is fixed to another that does not move."""
+    return group.bilateral and sum(group.moving) == 1 and group.closures == width
+
+
 def rows(stated: Conditions, friction: str, kappa=None):
     """Rows (width,) whose root is a solution; `friction` names one of `FRICTION_ROWS`. With `kappa`
     () > 0 a point of the central path: a b = kappa^2 for the pairs, and `central_rows`."""

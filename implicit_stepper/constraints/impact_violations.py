@@ -15,7 +15,7 @@ from ..model.records import Contacts, Joints
 from ..model.system import System, take
 from . import certificate_mechanics as mechanics
 from . import joint_violations
-from .conditions import Constraint
+from .conditions import Constraint, places
 from .friction import dissipation_defect
 from .restitution import TOUCHING
 
@@ -65,22 +65,33 @@ def _friction(units, mu, P, p_n, y, w) -> dict[str, jax.Array]:
     }
 
 
-def driving_work(system: System, before: State, after: State, record: Joints):
+def driving_work(system: System, before: State, after: State, record: Joints, jump, late: bool):
     """[J] (): the work of the impulses of the `record` between the states `before` and `after` an
-    impact, of those joints whose closure changes with time while all bodies stand still."""
+    impact, of those joints whose closure changes with time while all bodies stand still. Steps of
+    first order leave told bodies with another velocity than they are told. Contacts press them as
+    that jumps by what `jump` (nb, w) [N s] says of momenta, or `late`, once it has: in Poisson's
+    law, whose compression ends with the velocities of joints."""
     orientations = jnp.concatenate([before.orientation, system.fixed_orientation])
     velocity = (before.velocity + after.velocity) / 2
     every, work = mechanics.everywhere(system, before.position, before.orientation, velocity), jnp.zeros(())
 
-    def one(member, own, side_1, side_2):
-        (position_1, orientation_1, v_1), (position_2, orientation_2, v_2) = side_1, side_2
+    still = jnp.zeros((len(orientations) - system.body_count, jump.shape[1]))
+    jumps, changes = (jnp.concatenate([a, still]) for a in (jump, after.velocity - before.velocity))
+
+    def one(told, member, own, side_1, side_2):
+        (position_1, orientation_1, v_1, *jump_1), (position_2, orientation_2, v_2, *jump_2) = side_1, side_2
         poses = [(position_1, orientation_1), (position_2, orientation_2)]
         alone = joint_violations.derivatives(member, poses, [0 * v_1, 0 * v_2], before.time)[1]
-        return jnp.where(jnp.any(alone != 0), own.impulse_1 @ v_1 + own.impulse_2 @ v_2, 0.0)
+        work = own.impulse_1 @ v_1 + own.impulse_2 @ v_2
+        if told:
+            pressed = ((own.impulse_1, *jump_1), (own.impulse_2, *jump_2))
+            work = work + sum((impulse - jump) @ change for impulse, jump, change in pressed) / 2
+        return jnp.where(jnp.any(alone != 0), work, 0.0)
 
     for group in system.joints:
         own = jax.tree.map(lambda a, group=group: take(a, group.numbers), record)
-        parts = every.position, orientations, every.velocity
+        parts = every.position, orientations, every.velocity, jumps, changes
+        told = late and places(group, jump.shape[1])
         sides = [tuple(take(part, n) for part in parts) for n in np.array(group.bodies).T]
-        work = work + jnp.sum(jax.vmap(one)(group, own, *sides))
+        work = work + jnp.sum(jax.vmap(functools.partial(one, told))(group, own, *sides))
     return work

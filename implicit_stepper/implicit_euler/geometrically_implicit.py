@@ -153,6 +153,15 @@ class GeometricallyImplicit:
         solution = central_path.point(problem, known.history[0], allowed, self.max_iterations)
         return self.result_of(problem, dataclasses.replace(solution, kept=memory.kept), known)
 
+    def at_root(self, system: System, state: State, memory: Memory, h, after: Memory) -> StepResult:
+        """The step of h [s] after which its memory is this one, without solving it again: for the
+        derivatives of its root."""
+        known = dataclasses.replace(lax.stop_gradient(memory), gaps=memory.gaps)
+        problem = self.problem(system, state, known, h)
+        z = lax.stop_gradient(after.history[0] / ncp.unknown_scale(problem))
+        nothing = jnp.zeros(()), jnp.zeros((), int), jnp.asarray(True)
+        return self.result_of(problem, Solution(step_root.derived(problem, z), *nothing, after.kept), known)
+
     def attempt(self, system: System, state: State, memory: Memory, h, limits: step_root.Limits) -> StepResult:
         """`step` with other limits of Newton's method than its own."""
         return self._step(system, state, memory, h, 0, limits)

@@ -71,7 +71,12 @@ def solved(
         found = solve(lax.stop_gradient(problem))
     else:
         problem, found = breaking_away.solved(problem, known.slips, stepper.tolerance, solve)
-    return problem, dataclasses.replace(found, z=root(_residual, _linearize, problem, found.z))
+    return problem, dataclasses.replace(found, z=derived(problem, found.z))
+
+
+def derived(problem: ncp.StepProblem, z):
+    """The root z (N,) of a `problem` with its derivatives by all data of this."""
+    return root(_residual, _linearize, problem, z)
 
 
 def _residual(problem: ncp.StepProblem, z):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from ..constraints.conditions import places
 from ..implicit_euler.ncp import round_off
 from ..model.bodies import State
 from ..model.records import OF_JOINTS, no_contacts
@@ -19,7 +20,6 @@ from ..runtime.progress import doing
 from . import arc_length, islands, sticking
 from .catalog import Catalog
 from .certificate import certificate, worst_of
-from .equations import places
 from .host_newton import Found, again, centred, newton, proximal_points, short_path
 from .passages import passed
 from .records import joints_recorded, recorded

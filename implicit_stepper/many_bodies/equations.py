@@ -94,12 +94,6 @@ class Slots:
         return self.sides[:count, np.array(self.group.moving)]
 
 
-def places(group: Constraint, width: int) -> bool:
-    """Whether each joint of a group says where the one body is that it moves, of `width`
-    velocities: one that moves as it is told, or that is fixed to another that does not move."""
-    return group.bilateral and sum(group.moving) == 1 and group.closures == width
-
-
 def cut(count: int, many: int = MANY) -> list[tuple[int, int, int]]:
     """(start, stop, rows): how `count` contacts are cut, so that programs for two numbers of rows,
     few and `many`, serve any of them."""

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..constraints.conditions import places
 from ..constraints.kinematics import Motion
 from ..implicit_euler import ncp
 from ..runtime.compilation import jit
 from . import equations
-from .equations import PUSHES, Slots, Step, places
+from .equations import PUSHES, Slots, Step
 
 
 class Point(NamedTuple):

@@ -78,6 +78,20 @@ class Joints:
 OF_JOINTS = ("impulse_1", "impulse_2", "multipliers")  # of `Joints`: what adds up over steps
 
 
+def with_impulses_of(contacts: Contacts, others: Contacts) -> Contacts:
+    """`contacts`, and what their joints do, with the impulses of `others` added to theirs."""
+    joints = contacts.joints
+    if joints is not None:
+        sums = {name: getattr(joints, name) + getattr(others.joints, name) for name in OF_JOINTS}
+        joints = dataclasses.replace(joints, **sums)
+    return dataclasses.replace(
+        contacts,
+        joints=joints,
+        normal_impulse=contacts.normal_impulse + others.normal_impulse,
+        friction_impulse=contacts.friction_impulse + others.friction_impulse,
+    )
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Landing:

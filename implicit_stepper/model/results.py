@@ -66,7 +66,10 @@ _MESSAGES = {
         "everywhere. Leave their `restitution` out, or round them by a radius."
     ),
     Result.NO_LANDING: "no shorter step was found that ends where its bodies come to touch. Give a smaller `h`.",
-    Result.MISSED_REBOUND: "bodies met in a step of first order, which knows no `restitution`. Try another `tol`.",
+    Result.MISSED_REBOUND: (
+        "bodies met where no rebound is known: in a step of first order of a run of chosen steps, for which try another "
+        "`tol`; or once more than `most_impacts` in a step of `rollout`, of which allow more."
+    ),
     Result.ENDLESS: (
         "events follow each other without end: far more problems were solved than a run of this length needs. Look at the "
         "last ones; a larger `tol`, or GeometricallyImplicit with a fixed `h`, steps over them."

@@ -255,13 +255,13 @@ def rounding(system: System, state: State, h):
     """What rounding alone leaves in a certificate of a step of h [s] from `state`, of arrays (...,
     nb, :): the units of speeds and gaps shrink with h, but not their digits. In the plane angles
     count turns, and have the fewer digits the more there are."""
-    acceleration, length = float(system.acceleration), float(system.length)
-    speed, gap = acceleration * h, np.sqrt(acceleration * length) * h
-    fastest = np.max(np.abs(state.velocity), axis=(-2, -1)) + speed
-    farthest = np.max(np.abs(state.position), axis=(-2, -1)) + length
+    acceleration, length = system.acceleration, system.length
+    speed, gap = acceleration * h, (acceleration * length) ** 0.5 * h
+    fastest = abs(state.velocity).max(axis=(-2, -1)) + speed
+    farthest = abs(state.position).max(axis=(-2, -1)) + length
     if system.dimension == 2:
-        farthest = farthest + np.max(np.abs(state.orientation), axis=(-2, -1)) * length
-    return _ROUNDINGS * np.finfo(float).eps * np.asarray(fastest / speed + farthest / gap)
+        farthest = farthest + abs(state.orientation).max(axis=(-2, -1)) * length
+    return _ROUNDINGS * np.finfo(float).eps * (fastest / speed + farthest / gap)
 
 
 def lost(system: System, state: State, h) -> bool:

@@ -44,7 +44,7 @@ def impact_violations(
     sums = sums or any(group.of_impulses for group in system.groups)
     ends = [mechanics.everywhere(system, before.position, before.orientation, s.velocity) for s in (before, after)]
     turned, fastest, moving = ends[0].rotation[: system.body_count], [], []
-    jump = mechanics.momentum(system, turned, after.velocity - before.velocity)
+    jump = change = mechanics.momentum(system, turned, after.velocity - before.velocity)
     for group in system.groups:
         record = jax.tree.map(lambda a, group=group: take(a, group.numbers), dataclasses.replace(contacts, joints=None))
         sides = [mechanics.of_contacts(group, end) for end in ends]
@@ -70,7 +70,8 @@ def impact_violations(
     moved = jnp.abs(after.position - before.position) / system.length
     moved = jnp.concatenate([moved, jnp.abs(after.orientation - before.orientation)], axis=1)
     energies = [jnp.sum(mechanics.momentum(system, turned, s.velocity) * s.velocity) / 2 for s in (before, after)]
-    work = driving_work(system, before, after, contacts.joints) if system.joints else 0.0
+    late = any(group.of_impulses for group in system.groups)
+    work = driving_work(system, before, after, contacts.joints, change, late) if system.joints else 0.0
     return {
         "impact": jnp.max(jnp.abs(jump) / units.momentum, axis=1),
         "pose": jnp.max(moved, axis=1) + jnp.abs(after.time - before.time) * speed / system.length,

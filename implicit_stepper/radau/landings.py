@@ -34,16 +34,13 @@ from ..stepping.fallback import Climb, Several, anew
 from ..stepping.loop import CHUNK, Record, advance, joined
 from ..stepping.stepper import Stepper
 from ..stepping.sweep import Sweep
-from . import face_rebounds, rebounds
+from . import closing, face_rebounds, rebounds
 from .elsewhere import speeds
 from .euler_steps import of_loads, rolling, rounding, sudden, without_rebounds
 from .events import Event
 from .meetings import Meetings
 from .rebounds import Fails, Hit
 
-_NOTHING = 1e-9  # of m g h: an impulse that only rounding left
-_MOST = 80  # steps tried for one that ends where a contact closes
-_HALVED = 3  # every so many of them the rest is halved
 _BISECTIONS = 45  # of the time at which bodies strike at another point
 _LEAST = 1e-4  # of a given step: bodies that strike elsewhere sooner do so without rebound
 _FASTER = 0.5  # of the speed at another point: bodies that approach so fast where they touch do not strike there
@@ -81,7 +78,7 @@ class Landings:
         lands = elastic = np.ones(count, bool)
         if ended is not None:
             last, size = ended
-            lands = self._closes(last) & ~self._presses(last.normal_impulse, size)
+            lands = self._closes(last) & ~np.asarray(closing.presses(self.system, last.normal_impulse, size))
             if not np.any(lands):
                 return None
             elastic = lands | ~self._creeps(state, last)
@@ -123,10 +120,6 @@ class Landings:
         """Which `contacts` (..., nc) with a restitution close in their steps."""
         opened = np.asarray(contacts.gap_start) > self.touching
         return opened & (np.asarray(contacts.gap) <= self.touching) & self.rebounds
-
-    def _presses(self, impulses, size: float):
-        """Whether normal `impulses` [N s] of a step of a `size` [s] are more than rounding left."""
-        return impulses > _NOTHING * float(np.min(self.system.mass)) * float(self.system.acceleration) * size
 
     def _creeps(self, state: State, contacts: Contacts) -> np.ndarray:
         """Which `contacts` (nc,) approach in `state` faster than by rounding."""
@@ -206,26 +199,18 @@ class Landings:
 
     def _cut(self, state: State, memory, h: float, whole: Several, lands) -> tuple[float, Several]:
         """A step at whose end the first of those that `lands` (nc,) in the `whole` step of h [s]
-        touches, and does not press yet; and its size [s]. By regula falsi (Dowell, Jarratt 1971,
-        "Illinois"), with the way that a body of the least mass would go with the impulse in the
-        place of gaps that a step does not have."""
+        touches, and does not press yet (`closing`); and its size [s]."""
         mass, first = float(np.min(self.system.mass)), np.min(np.asarray(whole.record.contacts.gap_start)[0][lands])
-        low, high, size, found, last = (0.0, first), (h, -first), h, whole, 0
-        for count in range(_MOST):
+        size, found, bracket = h, whole, closing.around(h, first)
+        for _ in range(closing.MOST):
             own = _last(found.record)
             gap, pressed = np.min(own.gap[lands]), np.max(own.normal_impulse[lands])
-            presses = self._presses(pressed, size)
+            presses = bool(closing.presses(self.system, pressed, size))
             if not presses and gap <= self.touching:
                 return size, found
-            if presses:
-                high = size, -max(pressed * size / mass, self.touching)
-                low = (low[0], low[1] / 2) if last > 0 else low
-            else:
-                low = size, gap
-                high = (high[0], high[1] / 2) if last < 0 else high
-            last = 1 if presses else -1
-            share = low[1] / (low[1] - high[1]) if count % _HALVED < _HALVED - 1 else 0.5
-            size = low[0] + share * (high[0] - low[0])
+            way = max(pressed * size / mass, self.touching)
+            bracket, size = closing.narrowed(bracket, size, gap, presses, way)
+            size = float(size)
             found = self._part(state, memory, size)
             if not found.solved:
                 return size, found

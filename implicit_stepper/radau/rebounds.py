@@ -74,17 +74,17 @@ def find(stepper: Stepper, system: System, tolerance: float, state: State, close
 def _meet(sequential: bool, system: System, state: State, closest, references) -> tuple[Impact]:
     """The impact in `state`, in which what slips neither before nor after it has mu_s."""
     if not system.sticks_more:
-        return (_with(sequential, system, state, closest, references, ()),)
+        return (impact_of(sequential, system, state, closest, references, ()),)
     holds = at_rest(system, state, closest)
     while True:
-        hit = _with(sequential, system, state, closest, references, holds)
+        hit = impact_of(sequential, system, state, closest, references, holds)
         before, holds = holds, tuple(map(np.logical_and, holds, at_rest(system, hit.state, closest)))
         if all(map(np.array_equal, before, holds)):
             return (hit,)
 
 
 @functools.partial(jit, static_argnums=0)
-def _with(sequential: bool, system: System, state: State, closest, references, holds) -> Impact:
+def impact_of(sequential: bool, system: System, state: State, closest, references, holds) -> Impact:
     """The impact with mu_s for those that hold, per group of constraints (n,), and the slips after
     it: the step of no length ends with them."""
     system = with_mu_s(system, holds) if system.sticks_more else system

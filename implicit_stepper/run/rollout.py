@@ -4,6 +4,7 @@ many at once."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +24,8 @@ from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.results import Result
 from ..model.system import System
-from ..radau import step_derivatives
+from ..radau import rebounding_step, step_derivatives
+from ..radau.euler_steps import without_rebounds
 from ..radau.radau_contact import RadauContact
 from ..runtime.errors import RunError, StartError, StepperError
 from ..stepping.stepper import refuse_rebounds
@@ -31,6 +33,7 @@ from .arguments import of_kind
 from .joint_start import misfit
 
 CERTIFIED = 1e-10  # the bound of certificates that `simulate` has unless it is given one
+_IMPACTS = 4  # in a step, unless more are asked for: each costs its time in a batch, whether or not it happens
 
 
 @jax.tree_util.register_dataclass
@@ -38,12 +41,15 @@ CERTIFIED = 1e-10  # the bound of certificates that `simulate` has unless it is 
 class Rollout:
     """n steps: `states` with a first axis of n + 1, the start first; `contacts` with one of n;
     `result` (n,), for each a `Result`; `violation` (n,), the largest of its certificate,
-    dimensionless. After a step that is not SOLVED, states and contacts are NaN."""
+    dimensionless. After a step that is not SOLVED, states and contacts are NaN. Where contacts have
+    a restitution, `impacts` (n, k) are the times [s] of the impacts in each step, NaN of those that
+    are none, and contacts of such a step have the impulses of all its parts."""
 
     states: State
     contacts: Contacts
     result: jax.Array
     violation: jax.Array
+    impacts: jax.Array | None = None
 
 
 def rollout(
@@ -56,6 +62,7 @@ def rollout(
     memory: Any = None,
     economical: bool = False,
     kappa=None,
+    most_impacts: int | None = None,
 ) -> Rollout:
     """`steps` steps of `simulate`, h [s] each, of `system` from `start`, both of `Scene.build`.
 
@@ -73,19 +80,38 @@ def rollout(
     act before they touch: those are other steps than the hard ones, to which they tend as kappa
     falls (docs/derivatives.md), SOLVED where the smoothed problem is, and `violation` says how far
     they are from the hard laws. Steps of several stages of `RadauContact` are tried from their warm
-    start alone; one in which bodies land is not SOLVED. Raises `ValueError` for bad arguments.
+    start alone; one in which bodies land is not SOLVED. Where contacts have a restitution, steps
+    land before they rebound, as those of `simulate` do: each may have `most_impacts`, or else is
+    MISSED_REBOUND; by default as many as contacts with a restitution, four at most. Raises
+    `ValueError` for bad arguments.
     """
     stepper = _with_derivatives(stepper, system, start)
     checks.count("steps", steps)
     flag("economical", economical)
     if not isinstance(h, jax.core.Tracer):
         positive("h", h)
-    refuse_rebounds(system)
+    most = _impacts_of(stepper, system, most_impacts)
     if kappa is not None:
         _refuse_smoothing(stepper, system, kappa)
     system = standing(system)
     start = jax.tree.map(lambda a: jnp.asarray(a, float), start)
     h = jnp.asarray(h, float)
+
+    memory = _memory(stepper, without_rebounds(system), start) if memory is None else memory
+    scan = functools.partial(_economical if economical else lax.scan, xs=None, length=steps)
+    if most:
+        states, contacts, result, violation, impacts = _with_rebounds(stepper, system, start, memory, h, most, scan)
+    else:
+        states, contacts, result, violation = _without_rebounds(stepper, system, start, memory, h, kappa, scan)
+        impacts = None
+    result = _begun(stepper, system, start, h, result)
+    good = jnp.cumprod(result == Result.SOLVED).astype(bool)
+    states, contacts = _kept(jnp.append(True, good), states), _kept(good, contacts)
+    return Rollout(states, contacts, result, violation, impacts if impacts is None else _kept(good, impacts))
+
+
+def _without_rebounds(stepper, system: System, start: State, memory, h, kappa, scan: Callable) -> tuple:
+    """States, contacts, results and violations of steps in which nothing rebounds."""
 
     def one(carry, _):
         if kappa is not None:
@@ -96,14 +122,44 @@ def rollout(
             step = stepper.step_with_cuts(system, *carry, h)
         return (step.state, step.memory), (step.state, step.contacts, step.result)
 
-    begun = start, _memory(stepper, system, start) if memory is None else memory
-    _, (ends, contacts, result) = (_economical if economical else lax.scan)(one, begun, None, length=steps)
-    states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, ends)
+    _, (ends, contacts, result) = scan(one, (start, memory))
+    states = _all(start, ends)
     violation = _violation(stepper, *lax.stop_gradient((system, states, contacts, h)))
     certified = jnp.where((violation <= CERTIFIED) | (kappa is not None), int(Result.SOLVED), int(Result.NOT_CERTIFIED))
-    result = _begun(stepper, system, start, h, jnp.where(result == Result.SOLVED, certified, result))
-    good = jnp.cumprod(result == Result.SOLVED).astype(bool)
-    return Rollout(_kept(jnp.append(True, good), states), _kept(good, contacts), result, violation)
+    return states, contacts, jnp.where(result == Result.SOLVED, certified, result), violation
+
+
+def _with_rebounds(stepper, system: System, start: State, memory, h, most: int, scan: Callable) -> tuple:
+    """States, contacts, results, violations and times of impacts of steps with `most` impacts each,
+    beside one in which the run begins."""
+
+    def one(carry, _):
+        state, memory, strikes = carry
+        step = rebounding_step.step(stepper, system, state, memory, h, strikes, most, CERTIFIED)
+        carry = step.state, step.memory, jnp.asarray(False)
+        return carry, (step.state, step.contacts, step.result, step.violation, step.times)
+
+    _, (ends, *others) = scan(one, (start, memory, rebounding_step.strikes_at(system, start, memory)))
+    return _all(start, ends), *others
+
+
+def _all(start: State, ends: State) -> State:
+    return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, ends)
+
+
+def _impacts_of(stepper, system: System, most) -> int:
+    """How many impacts a step may have, 0 where nothing rebounds. Raises `ValueError` for what has
+    no rebounds."""
+    asked = most is not None
+    if asked:
+        checks.count("most_impacts", most)
+    possible = rebounding_step.most_impacts(system)
+    if not possible:
+        return 0
+    if stepper.can.adaptive:
+        refuse_rebounds(system)
+    rebounding_step.refuse(system)
+    return most if asked else min(possible, _IMPACTS)
 
 
 def _with_derivatives(stepper, system, start) -> GeometricallyImplicit | RadauContact:
@@ -149,6 +205,8 @@ def _refuse_smoothing(stepper, system: System, kappa) -> None:
     one = np.ndim(kappa) == 0 and not isinstance(kappa, str)
     if not one or not (isinstance(kappa, jax.core.Tracer) or 0 < kappa <= 1):
         raise RunError(f"`kappa` = {kappa} must be in (0, 1]; leave it out for hard contacts.")
+    if rebounding_step.most_impacts(system):
+        raise StepperError("`kappa` smooths no `restitution`: leave out one of them.")
     if system.sticks_more:
         raise StepperError("`kappa` smooths no `mu_s`, which breaks away at once: leave out one of them.")
 
@@ -166,7 +224,7 @@ def _violation(stepper, system: System, states: State, contacts: Contacts, h):
     return jnp.max(jnp.stack(worst), axis=0)
 
 
-def _economical(one: Callable, begun, _, length: int):
+def _economical(one: Callable, begun, *, xs: None, length: int):
     """`lax.scan` of `length` steps, which keeps the carry of some sqrt(length) of them, and
     computes the rest again from these for reverse mode."""
     size = math.isqrt(length - 1) + 1

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from ..model.bodies import State
-from ..model.records import OF_JOINTS
+from ..model.records import with_impulses_of
 from ..model.results import Failure, Result
 from ..model.system import System
 from ..runtime.progress import doing, first_call, next_call
@@ -282,17 +282,8 @@ def _counted(record: Record, attempts: list[Attempt], rung: int) -> Record:
 
 def _joined(one: Record, two: Record) -> Record:
     """Two half steps as one: impulses are those of both, violations the larger ones."""
-    joints = two.contacts.joints
-    if joints is not None:
-        sums = {name: getattr(one.contacts.joints, name) + getattr(joints, name) for name in OF_JOINTS}
-        joints = dataclasses.replace(joints, **sums)
-    contacts = dataclasses.replace(
-        two.contacts,
-        joints=joints,
-        normal_impulse=one.contacts.normal_impulse + two.contacts.normal_impulse,
-        friction_impulse=one.contacts.friction_impulse + two.contacts.friction_impulse,
-        gap_start=one.contacts.gap_start,
-    )
+    contacts = with_impulses_of(two.contacts, one.contacts)
+    contacts = dataclasses.replace(contacts, gap_start=one.contacts.gap_start)
     stats = dataclasses.replace(
         two.stats,
         residual=np.maximum(one.stats.residual, two.stats.residual),

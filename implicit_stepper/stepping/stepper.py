@@ -84,7 +84,7 @@ def refuse_rebounds(system: System) -> None:
         pair = " and ".join(system.contact_names[rebounds[0].numbers[0]])
         raise StepperError(
             f"{pair} have a `restitution`, which only runs of `simulate` know, by GeometricallyImplicit() or by "
-            "RadauContact() with `tol`: take one of these, or leave it out."
+            "RadauContact() with `tol`, and `rollout` by the former: take one of these, or leave it out."
         )
 
 

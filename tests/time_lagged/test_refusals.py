@@ -1,6 +1,6 @@
 """What comparators do not know of contacts is refused by name, with the steppers that do; and so
-are restitutions by all that takes steps of given length but runs of `simulate`, batches and
-derivatives of these."""
+are restitutions by all that takes steps of given length but runs of `simulate`, batches, rollouts
+and derivatives of these."""
 
 import pytest
 
@@ -56,11 +56,3 @@ def test_a_second_coefficient_of_friction_is_refused(stepper):
 def test_chosen_steps_are_refused(stepper):
     with pytest.raises(ist.errors.StepperError, match=r"`stepper` = .* RadauContact\(\)"):
         ist.simulate(ball(), stepper, tol=1e-6, duration=0.1)
-
-
-@named("stepper", [ist.GeometricallyImplicit(), ist.RadauContact()], ids=name)
-def test_rollouts_of_given_steps_refuse_rebounds(stepper):
-    system, start = ball(restitution=E).build()
-    told = "floor and ball have a `restitution`, .*: take one of these, or leave it out"
-    with pytest.raises(ist.errors.StepperError, match=told):
-        ist.rollout(system, stepper, 0.01, 3, start=start)
