@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -193,7 +194,7 @@ def recorded(system: System, after: State, reactions, limits) -> Joints | None:
     """The record of all joints in the state `after` an impact, with the `reactions` (R,) [N s] of
     rigid ones and the impulses of all `limits` (l,) [N s], in lengths; None where there are
     none."""
-    return _recorded(system, after, reactions, limits) if system.joints else None
+    return jax.tree.map(np.asarray, _recorded(system, after, reactions, limits)) if system.joints else None
 
 
 @jit

@@ -82,7 +82,9 @@ def found(
     while True:
         hit, memory, guess = resume(stepper, system, state, closest, references, tuple(holds), room)
         slipping = [on & ~np.asarray(own) for on, own in zip(guess.touching, guess.sticking, strict=True)]
-        left = [a & ~b for a, b in zip(holds, slipping, strict=True)]
+        # what rubs in an impact alone tells by the slip that this leaves, not by forces after it
+        still = map(np.asarray, at_rest(system, hit.state, closest)) if bool(hit.acts) else holds
+        left = [a & ~b & c for a, b, c in zip(holds, slipping, still, strict=True)]
         if all(np.array_equal(a, b) for a, b in zip(holds, left, strict=True)):
             break
         holds = left

@@ -140,37 +140,35 @@ class _Driver:
                 self._cross()
             elif reason == Reason.EVENT:
                 self.resume(self.point.modes)
-        self.span = None
+            if not self.failure:
+                self.offer(self.kept)
+        self.span = self.way = None
 
     def _smoothly(self, most: int) -> Reason:
-        """Steps to the end or an event, with work up to `most`; and why these are all."""
+        """Steps for a while, to the end or an event, with work up to `most`; and why these are
+        all."""
         loop = sparse_loop if sparse_loop.suits(self.stepper, self.system, self.slots) else event_loop
         if self.way is None:
             self.way, self.began = loop.way_from(self.stepper, self.system, self.point, self.slots), self._left()
-        way, reason = self.way, Reason.PAUSED
-        while reason == Reason.PAUSED and self._work() < most:
-            solves, begun = min(self.solves, most - self._work()), time.perf_counter()
-            way, records, count, counts = loop.advance(self.stepper, self.system, way, self._limits(solves))
-            count, reason, solves = int(count), Reason(int(way.reason)), int(counts.solves)
-            self.solves = next_call(solves, time.perf_counter() - begun, CHUNK)
-            for name in ("solves", "inaccurate", "landings"):
-                self.made.counts[name] += int(getattr(counts, name))
-            if count:
-                taken = jax.tree.map(lambda a, count=count: np.asarray(a)[:count], records)
-                passage = self.sweep.first(self.point.state, taken.state, taken.contacts, taken.h)
-                if passage is not None:
-                    self.way = None
-                    self._meet_earlier(taken, passage)
-                    return Reason.PAUSED
-                if reason == Reason.EVENT:  # noted first: an interruption leaves no step without it
-                    last = jax.tree.map(lambda a: a[-1], taken)
-                    self.made.landed.append(event_of(self.system, last.modes, float(last.state.time), int(way.event)))
-                self.made.taken.append(taken)
-            self.point, self.way = way.point, way if reason == Reason.PAUSED else None
-            self.told.to(float(self.point.state.time) - self.begun)
-            if reason == Reason.PAUSED:
-                self.offer(self.kept)
-        self.way = None
+        solves, begun = min(self.solves, most - self._work()), time.perf_counter()
+        way, records, count, counts = loop.advance(self.stepper, self.system, self.way, self._limits(solves))
+        count, reason, solves = int(count), Reason(int(way.reason)), int(counts.solves)
+        self.solves = next_call(solves, time.perf_counter() - begun, CHUNK)
+        for name in ("solves", "inaccurate", "landings"):
+            self.made.counts[name] += int(getattr(counts, name))
+        if count:
+            taken = jax.tree.map(lambda a: np.asarray(a)[:count], records)
+            passage = self.sweep.first(self.point.state, taken.state, taken.contacts, taken.h)
+            if passage is not None:
+                self.way = None
+                self._meet_earlier(taken, passage)
+                return Reason.PAUSED
+            if reason == Reason.EVENT:  # noted first: an interruption leaves no step without it
+                last = jax.tree.map(lambda a: a[-1], taken)
+                self.made.landed.append(event_of(self.system, last.modes, float(last.state.time), int(way.event)))
+            self.made.taken.append(taken)
+        self.point, self.way = way.point, way if reason == Reason.PAUSED else None
+        self.told.to(float(self.point.state.time) - self.begun)
         if reason == Reason.CROWDED:
             self.slots, reason = more_slots(self.system, self.slots, self.point.modes.touching), Reason.PAUSED
         return reason

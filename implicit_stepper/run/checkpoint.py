@@ -166,11 +166,19 @@ class Checkpoint:
         self._next = done + max(self.every, _SHARE * (done - begun) if self.every else 0.0)
 
 
+class _Pickler(pickle.Pickler):
+    """Of arrays of JAX writes what they hold, whatever holds them: only that is read again."""
+
+    def reducer_override(self, one):
+        return np.asarray(one).__reduce_ex__(5) if isinstance(one, jax.Array) else NotImplemented
+
+
 def write(path: Path, asked: Mapping[str, str], kept: Mapping[str, Any]) -> None:
     """A file with `kept`, a tree of the package's records. Raises `OSError`, and leaves what was
     there."""
-    kept = jax.tree.map(lambda a: np.asarray(a) if isinstance(a, jax.Array) else a, dict(kept))
-    payload = pickle.dumps(kept, protocol=5)
+    pickled = io.BytesIO()
+    _Pickler(pickled, protocol=5).dump(dict(kept))
+    payload = pickled.getvalue()
     header = {"format": _MAGIC, "asked": dict(asked), "size": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
     with replaced(path) as written, written.open("wb") as file:
         file.write(json.dumps(header).encode() + b"\n" + payload)

@@ -126,3 +126,24 @@ def test_what_slips_in_an_impact_decides_its_coefficient(at, mu, mu_s, fine):
         joints = dataclasses.replace(record.joints, mu=np.asarray(told))
         found = impact_violations(own, before, after, dataclasses.replace(record, joints=joints))
         assert (np.max(found["joint friction"]) <= 1e-10) == fine
+
+
+def test_a_rail_that_an_impact_breaks_loose_rubs_by_what_slides():
+    """A disc that flies against another on a rail, at 30 degrees from it: what breaks loose has mu
+    from the impact on, not mu_s, though its weight alone would hold it."""
+    mu = 0.15
+    scene = ist.Scene(dimension=2, gravity=(0, -9.81))
+    ground = scene.add_fixed(name="ground", shape=shapes.HalfPlane(normal=(0, 1)))
+    held = scene.add_body(name="held", shape=shapes.Disc(0.1), mass=1.0, position=(0, 1))
+    flies = scene.add_body(name="flies", shape=shapes.Disc(0.1), mass=1.0, position=(-0.2, 1.1), velocity=(1, 0, 0))
+    friction = ist.JointFriction(mu, length=0.3, mu_s=0.2)
+    scene.add_joint(ground, held, ist.Slider((0, 1), (1, 0), (0, 0), (1, 0), friction=friction), name="rail")
+    scene.add_contact(held, flies, friction=0)
+    found = ist.simulate(scene, ist.RadauContact(), tol=1e-8, duration=0.05)
+    assert [event.kind for event in found.events] == ["closes", "slips"]
+    struck = int(np.flatnonzero(found.time == found.events[0].time)[0])
+    after, step = found.velocity[struck], found.contacts
+    impulse = -step.normal_impulse[struck - 1, 0] * step.normal[struck - 1, 0]
+    assert impulse[0] > 0.3
+    # of the impact alone: what presses the rail is the part of the blow across it
+    np.testing.assert_allclose(after[0, 0], impulse[0] - mu * abs(impulse[1]), rtol=0, atol=1e-6)

@@ -66,6 +66,14 @@ def test_a_run_goes_on_to_the_bits_of_one_that_was_not_killed(run, often, tmp_pa
     assert found.events == whole.events
 
 
+def test_a_run_whose_events_follow_each_other_leaves_files(tmp_path, monkeypatch):
+    """One for each of them at least, if there is time."""
+    written, files = checkpoint.write, []
+    monkeypatch.setattr(checkpoint, "write", lambda *arguments: files.append(written(*arguments)))
+    found = ist.simulate(**CHOSEN, checkpoint=tmp_path / "run.checkpoint", every=0.0)
+    assert len(files) >= len(found.events) == 2
+
+
 def test_a_killed_process_leaves_what_another_goes_on_from(tmp_path):
     path = tmp_path / "run.checkpoint"
     script = (
@@ -154,6 +162,15 @@ def test_reading_makes_nothing_but_arrays_and_records(tmp_path):
         checkpoint.write(path, {}, {"record": content})
         with pytest.raises(ist.CheckpointError, match=f"asks for {name}"):
             checkpoint.read(path, {})
+
+
+def test_arrays_of_a_device_are_written_whatever_holds_them(tmp_path):
+    """Records that are no trees for JAX among them."""
+    path = tmp_path / "run.checkpoint"
+    checkpoint.write(path, {}, {"starts": [fallback.Attempt("warm start", jnp.arange(3.0), 1)]})
+    (start,) = checkpoint.read(path, {})["starts"]
+    assert isinstance(start.residual, np.ndarray)
+    np.testing.assert_array_equal(start.residual, [0, 1, 2])
 
 
 def test_laws_of_impact_are_told_apart():
