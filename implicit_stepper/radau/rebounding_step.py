@@ -68,7 +68,8 @@ class _Search(NamedTuple):
     """The length of a part: its `size` () [s], of which `tries` () have been made in a `bracket`,
     and the memory `after` it; whether it is the `whole` of what is left. Which contacts (nc,)
     `land` in it, have `met`, and are `elastic`, if something `strikes` () at its end; there the one
-    with this `number` () closes. A `Result` (), and whether the search has `ended`."""
+    with this `number` () closes, or `several` () do. A `Result` (), and whether the search has
+    `ended`."""
 
     size: jax.Array
     after: Any
@@ -79,6 +80,7 @@ class _Search(NamedTuple):
     elastic: jax.Array
     strikes: jax.Array
     number: jax.Array
+    several: jax.Array
     tries: jax.Array
     result: jax.Array
     ended: jax.Array
@@ -86,7 +88,8 @@ class _Search(NamedTuple):
 
 class _Until(NamedTuple):
     """A part from `state`, with the memory before and `after` it, that ends where the contact with
-    a `number` () closes, if it `closes` (), or else after what is `left` () [s]."""
+    a `number` () closes, if it `closes` (), or else after what is `left` () [s]; whether `several`
+    () close there."""
 
     system: System
     state: State
@@ -95,6 +98,7 @@ class _Until(NamedTuple):
     left: jax.Array
     closes: jax.Array
     number: jax.Array
+    several: jax.Array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,12 +117,14 @@ class _Misses:
 
 @dataclasses.dataclass(frozen=True)
 class _Linearized:
-    """`misses`, and its derivative by z."""
+    """`misses`, and its derivative by z: none, so that nothing after it has one, where several
+    contacts close at once, of which each would have its own time."""
 
     misses: _Misses
 
     def __call__(self, until: _Until, z):
-        return linearized(lambda z: self.misses(until, z))(z)
+        F, slope = linearized(lambda z: self.misses(until, z))(z)
+        return F, jnp.where(until.several, 0.0, slope)
 
 
 def refuse(system: System) -> None:
@@ -202,7 +208,7 @@ def _moved_on(stepper, system: System, part: _Part, certified: float) -> _Part:
     """After what is left of a step, or what comes before the next impact in it."""
     plain, before = without_rebounds(system), (part.state, part.memory)
     search = _searched(stepper, *lax.stop_gradient((system, *before, part.left, part.met)))
-    until = _Until(plain, *before, search.after, part.left, search.strikes, search.number)
+    until = _Until(plain, *before, search.after, part.left, search.strikes, search.number, search.several)
     misses = _Misses(stepper)
     size = root(misses, _Linearized(misses), until, search.size[None])[0]
     found = stepper.at_root(plain, *before, size, search.after)
@@ -229,7 +235,7 @@ def _searched(stepper, system: System, state: State, memory, left, met) -> _Sear
     plain, touching, mass = without_rebounds(system), TOUCHING * system.length, jnp.min(system.mass)
     none, no = jnp.zeros(system.contact_count, bool), jnp.asarray(False)
     first = _Search(
-        left, memory, closing.around(left, left), ~no, none, met, none, no, jnp.zeros((), int), jnp.zeros((), int),
+        left, memory, closing.around(left, left), ~no, none, met, none, no, jnp.zeros((), int), no, jnp.zeros((), int),
         jnp.asarray(int(Result.SOLVED)), no,
     )  # fmt: skip
 
@@ -263,6 +269,7 @@ def _searched(stepper, system: System, state: State, memory, left, met) -> _Sear
             elastic,
             strikes,
             number,
+            strikes & (jnp.sum(now) > 1),
             search.tries + 1,
             jnp.where(fails, found.result, result),
             strikes | free | fails | lost,
