@@ -200,6 +200,17 @@ def test_fit_friction():
     assert_picture("fit_friction")
 
 
+def test_fit_restitution():
+    """What is found from noisy positions is off by no more than four standard errors, which are
+    those of three thousandths at most."""
+    result = run("fit_restitution")
+    fit, errors = result["fit"], result["errors"]
+    assert np.all(np.abs(fit.x - result["TRUE"]) <= 4 * errors)
+    assert np.all(errors <= 3e-3)
+    assert np.abs(2 * fit.cost / fit.fun.size - 1) < 0.2  # what is left is the noise
+    assert_picture("fit_restitution")
+
+
 def test_farthest_roller():
     """Newton's method converges twice as many digits a step, and its exponent is the best of those
     tried."""
