@@ -173,7 +173,9 @@ def step(stepper, system: System, state: State, memory, h, strikes, most: int, c
         time = jnp.where(part.strikes & solved, part.state.time, jnp.nan)
         part = lax.cond(part.strikes & solved, lambda p: _struck(stepper, system, p, certified), lambda p: p, part)
         goes_on = (part.left > 0) & (part.result == int(Result.SOLVED))
-        part = lax.cond(goes_on, lambda p: _moved_on(stepper, system, p, certified), lambda p: p, part)
+        # scenes side by side all go this way: from nothing that is left, every start would be tried in vain
+        some = part._replace(left=jnp.where(goes_on, part.left, begun.left))
+        part = lax.cond(goes_on, lambda some, _: _moved_on(stepper, system, some, certified), lambda _, p: p, some, part)
         return part, time
 
     end, times = lax.scan(further, begun, None, length=most + 1)
