@@ -65,9 +65,9 @@ def branches_left(system: System, events: list[Event]) -> tuple[np.ndarray, ...]
 
 def found_events(system: System, first: State, steps: Taken, landed: list[Event]) -> list[Event]:
     """All events in the order of time: changes of modes between steps, and those `landed` on that
-    changed none."""
+    changed none. What comes to stick and slides on, as it turns back, slips at once."""
     starts = np.concatenate([[np.asarray(first.time)], steps.state.time[:-1]])
-    events = []
+    events, stuck = [], set(landed)
     for g, group in enumerate(system.constraints):
         touching, sticking, active = steps.modes.touching[g], steps.modes.sticking[g], steps.modes.active[g]
         for i in range(1, len(starts)):
@@ -79,6 +79,8 @@ def found_events(system: System, first: State, steps: Taken, landed: list[Event]
                     continue
                 elif sticking[i - 1, c] != sticking[i, c]:
                     kind = "sticks" if sticking[i, c] else "slips"
+                elif not sticking[i, c] and Event(float(starts[i]), named(system, g, number), "sticks") in stuck:
+                    kind = "slips"
                 elif np.any(active[i - 1, c] != active[i, c]):
                     kind = "moves"
                 else:
@@ -88,7 +90,12 @@ def found_events(system: System, first: State, steps: Taken, landed: list[Event]
     twice = [any(e[1:] == other[1:] and abs(e.time - other.time) <= _SAME for other in landed) for e in events]
     every = landed + [event for event, known in zip(events, twice, strict=True) if not known]
     # contacts have numbers, and joints names
-    return sorted(every, key=lambda event: (event.time, isinstance(event.contact, str), *event[1:]))
+    return sorted(every, key=lambda event: (event.time, isinstance(event.contact, str), event.contact, _late(event)))
+
+
+def _late(event: Event) -> tuple[bool, str]:
+    """Of events of one contact at one time what slips comes last."""
+    return event.kind == "slips", event.kind
 
 
 def named(system: System, group: int, number: int) -> int | str:

@@ -204,6 +204,22 @@ def test_an_impact_within_a_run_is_certified_by_all_laws(monkeypatch, normal, fr
     assert 0 < caught.value.trajectory.time[-1] < lands - 1e-3  # the steps before it
 
 
+def test_what_turns_back_sticks_and_slips_at_once():
+    """A block that is pulled back harder than friction holds: it stands still at one time and slides
+    on the other way, with m a = F - mu m g."""
+    scene, pull, mu = ist.Scene(dimension=2, gravity=(0, -9.81)), 6.0, 0.2
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    square = shapes.Polygon([(-0.1, -0.1), (0.1, -0.1), (0.1, 0.1), (-0.1, 0.1)])
+    given = {"position": (0, 0.1), "velocity": (1, 0, 0), "wrench": (-pull, 0, 0)}
+    block = scene.add_body(name="block", shape=square, mass=1.0, **given)
+    scene.add_contact(floor, block, friction=mu)
+    found = ist.simulate(scene, ist.RadauContact(), tol=1e-8, duration=0.5)
+    assert [event.kind for event in found.events] == ["sticks", "slips"]
+    turns = 1 / (pull + mu * 9.81)
+    assert [event.time for event in found.events] == pytest.approx([turns, turns], abs=1e-9)
+    assert found.velocity[-1, 0, 0] == pytest.approx(-(0.5 - turns) * (pull - mu * 9.81), abs=1e-9)
+
+
 def test_spinning_sphere_stops_exactly():
     run = ist.simulate(scenes.spin(), ist.RadauContact(), tol=1e-8, duration=1.3)
     assert [event.kind for event in run.events] == ["sticks"]
