@@ -36,9 +36,12 @@ def hits(law):
     ball, up, down = {"shape": shapes.Sphere(R), "mass": 1.0}, (0, 0, 1, 0, 0, 0), (0, 0, -1, 0, 0, 0)
     scene.add_moving(name="paddle", inertia=(1, 1, 1), pose=paddle, **ball)
     scene.add_body(name="served", position=(0, 0, 0.25), **ball)
-    # the paddle comes to these, alone and as another impact happens, and glides past: none answers
-    for k, away in ((1, H**2), (2, 0.0)):
-        scene.add_fixed(name=f"stop {k}", shape=shapes.Sphere(R), position=(2 * R - away, 0, k * H))
+    # what glides on a rail comes to these, alone and as another impact happens: none answers
+    rail = scene.add_fixed(name="rail", shape=shapes.Sphere(R), position=(6, 0, -2))
+    glides = scene.add_body(name="glides", position=(6, 0, 0), velocity=up, **ball)
+    scene.add_joint(rail, glides, ist.Slider((0, 0, 2), (0, 0, 1), (0, 0, 0), (0, 0, 1)), name="along the rail")
+    for k in (1, 2):
+        scene.add_fixed(name=f"stop {k}", shape=shapes.Sphere(R), position=(6 + 2 * R, 0, k * H))
     for x, (name, place, velocity) in enumerate((("from above", 0.25, down), ("from below", -0.25, up)), start=1):
         post = scene.add_fixed(name=f"post {name}", shape=shapes.Sphere(R), position=(x, 0, -2))
         slide = scene.add_body(name=f"slide {name}", position=(x, 0, 0), **ball)
