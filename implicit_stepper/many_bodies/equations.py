@@ -21,7 +21,7 @@ from ..runtime.compilation import jit
 from ..solvers.elimination import Local, eliminate, signs
 from ..solvers.newton import linearized
 
-_FEW, MANY = 32, 512  # contacts that are evaluated at once
+_FEW, MANY, _MOST = 32, 512, 2048  # contacts that are evaluated at once
 _MOST_FEW = 192  # contacts from which on many rows take no longer than several times few
 # by which closest points are held that poses leave open: of contacts that push nothing, and on
 # bodies with a support function
@@ -94,12 +94,14 @@ class Slots:
         return self.sides[:count, np.array(self.group.moving)]
 
 
-def cut(count: int, many: int = MANY) -> list[tuple[int, int, int]]:
+def cut(count: int, many: int | None = None) -> list[tuple[int, int, int]]:
     """(start, stop, rows): how `count` contacts are cut, so that programs for two numbers of rows,
-    few and `many`, serve any of them."""
+    few and `many`, serve any of them; for a third one where that is not given."""
     cuts, start = [], 0
     while start < count:
-        rows = many if count - start >= min(_MOST_FEW, many) else _FEW
+        left, rows = count - start, _FEW
+        if left >= min(_MOST_FEW, many or MANY):
+            rows = many or (_MOST if left > _MOST - MANY else MANY)
         cuts.append((start, min(start + rows, count), rows))
         start += rows
     return cuts

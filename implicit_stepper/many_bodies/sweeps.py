@@ -27,7 +27,7 @@ from ..constraints import contact, kinematics
 from ..implicit_euler import energy
 from ..implicit_euler.ncp import StepProblem
 from ..model import bodies, poses, rotation
-from ..runtime.compilation import filled_up, jit
+from ..runtime.compilation import filled_up, in_one_piece, jit
 from ..solvers.complementarity import project_to_disc
 from .colours import TOGETHER, coloured
 from .equations import MANY, Slots, Step
@@ -186,34 +186,37 @@ def _relaxed(sweeps, count, free, inverse, sides, on, speed, mu, impulse):
     impulse = jnp.where(diagonal[:, :1] > 0, jnp.moveaxis(impulse, 1, 2), 0.0)
     start = jnp.zeros_like(free).at[sides].add(jnp.einsum("krc,ksrwc->kcsw", impulse, on))
 
-    def relax(before, j, carry):
-        u, impulse = carry
-        own, last, W = jnp.moveaxis(u[sides[j]], 0, -1), before[j], on[j]
+    def relax(share, j, carry):
+        u, impulses, changed, large = carry
+        own, W, (last, before) = jnp.moveaxis(u[sides[j]], 0, -1), on[j], impulses[j]
+        ahead = last + share * (last - before)
         rate = still[j, 0] + jnp.sum(W[:, 0] * own, axis=(0, 1))
-        p_n = jnp.maximum(last[0] - rate / normal[j], 0.0)
-        own = own + (p_n - last[0]) * W[:, 0]
+        p_n = jnp.maximum(ahead[0] - rate / normal[j], 0.0)
+        own = own + (p_n - ahead[0]) * W[:, 0]
         slip = still[j, 1:] + jnp.sum(W[:, 1:] * own[:, None], axis=(0, 2))
-        y = jax.vmap(project_to_disc, (1, 0), 1)(last[1:] - slip / friction[j], mu[j] * p_n)
-        change = jnp.where(diagonal[j, 0] > 0, jnp.concatenate([p_n[None], y]) - last, 0.0)
+        y = jax.vmap(project_to_disc, (1, 0), 1)(ahead[1:] - slip / friction[j], mu[j] * p_n)
+        change = jnp.where(diagonal[j, 0] > 0, jnp.concatenate([p_n[None], y]) - ahead, 0.0)
         u = u.at[sides[j]].add(jnp.moveaxis(jnp.sum(change[:, None] * W, axis=1), -1, 0))
-        return u, lax.dynamic_update_index_in_dim(impulse, last + change, j, 0)
+        found = ahead + change
+        impulses = lax.dynamic_update_index_in_dim(impulses, jnp.stack([found, last]), j, 0)
+        return u, impulses, changed + change**2, large + found**2
 
     def sweep(carry):
-        number, since, change, last, before = carry
-        share = since / (since + 3)
-        ahead = jax.tree.map(lambda now, then: now + share * (now - then), last, before)
-        # from the last sweep's: read where new ones are written, they are copied for each row
-        found = lax.fori_loop(0, count, functools.partial(relax, ahead[1]), ahead)
-        own = jnp.sum((found[1] - ahead[1]) ** 2)
-        return number + 1, jnp.where(own > change, 0, since + 1), own, found, last
+        number, since, change, _, last, before, impulses = carry
+        share, none = since / (since + 3), jnp.zeros(impulse.shape[1:])
+        ahead = last + share * (last - before)
+        # the last two impulses of a row are replaced where they stand: no sweep copies them all
+        found = lax.fori_loop(0, count, functools.partial(relax, share), (ahead, impulses, none, none))
+        own, large = jnp.sum(found[2]), jnp.sum(found[3])
+        return number + 1, jnp.where(own > change, 0, since + 1), own, large, found[0], last, found[1]
 
     def proceeds(carry):
-        number, _, change, (_, impulse), _ = carry
-        return (number < sweeps) & (change > _STILL**2 * jnp.sum(impulse**2))
+        number, _, change, large, *_ = carry
+        return (number < sweeps) & (change > _STILL**2 * large)
 
-    begun = start, impulse
-    u, impulse = lax.while_loop(proceeds, sweep, (0, 0, jnp.inf, begun, begun))[-2]
-    return free + jnp.einsum("nwx,nx->nw", root, u), jnp.moveaxis(impulse, 1, 2)
+    begun = 0, 0, jnp.inf, 0.0, start, start, jnp.stack([impulse, impulse], axis=1)
+    *_, u, _, impulses = in_one_piece(functools.partial(lax.while_loop, proceeds, sweep), begun)
+    return free + jnp.einsum("nwx,nx->nw", root, u), jnp.moveaxis(impulses[:, 0], 1, 2)
 
 
 def units_of_bodies(problem: Problem) -> np.ndarray:

@@ -11,7 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.experimental.xla_metadata import set_xla_metadata
 
 from . import saved_programs
 from .compilation_cache import programs_folder
@@ -101,6 +103,19 @@ def jit(function, *, once: bool = False, apart: bool = False, static_argnums=(),
     call.lower = lambda *arguments: jitted(True).lower(*arguments)
     call.divided, call.prepared = divided, prepared
     return call
+
+
+def in_one_piece(function, arguments):
+    """`function(arguments)`, within a program of `jit`, as one function of machine code. A loop
+    over large arrays else runs operation by operation, which takes as long again as a round of
+    few arithmetic. Without calls of other libraries, as those for factors."""
+    if jax.default_backend() != "cpu":
+        return function(arguments)
+    arguments = jax.tree.map(jnp.asarray, arguments)
+    # what is traced within has the attributes too, and would be in as many pieces
+    traced, known = jax.closure_convert(function, arguments)
+    with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):
+        return jax.jit(lambda own, known: traced(own, *known))(arguments, known)
 
 
 def filled_up(count: int, least: int, growth: int) -> int:

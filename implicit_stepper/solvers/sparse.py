@@ -4,7 +4,7 @@
 Links couple nodes only through the bodies that they are between, so that what is left is a system
 of nodes with the graph of those links that couple: eliminated in the order of least degree, it
 fills little. SuperLU keeps that order, and exchanges rows only where a pivot is a hundred times
-smaller than another.
+smaller than another, or a million times where no rows of links are left.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import numpy as np
 if TYPE_CHECKING:
     from scipy.sparse.linalg import SuperLU
 
-_PIVOT = 0.01  # relative to the largest of its column: a smaller one on the diagonal is exchanged
+# relative to the largest of its column: a smaller pivot on the diagonal is exchanged; and where nodes
+# alone are left, whose blocks have theirs there
+_PIVOT, _PIVOT_OF_NODES = 0.01, 1e-6
 # the largest entry of an inverse by which what is left of a link is taken out before nodes are
 _STIFFEST = 1e8
 # entries that are left out of the matrix, whose rows and unknowns are dimensionless: open links
@@ -35,10 +37,15 @@ class Left(NamedTuple):
     columns: np.ndarray
     rest: np.ndarray
 
+    @property
+    def between(self) -> np.ndarray:
+        """The rows and columns (m, s w, s w) of the nodes in `rest`."""
+        own = self.rows.shape[1]
+        return self.rest[:, own:, own:]
+
     def acts(self) -> np.ndarray:
         """Which (m,) have a part in the system."""
-        own = self.rows.shape[1]
-        return np.any(self.rows, axis=1) | np.any(_counts(self.rest[:, own:, own:]), axis=(1, 2))
+        return _act(self.rows, self.between)
 
 
 class Condensed(NamedTuple):
@@ -116,13 +123,19 @@ def _entries(values, members, places) -> np.ndarray:
     return values[members[:, None], places]
 
 
-def condensed(link: Left) -> tuple[tuple[Condensed, ...], Left]:
-    """The links whose own blocks have inverses with digits, by how many rows are left of them; and
-    all links with what that makes of them."""
+def _act(rows, between) -> np.ndarray:
+    """Which (m,) links with these `rows` left, and that `between` their nodes, have a part in the
+    system."""
+    return np.any(rows, axis=1) | np.any(_counts(between), axis=(1, 2))
+
+
+def condensed(link: Left) -> tuple[tuple[Condensed, ...], Left, np.ndarray]:
+    """The links whose own blocks have inverses with digits, by how many rows are left of them; all
+    links without these rows, and what is then left between their nodes (m, s w, s w)."""
     own, counts = link.rows.shape[1], np.sum(link.rows, axis=1)
     if not np.any(counts):
-        return (), link
-    parts, rest = [], np.array(link.rest)
+        return (), link, link.between
+    parts, between = [], np.array(link.between)
     rows_left, columns_left = np.array(link.rows), np.array(link.columns)
     for q in np.unique(counts[counts > 0]):
         members = np.flatnonzero(counts == q)
@@ -137,21 +150,20 @@ def condensed(link: Left) -> tuple[tuple[Condensed, ...], Left]:
         inverse = inverse[good]
         follow = inverse @ link.rest[members[:, None], rows, own:]
         down = np.swapaxes(link.rest[members[:, None], own:, columns], 1, 2)
-        rest[members, own:, own:] -= down @ follow
+        between[members] -= down @ follow
         rows_left[members], columns_left[members] = False, False
         parts.append(Condensed(members, rows, columns, inverse, follow, down @ inverse))
-    return tuple(parts), Left(link.nodes, rows_left, columns_left, rest)
+    return tuple(parts), link._replace(rows=rows_left, columns=columns_left), between
 
 
 def factorised(nodes, links: Sequence[Left]) -> Sparse | None:
     """The system with blocks `nodes` (count, w, w) and `links`, None where it is singular or not
     finite."""
-    from scipy.sparse import csc_matrix  # here, as few runs need it
-    from scipy.sparse.linalg import splu
+    from scipy.sparse.linalg import splu  # here, as few runs need it
 
     count, width = nodes.shape[:2]
-    parts, links = zip(*map(condensed, links), strict=True) if links else ((), ())
-    acts = [link.acts() for link in links]
+    parts, links, between = zip(*map(condensed, links), strict=True) if links else ((), (), ())
+    acts = [_act(link.rows, own) for link, own in zip(links, between, strict=True)]
     edges = [link.nodes[own] for link, own in zip(links, acts, strict=True) if link.nodes.shape[1] == 2]
     order = least_degree(count, np.concatenate([np.zeros((0, 2), int), *edges]))
     ranks = [np.repeat(np.asarray(order, float), width)]
@@ -169,23 +181,58 @@ def factorised(nodes, links: Sequence[Left]) -> Sparse | None:
             own[mask] = places[start:stop]
             found.append(own)
         start = stop
-    entries = [(nodes, np.broadcast_to(of_nodes[:, :, None], nodes.shape), np.broadcast_to(of_nodes[:, None], nodes.shape))]
-    for link, own_rows, own_columns, some in zip(links, rows, columns, acts, strict=True):
-        acting, left, own = of_nodes[link.nodes].reshape(len(link.nodes), -1), np.any(link.rows, axis=1), link.rows.shape[1]
-        at = (np.concatenate([places_of_own, acting], axis=1)[left] for places_of_own in (own_rows, own_columns))
+    blocks, entries = [(order[:, None], nodes)], []
+    for link, own_rows, own_columns, some, own in zip(links, rows, columns, acts, between, strict=True):
+        left = np.any(link.rows, axis=1)
+        acting = of_nodes[link.nodes].reshape(len(link.nodes), -1)[left]
+        at = (np.concatenate([own_places[left], acting], axis=1) for own_places in (own_rows, own_columns))
         entries.append(_entries_at(link.rest[left], *at))
         some = np.flatnonzero(some & ~left)
-        entries.append(_entries_at(link.rest[some, own:, own:], acting[some], acting[some]))
-    values, i, j = (np.concatenate([np.ravel(entry[k]) for entry in entries]) for k in range(3))
-    if not np.all(np.isfinite(values)):  # SuperLU would go on with them
+        blocks.append((order[link.nodes[some]], own[some]))
+    matrix, pivot = _matrix(count, width, blocks), _PIVOT_OF_NODES
+    if len(places) > count * width:
+        pivot = _PIVOT
+        matrix = _with_entries(matrix, of_nodes[np.argsort(order)].reshape(-1), entries, len(places))
+    if not np.all(np.isfinite(matrix.data)):  # SuperLU would go on with them
         return None
-    matrix = csc_matrix((values, (i, j)), shape=(len(places), len(places)))
     options = {"SymmetricMode": True, "Equil": False}
     try:
-        factors = splu(matrix, permc_spec="NATURAL", diag_pivot_thresh=_PIVOT, options=options)
+        factors = splu(matrix, permc_spec="NATURAL", diag_pivot_thresh=pivot, options=options)
     except RuntimeError:  # an exact zero in the place of a pivot
         return None
     return Sparse(count, width, of_nodes, links, tuple(rows), tuple(columns), parts, factors)
+
+
+def _matrix(count: int, width: int, blocks):
+    """The sparse matrix, in columns, of `count` nodes, a sum of `blocks`: numbers (m, s) of nodes
+    and matrices (m, s width, s width) between them. They are sorted as blocks, of which there are a
+    36th as many as entries."""
+    from scipy.sparse import bsr_matrix
+
+    keys, values = [], []
+    for nodes, own in blocks:
+        m, s = nodes.shape
+        keys.append((nodes[:, None] * count + nodes[:, :, None]).reshape(-1))
+        # transposed, as rows of the transpose are columns
+        values.append(own.reshape(m, s, width, s, width).transpose(0, 1, 3, 4, 2).reshape(-1, width, width))
+    keys, values = np.concatenate(keys), np.concatenate(values)
+    order = np.argsort(keys, kind="stable")
+    first = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    columns, rows = np.divmod(keys[order[first]], count)
+    starts = np.searchsorted(columns, np.arange(count + 1))
+    summed = np.add.reduceat(values[order], first)
+    return bsr_matrix((summed, rows, starts), shape=(count * width,) * 2).tocsr().T
+
+
+def _with_entries(matrix, places, entries, size: int):
+    """A `matrix` of nodes, whose rows and columns come to these `places`, with other `entries` in
+    one of so many rows."""
+    from scipy.sparse import csc_matrix
+
+    own = matrix.tocoo()
+    entries = [(own.data, places[own.row], places[own.col]), *entries]
+    values, i, j = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+    return csc_matrix((values, (i, j)), shape=(size, size))
 
 
 def _entries_at(matrices, rows, columns):

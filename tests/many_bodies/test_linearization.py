@@ -4,7 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from implicit_stepper.many_bodies.equations import PUSHES
+from implicit_stepper.many_bodies import equations
+from implicit_stepper.many_bodies.equations import PUSHES, cut
 from implicit_stepper.many_bodies.host_newton import newton
 from implicit_stepper.many_bodies.linearization import correction, linear
 from implicit_stepper.many_bodies.problem import Point, moved, rows, slipping
@@ -62,3 +63,14 @@ def test_what_pressed_and_presses_no_more_has_no_part_in_the_system(balls_on_a_f
     assert np.count_nonzero(root.contacts[0][:, problem.slots[0].closest] > PUSHES) == 1
     at, F = slipping(problem, root, rows(problem, root))
     assert np.count_nonzero(linear(problem, at, F, GIVE, last).links[0].acts()) == 1
+
+
+def test_contacts_are_cut_for_programs_of_few_numbers_of_rows():
+    for count in (1, 200, 1536, 2927, 5000):
+        starts, stops, rows = np.array(cut(count)).T
+        np.testing.assert_array_equal(starts, [0, *stops[:-1]])
+        assert stops[-1] == count
+        assert np.all(stops - starts <= rows)
+    assert [rows for *_, rows in cut(1536)] == [512] * 3
+    assert [rows for *_, rows in cut(2927)] == [2048, 512, 512]
+    assert [rows for *_, rows in cut(400, 128)] == [128] * 3 + [equations._FEW] * -(-16 // equations._FEW)

@@ -16,7 +16,7 @@ import implicit_stepper as ist
 import shapes
 from implicit_stepper.paper import scenes
 from implicit_stepper.runtime import compilation, compilation_cache
-from implicit_stepper.runtime.compilation import jit, prepare
+from implicit_stepper.runtime.compilation import in_one_piece, jit, prepare
 from implicit_stepper.stepping.loop import programs
 
 RUNS = """
@@ -275,3 +275,19 @@ def test_no_loop_is_shared_out_over_cores(monkeypatch):
     assert not found["ours"]
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     assert found["plain"] == (len(cores) > 1)  # else the line before could not fail
+
+
+def test_a_loop_in_one_piece_is_the_same_loop(monkeypatch):
+    """Its operations would be dispatched one by one, each time round."""
+
+    def halved(begun):
+        return jax.lax.fori_loop(0, 40, lambda _, now: (now[0].at[::2].multiply(0.5), now[1] + scale), begun)
+
+    scale = jnp.linspace(1.0, 2.0, 400)
+    begun = jnp.ones(400), 0 * scale
+    one = jax.jit(functools.partial(in_one_piece, halved))
+    for found, expected in zip(one(begun), jax.jit(halved)(begun), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert "xla_cpu_small_call" in one.lower(begun).as_text()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert "xla_cpu_small_call" not in jax.jit(lambda at: in_one_piece(halved, at)).lower(begun).as_text()
