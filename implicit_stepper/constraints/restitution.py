@@ -13,8 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax
+import jax.numpy as jnp
+
 from shapes.arguments import number
 
+from ..model.system import System, in_user_order
 from ..runtime.errors import ContactLawError
 
 TOUCHING = 1e-8  # of the scene's length: gaps that are closed, across which bodies meet
@@ -44,6 +48,12 @@ class Poisson:
 
     def __post_init__(self):
         object.__setattr__(self, "e", _share(self.e))
+
+
+def restitutions(system: System) -> jax.Array:
+    """e (nc,) of all contacts, 0 of those that have no restitution."""
+    of = [jnp.zeros(len(group.numbers)) if group.restitution is None else group.restitution for group in system.groups]
+    return in_user_order(system, jnp.concatenate(of))
 
 
 def bending(spin, speed, reach):

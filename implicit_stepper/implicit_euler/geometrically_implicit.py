@@ -155,7 +155,7 @@ class GeometricallyImplicit:
 
     def at_root(self, system: System, state: State, memory: Memory, h, after: Memory) -> StepResult:
         """The step of h [s] after which its memory is this one, without solving it again: for the
-        derivatives of its root."""
+        derivatives of its root. Of systems in which what sticks has no coefficient of its own."""
         known = dataclasses.replace(lax.stop_gradient(memory), gaps=memory.gaps)
         problem = self.problem(system, state, known, h)
         z = lax.stop_gradient(after.history[0] / ncp.unknown_scale(problem))

@@ -82,8 +82,11 @@ def found(
     while True:
         hit, memory, guess = resume(stepper, system, state, closest, references, tuple(holds), room)
         slipping = [on & ~np.asarray(own) for on, own in zip(guess.touching, guess.sticking, strict=True)]
-        # what rubs in an impact alone tells by the slip that this leaves, not by forces after it
-        still = map(np.asarray, at_rest(system, hit.state, closest)) if bool(hit.acts) else holds
+        # joints rub in an impact alone: the slip that it leaves tells, not forces after it
+        still = list(holds)
+        if bool(hit.acts):
+            count = len(system.groups)
+            still[count:] = map(np.asarray, at_rest(system, hit.state, closest)[count:])
         left = [a & ~b & c for a, b, c in zip(holds, slipping, still, strict=True)]
         if all(np.array_equal(a, b) for a, b in zip(holds, left, strict=True)):
             break

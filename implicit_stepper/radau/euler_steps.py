@@ -255,11 +255,17 @@ def rounding(system: System, state: State, h):
     """What rounding alone leaves in a certificate of a step of h [s] from `state`, of arrays (...,
     nb, :): the units of speeds and gaps shrink with h, but not their digits. In the plane angles
     count turns, and have the fewer digits the more there are."""
-    acceleration, length = system.acceleration, system.length
+    numbers, at = (float(system.acceleration), float(system.length)), jax.tree.map(np.asarray, state)
+    return np.asarray(left_by_rounding(*numbers, at, h))
+
+
+def left_by_rounding(acceleration, length, state: State, h):
+    """`rounding` in a scene with this `acceleration` () [m/s^2] and `length` () [m], of arrays of
+    NumPy or of JAX."""
     speed, gap = acceleration * h, (acceleration * length) ** 0.5 * h
     fastest = abs(state.velocity).max(axis=(-2, -1)) + speed
     farthest = abs(state.position).max(axis=(-2, -1)) + length
-    if system.dimension == 2:
+    if state.orientation.shape[-1] == 1:
         farthest = farthest + abs(state.orientation).max(axis=(-2, -1)) * length
     return _ROUNDINGS * np.finfo(float).eps * (fastest / speed + farthest / gap)
 

@@ -31,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..constraints import kinematics
-from ..constraints.restitution import SLIGHT
+from ..constraints.restitution import SLIGHT, restitutions
 from ..model import rotation
 from ..model.bodies import State
 from ..model.system import System, in_user_order, take
@@ -90,7 +90,9 @@ def forgotten(system: System, found: Series) -> bool:
     last = jax.tree.map(lambda a: a[-1], found.records[-1].contacts)
     slight = SLIGHT * np.sqrt(float(system.acceleration) * float(system.length))
     struck = np.asarray(sudden(without_rebounds(system), found.before, found.after, last, found.h))
-    return bool(np.any(struck & (_shares(system) * np.asarray(approach(system, found.before, last)) > 2 * slight)))
+    return bool(
+        np.any(struck & (np.asarray(restitutions(system)) * np.asarray(approach(system, found.before, last)) > 2 * slight))
+    )
 
 
 def _holds(system: System, state: State, hit: Impact, closest, slow: float) -> bool:
@@ -247,12 +249,6 @@ def _of_points(system: System, changes) -> np.ndarray:
     return np.where(np.arange(changes.shape[1]) < 2 * system.dimension, changes, 0.0)
 
 
-def _shares(system: System) -> np.ndarray:
-    """e (nc,) of all contacts."""
-    of = [np.zeros(len(g.numbers)) if g.restitution is None else np.asarray(g.restitution) for g in system.groups]
-    return in_user_order(system, np.concatenate(of))
-
-
 def _of_speeds(system: System) -> np.ndarray:
     """Which contacts (nc,) rebound by Newton's law."""
     own = [np.full(len(g.numbers), g.restitution is not None and not g.of_impulses) for g in system.groups]
@@ -267,18 +263,21 @@ def _smooth(system: System) -> np.ndarray:
 def rebounds(system: System, state: State, hit: Impact) -> np.ndarray:
     """e (nc,) of the contacts that rebound in `hit`, 0 of those that do so slightly."""
     slight = SLIGHT * np.sqrt(float(system.acceleration) * float(system.length))
-    shares, met = _shares(system), np.asarray(hit.met)[: system.contact_count]
+    shares, met = np.asarray(restitutions(system)), np.asarray(hit.met)[: system.contact_count]
     return np.where(met & (shares * np.asarray(approach(system, state, hit.contacts)) > slight), shares, 0.0)
 
 
 @jit
 def approach(system: System, state: State, contacts):
     """How fast (nc,) [m/s] bodies approach each other in `state` at the points of `contacts`."""
+    return approach_at(system, state, contacts.normal, contacts.point_1, contacts.point_2)
+
+
+def approach_at(system: System, state: State, *geometry):
+    """`approach` with this `geometry`: normals and the points of both bodies (nc, d)."""
     speeds = []
     for group in system.groups:
-        own = jax.tree.map(
-            lambda a, group=group: take(a, np.array(group.numbers)), dataclasses.replace(contacts, joints=None)
-        )
+        own = [take(a, np.array(group.numbers)) for a in geometry]
         motions = kinematics.motions_of(system, state, group)
 
         def one(normal, a1, a2, first, second):
@@ -286,5 +285,5 @@ def approach(system: System, state: State, contacts):
             speed_1, speed_2 = (rotation.point_velocity(m.velocity, point - m.position) for point, m in places)
             return normal @ (speed_1 - speed_2)
 
-        speeds.append(jax.vmap(one)(own.normal, own.point_1, own.point_2, *motions))
+        speeds.append(jax.vmap(one)(*own, *motions))
     return in_user_order(system, jnp.concatenate(speeds))

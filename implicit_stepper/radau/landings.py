@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from ..constraints.detection import closest_points
-from ..constraints.restitution import SLIGHT, TOUCHING
+from ..constraints.restitution import SLIGHT, TOUCHING, restitutions
 from ..model.bodies import State
 from ..model.records import Contacts
 from ..model.results import Failure, Result
@@ -62,8 +62,7 @@ class Landings:
     def __init__(self, stepper: Stepper, system: System, tolerance: float, sweep: Sweep):
         self.stepper, self.system, self.tolerance, self.sweep = stepper, system, tolerance, sweep
         self.plain = without_rebounds(system)
-        self.touching, shares = TOUCHING * float(system.length), [_share(group) for group in system.groups]
-        self.rebounds = in_user_order(system, np.concatenate(shares)) > 0
+        self.touching, self.rebounds = TOUCHING * float(system.length), np.asarray(restitutions(system)) > 0
         sharp = [np.full(len(group.numbers), not group.pair.smooth) for group in system.groups]
         self.sharp = in_user_order(system, np.concatenate(sharp)) & self.rebounds
         self.elsewhere = self.sharp & ~rolling(system)
@@ -277,7 +276,3 @@ def _sudden(system: System, starts: State, ends: State, contacts: Contacts, h):
 def _parts(last: Several, records: list[Record], sizes: list[float], steps: int) -> Parts:
     """`last` after `records`, of `sizes` [s] all together."""
     return Parts(dataclasses.replace(last, record=joined([*records, last.record])), np.array(sizes), steps)
-
-
-def _share(group) -> np.ndarray:
-    return np.zeros(len(group.numbers)) if group.restitution is None else np.asarray(group.restitution)

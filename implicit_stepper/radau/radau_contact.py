@@ -64,7 +64,8 @@ class RadauContact:
     @property
     def one_stage(self) -> GeometricallyImplicit:
         """The method of one stage with the same settings."""
-        return GeometricallyImplicit(tolerance=self.tolerance, max_iterations=self.max_iterations, friction=self.friction)
+        names = ("tolerance", "max_iterations", "friction", "impacts")
+        return GeometricallyImplicit(**{name: getattr(self, name) for name in names})
 
     @property
     def can(self) -> Capabilities:

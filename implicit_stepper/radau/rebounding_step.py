@@ -18,8 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..constraints import detection, linear_rows
-from ..constraints.restitution import SLIGHT, TOUCHING
+from shapes.shards import varying_like
+
+from ..constraints import detection
+from ..constraints.restitution import SLIGHT, TOUCHING, restitutions
 from ..implicit_euler import ncp
 from ..implicit_euler.geometrically_implicit import GeometricallyImplicit
 from ..model.bodies import State
@@ -30,7 +32,8 @@ from ..runtime.errors import StepperError
 from ..solvers.implicit_function import root
 from ..solvers.newton import linearized
 from . import closing, rebounds
-from .euler_steps import rounding, without_rebounds
+from .euler_steps import left_by_rounding, without_rebounds
+from .face_rebounds import approach_at
 from .impact_certificate import impact_violations
 from .stage_records import long_forms
 
@@ -152,9 +155,9 @@ def most_impacts(system: System) -> int:
 def strikes_at(system: System, state: State, memory) -> jax.Array:
     """Whether () anything rebounds in the `state` in which a run begins."""
     system, state, memory = lax.stop_gradient((system, state, memory))
-    here = detection.find(without_rebounds(system), state, _closest(system, state, memory))
+    here = detection.find(without_rebounds(system), state, _closest(system, state, memory)).geometry
     every = jnp.ones(system.contact_count, bool)
-    return jnp.any(_rebounding(system, every, here.geometry.psi, _approach(system, state, here.geometry)))
+    return jnp.any(_rebounding(system, every, here.psi, approach_at(system, state, here.n, here.a1, here.a2)))
 
 
 def step(stepper, system: System, state: State, memory, h, strikes, most: int, certified: float) -> Ended:
@@ -164,18 +167,22 @@ def step(stepper, system: System, state: State, memory, h, strikes, most: int, c
     shapes = jax.eval_shape(stepper.step_with_cuts, plain, state, memory, h).contacts
     nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
     begun = _Part(
-        state, memory, jnp.asarray(h, float), ~(_shares(system) > 0), strikes, jnp.ones(count, bool), nothing,
-        jnp.asarray(int(Result.SOLVED)), jnp.zeros(()),
+        state, memory, jnp.asarray(h, float), ~(restitutions(system) > 0), strikes, jnp.ones(count, bool), nothing,
+        jnp.where(h > 0, int(Result.SOLVED), int(Result.NOT_CONVERGED)), jnp.zeros(()),
     )  # fmt: skip
+    begun = varying_like(begun, (system, state, memory, begun.left))
 
     def further(part: _Part, _):
         solved = part.result == int(Result.SOLVED)
         time = jnp.where(part.strikes & solved, part.state.time, jnp.nan)
         part = lax.cond(part.strikes & solved, lambda p: _struck(stepper, system, p, certified), lambda p: p, part)
         goes_on = (part.left > 0) & (part.result == int(Result.SOLVED))
-        # scenes side by side all go this way: from nothing that is left, every start would be tried in vain
+        # side by side all scenes go this way: where nothing is left, every start would be tried in
+        # vain
         some = part._replace(left=jnp.where(goes_on, part.left, begun.left))
-        part = lax.cond(goes_on, lambda some, _: _moved_on(stepper, system, some, certified), lambda _, p: p, some, part)
+        part = lax.cond(
+            goes_on, lambda some, _: _moved_on(stepper, system, some, begun.left, certified), lambda _, p: p, some, part
+        )
         return part, time
 
     end, times = lax.scan(further, begun, None, length=most + 1)
@@ -189,25 +196,28 @@ def _struck(stepper, system: System, part: _Part, certified: float) -> _Part:
     """After the impact in the state of a `part`, which becomes the state of the next one."""
     state, own, sums = part.state, rebounds.only(system, part.elastic), stepper.impacts == "sequential"
     closest = _closest(system, *lax.stop_gradient((state, part.memory)))
-    references = in_user_order(system, jnp.concatenate(part.memory.references))
+    oriented = lax.stop_gradient(part.memory.references)  # so that impulses of all parts have the same tangents
+    references = in_user_order(system, jnp.concatenate(oriented))
     hit = rebounds.impact_of(sums, own, state, closest, references, ())
     violation = _worst(impact_violations(*lax.stop_gradient((own, state, hit.state, hit.contacts, 0.0)), sums))
     result = jnp.where(violation <= certified, int(Result.SOLVED), int(Result.NOT_CERTIFIED))
     memory = stepper.init(*lax.stop_gradient((without_rebounds(system), hit.state)), closest)
+    contacts, ends = with_impulses_of(part.contacts, hit.contacts), hit.contacts
+    contacts = dataclasses.replace(contacts, slip=ends.slip, sigma=ends.sigma)
+    if contacts.joints is not None:
+        contacts = dataclasses.replace(contacts, joints=dataclasses.replace(contacts.joints, rate=ends.joints.rate))
     return part._replace(
         state=hit.state,
-        memory=dataclasses.replace(memory, gaps=part.memory.gaps),
-        strikes=jnp.asarray(False),
-        contacts=dataclasses.replace(
-            with_impulses_of(part.contacts, hit.contacts), slip=hit.contacts.slip, sigma=hit.contacts.sigma
-        ),
+        memory=dataclasses.replace(memory, gaps=part.memory.gaps, references=oriented),
+        strikes=part.strikes & False,
+        contacts=contacts,
         result=jnp.where(hit.converged, result, int(Result.IMPACT)),
         violation=jnp.maximum(part.violation, violation),
     )
 
 
-def _moved_on(stepper, system: System, part: _Part, certified: float) -> _Part:
-    """After what is left of a step, or what comes before the next impact in it."""
+def _moved_on(stepper, system: System, part: _Part, h, certified: float) -> _Part:
+    """After what is left of a step of h () [s], or what comes before the next impact in it."""
     plain, before = without_rebounds(system), (part.state, part.memory)
     search = _searched(stepper, *lax.stop_gradient((system, *before, part.left, part.met)))
     until = _Until(plain, *before, search.after, part.left, search.strikes, search.number, search.several)
@@ -216,7 +226,9 @@ def _moved_on(stepper, system: System, part: _Part, certified: float) -> _Part:
     found = stepper.at_root(plain, *before, size, search.after)
     asked = lax.stop_gradient((plain, part.state, found.state, found.contacts, size))
     violation = _worst(stepper.certificate(*asked))
-    allowed = certified + rounding(plain, asked[1], asked[-1])
+    # of a part: the units of a short one hold fewer digits
+    rounded = left_by_rounding(plain.acceleration, plain.length, asked[1], asked[-1])
+    allowed = certified + jnp.where(asked[-1] < h, rounded, 0.0)
     result = jnp.where(violation <= allowed, int(Result.SOLVED), int(Result.NOT_CERTIFIED))
     return _Part(
         found.state,
@@ -240,6 +252,7 @@ def _searched(stepper, system: System, state: State, memory, left, met) -> _Sear
         left, memory, closing.around(left, left), ~no, none, met, none, no, jnp.zeros((), int), no, jnp.zeros((), int),
         jnp.asarray(int(Result.SOLVED)), no,
     )  # fmt: skip
+    first = varying_like(first, (system, state, memory, left))
 
     def tried(search: _Search) -> _Search:
         found = stepper.step_with_cuts(plain, state, memory, search.size)
@@ -250,7 +263,7 @@ def _searched(stepper, system: System, state: State, memory, left, met) -> _Sear
         pressed = jnp.max(jnp.where(lands, own.normal_impulse, 0.0))
         presses = closing.presses(system, pressed, search.size)
         ends, now = ~presses & (gap <= touching), lands & closes  # what lands later is not there yet
-        approach = _approach(system, found.state, detection.geometry_of(own))
+        approach = approach_at(system, found.state, own.normal, own.point_1, own.point_2)
         elastic = now | ~(search.met | (approach > _slight(system)))
         strikes = ends & jnp.any(_rebounding(system, elastic, own.gap, approach)) & ~fails
         slowly = ends & ~strikes
@@ -286,24 +299,13 @@ def _closest(system: System, state: State, memory) -> tuple:
     return tuple(long_forms(system, state, [take(memory.history[0], index)[None] for index in where]))
 
 
-def _shares(system: System):
-    """e (nc,), 0 of those that have no restitution."""
-    of = [jnp.zeros(len(g.numbers)) if g.restitution is None else g.restitution for g in system.groups]
-    return in_user_order(system, jnp.concatenate(of))
-
-
-def _approach(system: System, state: State, geometry):
-    """How fast (nc,) [m/s] bodies approach each other in `state`."""
-    return -linear_rows.linear_rows(system, state, geometry).scaled(state.velocity)[:, 0]
-
-
 def _slight(system: System):
     return SLIGHT * jnp.sqrt(system.acceleration * system.length)
 
 
 def _rebounding(system: System, elastic, gap, approach):
     """Which contacts (nc,) that are `elastic` touch and part other than slightly."""
-    return elastic & (gap <= TOUCHING * system.length) & (_shares(system) * approach > _slight(system))
+    return elastic & (gap <= TOUCHING * system.length) & (restitutions(system) * approach > _slight(system))
 
 
 def _worst(violations) -> jax.Array:

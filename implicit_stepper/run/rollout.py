@@ -42,8 +42,9 @@ class Rollout:
     """n steps: `states` with a first axis of n + 1, the start first; `contacts` with one of n;
     `result` (n,), for each a `Result`; `violation` (n,), the largest of its certificate,
     dimensionless. After a step that is not SOLVED, states and contacts are NaN. Where contacts have
-    a restitution, `impacts` (n, k) are the times [s] of the impacts in each step, NaN of those that
-    are none, and contacts of such a step have the impulses of all its parts."""
+    a restitution, `impacts` (n, most_impacts + 1) are the times [s] of the impacts in each step, of
+    the first step one at its start among them, NaN of those that are none, and contacts have the
+    impulses of all parts of a step, along the tangents of its last one."""
 
     states: State
     contacts: Contacts
@@ -82,8 +83,11 @@ def rollout(
     they are from the hard laws. Steps of several stages of `RadauContact` are tried from their warm
     start alone; one in which bodies land is not SOLVED. Where contacts have a restitution, steps
     land before they rebound, as those of `simulate` do: each may have `most_impacts`, or else is
-    MISSED_REBOUND; by default as many as contacts with a restitution, four at most. Raises
-    `ValueError` for bad arguments.
+    MISSED_REBOUND; by default as many as contacts with a restitution, four at most, and of no
+    meaning without. It begins with the impact of what touches and approaches, also what landed
+    without rebound in the last step of another rollout: one rollout is not two. With `impacts` =
+    "sequential" there is no reverse mode, as their number is not known, and no `memory` is taken.
+    Raises `ValueError` for bad arguments.
     """
     stepper = _with_derivatives(stepper, system, start)
     checks.count("steps", steps)
@@ -91,6 +95,10 @@ def rollout(
     if not isinstance(h, jax.core.Tracer):
         positive("h", h)
     most = _impacts_of(stepper, system, most_impacts)
+    if most and memory is not None:
+        raise RunError(
+            "`memory` is for scenes without a `restitution`, in which it is that of `stepper.init`: leave it out."
+        )
     if kappa is not None:
         _refuse_smoothing(stepper, system, kappa)
     system = standing(system)

@@ -18,8 +18,8 @@ import numpy as np
 if TYPE_CHECKING:
     from scipy.sparse.linalg import SuperLU
 
-# relative to the largest of its column: a smaller pivot on the diagonal is exchanged; and where nodes
-# alone are left, whose blocks have theirs there
+# relative to the largest of its column: a smaller pivot on the diagonal is exchanged; and where
+# nodes alone are left, whose blocks have theirs there
 _PIVOT, _PIVOT_OF_NODES = 0.01, 1e-6
 # the largest entry of an inverse by which what is left of a link is taken out before nodes are
 _STIFFEST = 1e8

@@ -67,11 +67,16 @@ def test_a_run_goes_on_to_the_bits_of_one_that_was_not_killed(run, often, tmp_pa
 
 
 def test_a_run_whose_events_follow_each_other_leaves_files(tmp_path, monkeypatch):
-    """One for each of them at least, if there is time."""
-    written, files = checkpoint.write, []
-    monkeypatch.setattr(checkpoint, "write", lambda *arguments: files.append(written(*arguments)))
+    """After each of them, between two ways of smooth steps."""
+    written, between = checkpoint.write, []
+
+    def write(path, asked, kept):
+        between.append(kept["way"] is None)
+        written(path, asked, kept)
+
+    monkeypatch.setattr(checkpoint, "write", write)
     found = ist.simulate(**CHOSEN, checkpoint=tmp_path / "run.checkpoint", every=0.0)
-    assert len(files) >= len(found.events) == 2
+    assert sum(between) >= len(found.events) == 2
 
 
 def test_a_killed_process_leaves_what_another_goes_on_from(tmp_path):

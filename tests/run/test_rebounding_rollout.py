@@ -59,6 +59,23 @@ def test_contacts_of_a_step_have_the_impulses_of_all_its_parts(rolled):
     assert np.max(np.abs(change[:, 0, 0])) > 0.1
 
 
+def test_side_by_side_and_with_few_states_kept_they_are_the_same(rolled):
+    """Of several e the one of `rolled`; a step of no length is none."""
+    _, found = rolled
+    system, start = discs(ist.Newton(0.6)).build()
+    (pair,) = system.groups
+
+    def ends(e, h):
+        own = dataclasses.replace(system, groups=(dataclasses.replace(pair, restitution=jnp.stack([e, e])),))
+        run = ist.rollout(own, STEPPER, h, 12, start=start, economical=True)
+        return run.states, run.result
+
+    states, results = jax.jit(jax.vmap(ends))(jnp.array([0.9, 0.6, 0.6]), jnp.array([H, H, jnp.nan]))
+    np.testing.assert_allclose(states.velocity[1], found.states.velocity[:13], rtol=0, atol=1e-11)
+    assert np.all(results[:2] == 0)
+    assert np.all(results[2] != 0)
+
+
 def closed_form(parameters):
     """Height, velocity and the first two times of impacts of what falls by seven steps of `h`, each
     cut where the height vanishes: v' = v - g s and z + s v' = 0."""
@@ -127,15 +144,18 @@ def test_more_impacts_than_a_step_may_have_are_told():
         disc = scene.add_body(name=f"at {x}", shape=shapes.Disc(0.1), mass=1.0, position=(x, 0.1 + gap), velocity=(0, -1, 0))
         scene.add_contact(floor, disc, friction=0, restitution=ist.Poisson(0.8))
     system, start = scene.build()
-    found = jax.jit(lambda start: ist.rollout(system, STEPPER, H, 2, start=start, most_impacts=1))(start)
-    assert int(found.result[0]) == ist.Result.MISSED_REBOUND
-    assert np.all(np.isnan(found.states.position[1:]))
-    assert "allow more" in ist.Result.MISSED_REBOUND.message
+    one, two = (
+        jax.jit(lambda start, n=n: ist.rollout(system, STEPPER, H, 1, start=start, most_impacts=n))(start) for n in (1, 2)
+    )
+    assert int(one.result[0]) == ist.Result.MISSED_REBOUND
+    assert np.all(np.isnan(one.states.position[1:]))
+    assert int(two.result[0]) == ist.Result.SOLVED
+    assert np.all(two.states.velocity[1, :, 1] > 0.5)
 
 
 def test_what_a_rollout_does_not_know_of_rebounds_is_refused():
-    """Faces, what sticks by a coefficient of its own, several stages, smoothed steps, and numbers
-    of impacts that are none."""
+    """Faces, what sticks by a coefficient of its own, several stages, smoothed steps, numbers of
+    impacts that are none, and a memory."""
     box = ist.Scene()
     floor = box.add_fixed(name="floor", shape=shapes.HalfSpace(normal=(0, 0, 1)))
     falls = box.add_body(name="box", shape=shapes.Box((0.1, 0.1, 0.1)), mass=1.0, position=(0, 0, 1))
@@ -147,6 +167,7 @@ def test_what_a_rollout_does_not_know_of_rebounds_is_refused():
         (disc, ist.RadauContact(), {}, "`restitution`, which only runs of `simulate` know, .* and `rollout` by the former"),
         (disc, STEPPER, {"kappa": 1e-2}, "`kappa` smooths no `restitution`"),
         (disc, STEPPER, {"most_impacts": 0}, "`most_impacts` = 0"),
+        (disc, STEPPER, {"memory": ()}, "`memory` is for scenes without a `restitution`"),
     ):
         system, start = scene.build()
         with pytest.raises(ValueError, match=told):
