@@ -83,22 +83,17 @@ def rollout(
     they are from the hard laws. Steps of several stages of `RadauContact` are tried from their warm
     start alone; one in which bodies land is not SOLVED. Where contacts have a restitution, steps
     land before they rebound, as those of `simulate` do: each may have `most_impacts`, or else is
-    MISSED_REBOUND; by default as many as contacts with a restitution, four at most, and of no
-    meaning without. It begins with the impact of what touches and approaches, also what landed
-    without rebound in the last step of another rollout: one rollout is not two. With `impacts` =
-    "sequential" there is no reverse mode, as their number is not known, and no `memory` is taken.
-    Raises `ValueError` for bad arguments.
+    MISSED_REBOUND; by default as many as contacts with a restitution, four at most. It begins with
+    the impact of what touches and approaches, also of what the last step of another rollout has
+    left resting without rebound: two are not one. Impacts in sequence have no reverse mode, as
+    their number is not known; no `memory` is taken. Raises `ValueError` for bad arguments.
     """
     stepper = _with_derivatives(stepper, system, start)
     checks.count("steps", steps)
     flag("economical", economical)
     if not isinstance(h, jax.core.Tracer):
         positive("h", h)
-    most = _impacts_of(stepper, system, most_impacts)
-    if most and memory is not None:
-        raise RunError(
-            "`memory` is for scenes without a `restitution`, in which it is that of `stepper.init`: leave it out."
-        )
+    most = _impacts_of(stepper, system, most_impacts, memory)
     if kappa is not None:
         _refuse_smoothing(stepper, system, kappa)
     system = standing(system)
@@ -155,9 +150,9 @@ def _all(start: State, ends: State) -> State:
     return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, ends)
 
 
-def _impacts_of(stepper, system: System, most) -> int:
+def _impacts_of(stepper, system: System, most, memory) -> int:
     """How many impacts a step may have, 0 where nothing rebounds. Raises `ValueError` for what has
-    no rebounds."""
+    no rebounds, and for a `memory` beside them."""
     asked = most is not None
     if asked:
         checks.count("most_impacts", most)
@@ -167,6 +162,10 @@ def _impacts_of(stepper, system: System, most) -> int:
     if stepper.can.adaptive:
         refuse_rebounds(system)
     rebounding_step.refuse(system)
+    if memory is not None:
+        raise RunError(
+            "`memory` is for scenes without a `restitution`, in which it is that of `stepper.init`: leave it out."
+        )
     return most if asked else min(possible, _IMPACTS)
 
 
