@@ -21,10 +21,10 @@ from .volume import mesh, quadrature
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Shape:
     """A shape class with its parameter values theta (k,), in body coordinates; made by the library
-    or `ImplicitShape`."""
+    or `ImplicitShape`. Two are equal that have the same of both."""
 
     shape_class: ShapeClass = dataclasses.field(metadata={"static": True})
     theta: jax.Array
@@ -33,6 +33,12 @@ class Shape:
     def dimension(self) -> int:
         """2 or 3."""
         return self.shape_class.dimension
+
+    def __eq__(self, other) -> bool:
+        same = isinstance(other, Shape) and self.shape_class == other.shape_class
+        return same and bool(jnp.array_equal(self.theta, other.theta))
+
+    __hash__ = None  # of arrays there is none
 
     def value(self, point) -> jax.Array:
         """f_j (m,) at one body point (d,); inside where all are <= 0."""

@@ -157,7 +157,7 @@ def test_what_scenes_can_hold_is_read_back_the_same(tmp_path):
     plane = ist.Scene(dimension=2)
     plane.add_body(name="disc", shape=shapes.Ellipse((1 / 3, 2)), mass=1, inertia=2, position=(0, 1), angle=1 / 3)
     plane.add_fixed(name="hill", shape=shapes.Polygon([(0, 0), (1, 0), (0.3, -1)]), angle=0.1)
-    again(plane, tmp_path)
+    assert again(plane, tmp_path).description() == plane.description()
 
 
 def test_joints_are_read_back_the_same(tmp_path):

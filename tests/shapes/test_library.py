@@ -287,3 +287,10 @@ def test_superquadric_has_a_slope_and_a_semidefinite_hessian_at_the_pole(epsilon
 def test_bad_argument_is_refused_by_name(make, says):
     with pytest.raises(ShapeError, match=says):
         make()
+
+
+def test_shapes_of_the_same_class_and_parameters_are_equal():
+    made = [shapes.Sphere(0.1), shapes.Sphere(0.2), shapes.Box((0.1, 0.1, 0.2)), shapes.Disc(0.1)]
+    again = [shapes.Sphere(0.1), shapes.Sphere(0.2), shapes.Box((0.1, 0.1, 0.2)), shapes.Disc(0.1)]
+    assert [[a == b for b in again] for a in made] == np.eye(4, dtype=bool).tolist()
+    assert made[0] != 0.1
