@@ -34,7 +34,7 @@ import fuzz_scene_files  # noqa: E402
 
 NOT_A_FILE = {"complementarity_problem"}  # the solver alone: it has no scene
 # h and duration [s] of those that call no `simulate`
-STEPPED = {"by_hand": (0.07, 0.7), "farthest_roller": (0.01, 1.5)}
+STEPPED = {"by_hand": (0.07, 0.7), "farthest_roller": (0.01, 1.5), "fit_restitution": (0.01, 1.1)}
 # those that run in a function
 CALLED = {
     "dominoes": lambda own: own["fall"](12, 0.4 * own["HEIGHT"]),
