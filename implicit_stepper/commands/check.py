@@ -15,6 +15,9 @@ from ..constraints import joint_rows
 from ..constraints.detection import closest_points
 from ..model.bodies import State
 from ..model.system import System
+from ..radau.refusals import refuse_overlap
+from ..run import found_pairs
+from ..run.joint_start import check_joints
 from ..run.overlaps import Undeclared, check_start
 from ..run.scene_run import arguments_of, step_of, stepper_of
 from ..run.settings import refuse_settings
@@ -53,6 +56,8 @@ def report(scene: Scene) -> list[str]:
     gaps = np.asarray(first_gaps(system, closest))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
+        if scene.run is not None:
+            _refuse_run(scene, system, state, gaps)
         check_start(scene, system, closest, 0.01 if scene.run is None or scene.run.h is None else scene.run.h)
         Undeclared(scene, system).look(jax.tree.map(lambda a: np.asarray(a)[None], state))
     described = scene.description()
@@ -64,6 +69,17 @@ def report(scene: Scene) -> list[str]:
         *_settings(described),
         *(f"warning: {one.message}" for one in told),
     ]
+
+
+def _refuse_run(scene: Scene, system: System, state: State, gaps) -> None:
+    """Raises `ValueError` where the run of the scene's own settings would not begin."""
+    stepper, chosen = stepper_of(scene.run), scene.run.h is None
+    if found_pairs.finds_pairs(scene, stepper) and not chosen:
+        found_pairs.refuse(scene, stepper)
+    else:
+        check_joints(stepper, system, state, fixed=not chosen)
+    if chosen:
+        refuse_overlap(system, gaps)
 
 
 def _bodies(described: SceneDescription, system: System, state: State) -> list[str]:

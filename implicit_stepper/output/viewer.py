@@ -71,7 +71,8 @@ def content(run: Trajectory, scene: Scene) -> dict[str, Any]:
         "meshes": meshes,
         "bodies": bodies,
         "contacts": [
-            _arrow(stage, i, " and ".join(names)) | {"friction": _ellipse(stage, i, laws.get(names))}
+            _arrow(stage, i, " and ".join(names))
+            | {"friction": _ellipse(stage, i, laws.get(names) or laws.get(names[::-1]))}
             for i, names in enumerate(run.contact_names)
         ],
         "reactions": [_arrow(stage, i, name) for i, name in enumerate(stage.reactions, start=len(run.contact_names))],

@@ -225,7 +225,8 @@ def _kinetic(trajectory: Trajectory, velocity, orientation=None) -> np.ndarray:
     """The kinetic energy (n + 1,) [J] of a reference, NaN where it depends on an orientation that
     it does not have: of bodies that spin and are not round."""
     inertia, d = trajectory.inertia, trajectory.position.shape[-1]
-    round_ = np.abs(inertia - inertia[:, :1, :1] * np.eye(inertia.shape[-1])) <= _ROUNDED * np.max(inertia, initial=0.0)
+    largest = np.max(inertia, axis=(1, 2), keepdims=True)
+    round_ = np.abs(inertia - inertia[:, :1, :1] * np.eye(inertia.shape[-1])) <= _ROUNDED * largest
     if orientation is None and not np.all(round_) and np.any(velocity[..., d:]):
         return np.full(len(trajectory.time), np.nan)
     turned = trajectory.orientation if orientation is None else orientation

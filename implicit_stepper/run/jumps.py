@@ -107,7 +107,8 @@ def _depends(structure: Any, shapes: tuple[tuple[int, ...], ...]) -> bool:
 
 def jump_of(function: Callable, start: float, end: float, known: np.ndarray) -> float | None:
     """A time [s] at which `function` jumps, of times (n,), other than those `known`."""
-    edges = np.union1d(np.linspace(start, end, _SAMPLES), known)
+    # those before and after it are no edges: between far ones all changes are large
+    edges = np.union1d(np.linspace(start, end, _SAMPLES), known[(start <= known) & (known <= end)])
     # a known jump is at the edge of an interval, on one of its two sides
     nudge = 1e-12 * max(abs(start), abs(end))
     left, right = edges[:-1] + nudge, edges[1:] - nudge

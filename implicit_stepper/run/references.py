@@ -34,8 +34,10 @@ def reference_of(given: Reference | Trajectory) -> Reference:
 def refuse_reference(reference: Reference, scene: Scene, h: float, duration: float) -> None:
     """Raises `ValueError` for a `reference` that has not what bodies of `scene` are compared with
     at the times of a run in steps of h [s], or, where that is NaN, of chosen ones."""
+    if h > (1 + _ROUNDED) * duration:
+        raise ComparisonError(f"`h` = {h:g} s is longer than `duration` = {duration:g} s: leave it out.")
     if isinstance(reference, _Sampled):
-        reference.refuse_steps(np.minimum(h, duration))
+        reference.refuse_steps(h)
     _, start = scene.build(contacts=False)
     first = float(start.time)
     inner = 1 if np.isnan(h) else int(np.ceil(duration / h - _ROUNDED))
@@ -100,8 +102,11 @@ class _Sampled:
             raise ComparisonError(f"{alone}, and at its impacts, which with `h` = {h:g} s are at other times: {_OTHERS}")
 
     def __call__(self, times: np.ndarray) -> tuple[np.ndarray, ...]:
-        run, slack = self.trajectory, _ROUNDED * self.step
-        index = _nearest(run.time, times)
+        run = self.trajectory
+        # times of steps are sums of these
+        summed = min(len(run) * np.spacing(np.max(np.abs(run.time))), self.step / 4)
+        slack, index = max(_ROUNDED * self.step, summed), _nearest(run.time, times)
+        index[:1] = np.where(times[:1] == run.time[0], 0, index[:1])  # also before an impact at the start
         own = run.position[index], run.velocity[index], run.orientation[index]
         if run.contacts.stages is None:
             missing = np.abs(run.time[index] - times) > slack

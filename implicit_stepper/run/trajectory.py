@@ -26,7 +26,7 @@ from .labelled import dataset
 from .origin import Origin
 from .richardson import ErrorEstimate
 from .spreadsheet import write_csv
-from .views import BodyView, ContactView, JointView, number_of_body, number_of_contact, number_of_joint, times_told, turns
+from .views import BodyView, ContactView, JointView, contact_of, number_of_body, number_of_joint, times_told, turns
 
 FORMAT = 5
 _PER_STEP = ("contacts", "stats", "certificate")  # fields whose arrays have a first axis of n
@@ -117,9 +117,7 @@ class Trajectory:
         """The contact between two bodies, by their names in either order, or by its number: forces
         [N], gaps, points. Parts of compound bodies are named as in `contact_names`. Raises
         `KeyError` that lists the names, `IndexError`."""
-        i = number_of_contact(self.contact_names, bodies, self.names)
-        own = jax.tree.map(lambda a: a[:, i], dataclasses.replace(self.contacts, stages=None, landing=None, joints=None))
-        return ContactView(i, self.contact_names[i], self.time[1:], np.broadcast_to(self.h, len(self)), own)
+        return contact_of(self, bodies)
 
     def named(self, event: Event) -> str:
         """What an event happened to: "A and B" of a contact, or the name of a joint."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import jax
 import numpy as np
 
 from shapes.errors import ArgumentError
 
 from ..model.records import Contacts, Joints
 from ..runtime.errors import UnknownNameError, UnknownNumberError
+from ..solvers.collocation import radau
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +52,18 @@ class BodyView:
         return f"<body {self.name!r}, {self.mass:.6g} kg, at {len(self.time)} times to t = {self.time[-1]:.9g} s>"
 
 
+def _normal(own: Contacts) -> np.ndarray:
+    """p_n n (..., d) [N s]; 0 of what was not near, and has no normal."""
+    return own.normal_impulse[..., None] * np.nan_to_num(own.normal)
+
+
+def _tangential(own: Contacts) -> np.ndarray:
+    """p_t t + p_o n x t (..., d) [N s], the same."""
+    normal, tangent = np.nan_to_num(own.normal), np.nan_to_num(own.tangent)
+    along = own.friction_impulse[..., :1] * tangent
+    return along if normal.shape[-1] == 2 else along + own.friction_impulse[..., 1:2] * np.cross(normal, tangent)
+
+
 @dataclasses.dataclass(frozen=True)
 class ContactView:
     """A contact in the n steps of a run; inertial frame, SI units. Entry i belongs to the end of
@@ -58,8 +72,9 @@ class ContactView:
     `names` of the bodies, as `Scene.add_contact` has them: normals point from the first to the
     second, and forces act as given on the second and reversed on the first. `impulses`: all arrays
     of `records.Contacts` of this contact, with the axis of contacts gone. Forces [N] are impulses
-    over the step's h [s], so means over it; those of a step that ends with an impact contain it,
-    and those of a step of h = 0, which is nothing but an impact, are NaN.
+    over the step's h [s], so means over it, of several `stages` (theirs, with one more axis) each
+    along its own normal and tangents; those of a step that ends with an impact contain it, and
+    those of a step of h = 0, which is nothing but an impact, are NaN.
     """
 
     number: int
@@ -67,6 +82,7 @@ class ContactView:
     time: np.ndarray
     h: np.ndarray
     impulses: Contacts
+    stages: Contacts | None = None
 
     @property
     def gap(self) -> np.ndarray:
@@ -97,7 +113,7 @@ class ContactView:
     @property
     def friction_force(self) -> np.ndarray:
         """The tangential force (n, d) [N] on the second body, as a vector."""
-        return self._per_time(self._tangential())
+        return self._per_time(self._over_stages(_tangential))
 
     @property
     def drilling_torque(self) -> np.ndarray:
@@ -108,16 +124,20 @@ class ContactView:
     @property
     def force(self) -> np.ndarray:
         """Normal and tangential force together (n, d) [N], on the second body."""
-        normal = self.impulses.normal_impulse[:, None] * self.impulses.normal
-        return self._per_time(normal + self._tangential())
+        return self._per_time(self._over_stages(lambda own: _normal(own) + _tangential(own)))
 
-    def _tangential(self) -> np.ndarray:
-        """p_t t + p_o n x t (n, d) [N s]."""
-        own = self.impulses
-        along = own.friction_impulse[:, :1] * own.tangent
-        return (
-            along if own.normal.shape[1] == 2 else along + own.friction_impulse[:, 1:2] * np.cross(own.normal, own.tangent)
-        )
+    def _over_stages(self, impulse: Callable) -> np.ndarray:
+        """The `impulse` vector (n, d) [N s] of contacts, in their frames: of all stages, and of
+        what a step has beside them, an impact at its end."""
+        own, stages = self.impulses, self.stages
+        if stages is None:
+            return impulse(own)
+        share = radau(stages.gap.shape[1]).A[-1]
+        beside = {
+            name: getattr(own, name) - np.einsum("s,ns...->n...", share, getattr(stages, name))
+            for name in ("normal_impulse", "friction_impulse")
+        }
+        return np.einsum("s,nsd->nd", share, impulse(stages)) + impulse(dataclasses.replace(own, **beside))
 
     def _per_time(self, impulse: np.ndarray) -> np.ndarray:
         h = np.where(self.h > 0, self.h, np.nan)
@@ -125,6 +145,16 @@ class ContactView:
 
     def __repr__(self) -> str:
         return f"<contact {self.number}: {' and '.join(self.names)}, {_steps(self.time)}>"
+
+
+def contact_of(run, bodies: Sequence[str | int]) -> ContactView:
+    """The contact of a trajectory between two `bodies`, or with a number."""
+    number = number_of_contact(run.contact_names, bodies, run.names)
+    none, stages = {"stages": None, "landing": None, "joints": None}, run.contacts.stages
+    own = jax.tree.map(lambda a: a[:, number], dataclasses.replace(run.contacts, **none))
+    if stages is not None:
+        stages = jax.tree.map(lambda a: a[:, :, number], dataclasses.replace(stages.contacts, **none))
+    return ContactView(number, run.contact_names[number], run.time[1:], np.broadcast_to(run.h, len(run)), own, stages)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -363,3 +363,20 @@ def test_a_view_is_not_written_over_its_run(option, tmp_path, monkeypatch, capsy
     Path("run.npz").write_bytes(b"a run")
     assert main.main(["view", "run.npz", option, "run.npz"]) == 2
     assert f"{option} 'run.npz' would be written over RUN, the same file" in capsys.readouterr().err
+
+
+def test_check_refuses_what_the_scene_s_own_run_would(capsys, tmp_path):
+    """A method that does not know what contacts have, and chosen steps from a start in which bodies
+    overlap."""
+    for height, friction, settings, told in (
+        (0.1, ist.FrictionEllipsoid(0.3, mu_s=0.4), {"h": 0.01, "stepper": "ConeComplementarity"}, "a `mu_s` of its own"),
+        (0.099, 0.3, {"tol": 1e-6, "stepper": "RadauContact"}, "overlap"),
+    ):
+        scene = ist.Scene(dimension=2)
+        floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+        disc = scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, height))
+        scene.add_contact(floor, disc, friction=friction)
+        scene.run = RunSettings(duration=0.02, **settings)
+        scene.save(tmp_path / "scene.toml")
+        assert main.main(["check", str(tmp_path / "scene.toml")]) == 2
+        assert told in capsys.readouterr().err

@@ -24,6 +24,7 @@ from implicit_stepper.radau import after_events, driver, error_control, event_lo
 from implicit_stepper.radau.impact_certificate import impact_violations
 from implicit_stepper.radau.way import Kind, Limits, Point
 from implicit_stepper.run import adaptive_run
+from implicit_stepper.run.jumps import jump_of
 from implicit_stepper.solvers import collocation
 from implicit_stepper.solvers.chord_newton import kept_newton
 from implicit_stepper.solvers.static_condensation import dense, no_factors
@@ -268,6 +269,17 @@ def test_loads_that_jump_are_asked_for_and_then_exact(tmp_path):
     assert run.position[-1, 0, 0] == pytest.approx(0.3**2 / 2 + 0.3 * 0.7 - 0.7**2, abs=1e-12)
     run.save(tmp_path / "run.npz")
     assert json.dumps(ist.load(tmp_path / "run.npz").counts) == json.dumps(run.counts)
+
+
+@pytest.mark.parametrize("known", [np.zeros(0), np.arange(1.0, 9.0), np.arange(8.0, 90.0)])
+def test_a_jump_that_is_not_told_is_found_beside_those_before_and_after_the_run(known):
+    """Of a ramp that begins anew each second, and jumps by less within the run."""
+
+    def load(t):
+        return (10 * (t - jnp.floor(t)) + jnp.where(t >= 7.45, 1.0, 0.0)).reshape(-1, 1)
+
+    assert jump_of(load, 7.0, 7.9, known) == pytest.approx(7.45, abs=1e-9)
+    assert jump_of(load, 7.5, 7.9, known) is None
 
 
 def test_between_steps_only_what_was_kept():

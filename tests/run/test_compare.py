@@ -422,3 +422,33 @@ def test_energies_of_bodies_that_tumble_are_of_their_own_orientation(tmp_path):
     )
     assert np.isnan(without.entries[0].energy)
     assert without.entries[0].error == made.entries[0].error
+
+
+def test_a_run_that_begins_with_an_impact_begins_before_it():
+    """Its first two nodes have one time; and sums of many steps are times of these."""
+    scene = ist.Scene(dimension=2, gravity=(0, -9.81))
+    floor = scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    disc = scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0.1), velocity=(0, -2, 0))
+    scene.add_contact(floor, disc, restitution=ist.Newton(0.5))
+    run = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.01, duration=0.03)
+    assert run.time[:2].tolist() == [0, 0]
+    found = references.reference_of(run)(np.array([0.0, 0.01]))[1][:, 0, 1]
+    np.testing.assert_allclose(found, [-2.0, 1.0 - 0.0981], rtol=0, atol=1e-9)
+    late = dataclasses.replace(run, time=run.time * (1 + 4 * np.finfo(float).eps))
+    references.reference_of(late)(np.array([0.01, 0.02, 0.03]))
+
+
+def test_bodies_that_are_not_round_beside_a_heavy_one_have_no_energies_without_orientations():
+    scene = ist.Scene(gravity=(0, 0, 0), acceleration_scale=1.0)
+    heavy = {"mass": 1.0, "inertia": (1e6, 1e6, 1e6)}
+    scene.add_body(name="heavy", shape=shapes.Sphere(0.1), position=(5, 0, 0), **heavy)
+    plate = {"mass": 1.0, "inertia": (0.1, 0.2, 0.3), "velocity": (0, 0, 0, 1, 2, 3)}
+    scene.add_body(name="plate", shape=shapes.Sphere(0.1), position=(0, 0, 0), **plate)
+    run = ist.simulate(scene, ist.GeometricallyImplicit(), h=0.1, duration=0.2)
+    assert np.all(np.isnan(compare._kinetic(run, run.velocity)))
+    np.testing.assert_allclose(compare._kinetic(run, run.velocity, run.orientation), run.kinetic_energy())
+
+
+def test_steps_longer_than_the_run_are_refused():
+    with pytest.raises(ist.errors.ComparisonError, match="`h` = 0.2 s is longer than `duration` = 0.05 s"):
+        ist.compare(scenes.block(), {"implicit": ist.GeometricallyImplicit()}, [0.2, 0.05], lambda t: None, duration=0.05)

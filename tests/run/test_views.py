@@ -239,3 +239,32 @@ def test_the_first_step_counts_turns_as_all_others_do():
         found = recorded + 2 * np.pi * views.turns(recorded, h, rate, wound, True)
         np.testing.assert_allclose(found, np.stack([way, way], axis=-1)[:, None], rtol=0, atol=1e-12)
     assert np.all(views.turns(recorded, h, rate, wound, False)[0] == 0)
+
+
+def test_forces_of_several_stages_are_what_momenta_change_by():
+    """Of a disc that rolls off another, whose normal turns within a step: the mean of a step is that
+    of its stages, each along its own normal."""
+    scene = ist.Scene(dimension=2, gravity=(0, -9.81))
+    hill = scene.add_fixed(name="hill", shape=shapes.Disc(1.0))
+    at = {"position": (1.2 * np.sin(0.3), 1.2 * np.cos(0.3)), "velocity": (0.5 * np.cos(0.3), -0.5 * np.sin(0.3), -2.5)}
+    disc = scene.add_body(name="disc", shape=shapes.Disc(0.2), mass=2.0, inertia=0.04, **at)
+    scene.add_contact(hill, disc, friction=0.6)
+    run = ist.simulate(scene, ist.RadauContact(), tol=1e-5, duration=0.3)
+    carried = run.contact("hill", "disc")
+    needed = 2.0 * (np.diff(run.velocity[:, 0, :2], axis=0) / run.h[:, None] + [0, 9.81])
+    assert np.max(np.abs(np.diff(carried.normal, axis=0))) > 1e-2
+    np.testing.assert_allclose(carried.force, needed, rtol=0, atol=1e-10)
+    tangential = carried.force - carried.friction_force
+    assert np.max(np.abs(tangential)) > 1.0
+
+
+def test_what_was_apart_in_a_run_that_finds_its_pairs_has_no_force():
+    scene = ist.Scene(dimension=2, gravity=(0, -9.81))
+    scene.add_fixed(name="floor", shape=shapes.HalfPlane(normal=(0, 1)))
+    scene.add_body(name="disc", shape=shapes.Disc(0.1), mass=1.0, position=(0, 0.11))
+    scene.add_contacts(friction=0.3, restitution=ist.Newton(0.9))
+    run = ist.simulate(scene, ist.GeometricallyImplicit(jacobian="sparse"), h=0.01, duration=0.12)
+    apart = np.isnan(run.contact(0).gap)
+    assert np.any(apart)
+    assert not np.any(run.contact(0).force[apart])
+    assert not np.any(run.contact(0).friction_force[apart])
